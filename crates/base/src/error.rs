@@ -1,0 +1,213 @@
+//! The one error type of the engine.
+//!
+//! Every error says what the caller can do through its [`ErrorKind`]; damage always names the
+//! file and the offset. "Absent" is never an error: lookups answer `Ok(None)`.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Result of every fallible operation of the engine.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What a caller can do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// An argument or an option is wrong; the same call will fail again.
+    Invalid,
+    /// A named thing does not exist.
+    NotFound,
+    /// A named thing exists already.
+    Exists,
+    /// Another process or another handle owns the directory.
+    Locked,
+    /// The disk is full; the call had no effect and succeeds once there is space.
+    Full,
+    /// The operating system refused a file operation.
+    Io,
+    /// Stored bytes are damaged.
+    Corrupt,
+    /// The database refuses writes; reads still work.
+    ReadOnly,
+    /// The database or the column family is closed or dropped.
+    Closed,
+    /// The engine broke one of its own rules; please report it.
+    Internal,
+}
+
+/// An error of the engine. Cloning is cheap; the background threads keep errors and hand copies
+/// to every caller that they concern.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// An argument is wrong; the text says which and why.
+    InvalidArgument(String),
+    /// Options are wrong; every problem found is listed.
+    InvalidOptions(Vec<String>),
+    /// A key, value or batch exceeds a hard limit of [`crate::limits`].
+    TooLarge {
+        /// What was too large.
+        what: &'static str,
+        /// Its size in bytes.
+        size: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// No column family has that name.
+    FamilyNotFound(String),
+    /// A column family of that name exists.
+    FamilyExists(String),
+    /// The directory holds no database, or something that is not one.
+    NotADatabase {
+        /// The directory.
+        path: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+    /// The directory belongs to another process or another open handle.
+    Locked(PathBuf),
+    /// A file operation failed.
+    Io {
+        /// The operation, such as `write` or `sync`.
+        operation: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: Arc<io::Error>,
+    },
+    /// Stored bytes are not what was written.
+    Corruption {
+        /// The damaged file.
+        file: PathBuf,
+        /// Offset of the damage in bytes.
+        offset: u64,
+        /// What was expected and what was found.
+        detail: String,
+    },
+    /// Writes are refused since an earlier failure, which is given.
+    ReadOnly(Arc<Error>),
+    /// The database was opened for reading only.
+    OpenedReadOnly,
+    /// The database is closed.
+    Closed,
+    /// The column family was dropped.
+    FamilyDropped(String),
+    /// The engine broke one of its own rules.
+    Internal(String),
+}
+
+impl Error {
+    /// An [`Error::Io`] for an operation on a path.
+    #[must_use]
+    pub fn io(operation: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
+        Self::Io { operation, path: path.as_ref().to_path_buf(), source: Arc::new(source) }
+    }
+
+    /// An [`Error::Corruption`] at an offset of a file.
+    #[must_use]
+    pub fn corruption(file: impl AsRef<Path>, offset: u64, detail: impl Into<String>) -> Self {
+        Self::Corruption { file: file.as_ref().to_path_buf(), offset, detail: detail.into() }
+    }
+
+    /// An [`Error::Corruption`] when a file that must exist does not, otherwise an [`Error::Io`].
+    #[must_use]
+    pub fn missing_or_io(
+        operation: &'static str,
+        path: impl AsRef<Path>,
+        source: io::Error,
+    ) -> Self {
+        if source.kind() == io::ErrorKind::NotFound {
+            return Self::corruption(path, 0, "the file is missing");
+        }
+        Self::io(operation, path, source)
+    }
+
+    /// What the caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::InvalidArgument(_) | Self::InvalidOptions(_) | Self::TooLarge { .. } => {
+                ErrorKind::Invalid
+            }
+            Self::FamilyNotFound(_) | Self::NotADatabase { .. } => ErrorKind::NotFound,
+            Self::FamilyExists(_) => ErrorKind::Exists,
+            Self::Locked(_) => ErrorKind::Locked,
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::Full,
+                _ => ErrorKind::Io,
+            },
+            Self::Corruption { .. } => ErrorKind::Corrupt,
+            Self::ReadOnly(_) | Self::OpenedReadOnly => ErrorKind::ReadOnly,
+            Self::Closed | Self::FamilyDropped(_) => ErrorKind::Closed,
+            Self::Internal(_) => ErrorKind::Internal,
+        }
+    }
+
+    /// True when stored bytes are damaged.
+    #[must_use]
+    pub fn is_corruption(&self) -> bool {
+        self.kind() == ErrorKind::Corrupt
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidArgument(text) => write!(f, "invalid argument: {text}"),
+            Self::InvalidOptions(problems) => write!(f, "invalid options: {}", problems.join("; ")),
+            Self::TooLarge { what, size, limit } => {
+                write!(f, "{what} of {size} bytes exceeds the limit of {limit} bytes")
+            }
+            Self::FamilyNotFound(name) => write!(f, "no column family is named '{name}'"),
+            Self::FamilyExists(name) => write!(f, "a column family named '{name}' exists"),
+            Self::NotADatabase { path, reason } => {
+                write!(f, "{} is not a database: {reason}", path.display())
+            }
+            Self::Locked(path) => {
+                write!(f, "{} is open in another process or handle", path.display())
+            }
+            Self::Io { operation, path, source } => {
+                write!(f, "{operation} of {} failed: {source}", path.display())
+            }
+            Self::Corruption { file, offset, detail } => {
+                write!(f, "{} is damaged at offset {offset}: {detail}", file.display())
+            }
+            Self::ReadOnly(cause) => write!(f, "writes are refused since this failure: {cause}"),
+            Self::OpenedReadOnly => f.write_str("the database was opened for reading only"),
+            Self::Closed => f.write_str("the database is closed"),
+            Self::FamilyDropped(name) => write!(f, "the column family '{name}' was dropped"),
+            Self::Internal(text) => write!(f, "internal error, please report it: {text}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source.as_ref()),
+            Self::ReadOnly(cause) => Some(cause.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_its_own_kind() {
+        let full = Error::io("write", "a", io::Error::from(io::ErrorKind::StorageFull));
+        assert_eq!(full.kind(), ErrorKind::Full);
+        let other = Error::io("write", "a", io::Error::other("boom"));
+        assert_eq!(other.kind(), ErrorKind::Io);
+    }
+
+    #[test]
+    fn damage_names_file_and_offset() {
+        let text = Error::corruption("000007.klog", 4096, "block checksum").to_string();
+        assert!(text.contains("000007.klog") && text.contains("4096"), "{text}");
+    }
+}

@@ -1,0 +1,18 @@
+//! Vocabulary shared by every layer of the engine: errors, options, limits, sequence numbers,
+//! value kinds, bounded byte codecs, checksums and compression.
+//!
+//! This is layer 0. It does no I/O, starts no thread, holds no lock and contains no `unsafe`
+//! code; every other crate of the workspace may import it and it imports none of them.
+#![forbid(unsafe_code)]
+
+pub mod checksum;
+pub mod codec;
+pub mod compress;
+pub mod entry;
+pub mod error;
+pub mod limits;
+pub mod options;
+
+pub use compress::Compression;
+pub use entry::{SequenceNumber, ValueKind};
+pub use error::{Error, ErrorKind, Result};

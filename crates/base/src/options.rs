@@ -1,0 +1,293 @@
+//! Settings of a database and of a column family: plain data with documented defaults, one
+//! `validate` that reports every problem at once, and a text form that is stored with the data.
+
+use crate::compress::Compression;
+use crate::error::{Error, Result};
+
+/// When a commit's log record is forced to disk.
+///
+/// In every mode an acknowledged commit survives the death of the process, because the log is
+/// memory shared with the kernel. The modes differ in what a power cut may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncMode {
+    /// The kernel decides when; a power cut may take the most recent commits.
+    #[default]
+    None,
+    /// A background sync at most every `interval_us` microseconds; a power cut takes at most what
+    /// was committed since the last one.
+    Interval {
+        /// Microseconds between syncs; at least 1.
+        interval_us: u64,
+    },
+    /// A commit returns after its record is on disk; commits that wait together share one sync.
+    Full,
+}
+
+/// Settings of a database, given at each open.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DbOptions {
+    /// Create the database when the directory is empty or absent. Default `true`.
+    pub create_if_missing: bool,
+    /// Open without writing anything; writes answer `OpenedReadOnly`. Default `false`.
+    pub read_only: bool,
+    /// Bytes of decoded blocks, filters and indexes kept in memory. 0 disables the block cache.
+    /// Default 64 MiB.
+    pub block_cache_bytes: usize,
+    /// Tables kept open at a time; the least recently used are closed beyond it. 0 means no bound.
+    /// Default 256.
+    pub max_open_tables: usize,
+    /// Threads that write memtables out. 0 means the number of processors, at most 4. Default 0.
+    pub flush_threads: usize,
+    /// Threads that merge tables. 0 means 2. Default 2.
+    pub compaction_threads: usize,
+    /// Sync mode of the log. A family may ask for more, never for less. Default `None`.
+    pub sync_mode: SyncMode,
+    /// Size of one log segment in bytes, at least 64 KiB. Default 16 MiB.
+    pub log_segment_bytes: u64,
+    /// Log kept for families that are rarely written, in bytes; beyond it the family with the
+    /// oldest unflushed data is flushed. 0 means four times the largest write buffer, at least
+    /// 256 MiB. Default 0.
+    pub max_retained_log_bytes: u64,
+    /// Write the log through `pwrite` instead of a shared mapping. Default `false`.
+    pub log_without_mapping: bool,
+}
+
+impl Default for DbOptions {
+    fn default() -> Self {
+        Self {
+            create_if_missing: true,
+            read_only: false,
+            block_cache_bytes: 64 << 20,
+            max_open_tables: 256,
+            flush_threads: 0,
+            compaction_threads: 2,
+            sync_mode: SyncMode::None,
+            log_segment_bytes: 16 << 20,
+            max_retained_log_bytes: 0,
+            log_without_mapping: false,
+        }
+    }
+}
+
+impl DbOptions {
+    /// Checks every setting.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOptions`] listing all problems.
+    pub fn validate(&self) -> Result<()> {
+        let mut problems = Vec::new();
+        if self.log_segment_bytes < 64 << 10 || self.log_segment_bytes > 1 << 30 {
+            problems.push(format!(
+                "log_segment_bytes is {}, must be between 65536 and 1073741824",
+                self.log_segment_bytes
+            ));
+        }
+        if self.flush_threads > 256 {
+            problems.push(format!("flush_threads is {}, must be at most 256", self.flush_threads));
+        }
+        if self.compaction_threads > 256 {
+            problems.push(format!(
+                "compaction_threads is {}, must be at most 256",
+                self.compaction_threads
+            ));
+        }
+        if self.sync_mode == (SyncMode::Interval { interval_us: 0 }) {
+            problems.push("sync interval is 0 us, must be at least 1".to_owned());
+        }
+        refuse(problems)
+    }
+}
+
+/// Settings of one column family, stored with the data and taken up again at each open.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FamilyOptions {
+    /// A memtable is written out when it holds this many bytes. Default 64 MiB.
+    pub write_buffer_size: usize,
+    /// Values of at least this many bytes live in value-log files. Default 512.
+    pub klog_value_threshold: usize,
+    /// Codec of blocks and of value-log entries. Default LZ4.
+    pub compression: Compression,
+    /// Uncompressed bytes of one block of a table. Default 4096.
+    pub block_size: usize,
+    /// Keep a bloom filter for each table. Default `true`.
+    pub enable_bloom_filter: bool,
+    /// Share of absent keys that a filter lets through. Default 0.01.
+    pub bloom_fpr: f64,
+    /// Memtables waiting to be written out at which writers wait. Default 10.
+    pub l0_queue_stall_threshold: usize,
+    /// Sorted runs of the first level that start a merge. Default 4.
+    pub l1_file_count_trigger: usize,
+    /// Size ratio between levels. Default 10.
+    pub level_size_ratio: usize,
+    /// Size in bytes at which a merge starts another output table. Default 64 MiB.
+    pub target_table_bytes: u64,
+    /// Free bytes that must remain on the disk for a flush or a merge to start. Default 100 MiB.
+    pub min_disk_space: u64,
+    /// Commits to this family are at least this durable. Default: as the database.
+    pub sync_mode: SyncMode,
+}
+
+impl Default for FamilyOptions {
+    fn default() -> Self {
+        Self {
+            write_buffer_size: 64 << 20,
+            klog_value_threshold: 512,
+            compression: Compression::Lz4,
+            block_size: 4096,
+            enable_bloom_filter: true,
+            bloom_fpr: 0.01,
+            l0_queue_stall_threshold: 10,
+            l1_file_count_trigger: 4,
+            level_size_ratio: 10,
+            target_table_bytes: 64 << 20,
+            min_disk_space: 100 << 20,
+            sync_mode: SyncMode::None,
+        }
+    }
+}
+
+impl FamilyOptions {
+    /// Checks every setting.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOptions`] listing all problems.
+    pub fn validate(&self) -> Result<()> {
+        let mut problems = Vec::new();
+        let mut within = |name: &str, value: u64, low: u64, high: u64| {
+            if value < low || value > high {
+                problems.push(format!("{name} is {value}, must be between {low} and {high}"));
+            }
+        };
+        within("write_buffer_size", self.write_buffer_size as u64, 4 << 10, 16 << 30);
+        within("klog_value_threshold", self.klog_value_threshold as u64, 16, 1 << 30);
+        within("block_size", self.block_size as u64, 128, 1 << 20);
+        within("l0_queue_stall_threshold", self.l0_queue_stall_threshold as u64, 1, 1000);
+        within("l1_file_count_trigger", self.l1_file_count_trigger as u64, 2, 1000);
+        within("level_size_ratio", self.level_size_ratio as u64, 2, 1000);
+        within("target_table_bytes", self.target_table_bytes, 4 << 10, 1 << 40);
+        if !(self.bloom_fpr > 0.0 && self.bloom_fpr < 1.0) {
+            problems.push(format!("bloom_fpr is {}, must lie between 0 and 1", self.bloom_fpr));
+        }
+        if self.sync_mode == (SyncMode::Interval { interval_us: 0 }) {
+            problems.push("sync interval is 0 us, must be at least 1".to_owned());
+        }
+        refuse(problems)
+    }
+
+    /// The settings as `key = value` lines, the form that is stored with the data.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let sync = match self.sync_mode {
+            SyncMode::None => "none".to_owned(),
+            SyncMode::Full => "full".to_owned(),
+            SyncMode::Interval { interval_us } => format!("interval:{interval_us}"),
+        };
+        [
+            format!("write_buffer_size = {}", self.write_buffer_size),
+            format!("klog_value_threshold = {}", self.klog_value_threshold),
+            format!("compression = {}", self.compression.name()),
+            format!("block_size = {}", self.block_size),
+            format!("enable_bloom_filter = {}", self.enable_bloom_filter),
+            format!("bloom_fpr = {}", self.bloom_fpr),
+            format!("l0_queue_stall_threshold = {}", self.l0_queue_stall_threshold),
+            format!("l1_file_count_trigger = {}", self.l1_file_count_trigger),
+            format!("level_size_ratio = {}", self.level_size_ratio),
+            format!("target_table_bytes = {}", self.target_table_bytes),
+            format!("min_disk_space = {}", self.min_disk_space),
+            format!("sync_mode = {sync}"),
+        ]
+        .join("\n")
+    }
+
+    /// Reads the text form. Absent settings keep their default; unknown ones, which a later
+    /// version may have written, are ignored.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOptions`] listing all lines that do not parse and all values out of range.
+    pub fn from_text(text: &str) -> Result<Self> {
+        let mut options = Self::default();
+        let mut problems = Vec::new();
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let Some((name, value)) = line.split_once('=') else {
+                problems.push(format!("'{line}' is not of the form key = value"));
+                continue;
+            };
+            if options.set(name.trim(), value.trim()).is_none() {
+                problems.push(format!("'{line}' has a value of the wrong form"));
+            }
+        }
+        refuse(problems)?;
+        options.validate()?;
+        Ok(options)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Option<()> {
+        match name {
+            "write_buffer_size" => self.write_buffer_size = value.parse().ok()?,
+            "klog_value_threshold" => self.klog_value_threshold = value.parse().ok()?,
+            "compression" => self.compression = Compression::from_name(value)?,
+            "block_size" => self.block_size = value.parse().ok()?,
+            "enable_bloom_filter" => self.enable_bloom_filter = value.parse().ok()?,
+            "bloom_fpr" => self.bloom_fpr = value.parse().ok()?,
+            "l0_queue_stall_threshold" => self.l0_queue_stall_threshold = value.parse().ok()?,
+            "l1_file_count_trigger" => self.l1_file_count_trigger = value.parse().ok()?,
+            "level_size_ratio" => self.level_size_ratio = value.parse().ok()?,
+            "target_table_bytes" => self.target_table_bytes = value.parse().ok()?,
+            "min_disk_space" => self.min_disk_space = value.parse().ok()?,
+            "sync_mode" => self.sync_mode = parse_sync_mode(value)?,
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+fn parse_sync_mode(value: &str) -> Option<SyncMode> {
+    match value {
+        "none" => Some(SyncMode::None),
+        "full" => Some(SyncMode::Full),
+        _ => {
+            let interval_us = value.strip_prefix("interval:")?.parse().ok()?;
+            Some(SyncMode::Interval { interval_us })
+        }
+    }
+}
+
+fn refuse(problems: Vec<String>) -> Result<()> {
+    if problems.is_empty() { Ok(()) } else { Err(Error::InvalidOptions(problems)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_form_round_trips() {
+        let options = FamilyOptions {
+            write_buffer_size: 12345,
+            compression: Compression::Zstd,
+            bloom_fpr: 0.001,
+            sync_mode: SyncMode::Interval { interval_us: 9 },
+            ..FamilyOptions::default()
+        };
+        assert_eq!(FamilyOptions::from_text(&options.to_text()).unwrap(), options);
+    }
+
+    #[test]
+    fn every_problem_is_reported_at_once() {
+        let options = FamilyOptions {
+            write_buffer_size: 1,
+            block_size: 1,
+            bloom_fpr: 2.0,
+            ..Default::default()
+        };
+        match options.validate() {
+            Err(Error::InvalidOptions(problems)) => assert_eq!(problems.len(), 3, "{problems:?}"),
+            other => panic!("{other:?}"),
+        }
+        let text = "block_size = many\nnonsense\nfuture_option = 1";
+        match FamilyOptions::from_text(text) {
+            Err(Error::InvalidOptions(problems)) => assert_eq!(problems.len(), 2, "{problems:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}

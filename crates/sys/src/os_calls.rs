@@ -1,0 +1,129 @@
+//! Safe wrappers around the few operating-system calls that `std` does not offer.
+//!
+//! One function per call, each with the smallest signature that serves its one caller; no
+//! policy. Together with [`crate::vfs`]'s mapped log segment this is the only module of the
+//! crate that contains `unsafe`. Everything here is stateless and may be called from any thread.
+#![expect(unsafe_code, reason = "foreign calls; each is wrapped by a safe function below")]
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Whether a reservation of disk space changes the length that the file reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReservedLength {
+    /// Blocks are reserved; the reported length stays.
+    Unchanged,
+    /// The file's length becomes at least the reserved length, reading as zeros.
+    Extended,
+}
+
+/// Reserves blocks for the first `len` bytes of `file`.
+///
+/// # Errors
+/// `Unsupported` where the platform or file system has no such call; `StorageFull` when the disk
+/// has no room; otherwise whatever the kernel says.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn reserve(file: &File, len: u64, length: ReservedLength) -> io::Result<()> {
+    let len = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mode = match length {
+        ReservedLength::Unchanged => libc::FALLOC_FL_KEEP_SIZE,
+        ReservedLength::Extended => 0,
+    };
+    loop {
+        // SAFETY: the descriptor is open for the duration of the borrow of `file`; the call
+        // touches no memory of this process.
+        let status = unsafe { libc::fallocate(file.as_raw_fd(), mode, 0, len) };
+        if status == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::EOPNOTSUPP | libc::ENOSYS) => {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+            _ => return Err(error),
+        }
+    }
+}
+
+/// Reserves blocks for the first `len` bytes of `file`: not offered on this platform.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn reserve(_file: &File, _len: u64, _length: ReservedLength) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Bytes that an unprivileged process may still write on the file system holding `path`.
+pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mut answer = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: `path` is a NUL-terminated string that outlives the call, and `answer` is writable
+    // memory of the size the call fills.
+    let status = unsafe { libc::statvfs(path.as_ptr(), answer.as_mut_ptr()) };
+    if status != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call reported success, so it filled the whole structure.
+    let answer = unsafe { answer.assume_init() };
+    #[cfg_attr(
+        target_os = "linux",
+        expect(clippy::unnecessary_cast, reason = "the fields are narrower on other systems")
+    )]
+    let (blocks, block_size) = (answer.f_bavail as u64, answer.f_frsize as u64);
+    Ok(blocks.saturating_mul(block_size))
+}
+
+/// Whether the file system holding `file` keeps the promise a mapped log needs: space reserved
+/// once stays reserved when it is overwritten. Copy-on-write and network file systems do not.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn overwrites_in_place(file: &File) -> bool {
+    const MOVING_FILE_SYSTEMS: [i64; 8] = [
+        0x9123_683E, // btrfs
+        0x2FC1_2FC1, // zfs
+        0xCA45_1A4E, // bcachefs
+        0x6969,      // nfs
+        0x517B,      // smb
+        0xFF53_4D42, // cifs
+        0xFE53_4D42, // smb2
+        0x6573_5546, // fuse
+    ];
+    let mut answer = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the descriptor is open for the duration of the borrow of `file`, and `answer` is
+    // writable memory of the size the call fills.
+    let status = unsafe { libc::fstatfs(file.as_raw_fd(), answer.as_mut_ptr()) };
+    if status != 0 {
+        return false;
+    }
+    // SAFETY: the call reported success, so it filled the whole structure.
+    let answer = unsafe { answer.assume_init() };
+    // Magic numbers are 32 bits wide whatever the field's width and sign.
+    let magic = i64::from(answer.f_type as u32);
+    !MOVING_FILE_SYSTEMS.contains(&magic)
+}
+
+/// Whether the file system holding `file` overwrites in place: not known on this platform.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn overwrites_in_place(_file: &File) -> bool {
+    false
+}
+
+/// Size of a virtual-memory page in bytes.
+pub(crate) fn page_size() -> usize {
+    // SAFETY: the call has no preconditions.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096)
+}
+
+/// Physical memory of the machine in bytes, where the platform tells.
+pub(crate) fn physical_memory_bytes() -> Option<u64> {
+    // SAFETY: the call has no preconditions.
+    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+    let pages = u64::try_from(pages).ok().filter(|pages| *pages > 0)?;
+    Some(pages.saturating_mul(page_size() as u64))
+}

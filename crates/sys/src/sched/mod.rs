@@ -1,0 +1,70 @@
+//! Background work: who runs flushes, merges, log syncs and housekeeping.
+//!
+//! The engine hands closures to a [`Scheduler`] and never starts a thread itself.
+//! [`ThreadPool`] runs them on named threads, one queue and one set of threads per [`Lane`], so
+//! that a long merge never delays a flush. [`ManualScheduler`] runs them on the test's own
+//! thread, one at a time, in an order drawn from a seed.
+//!
+//! A thread that waits for background progress calls [`Scheduler::help`] in its waiting loop and
+//! blocks only when that returns false: under the manual scheduler there is nobody else to do
+//! the work.
+
+mod manual;
+mod pool;
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+pub use manual::ManualScheduler;
+pub use pool::{LaneThreads, PanicReport, ThreadPool};
+
+/// A piece of background work, run once.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+/// Which queue a job waits in; jobs of different lanes never delay each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Lane {
+    /// Memtables to tables.
+    Flush,
+    /// Merges of tables and of value logs.
+    Compaction,
+    /// Log syncs, which must not wait behind anything long.
+    Sync,
+    /// Everything else: warming segments, deleting files, statistics.
+    Housekeeping,
+}
+
+impl Lane {
+    /// All lanes.
+    pub const ALL: [Self; 4] = [Self::Flush, Self::Compaction, Self::Sync, Self::Housekeeping];
+
+    /// Short name, used for threads and reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Flush => "flush",
+            Self::Compaction => "compact",
+            Self::Sync => "sync",
+            Self::Housekeeping => "house",
+        }
+    }
+}
+
+/// Runs background jobs. Any thread, also a running job, may call any method.
+pub trait Scheduler: Send + Sync + Debug {
+    /// Queues `job`. After [`Scheduler::shutdown`] the job is dropped unrun.
+    fn submit(&self, lane: Lane, job: Job);
+
+    /// Queues `job` once `delay` has passed. The manual scheduler ignores how long that is and
+    /// lets the test decide when its timers fire.
+    fn submit_after(&self, lane: Lane, delay: Duration, job: Job);
+
+    /// Runs one queued job on the calling thread if this scheduler has no threads of its own.
+    /// Returns whether it did; a pool always answers false.
+    fn help(&self) -> bool;
+
+    /// Accepts no more jobs, drops those still queued without running them, and waits for those
+    /// running. Called from inside a job, it does not wait for that job. A second call does
+    /// nothing.
+    fn shutdown(&self);
+}

@@ -1,0 +1,265 @@
+//! The production scheduler: named threads, one queue per lane.
+//!
+//! Idle threads block on their lane's condition variable. A panic in a job is caught, reported
+//! through the callback given at construction, and costs neither the thread nor other jobs.
+//! Delayed jobs wait in a heap beside the queue; whichever thread of the lane is idle wakes for
+//! the earliest.
+
+use std::any::Any;
+use std::collections::{BinaryHeap, VecDeque};
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::{Job, Lane, Scheduler};
+use crate::sync::lock;
+
+/// Called with the lane and the text of a panic that a job died of.
+pub type PanicReport = Arc<dyn Fn(Lane, &str) + Send + Sync>;
+
+/// How many threads serve each lane; each at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneThreads {
+    /// Threads for [`Lane::Flush`].
+    pub flush: usize,
+    /// Threads for [`Lane::Compaction`].
+    pub compaction: usize,
+    /// Threads for [`Lane::Sync`].
+    pub sync: usize,
+    /// Threads for [`Lane::Housekeeping`].
+    pub housekeeping: usize,
+}
+
+impl Default for LaneThreads {
+    fn default() -> Self {
+        Self { flush: 1, compaction: 1, sync: 1, housekeeping: 1 }
+    }
+}
+
+impl LaneThreads {
+    const fn count(&self, lane: Lane) -> usize {
+        match lane {
+            Lane::Flush => self.flush,
+            Lane::Compaction => self.compaction,
+            Lane::Sync => self.sync,
+            Lane::Housekeeping => self.housekeeping,
+        }
+    }
+}
+
+/// Runs jobs on its own threads. Dropping it shuts it down.
+pub struct ThreadPool {
+    lanes: Vec<Arc<LaneQueue>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct LaneQueue {
+    lane: Lane,
+    state: Mutex<LaneState>,
+    work: Condvar,
+    on_panic: PanicReport,
+}
+
+#[derive(Default)]
+struct LaneState {
+    ready: VecDeque<Job>,
+    delayed: BinaryHeap<Delayed>,
+    submitted: u64,
+    closed: bool,
+}
+
+/// A job with the time it becomes ready; ordered so that the heap's top is the earliest.
+struct Delayed {
+    due: Instant,
+    order: u64,
+    job: Job,
+}
+
+impl PartialEq for Delayed {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Delayed {}
+
+impl PartialOrd for Delayed {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Delayed {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (other.due, other.order).cmp(&(self.due, self.order))
+    }
+}
+
+impl ThreadPool {
+    /// Starts the threads, named `name-lane-number`.
+    ///
+    /// # Errors
+    /// `InvalidInput` when a lane has no thread; the kernel's error when a thread cannot start.
+    pub fn new(name: &str, threads: LaneThreads, on_panic: PanicReport) -> io::Result<Self> {
+        let pool = Self { lanes: Vec::new(), threads: Mutex::new(Vec::new()) };
+        pool.with_lanes(name, threads, &on_panic)
+    }
+
+    // Takes the half-built pool so that an early return drops it, which stops its threads.
+    fn with_lanes(
+        mut self,
+        name: &str,
+        threads: LaneThreads,
+        on_panic: &PanicReport,
+    ) -> io::Result<Self> {
+        for lane in Lane::ALL {
+            let count = threads.count(lane);
+            if count == 0 {
+                let text = format!("lane {} needs at least one thread", lane.name());
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+            }
+            let queue = Arc::new(LaneQueue {
+                lane,
+                state: Mutex::new(LaneState::default()),
+                work: Condvar::new(),
+                on_panic: Arc::clone(on_panic),
+            });
+            self.lanes.push(Arc::clone(&queue));
+            for number in 0..count {
+                let queue = Arc::clone(&queue);
+                let thread = thread::Builder::new()
+                    .name(format!("{name}-{}-{number}", lane.name()))
+                    .spawn(move || queue.serve())?;
+                lock(&self.threads).push(thread);
+            }
+        }
+        Ok(self)
+    }
+
+    fn queue(&self, lane: Lane) -> Option<&LaneQueue> {
+        self.lanes.iter().map(Arc::as_ref).find(|queue| queue.lane == lane)
+    }
+}
+
+impl LaneQueue {
+    fn serve(&self) {
+        while let Some(job) = self.next_job() {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
+                (self.on_panic)(self.lane, panic_text(panic.as_ref()));
+            }
+        }
+    }
+
+    /// Waits for a job; `None` once the lane is closed.
+    fn next_job(&self) -> Option<Job> {
+        let mut state = lock(&self.state);
+        loop {
+            if state.closed {
+                return None;
+            }
+            if let Some(job) = state.ready.pop_front() {
+                return Some(job);
+            }
+            let wait = match state.delayed.peek() {
+                None => None,
+                Some(next) => {
+                    let wait = next.due.saturating_duration_since(Instant::now());
+                    if wait.is_zero() {
+                        return state.delayed.pop().map(|delayed| delayed.job);
+                    }
+                    Some(wait)
+                }
+            };
+            state = match wait {
+                None => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(wait) => {
+                    let woken = self.work.wait_timeout(state, wait);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    fn close(&self) {
+        let mut state = lock(&self.state);
+        state.closed = true;
+        let dropped = (std::mem::take(&mut state.ready), std::mem::take(&mut state.delayed));
+        drop(state);
+        self.work.notify_all();
+        // Outside the lock: a job's captured values may submit or close when they are dropped.
+        drop(dropped);
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    if let Some(text) = panic.downcast_ref::<&'static str>() {
+        return text;
+    }
+    panic.downcast_ref::<String>().map_or("panic without text", String::as_str)
+}
+
+impl Scheduler for ThreadPool {
+    fn submit(&self, lane: Lane, job: Job) {
+        let Some(queue) = self.queue(lane) else { return };
+        let mut state = lock(&queue.state);
+        if state.closed {
+            drop(state);
+            return;
+        }
+        state.ready.push_back(job);
+        drop(state);
+        queue.work.notify_one();
+    }
+
+    fn submit_after(&self, lane: Lane, delay: Duration, job: Job) {
+        let Some(queue) = self.queue(lane) else { return };
+        let due = Instant::now().checked_add(delay);
+        let mut state = lock(&queue.state);
+        // A delay beyond what the clock can express never comes due.
+        let (false, Some(due)) = (state.closed, due) else {
+            drop(state);
+            return;
+        };
+        state.submitted += 1;
+        let order = state.submitted;
+        state.delayed.push(Delayed { due, order, job });
+        drop(state);
+        queue.work.notify_one();
+    }
+
+    fn help(&self) -> bool {
+        false
+    }
+
+    fn shutdown(&self) {
+        for queue in &self.lanes {
+            queue.close();
+        }
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        for thread in threads {
+            // The last owner of a database may be a job: it cannot wait for its own end.
+            if thread.thread().id() != thread::current().id() {
+                // Jobs' panics are caught, so a thread ends without one.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Drop for ThreadPool {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}
+
+impl fmt::Debug for ThreadPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThreadPool").field("threads", &lock(&self.threads).len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use super::*;
+
+fn quiet() -> PanicReport {
+    Arc::new(|_, _| {})
+}
+
+fn pool() -> ThreadPool {
+    ThreadPool::new("test", LaneThreads::default(), quiet()).unwrap()
+}
+
+/// A job that says it started, then waits to be let go.
+fn blocked_job() -> (Job, Receiver<()>, Sender<()>) {
+    let (started, wait_started) = channel();
+    let (release, wait_release) = channel::<()>();
+    let job = Box::new(move || {
+        started.send(()).unwrap();
+        let _ = wait_release.recv();
+    });
+    (job, wait_started, release)
+}
+
+#[test]
+fn jobs_run_in_order_on_named_threads_of_their_lane() {
+    let pool = pool();
+    let (sender, receiver) = channel();
+    for number in 0..3 {
+        let sender = sender.clone();
+        pool.submit(
+            Lane::Compaction,
+            Box::new(move || {
+                let name = thread::current().name().map(str::to_owned);
+                sender.send((number, name)).unwrap();
+            }),
+        );
+    }
+    for number in 0..3 {
+        assert_eq!(receiver.recv().unwrap(), (number, Some("test-compact-0".to_owned())));
+    }
+    assert!(!pool.help());
+}
+
+#[test]
+fn a_busy_lane_does_not_delay_another() {
+    let pool = pool();
+    let (job, started, release) = blocked_job();
+    pool.submit(Lane::Compaction, job);
+    started.recv().unwrap();
+    let (sender, receiver) = channel();
+    pool.submit(Lane::Flush, Box::new(move || sender.send(1).unwrap()));
+    assert_eq!(receiver.recv().unwrap(), 1);
+    release.send(()).unwrap();
+}
+
+#[test]
+fn a_panic_is_reported_and_the_thread_lives_on() {
+    let (report, reports) = channel();
+    let report = Mutex::new(report);
+    let on_panic: PanicReport = Arc::new(move |lane, text| {
+        lock(&report).send((lane, text.to_owned())).unwrap();
+    });
+    let pool = ThreadPool::new("test", LaneThreads::default(), on_panic).unwrap();
+    pool.submit(Lane::Flush, Box::new(|| panic!("number {}", 7)));
+    assert_eq!(reports.recv().unwrap(), (Lane::Flush, "number 7".to_owned()));
+    let (sender, receiver) = channel();
+    pool.submit(Lane::Flush, Box::new(move || sender.send(1).unwrap()));
+    assert_eq!(receiver.recv().unwrap(), 1);
+}
+
+#[test]
+fn delayed_jobs_run_after_their_delay_earliest_first() {
+    let pool = pool();
+    let (sender, receiver) = channel();
+    let start = Instant::now();
+    for millis in [30_u64, 10] {
+        let sender = sender.clone();
+        let job = Box::new(move || sender.send((millis, start.elapsed())).unwrap());
+        pool.submit_after(Lane::Sync, Duration::from_millis(millis), job);
+    }
+    for millis in [10, 30] {
+        let (of, elapsed) = receiver.recv().unwrap();
+        assert_eq!(of, millis);
+        assert!(elapsed >= Duration::from_millis(millis));
+    }
+}
+
+#[test]
+fn shutdown_waits_for_the_running_job_and_drops_queued_ones() {
+    let pool = Arc::new(pool());
+    let (job, started, release) = blocked_job();
+    pool.submit(Lane::Flush, job);
+    started.recv().unwrap();
+    let (sender, receiver) = channel::<()>();
+    let queued = sender.clone();
+    pool.submit(Lane::Flush, Box::new(move || queued.send(()).unwrap()));
+    pool.submit_after(Lane::Flush, Duration::ZERO, Box::new(move || sender.send(()).unwrap()));
+    let closing = Arc::clone(&pool);
+    let closer = thread::spawn(move || closing.shutdown());
+    // Dropping both unrun jobs closes the channel, while the running job still blocks.
+    assert!(receiver.recv().is_err());
+    assert!(!closer.is_finished());
+    release.send(()).unwrap();
+    closer.join().unwrap();
+    pool.submit(Lane::Flush, Box::new(|| panic!("submitted after shutdown")));
+    pool.shutdown();
+}
+
+#[test]
+fn the_last_owner_may_be_a_job() {
+    let pool = Arc::new(pool());
+    let (sender, receiver) = channel();
+    let owner = Arc::clone(&pool);
+    let (wait, go) = channel::<()>();
+    pool.submit(
+        Lane::Housekeeping,
+        Box::new(move || {
+            go.recv().unwrap();
+            drop(owner);
+            sender.send(()).unwrap();
+        }),
+    );
+    drop(pool);
+    wait.send(()).unwrap();
+    receiver.recv().unwrap();
+}
+
+#[test]
+fn a_lane_without_threads_is_refused() {
+    let threads = LaneThreads { sync: 0, ..LaneThreads::default() };
+    let error = ThreadPool::new("test", threads, quiet()).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+}

@@ -1,0 +1,306 @@
+//! A file system whose chosen calls fail: the error sweep's instrument.
+//!
+//! [`FaultVfs`] wraps any other file system and passes calls through, counting those of the
+//! operations it was told to count. A test first runs a scenario to learn how many calls it
+//! makes, then once per call `k` with that call failing once or from there on. Short writes and
+//! flipped bits are ordered by the count of writes or reads alone. A failed call never reaches
+//! the wrapped file system, except that a failed sync tells it to forget unsynced bytes, as a
+//! kernel does.
+//!
+//! Threads: any; the plan and the counters share one lock, held only while deciding.
+
+mod ops;
+#[cfg(test)]
+mod tests;
+mod wrapped;
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use self::wrapped::{FaultFile, FaultSegment};
+use super::{DirEntry, File, LockGuard, LogSegment, OpenHow, SegmentHow, Vfs};
+use crate::sync::lock;
+
+pub use self::ops::{Op, OpSet};
+
+/// Whether a fault passes or stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// One call fails, later ones succeed.
+    Once,
+    /// The call and all counted calls after it fail, until [`FaultVfs::clear_faults`].
+    Forever,
+}
+
+/// What a failing call reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultError {
+    /// An error of this kind.
+    Kind(io::ErrorKind),
+    /// The operating system's error of this number, such as `EIO`.
+    Raw(i32),
+}
+
+impl FaultError {
+    /// The disk is full.
+    pub const NO_SPACE: Self = Self::Raw(libc::ENOSPC);
+    /// The device failed.
+    pub const IO: Self = Self::Raw(libc::EIO);
+
+    fn to_error(self) -> io::Error {
+        match self {
+            Self::Kind(kind) => kind.into(),
+            Self::Raw(number) => io::Error::from_raw_os_error(number),
+        }
+    }
+}
+
+/// One counted call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallRecord {
+    /// Number of counted calls before it.
+    pub index: u64,
+    /// What was called.
+    pub op: Op,
+    /// On which file or directory.
+    pub path: Arc<Path>,
+}
+
+#[derive(Debug)]
+struct Plan {
+    counted: OpSet,
+    calls: u64,
+    reads: u64,
+    writes: u64,
+    fired: u64,
+    failure: Option<(u64, FaultKind, FaultError)>,
+    short_writes: Vec<(u64, usize)>,
+    read_flips: Vec<(u64, u64)>,
+    longest_write: Option<usize>,
+    records: Option<Vec<CallRecord>>,
+}
+
+impl Plan {
+    fn new() -> Self {
+        Self {
+            counted: OpSet::ALL,
+            calls: 0,
+            reads: 0,
+            writes: 0,
+            fired: 0,
+            failure: None,
+            short_writes: Vec::new(),
+            read_flips: Vec::new(),
+            longest_write: None,
+            records: None,
+        }
+    }
+
+    fn admit(&mut self, op: Op, path: &Arc<Path>) -> io::Result<()> {
+        if !self.counted.contains(op) {
+            return Ok(());
+        }
+        let index = self.calls;
+        self.calls += 1;
+        if let Some(records) = &mut self.records {
+            records.push(CallRecord { index, op, path: Arc::clone(path) });
+        }
+        let Some((at, kind, error)) = self.failure else { return Ok(()) };
+        let hit = match kind {
+            FaultKind::Once => index == at,
+            FaultKind::Forever => index >= at,
+        };
+        if hit {
+            self.fired += 1;
+            return Err(error.to_error());
+        }
+        Ok(())
+    }
+
+    /// How many of `len` bytes the next write may take.
+    fn write_limit(&mut self, len: usize) -> usize {
+        let index = self.writes;
+        self.writes += 1;
+        let short = self.short_writes.iter().find(|(at, _)| *at == index).map(|(_, bytes)| *bytes);
+        let limit = short.or(self.longest_write).map_or(len, |limit| limit.min(len));
+        if limit < len {
+            self.fired += 1;
+        }
+        limit
+    }
+
+    /// The bit that the next read is to get wrong.
+    fn next_read_flip(&mut self) -> Option<u64> {
+        let index = self.reads;
+        self.reads += 1;
+        self.read_flips.iter().find(|(at, _)| *at == index).map(|(_, bit)| *bit)
+    }
+}
+
+/// The plan, shared with every open file.
+#[derive(Debug)]
+struct Shared {
+    plan: Mutex<Plan>,
+}
+
+impl Shared {
+    fn admit(&self, op: Op, path: &Arc<Path>) -> io::Result<()> {
+        lock(&self.plan).admit(op, path)
+    }
+}
+
+/// Wraps a file system and makes chosen calls fail.
+#[derive(Debug)]
+pub struct FaultVfs {
+    inner: Arc<dyn Vfs>,
+    shared: Arc<Shared>,
+}
+
+impl FaultVfs {
+    /// Passes everything through until told otherwise; counts all operations.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Vfs>) -> Arc<Self> {
+        Arc::new(Self { inner, shared: Arc::new(Shared { plan: Mutex::new(Plan::new()) }) })
+    }
+
+    /// Counts, records and fails only the operations in `ops` from now on.
+    pub fn count_only(&self, ops: OpSet) {
+        lock(&self.shared.plan).counted = ops;
+    }
+
+    /// Makes the counted call with index `call` (from 0, since creation or [`FaultVfs::reset`])
+    /// fail. Replaces an earlier order.
+    pub fn fail_call(&self, call: u64, kind: FaultKind, error: FaultError) {
+        lock(&self.shared.plan).failure = Some((call, kind, error));
+    }
+
+    /// Makes the write with index `write` among all file writes take only `bytes` bytes.
+    pub fn short_write(&self, write: u64, bytes: usize) {
+        lock(&self.shared.plan).short_writes.push((write, bytes));
+    }
+
+    /// Makes every file write take at most `bytes` bytes.
+    pub fn limit_writes(&self, bytes: Option<usize>) {
+        lock(&self.shared.plan).longest_write = bytes;
+    }
+
+    /// Inverts one bit of what the read with index `read` among all file reads returns; `bit` is
+    /// taken modulo the bits returned.
+    pub fn flip_read(&self, read: u64, bit: u64) {
+        lock(&self.shared.plan).read_flips.push((read, bit));
+    }
+
+    /// Forgets all faults; counters and records stay.
+    pub fn clear_faults(&self) {
+        let mut plan = lock(&self.shared.plan);
+        plan.failure = None;
+        plan.short_writes.clear();
+        plan.read_flips.clear();
+        plan.longest_write = None;
+    }
+
+    /// Forgets all faults and starts all counts and records again.
+    pub fn reset(&self) {
+        let mut plan = lock(&self.shared.plan);
+        let fresh = Plan {
+            counted: plan.counted,
+            records: plan.records.as_ref().map(|_| Vec::new()),
+            ..Plan::new()
+        };
+        *plan = fresh;
+    }
+
+    /// Starts or stops recording counted calls.
+    pub fn record(&self, on: bool) {
+        lock(&self.shared.plan).records = on.then(Vec::new);
+    }
+
+    /// The counted calls recorded so far.
+    #[must_use]
+    pub fn records(&self) -> Vec<CallRecord> {
+        lock(&self.shared.plan).records.clone().unwrap_or_default()
+    }
+
+    /// Number of counted calls so far, failed ones included.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        lock(&self.shared.plan).calls
+    }
+
+    /// Number of calls that an ordered fault has changed so far.
+    #[must_use]
+    pub fn fired(&self) -> u64 {
+        lock(&self.shared.plan).fired
+    }
+
+    fn admit(&self, op: Op, path: &Path) -> io::Result<Arc<Path>> {
+        let path = Arc::from(path);
+        self.shared.admit(op, &path)?;
+        Ok(path)
+    }
+}
+
+impl Vfs for FaultVfs {
+    fn open(&self, path: &Path, how: OpenHow) -> io::Result<Arc<dyn File>> {
+        let op = if how == OpenHow::CreateNew { Op::Create } else { Op::Open };
+        let name = self.admit(op, path)?;
+        let inner = self.inner.open(path, how)?;
+        Ok(Arc::new(FaultFile { inner, shared: Arc::clone(&self.shared), path: name }))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.admit(Op::CreateDir, path)?;
+        self.inner.create_dir(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.admit(Op::Rename, from)?;
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.admit(Op::Remove, path)?;
+        self.inner.remove(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.admit(Op::RemoveDir, path)?;
+        self.inner.remove_dir(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        self.admit(Op::List, dir)?;
+        self.inner.list(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.admit(Op::SyncDir, dir)?;
+        self.inner.sync_dir(dir)
+    }
+
+    fn log_segment(
+        &self,
+        path: &Path,
+        size: u64,
+        how: SegmentHow,
+    ) -> io::Result<Arc<dyn LogSegment>> {
+        let op = match how {
+            SegmentHow::Create => Op::SegmentCreate,
+            SegmentHow::Reuse => Op::SegmentReuse,
+        };
+        let name = self.admit(op, path)?;
+        let inner = self.inner.log_segment(path, size, how)?;
+        Ok(Arc::new(FaultSegment { inner, shared: Arc::clone(&self.shared), path: name }))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        self.admit(Op::Lock, path)?;
+        self.inner.lock(path)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.admit(Op::FreeBytes, dir)?;
+        self.inner.free_bytes(dir)
+    }
+}

@@ -1,0 +1,120 @@
+//! Files and log segments whose calls go through the fault plan.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Op, Shared};
+use crate::sync::lock;
+use crate::vfs::{File, LogSegment};
+
+#[derive(Debug)]
+pub(super) struct FaultFile {
+    pub(super) inner: Arc<dyn File>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) path: Arc<Path>,
+}
+
+impl FaultFile {
+    fn admit(&self, op: Op) -> io::Result<()> {
+        self.shared.admit(op, &self.path)
+    }
+
+    fn admit_sync(&self) -> io::Result<()> {
+        self.admit(Op::Sync).inspect_err(|_| self.inner.discard_unsynced())
+    }
+}
+
+impl File for FaultFile {
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        self.admit(Op::Read)?;
+        let flip = lock(&self.shared.plan).next_read_flip();
+        let count = self.inner.read_at(buffer, at)?;
+        if let Some(bit) = flip.filter(|_| count > 0) {
+            let bit = bit % (count as u64 * 8);
+            buffer[(bit / 8) as usize] ^= 1 << (bit % 8);
+            lock(&self.shared.plan).fired += 1;
+        }
+        Ok(count)
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        self.admit(Op::Write)?;
+        let count = lock(&self.shared.plan).write_limit(bytes.len());
+        if count == 0 {
+            return Ok(0);
+        }
+        self.inner.write_at(&bytes[..count], at)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.admit(Op::Len)?;
+        self.inner.len()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.admit(Op::SetLen)?;
+        self.inner.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.admit_sync()?;
+        self.inner.sync_data()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.admit_sync()?;
+        self.inner.sync_all()
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.admit(Op::Allocate)?;
+        self.inner.allocate(len)
+    }
+
+    fn discard_unsynced(&self) {
+        self.inner.discard_unsynced();
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct FaultSegment {
+    pub(super) inner: Arc<dyn LogSegment>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) path: Arc<Path>,
+}
+
+impl FaultSegment {
+    fn admit(&self, op: Op) -> io::Result<()> {
+        self.shared.admit(op, &self.path)
+    }
+}
+
+impl LogSegment for FaultSegment {
+    fn capacity(&self) -> u64 {
+        self.inner.capacity()
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.admit(Op::SegmentWrite)?;
+        self.inner.write(at, bytes)
+    }
+
+    fn sync(&self, upto: u64) -> io::Result<()> {
+        self.admit(Op::SegmentSync).inspect_err(|_| self.inner.discard_unsynced())?;
+        self.inner.sync(upto)
+    }
+
+    fn warm(&self, from: u64, to: u64) {
+        self.inner.warm(from, to);
+    }
+
+    fn zero_fill(&self) -> io::Result<()> {
+        self.admit(Op::SegmentZero)?;
+        self.inner.zero_fill()
+    }
+
+    fn discard_unsynced(&self) {
+        self.inner.discard_unsynced();
+    }
+}

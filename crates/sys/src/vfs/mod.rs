@@ -1,0 +1,298 @@
+//! Files: the one door between the engine and storage.
+//!
+//! [`Vfs`] names files and directories, [`File`] reads and writes one of them at explicit
+//! offsets, [`LogSegment`] is the write-only, preallocated target of the write-ahead log. The
+//! real implementation is [`RealVfs`]; [`SimVfs`] is a disk in memory that can lose, tear and
+//! reorder whatever was not synced; [`FaultVfs`] wraps either and makes chosen calls fail.
+//!
+//! What callers may assume of storage, and no more:
+//! * bytes and lengths are durable only after a successful sync of that file;
+//! * created, renamed and removed names are durable only after [`Vfs::sync_dir`] of the parent,
+//!   independently of the file's data;
+//! * after a failed sync the unsynced bytes may be gone although a second sync succeeds: a
+//!   failed sync is final for that file's unsynced content;
+//! * a write may be short, and may be torn at any byte by a power cut.
+//!
+//! All methods may be called from any thread at once. Errors keep the kernel's kind and number
+//! (`StorageFull`, `NotFound`, ...); callers add the path when they report them.
+
+mod fault;
+mod real;
+mod sim;
+
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use fault::{CallRecord, FaultError, FaultKind, FaultVfs, Op, OpSet};
+pub use real::RealVfs;
+pub use sim::{
+    Corruption, CrashProfile, Mutation, MutationHook, MutationKind, Phase, SECTOR_BYTES,
+    SEGMENT_PIECE_BYTES, SimVfs,
+};
+
+/// How [`Vfs::open`] opens a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OpenHow {
+    /// An existing file, for reading only.
+    Read,
+    /// An existing file, for reading and writing; its content is kept.
+    ReadWrite,
+    /// A file that must not exist yet, for reading and writing.
+    CreateNew,
+}
+
+/// How [`Vfs::log_segment`] obtains its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SegmentHow {
+    /// A file that must not exist yet; reads as zeros.
+    Create,
+    /// An existing file of at least the wanted size, whose old content stays until overwritten.
+    Reuse,
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DirEntry {
+    /// The name inside the directory; bytes that are not UTF-8 are replaced.
+    pub name: String,
+    /// Whether the name is a directory.
+    pub is_dir: bool,
+    /// Length in bytes of a file, 0 for a directory.
+    pub len: u64,
+}
+
+/// A file system. See the module's documentation for what is durable when.
+pub trait Vfs: Send + Sync + Debug {
+    /// Opens or creates a file.
+    ///
+    /// # Errors
+    /// `NotFound` or `AlreadyExists` as `how` demands, or the kernel's error.
+    fn open(&self, path: &Path, how: OpenHow) -> io::Result<Arc<dyn File>>;
+
+    /// Creates one directory; its parent must exist.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when the name is taken, or the kernel's error.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Gives `from` the name `to`, atomically replacing a file of that name.
+    ///
+    /// # Errors
+    /// `NotFound` when `from` does not exist, or the kernel's error.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes the name of a file. Handles already open keep working.
+    ///
+    /// # Errors
+    /// `NotFound` when it does not exist, or the kernel's error.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// `DirectoryNotEmpty`, `NotFound`, or the kernel's error.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Lists the names in a directory, sorted by name.
+    ///
+    /// # Errors
+    /// `NotFound` when it does not exist, or the kernel's error.
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
+
+    /// Makes all names created, renamed or removed in `dir` so far durable.
+    ///
+    /// # Errors
+    /// The kernel's error; the names may or may not be durable then.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Creates or reopens a log segment of `size` bytes with all of its space reserved on disk.
+    ///
+    /// A created segment's name and length are durable only after a sync of the segment and of
+    /// its directory.
+    ///
+    /// # Errors
+    /// `StorageFull` when the space cannot be reserved (nothing is left behind), `InvalidInput`
+    /// when `size` is 0 or the file to reuse is shorter, or as [`Vfs::open`].
+    fn log_segment(
+        &self,
+        path: &Path,
+        size: u64,
+        how: SegmentHow,
+    ) -> io::Result<Arc<dyn LogSegment>>;
+
+    /// Takes the exclusive lock named by the file `path`, creating the file when missing.
+    ///
+    /// The lock excludes other processes and other holders in this process, and is released by
+    /// dropping the guard or by the end of the process. The file stays.
+    ///
+    /// # Errors
+    /// `WouldBlock` when someone holds it, or the kernel's error.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>>;
+
+    /// Bytes that can still be written on the file system holding `dir`.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
+}
+
+/// One open file. Offsets and lengths are bytes.
+pub trait File: Send + Sync + Debug {
+    /// Reads up to `buffer.len()` bytes from offset `at`; returns how many, 0 at the end.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize>;
+
+    /// Writes up to `bytes.len()` bytes at offset `at`; returns how many, possibly fewer.
+    ///
+    /// # Errors
+    /// The kernel's error; `StorageFull` when not even one byte fits.
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize>;
+
+    /// The file's length.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether the file has no bytes.
+    ///
+    /// # Errors
+    /// As [`File::len`].
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Cuts or extends the file to `len` bytes; new bytes read as zeros.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Makes all bytes written so far, and the length needed to read them, durable.
+    ///
+    /// # Errors
+    /// The kernel's error; see the module's documentation for what a failed sync means.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// As [`File::sync_data`], with all other attributes of the file.
+    ///
+    /// # Errors
+    /// As [`File::sync_data`].
+    fn sync_all(&self) -> io::Result<()>;
+
+    /// Reserves disk space for the first `len` bytes without changing the file's length.
+    ///
+    /// A hint: where the platform cannot do it the call succeeds and reserves nothing, so that
+    /// only a full disk makes it fail.
+    ///
+    /// # Errors
+    /// `StorageFull` when the disk has no room, or the kernel's error.
+    fn allocate(&self, len: u64) -> io::Result<()>;
+
+    /// Forgets what a failed write-back loses: unsynced bytes stay readable but no later sync
+    /// makes them durable. Only simulated files do anything here; fault injection calls it when
+    /// it makes a sync fail.
+    fn discard_unsynced(&self) {}
+
+    /// Reads exactly `buffer.len()` bytes from offset `at`.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` naming the offset when the file ends before, or as [`File::read_at`].
+    fn read_exact_at(&self, buffer: &mut [u8], at: u64) -> io::Result<()> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.read_at(&mut buffer[done..], offset_after(at, done)?) {
+                Ok(0) => return Err(short_read(at, buffer.len(), done)),
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of `bytes` at offset `at`, however many calls that takes.
+    ///
+    /// # Errors
+    /// As [`File::write_at`]; some of the bytes may have been written then. `WriteZero` when the
+    /// file accepts nothing without saying why.
+    fn write_all_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match self.write_at(&bytes[done..], offset_after(at, done)?) {
+                Ok(0) => {
+                    let text = format!("wrote {done} of {} bytes at offset {at}", bytes.len());
+                    return Err(io::Error::new(io::ErrorKind::WriteZero, text));
+                }
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One preallocated segment of the write-ahead log. It is write-only: recovery reads the file
+/// through [`Vfs::open`].
+///
+/// Concurrent [`LogSegment::write`] calls must cover disjoint ranges; the log's reservation
+/// protocol (one atomic add hands out each byte once) guarantees that.
+pub trait LogSegment: Send + Sync + Debug {
+    /// Size in bytes, fixed for life.
+    fn capacity(&self) -> u64;
+
+    /// Copies `bytes` to offset `at`. The bytes survive the death of the process from here on,
+    /// a power cut only after [`LogSegment::sync`].
+    ///
+    /// # Errors
+    /// `InvalidInput` when the range leaves the segment; a mapped segment cannot fail otherwise,
+    /// one that writes with system calls passes on the kernel's error.
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes the bytes `0..upto` durable, with the file's length.
+    ///
+    /// # Errors
+    /// The kernel's error; a failed sync is final for the segment.
+    fn sync(&self, upto: u64) -> io::Result<()>;
+
+    /// Prepares the bytes `from..to` for writing, so that the first write there does not pay for
+    /// a page fault. A hint, called by background threads; failures are ignored.
+    fn warm(&self, from: u64, to: u64);
+
+    /// Overwrites the whole segment with zeros and syncs it, so that later syncs meet blocks
+    /// already written. Must not run concurrently with writes.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn zero_fill(&self) -> io::Result<()>;
+
+    /// As [`File::discard_unsynced`].
+    fn discard_unsynced(&self) {}
+}
+
+/// Holds a lock taken with [`Vfs::lock`]; dropping it releases the lock.
+pub trait LockGuard: Send + Sync + Debug {}
+
+fn offset_after(at: u64, done: usize) -> io::Result<u64> {
+    at.checked_add(done as u64).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+fn short_read(at: u64, wanted: usize, got: usize) -> io::Error {
+    let text = format!("file ends after {got} of {wanted} bytes wanted at offset {at}");
+    io::Error::new(io::ErrorKind::UnexpectedEof, text)
+}
+
+/// Checks that `count` bytes at `at` lie inside a segment of `capacity` bytes.
+fn check_segment_range(at: u64, count: usize, capacity: u64) -> io::Result<()> {
+    let inside = at.checked_add(count as u64).is_some_and(|end| end <= capacity);
+    if inside {
+        return Ok(());
+    }
+    let text = format!("{count} bytes at {at} leave a log segment of {capacity} bytes");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+}

@@ -1,0 +1,220 @@
+//! The operating system's files, for any Unix; Linux is first class.
+//!
+//! A thin layer: one system call per method, no buffering, no state except the registry of locks
+//! held by this process. Log segments are mapped where the file system overwrites in place (see
+//! [`mapped_segment`]) and written with `pwrite` everywhere else, or when the caller asks for it
+//! with [`RealVfs::without_mapping`]. Every descriptor is close-on-exec.
+
+mod lock;
+mod mapped_segment;
+mod pwrite_segment;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use self::lock::RealLock;
+use self::mapped_segment::MappedSegment;
+use self::pwrite_segment::PwriteSegment;
+use super::{DirEntry, File, LockGuard, LogSegment, OpenHow, SegmentHow, Vfs};
+use crate::os_calls::{self, ReservedLength};
+
+/// The operating system's file system.
+#[derive(Clone, Copy, Debug)]
+pub struct RealVfs {
+    map_log: bool,
+}
+
+impl RealVfs {
+    /// Log segments are mapped into memory where that is safe.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { map_log: true }
+    }
+
+    /// Log segments are always written with system calls.
+    #[must_use]
+    pub const fn without_mapping() -> Self {
+        Self { map_log: false }
+    }
+}
+
+impl Default for RealVfs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Vfs for RealVfs {
+    fn open(&self, path: &Path, how: OpenHow) -> io::Result<Arc<dyn File>> {
+        let mut options = fs::OpenOptions::new();
+        match how {
+            OpenHow::Read => options.read(true),
+            OpenHow::ReadWrite => options.read(true).write(true),
+            OpenHow::CreateNew => options.read(true).write(true).create_new(true),
+        };
+        Ok(Arc::new(RealFile { file: options.open(path)? }))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            let metadata = match entry.metadata() {
+                Ok(metadata) => metadata,
+                // Removed by somebody between the listing and the question.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            let is_dir = metadata.is_dir();
+            let len = if is_dir { 0 } else { metadata.len() };
+            let name = entry.file_name().to_string_lossy().into_owned();
+            entries.push(DirEntry { name, is_dir, len });
+        }
+        entries.sort_unstable();
+        Ok(entries)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::File::open(dir)?.sync_all()
+    }
+
+    fn log_segment(
+        &self,
+        path: &Path,
+        size: u64,
+        how: SegmentHow,
+    ) -> io::Result<Arc<dyn LogSegment>> {
+        if size == 0 {
+            let text = "a log segment needs at least one byte";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let file = match how {
+            SegmentHow::Create => create_segment_file(path, size)?,
+            SegmentHow::Reuse => reopen_segment_file(path, size)?,
+        };
+        if self.map_log && os_calls::overwrites_in_place(&file) {
+            // A kernel that cannot map the file (no address space, a locked-down sandbox) is no
+            // reason to fail: the same bytes can be written with system calls.
+            if let Ok(mapping) = mapped_segment::Mapping::new(&file, size) {
+                return Ok(Arc::new(MappedSegment::new(file, mapping)));
+            }
+        }
+        Ok(Arc::new(PwriteSegment::new(file, size)))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        Ok(Box::new(RealLock::take(path)?))
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        os_calls::free_bytes(dir)
+    }
+}
+
+fn create_segment_file(path: &Path, size: u64) -> io::Result<fs::File> {
+    let file = fs::OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+    match reserve_from(&file, size, 0) {
+        Ok(()) => Ok(file),
+        Err(error) => {
+            // Nothing may be left behind. If even the removal fails there is nothing better to
+            // report than the first error.
+            let _ = fs::remove_file(path);
+            Err(error)
+        }
+    }
+}
+
+fn reopen_segment_file(path: &Path, size: u64) -> io::Result<fs::File> {
+    let file = fs::OpenOptions::new().read(true).write(true).open(path)?;
+    let len = file.metadata()?.len();
+    if len < size {
+        let text = format!("log segment to reuse has {len} bytes, {size} are needed");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    // Fills holes, should the file have any (copied by a tool that makes files sparse).
+    reserve_from(&file, size, len)?;
+    Ok(file)
+}
+
+/// Reserves `size` bytes of disk space, by writing zeros past `written` where the file system
+/// has no call for it.
+fn reserve_from(file: &fs::File, size: u64, written: u64) -> io::Result<()> {
+    match os_calls::reserve(file, size, ReservedLength::Extended) {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            write_zeros(file, written.min(size), size)
+        }
+        other => other,
+    }
+}
+
+/// Writes zeros over the bytes `from..to`.
+fn write_zeros(file: &fs::File, from: u64, to: u64) -> io::Result<()> {
+    const CHUNK: usize = 256 << 10;
+    let zeros = vec![0_u8; CHUNK];
+    let mut at = from;
+    while at < to {
+        let count = (to - at).min(CHUNK as u64);
+        file.write_all_at(&zeros[..count as usize], at)?;
+        at += count;
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+struct RealFile {
+    file: fs::File,
+}
+
+impl File for RealFile {
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, at)
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        self.file.write_at(bytes, at)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        match os_calls::reserve(&self.file, len, ReservedLength::Unchanged) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+            other => other,
+        }
+    }
+}
