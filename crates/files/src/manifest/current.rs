@@ -1,0 +1,70 @@
+//! `CURRENT`: the small file that names the manifest in force.
+//!
+//! It is written to a temporary file, synced, renamed over the old one, and the directory synced:
+//! a power cut leaves the old name or the new one.
+
+use std::io;
+use std::path::Path;
+
+use tidesdb_base::checksum;
+use tidesdb_base::error::{Error, Result};
+use tidesdb_sys::vfs::{OpenHow, Vfs};
+
+use crate::naming;
+
+/// Name under which a new `CURRENT` is written before it takes the old one's place.
+pub const CURRENT_TEMPORARY: &str = "CURRENT.new";
+const LONGEST_BYTES: usize = 256;
+
+/// Makes manifest `number` the one in force. When this returns, a power cut can't undo it.
+///
+/// # Errors
+/// [`Error::Io`] when a file operation fails; which manifest is in force is then unknown.
+pub fn set_current(vfs: &dyn Vfs, dir: &Path, number: u64) -> Result<()> {
+    let temporary = dir.join(CURRENT_TEMPORARY);
+    match vfs.remove(&temporary) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            return Err(Error::io("remove", &temporary, e));
+        }
+        _ => {}
+    }
+    let name = naming::FileKind::Manifest(number).name();
+    let text = format!("{name} {:016x}\n", checksum::plain(name.as_bytes()));
+    let file =
+        vfs.open(&temporary, OpenHow::CreateNew).map_err(|e| Error::io("create", &temporary, e))?;
+    file.write_all_at(text.as_bytes(), 0).map_err(|e| Error::io("write", &temporary, e))?;
+    file.sync_data().map_err(|e| Error::io("sync", &temporary, e))?;
+    let current = dir.join(naming::FileKind::Current.name());
+    vfs.rename(&temporary, &current).map_err(|e| Error::io("rename", &current, e))?;
+    // CRASH: before this sync either name may come back; both manifests are still complete.
+    vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))
+}
+
+/// Number of the manifest in force; `None` when there is no `CURRENT`.
+///
+/// # Errors
+/// [`Error::Corruption`] when the file is not what [`set_current`] writes; [`Error::Io`].
+pub fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Option<u64>> {
+    let path = dir.join(naming::FileKind::Current.name());
+    let file = match vfs.open(&path, OpenHow::Read) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::io("open", &path, e)),
+    };
+    let length = file.len().map_err(|e| Error::io("read length", &path, e))?;
+    let damaged = || Error::corruption(&path, 0, "CURRENT does not name a manifest");
+    let length =
+        usize::try_from(length).ok().filter(|&l| l <= LONGEST_BYTES).ok_or_else(damaged)?;
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, 0).map_err(|e| Error::io("read", &path, e))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| damaged())?;
+    let (name, sum) =
+        text.strip_suffix('\n').and_then(|line| line.split_once(' ')).ok_or_else(damaged)?;
+    if format!("{:016x}", checksum::plain(name.as_bytes())) != sum {
+        return Err(damaged());
+    }
+    match naming::parse(name) {
+        Some(naming::FileKind::Manifest(number)) => Ok(Some(number)),
+        _ => Err(damaged()),
+    }
+}

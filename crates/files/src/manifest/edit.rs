@@ -1,0 +1,343 @@
+//! One atomic change of the set of files, and its encoding.
+
+use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_varint};
+
+/// What the manifest remembers of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableRecord {
+    /// Number of the file.
+    pub number: u64,
+    /// Level, 1 being the newest on disk.
+    pub level: u32,
+    /// Sorted run the table belongs to; within a level a higher number is newer.
+    pub run: u64,
+    /// Length of the file in bytes.
+    pub bytes: u64,
+    /// Entries, tombstones included.
+    pub entries: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+    /// Smallest key.
+    pub smallest_key: Vec<u8>,
+    /// Largest key.
+    pub largest_key: Vec<u8>,
+    /// Lowest sequence number.
+    pub lowest_sequence: u64,
+    /// Highest sequence number.
+    pub highest_sequence: u64,
+    /// Value-log files that entries point into, with the bytes they refer to.
+    pub value_references: Vec<(u64, u64)>,
+}
+
+/// What the manifest remembers of a value-log file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ValueLogRecord {
+    /// Number of the file.
+    pub number: u64,
+    /// Length of the file in bytes; zero while commits still append to it.
+    pub bytes: u64,
+}
+
+/// One part of an edit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A column family exists, with these options (text form).
+    CreateFamily {
+        /// Its number, never used twice.
+        family: u32,
+        /// Its name.
+        name: String,
+        /// Its options in text form.
+        options: String,
+    },
+    /// A column family is gone, with all of its files.
+    DropFamily {
+        /// Its number.
+        family: u32,
+    },
+    /// The options of a family changed.
+    SetOptions {
+        /// Its number.
+        family: u32,
+        /// The new options in text form.
+        options: String,
+    },
+    /// A table belongs to the family.
+    AddTable {
+        /// Number of the family.
+        family: u32,
+        /// The table.
+        table: TableRecord,
+    },
+    /// A table no longer belongs to the family; its file may be deleted.
+    RemoveTable {
+        /// Number of the family.
+        family: u32,
+        /// Number of the table.
+        number: u64,
+    },
+    /// A value-log file belongs to the family.
+    AddValueLog {
+        /// Number of the family.
+        family: u32,
+        /// The file.
+        file: ValueLogRecord,
+    },
+    /// A value-log file no longer belongs to the family; it may be deleted.
+    RemoveValueLog {
+        /// Number of the family.
+        family: u32,
+        /// Number of the file.
+        number: u64,
+    },
+    /// Every commit of the family up to this sequence number is in tables.
+    FlushedThrough {
+        /// Number of the family.
+        family: u32,
+        /// The sequence number.
+        sequence: u64,
+    },
+    /// Recovery starts reading the log in this segment; older ones are dead.
+    LogStart {
+        /// Number of the segment.
+        segment: u64,
+    },
+    /// File numbers below this one may be in use.
+    NextFile {
+        /// The next free file number.
+        number: u64,
+    },
+    /// Family numbers below this one were used.
+    NextFamily {
+        /// The next free family number.
+        family: u32,
+    },
+    /// Sequence numbers up to this one may be in tables.
+    LastSequence {
+        /// The sequence number.
+        sequence: u64,
+    },
+}
+
+/// A set of changes that take effect together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edit {
+    /// The changes, applied in order.
+    pub changes: Vec<Change>,
+}
+
+const TAG_CREATE_FAMILY: u64 = 1;
+const TAG_DROP_FAMILY: u64 = 2;
+const TAG_SET_OPTIONS: u64 = 3;
+const TAG_ADD_TABLE: u64 = 4;
+const TAG_REMOVE_TABLE: u64 = 5;
+const TAG_ADD_VALUE_LOG: u64 = 6;
+const TAG_REMOVE_VALUE_LOG: u64 = 7;
+const TAG_FLUSHED_THROUGH: u64 = 8;
+const TAG_LOG_START: u64 = 9;
+const TAG_NEXT_FILE: u64 = 10;
+const TAG_NEXT_FAMILY: u64 = 11;
+const TAG_LAST_SEQUENCE: u64 = 12;
+
+impl Edit {
+    /// An edit of these changes.
+    #[must_use]
+    pub const fn new(changes: Vec<Change>) -> Self {
+        Self { changes }
+    }
+
+    /// The stored form.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for change in &self.changes {
+            change.encode(&mut out);
+        }
+        out
+    }
+
+    /// Reads the stored form.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes are not a sequence of changes that this version knows.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes);
+        let mut changes = Vec::new();
+        while !decoder.is_empty() {
+            changes.push(Change::decode(&mut decoder)?);
+        }
+        Ok(Self { changes })
+    }
+}
+
+impl Change {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let put = |out: &mut Vec<u8>, numbers: &[u64]| {
+            for &number in numbers {
+                put_varint(out, number);
+            }
+        };
+        match self {
+            Self::CreateFamily { family, name, options } => {
+                put(out, &[TAG_CREATE_FAMILY, u64::from(*family)]);
+                put_bytes(out, name.as_bytes());
+                put_bytes(out, options.as_bytes());
+            }
+            Self::DropFamily { family } => put(out, &[TAG_DROP_FAMILY, u64::from(*family)]),
+            Self::SetOptions { family, options } => {
+                put(out, &[TAG_SET_OPTIONS, u64::from(*family)]);
+                put_bytes(out, options.as_bytes());
+            }
+            Self::AddTable { family, table } => {
+                put(out, &[TAG_ADD_TABLE, u64::from(*family)]);
+                table.encode(out);
+            }
+            Self::RemoveTable { family, number } => {
+                put(out, &[TAG_REMOVE_TABLE, u64::from(*family), *number]);
+            }
+            Self::AddValueLog { family, file } => {
+                put(out, &[TAG_ADD_VALUE_LOG, u64::from(*family), file.number, file.bytes]);
+            }
+            Self::RemoveValueLog { family, number } => {
+                put(out, &[TAG_REMOVE_VALUE_LOG, u64::from(*family), *number]);
+            }
+            Self::FlushedThrough { family, sequence } => {
+                put(out, &[TAG_FLUSHED_THROUGH, u64::from(*family), *sequence]);
+            }
+            Self::LogStart { segment } => put(out, &[TAG_LOG_START, *segment]),
+            Self::NextFile { number } => put(out, &[TAG_NEXT_FILE, *number]),
+            Self::NextFamily { family } => put(out, &[TAG_NEXT_FAMILY, u64::from(*family)]),
+            Self::LastSequence { sequence } => put(out, &[TAG_LAST_SEQUENCE, *sequence]),
+        }
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let tag = decoder.varint()?;
+        match tag {
+            TAG_LOG_START => return Ok(Self::LogStart { segment: decoder.varint()? }),
+            TAG_NEXT_FILE => return Ok(Self::NextFile { number: decoder.varint()? }),
+            TAG_LAST_SEQUENCE => return Ok(Self::LastSequence { sequence: decoder.varint()? }),
+            _ => {}
+        }
+        let family = u32::try_from(decoder.varint()?).map_err(|_| Malformed)?;
+        Ok(match tag {
+            TAG_CREATE_FAMILY => Self::CreateFamily {
+                family,
+                name: decoder.text()?.to_owned(),
+                options: decoder.text()?.to_owned(),
+            },
+            TAG_DROP_FAMILY => Self::DropFamily { family },
+            TAG_SET_OPTIONS => Self::SetOptions { family, options: decoder.text()?.to_owned() },
+            TAG_ADD_TABLE => Self::AddTable { family, table: TableRecord::decode(decoder)? },
+            TAG_REMOVE_TABLE => Self::RemoveTable { family, number: decoder.varint()? },
+            TAG_ADD_VALUE_LOG => Self::AddValueLog {
+                family,
+                file: ValueLogRecord { number: decoder.varint()?, bytes: decoder.varint()? },
+            },
+            TAG_REMOVE_VALUE_LOG => Self::RemoveValueLog { family, number: decoder.varint()? },
+            TAG_FLUSHED_THROUGH => Self::FlushedThrough { family, sequence: decoder.varint()? },
+            TAG_NEXT_FAMILY => Self::NextFamily { family },
+            _ => return Err(Malformed),
+        })
+    }
+}
+
+impl TableRecord {
+    fn encode(&self, out: &mut Vec<u8>) {
+        for number in [
+            self.number,
+            u64::from(self.level),
+            self.run,
+            self.bytes,
+            self.entries,
+            self.tombstones,
+            self.lowest_sequence,
+            self.highest_sequence,
+        ] {
+            put_varint(out, number);
+        }
+        put_bytes(out, &self.smallest_key);
+        put_bytes(out, &self.largest_key);
+        put_varint(out, self.value_references.len() as u64);
+        for &(file, bytes) in &self.value_references {
+            put_varint(out, file);
+            put_varint(out, bytes);
+        }
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let mut table = Self {
+            number: decoder.varint()?,
+            level: u32::try_from(decoder.varint()?).map_err(|_| Malformed)?,
+            run: decoder.varint()?,
+            bytes: decoder.varint()?,
+            entries: decoder.varint()?,
+            tombstones: decoder.varint()?,
+            lowest_sequence: decoder.varint()?,
+            highest_sequence: decoder.varint()?,
+            smallest_key: decoder.bytes()?.to_vec(),
+            largest_key: decoder.bytes()?.to_vec(),
+            value_references: Vec::new(),
+        };
+        for _ in 0..decoder.varint()? {
+            table.value_references.push((decoder.varint()?, decoder.varint()?));
+        }
+        Ok(table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sample() -> Edit {
+        let table = TableRecord {
+            number: 9,
+            level: 1,
+            run: 4,
+            bytes: 1000,
+            entries: 10,
+            tombstones: 1,
+            smallest_key: b"a".to_vec(),
+            largest_key: b"z".to_vec(),
+            lowest_sequence: 5,
+            highest_sequence: 50,
+            value_references: vec![(8, 77)],
+        };
+        Edit::new(vec![
+            Change::CreateFamily { family: 1, name: "users".into(), options: "a = 1".into() },
+            Change::SetOptions { family: 1, options: "b = 2".into() },
+            Change::AddTable { family: 1, table },
+            Change::RemoveTable { family: 1, number: 3 },
+            Change::AddValueLog { family: 1, file: ValueLogRecord { number: 8, bytes: 500 } },
+            Change::RemoveValueLog { family: 1, number: 2 },
+            Change::FlushedThrough { family: 1, sequence: 50 },
+            Change::LogStart { segment: 7 },
+            Change::NextFile { number: 10 },
+            Change::NextFamily { family: 2 },
+            Change::LastSequence { sequence: 50 },
+            Change::DropFamily { family: 1 },
+        ])
+    }
+
+    #[test]
+    fn every_change_round_trips() {
+        assert_eq!(Edit::decode(&sample().encode()), Ok(sample()));
+    }
+
+    #[test]
+    fn a_cut_edit_is_malformed_or_shorter_but_never_a_panic() {
+        let bytes = sample().encode();
+        for cut in 0..bytes.len() {
+            assert_ne!(Edit::decode(&bytes[..cut]), Ok(sample()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_never_panic(bytes: Vec<u8>) {
+            let _ = Edit::decode(&bytes);
+        }
+    }
+}

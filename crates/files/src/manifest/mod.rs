@@ -1,0 +1,23 @@
+//! The manifest: which column families, tables and value-log files make up the database.
+//!
+//! A manifest file is a sequence of *edits*, each one record with its own checksum and applied
+//! whole or not at all. The first record of a file restates everything, so that a new file can
+//! replace a long one; `CURRENT` names the file in force and is replaced by an atomic rename.
+//!
+//! docs/formats/manifest.md shows the bytes.
+
+pub mod current;
+pub mod edit;
+pub mod reader;
+pub mod writer;
+
+pub use edit::{Change, Edit, TableRecord, ValueLogRecord};
+pub use reader::read_manifest;
+pub use writer::ManifestWriter;
+
+/// Bytes in front of the first record: magic, version, number of the file.
+pub const HEADER_BYTES: usize = 24;
+/// Bytes in front of the body of a record: length and checksum.
+pub const RECORD_HEADER_BYTES: usize = 12;
+const MAGIC: u64 = u64::from_le_bytes(*b"TDBMANI\n");
+const VERSION: u32 = 1;

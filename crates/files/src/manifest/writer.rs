@@ -1,0 +1,87 @@
+//! Appends edits to a manifest file.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidesdb_base::checksum;
+use tidesdb_base::codec::{put_u32, put_u64};
+use tidesdb_base::error::{Error, Result};
+use tidesdb_sys::vfs::{File, OpenHow, Vfs};
+
+use super::edit::Edit;
+use super::{HEADER_BYTES, MAGIC, RECORD_HEADER_BYTES, VERSION};
+use crate::naming;
+
+/// The open manifest file. One thread appends at a time.
+#[derive(Debug)]
+pub struct ManifestWriter {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    number: u64,
+    offset: u64,
+}
+
+impl ManifestWriter {
+    /// Creates manifest `number` in `dir` with `snapshot` as its first record, and syncs it. The
+    /// caller still has to make it the current one.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a file operation fails; the file may then be left behind and is removed
+    /// by the next open.
+    pub fn create(vfs: &dyn Vfs, dir: &Path, number: u64, snapshot: &Edit) -> Result<Self> {
+        let path = dir.join(naming::FileKind::Manifest(number).name());
+        let file =
+            vfs.open(&path, OpenHow::CreateNew).map_err(|e| Error::io("create", &path, e))?;
+        let mut header = Vec::with_capacity(HEADER_BYTES);
+        put_u64(&mut header, MAGIC);
+        put_u32(&mut header, VERSION);
+        put_u32(&mut header, 0);
+        put_u64(&mut header, number);
+        file.write_all_at(&header, 0).map_err(|e| Error::io("write", &path, e))?;
+        let mut writer = Self { file, path, number, offset: HEADER_BYTES as u64 };
+        writer.append(snapshot)?;
+        Ok(writer)
+    }
+
+    /// Goes on behind the last whole record of an existing manifest.
+    #[must_use]
+    pub const fn resume(file: Arc<dyn File>, path: PathBuf, number: u64, offset: u64) -> Self {
+        Self { file, path, number, offset }
+    }
+
+    /// Number of the file.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Length of the file in bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.offset
+    }
+
+    /// Appends one edit and syncs it. When this returns, the edit survives a power cut.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the write or the sync fails. Whether the edit is on disk is then
+    /// unknown, so the caller must not append to this file again: it starts another one.
+    pub fn append(&mut self, edit: &Edit) -> Result<()> {
+        let body = edit.encode();
+        let length = u32::try_from(body.len()).map_err(|_| Error::TooLarge {
+            what: "manifest edit",
+            size: body.len() as u64,
+            limit: u64::from(u32::MAX),
+        })?;
+        let mut record = Vec::with_capacity(RECORD_HEADER_BYTES + body.len());
+        put_u32(&mut record, length);
+        put_u64(&mut record, checksum::placed(self.number, self.offset, &body));
+        record.extend_from_slice(&body);
+        self.file
+            .write_all_at(&record, self.offset)
+            .map_err(|e| Error::io("write", &self.path, e))?;
+        self.file.sync_data().map_err(|e| Error::io("sync", &self.path, e))?;
+        self.offset += record.len() as u64;
+        Ok(())
+    }
+}

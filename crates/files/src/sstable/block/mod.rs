@@ -1,0 +1,308 @@
+//! One data block in decoded form: the unit that is cached and searched.
+//!
+//! ```text
+//! count u32 | prefix_len u16 | flags u16
+//! heads    u32 x count      first four key bytes after the prefix, as a big-endian number
+//! offsets  u16|u32 x count  start of each entry, relative to the entries (u32 if flags bit 0)
+//! prefix   prefix_len bytes  what all keys of the block have in common
+//! entries  tag u8 | seq, 0 to 7 bytes | [expires_at varint]
+//!          | suffix_len varint | value_len varint | suffix | value
+//! tag      bits 0-3 kind, bits 4-6 bytes of seq, bit 7 expiry follows
+//! ```
+//!
+//! Entries are sorted by key ascending, then sequence number descending. A head is only a hint:
+//! equal heads always fall back to comparing whole keys. The header is checked when a block is
+//! made; entries are parsed with bounds checks at each access, which costs less than validating
+//! all of them for one lookup, and a malformed one answers `None`, which callers turn into a
+//! corruption error. Immutable, shared by all threads.
+
+mod builder;
+mod stored;
+
+pub(crate) use builder::BlockBuilder;
+pub(crate) use stored::{Place, TRAILER_BYTES, open_stored, seal_stored};
+
+use std::cmp::Ordering;
+use tidesdb_base::codec::{Decoder, Malformed};
+use tidesdb_base::{SequenceNumber, ValueKind};
+
+const HEADER_BYTES: usize = 8;
+const HEAD_BYTES: usize = 4;
+const FLAG_WIDE_OFFSETS: u16 = 1;
+const TAG_KIND: u8 = 0x0F;
+const TAG_SEQ_SHIFT: u32 = 4;
+const TAG_HAS_EXPIRY: u8 = 0x80;
+/// Up to this many heads are counted in one straight run, which vectorises.
+const LINEAR_HEADS: usize = 64;
+
+/// What a version says besides its key and value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryMeta {
+    /// Sequence number of the commit; 0 when every snapshot sees the version.
+    pub seq: SequenceNumber,
+    /// What the version says about the key.
+    pub kind: ValueKind,
+    /// Expiry in Unix seconds, 0 for never.
+    pub expires_at: u64,
+}
+
+/// One parsed entry: where its key suffix and value lie in the block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EntrySpan {
+    pub(crate) meta: EntryMeta,
+    suffix_at: usize,
+    value_at: usize,
+    end: usize,
+}
+
+/// A decoded block.
+#[derive(Debug, Default)]
+pub struct Block {
+    raw: Vec<u8>,
+    count: usize,
+    offsets_at: usize,
+    prefix_at: usize,
+    entries_at: usize,
+    wide_offsets: bool,
+}
+
+impl Block {
+    /// Takes the raw bytes of a block after checking its header.
+    pub(crate) fn from_raw(raw: Vec<u8>) -> Result<Self, Malformed> {
+        let mut header = Decoder::new(&raw);
+        let count = header.u32()? as usize;
+        let prefix_len = header.u16()? as usize;
+        let flags = header.u16()?;
+        if flags & !FLAG_WIDE_OFFSETS != 0 {
+            return Err(Malformed);
+        }
+        let wide_offsets = flags & FLAG_WIDE_OFFSETS != 0;
+        let offset_bytes = if wide_offsets { 4 } else { 2 };
+        // A u32 count times eight cannot overflow a 64-bit usize.
+        let offsets_at = HEADER_BYTES + count * HEAD_BYTES;
+        let prefix_at = offsets_at + count * offset_bytes;
+        let entries_at = prefix_at + prefix_len;
+        if entries_at > raw.len() || count == 0 {
+            return Err(Malformed);
+        }
+        Ok(Self { raw, count, offsets_at, prefix_at, entries_at, wide_offsets })
+    }
+
+    /// Gives the allocation back for the next block.
+    pub(crate) fn into_raw(self) -> Vec<u8> {
+        self.raw
+    }
+
+    /// Number of entries.
+    #[inline]
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is no entry. Blocks read from a table have at least one.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes of memory held, for the accounting of a cache.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.raw.capacity()
+    }
+
+    /// What all keys have in common.
+    #[inline]
+    pub(crate) fn prefix(&self) -> &[u8] {
+        self.raw.get(self.prefix_at..self.entries_at).unwrap_or_default()
+    }
+
+    #[inline]
+    fn heads(&self) -> &[[u8; HEAD_BYTES]] {
+        self.raw.get(HEADER_BYTES..self.offsets_at).unwrap_or_default().as_chunks().0
+    }
+
+    /// Whether the head at `position` is that of the entry's key.
+    fn head_matches(&self, position: usize, entry: &EntrySpan) -> bool {
+        let head = self.heads().get(position).map(|&head| u32::from_le_bytes(head));
+        head == Some(head_of(self.suffix(entry)))
+    }
+
+    /// Whether entries fill the block without gaps and heads are those of their keys.
+    pub(crate) fn is_exact(&self) -> bool {
+        let mut end = self.entries_at;
+        for position in 0..self.count {
+            let starts_there = self.entry_start(position) == Some(end);
+            let Some(entry) = self.entry(position).filter(|_| starts_there) else {
+                return false;
+            };
+            if !self.head_matches(position, &entry) {
+                return false;
+            }
+            end = entry.end;
+        }
+        end == self.raw.len()
+    }
+
+    /// The key at `position` in full; `None` when the block is malformed there.
+    pub(crate) fn key(&self, position: usize) -> Option<Vec<u8>> {
+        let entry = self.entry(position)?;
+        Some([self.prefix(), self.suffix(&entry)].concat())
+    }
+
+    #[inline]
+    fn entry_start(&self, position: usize) -> Option<usize> {
+        let relative = if self.wide_offsets {
+            let at = self.offsets_at + position * 4;
+            u32::from_le_bytes(*self.raw.get(at..)?.first_chunk()?) as usize
+        } else {
+            let at = self.offsets_at + position * 2;
+            u16::from_le_bytes(*self.raw.get(at..)?.first_chunk()?) as usize
+        };
+        Some(self.entries_at + relative)
+    }
+
+    /// Parses the entry at `position`; `None` when the block is malformed there or too short.
+    #[inline]
+    pub(crate) fn entry(&self, position: usize) -> Option<EntrySpan> {
+        if position >= self.count {
+            return None;
+        }
+        let bytes = self.raw.get(self.entry_start(position)?..)?;
+        let (&tag, rest) = bytes.split_first()?;
+        let (seq, rest) = split_seq(rest, usize::from(tag >> TAG_SEQ_SHIFT & 7))?;
+        let kind = ValueKind::from_u8(tag & TAG_KIND)?;
+        let (expires_at, suffix_len, value_len, left) = match rest {
+            // Nearly every entry: no expiry, and both lengths in one byte.
+            [suffix_len @ 0..0x80, value_len @ 0..0x80, rest @ ..] if tag < TAG_HAS_EXPIRY => {
+                (0, usize::from(*suffix_len), usize::from(*value_len), rest.len())
+            }
+            _ => long_fields(rest, tag >= TAG_HAS_EXPIRY)?,
+        };
+        if suffix_len > left || value_len > left - suffix_len {
+            return None;
+        }
+        let suffix_at = self.raw.len() - left;
+        let value_at = suffix_at + suffix_len;
+        let meta = EntryMeta { seq, kind, expires_at };
+        Some(EntrySpan { meta, suffix_at, value_at, end: value_at + value_len })
+    }
+
+    /// The entry's key without the block's prefix.
+    #[inline]
+    pub(crate) fn suffix(&self, entry: &EntrySpan) -> &[u8] {
+        self.raw.get(entry.suffix_at..entry.value_at).unwrap_or_default()
+    }
+
+    /// The entry's value.
+    #[inline]
+    pub(crate) fn value(&self, entry: &EntrySpan) -> &[u8] {
+        self.raw.get(entry.value_at..entry.end).unwrap_or_default()
+    }
+
+    /// Position of the first entry that is at or after version `seq` of `key` in the block's
+    /// order; the block's length when there is none; `None` when the block is malformed.
+    #[inline]
+    pub(crate) fn lower_bound(&self, key: &[u8], seq: SequenceNumber) -> Option<usize> {
+        let Some(suffix) = key.strip_prefix(self.prefix()) else {
+            return Some(if key < self.prefix() { 0 } else { self.count });
+        };
+        let heads = self.heads();
+        let wanted = head_of(suffix);
+        let low = count_below(heads, wanted);
+        match heads.get(low) {
+            Some(&head) if u32::from_le_bytes(head) == wanted => {}
+            _ => return Some(low),
+        }
+        let ties = match wanted.checked_add(1) {
+            None => heads.len() - low,
+            Some(above) => count_below(heads.get(low..)?, above),
+        };
+        self.bound_among_ties(low, low + ties, suffix, seq)
+    }
+
+    fn bound_among_ties(
+        &self,
+        mut low: usize,
+        mut high: usize,
+        suffix: &[u8],
+        seq: SequenceNumber,
+    ) -> Option<usize> {
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            let entry = self.entry(middle)?;
+            let before = match self.suffix(&entry).cmp(suffix) {
+                Ordering::Less => true,
+                Ordering::Equal => entry.meta.seq > seq,
+                Ordering::Greater => false,
+            };
+            if before { low = middle + 1 } else { high = middle }
+        }
+        Some(low)
+    }
+
+    /// Whether the entry's key is `key`.
+    #[inline]
+    pub(crate) fn has_key(&self, entry: &EntrySpan, key: &[u8]) -> bool {
+        key.strip_prefix(self.prefix()).is_some_and(|suffix| suffix == self.suffix(entry))
+    }
+}
+
+/// Takes a sequence number of `len` bytes, at most seven.
+#[inline]
+fn split_seq(bytes: &[u8], len: usize) -> Option<(SequenceNumber, &[u8])> {
+    let rest = bytes.get(len..)?;
+    if let Some(chunk) = bytes.first_chunk() {
+        return Some((u64::from_le_bytes(*chunk) & ((1 << (len * 8)) - 1), rest));
+    }
+    let mut chunk = [0; 8];
+    for (to, &from) in chunk.iter_mut().zip(bytes.get(..len)?) {
+        *to = from;
+    }
+    Some((u64::from_le_bytes(chunk), rest))
+}
+
+/// Expiry and the two lengths where they take more than a byte each; and how many bytes follow.
+fn long_fields(bytes: &[u8], has_expiry: bool) -> Option<(u64, usize, usize, usize)> {
+    let mut decoder = Decoder::new(bytes);
+    let expires_at = if has_expiry { decoder.varint().ok()? } else { 0 };
+    let suffix_len = decoder.length().ok()?;
+    let value_len = decoder.length().ok()?;
+    Some((expires_at, suffix_len, value_len, decoder.remaining().len()))
+}
+
+/// First four bytes as a big-endian number, padded with zeros.
+#[inline]
+fn head_of(suffix: &[u8]) -> u32 {
+    if let Some(head) = suffix.first_chunk() {
+        return u32::from_be_bytes(*head);
+    }
+    let mut head = [0; HEAD_BYTES];
+    for (to, &from) in head.iter_mut().zip(suffix) {
+        *to = from;
+    }
+    u32::from_be_bytes(head)
+}
+
+/// How many of the sorted heads are below `wanted`.
+#[inline]
+fn count_below(heads: &[[u8; HEAD_BYTES]], wanted: u32) -> usize {
+    let mut window = heads;
+    let mut base = 0;
+    while window.len() > LINEAR_HEADS {
+        let half = window.len() / 2;
+        let (left, right) = window.split_at(half);
+        if right.first().is_some_and(|&head| u32::from_le_bytes(head) < wanted) {
+            base += half;
+            window = right;
+        } else {
+            window = left;
+        }
+    }
+    let below: u32 = window.iter().map(|&head| u32::from(u32::from_le_bytes(head) < wanted)).sum();
+    base + below as usize
+}
+
+#[cfg(test)]
+mod tests;

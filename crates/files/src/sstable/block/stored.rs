@@ -1,0 +1,101 @@
+//! Blocks and sections as they lie in the file: possibly compressed, always sealed.
+//!
+//! ```text
+//! stored bytes | codec u8 | raw_len u32 | checksum u64
+//! ```
+//!
+//! The checksum covers everything before it and is seeded with the file's identity and the
+//! offset of the stored bytes, so bytes from another place, another file or an older life of the
+//! file do not pass. Nothing is decompressed, and no length is believed, before it matched.
+
+use tidesdb_base::checksum;
+use tidesdb_base::codec::{Decoder, put_u32, put_u64};
+use tidesdb_base::compress::Compression;
+
+/// Bytes after the stored bytes.
+pub(crate) const TRAILER_BYTES: usize = 13;
+const CHECKSUM_BYTES: usize = 8;
+
+/// Where in which file bytes lie, as their checksum wants it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) identity: u64,
+    pub(crate) offset: u64,
+}
+
+/// Appends the sealed form of `raw`, compressed with `codec` where that pays, to `out`, whose end
+/// lies at `place`. `scratch` is overwritten. `raw` is shorter than 4 GiB.
+pub(crate) fn seal_stored(
+    raw: &[u8],
+    codec: Compression,
+    place: Place,
+    scratch: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) {
+    let start = out.len();
+    let codec = if codec.compress(raw, scratch) {
+        out.extend_from_slice(scratch);
+        codec
+    } else {
+        out.extend_from_slice(raw);
+        Compression::None
+    };
+    out.push(codec as u8);
+    put_u32(out, raw.len() as u32);
+    let sum = checksum::placed(place.identity, place.offset, &out[start..]);
+    put_u64(out, sum);
+}
+
+/// Checks the sealed bytes that lie at `place` and writes their raw form to `raw`.
+///
+/// # Errors
+/// A text saying what is wrong.
+pub(crate) fn open_stored(sealed: &[u8], place: Place, raw: &mut Vec<u8>) -> Result<(), String> {
+    let Some((covered, sum)) = sealed.split_last_chunk::<CHECKSUM_BYTES>() else {
+        return Err("block is shorter than its trailer".to_owned());
+    };
+    let found = checksum::placed(place.identity, place.offset, covered);
+    let expected = u64::from_le_bytes(*sum);
+    if found != expected {
+        return Err(format!("block checksum is {found:016x}, expected {expected:016x}"));
+    }
+    let Some((stored, trailer)) =
+        covered.split_at_checked(covered.len().wrapping_sub(TRAILER_BYTES - CHECKSUM_BYTES))
+    else {
+        return Err("block is shorter than its trailer".to_owned());
+    };
+    let mut trailer = Decoder::new(trailer);
+    let (Ok(codec), Ok(raw_len)) = (trailer.u8(), trailer.u32()) else {
+        return Err("block is shorter than its trailer".to_owned());
+    };
+    let Some(codec) = Compression::from_u8(codec) else {
+        return Err(format!("block has the unknown codec {codec}"));
+    };
+    let raw_len = raw_len as usize;
+    if raw_len > longest_raw(codec, stored.len()) {
+        return Err(format!("{} stored bytes cannot hold {raw_len} raw ones", stored.len()));
+    }
+    if codec == Compression::None {
+        raw.clear();
+        raw.extend_from_slice(stored);
+        return if raw_len == stored.len() { Ok(()) } else { Err(wrong_length(raw_len)) };
+    }
+    raw.resize(raw_len, 0);
+    codec.decompress(stored, raw).map_err(|_| wrong_length(raw_len))
+}
+
+fn wrong_length(raw_len: usize) -> String {
+    format!("block does not decode to its {raw_len} raw bytes")
+}
+
+/// Most raw bytes that so many stored bytes can stand for: bounds what a forged length allocates.
+fn longest_raw(codec: Compression, stored: usize) -> usize {
+    let ratio = match codec {
+        Compression::None => return stored,
+        Compression::Snappy => 64,
+        Compression::Lz4 | Compression::Lz4Fast => 255,
+        // A run-length block of 128 KiB takes four bytes.
+        Compression::Zstd => 1 << 15,
+    };
+    stored.saturating_mul(ratio)
+}

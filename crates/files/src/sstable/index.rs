@@ -1,0 +1,212 @@
+//! The index of a table: which block may hold a key.
+//!
+//! One entry per data block: a separator, not below the block's last key and below the next
+//! block's first key, unless versions of one key straddle the two, when it equals both. So the
+//! first block whose separator is not below a key is the first that can hold it, and only when
+//! its separator *equals* the key can the key's versions go on in the next one.
+//!
+//! In memory the separators lose their common prefix and are searched by their next eight bytes
+//! in a flat array; ties compare whole separators. Data blocks lie back to back from offset 0,
+//! so the file holds their lengths only.
+//!
+//! ```text
+//! count u32 | prefix_len varint | prefix | count x { suffix_len varint | suffix | len varint }
+//! ```
+//!
+//! Immutable once built, shared by all threads.
+
+use super::{BlockHandle, common_prefix_len};
+use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_u32, put_varint};
+
+const HEAD_BYTES: usize = 8;
+
+/// Collects the separators while a table is written.
+#[derive(Debug, Default)]
+pub(crate) struct IndexBuilder {
+    keys: Vec<u8>,
+    ends: Vec<usize>,
+    lens: Vec<u32>,
+}
+
+impl IndexBuilder {
+    /// Adds the next block.
+    pub(crate) fn push(&mut self, separator: &[u8], len: u32) {
+        self.keys.extend_from_slice(separator);
+        self.ends.push(self.keys.len());
+        self.lens.push(len);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Bytes the encoded form takes at most.
+    pub(crate) fn encoded_bound(&self) -> usize {
+        8 + self.keys.len() + self.ends.len() * 10
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let key = |at: usize| {
+            let start = if at == 0 { 0 } else { self.ends[at - 1] };
+            &self.keys[start..self.ends[at]]
+        };
+        // Separators are sorted, so what the first and the last share, all share.
+        let prefix_len = match self.ends.len() {
+            0 => 0,
+            count => common_prefix_len(key(0), key(count - 1)),
+        };
+        put_u32(out, self.ends.len() as u32);
+        put_bytes(out, &self.keys[..prefix_len]);
+        for (at, &len) in self.lens.iter().enumerate() {
+            put_bytes(out, &key(at)[prefix_len..]);
+            put_varint(out, u64::from(len));
+        }
+    }
+}
+
+/// The index of an open table.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    prefix: Vec<u8>,
+    heads: Vec<u64>,
+    keys: Vec<u8>,
+    key_ends: Vec<u32>,
+    block_ends: Vec<u64>,
+}
+
+impl Index {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes);
+        let count = decoder.u32()? as usize;
+        // Each block takes at least two bytes here: a count beyond that is not believed.
+        if count > bytes.len() / 2 {
+            return Err(Malformed);
+        }
+        let mut index = Self {
+            prefix: decoder.bytes()?.to_vec(),
+            heads: Vec::with_capacity(count),
+            keys: Vec::with_capacity(decoder.remaining().len().saturating_sub(count * 2)),
+            key_ends: Vec::with_capacity(count),
+            block_ends: Vec::with_capacity(count),
+        };
+        let mut block_end = 0u64;
+        for _ in 0..count {
+            let suffix = decoder.bytes()?;
+            let len = u32::try_from(decoder.varint()?).map_err(|_| Malformed)?;
+            block_end += u64::from(len);
+            index.heads.push(head_of(suffix));
+            index.keys.extend_from_slice(suffix);
+            index.key_ends.push(u32::try_from(index.keys.len()).map_err(|_| Malformed)?);
+            index.block_ends.push(block_end);
+        }
+        index.keys.shrink_to_fit();
+        if decoder.is_empty() { Ok(index) } else { Err(Malformed) }
+    }
+
+    /// Number of data blocks.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// Bytes of all data blocks together.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        self.block_ends.last().copied().unwrap_or(0)
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.prefix.capacity()
+            + self.keys.capacity()
+            + self.heads.capacity() * 8
+            + self.key_ends.capacity() * 4
+            + self.block_ends.capacity() * 8
+    }
+
+    #[inline]
+    fn suffix(&self, at: usize) -> &[u8] {
+        let end = self.key_ends.get(at).map_or(0, |&end| end as usize);
+        let start = at.checked_sub(1).and_then(|before| self.key_ends.get(before));
+        self.keys.get(start.map_or(0, |&start| start as usize)..end).unwrap_or_default()
+    }
+
+    /// Where block `at` lies; `None` past the last.
+    #[inline]
+    pub(crate) fn handle(&self, at: usize) -> Option<BlockHandle> {
+        let end = *self.block_ends.get(at)?;
+        let offset = at.checked_sub(1).and_then(|before| self.block_ends.get(before));
+        let offset = offset.copied().unwrap_or(0);
+        Some(BlockHandle { offset, len: (end - offset) as u32 })
+    }
+
+    /// The separator of block `at` in full.
+    pub(crate) fn separator(&self, at: usize) -> Vec<u8> {
+        [self.prefix.as_slice(), self.suffix(at)].concat()
+    }
+
+    /// Whether the separator of block `at` is `key`.
+    pub(crate) fn separator_is(&self, at: usize, key: &[u8]) -> bool {
+        at < self.len() && key.strip_prefix(self.prefix.as_slice()) == Some(self.suffix(at))
+    }
+
+    /// The first block whose separator is at or after `key`; the number of blocks if there is none.
+    #[inline]
+    pub(crate) fn first_at_or_after(&self, key: &[u8]) -> usize {
+        let Some(suffix) = key.strip_prefix(self.prefix.as_slice()) else {
+            return if key < self.prefix.as_slice() { 0 } else { self.len() };
+        };
+        let wanted = head_of(suffix);
+        let mut low = self.heads.partition_point(|&head| head < wanted);
+        if self.heads.get(low) != Some(&wanted) {
+            return low;
+        }
+        let ties = self.heads.get(low..).unwrap_or_default();
+        let mut high = low + ties.partition_point(|&head| head == wanted);
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if self.suffix(middle) < suffix { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+}
+
+/// First eight bytes as a big-endian number, padded with zeros.
+#[inline]
+fn head_of(suffix: &[u8]) -> u64 {
+    if let Some(head) = suffix.first_chunk() {
+        return u64::from_be_bytes(*head);
+    }
+    let mut head = [0; HEAD_BYTES];
+    for (to, &from) in head.iter_mut().zip(suffix) {
+        *to = from;
+    }
+    u64::from_be_bytes(head)
+}
+
+/// Replaces `out` by the shortest key that is at or after `last` and before `next`, where
+/// `last` <= `next`; when they are equal there is no such key and `out` is `last`.
+pub(crate) fn shortest_separator(last: &[u8], next: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    let shared = common_prefix_len(last, next);
+    // The shortest keys at or after `last` are its prefixes with the last byte raised by one.
+    // Cutting right behind the first difference is shortest; where the raised byte would reach
+    // `next`, a longer prefix is tried, past bytes that cannot be raised.
+    for cut in shared + 1..last.len() {
+        let byte = last[cut - 1];
+        if byte == 0xFF {
+            continue;
+        }
+        let below_next = cut > shared + 1
+            || next.get(shared).is_some_and(|&limit| {
+                byte + 1 < limit || (byte + 1 == limit && next.len() > shared + 1)
+            });
+        if below_next {
+            out.extend_from_slice(&last[..cut - 1]);
+            out.push(byte + 1);
+            return;
+        }
+    }
+    out.extend_from_slice(last);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,396 @@
+//! Walks one table in both directions.
+//!
+//! Where a seek lands depends on its target alone: the index names the block, whatever the
+//! iterator stood on before; a block already held is reused only when it is that block. Keys are
+//! put together in a buffer, values are borrowed from the block.
+//!
+//! A walk over many blocks may read ahead ([`Readahead`]): then one read fetches many stored
+//! blocks, which are decoded into a block of the iterator's own, past the cache. After an error
+//! the iterator is invalid, and every step repeats the error until the next seek, so that an
+//! unreadable block cannot be taken for the end of the table. One thread per iterator.
+
+use super::block::{Block, EntryMeta, EntrySpan};
+use super::{BlockHandle, BlockSource, Table};
+use std::ops::Deref;
+use tidesdb_base::{Error, Result, SequenceNumber, ValueKind};
+
+/// Whether an iterator reads more than the block it needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Readahead {
+    /// Every block comes from the block source.
+    #[default]
+    None,
+    /// Blocks come from the block source until the iterator has stepped forward over two block
+    /// boundaries in a row; then blocks that the source does not have cached are read ahead, in
+    /// pieces that double up to this many bytes.
+    Auto(usize),
+    /// Every block is read ahead in pieces of about this many bytes and the block source is
+    /// never asked; for merges and checks that read a table once.
+    Bytes(usize),
+}
+
+/// First piece of automatic read-ahead.
+const FIRST_PIECE_BYTES: usize = 16 << 10;
+/// Block boundaries crossed in a row at which automatic read-ahead starts.
+const SEQUENTIAL_BLOCKS: u32 = 2;
+
+/// Stored bytes of consecutive blocks.
+#[derive(Debug, Default)]
+struct Ahead {
+    bytes: Vec<u8>,
+    start: u64,
+    len: usize,
+}
+
+#[derive(Debug)]
+enum Current<B> {
+    None,
+    Shared(B),
+    Own(Block),
+}
+
+impl<B: Deref<Target = Block>> Current<B> {
+    #[inline]
+    fn block(&self) -> Option<&Block> {
+        match self {
+            Self::None => None,
+            Self::Shared(block) => Some(block),
+            Self::Own(block) => Some(block),
+        }
+    }
+}
+
+/// Walks one table. See the module's documentation. `T` is how the table is held: `&Table`,
+/// `Arc<Table>` or a handle that keeps it open.
+#[derive(Debug)]
+pub struct TableIterator<T, S: BlockSource> {
+    table: T,
+    source: S,
+    readahead: Readahead,
+    ahead: Ahead,
+    /// Block boundaries crossed forward since the last seek or backward step.
+    sequential: u32,
+    current: Current<S::Block>,
+    /// Number of the block in `current`.
+    at: usize,
+    position: usize,
+    count: usize,
+    /// The current key; its first `prefix_len` bytes are the block's prefix.
+    key: Vec<u8>,
+    prefix_len: usize,
+    /// The current entry when the iterator is valid.
+    entry: Option<EntrySpan>,
+    failure: Option<Error>,
+}
+
+impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
+    /// An iterator that stands nowhere: seek first.
+    #[must_use]
+    pub fn new(table: T, source: S, readahead: Readahead) -> Self {
+        Self {
+            table,
+            source,
+            readahead,
+            ahead: Ahead::default(),
+            sequential: 0,
+            current: Current::None,
+            at: 0,
+            position: 0,
+            count: 0,
+            key: Vec::new(),
+            prefix_len: 0,
+            entry: None,
+            failure: None,
+        }
+    }
+
+    /// The table walked.
+    #[must_use]
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Whether the iterator stands on an entry.
+    #[inline]
+    #[must_use]
+    pub const fn valid(&self) -> bool {
+        self.entry.is_some()
+    }
+
+    /// The key; empty when not valid.
+    #[inline]
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        if self.valid() { &self.key } else { &[] }
+    }
+
+    /// Sequence number, kind and expiry; those of a tombstone of sequence 0 when not valid.
+    #[inline]
+    #[must_use]
+    pub fn meta(&self) -> EntryMeta {
+        const NOTHING: EntryMeta = EntryMeta { seq: 0, kind: ValueKind::Tombstone, expires_at: 0 };
+        self.entry.as_ref().map_or(NOTHING, |entry| entry.meta)
+    }
+
+    /// The sequence number.
+    #[inline]
+    #[must_use]
+    pub fn seq(&self) -> SequenceNumber {
+        self.meta().seq
+    }
+
+    /// What the version says about the key.
+    #[inline]
+    #[must_use]
+    pub fn kind(&self) -> ValueKind {
+        self.meta().kind
+    }
+
+    /// Expiry in Unix seconds, 0 for never.
+    #[inline]
+    #[must_use]
+    pub fn expires_at(&self) -> u64 {
+        self.meta().expires_at
+    }
+
+    /// The value or the encoded value pointer, borrowed from the block; empty when not valid.
+    #[inline]
+    #[must_use]
+    pub fn value(&self) -> &[u8] {
+        match (self.current.block(), &self.entry) {
+            (Some(block), Some(entry)) => block.value(entry),
+            _ => &[],
+        }
+    }
+
+    /// Goes to the newest version of the first key at or after `key`.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] or [`Error::Io`], as all movements; the iterator is invalid then.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_version(key, SequenceNumber::MAX)
+    }
+
+    /// Goes to the first entry at or after version `snapshot` of `key`: the newest version of
+    /// `key` that the snapshot sees, or else the newest version of the next key.
+    ///
+    /// # Errors
+    /// As [`TableIterator::seek`].
+    pub fn seek_version(&mut self, key: &[u8], snapshot: SequenceNumber) -> Result<()> {
+        self.restart();
+        let mut at = self.table.index.first_at_or_after(key);
+        while self.load(at)? {
+            let found = self.current.block().and_then(|block| block.lower_bound(key, snapshot));
+            let Some(position) = found else {
+                return self.fail_malformed();
+            };
+            if position < self.count {
+                return self.stand_on(position);
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// Goes to the last entry whose key is at or before `key`: the oldest version of that key.
+    ///
+    /// # Errors
+    /// As [`TableIterator::seek`].
+    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        // The first key above `key` is `key` with a zero byte appended, or later.
+        let mut above = Vec::with_capacity(key.len() + 1);
+        above.extend_from_slice(key);
+        above.push(0);
+        self.seek_before(&above)
+    }
+
+    /// Goes to the last entry whose key is before `key`: the oldest version of that key.
+    ///
+    /// # Errors
+    /// As [`TableIterator::seek`].
+    pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.seek(key)?;
+        if self.valid() { self.prev() } else { self.seek_to_last() }
+    }
+
+    /// Goes to the first entry.
+    ///
+    /// # Errors
+    /// As [`TableIterator::seek`].
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.restart();
+        if self.load(0)? { self.stand_on(0) } else { Ok(()) }
+    }
+
+    /// Goes to the last entry.
+    ///
+    /// # Errors
+    /// As [`TableIterator::seek`].
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        self.restart();
+        let Some(last) = self.table.block_count().checked_sub(1) else {
+            return Ok(());
+        };
+        if self.load(last)? { self.stand_on(self.count - 1) } else { Ok(()) }
+    }
+
+    /// Goes to the next entry; past the last one the iterator is invalid, and stays so.
+    ///
+    /// # Errors
+    /// As [`TableIterator::seek`]; an earlier error again when nothing was sought since.
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "lends its entries, which Iterator cannot")]
+    pub fn next(&mut self) -> Result<()> {
+        let next = self.position + 1;
+        if self.entry.is_some() && next < self.count {
+            return self.stand_on(next);
+        }
+        self.next_block()
+    }
+
+    fn next_block(&mut self) -> Result<()> {
+        if !self.valid() {
+            return self.failure.clone().map_or(Ok(()), Err);
+        }
+        self.sequential = self.sequential.saturating_add(1);
+        self.entry = None;
+        if self.load(self.at + 1)? { self.stand_on(0) } else { Ok(()) }
+    }
+
+    /// Goes to the entry before; before the first one the iterator is invalid, and stays so.
+    ///
+    /// # Errors
+    /// As [`TableIterator::next`].
+    pub fn prev(&mut self) -> Result<()> {
+        if !self.valid() {
+            return self.failure.clone().map_or(Ok(()), Err);
+        }
+        if let Some(before) = self.position.checked_sub(1) {
+            return self.stand_on(before);
+        }
+        self.sequential = 0;
+        self.entry = None;
+        let Some(before) = self.at.checked_sub(1) else {
+            return Ok(());
+        };
+        if self.load(before)? { self.stand_on(self.count - 1) } else { Ok(()) }
+    }
+
+    fn restart(&mut self) {
+        self.sequential = 0;
+        self.entry = None;
+        self.failure = None;
+    }
+
+    /// Makes `position` of the current block the current entry.
+    #[inline]
+    fn stand_on(&mut self, position: usize) -> Result<()> {
+        let Some(block) = self.current.block() else {
+            return Ok(());
+        };
+        let Some(entry) = block.entry(position) else {
+            return self.fail_malformed();
+        };
+        self.key.truncate(self.prefix_len);
+        self.key.extend_from_slice(block.suffix(&entry));
+        self.position = position;
+        self.entry = Some(entry);
+        Ok(())
+    }
+
+    #[cold]
+    fn fail_malformed(&mut self) -> Result<()> {
+        let handle = self.table.index.handle(self.at).unwrap_or(BlockHandle { offset: 0, len: 0 });
+        let error = self.table.malformed(handle);
+        Err(self.fail(error))
+    }
+
+    #[cold]
+    fn fail(&mut self, error: Error) -> Error {
+        self.entry = None;
+        self.failure = Some(error.clone());
+        error
+    }
+
+    /// Makes block `at` the current one; `false` past the last. The iterator is invalid after.
+    fn load(&mut self, at: usize) -> Result<bool> {
+        let held = self.at == at && self.current.block().is_some();
+        if !held {
+            let Some(handle) = self.table.index.handle(at) else {
+                return Ok(false);
+            };
+            match self.fetch(at, handle) {
+                Ok(current) => self.current = current,
+                Err(error) => {
+                    self.current = Current::None;
+                    return Err(self.fail(error));
+                }
+            }
+        }
+        self.at = at;
+        self.key.clear();
+        if let Some(block) = self.current.block() {
+            self.count = block.len();
+            self.key.extend_from_slice(block.prefix());
+        }
+        self.prefix_len = self.key.len();
+        Ok(true)
+    }
+
+    fn fetch(&mut self, at: usize, handle: BlockHandle) -> Result<Current<S::Block>> {
+        let piece = match self.readahead {
+            Readahead::Bytes(bytes) => bytes,
+            Readahead::Auto(most) if self.sequential >= SEQUENTIAL_BLOCKS => {
+                if let Some(block) = self.source.cached(&self.table, handle) {
+                    return Ok(Current::Shared(block));
+                }
+                let doublings = (self.sequential - SEQUENTIAL_BLOCKS).min(20);
+                most.min(FIRST_PIECE_BYTES << doublings)
+            }
+            Readahead::Auto(_) | Readahead::None => {
+                return self.source.block(&self.table, handle).map(Current::Shared);
+            }
+        };
+        self.fetch_ahead(at, handle, piece)
+    }
+
+    /// Decodes a block from the bytes read ahead, reading the next piece first where needed.
+    fn fetch_ahead(
+        &mut self,
+        at: usize,
+        handle: BlockHandle,
+        piece: usize,
+    ) -> Result<Current<S::Block>> {
+        let len = handle.len as usize;
+        if self.ahead.stored(handle).is_none() {
+            let mut wanted = len;
+            let mut next = at + 1;
+            while wanted < piece
+                && let Some(more) = self.table.index.handle(next)
+            {
+                wanted += more.len as usize;
+                next += 1;
+            }
+            // Nothing is held while the read may fail.
+            self.ahead.len = 0;
+            self.table.read_stored(handle.offset, wanted, &mut self.ahead.bytes)?;
+            self.ahead.start = handle.offset;
+            self.ahead.len = wanted;
+        }
+        let raw = match std::mem::replace(&mut self.current, Current::None) {
+            Current::Own(block) => block.into_raw(),
+            Current::Shared(_) | Current::None => Vec::new(),
+        };
+        let stored = self.ahead.stored(handle).unwrap_or_default();
+        self.table.decode_block(handle, stored, raw).map(Current::Own)
+    }
+}
+
+impl Ahead {
+    /// The stored bytes of a block when they were read.
+    fn stored(&self, handle: BlockHandle) -> Option<&[u8]> {
+        let start = usize::try_from(handle.offset.checked_sub(self.start)?).ok()?;
+        let held = self.bytes.get(..self.len)?;
+        held.get(start..start.checked_add(handle.len as usize)?)
+    }
+}

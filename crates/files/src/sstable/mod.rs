@@ -1,0 +1,101 @@
+//! Sorted tables: immutable files of versions ordered by key ascending, sequence descending.
+//!
+//! ```text
+//! data blocks | filter | index | properties | footer (fixed size, at the very end)
+//! ```
+//!
+//! [`TableWriter`] makes one from entries in order; [`Table`] opens one, looks up keys, and reads
+//! blocks; [`TableIterator`] walks one. Decoded blocks come through a [`BlockSource`], behind
+//! which the engine keeps its cache, so that this module knows no cache.
+//!
+//! A table is written by one thread. An open [`Table`] is immutable and shared by all threads; an
+//! iterator belongs to one. The bytes are pictured in `docs/formats/sstable-block.md`.
+
+mod block;
+mod footer;
+mod index;
+mod iterator;
+mod properties;
+mod table;
+mod verify;
+mod writer;
+
+pub use block::{Block, EntryMeta};
+pub use iterator::{Readahead, TableIterator};
+pub use properties::{TableSummary, ValueReferences};
+pub use table::{Found, Table};
+pub use writer::{TableOptions, TableWriter};
+
+use std::ops::Deref;
+use tidesdb_base::Result;
+
+/// Where a stored block lies in its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BlockHandle {
+    /// Offset of its first byte in the file.
+    pub offset: u64,
+    /// Its length with its trailer, in bytes.
+    pub len: u32,
+}
+
+/// Hands out decoded blocks of tables, usually from a cache.
+pub trait BlockSource {
+    /// A decoded block that stays alive as long as this handle on it.
+    type Block: Deref<Target = Block>;
+
+    /// The block of `table` at `handle`; a source that does not have it calls
+    /// [`Table::read_block`].
+    ///
+    /// # Errors
+    /// As [`Table::read_block`].
+    fn block(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block>;
+
+    /// The block if it can be had without reading the file. Iterators that read ahead ask this
+    /// before they read the block themselves, and never put what they read into the source.
+    fn cached(&self, table: &Table, handle: BlockHandle) -> Option<Self::Block> {
+        let _ = (table, handle);
+        None
+    }
+}
+
+impl<S: BlockSource + ?Sized> BlockSource for &S {
+    type Block = S::Block;
+
+    fn block(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {
+        (**self).block(table, handle)
+    }
+
+    fn cached(&self, table: &Table, handle: BlockHandle) -> Option<Self::Block> {
+        (**self).cached(table, handle)
+    }
+}
+
+/// Reads every block from the file, keeping none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Uncached;
+
+impl BlockSource for Uncached {
+    type Block = Box<Block>;
+
+    fn block(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {
+        Ok(Box::new(table.read_block(handle, &mut Vec::new())?))
+    }
+}
+
+/// How many leading bytes `a` and `b` share.
+#[inline]
+pub(crate) fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
+    let mut shared = 0;
+    for (left, right) in a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0) {
+        let differing = u64::from_le_bytes(*left) ^ u64::from_le_bytes(*right);
+        if differing != 0 {
+            return shared + differing.trailing_zeros() as usize / 8;
+        }
+        shared += 8;
+    }
+    let tails = a[shared..].iter().zip(&b[shared..]);
+    shared + tails.take_while(|(left, right)| left == right).count()
+}
+
+#[cfg(test)]
+mod tests;

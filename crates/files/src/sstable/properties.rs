@@ -1,0 +1,124 @@
+//! What a table says about its content as a whole.
+//!
+//! [`TableSummary`] is what the writer returns, the manifest keeps and an opened table knows
+//! again. Stored as a sequence of fields, each `tag varint, length varint, bytes`, so that a later
+//! version can add fields that this one skips. Entry and tombstone counts live in the footer.
+
+use tidesdb_base::SequenceNumber;
+use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_varint};
+
+/// How much of one value log a table refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueReferences {
+    /// Number of the value-log file.
+    pub file: u64,
+    /// Bytes of the records referred to, with their headers.
+    pub bytes: u64,
+    /// Number of records referred to.
+    pub count: u64,
+}
+
+/// What a table holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableSummary {
+    /// Length of the file in bytes.
+    pub file_len: u64,
+    /// Number of versions.
+    pub entries: u64,
+    /// Number of versions that are deletions of either kind.
+    pub tombstones: u64,
+    /// Number of distinct keys.
+    pub distinct_keys: u64,
+    /// Number of data blocks.
+    pub data_blocks: u64,
+    /// Smallest key; empty when there is no entry.
+    pub min_key: Vec<u8>,
+    /// Largest key; empty when there is no entry.
+    pub max_key: Vec<u8>,
+    /// Smallest sequence number.
+    pub min_seq: SequenceNumber,
+    /// Largest sequence number.
+    pub max_seq: SequenceNumber,
+    /// Bytes of all keys and in-line values before compression.
+    pub raw_bytes: u64,
+    /// Earliest expiry in Unix seconds, 0 when nothing expires.
+    pub earliest_expiry: u64,
+    /// The value logs referred to, by ascending file number.
+    pub value_references: Vec<ValueReferences>,
+}
+
+const MIN_KEY: u64 = 1;
+const MAX_KEY: u64 = 2;
+const MIN_SEQ: u64 = 3;
+const MAX_SEQ: u64 = 4;
+const DISTINCT_KEYS: u64 = 5;
+const RAW_BYTES: u64 = 6;
+const EARLIEST_EXPIRY: u64 = 7;
+const VALUE_REFERENCES: u64 = 8;
+
+impl TableSummary {
+    /// Appends the persisted fields.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let mut field = |tag: u64, bytes: &[u8]| {
+            put_varint(out, tag);
+            put_bytes(out, bytes);
+        };
+        field(MIN_KEY, &self.min_key);
+        field(MAX_KEY, &self.max_key);
+        for (tag, number) in [
+            (MIN_SEQ, self.min_seq),
+            (MAX_SEQ, self.max_seq),
+            (DISTINCT_KEYS, self.distinct_keys),
+            (RAW_BYTES, self.raw_bytes),
+            (EARLIEST_EXPIRY, self.earliest_expiry),
+        ] {
+            field(tag, &number.to_le_bytes());
+        }
+        let mut references = Vec::new();
+        for reference in &self.value_references {
+            put_varint(&mut references, reference.file);
+            put_varint(&mut references, reference.bytes);
+            put_varint(&mut references, reference.count);
+        }
+        field(VALUE_REFERENCES, &references);
+    }
+
+    /// Reads the persisted fields; those kept elsewhere stay as they are by default.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut summary = Self::default();
+        let mut seen = 0u64;
+        let mut decoder = Decoder::new(bytes);
+        while !decoder.is_empty() {
+            let tag = decoder.varint()?;
+            let bytes = decoder.bytes()?;
+            let number = || bytes.try_into().map(u64::from_le_bytes).map_err(|_| Malformed);
+            match tag {
+                MIN_KEY => summary.min_key = bytes.to_vec(),
+                MAX_KEY => summary.max_key = bytes.to_vec(),
+                MIN_SEQ => summary.min_seq = number()?,
+                MAX_SEQ => summary.max_seq = number()?,
+                DISTINCT_KEYS => summary.distinct_keys = number()?,
+                RAW_BYTES => summary.raw_bytes = number()?,
+                EARLIEST_EXPIRY => summary.earliest_expiry = number()?,
+                VALUE_REFERENCES => summary.value_references = decode_references(bytes)?,
+                _ => continue,
+            }
+            seen |= 1 << tag;
+        }
+        // Tags 1 to 8 are required.
+        if seen == 0x1FE { Ok(summary) } else { Err(Malformed) }
+    }
+}
+
+fn decode_references(bytes: &[u8]) -> Result<Vec<ValueReferences>, Malformed> {
+    let mut decoder = Decoder::new(bytes);
+    let mut references = Vec::new();
+    while !decoder.is_empty() {
+        references.push(ValueReferences {
+            file: decoder.varint()?,
+            bytes: decoder.varint()?,
+            count: decoder.varint()?,
+        });
+    }
+    Ok(references)
+}

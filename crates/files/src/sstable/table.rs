@@ -1,0 +1,278 @@
+//! An open table: looks up keys and reads blocks.
+//!
+//! Footer, index, filter and properties are read and checked once, by [`Table::open`]; data blocks
+//! are read when they are asked for, and checked each time they are read. Immutable, shared by
+//! all threads. Whether a table's key range or filter excludes a key is asked by the caller
+//! ([`Table::may_contain`]), which has the hash for all tables; [`Table::get`] asks it as well.
+
+use super::block::{Block, EntryMeta, EntrySpan, Place, open_stored};
+use super::footer::{FOOTER_BYTES, Footer, Section};
+use super::index::Index;
+use super::properties::TableSummary;
+use super::writer::MIN_TABLE_BYTES;
+use super::{BlockHandle, BlockSource};
+use crate::filter::Filter;
+use std::io;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tidesdb_base::{Error, Result, SequenceNumber};
+use tidesdb_sys::vfs::File;
+
+/// A version found by a lookup. Keeps its block alive, so the value is borrowed without a copy.
+#[derive(Debug)]
+pub struct Found<B> {
+    block: B,
+    entry: EntrySpan,
+}
+
+impl<B: Deref<Target = Block>> Found<B> {
+    /// Sequence number, kind and expiry.
+    #[must_use]
+    pub const fn meta(&self) -> EntryMeta {
+        self.entry.meta
+    }
+
+    /// The value, or the encoded value pointer, or nothing for a tombstone.
+    #[must_use]
+    pub fn value(&self) -> &[u8] {
+        self.block.value(&self.entry)
+    }
+}
+
+/// An open table. See the module's documentation.
+#[derive(Debug)]
+pub struct Table {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    identity: u64,
+    pub(super) index: Index,
+    filter: Option<Filter>,
+    summary: TableSummary,
+}
+
+impl Table {
+    /// Opens the table in `file`, called `path` in errors, that was written as `identity`.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] when anything but the data blocks is damaged, or [`Error::Io`].
+    pub fn open(file: Arc<dyn File>, path: &Path, identity: u64) -> Result<Self> {
+        let len = file.len().map_err(|error| Error::io("read length", path, error))?;
+        if len < MIN_TABLE_BYTES {
+            let text = format!("table of {len} bytes, shorter than an empty one");
+            return Err(Error::corruption(path, len, text));
+        }
+        let footer_at = len - FOOTER_BYTES as u64;
+        let mut bytes = vec![0; FOOTER_BYTES];
+        read_exact(file.as_ref(), path, &mut bytes, footer_at)?;
+        let footer = Footer::decode(&bytes, identity, footer_at)
+            .map_err(|text| Error::corruption(path, footer_at, text))?;
+        let section = |section: Section| read_section(file.as_ref(), path, identity, section);
+        let damaged = |section: Section, what: &str| {
+            Error::corruption(path, section.offset, format!("{what} is malformed"))
+        };
+        let index =
+            Index::decode(&section(footer.index)?).map_err(|_| damaged(footer.index, "index"))?;
+        if index.data_bytes() != footer.filter.offset {
+            return Err(damaged(footer.index, "index does not cover the data blocks and so"));
+        }
+        let filter = match footer.filter.len {
+            0 => None,
+            _ => Filter::decode(&section(footer.filter)?)
+                .map_err(|_| damaged(footer.filter, "filter"))?,
+        };
+        let properties = TableSummary::decode(&section(footer.properties)?)
+            .map_err(|_| damaged(footer.properties, "properties section"))?;
+        let summary = TableSummary {
+            file_len: len,
+            entries: footer.entries,
+            tombstones: footer.tombstones,
+            data_blocks: index.len() as u64,
+            ..properties
+        };
+        let path = path.to_path_buf();
+        Ok(Self { file, path, identity, index, filter, summary })
+    }
+
+    /// The path the table was opened as.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Number of the file.
+    #[must_use]
+    pub const fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    /// What the table holds.
+    #[must_use]
+    pub const fn summary(&self) -> &TableSummary {
+        &self.summary
+    }
+
+    /// Bytes of memory held by the open table: index and filter above all.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.index.memory_bytes()
+            + self.filter.as_ref().map_or(0, Filter::memory_bytes)
+            + self.summary.min_key.capacity()
+            + self.summary.max_key.capacity()
+    }
+
+    /// False when the key with this [`crate::filter::key_hash`] is certainly not in the table.
+    #[inline]
+    #[must_use]
+    pub fn may_contain(&self, hash: u64) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
+    }
+
+    /// Whether `key` lies between the table's smallest and largest key.
+    #[inline]
+    #[must_use]
+    pub fn covers(&self, key: &[u8]) -> bool {
+        self.summary.min_key.as_slice() <= key && key <= self.summary.max_key.as_slice()
+    }
+
+    /// Number of data blocks.
+    #[must_use]
+    pub fn block_count(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Where data block `at` lies; `None` past the last.
+    #[must_use]
+    pub fn block_handle(&self, at: usize) -> Option<BlockHandle> {
+        self.index.handle(at)
+    }
+
+    /// A key that is at or after every key of data block `at` and at or before every key of the
+    /// next: a place to cut the table's range. Empty past the last block.
+    #[must_use]
+    pub fn separator(&self, at: usize) -> Vec<u8> {
+        if at < self.index.len() { self.index.separator(at) } else { Vec::new() }
+    }
+
+    /// About how many bytes of data blocks lie before `key`.
+    #[must_use]
+    pub fn bytes_before(&self, key: &[u8]) -> u64 {
+        let at = self.index.first_at_or_after(key);
+        self.index.handle(at).map_or(self.index.data_bytes(), |handle| handle.offset)
+    }
+
+    /// The newest version of `key` with a sequence number of at most `snapshot`, looked for
+    /// without asking filter or key range.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] or [`Error::Io`].
+    #[inline]
+    pub fn lookup<S: BlockSource>(
+        &self,
+        key: &[u8],
+        snapshot: SequenceNumber,
+        blocks: &S,
+    ) -> Result<Option<Found<S::Block>>> {
+        let mut at = self.index.first_at_or_after(key);
+        // More than one turn only when the versions of `key` straddle blocks.
+        while let Some(handle) = self.index.handle(at) {
+            let block = blocks.block(self, handle)?;
+            let malformed = || self.malformed(handle);
+            let position = block.lower_bound(key, snapshot).ok_or_else(malformed)?;
+            if position < block.len() {
+                let entry = block.entry(position).ok_or_else(malformed)?;
+                let found = block.has_key(&entry, key);
+                return Ok(found.then_some(Found { block, entry }));
+            }
+            if !self.index.separator_is(at, key) {
+                break;
+            }
+            at += 1;
+        }
+        Ok(None)
+    }
+
+    /// As [`Table::lookup`], after asking the filter for `hash`, the key's
+    /// [`crate::filter::key_hash`].
+    ///
+    /// # Errors
+    /// As [`Table::lookup`].
+    #[inline]
+    pub fn get<S: BlockSource>(
+        &self,
+        key: &[u8],
+        hash: u64,
+        snapshot: SequenceNumber,
+        blocks: &S,
+    ) -> Result<Option<Found<S::Block>>> {
+        if !self.may_contain(hash) || !self.covers(key) {
+            return Ok(None);
+        }
+        self.lookup(key, snapshot, blocks)
+    }
+
+    /// Reads, checks and decodes one data block; `scratch` holds the stored bytes meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] or [`Error::Io`].
+    pub fn read_block(&self, handle: BlockHandle, scratch: &mut Vec<u8>) -> Result<Block> {
+        let stored = self.read_stored(handle.offset, handle.len as usize, scratch)?;
+        self.decode_block(handle, stored, Vec::new())
+    }
+
+    /// Reads `len` bytes at `offset` into the front of `scratch`, which grows as needed.
+    pub(super) fn read_stored<'a>(
+        &self,
+        offset: u64,
+        len: usize,
+        scratch: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8]> {
+        // A longer buffer is kept as it is: growing it again would mean clearing it again.
+        if scratch.len() < len {
+            scratch.resize(len, 0);
+        }
+        let buffer = scratch.get_mut(..len).unwrap_or_default();
+        read_exact(self.file.as_ref(), &self.path, buffer, offset)?;
+        Ok(buffer)
+    }
+
+    /// Checks and decodes the stored bytes of a data block, reusing the allocation of `raw`.
+    pub(super) fn decode_block(
+        &self,
+        handle: BlockHandle,
+        stored: &[u8],
+        mut raw: Vec<u8>,
+    ) -> Result<Block> {
+        let place = Place { identity: self.identity, offset: handle.offset };
+        open_stored(stored, place, &mut raw)
+            .map_err(|text| Error::corruption(&self.path, handle.offset, text))?;
+        Block::from_raw(raw).map_err(|_| self.malformed(handle))
+    }
+
+    #[cold]
+    pub(super) fn malformed(&self, handle: BlockHandle) -> Error {
+        Error::corruption(&self.path, handle.offset, "block is malformed")
+    }
+}
+
+fn read_exact(file: &dyn File, path: &Path, buffer: &mut [u8], at: u64) -> Result<()> {
+    file.read_exact_at(buffer, at).map_err(|error| {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            return Error::corruption(path, at, error.to_string());
+        }
+        Error::io("read", path, error)
+    })
+}
+
+fn read_section(file: &dyn File, path: &Path, identity: u64, section: Section) -> Result<Vec<u8>> {
+    // The footer was checked to lie behind all sections, so this allocates at most the file.
+    let len = usize::try_from(section.len)
+        .map_err(|_| Error::corruption(path, section.offset, "section too long for memory"))?;
+    let mut stored = vec![0; len];
+    read_exact(file, path, &mut stored, section.offset)?;
+    let mut raw = Vec::new();
+    open_stored(&stored, Place { identity, offset: section.offset }, &mut raw)
+        .map_err(|text| Error::corruption(path, section.offset, text))?;
+    Ok(raw)
+}

@@ -1,0 +1,261 @@
+//! Tables against an ordered map: lookups and walks of every kind over contents of many shapes.
+
+mod damage;
+mod walks;
+
+use super::*;
+use crate::filter::key_hash;
+use crate::testing::{MemoryFile, PATH, seeded};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use tidesdb_base::compress::Compression;
+use tidesdb_base::{Error, ErrorKind, ValueKind};
+use tidesdb_sys::rng::SplitMix64;
+
+/// What a table must hold, in the table's order.
+type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (ValueKind, u64, Vec<u8>)>;
+
+const IDENTITY: u64 = 7;
+
+fn options(block_size: usize) -> TableOptions {
+    TableOptions {
+        block_size,
+        compression: Compression::Lz4,
+        filter_rate: Some(0.01),
+        identity: IDENTITY,
+        expected_entries: 100,
+    }
+}
+
+fn write(model: &Model, options: TableOptions) -> (Arc<MemoryFile>, TableSummary) {
+    let file = MemoryFile::new(Vec::new());
+    let mut writer = TableWriter::new(file.clone(), Path::new(PATH), options);
+    for ((key, seq), (kind, expires_at, value)) in model {
+        let meta = EntryMeta { seq: seq.0, kind: *kind, expires_at: *expires_at };
+        writer.add(key, meta, value).unwrap();
+        assert_eq!(writer.last_key(), key);
+    }
+    assert_eq!(writer.entries(), model.len() as u64);
+    let summary = writer.finish().unwrap();
+    (file, summary)
+}
+
+fn open(file: &Arc<MemoryFile>) -> tidesdb_base::Result<Table> {
+    Table::open(file.clone(), Path::new(PATH), IDENTITY)
+}
+
+/// What a lookup gives: sequence, kind, expiry, value.
+type Answer = (u64, ValueKind, u64, Vec<u8>);
+
+fn expected(model: &Model, key: &[u8], snapshot: u64) -> Option<Answer> {
+    let from = (key.to_vec(), Reverse(snapshot));
+    let ((found, seq), (kind, expires_at, value)) = model.range(from..).next()?;
+    (found == key).then(|| (seq.0, *kind, *expires_at, value.clone()))
+}
+
+fn answer(table: &Table, key: &[u8], snapshot: u64) -> tidesdb_base::Result<Option<Answer>> {
+    let found = table.get(key, key_hash(key), snapshot, &Uncached)?;
+    let looked_up = table.lookup(key, snapshot, &Uncached)?;
+    let answer = |found: &Found<Box<Block>>| {
+        let meta = found.meta();
+        (meta.seq, meta.kind, meta.expires_at, found.value().to_vec())
+    };
+    // The filter and the key range may only ever save work.
+    assert_eq!(found.as_ref().map(answer), looked_up.as_ref().map(answer));
+    Ok(found.as_ref().map(answer))
+}
+
+fn random_bytes(rng: &mut SplitMix64, most: u64) -> Vec<u8> {
+    let mut bytes = vec![0; rng.below(most + 1) as usize];
+    rng.fill(&mut bytes);
+    bytes
+}
+
+fn random_entry(rng: &mut SplitMix64, most: u64) -> (ValueKind, u64, Vec<u8>) {
+    let expires_at = if rng.chance(1, 5) { rng.below(1 << 40) } else { 0 };
+    if rng.chance(1, 6) {
+        return (ValueKind::Tombstone, expires_at, Vec::new());
+    }
+    let value = if rng.chance(1, 10) { Vec::new() } else { random_bytes(rng, most) };
+    (ValueKind::Value, expires_at, value)
+}
+
+/// Contents of one shape each: name, block size, entries.
+fn shapes(rng: &mut SplitMix64) -> Vec<(&'static str, usize, Model)> {
+    let mut shapes: Vec<(&'static str, usize, Model)> =
+        ["random", "prefixes", "versions", "binary"]
+            .into_iter()
+            .zip([256, 300, 200, 128])
+            .map(|(name, block_size)| (name, block_size, Model::new()))
+            .collect();
+    for n in 0..1500u64 {
+        let key = random_bytes(rng, 16);
+        shapes[0].2.insert((key, Reverse(rng.below(1 << 50))), random_entry(rng, 40));
+        let key = format!("tenant/{:03}/a/very/long/shared/path/{n:09}", n % 3).into_bytes();
+        shapes[1].2.insert((key, Reverse(0)), random_entry(rng, 30));
+        let key = vec![b'v', rng.below(6) as u8];
+        shapes[2].2.insert((key, Reverse(rng.below(1 << 20))), random_entry(rng, 20));
+        let length = rng.below(5);
+        let key = (0..length).map(|_| [0, 0, 0xFF, 1][rng.index(4)]).collect();
+        shapes[3].2.insert((key, Reverse(rng.below(9))), random_entry(rng, 300));
+    }
+    let mut huge = Model::new();
+    for n in 0..12u8 {
+        let mut key = vec![0xAB; 65_534];
+        key.push(n);
+        huge.insert((key, Reverse(3)), random_entry(rng, 100_000));
+        huge.insert((vec![n], Reverse(3)), random_entry(rng, 100));
+    }
+    shapes.push(("64 KiB keys", 4096, huge));
+    let one = Model::from([((b"only".to_vec(), Reverse(1)), random_entry(rng, 9))]);
+    shapes.push(("one entry", 4096, one));
+    shapes.push(("nothing", 4096, Model::new()));
+    shapes
+}
+
+/// Keys of the model, keys close to them, and others.
+fn targets(model: &Model, rng: &mut SplitMix64, count: usize) -> Vec<Vec<u8>> {
+    let keys: Vec<&Vec<u8>> = model.keys().map(|(key, _)| key).collect();
+    let mut targets = vec![Vec::new(), vec![0], vec![0xFF; 20]];
+    for _ in 0..count {
+        let mut key = match keys.get(rng.index(keys.len())) {
+            Some(&key) => key.clone(),
+            None => random_bytes(rng, 8),
+        };
+        match rng.below(6) {
+            0 => key.push(0),
+            1 => drop(key.pop()),
+            2 if !key.is_empty() => {
+                let at = rng.index(key.len());
+                key[at] = key[at].wrapping_add(if rng.chance(1, 2) { 1 } else { 0xFF });
+            }
+            3 => key = random_bytes(rng, 16),
+            _ => {}
+        }
+        targets.push(key);
+    }
+    targets
+}
+
+#[test]
+fn lookups_answer_as_an_ordered_map_does() {
+    let mut rng = seeded();
+    for (name, block_size, model) in shapes(&mut rng) {
+        for filter_rate in [Some(0.01), None] {
+            let (file, summary) =
+                write(&model, TableOptions { filter_rate, ..options(block_size) });
+            let table = open(&file).unwrap();
+            assert_eq!(*table.summary(), summary, "{name}");
+            table.verify().unwrap_or_else(|error| panic!("{name}: {error}"));
+            for ((key, seq), _) in &model {
+                let wanted = expected(&model, key, seq.0);
+                assert_eq!(answer(&table, key, seq.0).unwrap(), wanted, "{name}");
+            }
+            for key in targets(&model, &mut rng, 1000) {
+                let snapshot = [0, rng.below(1 << 20), u64::MAX][rng.index(3)];
+                let wanted = expected(&model, &key, snapshot);
+                assert_eq!(answer(&table, &key, snapshot).unwrap(), wanted, "{name}: {key:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_codec_and_block_size_reads_back() {
+    let mut rng = seeded();
+    let (_, _, model) = shapes(&mut rng).swap_remove(1);
+    for compression in Compression::ALL {
+        for block_size in [128, 1000, 4096, 1 << 20] {
+            let (file, summary) =
+                write(&model, TableOptions { compression, ..options(block_size) });
+            let table = open(&file).unwrap();
+            table.verify().unwrap();
+            assert_eq!(summary.file_len, file.bytes().len() as u64);
+            assert_eq!(summary.data_blocks as usize, table.block_count());
+            for at in 0..table.block_count() {
+                let handle = table.block_handle(at).unwrap();
+                let block = table.read_block(handle, &mut Vec::new()).unwrap();
+                let most = block_size + 300;
+                assert!(block.memory_bytes() - size_of::<Block>() <= most, "{block_size}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_summary_adds_up() {
+    let pointer = |file, stored_len| {
+        let pointer = crate::vlog::ValuePointer { file, offset: 99, stored_len, raw_len: 500 };
+        let mut bytes = Vec::new();
+        pointer.encode(&mut bytes);
+        (ValueKind::ValuePointer, 0, bytes)
+    };
+    let model = Model::from([
+        ((b"a".to_vec(), Reverse(9)), (ValueKind::Value, 70, b"12345".to_vec())),
+        ((b"a".to_vec(), Reverse(4)), (ValueKind::SingleTombstone, 0, vec![])),
+        ((b"b".to_vec(), Reverse(12)), pointer(31, 100)),
+        ((b"c".to_vec(), Reverse(7)), pointer(8, 50)),
+        ((b"d".to_vec(), Reverse(7)), pointer(31, 10)),
+        ((b"zz".to_vec(), Reverse(5)), (ValueKind::Tombstone, 60, vec![])),
+    ]);
+    let (file, summary) = write(&model, options(64));
+    let raw = 1 + 5 + 1 + (1 + 6) + (1 + 5) + (1 + 5) + 2;
+    let wanted = TableSummary {
+        file_len: file.bytes().len() as u64,
+        entries: 6,
+        tombstones: 2,
+        distinct_keys: 5,
+        data_blocks: summary.data_blocks,
+        min_key: b"a".to_vec(),
+        max_key: b"zz".to_vec(),
+        min_seq: 4,
+        max_seq: 12,
+        raw_bytes: summary.raw_bytes,
+        earliest_expiry: 60,
+        value_references: vec![
+            ValueReferences { file: 8, bytes: 70, count: 1 },
+            ValueReferences { file: 31, bytes: 100 + 20 + 10 + 20, count: 2 },
+        ],
+    };
+    assert_eq!(summary, wanted);
+    assert!(summary.raw_bytes >= raw - 3 && summary.raw_bytes <= raw + 3, "{}", summary.raw_bytes);
+    open(&file).unwrap().verify().unwrap();
+}
+
+#[test]
+fn entries_out_of_order_are_an_internal_error() {
+    let meta = |seq| EntryMeta { seq, kind: ValueKind::Value, expires_at: 0 };
+    for (key, seq) in [(b"k" as &[u8], 5), (b"k", 6), (b"j", 1), (b"", 1)] {
+        let file = MemoryFile::new(Vec::new());
+        let mut writer = TableWriter::new(file, Path::new(PATH), options(128));
+        writer.add(b"k", meta(5), b"").unwrap();
+        let error = writer.add(key, meta(seq), b"").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Internal, "{error}");
+    }
+    let mut writer = TableWriter::new(MemoryFile::new(Vec::new()), Path::new(PATH), options(128));
+    let pointer = EntryMeta { kind: ValueKind::ValuePointer, ..meta(1) };
+    assert_eq!(writer.add(b"k", pointer, b"\xFF").unwrap_err().kind(), ErrorKind::Internal);
+    assert_eq!(writer.add(b"k", meta(1 << 56), b"").unwrap_err().kind(), ErrorKind::Internal);
+    let error = writer.add(&vec![0; 65_536], meta(1), b"").unwrap_err();
+    assert!(matches!(error, Error::TooLarge { what: "key", .. }), "{error}");
+}
+
+#[test]
+fn separators_and_bytes_before_cut_the_table_where_they_say() {
+    let mut rng = seeded();
+    let (_, _, model) = shapes(&mut rng).swap_remove(0);
+    let (file, _) = write(&model, options(512));
+    let table = open(&file).unwrap();
+    let mut last = 0;
+    for at in 0..table.block_count() {
+        let separator = table.separator(at);
+        let handle = table.block_handle(at).unwrap();
+        assert!(table.bytes_before(&separator) <= handle.offset);
+        assert!(table.bytes_before(&separator) >= last);
+        last = table.bytes_before(&separator);
+    }
+    assert!(table.separator(table.block_count()).is_empty());
+    assert!(table.memory_bytes() > table.block_count() * 20);
+}

@@ -1,0 +1,208 @@
+//! Iterators against the ordered map: random movements, all read-ahead modes.
+
+use super::*;
+use crate::sstable::iterator::{Readahead, TableIterator};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ops::Bound;
+
+type Key = (Vec<u8>, Reverse<u64>);
+
+/// Keeps every second block, and counts what it was asked.
+#[derive(Default)]
+struct HalfCache {
+    blocks: RefCell<HashMap<u64, Arc<Block>>>,
+    asked: Cell<usize>,
+}
+
+impl BlockSource for HalfCache {
+    type Block = Arc<Block>;
+
+    fn block(&self, table: &Table, handle: BlockHandle) -> Result<Arc<Block>> {
+        self.asked.set(self.asked.get() + 1);
+        if let Some(block) = self.cached(table, handle) {
+            return Ok(block);
+        }
+        let block = Arc::new(table.read_block(handle, &mut Vec::new())?);
+        if handle.offset % 2 == 0 {
+            self.blocks.borrow_mut().insert(handle.offset, block.clone());
+        }
+        Ok(block)
+    }
+
+    fn cached(&self, _: &Table, handle: BlockHandle) -> Option<Arc<Block>> {
+        self.blocks.borrow().get(&handle.offset).cloned()
+    }
+}
+
+const MODES: [Readahead; 5] = [
+    Readahead::None,
+    Readahead::Auto(1 << 20),
+    Readahead::Auto(0),
+    Readahead::Bytes(1000),
+    Readahead::Bytes(1),
+];
+
+fn check<S: BlockSource>(iterator: &TableIterator<&Table, S>, model: &Model, at: Option<&Key>) {
+    assert_eq!(iterator.valid(), at.is_some());
+    let Some(at) = at else {
+        assert!(iterator.key().is_empty() && iterator.value().is_empty());
+        return;
+    };
+    let (kind, expires_at, value) = &model[at];
+    assert_eq!((iterator.key(), iterator.seq()), (at.0.as_slice(), at.1.0));
+    assert_eq!((iterator.kind(), iterator.expires_at()), (*kind, *expires_at));
+    assert_eq!(iterator.value(), value);
+}
+
+fn after<'a>(model: &'a Model, key: &Key) -> Option<&'a Key> {
+    let range = (Bound::Excluded(key.clone()), Bound::Unbounded);
+    model.range(range).next().map(|(key, _)| key)
+}
+
+fn before<'a>(model: &'a Model, key: &Key) -> Option<&'a Key> {
+    model.range(..key.clone()).next_back().map(|(key, _)| key)
+}
+
+/// Does one random seek on both; returns where the model stands then.
+fn seek<'a, S: BlockSource>(
+    iterator: &mut TableIterator<&Table, S>,
+    model: &'a Model,
+    target: &[u8],
+    rng: &mut SplitMix64,
+) -> Option<&'a Key> {
+    let newest = (target.to_vec(), Reverse(u64::MAX));
+    let first_of = |from: Key| model.range(from..).next().map(|(key, _)| key);
+    match rng.below(6) {
+        0 => {
+            iterator.seek_to_first().unwrap();
+            model.keys().next()
+        }
+        1 => {
+            iterator.seek_to_last().unwrap();
+            model.keys().next_back()
+        }
+        2 => {
+            iterator.seek_for_prev(target).unwrap();
+            model.range(..=(target.to_vec(), Reverse(0))).next_back().map(|(key, _)| key)
+        }
+        3 => {
+            iterator.seek_before(target).unwrap();
+            before(model, &newest)
+        }
+        4 => {
+            let snapshot = rng.below(1 << 21);
+            iterator.seek_version(target, snapshot).unwrap();
+            first_of((target.to_vec(), Reverse(snapshot)))
+        }
+        _ => {
+            iterator.seek(target).unwrap();
+            first_of(newest)
+        }
+    }
+}
+
+#[test]
+fn random_movements_go_where_an_ordered_map_goes() {
+    let mut rng = seeded();
+    for (name, block_size, model) in shapes(&mut rng) {
+        let (file, _) = write(&model, options(block_size));
+        let table = open(&file).unwrap();
+        for mode in MODES {
+            println!("{name} {mode:?}");
+            let source = HalfCache::default();
+            let mut iterator = TableIterator::new(&table, &source, mode);
+            check(&iterator, &model, None);
+            for target in targets(&model, &mut rng, 150) {
+                let mut at = seek(&mut iterator, &model, &target, &mut rng);
+                check(&iterator, &model, at);
+                let forward = rng.chance(2, 3);
+                for _ in 0..rng.below(60) {
+                    if forward != rng.chance(1, 10) {
+                        iterator.next().unwrap();
+                        at = at.and_then(|at| after(&model, at));
+                    } else {
+                        iterator.prev().unwrap();
+                        at = at.and_then(|at| before(&model, at));
+                    }
+                    check(&iterator, &model, at);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_walk_meets_every_entry_once_in_both_directions() {
+    let mut rng = seeded();
+    for (_, block_size, model) in shapes(&mut rng) {
+        let (file, _) = write(&model, options(block_size));
+        let table = open(&file).unwrap();
+        for mode in MODES {
+            let source = HalfCache::default();
+            let mut iterator = TableIterator::new(&table, &source, mode);
+            iterator.seek_to_first().unwrap();
+            for key in model.keys() {
+                check(&iterator, &model, Some(key));
+                iterator.next().unwrap();
+            }
+            check(&iterator, &model, None);
+            iterator.next().unwrap();
+            iterator.seek_to_last().unwrap();
+            for key in model.keys().rev() {
+                check(&iterator, &model, Some(key));
+                iterator.prev().unwrap();
+            }
+            check(&iterator, &model, None);
+            if let Readahead::Bytes(_) = mode {
+                assert_eq!(source.asked.get(), 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn reading_ahead_starts_after_two_boundaries_and_asks_only_for_what_is_cached() {
+    let mut rng = seeded();
+    let (_, _, model) = shapes(&mut rng).swap_remove(0);
+    let (file, _) = write(&model, options(256));
+    let table = open(&file).unwrap();
+    assert!(table.block_count() > 50);
+    let source = HalfCache::default();
+    let mut iterator = TableIterator::new(&table, &source, Readahead::Auto(1 << 20));
+    iterator.seek_to_first().unwrap();
+    while iterator.valid() {
+        iterator.next().unwrap();
+    }
+    assert_eq!(source.asked.get(), 2, "the first block and the one after the first boundary");
+}
+
+#[test]
+fn an_unreadable_block_is_not_the_end_of_the_table() {
+    let mut rng = seeded();
+    let (_, _, model) = shapes(&mut rng).swap_remove(0);
+    let (file, _) = write(&model, options(256));
+    let table = open(&file).unwrap();
+    let damaged = table.block_handle(table.block_count() / 2).unwrap();
+    file.change(|bytes| bytes[damaged.offset as usize + 3] ^= 1);
+    for mode in MODES {
+        let mut iterator = TableIterator::new(&table, Uncached, mode);
+        iterator.seek_to_first().unwrap();
+        let mut seen = 0;
+        let error = loop {
+            assert!(iterator.valid(), "{mode:?} ended silently after {seen} entries");
+            seen += 1;
+            if let Err(error) = iterator.next() {
+                break error;
+            }
+        };
+        let names_block = |error: &Error| matches!(error, Error::Corruption { offset, .. } if *offset == damaged.offset);
+        assert!(names_block(&error), "{error}");
+        assert!(!iterator.valid() && seen > 100);
+        assert!(iterator.next().is_err_and(|error| names_block(&error)));
+        assert!(iterator.prev().is_err_and(|error| names_block(&error)));
+        iterator.seek_to_last().unwrap();
+        assert!(iterator.valid(), "the rest of the table still serves");
+        iterator.next().unwrap();
+    }
+}

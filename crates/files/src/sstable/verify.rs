@@ -1,0 +1,129 @@
+//! Reads a whole table and compares everything it says with everything else it says.
+//!
+//! Besides checksums: the order of all entries, the exact layout of each block, heads, the index
+//! (each separator lies between its neighbours), the filter (it lets every key through), and every
+//! count and bound of footer and properties. Used by tests, by the command-line tool, and by the
+//! engine when it is told to check what it has written.
+
+use super::iterator::{Readahead, TableIterator};
+use super::properties::{TableSummary, ValueReferences};
+use super::{Table, Uncached};
+use crate::filter::key_hash;
+use crate::vlog::ValuePointer;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use tidesdb_base::{Error, Result, ValueKind};
+
+/// Read-ahead of a check.
+const PIECE_BYTES: usize = 256 << 10;
+
+impl Table {
+    /// Reads everything and checks it against everything.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] at the first damage or contradiction, or [`Error::Io`].
+    pub fn verify(&self) -> Result<()> {
+        self.verify_blocks()?;
+        let counted = self.verify_entries()?;
+        let expected = self.summary();
+        let counted = TableSummary {
+            file_len: expected.file_len,
+            data_blocks: self.block_count() as u64,
+            ..counted
+        };
+        if counted == *expected {
+            return Ok(());
+        }
+        let text = format!("table holds {counted:?} but says that it holds {expected:?}");
+        Err(Error::corruption(self.path(), self.index.data_bytes(), text))
+    }
+
+    /// Checks the layout of each block, and that its keys lie between its neighbours' separators.
+    fn verify_blocks(&self) -> Result<()> {
+        let mut scratch = Vec::new();
+        let mut before: Option<Vec<u8>> = None;
+        for at in 0..self.block_count() {
+            let Some(handle) = self.block_handle(at) else { break };
+            let damaged = |text: &str| Error::corruption(self.path(), handle.offset, text);
+            let block = self.read_block(handle, &mut scratch)?;
+            if !block.is_exact() {
+                return Err(damaged("block is malformed"));
+            }
+            let (Some(first), Some(last)) = (block.key(0), block.key(block.len() - 1)) else {
+                return Err(damaged("block is malformed"));
+            };
+            let separator = self.separator(at);
+            if last > separator {
+                return Err(damaged("block's last key lies above its separator in the index"));
+            }
+            // Equal only where versions of one key straddle two blocks.
+            if before.is_some_and(|before| before > first) {
+                return Err(damaged("block's first key lies below the separator before it"));
+            }
+            before = Some(separator);
+        }
+        Ok(())
+    }
+
+    /// Walks all entries in order and adds up what they amount to.
+    fn verify_entries(&self) -> Result<TableSummary> {
+        let mut entries = TableIterator::new(self, Uncached, Readahead::Bytes(PIECE_BYTES));
+        let mut summary = TableSummary::default();
+        let mut references = BTreeMap::new();
+        let mut last: Option<(Vec<u8>, u64)> = None;
+        entries.seek_to_first()?;
+        while entries.valid() {
+            let (key, meta) = (entries.key(), entries.meta());
+            let order = last.as_ref().map(|(last_key, last_seq)| {
+                last_key.as_slice().cmp(key).then_with(|| meta.seq.cmp(last_seq))
+            });
+            if order.is_some_and(|order| order != Ordering::Less) {
+                return Err(self.contradiction(key, "comes out of order"));
+            }
+            let new_key = last.as_ref().is_none_or(|(last_key, _)| last_key.as_slice() != key);
+            if new_key && !self.may_contain(key_hash(key)) {
+                return Err(self.contradiction(key, "is not in the filter"));
+            }
+            if meta.kind == ValueKind::ValuePointer {
+                let pointer = ValuePointer::decode(entries.value())
+                    .map_err(|_| self.contradiction(key, "has a malformed value pointer"))?;
+                let reference = references.entry(pointer.file).or_insert(ValueReferences {
+                    file: pointer.file,
+                    bytes: 0,
+                    count: 0,
+                });
+                reference.bytes += pointer.record_bytes();
+                reference.count += 1;
+            }
+            summary.distinct_keys += u64::from(new_key);
+            add_entry(&mut summary, &entries);
+            last = Some((key.to_vec(), meta.seq));
+            entries.next()?;
+        }
+        summary.max_key = last.map(|(key, _)| key).unwrap_or_default();
+        summary.value_references = references.into_values().collect();
+        Ok(summary)
+    }
+
+    fn contradiction(&self, key: &[u8], what: &str) -> Error {
+        let offset = self.bytes_before(key);
+        Error::corruption(self.path(), offset, format!("key {} {what}", key.escape_ascii()))
+    }
+}
+
+fn add_entry(summary: &mut TableSummary, entry: &TableIterator<&Table, Uncached>) {
+    let meta = entry.meta();
+    if summary.entries == 0 {
+        summary.min_key = entry.key().to_vec();
+        summary.min_seq = meta.seq;
+    }
+    summary.entries += 1;
+    summary.tombstones += u64::from(meta.kind.is_tombstone());
+    summary.min_seq = summary.min_seq.min(meta.seq);
+    summary.max_seq = summary.max_seq.max(meta.seq);
+    summary.raw_bytes += (entry.key().len() + entry.value().len()) as u64;
+    let sooner = summary.earliest_expiry == 0 || meta.expires_at < summary.earliest_expiry;
+    if meta.expires_at != 0 && sooner {
+        summary.earliest_expiry = meta.expires_at;
+    }
+}

@@ -1,0 +1,286 @@
+//! Writes one table from entries in order.
+//!
+//! Called by flush and merge jobs, one thread per writer. Bytes are gathered and written in large
+//! pieces; nothing is synced, the caller does that after [`TableWriter::finish`] and before the
+//! manifest names the file. After any error the file is unusable and the caller removes it.
+//!
+//! A block is finished when the entry that does not fit any more is at hand, because the
+//! separator in the index lies between the two keys.
+
+use super::block::{BlockBuilder, EntryMeta, Place, TRAILER_BYTES, seal_stored};
+use super::footer::{FOOTER_BYTES, Footer, Section};
+use super::index::{IndexBuilder, shortest_separator};
+use super::properties::{TableSummary, ValueReferences};
+use crate::filter::{Filter, key_hash};
+use crate::vlog::ValuePointer;
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tidesdb_base::compress::Compression;
+use tidesdb_base::entry::MAX_SEQUENCE;
+use tidesdb_base::limits::MAX_KEY_BYTES;
+use tidesdb_base::{Error, Result, ValueKind};
+use tidesdb_sys::vfs::File;
+
+/// Bytes gathered before they are written.
+const WRITE_BYTES: usize = 256 << 10;
+/// Largest raw section or block; LZ4 takes no more, and every length fits 32 bits.
+const MAX_SECTION_BYTES: usize = 0x7E00_0000;
+
+/// How a table is written.
+#[derive(Clone, Debug)]
+pub struct TableOptions {
+    /// Uncompressed bytes of one data block; a larger entry gets a block of its own.
+    pub block_size: usize,
+    /// Codec of the data blocks.
+    pub compression: Compression,
+    /// Share of absent keys that the filter lets through, or `None` for no filter.
+    pub filter_rate: Option<f64>,
+    /// Number of the file; checksums are bound to it, and opening needs it again.
+    pub identity: u64,
+    /// About how many entries will come; only saves allocations.
+    pub expected_entries: usize,
+}
+
+/// Writes one table. See the module's documentation.
+#[derive(Debug)]
+pub struct TableWriter {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    options: TableOptions,
+    block: BlockBuilder,
+    index: IndexBuilder,
+    hashes: Vec<u64>,
+    summary: TableSummary,
+    last_key: Vec<u8>,
+    last_seq: u64,
+    separator: Vec<u8>,
+    raw: Vec<u8>,
+    compressed: Vec<u8>,
+    /// Bytes not written to the file yet; they go to `written`.
+    buffer: Vec<u8>,
+    written: u64,
+}
+
+impl TableWriter {
+    /// A writer for the empty file `file`, which is called `path` in errors.
+    #[must_use]
+    pub fn new(file: Arc<dyn File>, path: &Path, options: TableOptions) -> Self {
+        let hashes = if options.filter_rate.is_some() { options.expected_entries } else { 0 };
+        Self {
+            file,
+            path: path.to_path_buf(),
+            block: BlockBuilder::default(),
+            index: IndexBuilder::default(),
+            // The estimate may be far off: it never reserves more than 32 MiB.
+            hashes: Vec::with_capacity(hashes.min(4 << 20)),
+            options,
+            summary: TableSummary::default(),
+            last_key: Vec::new(),
+            last_seq: 0,
+            separator: Vec::new(),
+            raw: Vec::new(),
+            compressed: Vec::new(),
+            buffer: Vec::new(),
+            written: 0,
+        }
+    }
+
+    /// Adds a version. Keys come in ascending order, versions of one key newest first.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] when the order is broken, or sequence number or value pointer malformed,
+    /// [`Error::TooLarge`], or [`Error::Io`].
+    pub fn add(&mut self, key: &[u8], meta: EntryMeta, value: &[u8]) -> Result<()> {
+        check_size("key", key.len(), MAX_KEY_BYTES)?;
+        check_size("value in a table", value.len(), MAX_SECTION_BYTES - (4 * MAX_KEY_BYTES))?;
+        if meta.seq > MAX_SEQUENCE {
+            return Err(Error::Internal(format!("sequence number {} is not possible", meta.seq)));
+        }
+        let new_key = self.check_order(key, meta.seq)?;
+        if !self.block.is_empty() && self.block.len_with(key, value) > self.options.block_size {
+            let len = self.finish_block()?;
+            shortest_separator(&self.last_key, key, &mut self.separator);
+            self.index.push(&self.separator, len);
+        }
+        self.account(key, &meta, value)?;
+        if new_key {
+            self.summary.distinct_keys += 1;
+            if self.options.filter_rate.is_some() {
+                self.hashes.push(key_hash(key));
+            }
+            self.last_key.clear();
+            self.last_key.extend_from_slice(key);
+        }
+        self.last_seq = meta.seq;
+        self.block.push(key, meta, value);
+        Ok(())
+    }
+
+    /// Whether `key` is another one than the last.
+    fn check_order(&self, key: &[u8], seq: u64) -> Result<bool> {
+        if self.summary.entries == 0 {
+            return Ok(true);
+        }
+        match key.cmp(&self.last_key) {
+            Ordering::Greater => Ok(true),
+            Ordering::Equal if seq < self.last_seq => Ok(false),
+            _ => Err(Error::Internal(format!(
+                "entries of {} come out of order: {} @{seq} after {} @{}",
+                self.path.display(),
+                key.escape_ascii(),
+                self.last_key.escape_ascii(),
+                self.last_seq
+            ))),
+        }
+    }
+
+    fn account(&mut self, key: &[u8], meta: &EntryMeta, value: &[u8]) -> Result<()> {
+        if meta.kind == ValueKind::ValuePointer {
+            self.account_reference(value)?;
+        }
+        let summary = &mut self.summary;
+        if summary.entries == 0 {
+            summary.min_key = key.to_vec();
+            summary.min_seq = meta.seq;
+        }
+        summary.entries += 1;
+        summary.tombstones += u64::from(meta.kind.is_tombstone());
+        summary.min_seq = summary.min_seq.min(meta.seq);
+        summary.max_seq = summary.max_seq.max(meta.seq);
+        summary.raw_bytes += (key.len() + value.len()) as u64;
+        if meta.expires_at != 0
+            && (summary.earliest_expiry == 0 || meta.expires_at < summary.earliest_expiry)
+        {
+            summary.earliest_expiry = meta.expires_at;
+        }
+        Ok(())
+    }
+
+    fn account_reference(&mut self, value: &[u8]) -> Result<()> {
+        let pointer = ValuePointer::decode(value)
+            .map_err(|_| Error::Internal("a value pointer to be stored is malformed".to_owned()))?;
+        let references = &mut self.summary.value_references;
+        let at = match references.binary_search_by_key(&pointer.file, |known| known.file) {
+            Ok(at) => at,
+            Err(at) => {
+                references.insert(at, ValueReferences { file: pointer.file, bytes: 0, count: 0 });
+                at
+            }
+        };
+        if let Some(known) = references.get_mut(at) {
+            known.bytes += pointer.record_bytes();
+            known.count += 1;
+        }
+        Ok(())
+    }
+
+    /// Number of versions added so far.
+    #[must_use]
+    pub const fn entries(&self) -> u64 {
+        self.summary.entries
+    }
+
+    /// Bytes of finished blocks so far: what the file will at least be long.
+    #[must_use]
+    pub fn data_len(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// The last key added; empty at first.
+    #[must_use]
+    pub fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
+    /// Writes out what is left and the sections behind the data. Does not sync.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::TooLarge`].
+    pub fn finish(mut self) -> Result<TableSummary> {
+        if !self.block.is_empty() {
+            let len = self.finish_block()?;
+            let last_key = std::mem::take(&mut self.last_key);
+            self.index.push(&last_key, len);
+            self.summary.max_key = last_key;
+        }
+        self.summary.data_blocks = self.index.len() as u64;
+        let mut footer = Footer {
+            entries: self.summary.entries,
+            tombstones: self.summary.tombstones,
+            identity: self.options.identity,
+            ..Footer::default()
+        };
+        footer.filter = self.write_filter()?;
+        check_size("index", self.index.encoded_bound(), MAX_SECTION_BYTES)?;
+        self.raw.clear();
+        self.index.encode(&mut self.raw);
+        footer.index = self.write_section()?;
+        self.raw.clear();
+        self.summary.encode(&mut self.raw);
+        footer.properties = self.write_section()?;
+        footer.encode(self.data_len(), &mut self.buffer);
+        self.write_buffer()?;
+        self.summary.file_len = self.written;
+        Ok(self.summary)
+    }
+
+    /// Seals the block under construction; returns its stored length.
+    fn finish_block(&mut self) -> Result<u32> {
+        self.block.finish(&mut self.raw);
+        self.seal_raw(self.options.compression)
+    }
+
+    /// A filter of a table so large that it would not fit a section is left out.
+    fn write_filter(&mut self) -> Result<Section> {
+        let none = Section { offset: self.data_len(), len: 0 };
+        let Some(rate) = self.options.filter_rate else {
+            return Ok(none);
+        };
+        let filter = Filter::build(&std::mem::take(&mut self.hashes), rate);
+        if filter.memory_bytes() > MAX_SECTION_BYTES - 64 {
+            return Ok(none);
+        }
+        self.raw.clear();
+        filter.encode(&mut self.raw);
+        self.write_section()
+    }
+
+    /// Writes `raw` uncompressed as a section.
+    fn write_section(&mut self) -> Result<Section> {
+        let offset = self.data_len();
+        let len = u64::from(self.seal_raw(Compression::None)?);
+        Ok(Section { offset, len })
+    }
+
+    fn seal_raw(&mut self, codec: Compression) -> Result<u32> {
+        check_size("block", self.raw.len(), MAX_SECTION_BYTES)?;
+        let place = Place { identity: self.options.identity, offset: self.data_len() };
+        let start = self.buffer.len();
+        seal_stored(&self.raw, codec, place, &mut self.compressed, &mut self.buffer);
+        let len = self.buffer.len() - start;
+        if self.buffer.len() >= WRITE_BYTES {
+            self.write_buffer()?;
+        }
+        Ok(len as u32)
+    }
+
+    fn write_buffer(&mut self) -> Result<()> {
+        self.file
+            .write_all_at(&self.buffer, self.written)
+            .map_err(|error| Error::io("write", &self.path, error))?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// Smallest file a table can be.
+pub(crate) const MIN_TABLE_BYTES: u64 = (FOOTER_BYTES + 2 * TRAILER_BYTES) as u64;
+
+fn check_size(what: &'static str, size: usize, limit: usize) -> Result<()> {
+    if size <= limit {
+        return Ok(());
+    }
+    Err(Error::TooLarge { what, size: size as u64, limit: limit as u64 })
+}

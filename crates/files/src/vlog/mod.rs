@@ -1,0 +1,26 @@
+//! Value logs: files of large values, each written once and never rewritten in place.
+//!
+//! A table keeps a [`ValuePointer`] in place of the value. Records are found through their
+//! pointers alone; the sequence of records can also be walked from the front, which checks use.
+//!
+//! ```text
+//! header:  magic 8 | version u8 | zero 7 | file number u64 | checksum u64
+//! record:  kind u8 | codec u8 | zero u16 | raw_len u32 | stored_len u32 | checksum u64 | stored
+//! ```
+//!
+//! A record's checksum is seeded with the file number and the record's offset and covers the
+//! record's header and, by way of the payload's own checksum, the stored bytes, so that a large
+//! value is checked where it lies. Values above 1 MiB are stored as they are. One thread writes a
+//! file; readers are immutable and shared. Pictured in `docs/formats/vlog.md`.
+
+mod pointer;
+mod reader;
+mod record;
+mod writer;
+
+pub use pointer::{MAX_POINTER_BYTES, ValuePointer};
+pub use reader::VlogReader;
+pub use writer::{VlogOptions, VlogSummary, VlogWriter};
+
+#[cfg(test)]
+mod tests;

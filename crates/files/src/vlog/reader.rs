@@ -1,0 +1,214 @@
+//! Reads values from one value log.
+//!
+//! Every read checks the record against its pointer and its checksum before anything is believed.
+//! Small and compressed records are fetched with one read; a large value that is stored as it is
+//! is read straight to where the caller gets it. Immutable, shared by all threads, and good for a
+//! file that is still being appended to.
+
+use super::record::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, file_header};
+use super::{ValuePointer, VlogSummary};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tidesdb_base::compress::Compression;
+use tidesdb_base::{Error, Result};
+use tidesdb_sys::vfs::File;
+
+/// Up to this many stored bytes, one read and a copy are cheaper than two reads.
+const ONE_READ_BYTES: usize = 16 << 10;
+/// Larger lengths are compared with the file's before that much is allocated.
+const TRUSTED_BYTES: u32 = 1 << 20;
+
+/// Reads values from one value log. See the module's documentation.
+#[derive(Debug)]
+pub struct VlogReader {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    number: u64,
+}
+
+impl VlogReader {
+    /// Opens the value log in `file`, called `path` in errors, that was written as `number`.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] when its header is not that of this value log, or [`Error::Io`].
+    pub fn open(file: Arc<dyn File>, path: &Path, number: u64) -> Result<Self> {
+        let reader = Self { file, path: path.to_path_buf(), number };
+        let mut header = [0; FILE_HEADER_BYTES];
+        reader.read_exact(&mut header, 0)?;
+        if header == file_header(number) {
+            return Ok(reader);
+        }
+        Err(reader.damaged(0, format!("header is not that of value log {number}")))
+    }
+
+    /// Number of the file.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The path the value log was opened as.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The value at `pointer`.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] when the record is not what the pointer says, [`Error::Io`], or
+    /// [`Error::Internal`] for a pointer into another file.
+    pub fn read(&self, pointer: &ValuePointer) -> Result<Vec<u8>> {
+        let mut value = Vec::new();
+        self.read_into(pointer, &mut Vec::new(), &mut value)?;
+        Ok(value)
+    }
+
+    /// Replaces `value` by the value at `pointer`; `scratch` holds the stored bytes meanwhile.
+    /// Both keep their allocations.
+    ///
+    /// # Errors
+    /// As [`VlogReader::read`]; `value` is unspecified then.
+    pub fn read_into(
+        &self,
+        pointer: &ValuePointer,
+        scratch: &mut Vec<u8>,
+        value: &mut Vec<u8>,
+    ) -> Result<()> {
+        if pointer.file != self.number {
+            let text = format!("pointer into value log {} used on {}", pointer.file, self.number);
+            return Err(Error::Internal(text));
+        }
+        self.check_range(pointer)?;
+        let stored_len = pointer.stored_len as usize;
+        if stored_len > ONE_READ_BYTES && pointer.stored_len == pointer.raw_len {
+            return self.read_in_place(pointer, value);
+        }
+        resize(scratch, RECORD_HEADER_BYTES + stored_len);
+        self.read_exact(scratch, pointer.offset)?;
+        let Some((bytes, stored)) = scratch.split_first_chunk() else {
+            return Err(self.damaged(pointer.offset, "record is cut short"));
+        };
+        let header = self.check(bytes, pointer, stored)?;
+        if header.codec == Compression::None {
+            value.clear();
+            value.extend_from_slice(stored);
+            return Ok(());
+        }
+        resize(value, pointer.raw_len as usize);
+        header
+            .codec
+            .decompress(stored, value)
+            .map_err(|_| self.damaged(pointer.offset, "value does not decode to its length"))
+    }
+
+    /// Reads a value that is stored as it is without copying it.
+    fn read_in_place(&self, pointer: &ValuePointer, value: &mut Vec<u8>) -> Result<()> {
+        let mut header = [0; RECORD_HEADER_BYTES];
+        self.read_exact(&mut header, pointer.offset)?;
+        resize(value, pointer.stored_len as usize);
+        self.read_exact(value, pointer.offset + RECORD_HEADER_BYTES as u64)?;
+        let parsed = self.check(&header, pointer, value)?;
+        if parsed.codec == Compression::None {
+            return Ok(());
+        }
+        Err(self.damaged(pointer.offset, "record is compressed where its pointer says it is not"))
+    }
+
+    /// Bounds what a wrong length can make us allocate.
+    fn check_range(&self, pointer: &ValuePointer) -> Result<()> {
+        if pointer.stored_len <= TRUSTED_BYTES && pointer.raw_len <= TRUSTED_BYTES {
+            return Ok(());
+        }
+        let len = self.file.len().map_err(|error| Error::io("read length", &self.path, error))?;
+        let inside = pointer.raw_len == pointer.stored_len
+            && pointer.offset.checked_add(pointer.record_bytes()).is_some_and(|end| end <= len);
+        if inside {
+            return Ok(());
+        }
+        Err(self.damaged(pointer.offset, "a pointer's lengths are not possible in this file"))
+    }
+
+    fn check(
+        &self,
+        bytes: &[u8; RECORD_HEADER_BYTES],
+        pointer: &ValuePointer,
+        stored: &[u8],
+    ) -> Result<RecordHeader> {
+        let at = pointer.offset;
+        let header = RecordHeader::parse(bytes)
+            .map_err(|_| self.damaged(at, "record header is malformed"))?;
+        if header.raw_len != pointer.raw_len || header.stored_len != pointer.stored_len {
+            return Err(self.damaged(at, "record has other lengths than its pointer"));
+        }
+        if !header.matches(bytes, pointer, stored) {
+            return Err(self.damaged(at, "record checksum does not match"));
+        }
+        Ok(header)
+    }
+
+    /// The pointer to the record that starts at `offset` (the first one at 0), as its header has
+    /// it; `None` at the end of the file. Reading the pointer checks the record.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] when no whole record is there, or [`Error::Io`].
+    pub fn record_at(&self, offset: u64) -> Result<Option<ValuePointer>> {
+        let offset = offset.max(FILE_HEADER_BYTES as u64);
+        let len = self.file.len().map_err(|error| Error::io("read length", &self.path, error))?;
+        if offset == len {
+            return Ok(None);
+        }
+        let mut bytes = [0; RECORD_HEADER_BYTES];
+        self.read_exact(&mut bytes, offset)?;
+        let header = RecordHeader::parse(&bytes)
+            .map_err(|_| self.damaged(offset, "record header is malformed"))?;
+        let RecordHeader { raw_len, stored_len, .. } = header;
+        let pointer = ValuePointer { file: self.number, offset, stored_len, raw_len };
+        if offset.checked_add(pointer.record_bytes()).is_none_or(|end| end > len) {
+            return Err(self.damaged(offset, "record is cut short by the end of the file"));
+        }
+        Ok(Some(pointer))
+    }
+
+    /// Reads and checks every record from the front.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] at the first damage, or [`Error::Io`].
+    pub fn verify(&self) -> Result<VlogSummary> {
+        let (mut scratch, mut value) = (Vec::new(), Vec::new());
+        let mut summary =
+            VlogSummary { file_len: FILE_HEADER_BYTES as u64, ..VlogSummary::default() };
+        while let Some(pointer) = self.record_at(summary.file_len)? {
+            self.read_into(&pointer, &mut scratch, &mut value)?;
+            summary.records += 1;
+            summary.raw_bytes += u64::from(pointer.raw_len);
+            summary.file_len += pointer.record_bytes();
+        }
+        Ok(summary)
+    }
+
+    fn read_exact(&self, buffer: &mut [u8], at: u64) -> Result<()> {
+        self.file.read_exact_at(buffer, at).map_err(|error| {
+            if error.kind() == io::ErrorKind::UnexpectedEof {
+                return self.damaged(at, error.to_string());
+            }
+            Error::io("read", &self.path, error)
+        })
+    }
+
+    #[cold]
+    fn damaged(&self, offset: u64, detail: impl Into<String>) -> Error {
+        Error::corruption(&self.path, offset, detail)
+    }
+}
+
+/// Gives `buffer` that length; what it holds is overwritten next. Fresh memory comes zeroed from
+/// the system at no cost, so a buffer that is too small is replaced rather than grown.
+fn resize(buffer: &mut Vec<u8>, len: usize) {
+    if buffer.capacity() < len {
+        *buffer = vec![0; len];
+    } else {
+        buffer.resize(len, 0);
+    }
+}

@@ -1,0 +1,194 @@
+use super::*;
+use crate::testing::{MemoryFile, PATH, assert_names_place, seeded};
+use proptest::prelude::*;
+use std::path::Path;
+use std::sync::Arc;
+use tidesdb_base::ErrorKind;
+use tidesdb_base::compress::Compression;
+
+fn writer(file: &Arc<MemoryFile>, compression: Compression) -> VlogWriter {
+    let options = VlogOptions { number: 7, compression };
+    VlogWriter::new(file.clone(), Path::new(PATH), options).unwrap()
+}
+
+fn open(file: &Arc<MemoryFile>) -> tidesdb_base::Result<VlogReader> {
+    VlogReader::open(file.clone(), Path::new(PATH), 7)
+}
+
+/// Values of every way of storing: empty, small, compressible, noise, each side of every limit.
+fn values() -> Vec<Vec<u8>> {
+    let mut rng = seeded();
+    let mut values = vec![Vec::new(), b"x".to_vec()];
+    let limits =
+        [600, 16 << 10, (16 << 10) + 1, 256 << 10, (256 << 10) + 1, 1 << 20, (1 << 20) + 1];
+    for len in limits.into_iter().chain([3 << 20]) {
+        let mut noise = vec![0; len];
+        rng.fill(&mut noise);
+        values.push(noise);
+        values.push((0..len).map(|at| (at / 50) as u8).collect());
+    }
+    values
+}
+
+#[test]
+fn every_value_reads_back_under_every_codec() {
+    let values = values();
+    for codec in Compression::ALL {
+        let file = MemoryFile::new(Vec::new());
+        let mut writer = writer(&file, codec);
+        let reader = open(&file).unwrap();
+        let pointers: Vec<_> = values.iter().map(|value| writer.append(value).unwrap()).collect();
+        writer.flush().unwrap();
+        let (mut scratch, mut back) = (Vec::new(), Vec::new());
+        for (value, pointer) in values.iter().zip(&pointers) {
+            assert_eq!(pointer.raw_len as usize, value.len());
+            reader.read_into(pointer, &mut scratch, &mut back).unwrap();
+            assert_eq!(back, *value);
+        }
+        let expected = writer.summary();
+        assert_eq!(writer.finish().unwrap(), expected);
+        assert_eq!(reader.verify().unwrap(), expected);
+        assert_eq!(expected.file_len, file.bytes().len() as u64);
+        assert_eq!(expected.records, values.len() as u64);
+        let last = pointers.last().unwrap();
+        assert_eq!(last.offset + last.record_bytes(), expected.file_len);
+        assert_eq!(reader.read(&pointers[3]).unwrap(), values[3]);
+    }
+}
+
+/// A small value log, always the same.
+fn golden(codec: Compression) -> (Arc<MemoryFile>, Vec<ValuePointer>, Vec<Vec<u8>>) {
+    let values: Vec<Vec<u8>> = vec![
+        b"the first value".to_vec(),
+        vec![b'r'; 700],
+        Vec::new(),
+        (0..=255).collect(),
+        b"abcdefgh".repeat(40),
+    ];
+    let file = MemoryFile::new(Vec::new());
+    let mut writer = writer(&file, codec);
+    let pointers = values.iter().map(|value| writer.append(value).unwrap()).collect();
+    writer.finish().unwrap();
+    (file, pointers, values)
+}
+
+#[test]
+fn any_flipped_bit_gives_the_right_value_or_a_corruption_error() {
+    let (file, pointers, values) = golden(Compression::Lz4);
+    let len = file.bytes().len();
+    for bit in 0..len * 8 {
+        let flip = || file.change(|bytes| bytes[bit / 8] ^= 1 << (bit % 8));
+        flip();
+        let context = format!("bit {bit}");
+        let mut damaged = 0;
+        match open(&file) {
+            Err(error) => {
+                assert_names_place::<()>(Err(error), len, &context);
+                damaged += 1;
+            }
+            Ok(reader) => {
+                for (pointer, value) in pointers.iter().zip(&values) {
+                    match reader.read(pointer) {
+                        Ok(found) => assert_eq!(found, *value, "{context}"),
+                        failed => {
+                            assert_names_place(failed, len, &context);
+                            damaged += 1;
+                        }
+                    }
+                }
+                assert_names_place(reader.verify(), len, &context);
+            }
+        }
+        // Each bit belongs to exactly one record or to the header.
+        assert_eq!(damaged, 1, "{context}");
+        flip();
+    }
+    open(&file).unwrap().verify().unwrap();
+}
+
+#[test]
+fn any_truncation_is_seen_by_the_reads_it_concerns() {
+    let (file, pointers, values) = golden(Compression::Lz4);
+    let whole = file.bytes();
+    for len in 0..whole.len() {
+        let file = MemoryFile::new(whole[..len].to_vec());
+        let context = format!("cut to {len}");
+        let Ok(reader) = open(&file) else {
+            assert_names_place(open(&file), whole.len(), &context);
+            assert!(len < 32);
+            continue;
+        };
+        for (pointer, value) in pointers.iter().zip(&values) {
+            if pointer.offset + pointer.record_bytes() <= len as u64 {
+                assert_eq!(reader.read(pointer).unwrap(), *value);
+            } else {
+                assert_names_place(reader.read(pointer), whole.len(), &context);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_record_of_another_place_or_another_file_is_refused() {
+    let file = MemoryFile::new(Vec::new());
+    let mut log = writer(&file, Compression::None);
+    let first = log.append(&[1; 100]).unwrap();
+    let second = log.append(&[2; 100]).unwrap();
+    log.finish().unwrap();
+    let size = first.record_bytes() as usize;
+    let (from, to) = (second.offset as usize, first.offset as usize);
+    file.change(|bytes| bytes.copy_within(from..from + size, to));
+    let reader = open(&file).unwrap();
+    assert_names_place(reader.read(&first), 500, "misplaced");
+    assert_eq!(reader.read(&second).unwrap(), vec![2; 100]);
+    let other = VlogReader::open(file.clone(), Path::new(PATH), 8);
+    assert_names_place(other, 500, "another number");
+    let foreign = ValuePointer { file: 8, ..second };
+    assert_eq!(reader.read(&foreign).unwrap_err().kind(), ErrorKind::Internal);
+}
+
+#[test]
+fn wrong_pointers_are_refused_and_allocate_nothing() {
+    let (file, pointers, _) = golden(Compression::Lz4);
+    let reader = open(&file).unwrap();
+    for pointer in pointers {
+        let stored_len = pointer.stored_len;
+        for wrong in [
+            ValuePointer { offset: pointer.offset + 1, ..pointer },
+            ValuePointer { offset: u64::MAX - 5, ..pointer },
+            ValuePointer { stored_len: stored_len.wrapping_sub(1), ..pointer },
+            ValuePointer { stored_len: u32::MAX, raw_len: u32::MAX, ..pointer },
+            ValuePointer { raw_len: pointer.raw_len + 1, ..pointer },
+            ValuePointer { raw_len: u32::MAX, ..pointer },
+        ] {
+            let mut value = Vec::new();
+            let result = reader.read_into(&wrong, &mut Vec::new(), &mut value);
+            assert!(result.is_err_and(|error| error.is_corruption()), "{wrong:?}");
+            assert!(value.capacity() < 2 << 20);
+        }
+    }
+}
+
+#[test]
+fn the_format_may_never_change_without_a_new_version() {
+    let (file, _, _) = golden(Compression::None);
+    let bytes = file.bytes();
+    assert_eq!((bytes.len(), tidesdb_base::checksum::plain(&bytes)), GOLDEN);
+}
+
+const GOLDEN: (usize, u64) = (1423, 16_401_480_072_119_951_874);
+
+proptest! {
+    #[test]
+    fn pointers_round_trip(file: u64, offset: u64, stored_len: u32, raw_len: u32) {
+        let pointer = ValuePointer { file, offset, stored_len, raw_len };
+        let mut bytes = Vec::new();
+        pointer.encode(&mut bytes);
+        prop_assert!(bytes.len() <= MAX_POINTER_BYTES);
+        prop_assert_eq!(ValuePointer::decode(&bytes), Ok(pointer));
+        bytes.push(0);
+        prop_assert!(ValuePointer::decode(&bytes).is_err());
+        bytes.truncate(bytes.len() - 2);
+        prop_assert!(ValuePointer::decode(&bytes).is_err());
+    }
+}

@@ -1,0 +1,168 @@
+//! The block pool: memory that memtables of one database pass on to each other.
+//!
+//! Touching fresh memory for the first time costs more than the insert that fills it, so full-size
+//! blocks are not given back to the system when a memtable is dropped but kept, up to a cap, for
+//! the next one. [`BlockPool::warm`] lets a background thread prepare blocks ahead of need.
+//!
+//! Threads: any; a mutex protects the list and is held for a push or a pop only.
+//!
+//! Invariants: an idle block is of [`BLOCK_BYTES`] and has every page touched; a block is owned by
+//! the pool, by one arena, or by nobody. Smaller and larger blocks pass straight through.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Size of the blocks that are recycled, in bytes: one huge page on the usual machines.
+pub const BLOCK_BYTES: usize = 2 << 20;
+const PAGE_BYTES: usize = 4 << 10;
+const LINE_BYTES: usize = 64;
+
+/// What a pool holds and has lent, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PoolUsage {
+    /// Kept for reuse.
+    pub idle_bytes: u64,
+    /// In the hands of arenas.
+    pub lent_bytes: u64,
+}
+
+/// Owned, uninitialised memory of a fixed place.
+#[derive(Debug)]
+pub(super) struct Block {
+    address: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: a block is plain owned memory, bound to no thread.
+unsafe impl Send for Block {}
+
+impl Block {
+    fn new(bytes: usize) -> Option<Self> {
+        let align = if bytes >= BLOCK_BYTES { BLOCK_BYTES } else { LINE_BYTES };
+        let layout = Layout::from_size_align(bytes, align).ok()?;
+        if bytes == 0 {
+            return None;
+        }
+        // SAFETY: the layout's size is not zero.
+        let address = unsafe { alloc(layout) };
+        Some(Self { address: NonNull::new(address)?, layout })
+    }
+
+    /// First byte of the block.
+    pub(super) fn address(&self) -> *mut u8 {
+        self.address.as_ptr()
+    }
+
+    /// Makes the system back every page with memory now.
+    fn touch_pages(&mut self) {
+        for at in (0..self.layout.size()).step_by(PAGE_BYTES) {
+            let byte = self.address.as_ptr().wrapping_add(at);
+            // SAFETY: `at` lies within the block, which nobody else can reach.
+            unsafe { byte.write_volatile(0) };
+        }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this very layout, and freed once, here.
+        unsafe { dealloc(self.address.as_ptr(), self.layout) };
+    }
+}
+
+/// Recycles blocks among arenas; see the module documentation.
+#[derive(Debug)]
+pub struct BlockPool {
+    idle: Mutex<Vec<Block>>,
+    idle_cap_bytes: AtomicU64,
+    lent_bytes: AtomicU64,
+}
+
+impl BlockPool {
+    /// A pool that keeps at most `idle_cap_bytes` of unused blocks. It starts with none.
+    pub fn new(idle_cap_bytes: u64) -> Arc<Self> {
+        Arc::new(Self {
+            idle: Mutex::new(Vec::new()),
+            idle_cap_bytes: AtomicU64::new(idle_cap_bytes),
+            lent_bytes: AtomicU64::new(0),
+        })
+    }
+
+    /// What the pool holds and has lent right now.
+    pub fn usage(&self) -> PoolUsage {
+        PoolUsage {
+            idle_bytes: (self.lock_idle().len() * BLOCK_BYTES) as u64,
+            lent_bytes: self.lent_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Changes the cap on unused bytes and frees at once what lies above it.
+    pub fn set_idle_cap_bytes(&self, idle_cap_bytes: u64) {
+        self.idle_cap_bytes.store(idle_cap_bytes, Ordering::Relaxed);
+        let surplus = {
+            let mut idle = self.lock_idle();
+            let keep = self.idle_cap_blocks().min(idle.len());
+            idle.split_off(keep)
+        };
+        // Freed outside the lock: giving pages back to the system takes its time.
+        drop(surplus);
+    }
+
+    /// Prepares memory until `blocks` blocks of [`BLOCK_BYTES`] lie idle or the cap is reached.
+    /// Slow (it touches every page): for a background thread. Returns how many blocks it added.
+    pub fn warm(&self, blocks: usize) -> usize {
+        let mut added = 0;
+        while self.lock_idle().len() < blocks.min(self.idle_cap_blocks()) {
+            let Some(mut block) = Block::new(BLOCK_BYTES) else { break };
+            block.touch_pages();
+            if !self.keep(block) {
+                break;
+            }
+            added += 1;
+        }
+        added
+    }
+
+    /// A block of exactly `bytes`, or none when the system has no memory left.
+    pub(super) fn take(&self, bytes: usize) -> Option<Block> {
+        let recycled = if bytes == BLOCK_BYTES { self.lock_idle().pop() } else { None };
+        let block = match recycled {
+            Some(block) => block,
+            None => Block::new(bytes)?,
+        };
+        self.lent_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        Some(block)
+    }
+
+    /// Takes a lent block back: kept when it is of the recycled size and below the cap.
+    pub(super) fn give_back(&self, block: Block) {
+        let bytes = block.layout.size();
+        self.lent_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+        if bytes == BLOCK_BYTES {
+            self.keep(block);
+        }
+    }
+
+    fn keep(&self, block: Block) -> bool {
+        let mut idle = self.lock_idle();
+        let room = idle.len() < self.idle_cap_blocks();
+        if room {
+            idle.push(block);
+        } else {
+            drop(idle);
+            drop(block);
+        }
+        room
+    }
+
+    fn idle_cap_blocks(&self) -> usize {
+        (self.idle_cap_bytes.load(Ordering::Relaxed) / BLOCK_BYTES as u64) as usize
+    }
+
+    fn lock_idle(&self) -> MutexGuard<'_, Vec<Block>> {
+        // A list of blocks cannot be half changed, so poison says nothing.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

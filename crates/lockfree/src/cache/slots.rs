@@ -1,0 +1,335 @@
+//! The block cache's hash table: slots that readers search and pin without a lock.
+//!
+//! A [`Table`] is open-addressed with linear probing. A slot is two words:
+//!
+//! ```text
+//! tag   | upper 48 bits of the key's hash          | 16 bits: entries that probed past here |
+//! word  | 16 bits: pins taken through this slot    | 48 bits: address of the entry, 0 = none |
+//! ```
+//!
+//! One atomic add on `word` both takes a pin and says which entry was pinned, so there is no
+//! moment at which a reader knows an entry it does not yet hold. Pins are given back on the
+//! entry's own count, which lets a [`Pinned`] outlive the slot, the table and the cache.
+//!
+//! Called by `cache::shard` only. `find` runs on any thread at any time; all else runs under the
+//! shard's lock.
+//!
+//! Invariants (the count of an entry is `references`):
+//! * An entry in a slot has `references = BIAS + pins held - pins counted in the slot`, which is
+//!   never 0. Taking it out of the slot moves the slot's count over and removes the bias, so from
+//!   then on `references` is the number of pins held; whoever gives back the last one frees it.
+//! * An entry enters one slot once (moving to a bigger table goes through being taken out), so an
+//!   address found in a slot while a pin on it is held is still the same entry.
+//! * A tag is only a hint: who pins through it compares the entry's whole key.
+//!
+//! Checked by loom models (`loom_*`) and Miri in `slots/tests.rs`.
+#![expect(unsafe_code, reason = "entries are counted by hand; invariants above")]
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+use super::CacheKey;
+use crate::sync::{AtomicU64, Ordering, fence};
+
+/// How far from its home slot an entry may lie. Every slot is therefore probed past by fewer than
+/// this many entries, which keeps that count inside its 16 bits.
+const MAX_PROBE: usize = 128;
+
+const PROBED_PAST: u64 = 0xffff;
+const PIN: u64 = 1 << 48;
+const ADDRESS: u64 = PIN - 1;
+
+/// At this many pins a slot's count is moved to the entry, long before it could wrap around: that
+/// would take as many threads between their two steps as are missing here.
+const PINS_MOVED: u64 = 1 << 15;
+
+/// Keeps the count of an entry in a slot away from 0. More than all pins a slot can count.
+const BIAS: u64 = 1 << 32;
+
+struct Entry<V> {
+    references: AtomicU64,
+    key: CacheKey,
+    value: V,
+}
+
+/// A value held in memory: like an `Arc`, but pinned through a cache slot.
+///
+/// The value stays valid for as long as the handle lives, whether or not the cache still knows
+/// it. Evicted values that are pinned are not part of the cache's usage.
+pub struct Pinned<V> {
+    entry: NonNull<Entry<V>>,
+    owns: PhantomData<Entry<V>>,
+}
+
+// SAFETY: a handle gives shared access to the value, on whichever thread it is, and the last
+// handle drops the value there: what `Arc` requires, for the same reasons.
+unsafe impl<V: Send + Sync> Send for Pinned<V> {}
+// SAFETY: as above.
+unsafe impl<V: Send + Sync> Sync for Pinned<V> {}
+
+impl<V> Pinned<V> {
+    /// Bytes of memory per value besides the value's own and what it points to.
+    pub(super) const OVERHEAD_BYTES: usize =
+        size_of::<Entry<V>>() - size_of::<V>() + ALLOCATION_HEADER_BYTES;
+
+    /// A handle that no cache knows.
+    pub(super) fn new(key: CacheKey, value: V) -> Self {
+        let entry = Entry { references: AtomicU64::new(1), key, value };
+        Self { entry: NonNull::from(Box::leak(Box::new(entry))), owns: PhantomData }
+    }
+
+    #[inline]
+    fn entry(&self) -> &Entry<V> {
+        // SAFETY: the handle owns one of the entry's references, so it is not freed; nobody ever
+        // has exclusive access to an entry with references.
+        unsafe { self.entry.as_ref() }
+    }
+
+    /// The handle for a reference that the caller owns and passes on.
+    #[inline]
+    fn from_address(address: u64) -> Option<Self> {
+        let entry = NonNull::new(std::ptr::with_exposed_provenance_mut(address as usize))?;
+        Some(Self { entry, owns: PhantomData })
+    }
+
+    /// The entry's address as a slot stores it, or nothing if it does not fit (which no system we
+    /// know does without being asked for it).
+    fn address(&self) -> Option<u64> {
+        let address = self.entry.as_ptr().expose_provenance() as u64;
+        (address & !ADDRESS == 0).then_some(address)
+    }
+
+    /// The key under which the value was inserted.
+    pub(super) fn key(&self) -> CacheKey {
+        self.entry().key
+    }
+
+    #[cfg(test)]
+    pub(super) fn references(&self) -> u64 {
+        self.entry().references.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn free(entry: NonNull<Entry<V>>) {
+        // SAFETY: the caller gave back the last reference, so nobody else can reach the entry, and
+        // it was allocated by a `Box` in `new`.
+        drop(unsafe { Box::from_raw(entry.as_ptr()) });
+    }
+}
+
+/// What the allocator keeps per allocation, roughly.
+const ALLOCATION_HEADER_BYTES: usize = 16;
+
+impl<V> Deref for Pinned<V> {
+    type Target = V;
+
+    #[inline]
+    fn deref(&self) -> &V {
+        &self.entry().value
+    }
+}
+
+impl<V> Clone for Pinned<V> {
+    #[inline]
+    fn clone(&self) -> Self {
+        // ORDERING: relaxed; we hold a reference, so the count cannot reach 0 meanwhile, and
+        // handing the clone to another thread orders that thread behind us.
+        self.entry().references.fetch_add(1, Ordering::Relaxed);
+        Self { entry: self.entry, owns: PhantomData }
+    }
+}
+
+impl<V> Drop for Pinned<V> {
+    #[inline]
+    fn drop(&mut self) {
+        // ORDERING: release, so that our reads of the value come before its end; the acquire
+        // fence of whoever gives back the last reference pairs with it.
+        if self.entry().references.fetch_sub(1, GIVE_BACK) == 1 {
+            if !cfg!(planted_bug = "cache_relaxed_unpin") {
+                fence(Ordering::Acquire);
+            }
+            Self::free(self.entry);
+        }
+    }
+}
+
+#[cfg(not(planted_bug = "cache_relaxed_unpin"))]
+const GIVE_BACK: Ordering = Ordering::Release;
+#[cfg(planted_bug = "cache_relaxed_unpin")]
+const GIVE_BACK: Ordering = Ordering::Relaxed;
+
+impl<V: std::fmt::Debug> std::fmt::Debug for Pinned<V> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Pinned").field(&**self).finish()
+    }
+}
+
+#[derive(Default)]
+struct Slot {
+    tag: AtomicU64,
+    word: AtomicU64,
+}
+
+/// A hash table of a fixed number of slots.
+pub(super) struct Table<V> {
+    slots: Box<[Slot]>,
+    owns: PhantomData<Pinned<V>>,
+}
+
+impl<V> Table<V> {
+    pub(super) const BYTES_PER_SLOT: usize = size_of::<Slot>();
+
+    /// `slots` must be a power of two.
+    pub(super) fn new(slots: usize) -> Self {
+        debug_assert!(slots.is_power_of_two());
+        Self { slots: (0..slots).map(|_| Slot::default()).collect(), owns: PhantomData }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline]
+    fn slot(&self, home: usize, step: usize) -> &Slot {
+        &self.slots[(home + step) & (self.slots.len() - 1)]
+    }
+
+    /// Pins and returns the entry of `key`, whose hash is `hash`.
+    ///
+    /// Lock-free. May miss an entry that is being inserted or moved at this moment.
+    #[inline]
+    pub(super) fn find(&self, hash: u64, key: CacheKey) -> Option<Pinned<V>> {
+        let home = home(hash);
+        for step in 0..MAX_PROBE.min(self.slots.len()) {
+            let slot = self.slot(home, step);
+            // ORDERING: relaxed; a hint, see the module's third invariant.
+            let tag = slot.tag.load(Ordering::Relaxed);
+            if (tag ^ hash) & !PROBED_PAST == 0
+                && let Some(pinned) = slot.pin::<V>()
+                && (pinned.key() == key || cfg!(planted_bug = "cache_trust_tag"))
+            {
+                return Some(pinned);
+            }
+            if tag & PROBED_PAST == 0 {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Puts an entry into a free slot, as near to its home as possible, and returns the slot's
+    /// index. Gives the handle back if there is no slot within reach.
+    ///
+    /// Needs the shard's lock; the key must not be in the table.
+    pub(super) fn place(&self, hash: u64, pinned: &Pinned<V>) -> Option<usize> {
+        let address = pinned.address()?;
+        let home = home(hash);
+        let steps = MAX_PROBE.min(self.slots.len());
+        // ORDERING: relaxed loads here and below; slots change only under the lock we hold, but
+        // for the pin counts, which do not matter here.
+        let step = (0..steps)
+            .find(|&step| self.slot(home, step).word.load(Ordering::Relaxed) & ADDRESS == 0)?;
+        for passed in 0..step {
+            // ORDERING: relaxed; a reader that misses this misses the entry, as it may.
+            self.slot(home, passed).tag.fetch_add(1, Ordering::Relaxed);
+        }
+        let slot = self.slot(home, step);
+        // ORDERING: relaxed; our handle keeps the count above 0 throughout.
+        pinned.entry().references.fetch_add(BIAS, Ordering::Relaxed);
+        // ORDERING: release hands the entry's content to those who pin it through `word`.
+        slot.word.store(address, Ordering::Release);
+        let passed = slot.tag.load(Ordering::Relaxed) & PROBED_PAST;
+        slot.tag.store(hash & !PROBED_PAST | passed, Ordering::Relaxed);
+        Some((home + step) & (self.slots.len() - 1))
+    }
+
+    /// Takes the entry out of a slot. Readers that pinned it keep it; later ones don't find it.
+    ///
+    /// Needs the shard's lock. Nothing if the slot was empty.
+    pub(super) fn take(&self, index: usize) -> Option<Pinned<V>> {
+        let slot = &self.slots[index];
+        // ORDERING: acquire pairs with the release in `move_pins`: whoever sees a count without the
+        // moved pins must find them in the entry's count.
+        let word = slot.word.swap(0, Ordering::Acquire);
+        let pinned = Pinned::<V>::from_address(word & ADDRESS)?;
+        // The handle made here is one reference, the slot's pins are the others.
+        // ORDERING: relaxed; the count stays above 0, since the handle's reference is in it.
+        pinned.entry().references.fetch_sub(BIAS - word / PIN - 1, Ordering::Relaxed);
+        let tag = slot.tag.load(Ordering::Relaxed);
+        // A tag of an empty slot is kept: it costs a reader one look at an empty word, and saves
+        // every reader a special case.
+        let mut passed = home(tag) & (self.slots.len() - 1);
+        while passed != index {
+            // ORDERING: relaxed; the entry that probed past here is gone.
+            self.slots[passed].tag.fetch_sub(1, Ordering::Relaxed);
+            passed = (passed + 1) & (self.slots.len() - 1);
+        }
+        Some(pinned)
+    }
+
+    /// The slot's count of pins, modulo 2^16: it has changed if the entry was hit.
+    pub(super) fn pins(&self, index: usize) -> u16 {
+        // ORDERING: relaxed; feeds the eviction policy only.
+        (self.slots[index].word.load(Ordering::Relaxed) / PIN) as u16
+    }
+
+    /// The hash under which the slot's entry was placed, without its lower 16 bits.
+    pub(super) fn hash(&self, index: usize) -> u64 {
+        // ORDERING: relaxed; tags change only under the lock the caller holds.
+        self.slots[index].tag.load(Ordering::Relaxed) & !PROBED_PAST
+    }
+}
+
+impl<V> Drop for Table<V> {
+    fn drop(&mut self) {
+        for index in 0..self.slots.len() {
+            drop(self.take(index));
+        }
+    }
+}
+
+/// The slot, modulo the table's size, at which the search for a hash begins.
+#[inline]
+fn home(hash: u64) -> usize {
+    (hash >> 16) as usize
+}
+
+impl Slot {
+    /// Pins whatever entry is in the slot.
+    #[inline]
+    fn pin<V>(&self) -> Option<Pinned<V>> {
+        // On an empty slot the add leaves a count that is overwritten when the slot is filled; it
+        // can't reach the address bits below it.
+        // ORDERING: acquire pairs with the release in `place`.
+        let word = self.word.fetch_add(PIN, Ordering::Acquire);
+        let pinned = Pinned::<V>::from_address(word & ADDRESS)?;
+        if word / PIN >= PINS_MOVED {
+            self.move_pins(&pinned);
+        }
+        Some(pinned)
+    }
+
+    /// Moves part of the slot's count to the entry's.
+    #[cold]
+    fn move_pins<V>(&self, pinned: &Pinned<V>) {
+        let references = &pinned.entry().references;
+        // Added before it is subtracted in the slot, so that the count is never too low.
+        // ORDERING: relaxed; our own pin keeps the count above 0.
+        references.fetch_add(PINS_MOVED, Ordering::Relaxed);
+        let address = pinned.entry.as_ptr().addr() as u64;
+        // ORDERING: release, so that whoever takes the entry out sees our addition first. That
+        // the word still hands on the entry's content follows from this being one in a chain of
+        // read-modify-writes that begins with the release in `place`.
+        let moved = self.word.fetch_update(Ordering::Release, Ordering::Relaxed, |word| {
+            (word & ADDRESS == address && word / PIN >= PINS_MOVED).then(|| word - PINS_MOVED * PIN)
+        });
+        if moved.is_err() {
+            // Another thread moved them, or the entry was taken out with all its pins.
+            references.fetch_sub(PINS_MOVED, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

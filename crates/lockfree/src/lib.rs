@@ -1,0 +1,14 @@
+//! Lock-free structures of the engine: commit publishing, the commit gate, the block cache.
+//!
+//! This layer knows nothing of files, formats or families: it moves positions, bytes and handles
+//! between threads. Everything here may be used from any thread, and every module names the loom
+//! models that cover it. Synchronisation primitives come from [`sync`] only, so that the models
+//! explore the very code that ships.
+
+pub mod arena;
+pub mod cache;
+pub mod gate;
+pub mod ordered;
+pub mod publish;
+mod stripe;
+pub mod sync;

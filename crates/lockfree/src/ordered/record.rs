@@ -1,0 +1,317 @@
+//! Records: a key with its chain of versions, as bytes in the arena.
+//!
+//! Both indexes store what this module builds and link to it by [`RecordRef`]; the record's layout
+//! is known here only. A new key and its first version are one allocation, so that a look-up that
+//! has found the key has the value on the next cache line.
+//!
+//! ```text
+//! record   newest version u32 | key length u32 | key bytes, padded to 8 | first version
+//! version  seq u64 | older version u32 | value length u32 | kind u8 | has expiry u8 |
+//!          expiry u64 if it has one | value bytes
+//! ```
+//!
+//! Threads: any. A record is filled by one thread and then published by a Release store of its
+//! offset; from there on only the links change. Linking is a compare-and-swap on a list from which
+//! nothing is ever removed.
+//!
+//! Invariants: a [`RecordRef`] or [`VersionRef`] read from a link names a filled record or version;
+//! sequence numbers never increase along a chain.
+
+#![expect(unsafe_code, reason = "lays records out in raw arena memory")]
+
+use std::ptr;
+use std::slice;
+
+use super::{MAX_KEY_BYTES, NewVersion, Version};
+use crate::arena::{Arena, ArenaFull, Offset, UNIT_BYTES};
+use crate::sync::{AtomicU32, Ordering};
+
+const KIND_AT: usize = 0;
+const HAS_EXPIRY_AT: usize = 1;
+const EXPIRY_AT: usize = 2;
+const EXPIRY_BYTES: usize = 8;
+
+#[repr(C)]
+struct KeyHeader {
+    newest: AtomicU32,
+    key_bytes: Once<u32>,
+}
+
+#[repr(C)]
+struct VersionHeader {
+    seq: Once<u64>,
+    older: AtomicU32,
+    value_bytes: u32,
+}
+
+/// A plain field that is written before its record is published and only read afterwards. In loom
+/// models it is tracked, so that a publication with too weak an ordering is reported.
+#[cfg(not(loom))]
+struct Once<T>(T);
+#[cfg(loom)]
+struct Once<T>(loom::cell::UnsafeCell<T>);
+
+impl<T: Copy> Once<T> {
+    #[cfg(not(loom))]
+    fn new(value: T) -> Self {
+        Self(value)
+    }
+
+    #[cfg(not(loom))]
+    #[inline(always)]
+    fn get(&self) -> T {
+        self.0
+    }
+
+    #[cfg(loom)]
+    fn new(value: T) -> Self {
+        let cell = loom::cell::UnsafeCell::new(value);
+        // SAFETY: nobody else can reach the cell yet; the write is there for loom to see.
+        cell.with_mut(|field| unsafe { field.write(value) });
+        Self(cell)
+    }
+
+    #[cfg(loom)]
+    fn get(&self) -> T {
+        // SAFETY: never written after publication; loom verifies that the writes came before.
+        self.0.with(|field| unsafe { field.read() })
+    }
+}
+
+/// Names a record of one arena.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RecordRef(Offset);
+
+/// Names a version of one arena.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct VersionRef(Offset);
+
+/// A record that is not published yet, with its only version.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NewRecord {
+    pub(super) record: RecordRef,
+    pub(super) version: VersionRef,
+}
+
+impl RecordRef {
+    /// The record a link names. The link must belong to the arena it is used with.
+    #[inline]
+    pub(super) fn from_raw(raw: u32) -> Option<Self> {
+        Offset::from_raw(raw).map(Self)
+    }
+
+    #[inline]
+    pub(super) fn raw(self) -> u32 {
+        self.0.raw()
+    }
+
+    #[inline]
+    fn header(self, arena: &Arena) -> &KeyHeader {
+        let address = arena.resolve(self.0).cast::<KeyHeader>();
+        // SAFETY: a record reference names a record of this arena that was filled before it was
+        // published; records are aligned to a unit, never move and live as long as the arena.
+        unsafe { &*address }
+    }
+
+    /// Brings the record's first lines into the cache.
+    #[inline]
+    pub(super) fn prefetch(self, arena: &Arena) {
+        let address = arena.resolve(self.0);
+        super::prefetch(address);
+        super::prefetch(address.wrapping_add(64));
+    }
+
+    /// The record's key.
+    #[inline]
+    pub(super) fn key(self, arena: &Arena) -> &[u8] {
+        let key_bytes = self.header(arena).key_bytes.get() as usize;
+        let start = arena.resolve(self.0).wrapping_add(size_of::<KeyHeader>());
+        // SAFETY: `key_bytes` bytes were written behind the header before publication and are
+        // never written again.
+        unsafe { slice::from_raw_parts(start, key_bytes) }
+    }
+
+    /// The versions, newest first.
+    #[inline]
+    pub(super) fn versions(self, arena: &Arena) -> Versions<'_> {
+        // ORDERING: Acquire pairs with the Release in `link`: the version is complete.
+        let newest = self.header(arena).newest.load(Ordering::Acquire);
+        Versions { arena: Some(arena), next: newest }
+    }
+
+    /// Links a filled version into the chain at its place.
+    pub(super) fn link(self, arena: &Arena, version: VersionRef) {
+        let seq = version.header(arena).seq.get();
+        let mut link = &self.header(arena).newest;
+        // ORDERING: Acquire, because the version behind the link is looked at.
+        let mut next = link.load(Ordering::Acquire);
+        loop {
+            // Pass what is newer. An equal sequence number stays behind: the later insert wins.
+            while let Some(other) = VersionRef::from_raw(next) {
+                let header = other.header(arena);
+                if header.seq.get() <= seq {
+                    break;
+                }
+                link = &header.older;
+                next = link.load(Ordering::Acquire);
+            }
+            // ORDERING: Relaxed, published by the exchange below.
+            version.header(arena).older.store(next, Ordering::Relaxed);
+            // ORDERING: Release publishes the version with all its bytes; Acquire on failure as
+            // for the loads above. Nothing is ever unlinked, so on failure the walk goes on from
+            // the same link.
+            let raced =
+                link.compare_exchange(next, version.0.raw(), Ordering::Release, Ordering::Acquire);
+            match raced {
+                Ok(_) => return,
+                Err(current) => next = current,
+            }
+        }
+    }
+}
+
+impl VersionRef {
+    #[inline]
+    fn from_raw(raw: u32) -> Option<Self> {
+        Offset::from_raw(raw).map(Self)
+    }
+
+    #[inline]
+    fn header(self, arena: &Arena) -> &VersionHeader {
+        let address = arena.resolve(self.0).cast::<VersionHeader>();
+        // SAFETY: as for `RecordRef::header`: filled before it was published, immovable.
+        unsafe { &*address }
+    }
+
+    #[inline]
+    fn read(self, arena: &Arena) -> Version<'_> {
+        let header = self.header(arena);
+        let tail = arena.resolve(self.0).wrapping_add(size_of::<VersionHeader>());
+        // SAFETY: the two bytes were written before publication and are never written again.
+        let flags = unsafe { tail.cast::<[u8; EXPIRY_AT]>().read() };
+        let mut value_at = EXPIRY_AT;
+        let mut expires_at = 0;
+        if flags[HAS_EXPIRY_AT] != 0 {
+            let field = tail.wrapping_add(EXPIRY_AT).cast::<u64>();
+            // SAFETY: a version with the flag has these eight bytes, written before publication.
+            expires_at = unsafe { field.read_unaligned() };
+            value_at += EXPIRY_BYTES;
+        }
+        let start = tail.wrapping_add(value_at);
+        // SAFETY: `value_bytes` bytes were written there before publication and never again.
+        let value = unsafe { slice::from_raw_parts(start, header.value_bytes as usize) };
+        Version { seq: header.seq.get(), kind: flags[KIND_AT], expires_at, value }
+    }
+}
+
+/// The versions of one key, newest first. Equal sequence numbers: the later insert first.
+#[derive(Debug, Clone)]
+pub struct Versions<'a> {
+    arena: Option<&'a Arena>,
+    next: u32,
+}
+
+impl<'a> Versions<'a> {
+    /// No versions.
+    pub(super) fn none() -> Self {
+        Self { arena: None, next: 0 }
+    }
+
+    /// The newest version with a sequence number of at most `snapshot`. Cheaper than filtering:
+    /// the versions that are passed over are not decoded.
+    #[inline]
+    pub fn at(mut self, snapshot: u64) -> Option<Version<'a>> {
+        let arena = self.arena?;
+        loop {
+            let version = VersionRef::from_raw(self.next)?;
+            let header = version.header(arena);
+            if header.seq.get() <= snapshot {
+                return Some(version.read(arena));
+            }
+            // ORDERING: Acquire pairs with the Release in `RecordRef::link`.
+            self.next = header.older.load(Ordering::Acquire);
+        }
+    }
+}
+
+impl<'a> Iterator for Versions<'a> {
+    type Item = Version<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Version<'a>> {
+        let arena = self.arena?;
+        let version = VersionRef::from_raw(self.next)?;
+        // ORDERING: Acquire pairs with the Release in `RecordRef::link`.
+        self.next = version.header(arena).older.load(Ordering::Acquire);
+        Some(version.read(arena))
+    }
+}
+
+/// Bytes a version takes, headers included.
+fn version_bytes(version: &NewVersion<'_>) -> Result<usize, ArenaFull> {
+    let expiry_bytes = if version.expires_at == 0 { 0 } else { EXPIRY_BYTES };
+    let value_bytes = u32::try_from(version.value.len()).map_err(|_| ArenaFull)? as usize;
+    Ok(size_of::<VersionHeader>() + EXPIRY_AT + expiry_bytes + value_bytes)
+}
+
+/// Writes a record with its first version; nobody sees it until the caller publishes it.
+pub(super) fn create_record(
+    arena: &Arena,
+    key: &[u8],
+    version: &NewVersion<'_>,
+) -> Result<NewRecord, ArenaFull> {
+    if key.len() > MAX_KEY_BYTES {
+        return Err(ArenaFull);
+    }
+    let key_end = size_of::<KeyHeader>() + key.len();
+    let version_at = key_end.next_multiple_of(UNIT_BYTES);
+    let total = version_at + version_bytes(version)?;
+    let record = arena.allocate(total)?;
+    let version_raw = record.raw() + (version_at / UNIT_BYTES) as u32;
+    let version_ref = VersionRef(Offset::from_raw(version_raw).ok_or(ArenaFull)?);
+    fill_version(arena, version_ref, version);
+    let base = arena.resolve(record);
+    let header =
+        KeyHeader { newest: AtomicU32::new(version_raw), key_bytes: Once::new(key.len() as u32) };
+    // SAFETY: the allocation is this thread's alone, aligned to a unit and long enough.
+    unsafe { base.cast::<KeyHeader>().write(header) };
+    let key_start = base.wrapping_add(size_of::<KeyHeader>());
+    // SAFETY: the allocation has room for the key behind the header; the two do not overlap.
+    unsafe { ptr::copy_nonoverlapping(key.as_ptr(), key_start, key.len()) };
+    Ok(NewRecord { record: RecordRef(record), version: version_ref })
+}
+
+/// Writes a version; nobody sees it until it is linked.
+pub(super) fn create_version(
+    arena: &Arena,
+    version: &NewVersion<'_>,
+) -> Result<VersionRef, ArenaFull> {
+    let offset = VersionRef(arena.allocate(version_bytes(version)?)?);
+    fill_version(arena, offset, version);
+    Ok(offset)
+}
+
+/// Fills a version in memory that is long enough and still private to this thread.
+fn fill_version(arena: &Arena, target: VersionRef, version: &NewVersion<'_>) {
+    // `version_bytes` has refused what does not fit.
+    let value_bytes = version.value.len() as u32;
+    let base = arena.resolve(target.0);
+    let header =
+        VersionHeader { seq: Once::new(version.seq), older: AtomicU32::new(0), value_bytes };
+    // SAFETY: the caller's allocation is private, aligned to a unit and long enough.
+    unsafe { base.cast::<VersionHeader>().write(header) };
+    let tail = base.wrapping_add(size_of::<VersionHeader>());
+    let flags = [version.kind, u8::from(version.expires_at != 0)];
+    // SAFETY: the allocation continues behind the header.
+    unsafe { tail.cast::<[u8; EXPIRY_AT]>().write(flags) };
+    let mut value_at = EXPIRY_AT;
+    if version.expires_at != 0 {
+        let field = tail.wrapping_add(EXPIRY_AT).cast::<u64>();
+        // SAFETY: `version_bytes` counted these eight bytes.
+        unsafe { field.write_unaligned(version.expires_at) };
+        value_at += EXPIRY_BYTES;
+    }
+    let start = tail.wrapping_add(value_at);
+    // SAFETY: `version_bytes` counted the value; source and private target cannot overlap.
+    unsafe { ptr::copy_nonoverlapping(version.value.as_ptr(), start, version.value.len()) };
+}
