@@ -1,0 +1,285 @@
+//! Background work: what is queued when, and what happens when it fails.
+//!
+//! At most one flush and one merge per family are queued or running. A failure is kept with the
+//! family and given to whoever waits; the work is queued again by the next writer that needs it,
+//! so that a disk that was full is tried again without reopening anything.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::sched::Lane;
+
+use crate::compaction::job::summarize;
+use crate::compaction::plan::{self, MergePlan, Pace};
+use crate::core::Core;
+use crate::family::FamilyState;
+
+/// A family is quiet when nothing was committed for this long.
+const QUIET_PERIOD: Duration = Duration::from_secs(2);
+
+/// How long a waiting caller sleeps before it looks again even if nobody wakes it.
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+
+/// Counts a job from the moment it is queued until it has run or was dropped unrun.
+struct JobGuard(Arc<Core>);
+
+impl JobGuard {
+    fn new(core: &Arc<Core>) -> Self {
+        // ORDERING: pairs with the load in `wait_idle`, which must not miss a queued job.
+        core.jobs.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(core))
+    }
+}
+
+impl Drop for JobGuard {
+    fn drop(&mut self) {
+        // ORDERING: as in `new`.
+        self.0.jobs.fetch_sub(1, Ordering::SeqCst);
+        self.0.progress.ring();
+    }
+}
+
+impl Core {
+    fn submit(&self, lane: Lane, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
+        let Some(core) = self.this.upgrade() else { return };
+        let guard = JobGuard::new(&core);
+        self.scheduler.submit(lane, Box::new(move || work(&guard.0)));
+    }
+
+    /// Queues a flush of the family unless one is queued or running.
+    pub(crate) fn schedule_flush(&self, family: &Arc<FamilyState>) {
+        // ORDERING: the swap decides which caller queues the job; the job clears the flag before
+        // it looks for work a last time, so a memtable frozen meanwhile is not forgotten.
+        if family.view.load().frozen.is_empty() || family.flushing.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let family = Arc::clone(family);
+        self.submit(Lane::Flush, move |core| core.run_flushes(&family));
+    }
+
+    fn run_flushes(&self, family: &Arc<FamilyState>) {
+        let result = loop {
+            if family.is_dropped() {
+                break Ok(());
+            }
+            match self.flush_oldest(family) {
+                Ok(true) => self.progress.ring(),
+                Ok(false) => break Ok(()),
+                Err(e) => break Err(e),
+            }
+        };
+        // ORDERING: see `schedule_flush`.
+        family.flushing.store(false, Ordering::SeqCst);
+        match result {
+            Ok(()) => {
+                *lock(&family.background_error) = None;
+                self.schedule_flush(family);
+                self.schedule_compaction(family);
+            }
+            Err(e) => *lock(&family.background_error) = Some(e),
+        }
+        self.files.garbage.sweep();
+    }
+
+    /// Queues a merge of the family if the planner wants one and none is queued or running.
+    pub(crate) fn schedule_compaction(&self, family: &Arc<FamilyState>) {
+        if self.planned(family, Pace::Busy).is_none() {
+            self.schedule_quiet_check(family);
+            return;
+        }
+        self.schedule_merges(family, Pace::Busy);
+    }
+
+    fn schedule_merges(&self, family: &Arc<FamilyState>, pace: Pace) {
+        // ORDERING: as for `flushing`.
+        if family.compacting.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let family = Arc::clone(family);
+        self.submit(Lane::Compaction, move |core| core.run_merges(&family, pace));
+    }
+
+    fn planned(&self, family: &FamilyState, pace: Pace) -> Option<MergePlan> {
+        let options = family.options.load();
+        let runs = summarize(&family.view.load().version);
+        let fan_in = options.l1_file_count_trigger;
+        plan::next_merge(&runs, fan_in, options.level_size_ratio, pace)
+    }
+
+    fn run_merges(&self, family: &Arc<FamilyState>, pace: Pace) {
+        let result = self.merge_while_planned(family, pace);
+        // ORDERING: as for `flushing`.
+        family.compacting.store(false, Ordering::SeqCst);
+        match result {
+            Ok(()) => self.schedule_compaction(family),
+            Err(Error::Closed | Error::FamilyDropped(_)) => {}
+            Err(e) => *lock(&family.background_error) = Some(e),
+        }
+        self.files.garbage.sweep();
+    }
+
+    fn merge_while_planned(&self, family: &Arc<FamilyState>, pace: Pace) -> Result<()> {
+        loop {
+            let _merging = lock(&family.merging);
+            if family.is_dropped() || self.health.is_closed() {
+                return Ok(());
+            }
+            let version = Arc::clone(&family.view.load().version);
+            let Some(plan) = self.planned(family, pace) else { return Ok(()) };
+            self.merge_runs(family, &version, plan)?;
+            self.progress.ring();
+        }
+    }
+
+    /// Looks again after a while whether the family is still being written; if not, merges it for
+    /// its readers.
+    fn schedule_quiet_check(&self, family: &Arc<FamilyState>) {
+        if self.planned(family, Pace::Quiet).is_none() || self.health.is_closed() {
+            return;
+        }
+        // ORDERING: as for `flushing`.
+        if family.quiet_check.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let (core, family) = (self.this.clone(), Arc::clone(family));
+        let seen = self.log.published();
+        let check = move || {
+            family.quiet_check.store(false, Ordering::SeqCst);
+            let Some(core) = core.upgrade() else { return };
+            if core.log.published() == seen {
+                core.schedule_merges(&family, Pace::Quiet);
+            } else {
+                core.schedule_quiet_check(&family);
+            }
+        };
+        self.scheduler.submit_after(Lane::Housekeeping, QUIET_PERIOD, Box::new(check));
+    }
+
+    /// Queues the preparation of the next log segment.
+    pub(crate) fn prepare_log_later(&self) {
+        self.submit(Lane::Housekeeping, |core| core.log.prepare_next());
+    }
+
+    /// Queues the repair of a log that failed: everything in memory goes to tables, and the log
+    /// starts afresh.
+    pub(crate) fn repair_log_later(&self) {
+        if self.log.failure().is_some() && self.log.begin_restart() {
+            self.submit(Lane::Flush, |core| core.repair_log());
+        }
+    }
+
+    fn repair_log(&self) {
+        let families = self.families.all();
+        for family in &families {
+            self.rotate(family, 0);
+        }
+        let flushed = self.flush_everything_at_once().is_ok();
+        // A failure leaves the log as it was; the next writer has it tried again.
+        let _ = self.log.end_restart(flushed);
+    }
+
+    /// Writes the family's memory to tables and waits for it.
+    ///
+    /// # Errors
+    /// Why that failed.
+    pub(crate) fn flush_family(&self, family: &Arc<FamilyState>) -> Result<()> {
+        self.check_writable(family)?;
+        let target = self.log.published();
+        self.rotate(family, 0);
+        *lock(&family.background_error) = None;
+        loop {
+            if family.view.load().first_unflushed() > target {
+                return Ok(());
+            }
+            if family.is_dropped() {
+                return Err(Error::FamilyDropped(family.name.clone()));
+            }
+            let seen = self.progress.now();
+            if let Some(cause) = lock(&family.background_error).take() {
+                return Err(cause);
+            }
+            if self.health.is_closed() {
+                return Err(Error::Closed);
+            }
+            self.schedule_flush(family);
+            self.wait_for_progress(seen);
+        }
+    }
+
+    /// Flushes the family and merges all of its tables into one run.
+    ///
+    /// # Errors
+    /// Why that failed.
+    pub(crate) fn compact_family(&self, family: &Arc<FamilyState>) -> Result<()> {
+        self.flush_family(family)?;
+        let _merging = lock(&family.merging);
+        let version = Arc::clone(&family.view.load().version);
+        let settled = version.runs.len() == 1
+            && version.runs.iter().all(|run| run.level > 1)
+            && version.tables().all(|table| table.record.tombstones == 0);
+        if !settled && let Some(plan) = plan::full_merge(&summarize(&version)) {
+            self.merge_runs(family, &version, plan)?;
+        }
+        drop(version);
+        self.files.garbage.sweep();
+        Ok(())
+    }
+
+    /// Waits until nothing is queued or running, taking the families to be quiet.
+    ///
+    /// # Errors
+    /// Why background work failed.
+    pub(crate) fn wait_idle(&self) -> Result<()> {
+        loop {
+            let seen = self.progress.now();
+            for family in self.families.all() {
+                if let Some(cause) = lock(&family.background_error).take() {
+                    return Err(cause);
+                }
+            }
+            if self.health.is_closed() {
+                return Err(Error::Closed);
+            }
+            // ORDERING: pairs with `JobGuard`.
+            if self.jobs.load(Ordering::SeqCst) == 0 && !self.schedule_quiet_merges() {
+                self.files.garbage.sweep();
+                return Ok(());
+            }
+            self.wait_for_progress(seen);
+        }
+    }
+
+    fn schedule_quiet_merges(&self) -> bool {
+        let mut any = false;
+        for family in self.families.all() {
+            if !family.view.load().frozen.is_empty() {
+                self.schedule_flush(&family);
+                any = true;
+            } else if self.planned(&family, Pace::Quiet).is_some() {
+                self.schedule_merges(&family, Pace::Quiet);
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn wait_for_progress(&self, seen: u64) {
+        if !self.scheduler.help() {
+            self.progress.wait(seen, LONGEST_SLEEP);
+        }
+    }
+
+    /// Stops background work and gives up the directory. A second call does nothing.
+    pub(crate) fn shut_down(&self) {
+        if !self.health.close() {
+            return;
+        }
+        self.progress.ring();
+        self.scheduler.shutdown();
+        self.files.garbage.sweep();
+        *lock(&self.directory_lock) = None;
+    }
+}

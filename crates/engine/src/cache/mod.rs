@@ -1,0 +1,69 @@
+//! What is kept in memory of the files: decoded blocks, and open tables.
+
+mod open_tables;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use tidesdb_base::error::Result;
+use tidesdb_files::sstable::{Block, BlockHandle, BlockSource, Table};
+use tidesdb_lockfree::cache::{self, CacheKey, Pinned, Priority};
+
+pub(crate) use self::open_tables::OpenTables;
+
+/// What a cached block costs beyond its own bytes: the slot and the value's header.
+const BLOCK_OVERHEAD_BYTES: usize = 64;
+
+/// The block cache of a database: decoded blocks of all tables, within one budget of bytes.
+#[derive(Debug)]
+pub(crate) struct BlockCache(cache::BlockCache<Block>);
+
+impl BlockCache {
+    /// A cache of so many bytes, for blocks of about `block_bytes`.
+    pub(crate) fn new(capacity_bytes: usize, block_bytes: usize) -> Self {
+        Self(cache::BlockCache::new(capacity_bytes, block_bytes + BLOCK_OVERHEAD_BYTES))
+    }
+
+    /// Drops the blocks of a deleted table.
+    pub(crate) fn erase_file(&self, file: u64) {
+        self.0.erase_file(file);
+    }
+
+    /// Figures for statistics: bytes used, capacity, hits, misses.
+    pub(crate) fn figures(&self) -> [u64; 4] {
+        [
+            self.0.usage_bytes() as u64,
+            self.0.capacity_bytes() as u64,
+            self.0.hits(),
+            self.0.misses(),
+        ]
+    }
+}
+
+thread_local! {
+    /// Holds the stored bytes of a block while it is decoded.
+    static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Blocks through the cache; those it does not have are read and put into it.
+#[derive(Clone, Debug)]
+pub(crate) struct CachedBlocks(pub Arc<BlockCache>);
+
+impl BlockSource for CachedBlocks {
+    type Block = Pinned<Block>;
+
+    #[inline]
+    fn block(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {
+        let key = CacheKey { file: table.identity(), offset: handle.offset };
+        if let Some(block) = self.0.0.get(key) {
+            return Ok(block);
+        }
+        let block = STORED.with_borrow_mut(|stored| table.read_block(handle, stored))?;
+        let charge = block.memory_bytes() + BLOCK_OVERHEAD_BYTES;
+        Ok(self.0.0.insert(key, block, charge, Priority::Normal))
+    }
+
+    fn cached(&self, table: &Table, handle: BlockHandle) -> Option<Self::Block> {
+        self.0.0.get(CacheKey { file: table.identity(), offset: handle.offset })
+    }
+}

@@ -1,0 +1,59 @@
+//! The budget of open table files: each costs a descriptor, an index and a filter in memory.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use tidesdb_lockfree::sync::lock;
+
+use crate::version::TableFile;
+
+/// Keeps the number of open tables within a bound by closing those not used lately (the CLOCK
+/// rule: one more round for whoever was used since the hand passed).
+#[derive(Debug)]
+pub(crate) struct OpenTables {
+    /// Zero means no bound.
+    most: usize,
+    open: AtomicUsize,
+    ring: Mutex<VecDeque<Weak<TableFile>>>,
+}
+
+impl OpenTables {
+    pub(crate) const fn new(most: usize) -> Self {
+        Self { most, open: AtomicUsize::new(0), ring: Mutex::new(VecDeque::new()) }
+    }
+
+    /// Number of open tables.
+    pub(crate) fn count(&self) -> usize {
+        // ORDERING: a statistic and a soft bound.
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Notes that `table` was opened, and closes others that are over the bound.
+    pub(crate) fn opened(&self, table: &Arc<TableFile>) {
+        let mut ring = lock(&self.ring);
+        ring.push_back(Arc::downgrade(table));
+        // ORDERING: relaxed; changed with the lock held or by drops, a soft bound either way.
+        self.open.fetch_add(1, Ordering::Relaxed);
+        if self.most == 0 {
+            return;
+        }
+        let mut passes = 2 * ring.len();
+        while self.count() > self.most && passes > 0 {
+            passes -= 1;
+            let Some(weak) = ring.pop_front() else { break };
+            let Some(candidate) = weak.upgrade() else { continue };
+            if !Arc::ptr_eq(&candidate, table) && candidate.close_if_idle() {
+                self.closed();
+            } else {
+                ring.push_back(weak);
+            }
+        }
+    }
+
+    /// Notes that an open table was closed.
+    pub(crate) fn closed(&self) {
+        // ORDERING: as in `opened`.
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}

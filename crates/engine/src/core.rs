@@ -1,0 +1,226 @@
+//! What all handles, jobs and iterators of an open database share.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, RwLock, Weak};
+use std::time::Duration;
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::options::DbOptions;
+use tidesdb_lockfree::arena::BlockPool;
+use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::clock::Clock;
+use tidesdb_sys::sched::Scheduler;
+use tidesdb_sys::vfs::{LockGuard, Vfs};
+
+use crate::family::FamilyState;
+use crate::log::Log;
+use crate::numbers::FileNumbers;
+use crate::snapshot::SnapshotRegistry;
+use crate::version::{Catalog, FileContext};
+
+/// The inside of an open database.
+pub(crate) struct Core {
+    /// Itself, for the jobs that it queues.
+    pub this: Weak<Self>,
+    pub path: PathBuf,
+    pub options: DbOptions,
+    pub vfs: Arc<dyn Vfs>,
+    pub scheduler: Arc<dyn Scheduler>,
+    pub clock: Arc<dyn Clock>,
+    pub numbers: Arc<FileNumbers>,
+    pub log: Log,
+    /// Taken before any lock of a family's view.
+    pub catalog: Mutex<Catalog>,
+    pub families: Families,
+    pub files: Arc<FileContext>,
+    pub memory: Arc<BlockPool>,
+    pub snapshots: SnapshotRegistry,
+    pub health: Health,
+    pub progress: Progress,
+    pub counters: CoreCounters,
+    /// Background jobs queued or running.
+    pub jobs: AtomicU64,
+    pub(crate) directory_lock: Mutex<Option<Box<dyn LockGuard>>>,
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// Counters of the database, for statistics.
+#[derive(Debug, Default)]
+pub(crate) struct CoreCounters {
+    pub stall_nanos: AtomicU64,
+}
+
+impl Core {
+    /// Tells databases of one process apart.
+    #[inline]
+    pub(crate) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.files).addr()
+    }
+
+    /// Refuses reads of a closed database or a dropped family.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::FamilyDropped`].
+    #[inline]
+    pub(crate) fn check_readable(&self, family: &FamilyState) -> Result<()> {
+        if family.is_dropped() {
+            return Err(Error::FamilyDropped(family.name.clone()));
+        }
+        if self.health.is_closed() { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Refuses writes to a closed, failed or read-only database or to a dropped family.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::FamilyDropped`], [`Error::ReadOnly`],
+    /// [`Error::OpenedReadOnly`]; [`Error::InvalidArgument`] for a family of another database.
+    #[inline]
+    pub(crate) fn check_writable(&self, family: &FamilyState) -> Result<()> {
+        self.check_readable(family)?;
+        if self.options.read_only {
+            return Err(Error::OpenedReadOnly);
+        }
+        self.health.check()?;
+        if self.identity() != family.database {
+            return Err(Error::InvalidArgument("the family is of another database".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// The families of a database, by name and by number.
+#[derive(Debug, Default)]
+pub(crate) struct Families(RwLock<BTreeMap<String, Arc<FamilyState>>>);
+
+impl Families {
+    /// The family of that name.
+    pub(crate) fn by_name(&self, name: &str) -> Option<Arc<FamilyState>> {
+        self.read(|families| families.get(name).cloned())
+    }
+
+    /// All families, by name.
+    pub(crate) fn all(&self) -> Vec<Arc<FamilyState>> {
+        self.read(|families| families.values().cloned().collect())
+    }
+
+    /// Names of all families, in order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.read(|families| families.keys().cloned().collect())
+    }
+
+    /// Makes a family known.
+    pub(crate) fn insert(&self, family: Arc<FamilyState>) {
+        let mut families = self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        families.insert(family.name.clone(), family);
+    }
+
+    /// Forgets a family.
+    pub(crate) fn remove(&self, name: &str) {
+        let mut families = self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        families.remove(name);
+    }
+
+    fn read<R>(&self, look: impl FnOnce(&BTreeMap<String, Arc<FamilyState>>) -> R) -> R {
+        look(&self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
+/// Whether the database still serves.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    closed: AtomicBool,
+    failed: AtomicBool,
+    cause: Mutex<Option<Error>>,
+}
+
+impl Health {
+    /// Refuses all writes from now on.
+    pub(crate) fn fail(&self, cause: Error) {
+        lock(&self.cause).get_or_insert(cause);
+        // ORDERING: release publishes the cause.
+        self.failed.store(true, Ordering::Release);
+    }
+
+    /// Why writes are refused, if they are.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] with the first failure.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<()> {
+        // ORDERING: acquire pairs with the release in `fail`.
+        if !self.failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        match lock(&self.cause).clone() {
+            Some(cause) => Err(Error::ReadOnly(Arc::new(cause))),
+            None => Ok(()),
+        }
+    }
+
+    /// Marks the database closed; false when it was already.
+    pub(crate) fn close(&self) -> bool {
+        // ORDERING: what happened before closing is visible to whoever sees it closed.
+        !self.closed.swap(true, Ordering::AcqRel)
+    }
+
+    /// True once the database was closed.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        // ORDERING: acquire pairs with the swap in `close`.
+        self.closed.load(Ordering::Acquire)
+    }
+}
+
+/// A bell that rings whenever background work has got somewhere.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    rings: Mutex<u64>,
+    bell: Condvar,
+}
+
+impl Progress {
+    /// Number of rings so far.
+    pub(crate) fn now(&self) -> u64 {
+        *lock(&self.rings)
+    }
+
+    /// Wakes everyone who waits.
+    pub(crate) fn ring(&self) {
+        *lock(&self.rings) += 1;
+        self.bell.notify_all();
+    }
+
+    /// Waits until the bell has rung since `seen`, or `longest` has passed.
+    pub(crate) fn wait(&self, seen: u64, longest: Duration) {
+        let rings = lock(&self.rings);
+        let waited = self.bell.wait_timeout_while(rings, longest, |rings| *rings == seen);
+        drop(waited.unwrap_or_else(std::sync::PoisonError::into_inner));
+    }
+}
+
+/// Keeps the database running as long as a handle exists, and shuts it down with the last one.
+#[derive(Debug)]
+pub(crate) struct Owner(Arc<Core>);
+
+impl Owner {
+    pub(crate) const fn new(core: Arc<Core>) -> Self {
+        Self(core)
+    }
+
+    pub(crate) const fn core(&self) -> &Arc<Core> {
+        &self.0
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.shut_down();
+    }
+}

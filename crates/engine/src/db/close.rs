@@ -1,0 +1,97 @@
+//! Closing, and the timer of interval syncs.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use tidesdb_base::error::Result;
+use tidesdb_base::options::SyncMode;
+use tidesdb_files::manifest::Change;
+use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::sched::Lane;
+
+use crate::core::Core;
+
+impl Core {
+    /// Flushes everything and shuts down. When all is in tables the log is removed.
+    ///
+    /// # Errors
+    /// Why the flush failed; the database is shut down all the same.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.health.is_closed() {
+            return Ok(());
+        }
+        let flushed = if self.options.read_only { Ok(()) } else { self.flush_for_close() };
+        self.shut_down_after(flushed.is_ok() && !self.options.read_only);
+        flushed
+    }
+
+    fn flush_for_close(&self) -> Result<()> {
+        self.health.check()?;
+        self.families.all().iter().try_for_each(|family| self.flush_family(family))
+    }
+
+    fn shut_down_after(&self, flushed: bool) {
+        if !self.health.close() {
+            return;
+        }
+        self.progress.ring();
+        self.scheduler.shutdown();
+        if flushed {
+            self.retire_log();
+        }
+        self.files.garbage.sweep();
+        *lock(&self.directory_lock) = None;
+    }
+
+    /// Removes the log if no commit came after the flush.
+    fn retire_log(&self) {
+        let closed = self.log.close_gate();
+        let all_flushed = self
+            .families
+            .all()
+            .iter()
+            .all(|family| family.view.load().first_unflushed() == u64::MAX);
+        if all_flushed && self.log.failure().is_none() {
+            let changes = vec![
+                Change::LogStart { segment: self.numbers.peek() },
+                Change::LastSequence { sequence: self.log.published() },
+            ];
+            if lock(&self.catalog).commit(changes).is_ok() {
+                self.log.remove_all();
+            }
+        }
+        drop(closed);
+    }
+
+    /// Starts the timer of [`SyncMode::Interval`]: the shortest interval that the database or a
+    /// family asks for.
+    pub(crate) fn start_interval_sync(&self) {
+        if self.options.read_only {
+            return;
+        }
+        let families = self.families.all();
+        let modes = families.iter().map(|family| family.options.load().sync_mode);
+        let intervals = modes.chain([self.options.sync_mode]).filter_map(|mode| match mode {
+            SyncMode::Interval { interval_us } => Some(interval_us),
+            _ => None,
+        });
+        if let Some(interval_us) = intervals.min() {
+            schedule_sync(self.this.clone(), self, Duration::from_micros(interval_us));
+        }
+    }
+}
+
+fn schedule_sync(core: Weak<Core>, now: &Core, interval: Duration) {
+    let job = move || {
+        let Some(strong) = core.upgrade() else { return };
+        if strong.health.is_closed() {
+            return;
+        }
+        let published = strong.log.published();
+        if published > strong.log.synced() && strong.log.sync_through(published).is_err() {
+            strong.repair_log_later();
+        }
+        schedule_sync(core, &strong, interval);
+    };
+    now.scheduler.submit_after(Lane::Sync, interval, Box::new(job));
+}

@@ -1,0 +1,213 @@
+//! The handle that users hold.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::options::{DbOptions, FamilyOptions};
+
+use super::open::{Components, open_core};
+use crate::core::{Core, Owner};
+use crate::family::{Family, FamilyState};
+use crate::snapshot::Snapshot;
+use crate::stats::DbStats;
+use crate::verify::VerifyReport;
+use crate::write::{WriteBatch, WriteOptions};
+
+/// An open database: a directory of tables, a log, and the column families in them.
+///
+/// Cloning is cheap and any number of threads may use one handle. The database is shut down when
+/// the last handle of it or of its families is dropped; nothing is lost then, as nothing is lost
+/// when the process dies. [`Db::close`] also writes memory to tables, so that the next open has
+/// nothing to replay.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # use tidesdb_engine as tidesdb;
+/// use tidesdb::{Db, DbOptions, FamilyOptions};
+/// let db = Db::open(directory.path(), DbOptions::default())?;
+/// let family = db.open_family("default", FamilyOptions::default())?;
+/// family.put(b"hello", b"world")?;
+/// db.close()?;
+///
+/// let db = Db::open(directory.path(), DbOptions::default())?;
+/// assert_eq!(db.family("default")?.get(b"hello")?, Some(b"world".to_vec()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Db {
+    owner: Arc<Owner>,
+}
+
+impl Db {
+    /// Opens the database in a directory, creating both if the options allow it.
+    ///
+    /// # Errors
+    /// `Invalid` for wrong options, `NotFound` when there is no database (or the directory holds
+    /// something else), `Locked` when another process or handle has it open, `Corrupt` when what
+    /// was promised to be on disk is damaged, `Io`. Nothing on disk has changed then.
+    pub fn open(path: impl AsRef<Path>, options: DbOptions) -> Result<Self> {
+        let components = Components::for_options(&options)?;
+        Self::open_with(path, options, components)
+    }
+
+    /// As [`Db::open`], with another file system, scheduler or clock than the machine's.
+    ///
+    /// # Errors
+    /// As [`Db::open`].
+    pub fn open_with(
+        path: impl AsRef<Path>,
+        options: DbOptions,
+        components: Components,
+    ) -> Result<Self> {
+        let core = open_core(path.as_ref(), options, components)?;
+        Ok(Self { owner: Arc::new(Owner::new(core)) })
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        self.owner.core()
+    }
+
+    fn handle(&self, state: Arc<FamilyState>) -> Family {
+        Family { owner: Arc::clone(&self.owner), state }
+    }
+
+    /// Creates a column family. When this returns, the family survives a power cut.
+    ///
+    /// # Errors
+    /// `Exists`, `Invalid` for a bad name or wrong options, `ReadOnly`, `Closed`, `Io`.
+    pub fn create_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
+        self.core().create_family(name, &options).map(|state| self.handle(state))
+    }
+
+    /// The family of that name.
+    ///
+    /// # Errors
+    /// `NotFound`, `Closed`.
+    pub fn family(&self, name: &str) -> Result<Family> {
+        self.core().check_open()?;
+        let state = self.core().families.by_name(name);
+        state.map(|state| self.handle(state)).ok_or_else(|| Error::FamilyNotFound(name.to_owned()))
+    }
+
+    /// The family of that name, created with these options when there is none. An existing
+    /// family keeps the options that it has.
+    ///
+    /// # Errors
+    /// As [`Db::create_family`], except `Exists`.
+    pub fn open_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
+        match self.family(name) {
+            Err(Error::FamilyNotFound(_)) => match self.create_family(name, options) {
+                Err(Error::FamilyExists(_)) => self.family(name),
+                other => other,
+            },
+            other => other,
+        }
+    }
+
+    /// Drops a family with everything in it. Snapshots and scans that read it keep their files
+    /// until they are dropped themselves; a family of the same name can be created at once and
+    /// starts empty.
+    ///
+    /// # Errors
+    /// `NotFound`, `ReadOnly`, `Closed`, `Io`.
+    pub fn drop_family(&self, name: &str) -> Result<()> {
+        self.core().drop_family(name)
+    }
+
+    /// Names of all families, in order.
+    #[must_use]
+    pub fn family_names(&self) -> Vec<String> {
+        self.core().families.names()
+    }
+
+    /// Commits a batch: all of its operations become visible at once, and after a crash all of
+    /// them are there or none.
+    ///
+    /// # Errors
+    /// `Full`, `Io`, `ReadOnly`, `Closed`. After an error of a sync the outcome is decided by the
+    /// repair that follows; in all other cases nothing was written.
+    pub fn write(&self, batch: &WriteBatch) -> Result<()> {
+        self.write_with(batch, WriteOptions::default())
+    }
+
+    /// As [`Db::write`], with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn write_with(&self, batch: &WriteBatch, options: WriteOptions) -> Result<()> {
+        self.core().write(batch, options)
+    }
+
+    /// A fixed view of everything that is committed now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::take(self.core())
+    }
+
+    /// Writes the memory of all families to tables and waits for it.
+    ///
+    /// # Errors
+    /// Why a flush failed; the data stays in memory and in the log then.
+    pub fn flush(&self) -> Result<()> {
+        let families = self.core().families.all();
+        families.iter().try_for_each(|family| self.core().flush_family(family))
+    }
+
+    /// Merges each family into one sorted run, and waits for it.
+    ///
+    /// # Errors
+    /// Why a flush or a merge failed; nothing is lost then.
+    pub fn compact(&self) -> Result<()> {
+        let families = self.core().families.all();
+        families.iter().try_for_each(|family| self.core().compact_family(family))
+    }
+
+    /// Waits until no flush and no merge is queued or running, and merges that wait for a quiet
+    /// moment are done as well.
+    ///
+    /// # Errors
+    /// Why background work failed.
+    pub fn wait_idle(&self) -> Result<()> {
+        self.core().wait_idle()
+    }
+
+    /// Returns when everything committed so far survives a power cut.
+    ///
+    /// # Errors
+    /// `Io` when the log can't be synced.
+    pub fn sync_log(&self) -> Result<()> {
+        let core = self.core();
+        core.check_open()?;
+        if core.options.read_only {
+            return Ok(());
+        }
+        let published = core.log.published();
+        core.log.sync_through(published).inspect_err(|_| core.repair_log_later())
+    }
+
+    /// Figures of the whole database.
+    #[must_use]
+    pub fn stats(&self) -> DbStats {
+        DbStats::of(self.core())
+    }
+
+    /// Reads every table and value log and checks everything that can be checked.
+    ///
+    /// # Errors
+    /// `Closed`; damage is not an error of the call but listed in the report.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        self.core().check_open()?;
+        Ok(VerifyReport::of(self.core()))
+    }
+
+    /// Writes memory to tables, stops the background work, and gives up the directory. Other
+    /// handles answer errors of kind `Closed` from then on.
+    ///
+    /// # Errors
+    /// Why the last flush failed. The database is closed all the same, and what was not flushed
+    /// is replayed from the log by the next open.
+    pub fn close(self) -> Result<()> {
+        self.core().close()
+    }
+}

@@ -1,0 +1,343 @@
+//! Opening: lock, manifest, log, leftovers, and then the machinery.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::options::{DbOptions, FamilyOptions};
+use tidesdb_files::manifest::Change;
+use tidesdb_files::naming::FileKind;
+use tidesdb_lockfree::arena::BlockPool;
+use tidesdb_sys::clock::{Clock, SystemClock};
+use tidesdb_sys::sched::{LaneThreads, Scheduler, ThreadPool};
+use tidesdb_sys::vfs::{LockGuard, RealVfs, Vfs};
+
+use crate::cache::{BlockCache, OpenTables};
+use crate::core::{Core, CoreCounters, Families, Health, Progress};
+use crate::family::{FamilyState, View};
+use crate::log::{Log, LogConfig};
+use crate::memtable::Memtable;
+use crate::numbers::FileNumbers;
+use crate::recovery::{self, Inventory, Replayed};
+use crate::snapshot::SnapshotRegistry;
+use crate::version::{
+    Catalog, FamilyRecord, FileContext, Garbage, PersistedState, TableFile, ValueLogFile, Version,
+};
+
+/// Memory of retired memtables kept for the next ones.
+const KEPT_MEMTABLE_BYTES: u64 = 64 << 20;
+
+/// Block size that the cache's slots are laid out for.
+const USUAL_BLOCK_BYTES: usize = 4096;
+
+/// The outside world that a database works with.
+#[derive(Clone, Debug)]
+pub struct Components {
+    /// Where files are.
+    pub vfs: Arc<dyn Vfs>,
+    /// Who does the background work. It is shut down with the database.
+    pub scheduler: Arc<dyn Scheduler>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Components {
+    /// The machine's file system and clock, and threads as the options say.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOptions`]; [`Error::Io`] when threads can't be started.
+    pub fn for_options(options: &DbOptions) -> Result<Self> {
+        options.validate()?;
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        let threads = LaneThreads {
+            flush: match options.flush_threads {
+                0 => processors.min(4),
+                threads => threads,
+            },
+            compaction: match options.compaction_threads {
+                0 => 2,
+                threads => threads,
+            },
+            sync: 1,
+            housekeeping: 1,
+        };
+        let vfs: Arc<dyn Vfs> = if options.log_without_mapping {
+            Arc::new(RealVfs::without_mapping())
+        } else {
+            Arc::new(RealVfs::new())
+        };
+        let report = Arc::new(|_lane, _message: &str| {});
+        let pool = ThreadPool::new("tidesdb", threads, report)
+            .map_err(|e| Error::io("start threads", "", e))?;
+        Ok(Self { vfs, scheduler: Arc::new(pool), clock: Arc::new(SystemClock) })
+    }
+}
+
+/// Opens a database.
+///
+/// # Errors
+/// See [`crate::Db::open`].
+pub(super) fn open_core(
+    path: &Path,
+    options: DbOptions,
+    components: Components,
+) -> Result<Arc<Core>> {
+    options.validate()?;
+    let vfs = &components.vfs;
+    let created_directory = make_directory(vfs.as_ref(), path, &options)?;
+    let directory_lock = take_lock(vfs.as_ref(), path, &options)?;
+    let found = recovery::take_inventory(vfs, path).and_then(|found| {
+        if found.is_none() && (options.read_only || !options.create_if_missing) {
+            return Err(no_database(path));
+        }
+        Ok(found)
+    });
+    let found = match found {
+        Ok(found) => found,
+        Err(e) => {
+            if created_directory {
+                // Leave nothing behind that was not there.
+                let _ = vfs.remove(&path.join(FileKind::Lock.name()));
+                let _ = vfs.remove_dir(path);
+            }
+            return Err(e);
+        }
+    };
+    if found.is_none() {
+        recovery::remove_interrupted_creation(vfs.as_ref(), path)?;
+    }
+    build(path, options, components, directory_lock, found)
+}
+
+fn no_database(path: &Path) -> Error {
+    let reason = "it is empty or absent, and creating one was not asked for".to_owned();
+    Error::NotADatabase { path: path.to_path_buf(), reason }
+}
+
+/// Makes sure that the directory is there; true when it was made now.
+fn make_directory(vfs: &dyn Vfs, path: &Path, options: &DbOptions) -> Result<bool> {
+    match vfs.list(path) {
+        Ok(entries) => {
+            let empty = entries.iter().all(|entry| entry.name == FileKind::Lock.name());
+            if empty && !options.create_if_missing {
+                return Err(no_database(path));
+            }
+            Ok(false)
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            if options.read_only || !options.create_if_missing {
+                return Err(no_database(path));
+            }
+            vfs.create_dir(path).map_err(|e| Error::io("create directory", path, e))?;
+            if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+                vfs.sync_dir(parent).map_err(|e| Error::io("sync", parent, e))?;
+            }
+            Ok(true)
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => Err(Error::NotADatabase {
+            path: path.to_path_buf(),
+            reason: "it is not a directory".to_owned(),
+        }),
+        Err(e) => Err(Error::io("list", path, e)),
+    }
+}
+
+fn take_lock(
+    vfs: &dyn Vfs,
+    path: &Path,
+    options: &DbOptions,
+) -> Result<Option<Box<dyn LockGuard>>> {
+    match vfs.lock(&path.join(FileKind::Lock.name())) {
+        Ok(guard) => Ok(Some(guard)),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(Error::Locked(path.to_path_buf())),
+        // Who can't write a lock file can't write a database; reading is still possible.
+        Err(e)
+            if options.read_only
+                && matches!(
+                    e.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                ) =>
+        {
+            Ok(None)
+        }
+        Err(e) => Err(Error::io("lock", path, e)),
+    }
+}
+
+fn build(
+    path: &Path,
+    options: DbOptions,
+    components: Components,
+    directory_lock: Option<Box<dyn LockGuard>>,
+    found: Option<Inventory>,
+) -> Result<Arc<Core>> {
+    let vfs = Arc::clone(&components.vfs);
+    let next_number = found.as_ref().map_or(1, Inventory::next_number);
+    let numbers = Arc::new(FileNumbers::starting_at(next_number));
+    let files = Arc::new(FileContext {
+        dir: path.to_path_buf(),
+        vfs: Arc::clone(&vfs),
+        garbage: Garbage::new(Arc::clone(&vfs)),
+        open_tables: OpenTables::new(options.max_open_tables),
+        blocks: Arc::new(BlockCache::new(options.block_cache_bytes, USUAL_BLOCK_BYTES)),
+    });
+    let memory = BlockPool::new(KEPT_MEMTABLE_BYTES);
+    let state = found.as_ref().map(|found| found.state.clone()).unwrap_or_default();
+    let families = load_families(&state, &files, &memory)?;
+    let replayed = match &found {
+        Some(found) => replay(&vfs, path, found, &families)?,
+        None => Replayed::default(),
+    };
+    if !options.read_only
+        && let Some(found) = &found
+    {
+        let live = replayed.retained.iter().filter_map(|segment| {
+            segment.path.file_name().map(|name| name.to_string_lossy().into_owned())
+        });
+        recovery::tidy(vfs.as_ref(), path, found, &live.collect::<BTreeSet<String>>())?;
+    }
+    let config = LogConfig {
+        vfs: Arc::clone(&vfs),
+        dir: path.to_path_buf(),
+        segment_bytes: options.log_segment_bytes,
+        numbers: Arc::clone(&numbers),
+    };
+    let (catalog, log) = start(&options, config, state, found, replayed)?;
+    let core = Arc::new_cyclic(|this| Core {
+        this: this.clone(),
+        path: path.to_path_buf(),
+        options,
+        vfs,
+        scheduler: components.scheduler,
+        clock: components.clock,
+        numbers,
+        log,
+        catalog: Mutex::new(catalog),
+        families: Families::default(),
+        files,
+        memory,
+        snapshots: SnapshotRegistry::default(),
+        health: Health::default(),
+        progress: Progress::default(),
+        counters: CoreCounters::default(),
+        jobs: AtomicU64::new(0),
+        directory_lock: Mutex::new(directory_lock),
+    });
+    for family in families.into_values() {
+        core.families.insert(Arc::clone(&family));
+        if !core.options.read_only {
+            core.schedule_flush(&family);
+            core.schedule_compaction(&family);
+        }
+    }
+    core.start_interval_sync();
+    Ok(core)
+}
+
+/// Starts manifest and log for writing, or neither for reading only.
+fn start(
+    options: &DbOptions,
+    config: LogConfig,
+    state: PersistedState,
+    found: Option<Inventory>,
+    replayed: Replayed,
+) -> Result<(Catalog, Log)> {
+    let (vfs, dir) = (Arc::clone(&config.vfs), config.dir.clone());
+    let numbers = Arc::clone(&config.numbers);
+    let fresh_log = replayed.retained.is_empty();
+    let mut catalog = match found {
+        Some(found) if options.read_only || !found.manifest_torn => {
+            Catalog::resume(vfs, &dir, numbers, found.manifest, state)
+        }
+        // A new database, or a manifest whose torn end must not be written behind.
+        _ => Catalog::create(vfs, &dir, numbers, state)?,
+    };
+    if options.read_only {
+        return Ok((catalog, Log::read_only(config, replayed.end)));
+    }
+    let position = replayed.beyond.max(replayed.end).next_multiple_of(8);
+    let log = Log::start(config, position, replayed.retained)?;
+    if fresh_log {
+        catalog.commit(vec![
+            Change::LogStart { segment: log.active_segment() },
+            Change::LastSequence { sequence: position },
+        ])?;
+    }
+    Ok((catalog, log))
+}
+
+fn load_families(
+    state: &PersistedState,
+    files: &Arc<FileContext>,
+    memory: &Arc<BlockPool>,
+) -> Result<BTreeMap<u32, Arc<FamilyState>>> {
+    let mut families = BTreeMap::new();
+    for (&id, record) in &state.families {
+        let options = FamilyOptions::from_text(&record.options)?;
+        let view = View {
+            active: Arc::new(Memtable::new(memory)),
+            frozen: Vec::new(),
+            version: Arc::new(load_version(record, files)),
+        };
+        let name = record.name.clone();
+        let family = FamilyState::new(Arc::as_ptr(files).addr(), id, name, options, view);
+        families.insert(id, Arc::new(family));
+    }
+    Ok(families)
+}
+
+fn load_version(record: &FamilyRecord, files: &Arc<FileContext>) -> Version {
+    let tables = record.tables.values().map(|table| TableFile::new(files, table.clone()));
+    let value_logs = record
+        .value_logs
+        .values()
+        .map(|file| (file.number, Arc::new(ValueLogFile::new(files, file.number, file.bytes))))
+        .collect();
+    Version::of_tables(tables, value_logs)
+}
+
+/// Replays the log into the families' memtables, freezing those that get full.
+fn replay(
+    vfs: &Arc<dyn Vfs>,
+    path: &Path,
+    found: &Inventory,
+    families: &BTreeMap<u32, Arc<FamilyState>>,
+) -> Result<Replayed> {
+    let replayed = recovery::replay_log(vfs, path, found, |sequence, operation| {
+        let Some(family) = families.get(&operation.family) else {
+            // Its family was dropped; a number that was never given is damage.
+            if operation.family < found.state.next_family {
+                return Ok(());
+            }
+            let detail = format!("an operation on family {}, which never was", operation.family);
+            return Err(Error::corruption(path, 0, detail));
+        };
+        let record = found.state.families.get(&operation.family);
+        if record.is_some_and(|record| sequence <= record.flushed_through) {
+            return Ok(());
+        }
+        let view = family.view.load();
+        view.active.count(1);
+        view.active.insert(operation, sequence)
+    })?;
+    for family in families.values() {
+        for file in family.view.load().version.value_logs.values() {
+            // Files that commits appended to: whatever points into them is in the memtables now.
+            file.pin_through(replayed.beyond.max(1));
+        }
+    }
+    Ok(replayed)
+}
+
+impl Core {
+    /// Refuses everything once the database is closed.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.health.is_closed() { Err(Error::Closed) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,185 @@
+//! The handle of a column family: everything a user does with one family.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::options::FamilyOptions;
+
+use super::FamilyState;
+use crate::core::{Core, Owner};
+use crate::iterator::{Scan, ScanOptions};
+use crate::snapshot::Snapshot;
+use crate::stats::FamilyStats;
+use crate::write::batch::expiry_after;
+
+/// A handle of a column family. Cloning is cheap; any number of threads may use one.
+///
+/// The handle keeps the database open. After [`crate::Db::close`], or when the family was dropped,
+/// its methods answer an error of kind `Closed`.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # use tidesdb_engine as tidesdb;
+/// use tidesdb::{Db, DbOptions, FamilyOptions};
+/// let db = Db::open(directory.path(), DbOptions::default())?;
+/// let family = db.open_family("default", FamilyOptions::default())?;
+/// family.put(b"key", b"value")?;
+/// assert_eq!(family.get(b"key")?, Some(b"value".to_vec()));
+/// let length = family.get_with(b"key", |value| value.len())?;
+/// assert_eq!(length, Some(5));
+/// family.delete(b"key")?;
+/// assert!(!family.contains(b"key")?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Family {
+    pub(crate) owner: Arc<Owner>,
+    pub(crate) state: Arc<FamilyState>,
+}
+
+impl Family {
+    pub(crate) fn state(&self) -> &Arc<FamilyState> {
+        &self.state
+    }
+
+    fn core(&self) -> &Arc<Core> {
+        self.owner.core()
+    }
+
+    /// Name of the family.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.state.name
+    }
+
+    /// The family's present options.
+    #[must_use]
+    pub fn options(&self) -> FamilyOptions {
+        self.state.options.load().as_ref().clone()
+    }
+
+    /// Stores a value under a key, replacing any other.
+    ///
+    /// When this returns, the value is visible to every later read and survives the death of the
+    /// process; whether it survives a power cut is a matter of the sync mode.
+    ///
+    /// # Errors
+    /// `Invalid` for an empty key or sizes over the limits, `Full`, `Io`, `ReadOnly`, `Closed`.
+    #[inline]
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.core().write_one(&self.state, ValueKind::Value, NEVER_EXPIRES, key, value)
+    }
+
+    /// As [`Family::put`]; the value expires `ttl` from now, to the second, rounded up.
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn put_with_ttl(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<()> {
+        let expires_at = expiry_after(self.core().clock.unix_seconds(), ttl);
+        self.put_expiring(key, value, expires_at)
+    }
+
+    /// As [`Family::put`]; the value expires at a Unix time in seconds, zero meaning never. A time
+    /// in the past hides the key at once.
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn put_expiring(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        expires_at_unix_seconds: u64,
+    ) -> Result<()> {
+        let kind = ValueKind::Value;
+        self.core().write_one(&self.state, kind, expires_at_unix_seconds, key, value)
+    }
+
+    /// Deletes a key. Deleting an absent key is no error.
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    #[inline]
+    pub fn delete(&self, key: &[u8]) -> Result<()> {
+        self.core().write_one(&self.state, ValueKind::Tombstone, NEVER_EXPIRES, key, &[])
+    }
+
+    /// The value of a key, copied; `None` when it is absent, deleted or expired.
+    ///
+    /// # Errors
+    /// `Invalid` for an empty key, `Corrupt` when the bytes that would tell are damaged, `Io`,
+    /// `Closed`.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get_with(key, <[u8]>::to_vec)
+    }
+
+    /// Copies the value of a key into `out`, replacing its content; false when there is none.
+    ///
+    /// # Errors
+    /// As [`Family::get`].
+    pub fn get_into(&self, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        out.clear();
+        Ok(self.get_with(key, |value| out.extend_from_slice(value))?.is_some())
+    }
+
+    /// Calls `read` with the value of a key, borrowed from the memtable or the block cache.
+    ///
+    /// # Errors
+    /// As [`Family::get`].
+    #[inline]
+    pub fn get_with<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        self.core().get_with(&self.state, None, key, read)
+    }
+
+    /// The value of a key in a snapshot.
+    ///
+    /// # Errors
+    /// As [`Family::get`]; `Invalid` for a snapshot of another database.
+    pub fn get_at(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        if !snapshot.belongs_to(self.core()) {
+            return Err(Error::InvalidArgument("the snapshot is of another database".to_owned()));
+        }
+        let sequence = Some(snapshot.sequence());
+        self.core().get_with(&self.state, sequence, key, <[u8]>::to_vec)
+    }
+
+    /// True when the key has a value.
+    ///
+    /// # Errors
+    /// As [`Family::get`].
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.get_with(key, |_| ())?.is_some())
+    }
+
+    /// An iterator over the family, not positioned yet.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Io` when a table can't be opened, `Closed`; `Invalid` for a snapshot of
+    /// another database.
+    pub fn scan(&self, options: ScanOptions) -> Result<Scan> {
+        Scan::new(Arc::clone(self.core()), Arc::clone(&self.state), options)
+    }
+
+    /// Writes everything in memory to tables and waits for it.
+    ///
+    /// # Errors
+    /// Why the flush failed; the data stays in memory and in the log then.
+    pub fn flush(&self) -> Result<()> {
+        self.core().flush_family(&self.state)
+    }
+
+    /// Flushes, then merges all tables into one sorted run, and waits for it.
+    ///
+    /// # Errors
+    /// Why the flush or the merge failed; nothing is lost then.
+    pub fn compact(&self) -> Result<()> {
+        self.core().compact_family(&self.state)
+    }
+
+    /// Figures of the family.
+    #[must_use]
+    pub fn stats(&self) -> FamilyStats {
+        FamilyStats::of(&self.state)
+    }
+}

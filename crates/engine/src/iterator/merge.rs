@@ -1,0 +1,228 @@
+//! Merges sources by key.
+//!
+//! The sources stand in a binary heap ordered by key, then by age, so that of equal keys the
+//! newest source comes first and shadows the others. The first eight bytes of each key are kept
+//! beside the heap; most comparisons end there. When the root's next key is still the smallest,
+//! one or two comparisons settle it, so a source that owns the next run of keys goes through at
+//! nearly its own speed, and a single source pays nothing.
+
+use std::cmp::Ordering;
+
+use tidesdb_base::error::Result;
+
+use super::source::Source;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+/// Walks the merged keys of its sources, which are given newest first.
+#[derive(Debug)]
+pub(super) struct Merge {
+    sources: Vec<Source>,
+    /// First eight bytes of each source's key.
+    heads: Vec<u64>,
+    /// Numbers of the valid sources, as a heap.
+    heap: Vec<usize>,
+    direction: Direction,
+    key: Vec<u8>,
+}
+
+fn head(key: &[u8]) -> u64 {
+    if let Some(bytes) = key.first_chunk() {
+        return u64::from_be_bytes(*bytes);
+    }
+    let mut bytes = [0; 8];
+    for (to, from) in bytes.iter_mut().zip(key) {
+        *to = *from;
+    }
+    u64::from_be_bytes(bytes)
+}
+
+impl Merge {
+    pub(super) fn new(sources: Vec<Source>) -> Self {
+        let heads = vec![0; sources.len()];
+        let heap = Vec::with_capacity(sources.len());
+        Self { sources, heads, heap, direction: Direction::Forward, key: Vec::new() }
+    }
+
+    /// The source that stands on the present key.
+    #[inline]
+    pub(super) fn current(&self) -> Option<&Source> {
+        self.heap.first().and_then(|&at| self.sources.get(at))
+    }
+
+    /// Whether source `a` comes before source `b`; both are valid.
+    #[inline]
+    fn before(&self, a: usize, b: usize) -> bool {
+        let by_key = match self.heads[a].cmp(&self.heads[b]) {
+            Ordering::Equal => self.sources[a].key().cmp(self.sources[b].key()),
+            unequal => unequal,
+        };
+        let by_key = match self.direction {
+            Direction::Forward => by_key,
+            Direction::Backward => by_key.reverse(),
+        };
+        by_key.then(a.cmp(&b)) == Ordering::Less
+    }
+
+    fn same_key(&self, a: usize, b: usize) -> bool {
+        self.heads[a] == self.heads[b] && self.sources[a].key() == self.sources[b].key()
+    }
+
+    #[inline]
+    fn sift_down(&mut self, mut at: usize) {
+        while let Some(child) = self.smaller_child(at) {
+            if self.before(self.heap[at], self.heap[child]) {
+                return;
+            }
+            self.heap.swap(at, child);
+            at = child;
+        }
+    }
+
+    #[inline]
+    fn smaller_child(&self, at: usize) -> Option<usize> {
+        let left = 2 * at + 1;
+        if left >= self.heap.len() {
+            return None;
+        }
+        let right = left + 1;
+        let right_first = right < self.heap.len() && self.before(self.heap[right], self.heap[left]);
+        Some(if right_first { right } else { left })
+    }
+
+    fn rebuild(&mut self, direction: Direction) {
+        self.direction = direction;
+        self.heap.clear();
+        for (at, source) in self.sources.iter().enumerate() {
+            if source.valid() {
+                self.heads[at] = head(source.key());
+                self.heap.push(at);
+            }
+        }
+        for at in (0..self.heap.len() / 2).rev() {
+            self.sift_down(at);
+        }
+    }
+
+    fn position_all(
+        &mut self,
+        direction: Direction,
+        position: impl Fn(&mut Source) -> Result<()>,
+    ) -> Result<()> {
+        self.heap.clear();
+        for source in &mut self.sources {
+            position(source)?;
+        }
+        self.rebuild(direction);
+        Ok(())
+    }
+
+    pub(super) fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.position_all(Direction::Forward, |source| source.seek(key))
+    }
+
+    pub(super) fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        self.position_all(Direction::Backward, |source| source.seek_for_prev(key))
+    }
+
+    pub(super) fn seek_to_first(&mut self) -> Result<()> {
+        self.position_all(Direction::Forward, Source::seek_to_first)
+    }
+
+    pub(super) fn seek_to_last(&mut self) -> Result<()> {
+        self.position_all(Direction::Backward, Source::seek_to_last)
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self) -> Result<()> {
+        if self.direction == Direction::Backward {
+            self.turn(Direction::Forward)?;
+        }
+        self.advance(Source::next)
+    }
+
+    #[inline]
+    pub(super) fn prev(&mut self) -> Result<()> {
+        if self.direction == Direction::Forward {
+            self.turn(Direction::Backward)?;
+        }
+        self.advance(Source::prev)
+    }
+
+    /// Moves every source that stands on the present key one step on.
+    #[inline]
+    fn advance(&mut self, step: impl Fn(&mut Source) -> Result<()>) -> Result<()> {
+        // Shadowed versions first: once the root has moved, its key is gone.
+        while let Some(child) = self.smaller_child(0) {
+            if !self.same_key(self.heap[0], self.heap[child]) {
+                break;
+            }
+            self.step(child, &step)?;
+        }
+        if self.heap.is_empty() { Ok(()) } else { self.step(0, &step) }
+    }
+
+    /// Steps the source at place `at` of the heap and restores the heap.
+    #[inline]
+    fn step(&mut self, at: usize, step: impl Fn(&mut Source) -> Result<()>) -> Result<()> {
+        let number = self.heap[at];
+        let source = &mut self.sources[number];
+        if let Err(e) = step(source) {
+            // What lies behind the failure is unknown: nothing may be answered any more.
+            self.heap.clear();
+            return Err(e);
+        }
+        if source.valid() {
+            self.heads[number] = head(source.key());
+        } else {
+            self.heap.swap_remove(at);
+        }
+        self.sift_down(at);
+        Ok(())
+    }
+
+    /// Puts every source on its first key behind (or in front of) the present one, keeping the
+    /// one that stands on it.
+    fn turn(&mut self, direction: Direction) -> Result<()> {
+        let Some(&current) = self.heap.first() else { return Ok(()) };
+        let mut key = std::mem::take(&mut self.key);
+        key.clear();
+        key.extend_from_slice(self.sources[current].key());
+        let turned = self.turn_sources(current, &key, direction);
+        self.key = key;
+        if turned.is_err() {
+            self.heap.clear();
+            return turned;
+        }
+        self.rebuild(direction);
+        Ok(())
+    }
+
+    fn turn_sources(&mut self, current: usize, key: &[u8], direction: Direction) -> Result<()> {
+        for (at, source) in self.sources.iter_mut().enumerate() {
+            if at == current {
+                continue;
+            }
+            // A source on the same key is older than the current one: it goes past the key.
+            match direction {
+                Direction::Forward => {
+                    source.seek(key)?;
+                    if source.valid() && source.key() == key {
+                        source.next()?;
+                    }
+                }
+                Direction::Backward => {
+                    source.seek_for_prev(key)?;
+                    if source.valid() && source.key() == key {
+                        source.prev()?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! What a scan covers.
+
+use crate::snapshot::Snapshot;
+
+/// Bounds and snapshot of a scan. The default covers the whole family as it is when the scan is
+/// made.
+#[derive(Clone, Debug, Default)]
+pub struct ScanOptions {
+    pub(crate) lower: Option<Vec<u8>>,
+    pub(crate) upper: Option<Vec<u8>>,
+    pub(crate) snapshot: Option<Snapshot>,
+}
+
+impl ScanOptions {
+    /// Everything, as of now.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Only keys at or after this one.
+    #[must_use]
+    pub fn lower(mut self, key: &[u8]) -> Self {
+        self.lower = Some(key.to_vec());
+        self
+    }
+
+    /// Only keys before this one.
+    #[must_use]
+    pub fn upper(mut self, key: &[u8]) -> Self {
+        self.upper = Some(key.to_vec());
+        self
+    }
+
+    /// Only keys that start with these bytes. Replaces both bounds.
+    #[must_use]
+    pub fn prefix(mut self, prefix: &[u8]) -> Self {
+        self.lower = Some(prefix.to_vec());
+        self.upper = prefix_end(prefix);
+        self
+    }
+
+    /// What the snapshot sees, instead of what is there when the scan is made.
+    #[must_use]
+    pub fn snapshot(mut self, snapshot: &Snapshot) -> Self {
+        self.snapshot = Some(snapshot.clone());
+        self
+    }
+}
+
+/// The first key behind all keys that start with `prefix`; `None` when there is none, because the
+/// prefix is empty or all ones.
+fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prefix_end;
+
+    #[test]
+    fn a_prefix_ends_before_its_successor() {
+        assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(prefix_end(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(prefix_end(b"\xff"), None);
+        assert_eq!(prefix_end(b""), None);
+    }
+}

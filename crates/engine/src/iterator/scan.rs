@@ -1,0 +1,317 @@
+//! The iterator that users hold.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use tidesdb_base::entry::{ValueKind, is_expired};
+use tidesdb_base::error::{Error, Result};
+
+use super::ScanOptions;
+use super::memtable_source::MemtableSource;
+use super::merge::Merge;
+use super::run_source::RunSource;
+use super::source::Source;
+use crate::cache::CachedBlocks;
+use crate::core::Core;
+use crate::family::{FamilyState, View};
+use crate::read::read_pointer;
+use crate::snapshot::Snapshot;
+
+/// Walks the keys of a family in order, both ways, as of one moment.
+///
+/// A scan is not positioned until one of the `seek` methods is called. It holds a snapshot and
+/// the files it reads, never a lock: it blocks no writer and no flush, however long it lives.
+/// After an error it is invalid until the next seek.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # use tidesdb_engine as tidesdb;
+/// use tidesdb::{Db, DbOptions, FamilyOptions, ScanOptions};
+/// let db = Db::open(directory.path(), DbOptions::default())?;
+/// let family = db.open_family("default", FamilyOptions::default())?;
+/// for key in ["apple", "apricot", "banana"] {
+///     family.put(key.as_bytes(), b"fruit")?;
+/// }
+/// let mut scan = family.scan(ScanOptions::new().prefix(b"ap"))?;
+/// scan.seek_to_last()?;
+/// assert_eq!(scan.key(), b"apricot");
+/// scan.prev()?;
+/// assert_eq!((scan.key(), scan.value()?), (&b"apple"[..], &b"fruit"[..]));
+/// assert_eq!(family.scan(ScanOptions::new())?.entries().count(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Scan {
+    core: Arc<Core>,
+    family: Arc<FamilyState>,
+    options: ScanOptions,
+    /// Keeps merges from dropping what the scan has still to see.
+    _snapshot: Snapshot,
+    view: Arc<View>,
+    merge: Merge,
+    now: u64,
+    valid: bool,
+    /// The present value when it lies in a value log.
+    fetched: OnceCell<Vec<u8>>,
+}
+
+impl Scan {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        family: Arc<FamilyState>,
+        options: ScanOptions,
+    ) -> Result<Self> {
+        core.check_readable(&family)?;
+        let snapshot = match &options.snapshot {
+            Some(snapshot) if !snapshot.belongs_to(&core) => {
+                return Err(Error::InvalidArgument(
+                    "the snapshot is of another database".to_owned(),
+                ));
+            }
+            Some(snapshot) => snapshot.clone(),
+            None => Snapshot::take(&core),
+        };
+        // The snapshot first: whatever view is loaded now holds all that it sees.
+        let view = family.view.load_full();
+        let sequence = snapshot.sequence();
+        let blocks = CachedBlocks(Arc::clone(&core.files.blocks));
+        let memtables = std::iter::once(&view.active).chain(&view.frozen);
+        let mut sources: Vec<Source> = memtables
+            .filter(|memtable| !memtable.is_empty())
+            .map(|memtable| Source::Memtable(Box::new(MemtableSource::new(memtable, sequence))))
+            .collect();
+        for run in 0..view.version.runs.len() {
+            let source = RunSource::new(&view.version, run, sequence, blocks.clone());
+            sources.push(Source::Run(Box::new(source)));
+        }
+        Ok(Self {
+            now: core.clock.unix_seconds(),
+            core,
+            family,
+            options,
+            _snapshot: snapshot,
+            view,
+            merge: Merge::new(sources),
+            valid: false,
+            fetched: OnceCell::new(),
+        })
+    }
+
+    /// Takes up what was committed since; the scan is not positioned afterwards. A scan made with
+    /// a snapshot stays at that snapshot.
+    ///
+    /// # Errors
+    /// As [`crate::Family::scan`].
+    pub fn refresh(&mut self) -> Result<()> {
+        let options = std::mem::take(&mut self.options);
+        *self = Self::new(Arc::clone(&self.core), Arc::clone(&self.family), options)?;
+        Ok(())
+    }
+
+    /// True when the scan stands on a key.
+    #[inline]
+    #[must_use]
+    pub const fn valid(&self) -> bool {
+        self.valid
+    }
+
+    /// The present key; empty when the scan is not valid.
+    #[inline]
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        if self.valid { self.merge.current().map_or(&[], Source::key) } else { &[] }
+    }
+
+    /// The present value, borrowed where it lies; empty when the scan is not valid.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Io` when the value lies in a value log and can't be read.
+    #[inline]
+    pub fn value(&self) -> Result<&[u8]> {
+        match self.merge.current() {
+            Some(source) if self.valid => match source.kind() {
+                ValueKind::ValuePointer => self.fetch(source.value()),
+                _ => Ok(source.value()),
+            },
+            _ => Ok(&[]),
+        }
+    }
+
+    #[cold]
+    fn fetch(&self, pointer: &[u8]) -> Result<&[u8]> {
+        if self.fetched.get().is_none() {
+            let mut value = Vec::new();
+            read_pointer(&self.view.version, pointer, &mut value)?;
+            let _ = self.fetched.set(value);
+        }
+        Ok(self.fetched.get().map_or(&[], Vec::as_slice))
+    }
+
+    /// Goes to the first key at or after `key`.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Io`; the scan is not valid then.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.begin();
+        let merge = &mut self.merge;
+        match &self.options.lower {
+            Some(lower) if lower.as_slice() > key => merge.seek(lower)?,
+            _ => merge.seek(key)?,
+        }
+        self.settle_forward()
+    }
+
+    /// Goes to the last key at or before `key`.
+    ///
+    /// # Errors
+    /// As [`Scan::seek`].
+    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        if self.options.upper.as_ref().is_some_and(|upper| upper.as_slice() <= key) {
+            return self.seek_to_last();
+        }
+        self.begin();
+        self.merge.seek_for_prev(key)?;
+        self.settle_backward()
+    }
+
+    /// Goes to the first key.
+    ///
+    /// # Errors
+    /// As [`Scan::seek`].
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.begin();
+        match &self.options.lower {
+            Some(lower) => self.merge.seek(lower)?,
+            None => self.merge.seek_to_first()?,
+        }
+        self.settle_forward()
+    }
+
+    /// Goes to the last key.
+    ///
+    /// # Errors
+    /// As [`Scan::seek`].
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        self.begin();
+        match &self.options.upper {
+            Some(upper) => {
+                self.merge.seek_for_prev(upper)?;
+                if self.merge.current().is_some_and(|source| source.key() == upper.as_slice()) {
+                    self.merge.prev()?;
+                }
+            }
+            None => self.merge.seek_to_last()?,
+        }
+        self.settle_backward()
+    }
+
+    /// Goes to the next key. On a scan that is not valid it does nothing.
+    ///
+    /// # Errors
+    /// As [`Scan::seek`].
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "a scan moves; entries() is the Iterator")]
+    pub fn next(&mut self) -> Result<()> {
+        if !self.valid {
+            return Ok(());
+        }
+        self.begin();
+        self.merge.next()?;
+        self.settle_forward()
+    }
+
+    /// Goes to the key before. On a scan that is not valid it does nothing.
+    ///
+    /// # Errors
+    /// As [`Scan::seek`].
+    pub fn prev(&mut self) -> Result<()> {
+        if !self.valid {
+            return Ok(());
+        }
+        self.begin();
+        self.merge.prev()?;
+        self.settle_backward()
+    }
+
+    /// The entries from the present position on, or from the first when the scan was never
+    /// positioned, as a Rust iterator of copied keys and values.
+    #[must_use]
+    pub const fn entries(self) -> ScanEntries {
+        ScanEntries { scan: self, started: false }
+    }
+
+    #[inline]
+    fn begin(&mut self) {
+        self.valid = false;
+        if self.fetched.get().is_some() {
+            self.fetched.take();
+        }
+    }
+
+    #[inline]
+    fn settle_forward(&mut self) -> Result<()> {
+        while let Some(source) = self.merge.current() {
+            if self.options.upper.as_ref().is_some_and(|upper| source.key() >= upper.as_slice()) {
+                return Ok(());
+            }
+            if !source.kind().is_tombstone() && !is_expired(source.expires_at(), self.now) {
+                self.valid = true;
+                return Ok(());
+            }
+            self.merge.next()?;
+        }
+        Ok(())
+    }
+
+    fn settle_backward(&mut self) -> Result<()> {
+        while let Some(source) = self.merge.current() {
+            if self.options.lower.as_ref().is_some_and(|lower| source.key() < lower.as_slice()) {
+                return Ok(());
+            }
+            if !source.kind().is_tombstone() && !is_expired(source.expires_at(), self.now) {
+                self.valid = true;
+                return Ok(());
+            }
+            self.merge.prev()?;
+        }
+        Ok(())
+    }
+}
+
+/// A scan as a Rust iterator. It ends after the first error.
+#[derive(Debug)]
+pub struct ScanEntries {
+    scan: Scan,
+    started: bool,
+}
+
+impl ScanEntries {
+    fn step(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        if self.started {
+            self.scan.next()?;
+        } else {
+            self.started = true;
+            if !self.scan.valid() {
+                self.scan.seek_to_first()?;
+            }
+        }
+        if !self.scan.valid() {
+            return Ok(None);
+        }
+        Ok(Some((self.scan.key().to_vec(), self.scan.value()?.to_vec())))
+    }
+}
+
+impl Iterator for ScanEntries {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.step() {
+            Ok(entry) => entry.map(Ok),
+            Err(e) => {
+                self.scan.valid = false;
+                Some(Err(e))
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! One sorted source of visible keys, whatever it is.
+
+use tidesdb_base::entry::ValueKind;
+use tidesdb_base::error::Result;
+
+use super::memtable_source::MemtableSource;
+use super::run_source::RunSource;
+
+/// A source as a snapshot sees it: each key once, with its newest visible version, tombstones
+/// included.
+#[derive(Debug)]
+pub(super) enum Source {
+    Memtable(Box<MemtableSource>),
+    Run(Box<RunSource>),
+}
+
+/// Calls the same method on whichever source it is.
+macro_rules! each {
+    ($self:expr, $source:ident => $call:expr) => {
+        match $self {
+            Self::Memtable($source) => $call,
+            Self::Run($source) => $call,
+        }
+    };
+}
+
+impl Source {
+    #[inline]
+    pub(super) fn valid(&self) -> bool {
+        each!(self, s => s.valid())
+    }
+
+    #[inline]
+    pub(super) fn key(&self) -> &[u8] {
+        each!(self, s => s.key())
+    }
+
+    #[inline]
+    pub(super) fn kind(&self) -> ValueKind {
+        each!(self, s => s.kind())
+    }
+
+    #[inline]
+    pub(super) fn expires_at(&self) -> u64 {
+        each!(self, s => s.expires_at())
+    }
+
+    #[inline]
+    pub(super) fn value(&self) -> &[u8] {
+        each!(self, s => s.value())
+    }
+
+    pub(super) fn seek(&mut self, key: &[u8]) -> Result<()> {
+        each!(self, s => s.seek(key))
+    }
+
+    pub(super) fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        each!(self, s => s.seek_for_prev(key))
+    }
+
+    pub(super) fn seek_to_first(&mut self) -> Result<()> {
+        each!(self, s => s.seek_to_first())
+    }
+
+    pub(super) fn seek_to_last(&mut self) -> Result<()> {
+        each!(self, s => s.seek_to_last())
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self) -> Result<()> {
+        each!(self, s => s.next())
+    }
+
+    #[inline]
+    pub(super) fn prev(&mut self) -> Result<()> {
+        each!(self, s => s.prev())
+    }
+}

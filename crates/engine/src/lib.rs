@@ -1,0 +1,44 @@
+//! The TidesDB engine: a transactional, ordered key-value store on a log-structured merge tree.
+//!
+//! Users name the crate `tidesdb`, which re-exports what is public here. To read the code, start
+//! with `ARCHITECTURE.md`; in short:
+//!
+//! * the write path is [`write`](crate::WriteBatch): `write/` then `log/` then `memtable`;
+//! * the read path is `read/`, and `iterator/` for scans;
+//! * `flush` turns memtables into tables, `compaction/` merges tables;
+//! * `version/` is the picture of the files and the manifest behind it;
+//! * `recovery/` and `db/open` bring a directory back to life.
+#![forbid(unsafe_code)]
+
+mod background;
+mod cache;
+mod compaction;
+mod core;
+mod db;
+mod family;
+mod flush;
+mod iterator;
+mod log;
+mod memtable;
+mod numbers;
+mod read;
+mod recovery;
+mod snapshot;
+mod stats;
+mod table_output;
+mod verify;
+mod version;
+mod write;
+
+pub use tidesdb_base::compress::Compression;
+pub use tidesdb_base::error::{Error, ErrorKind, Result};
+pub use tidesdb_base::limits;
+pub use tidesdb_base::options::{DbOptions, FamilyOptions, SyncMode};
+
+pub use crate::db::{Components, Db};
+pub use crate::family::Family;
+pub use crate::iterator::{Scan, ScanEntries, ScanOptions};
+pub use crate::snapshot::Snapshot;
+pub use crate::stats::{DbStats, FamilyStats, LevelStats};
+pub use crate::verify::VerifyReport;
+pub use crate::write::{WriteBatch, WriteOptions};

@@ -1,0 +1,370 @@
+//! The live write-ahead log: reserve, copy, publish.
+//!
+//! A commit reserves its bytes with one atomic addition, copies its sealed record into the mapped
+//! segment, applies itself to the memtables, and marks the range complete. Ranges are published
+//! in log order, so a commit is acknowledged only when everything before it is complete: a
+//! process killed between two writers can't leave a hole in front of an acknowledged commit.
+//!
+//! All of that happens inside the commit gate. Whatever must not meet a half-done commit
+//! (starting another segment, freezing memtables) closes the gate first.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod` | the commit path, starting the next segment |
+//! | `segments` | the files: creating, recycling, retiring |
+//! | `sync` | group sync |
+//!
+//! A failed write or sync *poisons* the log: commits are refused from the failed position on,
+//! until [`Log::restart`] starts a fresh segment after everything in memory was written to
+//! tables.
+
+mod segments;
+mod sync;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::error::{Error, Result};
+use tidesdb_files::wal::record::{self, RecordKind, RecordPlace};
+use tidesdb_files::wal::{RECORDS_OFFSET, SegmentHeader};
+use tidesdb_lockfree::gate::{ClosedGuard, CommitGate};
+use tidesdb_lockfree::publish::CommitSequencer;
+use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::vfs::{LogSegment, Vfs};
+
+use self::segments::SegmentFiles;
+use self::sync::GroupSync;
+use crate::numbers::FileNumbers;
+
+pub(crate) use self::segments::Retained;
+
+/// The segment that commits go to.
+#[derive(Debug)]
+struct ActiveSegment {
+    header: SegmentHeader,
+    /// Position at which the segment's space ends.
+    limit: u64,
+    path: PathBuf,
+    io: Arc<dyn LogSegment>,
+}
+
+impl ActiveSegment {
+    const fn offset_of(&self, position: u64) -> u64 {
+        RECORDS_OFFSET + (position - self.header.base)
+    }
+}
+
+/// Stands in for a segment where nothing may be written.
+#[derive(Debug)]
+struct NoSegment;
+
+impl LogSegment for NoSegment {
+    fn capacity(&self) -> u64 {
+        0
+    }
+
+    fn write(&self, _at: u64, _bytes: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn sync(&self, _upto: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn warm(&self, _from: u64, _to: u64) {}
+
+    fn zero_fill(&self) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+}
+
+/// Where and how the log is written.
+#[derive(Clone, Debug)]
+pub(crate) struct LogConfig {
+    pub vfs: Arc<dyn Vfs>,
+    pub dir: PathBuf,
+    pub segment_bytes: u64,
+    pub numbers: Arc<FileNumbers>,
+}
+
+/// Counters of the log, for statistics.
+#[derive(Debug, Default)]
+pub(crate) struct LogCounters {
+    pub bytes_written: AtomicU64,
+    pub syncs: AtomicU64,
+    pub synced_commits: AtomicU64,
+}
+
+/// The write-ahead log of an open database.
+#[derive(Debug)]
+pub(crate) struct Log {
+    config: LogConfig,
+    sequencer: CommitSequencer,
+    gate: CommitGate,
+    active: ArcSwap<ActiveSegment>,
+    files: Mutex<SegmentFiles>,
+    group: GroupSync,
+    /// Position from which nothing may be acknowledged any more; `u64::MAX` while healthy.
+    poisoned_from: AtomicU64,
+    poison: Mutex<Option<Error>>,
+    /// Set while a restart after a failure is under way, so that it is tried once at a time.
+    restarting: AtomicBool,
+    /// A prepared segment was taken into use and no other was asked for yet.
+    consumed: AtomicBool,
+    pub counters: LogCounters,
+}
+
+impl Log {
+    /// Starts the log at `position` with a new segment. `retained` are the segments that recovery
+    /// read; all of their records are on disk.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the first segment can't be created.
+    pub(crate) fn start(config: LogConfig, position: u64, retained: Vec<Retained>) -> Result<Self> {
+        // Recovery goes on from the segment before only where its records end exactly.
+        let previous_end = retained.last().map_or(position, |segment| segment.end);
+        let mut files = SegmentFiles::new(retained);
+        let header =
+            SegmentHeader { number: 0, base: position, previous_end, synced: previous_end };
+        let active = files.activate(&config, header, 0)?;
+        Ok(Self::over(config, position, files, active))
+    }
+
+    /// A log that can't be written, of a database that is opened for reading only.
+    pub(crate) fn read_only(config: LogConfig, position: u64) -> Self {
+        let header =
+            SegmentHeader { number: 0, base: position, previous_end: position, synced: position };
+        let io = Arc::new(NoSegment);
+        let active = ActiveSegment { header, limit: position, path: config.dir.clone(), io };
+        Self::over(config, position, SegmentFiles::new(Vec::new()), active)
+    }
+
+    fn over(config: LogConfig, position: u64, files: SegmentFiles, active: ActiveSegment) -> Self {
+        Self {
+            sequencer: CommitSequencer::new(position),
+            gate: CommitGate::new(),
+            active: ArcSwap::from_pointee(active),
+            files: Mutex::new(files),
+            group: GroupSync::new(position),
+            poisoned_from: AtomicU64::new(u64::MAX),
+            poison: Mutex::new(None),
+            restarting: AtomicBool::new(false),
+            consumed: AtomicBool::new(true),
+            counters: LogCounters::default(),
+            config,
+        }
+    }
+
+    /// Number of the segment that commits go to.
+    pub(crate) fn active_segment(&self) -> u64 {
+        self.active.load().header.number
+    }
+
+    /// Logs one commit and applies it. `record` is a whole record whose payload of `payload_bytes`
+    /// is in place; `apply` puts the operations into the memtables under the sequence number it
+    /// is given, and can't fail. Returns the sequence number once the commit is visible.
+    ///
+    /// # Errors
+    /// The failure that poisoned the log; [`Error::Io`] when the next segment can't be created,
+    /// in which case nothing happened and the call may be repeated once there is space.
+    pub(crate) fn commit(
+        &self,
+        record: &mut [u8],
+        payload_bytes: usize,
+        apply: impl FnOnce(SequenceNumber),
+    ) -> Result<SequenceNumber> {
+        let length = record.len() as u64;
+        let (start, inside, active) = loop {
+            let inside = self.gate.enter();
+            self.check_health()?;
+            let active = self.active.load();
+            let start = self.sequencer.reserve(length);
+            if start + length <= active.limit {
+                break (start, inside, active);
+            }
+            // A reservation past the end is given up; every later one is past the end as well.
+            let full = active.header.number;
+            drop(active);
+            drop(inside);
+            self.next_segment(full, length)?;
+        };
+        let end = start + length;
+        let place = RecordPlace {
+            segment: active.header.number,
+            position: start,
+            synced: self.group.synced(),
+        };
+        record::seal(record, payload_bytes, RecordKind::Commit, place);
+        match active.io.write(active.offset_of(start), record) {
+            Ok(()) => apply(end),
+            // The hole stays in the log: nothing from here on may be acknowledged.
+            Err(e) => self.set_poison(Error::io("write", &active.path, e), start),
+        }
+        self.sequencer.complete(start, end);
+        drop(inside);
+        // ORDERING: a statistic.
+        self.counters.bytes_written.fetch_add(length, Ordering::Relaxed);
+        self.sequencer.wait_published(end);
+        // ORDERING: acquire pairs with the release in `set_poison`; a failed write in front of us
+        // was recorded before its range was completed, hence before ours was published.
+        if end > self.poisoned_from.load(Ordering::Acquire) {
+            self.check_health()?;
+        }
+        Ok(end)
+    }
+
+    /// Waits until no commit is under way and keeps new ones out while the guard lives.
+    pub(crate) fn close_gate(&self) -> ClosedGuard<'_> {
+        self.gate.close()
+    }
+
+    /// Everything up to this sequence number is visible.
+    pub(crate) fn published(&self) -> SequenceNumber {
+        self.sequencer.published()
+    }
+
+    /// Everything up to this sequence number survives a power cut.
+    pub(crate) fn synced(&self) -> SequenceNumber {
+        self.group.synced()
+    }
+
+    /// Creates and warms the segment that will be needed next. Called in the background.
+    pub(crate) fn prepare_next(&self) {
+        // A failure is met again, and reported, by the commit that needs the segment.
+        let _ = SegmentFiles::prepare(&self.files, &self.config);
+    }
+
+    /// True once after each time that a segment was taken into use: another should be prepared.
+    #[inline]
+    pub(crate) fn wants_preparation(&self) -> bool {
+        // ORDERING: relaxed; a hint, and preparing twice does nothing.
+        self.consumed.load(Ordering::Relaxed) && self.consumed.swap(false, Ordering::Relaxed)
+    }
+
+    /// Number of the oldest segment with records behind `position`, which recovery would need if
+    /// everything up to `position` were in tables.
+    pub(crate) fn first_needed_segment(&self, position: u64) -> u64 {
+        let files = lock(&self.files);
+        files.first_needed(position).unwrap_or_else(|| self.active.load().header.number)
+    }
+
+    /// Gives up the segments whose records all end at or before `position`. Only after the
+    /// manifest, on disk, no longer needs them.
+    pub(crate) fn retire_before(&self, position: u64) {
+        let dead = lock(&self.files).retire_before(position);
+        for path in dead {
+            // A segment that stays behind is dead by the manifest and removed at the next open.
+            let _ = self.config.vfs.remove(&path);
+        }
+    }
+
+    /// Bytes of log that recovery would read.
+    pub(crate) fn retained_bytes(&self) -> u64 {
+        let active = self.active.load();
+        self.published() - lock(&self.files).oldest_base().unwrap_or(active.header.base)
+    }
+
+    fn next_segment(&self, full: u64, needed: u64) -> Result<()> {
+        let mut files = lock(&self.files);
+        self.check_health()?;
+        if self.active.load().header.number != full {
+            return Ok(());
+        }
+        files.ensure_prepared(&self.config, needed)?;
+        let closed = self.gate.close();
+        self.switch(&mut files, needed)?;
+        drop(closed);
+        Ok(())
+    }
+
+    /// Starts another segment at the published position. The gate is closed.
+    fn switch(&self, files: &mut SegmentFiles, needed: u64) -> Result<()> {
+        let old = self.active.load_full();
+        let end = self.sequencer.published();
+        let header =
+            SegmentHeader { number: 0, base: end, previous_end: end, synced: self.group.synced() };
+        let next = files.activate(&self.config, header, needed)?;
+        files.retain(Retained {
+            number: old.header.number,
+            base: old.header.base,
+            end,
+            path: old.path.clone(),
+            file_bytes: old.io.capacity(),
+            synced: self.group.synced() >= end,
+        });
+        self.active.store(Arc::new(next));
+        self.consumed.store(true, Ordering::Relaxed);
+        // No commit is inside the gate, and every waiter's range is published already.
+        self.sequencer.reset(end);
+        Ok(())
+    }
+
+    fn check_health(&self) -> Result<()> {
+        // ORDERING: acquire pairs with the release in `set_poison`.
+        if self.poisoned_from.load(Ordering::Acquire) == u64::MAX {
+            return Ok(());
+        }
+        match lock(&self.poison).as_ref() {
+            Some(cause) => Err(Error::ReadOnly(Arc::new(cause.clone()))),
+            None => Ok(()),
+        }
+    }
+
+    fn set_poison(&self, cause: Error, position: u64) {
+        let mut poison = lock(&self.poison);
+        // ORDERING: release publishes the cause to whoever sees the position.
+        self.poisoned_from.fetch_min(position, Ordering::AcqRel);
+        poison.get_or_insert(cause);
+    }
+
+    /// The failure that stopped the log, if one did.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        lock(&self.poison).clone()
+    }
+
+    /// Takes the right to repair a poisoned log; false when it is healthy or under repair.
+    pub(crate) fn begin_restart(&self) -> bool {
+        // ORDERING: acquire and release order one repair after another.
+        self.failure().is_some() && !self.restarting.swap(true, Ordering::AcqRel)
+    }
+
+    /// Ends a repair. When everything that was published is in tables and the manifest says so,
+    /// `flushed` is true and the log goes on in a new segment.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the new segment can't be created; the log stays poisoned.
+    pub(crate) fn end_restart(&self, flushed: bool) -> Result<()> {
+        let result = if flushed { self.restart() } else { Ok(()) };
+        // ORDERING: as in `begin_restart`.
+        self.restarting.store(false, Ordering::Release);
+        result
+    }
+
+    fn restart(&self) -> Result<()> {
+        let mut files = lock(&self.files);
+        files.discard_prepared(&self.config);
+        files.ensure_prepared(&self.config, 0)?;
+        let closed = self.gate.close();
+        self.switch(&mut files, 0)?;
+        files.mark_all_synced();
+        self.group.restarted_at(self.sequencer.published());
+        *lock(&self.poison) = None;
+        // ORDERING: release; commits that see a healthy log see the new segment.
+        self.poisoned_from.store(u64::MAX, Ordering::Release);
+        drop(closed);
+        Ok(())
+    }
+
+    /// Removes every segment file; the tables hold everything.
+    pub(crate) fn remove_all(&self) {
+        let paths = lock(&self.files).take_all_paths();
+        let active = self.active.load();
+        for path in paths.iter().map(PathBuf::as_path).chain([active.path.as_path()]) {
+            let _ = self.config.vfs.remove(path);
+        }
+    }
+}

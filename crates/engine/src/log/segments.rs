@@ -1,0 +1,212 @@
+//! The files of the log: which are kept, which can be used again, which is ready to be next.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_files::naming;
+use tidesdb_files::wal::{RECORDS_OFFSET, SegmentHeader};
+use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::vfs::{LogSegment, SegmentHow};
+
+use super::{ActiveSegment, LogConfig};
+
+/// Retired files kept for reuse; beyond it they are removed.
+const MOST_FREE_FILES: usize = 8;
+
+/// A segment that is full but whose records are not all in tables yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Retained {
+    /// Number in its header.
+    pub number: u64,
+    /// Position of its first record.
+    pub base: u64,
+    /// Position behind its last record.
+    pub end: u64,
+    /// Its file.
+    pub path: PathBuf,
+    /// Length of the file.
+    pub file_bytes: u64,
+    /// All of its records are on disk.
+    pub synced: bool,
+}
+
+#[derive(Debug)]
+struct Prepared {
+    path: PathBuf,
+    io: Arc<dyn LogSegment>,
+}
+
+/// All files of the log but the active one.
+#[derive(Debug)]
+pub(super) struct SegmentFiles {
+    retained: VecDeque<Retained>,
+    free: Vec<(PathBuf, u64)>,
+    prepared: Option<Prepared>,
+    preparing: bool,
+}
+
+impl SegmentFiles {
+    pub(super) fn new(retained: Vec<Retained>) -> Self {
+        Self { retained: retained.into(), free: Vec::new(), prepared: None, preparing: false }
+    }
+
+    pub(super) const fn wants_preparation(&self) -> bool {
+        self.prepared.is_none() && !self.preparing
+    }
+
+    /// Makes a segment ready without holding the lock while the file is created and warmed.
+    pub(super) fn prepare(files: &Mutex<Self>, config: &LogConfig) -> Result<()> {
+        let recycled = {
+            let mut files = lock(files);
+            if !files.wants_preparation() {
+                return Ok(());
+            }
+            files.preparing = true;
+            files.take_free(config.segment_bytes)
+        };
+        let opened = open_segment(config, config.segment_bytes, recycled);
+        if let Ok(prepared) = &opened {
+            prepared.io.warm(0, config.segment_bytes);
+        }
+        let mut files = lock(files);
+        files.preparing = false;
+        let prepared = opened?;
+        match files.prepared {
+            None => files.prepared = Some(prepared),
+            Some(_) => files.free.push((prepared.path, config.segment_bytes)),
+        }
+        Ok(())
+    }
+
+    /// Makes sure that [`SegmentFiles::activate`] finds a segment with room for `needed` bytes.
+    pub(super) fn ensure_prepared(&mut self, config: &LogConfig, needed: u64) -> Result<()> {
+        let wanted = config.segment_bytes.max((needed + RECORDS_OFFSET).next_multiple_of(4096));
+        if self.prepared.as_ref().is_some_and(|p| p.io.capacity() >= wanted) {
+            return Ok(());
+        }
+        if let Some(small) = self.prepared.take() {
+            self.free.push((small.path, small.io.capacity()));
+        }
+        let recycled = self.take_free(wanted);
+        self.prepared = Some(open_segment(config, wanted, recycled)?);
+        Ok(())
+    }
+
+    /// Turns the prepared segment into the active one, under a fresh number.
+    pub(super) fn activate(
+        &mut self,
+        config: &LogConfig,
+        mut header: SegmentHeader,
+        needed: u64,
+    ) -> Result<ActiveSegment> {
+        self.ensure_prepared(config, needed)?;
+        let Some(prepared) = self.prepared.take() else {
+            return Err(Error::Internal("no prepared log segment".to_owned()));
+        };
+        header.number = config.numbers.next();
+        // CRASH: a recycled file whose new header is not on disk reads as its old self, which the
+        // manifest knows to be dead, or as no segment at all.
+        let started = prepared.io.write(0, &header.encode());
+        if let Err(e) = started {
+            let error = Error::io("write", &prepared.path, e);
+            self.free.push((prepared.path, prepared.io.capacity()));
+            return Err(error);
+        }
+        let limit = header.base + (prepared.io.capacity() - RECORDS_OFFSET);
+        Ok(ActiveSegment { header, limit, path: prepared.path, io: prepared.io })
+    }
+
+    pub(super) fn retain(&mut self, segment: Retained) {
+        self.retained.push_back(segment);
+    }
+
+    pub(super) fn first_needed(&self, position: u64) -> Option<u64> {
+        self.retained.iter().find(|s| s.end > position).map(|s| s.number)
+    }
+
+    pub(super) fn oldest_base(&self) -> Option<u64> {
+        self.retained.front().map(|s| s.base)
+    }
+
+    pub(super) fn unsynced(&self) -> Vec<Retained> {
+        self.retained.iter().filter(|s| !s.synced).cloned().collect()
+    }
+
+    pub(super) fn mark_synced(&mut self, number: u64) {
+        for segment in &mut self.retained {
+            if segment.number == number {
+                segment.synced = true;
+            }
+        }
+    }
+
+    pub(super) fn mark_all_synced(&mut self) {
+        for segment in &mut self.retained {
+            segment.synced = true;
+        }
+    }
+
+    /// Moves dead segments to the free files and returns those there are too many of.
+    pub(super) fn retire_before(&mut self, position: u64) -> Vec<PathBuf> {
+        while let Some(front) = self.retained.front() {
+            if front.end > position {
+                break;
+            }
+            if let Some(dead) = self.retained.pop_front() {
+                self.free.push((dead.path, dead.file_bytes));
+            }
+        }
+        let surplus = self.free.len().saturating_sub(MOST_FREE_FILES);
+        self.free.drain(..surplus).map(|(path, _)| path).collect()
+    }
+
+    pub(super) fn discard_prepared(&mut self, config: &LogConfig) {
+        if let Some(prepared) = self.prepared.take() {
+            let _ = config.vfs.remove(&prepared.path);
+        }
+        for (path, _) in self.free.drain(..) {
+            let _ = config.vfs.remove(&path);
+        }
+    }
+
+    pub(super) fn take_all_paths(&mut self) -> Vec<PathBuf> {
+        let mut paths: Vec<PathBuf> = self.retained.drain(..).map(|s| s.path).collect();
+        paths.extend(self.free.drain(..).map(|(path, _)| path));
+        paths.extend(self.prepared.take().map(|p| p.path));
+        paths
+    }
+
+    fn take_free(&mut self, wanted: u64) -> Option<PathBuf> {
+        // The smallest file that is large enough, so that a huge one is not spent on little.
+        let at = (0..self.free.len())
+            .filter(|&i| self.free[i].1 >= wanted)
+            .min_by_key(|&i| self.free[i].1)?;
+        Some(self.free.swap_remove(at).0)
+    }
+}
+
+/// Creates a segment file, or renames a retired one. The name of a new file is made durable at
+/// once, so that a synced record can't vanish with its file.
+fn open_segment(config: &LogConfig, bytes: u64, recycled: Option<PathBuf>) -> Result<Prepared> {
+    let path = config.dir.join(naming::FileKind::LogSegment(config.numbers.next()).name());
+    if let Some(old) = recycled {
+        // CRASH: the rename need not be durable. Under either name the header tells what it is.
+        config.vfs.rename(&old, &path).map_err(|e| Error::io("rename", &old, e))?;
+        let io = config
+            .vfs
+            .log_segment(&path, bytes, SegmentHow::Reuse)
+            .map_err(|e| Error::io("open", &path, e))?;
+        return Ok(Prepared { path, io });
+    }
+    let io = config
+        .vfs
+        .log_segment(&path, bytes, SegmentHow::Create)
+        .map_err(|e| Error::io("create", &path, e))?;
+    if let Err(e) = config.vfs.sync_dir(&config.dir) {
+        let _ = config.vfs.remove(&path);
+        return Err(Error::io("sync", &config.dir, e));
+    }
+    Ok(Prepared { path, io })
+}

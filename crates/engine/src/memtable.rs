@@ -1,0 +1,124 @@
+//! A family's memtable: the ordered index plus what the log and the flush need to know of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidesdb_base::entry::{SequenceNumber, ValueKind};
+use tidesdb_base::error::{Error, Result};
+use tidesdb_files::wal::Operation;
+use tidesdb_lockfree::arena::{Arena, BlockPool};
+use tidesdb_lockfree::ordered::{MemtableIndex, NewVersion, OrderedIndex, OwnedCursor, Version};
+
+/// Most memory one memtable may take; the arena's 32-bit offsets reach this far.
+const MOST_BYTES: u64 = 32 << 30;
+
+/// Versions of keys that are in the log and not in a table yet.
+pub(crate) struct Memtable {
+    index: Arc<MemtableIndex>,
+    /// Lowest sequence number inserted; `u64::MAX` while empty.
+    first_sequence: AtomicU64,
+    /// Everything the memtable will ever hold is at most this; `u64::MAX` until it is frozen.
+    sealed_through: AtomicU64,
+    operations: AtomicU64,
+}
+
+impl std::fmt::Debug for Memtable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Memtable").field("used_bytes", &self.used_bytes()).finish_non_exhaustive()
+    }
+}
+
+impl Memtable {
+    /// An empty memtable with memory from `pool`.
+    pub(crate) fn new(pool: &Arc<BlockPool>) -> Self {
+        let arena = Arena::new(Arc::clone(pool), MOST_BYTES);
+        Self {
+            index: Arc::new(MemtableIndex::with_arena(arena)),
+            first_sequence: AtomicU64::new(u64::MAX),
+            sealed_through: AtomicU64::new(u64::MAX),
+            operations: AtomicU64::new(0),
+        }
+    }
+
+    /// Inserts one operation of the commit `sequence`.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] when the machine has no memory left for it.
+    pub(crate) fn insert(&self, operation: &Operation<'_>, sequence: SequenceNumber) -> Result<()> {
+        // ORDERING: relaxed; whoever needs the exact value reads it with the gate closed or after
+        // an acquiring load of the published position, which orders these before it.
+        if self.first_sequence.load(Ordering::Relaxed) > sequence {
+            self.first_sequence.fetch_min(sequence, Ordering::Relaxed);
+        }
+        let version = NewVersion {
+            seq: sequence,
+            kind: operation.kind as u8,
+            expires_at: operation.expires_at,
+            value: operation.value,
+        };
+        self.index
+            .insert(operation.key, version)
+            .map_err(|_| Error::Internal("no memory left for the memtable".to_owned()))
+    }
+
+    /// The newest version of `key` that is at most `snapshot`.
+    #[inline]
+    pub(crate) fn get(&self, key: &[u8], snapshot: SequenceNumber) -> Option<Version<'_>> {
+        self.index.get(key, snapshot)
+    }
+
+    /// A cursor over the keys that keeps the index alive.
+    pub(crate) fn cursor(&self) -> OwnedCursor<MemtableIndex> {
+        OwnedCursor::new(Arc::clone(&self.index))
+    }
+
+    /// True when nothing was inserted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first_sequence() == u64::MAX
+    }
+
+    /// Lowest sequence number inserted; `u64::MAX` while empty.
+    pub(crate) fn first_sequence(&self) -> SequenceNumber {
+        // ORDERING: see `insert`.
+        self.first_sequence.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the memtable takes no more and holds nothing above `boundary`.
+    pub(crate) fn seal(&self, boundary: SequenceNumber) {
+        // ORDERING: relaxed; read through the view that the freezing thread publishes next.
+        self.sealed_through.store(boundary, Ordering::Relaxed);
+    }
+
+    /// The boundary given to [`Memtable::seal`].
+    pub(crate) fn sealed_through(&self) -> SequenceNumber {
+        // ORDERING: see `seal`.
+        self.sealed_through.load(Ordering::Relaxed)
+    }
+
+    /// Bytes taken from the arena.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.index.arena().used_bytes()
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn allocated_bytes(&self) -> u64 {
+        self.index.arena().allocated_bytes()
+    }
+
+    /// Counts operations, for statistics.
+    pub(crate) fn count(&self, operations: u64) {
+        // ORDERING: a statistic.
+        self.operations.fetch_add(operations, Ordering::Relaxed);
+    }
+
+    /// Operations applied.
+    pub(crate) fn operations(&self) -> u64 {
+        // ORDERING: a statistic.
+        self.operations.load(Ordering::Relaxed)
+    }
+}
+
+/// The kind of a version in a memtable. The index stores what [`Memtable::insert`] gave it.
+pub(crate) fn kind_of(version: &Version<'_>) -> ValueKind {
+    ValueKind::from_u8(version.kind).unwrap_or(ValueKind::Tombstone)
+}

@@ -1,0 +1,26 @@
+//! File numbers: one counter for tables, value logs, log segments and manifests.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Hands out file numbers; none is given twice in the life of a database.
+#[derive(Debug)]
+pub(crate) struct FileNumbers(AtomicU64);
+
+impl FileNumbers {
+    /// The next number given will be `next`.
+    pub(crate) const fn starting_at(next: u64) -> Self {
+        Self(AtomicU64::new(next))
+    }
+
+    /// A number that was never given before.
+    pub(crate) fn next(&self) -> u64 {
+        // ORDERING: relaxed; only the addition's atomicity matters.
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The number that would be given next; every number in use is below it.
+    pub(crate) fn peek(&self) -> u64 {
+        // ORDERING: relaxed; a lower bound on the future is all that is asked.
+        self.0.load(Ordering::Relaxed)
+    }
+}

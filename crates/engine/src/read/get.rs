@@ -1,0 +1,122 @@
+//! Getting one key.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
+use tidesdb_base::error::{Error, Result};
+use tidesdb_files::filter::key_hash;
+use tidesdb_files::vlog::ValuePointer;
+
+use crate::cache::CachedBlocks;
+use crate::core::Core;
+use crate::family::{FamilyState, View};
+use crate::memtable::kind_of;
+use crate::version::Version;
+
+thread_local! {
+    static FETCHED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Buffers larger than this are not kept for the thread's next read.
+const LARGEST_KEPT_BYTES: usize = 4 << 20;
+
+impl Core {
+    /// Calls `read` with the value that `key` has at `snapshot`, or now.
+    ///
+    /// # Errors
+    /// See [`crate::Family::get`].
+    #[inline]
+    pub(crate) fn get_with<R>(
+        &self,
+        family: &FamilyState,
+        snapshot: Option<SequenceNumber>,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        if key.is_empty() {
+            return Err(Error::InvalidArgument("the key is empty".to_owned()));
+        }
+        self.check_readable(family)?;
+        // The view first: it holds every commit published before it was loaded, and of what is
+        // published later nothing can be missed, since merges of this view's files never drop
+        // the newest version that is visible.
+        let view = family.view.load();
+        let snapshot = snapshot.unwrap_or_else(|| self.log.published());
+        for memtable in std::iter::once(&view.active).chain(&view.frozen) {
+            if let Some(version) = memtable.get(key, snapshot) {
+                let found = (kind_of(&version), version.expires_at, version.value);
+                return self.answer(&view, found, read);
+            }
+        }
+        self.get_from_tables(&view, snapshot, key, read)
+    }
+
+    fn get_from_tables<R>(
+        &self,
+        view: &View,
+        snapshot: SequenceNumber,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        if view.version.runs.is_empty() {
+            return Ok(None);
+        }
+        let hash = key_hash(key);
+        let blocks = CachedBlocks(Arc::clone(&self.files.blocks));
+        for run in &view.version.runs {
+            let Some(file) = run.table_for(key) else { continue };
+            let open = file.table()?;
+            let Some(table) = open.as_ref() else { continue };
+            if !table.may_contain(hash) {
+                continue;
+            }
+            if let Some(found) = table.lookup(key, snapshot, &blocks)? {
+                let meta = found.meta();
+                return self.answer(view, (meta.kind, meta.expires_at, found.value()), read);
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a version found means to the caller.
+    #[inline]
+    fn answer<R>(
+        &self,
+        view: &View,
+        (kind, expires_at, value): (ValueKind, u64, &[u8]),
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        if expires_at != 0 && is_expired(expires_at, self.clock.unix_seconds()) {
+            return Ok(None);
+        }
+        match kind {
+            ValueKind::Tombstone | ValueKind::SingleTombstone => Ok(None),
+            ValueKind::Value => Ok(Some(read(value))),
+            ValueKind::ValuePointer => {
+                // Taken out of its cell: the caller may read other keys meanwhile.
+                let mut fetched = FETCHED.take();
+                let result =
+                    read_pointer(&view.version, value, &mut fetched).map(|()| Some(read(&fetched)));
+                if fetched.capacity() <= LARGEST_KEPT_BYTES {
+                    FETCHED.set(fetched);
+                }
+                result
+            }
+        }
+    }
+}
+
+/// Fetches the value that an encoded pointer of this version's tables or memtables points at.
+///
+/// # Errors
+/// [`Error::Corruption`] when the pointer or the value is damaged; [`Error::Io`].
+pub(crate) fn read_pointer(version: &Version, encoded: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let pointer = ValuePointer::decode(encoded)
+        .map_err(|_| Error::corruption("value pointer", 0, "the pointer does not decode"))?;
+    let Some(file) = version.value_logs.get(&pointer.file) else {
+        let name = tidesdb_files::naming::FileKind::ValueLog(pointer.file).name();
+        return Err(Error::corruption(name, pointer.offset, "the value-log file is unknown"));
+    };
+    file.read(&pointer, out)
+}

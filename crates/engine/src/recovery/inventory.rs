@@ -1,0 +1,91 @@
+//! What a directory holds: a database, nothing, or something else.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_files::manifest::{ManifestWriter, current, read_manifest};
+use tidesdb_files::naming::{self, FileKind};
+use tidesdb_sys::vfs::{OpenHow, Vfs};
+
+use crate::version::PersistedState;
+
+/// A database that was found in a directory.
+#[derive(Debug)]
+pub(crate) struct Inventory {
+    pub state: PersistedState,
+    pub manifest: ManifestWriter,
+    /// The manifest's last record is cut short: the file must not be appended to.
+    pub manifest_torn: bool,
+    /// Every file with a name of ours.
+    pub files: BTreeMap<FileKind, u64>,
+}
+
+impl Inventory {
+    /// A file number above every one in use.
+    pub(crate) fn next_number(&self) -> u64 {
+        let highest = self.files.keys().filter_map(|kind| kind.number()).max().unwrap_or(0);
+        self.state.next_file.max(highest + 1)
+    }
+}
+
+/// Looks at a directory. `None` when it holds no database and one may be created in it.
+///
+/// # Errors
+/// [`Error::NotADatabase`] when it holds other things, [`Error::Corruption`] when it holds the
+/// remains of a database, [`Error::Io`].
+pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<Inventory>> {
+    let (files, foreign) = list_files(vfs.as_ref(), dir)?;
+    let Some(number) = current::read_current(vfs.as_ref(), dir)? else {
+        let remains =
+            files.keys().find(|kind| matches!(kind, FileKind::Table(_) | FileKind::ValueLog(_)));
+        if let Some(remains) = remains {
+            let detail = format!("the file is missing although {} is there", remains.name());
+            return Err(Error::corruption(dir.join(FileKind::Current.name()), 0, detail));
+        }
+        if let Some(foreign) = foreign {
+            let reason = format!("it holds '{foreign}', which is not a database's");
+            return Err(Error::NotADatabase { path: dir.to_path_buf(), reason });
+        }
+        return Ok(None);
+    };
+    let path = dir.join(FileKind::Manifest(number).name());
+    let how = OpenHow::ReadWrite;
+    let file = match vfs.open(&path, how) {
+        Err(e) if is_read_only(&e) => vfs.open(&path, OpenHow::Read),
+        other => other,
+    };
+    let file = file.map_err(|e| Error::missing_or_io("open", &path, e))?;
+    let length = file.len().map_err(|e| Error::io("read length", &path, e))?;
+    let (edits, end) = read_manifest(file.as_ref(), &path, number)?;
+    let mut state = PersistedState::default();
+    for edit in &edits {
+        if !state.apply(edit) {
+            return Err(Error::corruption(&path, 0, "an edit contradicts the ones before it"));
+        }
+    }
+    let manifest = ManifestWriter::resume(file, path, number, end);
+    Ok(Some(Inventory { state, manifest, manifest_torn: end != length, files }))
+}
+
+fn is_read_only(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
+/// Files of ours with their lengths, and the name of something else if there is any.
+fn list_files(vfs: &dyn Vfs, dir: &Path) -> Result<(BTreeMap<FileKind, u64>, Option<String>)> {
+    let mut files = BTreeMap::new();
+    let mut foreign = None;
+    for entry in vfs.list(dir).map_err(|e| Error::io("list", dir, e))? {
+        match naming::parse(&entry.name) {
+            Some(kind) if !entry.is_dir => {
+                files.insert(kind, entry.len);
+            }
+            _ if entry.name == current::CURRENT_TEMPORARY => {}
+            _ => foreign = Some(entry.name),
+        }
+    }
+    Ok((files, foreign))
+}

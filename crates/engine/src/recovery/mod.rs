@@ -1,0 +1,12 @@
+//! Opening a database, step by step: what is there (`inventory`), what the log adds (`replay`),
+//! what is left over (`orphans`).
+//!
+//! Opening changes nothing that a second opening would miss: it may be interrupted anywhere.
+
+mod inventory;
+mod orphans;
+mod replay;
+
+pub(crate) use self::inventory::{Inventory, take_inventory};
+pub(crate) use self::orphans::{remove_interrupted_creation, tidy};
+pub(crate) use self::replay::{Replayed, replay_log};

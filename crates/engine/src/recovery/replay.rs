@@ -1,0 +1,165 @@
+//! Replaying the log into memtables.
+//!
+//! The segments that the manifest needs are followed by their positions: each must begin where
+//! the one before it ended. Where the chain ends, the sync marks decide: a mark behind the end
+//! proves that data was promised and is damaged, otherwise the end is where the log ends.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::error::{Error, Result};
+use tidesdb_files::naming::FileKind;
+use tidesdb_files::wal::{BatchReader, Operation, SegmentReader};
+use tidesdb_sys::vfs::{OpenHow, Vfs};
+
+use super::Inventory;
+use crate::log::Retained;
+
+/// What replaying found.
+#[derive(Debug, Default)]
+pub(crate) struct Replayed {
+    /// Segments whose records may still be needed, oldest first, all of them on disk.
+    pub retained: Vec<Retained>,
+    /// Position behind the last record.
+    pub end: u64,
+    /// A position above all that any record, lost ones included, may have had.
+    pub beyond: u64,
+}
+
+/// Replays the log, calling `apply` for each operation with its sequence number, in order.
+///
+/// # Errors
+/// [`Error::Corruption`] when promised data is damaged, [`Error::Io`], or what `apply` answers.
+pub(crate) fn replay_log(
+    vfs: &Arc<dyn Vfs>,
+    dir: &Path,
+    found: &Inventory,
+    mut apply: impl FnMut(SequenceNumber, &Operation<'_>) -> Result<()>,
+) -> Result<Replayed> {
+    let mut readers = open_segments(vfs, dir, found)?;
+    let mut replayed = Replayed { end: found.state.last_sequence, ..Replayed::default() };
+    replayed.beyond = replayed.end;
+    for (reader, bytes) in &readers {
+        replayed.beyond = replayed.beyond.max(reader.header().base.saturating_add(*bytes));
+    }
+    let mut next = readers.iter().position(|(r, _)| r.header().number == found.state.log_start);
+    let mut last = None;
+    while let Some(at) = next {
+        let Some((reader, bytes)) = readers.get_mut(at) else { break };
+        read_segment(reader, &mut apply)?;
+        let header = *reader.header();
+        let end = reader.end().position;
+        replayed.end = replayed.end.max(end);
+        replayed.retained.push(Retained {
+            number: header.number,
+            base: header.base,
+            end,
+            path: reader.path().to_path_buf(),
+            file_bytes: *bytes,
+            synced: true,
+        });
+        last = Some(at);
+        let later = readers.iter().skip(at + 1);
+        next = later.into_iter().position(|(r, _)| r.header().previous_end == end);
+        next = next.map(|offset| at + 1 + offset);
+    }
+    refuse_broken_promise(&mut readers, last, found, &replayed)?;
+    sync_retained(vfs, &replayed.retained)?;
+    Ok(replayed)
+}
+
+/// The segments that the manifest does not know to be dead, in the order of their numbers.
+fn open_segments(
+    vfs: &Arc<dyn Vfs>,
+    dir: &Path,
+    found: &Inventory,
+) -> Result<Vec<(SegmentReader, u64)>> {
+    let mut readers = Vec::new();
+    for (&kind, &bytes) in &found.files {
+        if !matches!(kind, FileKind::LogSegment(_)) {
+            continue;
+        }
+        let path = dir.join(kind.name());
+        let file = vfs.open(&path, OpenHow::Read).map_err(|e| Error::io("open", &path, e))?;
+        if let Some(reader) = SegmentReader::open(file, &path)?
+            && reader.header().number >= found.state.log_start
+        {
+            readers.push((reader, bytes));
+        }
+    }
+    readers.sort_by_key(|(reader, _)| reader.header().number);
+    Ok(readers)
+}
+
+fn read_segment(
+    reader: &mut SegmentReader,
+    apply: &mut impl FnMut(SequenceNumber, &Operation<'_>) -> Result<()>,
+) -> Result<()> {
+    let path = reader.path().to_path_buf();
+    loop {
+        let offset = reader.offset_of(reader.end().position);
+        let Some((record, sequence)) = reader.next_record()? else { return Ok(()) };
+        for operation in BatchReader::new(record.payload) {
+            let operation = operation.map_err(|_| {
+                Error::corruption(&path, offset, "a log record's operations do not decode")
+            })?;
+            apply(sequence, &operation)?;
+        }
+    }
+}
+
+/// Fails when anything that was read tells of synced records behind the end of the chain.
+fn refuse_broken_promise(
+    readers: &mut [(SegmentReader, u64)],
+    last: Option<usize>,
+    found: &Inventory,
+    replayed: &Replayed,
+) -> Result<()> {
+    if cfg!(planted_bug = "silent_log_damage") {
+        return Ok(());
+    }
+    let end = replayed.end;
+    let first_unread = last.map_or(0, |at| at + 1);
+    let mut promised = 0;
+    for (at, (reader, _)) in readers.iter_mut().enumerate() {
+        let marked = match last {
+            Some(last) if at < last => reader.end().synced,
+            _ => reader.synced_behind_break()?,
+        };
+        // What an unread segment knew when it was started was known before its own first record.
+        if at >= first_unread || last == Some(at) {
+            promised = promised.max(marked);
+        }
+    }
+    if promised <= end {
+        return Ok(());
+    }
+    let (path, offset) = match last.and_then(|at| readers.get(at)) {
+        Some((reader, _)) => (reader.path().to_path_buf(), reader.offset_of(end)),
+        None => (missing_segment(readers, found), 0),
+    };
+    let detail = format!("the log ends at position {end} but was on disk through {promised}");
+    Err(Error::corruption(path, offset, detail))
+}
+
+fn missing_segment(readers: &[(SegmentReader, u64)], found: &Inventory) -> PathBuf {
+    let name = FileKind::LogSegment(found.state.log_start).name();
+    readers.first().map_or_else(|| PathBuf::from(name), |(reader, _)| reader.path().to_path_buf())
+}
+
+/// Puts on disk what was recovered: from here on it must not be lost to a power cut, since tables
+/// and newer segments will build on it.
+fn sync_retained(vfs: &Arc<dyn Vfs>, retained: &[Retained]) -> Result<()> {
+    for segment in retained {
+        let path = &segment.path;
+        let file = match vfs.open(path, OpenHow::ReadWrite) {
+            // Of a directory that can't be written nothing will be built upon.
+            Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => continue,
+            Err(e) if e.kind() == std::io::ErrorKind::ReadOnlyFilesystem => continue,
+            other => other.map_err(|e| Error::io("open", path, e))?,
+        };
+        file.sync_data().map_err(|e| Error::io("sync", path, e))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Figures about a database and its families. All are snapshots of counters that move on; sums
+//! may be off by what happens while they are read.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::core::Core;
+use crate::family::FamilyState;
+
+/// Figures of a whole database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DbStats {
+    /// Sequence number up to which everything is visible.
+    pub sequence: u64,
+    /// Sequence number up to which everything survives a power cut.
+    pub synced_sequence: u64,
+    /// Number of column families.
+    pub families: u64,
+    /// Bytes of memory held by memtables.
+    pub memtable_bytes: u64,
+    /// Bytes used in the block cache.
+    pub block_cache_bytes: u64,
+    /// Size of the block cache in bytes.
+    pub block_cache_capacity: u64,
+    /// Blocks found in the cache.
+    pub block_cache_hits: u64,
+    /// Blocks that had to be read.
+    pub block_cache_misses: u64,
+    /// Table files open.
+    pub open_tables: u64,
+    /// Bytes of log records written since the open.
+    pub log_bytes_written: u64,
+    /// Syncs of the log since the open.
+    pub log_syncs: u64,
+    /// Commits that waited for a sync since the open.
+    pub synced_commits: u64,
+    /// Bytes of log that a recovery would read.
+    pub log_retained_bytes: u64,
+    /// Bytes of keys and values committed since the open.
+    pub user_bytes_written: u64,
+    /// Bytes of tables and value logs written by flushes since the open.
+    pub flush_bytes_written: u64,
+    /// Tables written by flushes since the open.
+    pub flush_count: u64,
+    /// Bytes of tables written by merges since the open.
+    pub compaction_bytes_written: u64,
+    /// Bytes of tables read by merges since the open.
+    pub compaction_bytes_read: u64,
+    /// Merges since the open.
+    pub compaction_count: u64,
+    /// Nanoseconds that writers waited for room since the open.
+    pub stall_nanos: u64,
+}
+
+fn get(counter: &AtomicU64) -> u64 {
+    // ORDERING: a statistic.
+    counter.load(Ordering::Relaxed)
+}
+
+impl DbStats {
+    pub(crate) fn of(core: &Core) -> Self {
+        let [bytes, capacity, hits, misses] = core.files.blocks.figures();
+        let families = core.families.all();
+        let sum = |count: fn(&FamilyState) -> u64| families.iter().map(|f| count(f)).sum();
+        Self {
+            sequence: core.log.published(),
+            synced_sequence: core.log.synced(),
+            families: families.len() as u64,
+            memtable_bytes: sum(memtable_bytes),
+            block_cache_bytes: bytes,
+            block_cache_capacity: capacity,
+            block_cache_hits: hits,
+            block_cache_misses: misses,
+            open_tables: core.files.open_tables.count() as u64,
+            log_bytes_written: get(&core.log.counters.bytes_written),
+            log_syncs: get(&core.log.counters.syncs),
+            synced_commits: get(&core.log.counters.synced_commits),
+            log_retained_bytes: core.log.retained_bytes(),
+            user_bytes_written: sum(|f| get(&f.counters.user_bytes)),
+            flush_bytes_written: sum(|f| get(&f.counters.flush_bytes)),
+            flush_count: sum(|f| get(&f.counters.flush_count)),
+            compaction_bytes_written: sum(|f| get(&f.counters.compaction_bytes_written)),
+            compaction_bytes_read: sum(|f| get(&f.counters.compaction_bytes_read)),
+            compaction_count: sum(|f| get(&f.counters.compaction_count)),
+            stall_nanos: get(&core.counters.stall_nanos),
+        }
+    }
+}
+
+fn memtable_bytes(family: &FamilyState) -> u64 {
+    let view = family.view.load();
+    let frozen: u64 = view.frozen.iter().map(|memtable| memtable.allocated_bytes()).sum();
+    view.active.allocated_bytes() + frozen
+}
+
+/// Figures of one level of a family.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LevelStats {
+    /// The level; 1 is the newest on disk.
+    pub level: u32,
+    /// Sorted runs.
+    pub runs: u64,
+    /// Tables.
+    pub tables: u64,
+    /// Bytes of the tables.
+    pub bytes: u64,
+    /// Entries, tombstones included.
+    pub entries: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+}
+
+/// Figures of one family.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FamilyStats {
+    /// Bytes of memory held by memtables.
+    pub memtable_bytes: u64,
+    /// Operations in memtables.
+    pub memtable_operations: u64,
+    /// Memtables waiting to be written out.
+    pub immutable_memtables: u64,
+    /// The levels that hold anything.
+    pub levels: Vec<LevelStats>,
+    /// Value-log files.
+    pub value_log_files: u64,
+    /// Bytes of value-log files.
+    pub value_log_bytes: u64,
+    /// Bytes of keys and values committed since the open.
+    pub user_bytes_written: u64,
+}
+
+impl FamilyStats {
+    pub(crate) fn of(family: &FamilyState) -> Self {
+        let view = family.view.load();
+        let mut levels: BTreeMap<u32, LevelStats> = BTreeMap::new();
+        for run in &view.version.runs {
+            let level = levels.entry(run.level).or_default();
+            level.level = run.level;
+            level.runs += 1;
+            for table in &run.tables {
+                level.tables += 1;
+                level.bytes += table.record.bytes;
+                level.entries += table.record.entries;
+                level.tombstones += table.record.tombstones;
+            }
+        }
+        let memtables = std::iter::once(&view.active).chain(&view.frozen);
+        Self {
+            memtable_bytes: memtable_bytes(family),
+            memtable_operations: memtables.map(|memtable| memtable.operations()).sum(),
+            immutable_memtables: view.frozen.len() as u64,
+            levels: levels.into_values().collect(),
+            value_log_files: view.version.value_logs.len() as u64,
+            value_log_bytes: view.version.value_logs.values().map(|f| get(&f.bytes)).sum(),
+            user_bytes_written: get(&family.counters.user_bytes),
+        }
+    }
+}

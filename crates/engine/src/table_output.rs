@@ -1,0 +1,207 @@
+//! Writing the tables of a flush or a merge, and the value log that goes with them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tidesdb_base::entry::ValueKind;
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::options::FamilyOptions;
+use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
+use tidesdb_files::naming::FileKind;
+use tidesdb_files::sstable::{EntryMeta, TableOptions, TableSummary, TableWriter};
+use tidesdb_files::vlog::{VlogOptions, VlogWriter};
+use tidesdb_sys::vfs::{File, OpenHow, Vfs};
+
+use crate::core::Core;
+
+/// Where the tables belong and what becomes of large values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutputPlace {
+    pub level: u32,
+    pub run: u64,
+    /// Move large values to a value log; a merge leaves values where they are.
+    pub separate_values: bool,
+    /// About how many entries will come in all.
+    pub expected_entries: usize,
+}
+
+#[derive(Debug)]
+struct OpenTable {
+    number: u64,
+    path: PathBuf,
+    file: Arc<dyn File>,
+    writer: TableWriter,
+}
+
+#[derive(Debug)]
+struct OpenValueLog {
+    path: PathBuf,
+    file: Arc<dyn File>,
+    writer: VlogWriter,
+}
+
+/// What was written, synced, and not yet named by the manifest.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub tables: Vec<TableRecord>,
+    pub value_log: Option<ValueLogRecord>,
+    pub bytes: u64,
+    pub paths: Vec<PathBuf>,
+}
+
+/// Takes versions in order and cuts them into tables. Dropped unfinished, it removes what it
+/// wrote.
+#[derive(Debug)]
+pub(crate) struct TableOutput<'a> {
+    core: &'a Core,
+    options: &'a FamilyOptions,
+    place: OutputPlace,
+    table: Option<OpenTable>,
+    value_log: Option<OpenValueLog>,
+    written: Written,
+    pointer: Vec<u8>,
+    finished: bool,
+}
+
+impl<'a> TableOutput<'a> {
+    pub(crate) fn new(core: &'a Core, options: &'a FamilyOptions, place: OutputPlace) -> Self {
+        Self {
+            core,
+            options,
+            place,
+            table: None,
+            value_log: None,
+            written: Written::default(),
+            pointer: Vec::new(),
+            finished: false,
+        }
+    }
+
+    /// Adds a version.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a file can't be written.
+    pub(crate) fn add(&mut self, key: &[u8], mut meta: EntryMeta, value: &[u8]) -> Result<()> {
+        let full = self.table.as_ref().is_some_and(|table| {
+            // Versions of one key never straddle tables.
+            table.writer.data_len() >= self.options.target_table_bytes
+                && table.writer.last_key() != key
+        });
+        if full {
+            self.finish_table()?;
+        }
+        let separate = self.place.separate_values
+            && meta.kind == ValueKind::Value
+            && value.len() >= self.options.klog_value_threshold;
+        if separate {
+            let pointer = self.value_log()?.writer.append(value)?;
+            let mut encoded = std::mem::take(&mut self.pointer);
+            encoded.clear();
+            pointer.encode(&mut encoded);
+            meta.kind = ValueKind::ValuePointer;
+            let added = self.table().and_then(|table| table.writer.add(key, meta, &encoded));
+            self.pointer = encoded;
+            return added;
+        }
+        self.table()?.writer.add(key, meta, value)
+    }
+
+    fn create(&mut self, kind: FileKind) -> Result<(PathBuf, Arc<dyn File>)> {
+        let path = self.core.path.join(kind.name());
+        let file = self.core.vfs.open(&path, OpenHow::CreateNew);
+        let file = file.map_err(|e| Error::io("create", &path, e))?;
+        self.written.paths.push(path.clone());
+        Ok((path, file))
+    }
+
+    fn table(&mut self) -> Result<&mut OpenTable> {
+        if self.table.is_none() {
+            let number = self.core.numbers.next();
+            let (path, file) = self.create(FileKind::Table(number))?;
+            let options = TableOptions {
+                block_size: self.options.block_size,
+                compression: self.options.compression,
+                filter_rate: self.options.enable_bloom_filter.then_some(self.options.bloom_fpr),
+                identity: number,
+                expected_entries: self.place.expected_entries,
+            };
+            let writer = TableWriter::new(Arc::clone(&file), &path, options);
+            self.table = Some(OpenTable { number, path, file, writer });
+        }
+        self.table.as_mut().ok_or_else(|| Error::Internal("no open table".to_owned()))
+    }
+
+    fn value_log(&mut self) -> Result<&mut OpenValueLog> {
+        if self.value_log.is_none() {
+            let number = self.core.numbers.next();
+            let (path, file) = self.create(FileKind::ValueLog(number))?;
+            let options = VlogOptions { number, compression: self.options.compression };
+            let writer = VlogWriter::new(Arc::clone(&file), &path, options)?;
+            self.value_log = Some(OpenValueLog { path, file, writer });
+        }
+        self.value_log.as_mut().ok_or_else(|| Error::Internal("no open value log".to_owned()))
+    }
+
+    fn finish_table(&mut self) -> Result<()> {
+        let Some(table) = self.table.take() else { return Ok(()) };
+        let summary = table.writer.finish()?;
+        table.file.sync_data().map_err(|e| Error::io("sync", &table.path, e))?;
+        self.written.bytes += summary.file_len;
+        self.written.tables.push(record_of(table.number, self.place, summary));
+        Ok(())
+    }
+
+    /// Completes and syncs all files and the directory. What is returned may be named by the
+    /// manifest.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; everything written is removed then.
+    pub(crate) fn finish(mut self) -> Result<Written> {
+        self.finish_table()?;
+        if let Some(log) = self.value_log.take() {
+            let number = log.writer.number();
+            let summary = log.writer.finish()?;
+            log.file.sync_data().map_err(|e| Error::io("sync", &log.path, e))?;
+            self.written.bytes += summary.file_len;
+            self.written.value_log = Some(ValueLogRecord { number, bytes: summary.file_len });
+        }
+        if !self.written.paths.is_empty() {
+            let dir = &self.core.path;
+            self.core.vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
+        }
+        self.finished = true;
+        Ok(std::mem::take(&mut self.written))
+    }
+}
+
+impl Drop for TableOutput<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            remove_all(self.core.vfs.as_ref(), &self.written.paths);
+        }
+    }
+}
+
+/// Removes files that no manifest ever named.
+pub(crate) fn remove_all(vfs: &dyn Vfs, paths: &[PathBuf]) {
+    for path in paths {
+        // One that stays is unknown to the manifest and removed at the next open.
+        let _ = vfs.remove(path);
+    }
+}
+
+fn record_of(number: u64, place: OutputPlace, summary: TableSummary) -> TableRecord {
+    TableRecord {
+        number,
+        level: place.level,
+        run: place.run,
+        bytes: summary.file_len,
+        entries: summary.entries,
+        tombstones: summary.tombstones,
+        smallest_key: summary.min_key,
+        largest_key: summary.max_key,
+        lowest_sequence: summary.min_seq,
+        highest_sequence: summary.max_seq,
+        value_references: summary.value_references.iter().map(|r| (r.file, r.bytes)).collect(),
+    }
+}

@@ -1,0 +1,230 @@
+//! The manifest in force and the state that it describes.
+//!
+//! All changes of the set of files go through [`Catalog::commit`], one at a time. An edit that
+//! could not be appended has no effect: its bytes may be on disk, so the catalog starts another
+//! manifest file from the state before it, and refuses further edits until that has worked.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_files::manifest::{Change, Edit, ManifestWriter, TableRecord, ValueLogRecord, current};
+use tidesdb_files::naming;
+use tidesdb_sys::vfs::Vfs;
+
+use crate::numbers::FileNumbers;
+
+/// A manifest is restated in a new file when it is longer than this and mostly history.
+const LONG_MANIFEST_BYTES: u64 = 1 << 20;
+
+/// What the manifest says of one family.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FamilyRecord {
+    pub name: String,
+    pub options: String,
+    pub tables: BTreeMap<u64, TableRecord>,
+    pub value_logs: BTreeMap<u64, ValueLogRecord>,
+    pub flushed_through: u64,
+}
+
+/// Everything the manifest says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PersistedState {
+    pub families: BTreeMap<u32, FamilyRecord>,
+    pub next_family: u32,
+    pub next_file: u64,
+    pub log_start: u64,
+    pub last_sequence: u64,
+}
+
+impl PersistedState {
+    /// Applies an edit. False when it contradicts the state, which only damage can cause.
+    #[must_use]
+    pub(crate) fn apply(&mut self, edit: &Edit) -> bool {
+        edit.changes.iter().all(|change| self.apply_change(change).is_some())
+    }
+
+    fn apply_change(&mut self, change: &Change) -> Option<()> {
+        match change {
+            Change::CreateFamily { family, name, options } => {
+                let record = FamilyRecord {
+                    name: name.clone(),
+                    options: options.clone(),
+                    ..FamilyRecord::default()
+                };
+                return self.families.insert(*family, record).is_none().then_some(());
+            }
+            Change::DropFamily { family } => {
+                self.families.remove(family)?;
+            }
+            Change::SetOptions { family, options } => {
+                self.families.get_mut(family)?.options.clone_from(options);
+            }
+            Change::AddTable { family, table } => {
+                let tables = &mut self.families.get_mut(family)?.tables;
+                return tables.insert(table.number, table.clone()).is_none().then_some(());
+            }
+            Change::RemoveTable { family, number } => {
+                self.families.get_mut(family)?.tables.remove(number)?;
+            }
+            Change::AddValueLog { family, file } => {
+                self.families.get_mut(family)?.value_logs.insert(file.number, *file);
+            }
+            Change::RemoveValueLog { family, number } => {
+                self.families.get_mut(family)?.value_logs.remove(number)?;
+            }
+            Change::FlushedThrough { family, sequence } => {
+                self.families.get_mut(family)?.flushed_through = *sequence;
+            }
+            Change::LogStart { segment } => self.log_start = *segment,
+            Change::NextFile { number } => self.next_file = self.next_file.max(*number),
+            Change::NextFamily { family } => self.next_family = *family,
+            Change::LastSequence { sequence } => {
+                self.last_sequence = self.last_sequence.max(*sequence);
+            }
+        }
+        Some(())
+    }
+
+    /// One edit that restates everything.
+    pub(crate) fn restate(&self) -> Edit {
+        let mut changes = vec![
+            Change::NextFamily { family: self.next_family },
+            Change::NextFile { number: self.next_file },
+            Change::LogStart { segment: self.log_start },
+            Change::LastSequence { sequence: self.last_sequence },
+        ];
+        for (&family, record) in &self.families {
+            let (name, options) = (record.name.clone(), record.options.clone());
+            changes.push(Change::CreateFamily { family, name, options });
+            for table in record.tables.values() {
+                changes.push(Change::AddTable { family, table: table.clone() });
+            }
+            for &file in record.value_logs.values() {
+                changes.push(Change::AddValueLog { family, file });
+            }
+            changes.push(Change::FlushedThrough { family, sequence: record.flushed_through });
+        }
+        Edit::new(changes)
+    }
+}
+
+/// The manifest in force.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    numbers: Arc<FileNumbers>,
+    writer: ManifestWriter,
+    /// Length of the file after its first record.
+    restated_bytes: u64,
+    /// An append failed, so the file in force may end in an edit that was refused.
+    uncertain: bool,
+    pub state: PersistedState,
+}
+
+impl Catalog {
+    /// Starts a new manifest that restates `state` and makes it the one in force.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a file operation fails.
+    pub(crate) fn create(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        numbers: Arc<FileNumbers>,
+        mut state: PersistedState,
+    ) -> Result<Self> {
+        let writer = Self::new_manifest(vfs.as_ref(), dir, &numbers, &mut state)?;
+        Ok(Self {
+            restated_bytes: writer.bytes(),
+            vfs,
+            dir: dir.to_path_buf(),
+            numbers,
+            writer,
+            uncertain: false,
+            state,
+        })
+    }
+
+    /// Goes on with the manifest in force.
+    pub(crate) fn resume(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        numbers: Arc<FileNumbers>,
+        writer: ManifestWriter,
+        state: PersistedState,
+    ) -> Self {
+        Self {
+            restated_bytes: writer.bytes(),
+            vfs,
+            dir: dir.to_path_buf(),
+            numbers,
+            writer,
+            uncertain: false,
+            state,
+        }
+    }
+
+    fn new_manifest(
+        vfs: &dyn Vfs,
+        dir: &Path,
+        numbers: &FileNumbers,
+        state: &mut PersistedState,
+    ) -> Result<ManifestWriter> {
+        let number = numbers.next();
+        state.next_file = numbers.peek();
+        let writer = ManifestWriter::create(vfs, dir, number, &state.restate())?;
+        // The name must be durable before CURRENT points at it.
+        vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
+        current::set_current(vfs, dir, number)?;
+        Ok(writer)
+    }
+
+    /// Makes an edit durable and applies it to the state.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the manifest can't be written. The edit then has no effect, and
+    /// [`Catalog::is_certain`] tells whether that is known on disk as well.
+    pub(crate) fn commit(&mut self, mut changes: Vec<Change>) -> Result<()> {
+        if self.uncertain || self.is_long() {
+            self.replace()?;
+        }
+        changes.push(Change::NextFile { number: self.numbers.peek() });
+        let edit = Edit::new(changes);
+        if let Err(e) = self.writer.append(&edit) {
+            self.uncertain = true;
+            // Retried by the next edit if it fails.
+            let _ = self.replace();
+            return Err(e);
+        }
+        if self.state.apply(&edit) {
+            Ok(())
+        } else {
+            Err(Error::Internal(format!("a manifest edit contradicts its state: {edit:?}")))
+        }
+    }
+
+    /// False while a refused edit may be on disk: its files must not be deleted.
+    pub(crate) const fn is_certain(&self) -> bool {
+        !self.uncertain
+    }
+
+    fn is_long(&self) -> bool {
+        let bytes = self.writer.bytes();
+        bytes > LONG_MANIFEST_BYTES && bytes > 4 * self.restated_bytes
+    }
+
+    fn replace(&mut self) -> Result<()> {
+        let old = self.dir.join(naming::FileKind::Manifest(self.writer.number()).name());
+        let mut state = self.state.clone();
+        let writer = Self::new_manifest(self.vfs.as_ref(), &self.dir, &self.numbers, &mut state)?;
+        self.restated_bytes = writer.bytes();
+        self.writer = writer;
+        self.state = state;
+        self.uncertain = false;
+        // A leftover is dead, since CURRENT names another file, and removed at the next open.
+        let _ = self.vfs.remove(&old);
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! One table of a family: what the manifest knows of it, and the open file when it is in use.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwapOption;
+use tidesdb_base::error::{Error, Result};
+use tidesdb_files::manifest::TableRecord;
+use tidesdb_files::naming;
+use tidesdb_files::sstable::Table;
+use tidesdb_sys::vfs::{OpenHow, Vfs};
+
+use super::Garbage;
+use crate::cache::{BlockCache, OpenTables};
+
+/// What files of all families need to be opened and deleted.
+#[derive(Debug)]
+pub(crate) struct FileContext {
+    pub dir: PathBuf,
+    pub vfs: Arc<dyn Vfs>,
+    pub garbage: Garbage,
+    pub open_tables: OpenTables,
+    pub blocks: Arc<BlockCache>,
+}
+
+/// A table. When it is obsolete, the last one to let go of it notes it for deletion.
+#[derive(Debug)]
+pub(crate) struct TableFile {
+    pub record: TableRecord,
+    path: PathBuf,
+    context: Arc<FileContext>,
+    open: ArcSwapOption<Table>,
+    /// Used since the descriptor budget last looked.
+    recently_used: AtomicBool,
+    obsolete: AtomicBool,
+}
+
+impl TableFile {
+    /// The table of this record; opened at its first use.
+    pub(crate) fn new(context: &Arc<FileContext>, record: TableRecord) -> Arc<Self> {
+        Arc::new(Self {
+            path: context.dir.join(naming::FileKind::Table(record.number).name()),
+            record,
+            context: Arc::clone(context),
+            open: ArcSwapOption::empty(),
+            recently_used: AtomicBool::new(false),
+            obsolete: AtomicBool::new(false),
+        })
+    }
+
+    /// The open table, with its index and filter in memory.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] when the file is missing, damaged, or not the one that the manifest
+    /// names; [`Error::Io`].
+    #[inline]
+    pub(crate) fn table(self: &Arc<Self>) -> Result<arc_swap::Guard<Option<Arc<Table>>>> {
+        let open = self.open.load();
+        if open.is_some() {
+            // A load first: the flag is nearly always set, and a store would bounce its line.
+            // ORDERING: relaxed; a hint.
+            if !self.recently_used.load(Ordering::Relaxed) {
+                self.recently_used.store(true, Ordering::Relaxed);
+            }
+            return Ok(open);
+        }
+        drop(open);
+        self.open_file()
+    }
+
+    #[cold]
+    fn open_file(self: &Arc<Self>) -> Result<arc_swap::Guard<Option<Arc<Table>>>> {
+        let file = self
+            .context
+            .vfs
+            .open(&self.path, OpenHow::Read)
+            .map_err(|e| Error::missing_or_io("open", &self.path, e))?;
+        let table = Table::open(file, &self.path, self.record.number)?;
+        let (found, known) = (table.summary().entries, self.record.entries);
+        if found != known || table.summary().file_len != self.record.bytes {
+            let detail = format!("holds {found} entries, the manifest says {known}");
+            return Err(Error::corruption(&self.path, 0, detail));
+        }
+        let table = Arc::new(table);
+        self.open.store(Some(Arc::clone(&table)));
+        self.context.open_tables.opened(self);
+        Ok(arc_swap::Guard::from_inner(Some(table)))
+    }
+
+    /// Closes the file unless it was used since the last call; true when it is closed now.
+    pub(crate) fn close_if_idle(&self) -> bool {
+        // ORDERING: relaxed; a hint.
+        if self.recently_used.swap(false, Ordering::Relaxed) {
+            return false;
+        }
+        self.open.store(None);
+        true
+    }
+
+    /// The file may be deleted once nobody reads it.
+    pub(crate) fn mark_obsolete(&self) {
+        // ORDERING: relaxed; the drop that looks at it comes after every other use of the `Arc`.
+        self.obsolete.store(true, Ordering::Relaxed);
+    }
+
+    /// The table's file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for TableFile {
+    fn drop(&mut self) {
+        if self.open.load().is_some() {
+            self.context.open_tables.closed();
+        }
+        if *self.obsolete.get_mut() {
+            self.context.blocks.erase_file(self.record.number);
+            self.context.garbage.add(std::mem::take(&mut self.path));
+        }
+    }
+}

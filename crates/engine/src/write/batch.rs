@@ -1,0 +1,184 @@
+//! The write batch: operations on any number of families that take effect together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::limits::{DIRECT_VALUE_BYTES, MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_VALUE_BYTES};
+use tidesdb_files::wal::{BatchWriter, Operation, RECORD_HEADER_BYTES};
+
+use crate::family::{Family, FamilyState};
+
+/// Operations that are committed together: after a crash all of them are there or none, and no
+/// reader ever sees some of them. Later operations on a key win over earlier ones.
+///
+/// A batch can be reused after [`WriteBatch::clear`] without allocating again.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # use tidesdb_engine as tidesdb;
+/// use tidesdb::{Db, DbOptions, FamilyOptions, WriteBatch};
+/// let db = Db::open(directory.path(), DbOptions::default())?;
+/// let users = db.open_family("users", FamilyOptions::default())?;
+/// let by_mail = db.open_family("by_mail", FamilyOptions::default())?;
+/// let mut batch = WriteBatch::new();
+/// batch.put(&users, b"7", b"ada")?;
+/// batch.put(&by_mail, b"ada@example.org", b"7")?;
+/// db.write(&batch)?;
+/// assert_eq!(by_mail.get(b"ada@example.org")?, Some(b"7".to_vec()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct WriteBatch {
+    /// A log record in the making: room for the header, then the operations.
+    pub(crate) record: Vec<u8>,
+    pub(crate) families: Vec<Arc<FamilyState>>,
+    pub(crate) count: usize,
+    /// Sum of key and value lengths.
+    pub(crate) user_bytes: u64,
+    /// Values that go straight to a value log, in the order of their operations.
+    pub(crate) direct: Vec<DirectValue>,
+}
+
+/// An operation whose value is too large for the log.
+#[derive(Debug)]
+pub(crate) struct DirectValue {
+    pub family: Arc<FamilyState>,
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+    pub expires_at: u64,
+    /// Length of the record in front of this operation.
+    pub position: usize,
+}
+
+impl WriteBatch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a put that never expires.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for an empty key, [`Error::TooLarge`] for a key or value over
+    /// the limits or a batch that grows over its own; the batch is unchanged then.
+    pub fn put(&mut self, family: &Family, key: &[u8], value: &[u8]) -> Result<()> {
+        self.add(family.state(), ValueKind::Value, NEVER_EXPIRES, key, value)
+    }
+
+    /// Adds a put that expires at a Unix time in seconds; zero means never.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`].
+    pub fn put_expiring(
+        &mut self,
+        family: &Family,
+        key: &[u8],
+        value: &[u8],
+        expires_at_unix_seconds: u64,
+    ) -> Result<()> {
+        self.add(family.state(), ValueKind::Value, expires_at_unix_seconds, key, value)
+    }
+
+    /// Adds a deletion. Deleting an absent key is no error.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`].
+    pub fn delete(&mut self, family: &Family, key: &[u8]) -> Result<()> {
+        self.add(family.state(), ValueKind::Tombstone, NEVER_EXPIRES, key, &[])
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        family: &Arc<FamilyState>,
+        kind: ValueKind,
+        expires_at: u64,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        check_sizes(key, value)?;
+        if self.record.is_empty() {
+            self.record.resize(RECORD_HEADER_BYTES, 0);
+        }
+        if value.len() >= DIRECT_VALUE_BYTES {
+            self.direct.push(DirectValue {
+                family: Arc::clone(family),
+                key: key.to_vec(),
+                value: value.to_vec(),
+                expires_at,
+                position: self.record.len(),
+            });
+        } else {
+            let size = self.record.len() as u64 + key.len() as u64 + value.len() as u64 + 32;
+            if size > MAX_BATCH_BYTES as u64 {
+                return Err(Error::TooLarge {
+                    what: "write batch",
+                    size,
+                    limit: MAX_BATCH_BYTES as u64,
+                });
+            }
+            let operation = Operation { family: family.id, kind, expires_at, key, value };
+            BatchWriter::new(&mut self.record).push(operation);
+        }
+        if !self.families.iter().any(|known| Arc::ptr_eq(known, family)) {
+            self.families.push(Arc::clone(family));
+        }
+        self.count += 1;
+        self.user_bytes += (key.len() + value.len()) as u64;
+        Ok(())
+    }
+
+    /// Removes all operations and keeps the memory.
+    pub fn clear(&mut self) {
+        self.record.clear();
+        self.families.clear();
+        self.direct.clear();
+        self.count = 0;
+        self.user_bytes = 0;
+    }
+
+    /// Number of operations.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// True when there is no operation.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes of keys and values.
+    #[must_use]
+    pub const fn size_bytes(&self) -> u64 {
+        self.user_bytes
+    }
+}
+
+/// Refuses keys and values that can't be stored.
+pub(crate) fn check_sizes(key: &[u8], value: &[u8]) -> Result<()> {
+    if key.is_empty() {
+        return Err(Error::InvalidArgument("the key is empty".to_owned()));
+    }
+    if key.len() > MAX_KEY_BYTES {
+        return Err(too_large("key", key.len(), MAX_KEY_BYTES));
+    }
+    if value.len() > MAX_VALUE_BYTES {
+        return Err(too_large("value", value.len(), MAX_VALUE_BYTES));
+    }
+    Ok(())
+}
+
+fn too_large(what: &'static str, size: usize, limit: usize) -> Error {
+    Error::TooLarge { what, size: size as u64, limit: limit as u64 }
+}
+
+/// Unix second at which something that lives for `ttl` from `now` expires: whole seconds, rounded
+/// up, so that nothing expires early.
+pub(crate) fn expiry_after(now_unix_seconds: u64, ttl: Duration) -> u64 {
+    let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+    now_unix_seconds.saturating_add(seconds).max(1)
+}

@@ -1,0 +1,147 @@
+//! Values too large for the log: written once, at commit, straight into a value log.
+//!
+//! The bytes are on disk before the log record that points at them is written, so no crash can
+//! leave a pointer without its value. The file is named by the manifest before the first pointer
+//! into it exists, and pinned until the commits that point into it are in tables.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tidesdb_base::entry::{SequenceNumber, ValueKind};
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::limits::MAX_BATCH_BYTES;
+use tidesdb_files::manifest::{Change, ValueLogRecord};
+use tidesdb_files::naming::FileKind;
+use tidesdb_files::vlog::{VlogOptions, VlogWriter};
+use tidesdb_files::wal::{BatchWriter, Operation};
+use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::vfs::{File, OpenHow};
+
+use super::WriteBatch;
+use super::batch::DirectValue;
+use crate::core::Core;
+use crate::family::{FamilyState, View};
+use crate::version::ValueLogFile;
+
+/// A file that is longer than this is closed and another one started.
+const FULL_FILE_BYTES: u64 = 256 << 20;
+
+/// The value log that a family's largest values go to.
+#[derive(Debug)]
+pub(crate) struct DirectValueWriter {
+    path: PathBuf,
+    file: Arc<dyn File>,
+    writer: VlogWriter,
+    known: Arc<ValueLogFile>,
+}
+
+impl Core {
+    pub(super) fn write_with_direct_values(&self, batch: &WriteBatch) -> Result<SequenceNumber> {
+        // Families in the order of their numbers, so that two such commits can't deadlock.
+        let mut families: Vec<&Arc<FamilyState>> =
+            batch.direct.iter().map(|value| &value.family).collect();
+        families.sort_by_key(|family| family.id);
+        families.dedup_by_key(|family| family.id);
+        let mut writers: Vec<_> =
+            families.iter().map(|family| (*family, lock(&family.direct_values))).collect();
+        let mut pointers = Vec::with_capacity(batch.direct.len());
+        for (family, writer) in &mut writers {
+            let written = self.append_values(family, writer, batch, &mut pointers);
+            if written.is_err() {
+                // What is in the file is unknown; nothing points at it. The next commit starts
+                // another file and this one goes with the next flush.
+                if let Some(failed) = writer.take() {
+                    failed.known.pin_through(self.log.published());
+                }
+                return written.map(|()| 0);
+            }
+        }
+        pointers.sort_by_key(|(position, ..)| *position);
+        let mut operations = Vec::with_capacity(batch.record.len() + 64 * pointers.len());
+        let mut from = 0;
+        for (position, value, pointer) in &pointers {
+            operations.extend_from_slice(batch.record.get(from..*position).unwrap_or_default());
+            from = *position;
+            BatchWriter::new(&mut operations).push(Operation {
+                family: value.family.id,
+                kind: ValueKind::ValuePointer,
+                expires_at: value.expires_at,
+                key: &value.key,
+                value: pointer,
+            });
+        }
+        operations.extend_from_slice(batch.record.get(from..).unwrap_or_default());
+        // The locks are held until the commit is done, so that a file is closed only when all
+        // commits that point into it have their sequence numbers.
+        self.commit_operations(batch, &operations)
+    }
+
+    /// Appends and syncs the values of one family.
+    fn append_values<'a>(
+        &self,
+        family: &Arc<FamilyState>,
+        writer: &mut Option<DirectValueWriter>,
+        batch: &'a WriteBatch,
+        pointers: &mut Vec<(usize, &'a DirectValue, Vec<u8>)>,
+    ) -> Result<()> {
+        if writer.as_ref().is_some_and(|w| w.writer.file_len() >= FULL_FILE_BYTES)
+            && let Some(full) = writer.take()
+        {
+            // No commit that points into the file is under way: it would hold the lock.
+            full.known.pin_through(self.log.published());
+        }
+        if writer.is_none() {
+            *writer = Some(self.start_direct_file(family)?);
+        }
+        let Some(open) = writer else { return Ok(()) };
+        for value in batch.direct.iter().filter(|value| value.family.id == family.id) {
+            let pointer = open.writer.append(&value.value)?;
+            let mut encoded = Vec::new();
+            pointer.encode(&mut encoded);
+            pointers.push((value.position, value, encoded));
+        }
+        let encoded: usize = pointers.iter().map(|(_, value, _)| value.key.len() + 64).sum();
+        if batch.record.len() + encoded > MAX_BATCH_BYTES {
+            return Err(Error::TooLarge {
+                what: "write batch",
+                size: (batch.record.len() + encoded) as u64,
+                limit: MAX_BATCH_BYTES as u64,
+            });
+        }
+        open.writer.flush()?;
+        open.file.sync_data().map_err(|e| Error::io("sync", &open.path, e))?;
+        open.known.set_bytes(open.writer.file_len());
+        Ok(())
+    }
+
+    fn start_direct_file(&self, family: &Arc<FamilyState>) -> Result<DirectValueWriter> {
+        let number = self.numbers.next();
+        let path = self.path.join(FileKind::ValueLog(number).name());
+        let file = self.vfs.open(&path, OpenHow::CreateNew);
+        let file = file.map_err(|e| Error::io("create", &path, e))?;
+        let compression = family.options.load().compression;
+        let started =
+            VlogWriter::new(Arc::clone(&file), &path, VlogOptions { number, compression })
+                .and_then(|mut writer| {
+                    writer.flush()?;
+                    file.sync_data().map_err(|e| Error::io("sync", &path, e))?;
+                    self.vfs.sync_dir(&self.path).map_err(|e| Error::io("sync", &self.path, e))?;
+                    Ok(writer)
+                });
+        let writer = started.inspect_err(|_| {
+            let _ = self.vfs.remove(&path);
+        })?;
+        let known = Arc::new(ValueLogFile::new(&self.files, number, 0));
+        known.pin();
+        let mut catalog = lock(&self.catalog);
+        let file_record = ValueLogRecord { number, bytes: 0 };
+        catalog.commit(vec![Change::AddValueLog { family: family.id, file: file_record }])?;
+        family.change_view(|view| {
+            let mut version = view.version.as_ref().clone();
+            version.value_logs.insert(number, Arc::clone(&known));
+            View { version: Arc::new(version), ..view.clone() }
+        });
+        drop(catalog);
+        Ok(DirectValueWriter { path, file, writer, known })
+    }
+}

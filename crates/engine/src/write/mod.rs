@@ -1,0 +1,13 @@
+//! The write path, in call order: a batch is built (`batch`), admitted (`admission`), its largest
+//! values go to a value log (`direct_values`), its record to the log and its operations to the
+//! memtables (`commit`), and a memtable that is full is frozen (`rotate`).
+
+mod admission;
+pub(crate) mod batch;
+mod commit;
+mod direct_values;
+mod rotate;
+
+pub use self::batch::WriteBatch;
+pub use self::commit::WriteOptions;
+pub(crate) use self::direct_values::DirectValueWriter;
