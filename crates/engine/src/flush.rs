@@ -20,6 +20,9 @@ use crate::memtable::{Memtable, kind_of};
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_all};
 use crate::version::{TableFile, ValueLogFile};
 
+/// About what an entry takes in a memtable; only the size of a first allocation follows from it.
+const USUAL_ENTRY_BYTES: u64 = 128;
+
 /// Tables of one memtable, written and synced.
 struct Flushed {
     family: Arc<FamilyState>,
@@ -107,7 +110,8 @@ impl Core {
             level: 1,
             run: self.numbers.next(),
             separate_values: true,
-            expected_entries: usize::try_from(memtable.operations()).unwrap_or(0),
+            expected_entries: usize::try_from(memtable.used_bytes() / USUAL_ENTRY_BYTES)
+                .unwrap_or(0),
         };
         let mut output = TableOutput::new(self, &options, place);
         let mut cursor = memtable.cursor();

@@ -19,7 +19,6 @@ pub(crate) struct Memtable {
     first_sequence: AtomicU64,
     /// Everything the memtable will ever hold is at most this; `u64::MAX` until it is frozen.
     sealed_through: AtomicU64,
-    operations: AtomicU64,
 }
 
 impl std::fmt::Debug for Memtable {
@@ -36,7 +35,6 @@ impl Memtable {
             index: Arc::new(MemtableIndex::with_arena(arena)),
             first_sequence: AtomicU64::new(u64::MAX),
             sealed_through: AtomicU64::new(u64::MAX),
-            operations: AtomicU64::new(0),
         }
     }
 
@@ -103,18 +101,6 @@ impl Memtable {
     /// Bytes of memory held.
     pub(crate) fn allocated_bytes(&self) -> u64 {
         self.index.arena().allocated_bytes()
-    }
-
-    /// Counts operations, for statistics.
-    pub(crate) fn count(&self, operations: u64) {
-        // ORDERING: a statistic.
-        self.operations.fetch_add(operations, Ordering::Relaxed);
-    }
-
-    /// Operations applied.
-    pub(crate) fn operations(&self) -> u64 {
-        // ORDERING: a statistic.
-        self.operations.load(Ordering::Relaxed)
     }
 }
 

@@ -72,11 +72,11 @@ impl DbStats {
             block_cache_hits: hits,
             block_cache_misses: misses,
             open_tables: core.files.open_tables.count() as u64,
-            log_bytes_written: get(&core.log.counters.bytes_written),
+            log_bytes_written: core.log.bytes_written(),
             log_syncs: get(&core.log.counters.syncs),
             synced_commits: get(&core.log.counters.synced_commits),
             log_retained_bytes: core.log.retained_bytes(),
-            user_bytes_written: sum(|f| get(&f.counters.user_bytes)),
+            user_bytes_written: sum(|f| f.counters.user.totals().0),
             flush_bytes_written: sum(|f| get(&f.counters.flush_bytes)),
             flush_count: sum(|f| get(&f.counters.flush_count)),
             compaction_bytes_written: sum(|f| get(&f.counters.compaction_bytes_written)),
@@ -115,8 +115,6 @@ pub struct LevelStats {
 pub struct FamilyStats {
     /// Bytes of memory held by memtables.
     pub memtable_bytes: u64,
-    /// Operations in memtables.
-    pub memtable_operations: u64,
     /// Memtables waiting to be written out.
     pub immutable_memtables: u64,
     /// The levels that hold anything.
@@ -127,6 +125,8 @@ pub struct FamilyStats {
     pub value_log_bytes: u64,
     /// Bytes of keys and values committed since the open.
     pub user_bytes_written: u64,
+    /// Operations committed since the open.
+    pub operations_written: u64,
 }
 
 impl FamilyStats {
@@ -144,15 +144,15 @@ impl FamilyStats {
                 level.tombstones += table.record.tombstones;
             }
         }
-        let memtables = std::iter::once(&view.active).chain(&view.frozen);
+        let (user_bytes_written, operations_written) = family.counters.user.totals();
         Self {
             memtable_bytes: memtable_bytes(family),
-            memtable_operations: memtables.map(|memtable| memtable.operations()).sum(),
             immutable_memtables: view.frozen.len() as u64,
             levels: levels.into_values().collect(),
             value_log_files: view.version.value_logs.len() as u64,
             value_log_bytes: view.version.value_logs.values().map(|f| get(&f.bytes)).sum(),
-            user_bytes_written: get(&family.counters.user_bytes),
+            user_bytes_written,
+            operations_written,
         }
     }
 }

@@ -128,6 +128,40 @@ fn walk<S: BlockSource>(table: &Table, source: S, readahead: Readahead) -> Resul
     Ok(count)
 }
 
+/// What of an uncached lookup is the bare read, and what the block's check and decoding.
+fn blocks_alone(table: &Table, file: &dyn File) -> Result<()> {
+    let mut rng = SplitMix64::new(9);
+    let handles: Vec<BlockHandle> =
+        (0..200_000).filter_map(|_| table.block_handle(rng.index(table.block_count()))).collect();
+    let mut scratch = vec![0; 64 << 10];
+    time("bare read of a random block", handles.len(), || {
+        for handle in &handles {
+            file.read_exact_at(&mut scratch[..handle.len as usize], handle.offset)
+                .map_err(|error| tidesdb_base::Error::io("read", table.path(), error))?;
+        }
+        Ok(handles.len())
+    })?;
+    time("read, check, decode of a random block", handles.len(), || {
+        for &handle in &handles {
+            std::hint::black_box(table.read_block(handle, &mut scratch)?.len());
+        }
+        Ok(handles.len())
+    })?;
+    time("read, check, decode of one block", handles.len(), || {
+        for _ in &handles {
+            std::hint::black_box(table.read_block(handles[0], &mut scratch)?.len());
+        }
+        Ok(handles.len())
+    })?;
+    time("bare read of one block", handles.len(), || {
+        for _ in &handles {
+            file.read_exact_at(&mut scratch[..handles[0].len as usize], handles[0].offset)
+                .map_err(|error| tidesdb_base::Error::io("read", table.path(), error))?;
+        }
+        Ok(handles.len())
+    })
+}
+
 fn measure(table: &Table, keys: &[Key], absent: &[Key]) -> Result<()> {
     let mut slots = Slots(vec![None; (table.summary().file_len >> 6) as usize + 1]);
     let mut rng = SplitMix64::new(5);
@@ -189,9 +223,10 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     let vfs = RealVfs::new();
     let file = vfs.open(&path, OpenHow::CreateNew)?;
     let result = build(Arc::clone(&file), &path, &keys)
-        .and_then(|()| Table::open(file, &path, 1))
+        .and_then(|()| Table::open(Arc::clone(&file), &path, 1))
         .and_then(|table| {
             println!("memory: {:.2} bytes per entry", table.memory_bytes() as f64 / count as f64);
+            blocks_alone(&table, file.as_ref())?;
             measure(&table, &keys, &absent)
         });
     vfs.remove(&path)?;

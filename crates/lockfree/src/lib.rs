@@ -10,5 +10,5 @@ pub mod cache;
 pub mod gate;
 pub mod ordered;
 pub mod publish;
-mod stripe;
+pub mod stripe;
 pub mod sync;

@@ -10,6 +10,7 @@ use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
 use crate::core::Core;
+use crate::recovery::NO_LOG;
 
 impl Core {
     /// Flushes everything and shuts down. When all is in tables the log is removed.
@@ -53,7 +54,7 @@ impl Core {
             .all(|family| family.view.load().first_unflushed() == u64::MAX);
         if all_flushed && self.log.failure().is_none() {
             let changes = vec![
-                Change::LogStart { segment: self.numbers.peek() },
+                Change::LogStart { segment: NO_LOG },
                 Change::LastSequence { sequence: self.log.published() },
             ];
             if lock(&self.catalog).commit(changes).is_ok() {

@@ -87,7 +87,7 @@ pub(super) fn open_core(
 ) -> Result<Arc<Core>> {
     options.validate()?;
     let vfs = &components.vfs;
-    let created_directory = make_directory(vfs.as_ref(), path, &options)?;
+    let made = make_directory(vfs.as_ref(), path, &options)?;
     let directory_lock = take_lock(vfs.as_ref(), path, &options)?;
     let found = recovery::take_inventory(vfs, path).and_then(|found| {
         if found.is_none() && (options.read_only || !options.create_if_missing) {
@@ -98,9 +98,11 @@ pub(super) fn open_core(
     let found = match found {
         Ok(found) => found,
         Err(e) => {
-            if created_directory {
-                // Leave nothing behind that was not there.
+            // Leave nothing behind that was not there.
+            if made.lock {
                 let _ = vfs.remove(&path.join(FileKind::Lock.name()));
+            }
+            if made.directory {
                 let _ = vfs.remove_dir(path);
             }
             return Err(e);
@@ -117,15 +119,22 @@ fn no_database(path: &Path) -> Error {
     Error::NotADatabase { path: path.to_path_buf(), reason }
 }
 
-/// Makes sure that the directory is there; true when it was made now.
-fn make_directory(vfs: &dyn Vfs, path: &Path, options: &DbOptions) -> Result<bool> {
+/// What an open makes before it knows whether there is a database.
+struct Made {
+    directory: bool,
+    lock: bool,
+}
+
+/// Makes sure that the directory is there.
+fn make_directory(vfs: &dyn Vfs, path: &Path, options: &DbOptions) -> Result<Made> {
     match vfs.list(path) {
         Ok(entries) => {
             let empty = entries.iter().all(|entry| entry.name == FileKind::Lock.name());
             if empty && !options.create_if_missing {
                 return Err(no_database(path));
             }
-            Ok(false)
+            let locked_before = entries.iter().any(|entry| entry.name == FileKind::Lock.name());
+            Ok(Made { directory: false, lock: !locked_before })
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             if options.read_only || !options.create_if_missing {
@@ -135,7 +144,7 @@ fn make_directory(vfs: &dyn Vfs, path: &Path, options: &DbOptions) -> Result<boo
             if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
                 vfs.sync_dir(parent).map_err(|e| Error::io("sync", parent, e))?;
             }
-            Ok(true)
+            Ok(Made { directory: true, lock: true })
         }
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => Err(Error::NotADatabase {
             path: path.to_path_buf(),
@@ -320,7 +329,6 @@ fn replay(
             return Ok(());
         }
         let view = family.view.load();
-        view.active.count(1);
         view.active.insert(operation, sequence)
     })?;
     for family in families.values() {

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Error;
-use tidesdb_base::options::FamilyOptions;
+use tidesdb_base::options::{FamilyOptions, SyncMode};
+use tidesdb_lockfree::stripe::StripedSums;
 use tidesdb_lockfree::sync::lock;
 
 use crate::memtable::Memtable;
@@ -35,7 +36,8 @@ impl View {
 /// Counters of a family, for statistics.
 #[derive(Debug, Default)]
 pub(crate) struct FamilyCounters {
-    pub user_bytes: AtomicU64,
+    /// Bytes of keys and values, and operations.
+    pub user: StripedSums,
     pub flush_bytes: AtomicU64,
     pub flush_count: AtomicU64,
     pub compaction_bytes_written: AtomicU64,
@@ -51,6 +53,12 @@ pub(crate) struct FamilyState {
     pub id: u32,
     pub name: String,
     pub options: ArcSwap<FamilyOptions>,
+    /// `write_buffer_size` of the options, for the write path.
+    pub write_buffer_size: AtomicU64,
+    /// The options ask for a sync of each commit; for the write path.
+    pub syncs_commits: AtomicBool,
+    /// Writers must wait until background work has made room. Follows from the view.
+    pub stalled: AtomicBool,
     pub view: ArcSwap<View>,
     /// Held while the view is replaced, so that no change is lost.
     changing_view: Mutex<()>,
@@ -83,6 +91,9 @@ impl FamilyState {
             database,
             id,
             name,
+            write_buffer_size: AtomicU64::new(options.write_buffer_size as u64),
+            syncs_commits: AtomicBool::new(options.sync_mode == SyncMode::Full),
+            stalled: AtomicBool::new(is_stalled(&view, &options)),
             options: ArcSwap::from_pointee(options),
             view: ArcSwap::from_pointee(view),
             changing_view: Mutex::new(()),
@@ -102,7 +113,10 @@ impl FamilyState {
     pub(crate) fn change_view(&self, change: impl FnOnce(&View) -> View) {
         let _one_at_a_time = lock(&self.changing_view);
         let next = change(&self.view.load());
+        let stalled = is_stalled(&next, &self.options.load());
         self.view.store(Arc::new(next));
+        // ORDERING: release, so that a writer let in again finds the view that made room.
+        self.stalled.store(stalled, Ordering::Release);
     }
 
     /// True once the family was dropped.
@@ -110,4 +124,14 @@ impl FamilyState {
         // ORDERING: acquire pairs with the release in `drop_family`.
         self.dropped.load(Ordering::Acquire)
     }
+}
+
+/// Runs of the first level, as a multiple of the trigger of merges, at which writers wait.
+const STALLING_RUNS_PER_TRIGGER: usize = 9;
+
+/// Whether writers must wait for a flush or a merge.
+fn is_stalled(view: &View, options: &FamilyOptions) -> bool {
+    let young = view.version.runs.iter().filter(|run| run.level == 1).count();
+    view.frozen.len() >= options.l0_queue_stall_threshold
+        || young >= options.l1_file_count_trigger * STALLING_RUNS_PER_TRIGGER
 }

@@ -94,7 +94,6 @@ pub(crate) struct LogConfig {
 /// Counters of the log, for statistics.
 #[derive(Debug, Default)]
 pub(crate) struct LogCounters {
-    pub bytes_written: AtomicU64,
     pub syncs: AtomicU64,
     pub synced_commits: AtomicU64,
 }
@@ -104,6 +103,8 @@ pub(crate) struct LogCounters {
 pub(crate) struct Log {
     config: LogConfig,
     sequencer: CommitSequencer,
+    /// Position at which this opening of the log began.
+    opened_at: u64,
     gate: CommitGate,
     active: ArcSwap<ActiveSegment>,
     files: Mutex<SegmentFiles>,
@@ -146,6 +147,7 @@ impl Log {
     fn over(config: LogConfig, position: u64, files: SegmentFiles, active: ActiveSegment) -> Self {
         Self {
             sequencer: CommitSequencer::new(position),
+            opened_at: position,
             gate: CommitGate::new(),
             active: ArcSwap::from_pointee(active),
             files: Mutex::new(files),
@@ -206,8 +208,6 @@ impl Log {
         }
         self.sequencer.complete(start, end);
         drop(inside);
-        // ORDERING: a statistic.
-        self.counters.bytes_written.fetch_add(length, Ordering::Relaxed);
         self.sequencer.wait_published(end);
         // ORDERING: acquire pairs with the release in `set_poison`; a failed write in front of us
         // was recorded before its range was completed, hence before ours was published.
@@ -225,6 +225,11 @@ impl Log {
     /// Everything up to this sequence number is visible.
     pub(crate) fn published(&self) -> SequenceNumber {
         self.sequencer.published()
+    }
+
+    /// Bytes of records written since the log was opened.
+    pub(crate) fn bytes_written(&self) -> u64 {
+        self.published().saturating_sub(self.opened_at)
     }
 
     /// Everything up to this sequence number survives a power cut.

@@ -39,9 +39,7 @@ impl Inventory {
 pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<Inventory>> {
     let (files, foreign) = list_files(vfs.as_ref(), dir)?;
     let Some(number) = current::read_current(vfs.as_ref(), dir)? else {
-        let remains =
-            files.keys().find(|kind| matches!(kind, FileKind::Table(_) | FileKind::ValueLog(_)));
-        if let Some(remains) = remains {
+        if let Some(remains) = find_remains(vfs.as_ref(), dir, &files) {
             let detail = format!("the file is missing although {} is there", remains.name());
             return Err(Error::corruption(dir.join(FileKind::Current.name()), 0, detail));
         }
@@ -68,6 +66,22 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
     }
     let manifest = ManifestWriter::resume(file, path, number, end);
     Ok(Some(Inventory { state, manifest, manifest_torn: end != length, files }))
+}
+
+/// A file that only a database whose `CURRENT` was on disk can have left: an interrupted creation
+/// leaves a manifest of one edit at most.
+fn find_remains(vfs: &dyn Vfs, dir: &Path, files: &BTreeMap<FileKind, u64>) -> Option<FileKind> {
+    files.keys().copied().find(|&kind| match kind {
+        FileKind::Table(_) | FileKind::ValueLog(_) | FileKind::LogSegment(_) => true,
+        FileKind::Manifest(number) => {
+            let path = dir.join(kind.name());
+            let file = vfs.open(&path, OpenHow::Read);
+            file.is_ok_and(|file| {
+                read_manifest(file.as_ref(), &path, number).is_ok_and(|(edits, _)| edits.len() > 1)
+            })
+        }
+        _ => false,
+    })
 }
 
 fn is_read_only(error: &io::Error) -> bool {

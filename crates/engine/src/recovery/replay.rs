@@ -16,6 +16,9 @@ use tidesdb_sys::vfs::{OpenHow, Vfs};
 use super::Inventory;
 use crate::log::Retained;
 
+/// Start of the log in the manifest of a database that was closed with everything in tables.
+pub(crate) const NO_LOG: u64 = u64::MAX;
+
 /// What replaying found.
 #[derive(Debug, Default)]
 pub(crate) struct Replayed {
@@ -64,6 +67,7 @@ pub(crate) fn replay_log(
         next = later.into_iter().position(|(r, _)| r.header().previous_end == end);
         next = next.map(|offset| at + 1 + offset);
     }
+    refuse_missing_log(dir, found)?;
     refuse_broken_promise(&mut readers, last, found, &replayed)?;
     sync_retained(vfs, &replayed.retained)?;
     Ok(replayed)
@@ -107,6 +111,18 @@ fn read_segment(
             apply(sequence, &operation)?;
         }
     }
+}
+
+/// Fails when the manifest names a log and there is no segment at all. A new segment's name is on
+/// disk before the manifest names it, and nobody removes the last one but a close that says so.
+fn refuse_missing_log(dir: &Path, found: &Inventory) -> Result<()> {
+    let start = found.state.log_start;
+    let none = found.files.keys().all(|kind| !matches!(kind, FileKind::LogSegment(_)));
+    if none && start != 0 && start != NO_LOG {
+        let name = FileKind::LogSegment(start).name();
+        return Err(Error::corruption(dir.join(name), 0, "the log is missing"));
+    }
+    Ok(())
 }
 
 /// Fails when anything that was read tells of synced records behind the end of the chain.
@@ -159,7 +175,10 @@ fn sync_retained(vfs: &Arc<dyn Vfs>, retained: &[Retained]) -> Result<()> {
             Err(e) if e.kind() == std::io::ErrorKind::ReadOnlyFilesystem => continue,
             other => other.map_err(|e| Error::io("open", path, e))?,
         };
-        file.sync_data().map_err(|e| Error::io("sync", path, e))?;
+        match file.sync_data() {
+            Err(e) if e.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {}
+            other => other.map_err(|e| Error::io("sync", path, e))?,
+        }
     }
     Ok(())
 }

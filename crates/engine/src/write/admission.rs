@@ -10,9 +10,6 @@ use tidesdb_lockfree::sync::lock;
 use crate::core::Core;
 use crate::family::FamilyState;
 
-/// Runs of the first level, as a multiple of the trigger of merges, at which writers wait.
-const STALLING_RUNS_PER_TRIGGER: usize = 9;
-
 /// How long a waiting writer sleeps before it looks again even if nobody wakes it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
@@ -24,19 +21,8 @@ impl Core {
     /// and may be repeated.
     #[inline]
     pub(crate) fn admit(&self, family: &Arc<FamilyState>) -> Result<()> {
-        if self.has_room(family) { Ok(()) } else { self.wait_for_room(family) }
-    }
-
-    fn has_room(&self, family: &FamilyState) -> bool {
-        let view = family.view.load();
-        // The usual case first: nothing waits to be written out.
-        if view.frozen.is_empty() && view.version.runs.len() < 8 {
-            return true;
-        }
-        let options = family.options.load();
-        let runs = view.version.runs.iter().filter(|run| run.level == 1).count();
-        view.frozen.len() < options.l0_queue_stall_threshold
-            && runs < options.l1_file_count_trigger * STALLING_RUNS_PER_TRIGGER
+        // ORDERING: acquire pairs with the release where the view is changed.
+        if family.stalled.load(Ordering::Acquire) { self.wait_for_room(family) } else { Ok(()) }
     }
 
     #[cold]
@@ -44,7 +30,8 @@ impl Core {
         let started = self.clock.monotonic_nanos();
         let mut failures = 0;
         let result = loop {
-            if self.has_room(family) {
+            // ORDERING: as in `admit`.
+            if !family.stalled.load(Ordering::Acquire) {
                 break Ok(());
             }
             if let Err(e) = self.check_writable(family) {

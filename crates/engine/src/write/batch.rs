@@ -179,6 +179,6 @@ fn too_large(what: &'static str, size: usize, limit: usize) -> Error {
 /// Unix second at which something that lives for `ttl` from `now` expires: whole seconds, rounded
 /// up, so that nothing expires early.
 pub(crate) fn expiry_after(now_unix_seconds: u64, ttl: Duration) -> u64 {
-    let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+    let seconds = ttl.as_secs().saturating_add(u64::from(ttl.subsec_nanos() > 0));
     now_unix_seconds.saturating_add(seconds).max(1)
 }

@@ -53,18 +53,21 @@ impl Core {
         self.check_writable(family)?;
         self.admit(family)?;
         let operation = Operation { family: family.id, kind, expires_at, key, value };
+        let mut used_bytes = 0;
         let sequence = with_record(|record| {
             BatchWriter::new(record).push(operation);
             self.log_and_apply(record, |sequence| {
                 let view = family.view.load();
-                view.active.count(1);
-                view.active.insert(&operation, sequence)
+                view.active.insert(&operation, sequence)?;
+                used_bytes = view.active.used_bytes();
+                Ok(())
             })
         })?;
-        let user_bytes = (key.len() + value.len()) as u64;
-        family.counters.user_bytes.fetch_add(user_bytes, Ordering::Relaxed);
-        self.make_durable(sequence, None, family.options.load().sync_mode)?;
-        self.rotate_if_full(family);
+        family.counters.user.add((key.len() + value.len()) as u64, 1);
+        // ORDERING: relaxed; a setting.
+        let family_syncs = family.syncs_commits.load(Ordering::Relaxed);
+        self.make_durable(sequence, family_syncs || self.syncs_commits())?;
+        self.rotate_at(family, used_bytes);
         Ok(())
     }
 
@@ -85,19 +88,15 @@ impl Core {
         } else {
             self.write_with_direct_values(batch)?
         };
+        let families = batch.families.len() as u64;
         for family in &batch.families {
-            family
-                .counters
-                .user_bytes
-                .fetch_add(batch.user_bytes / batch.families.len() as u64, Ordering::Relaxed);
+            let (bytes, operations) = (batch.user_bytes, batch.count as u64);
+            family.counters.user.add(bytes / families, operations / families);
         }
-        let strongest = batch
-            .families
-            .iter()
-            .map(|family| family.options.load().sync_mode)
-            .find(|mode| *mode == SyncMode::Full)
-            .unwrap_or(SyncMode::None);
-        self.make_durable(sequence, options.sync, strongest)?;
+        // ORDERING: relaxed; a setting.
+        let families_sync =
+            batch.families.iter().any(|family| family.syncs_commits.load(Ordering::Relaxed));
+        self.make_durable(sequence, options.sync.unwrap_or(families_sync || self.syncs_commits()))?;
         for family in &batch.families {
             self.rotate_if_full(family);
         }
@@ -140,24 +139,22 @@ impl Core {
         committed.inspect_err(|_| self.repair_log_later())
     }
 
-    fn make_durable(
-        &self,
-        sequence: SequenceNumber,
-        asked: Option<bool>,
-        family_mode: SyncMode,
-    ) -> Result<()> {
-        let full = family_mode == SyncMode::Full || self.options.sync_mode == SyncMode::Full;
-        if asked.unwrap_or(full) {
+    fn make_durable(&self, sequence: SequenceNumber, sync: bool) -> Result<()> {
+        if sync {
             self.log.sync_commit(sequence).inspect_err(|_| self.repair_log_later())?;
         }
         Ok(())
+    }
+
+    fn syncs_commits(&self) -> bool {
+        self.options.sync_mode == SyncMode::Full
     }
 }
 
 /// Applies the operations of a logged payload to the memtables of the batch's families.
 fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result<()> {
-    let mut views: Vec<_> =
-        batch.families.iter().map(|family| (family.id, family.view.load(), 0u64)).collect();
+    let views: Vec<_> =
+        batch.families.iter().map(|family| (family.id, family.view.load())).collect();
     let mut at = 0;
     for operation in BatchReader::new(payload) {
         let operation =
@@ -165,13 +162,9 @@ fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result
         if views.get(at).is_none_or(|view| view.0 != operation.family) {
             at = views.iter().position(|view| view.0 == operation.family).unwrap_or(0);
         }
-        if let Some((_, view, count)) = views.get_mut(at) {
+        if let Some((_, view)) = views.get(at) {
             view.active.insert(&operation, sequence)?;
-            *count += 1;
         }
-    }
-    for (_, view, count) in &views {
-        view.active.count(*count);
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Freezing a full memtable and putting an empty one in its place.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tidesdb_lockfree::sync::lock;
 
@@ -12,8 +13,15 @@ impl Core {
     /// Freezes the family's memtable if it has reached its size. Called after each commit.
     #[inline]
     pub(crate) fn rotate_if_full(&self, family: &Arc<FamilyState>) {
-        let limit = family.options.load().write_buffer_size as u64;
-        if family.view.load().active.used_bytes() >= limit {
+        self.rotate_at(family, family.view.load().active.used_bytes());
+    }
+
+    /// As [`Core::rotate_if_full`] for a caller that knows how full the memtable is.
+    #[inline]
+    pub(crate) fn rotate_at(&self, family: &Arc<FamilyState>, used_bytes: u64) {
+        // ORDERING: relaxed; a setting.
+        let limit = family.write_buffer_size.load(Ordering::Relaxed);
+        if used_bytes >= limit {
             self.rotate(family, limit);
             self.limit_retained_log();
         }

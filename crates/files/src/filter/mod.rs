@@ -4,7 +4,7 @@
 //! never ask it. It is an array of 64-byte lines. The upper half of a key's hash chooses the line,
 //! the lower half `probes` bits in it, so that a lookup costs one cache miss (Putze, Sanders and
 //! Singler, "Cache-, hash- and space-efficient Bloom filters", 2009). Crowded lines make such a
-//! filter a little less exact than a plain one; [`Shape::for_rate`] accounts for that by summing
+//! filter a little less exact than a plain one; `Shape::for_rate` accounts for that by summing
 //! over the Poisson distribution of keys per line.
 //!
 //! Persisted form: version byte (which fixes hash and layout), probes, two zero bytes, number of

@@ -107,7 +107,8 @@ impl TableWriter {
         if new_key {
             self.summary.distinct_keys += 1;
             if self.options.filter_rate.is_some() {
-                self.hashes.push(key_hash(key));
+                let wrong = cfg!(planted_bug = "filter_of_the_wrong_bytes");
+                self.hashes.push(key_hash(if wrong { &key[..key.len().min(8)] } else { key }));
             }
             self.last_key.clear();
             self.last_key.extend_from_slice(key);

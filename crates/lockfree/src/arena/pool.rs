@@ -55,8 +55,15 @@ impl Block {
         self.address.as_ptr()
     }
 
-    /// Makes the system back every page with memory now.
-    fn touch_pages(&mut self) {
+    /// Makes the system back every page with memory now, in huge pages where it has them.
+    fn populate(&mut self) {
+        // Huge pages save a quarter of a look-up's time, but faulting one in costs so much that it
+        // must not happen on the write path: hence here only. Refusal changes nothing but speed.
+        #[cfg(all(target_os = "linux", not(miri)))]
+        // SAFETY: advice about memory that this block owns; contents are not affected.
+        unsafe {
+            libc::madvise(self.address.as_ptr().cast(), self.layout.size(), libc::MADV_HUGEPAGE);
+        }
         for at in (0..self.layout.size()).step_by(PAGE_BYTES) {
             let byte = self.address.as_ptr().wrapping_add(at);
             // SAFETY: `at` lies within the block, which nobody else can reach.
@@ -116,7 +123,7 @@ impl BlockPool {
         let mut added = 0;
         while self.lock_idle().len() < blocks.min(self.idle_cap_blocks()) {
             let Some(mut block) = Block::new(BLOCK_BYTES) else { break };
-            block.touch_pages();
+            block.populate();
             if !self.keep(block) {
                 break;
             }

@@ -184,9 +184,9 @@ impl<V> Shard<V> {
 
     #[inline]
     fn table(&self) -> Option<&Table<V>> {
-        // ORDERING: relaxed; the cell itself hands on the table's content, and a reader may search
-        // an outgrown table: it just finds nothing there.
-        let generations = self.generations.load(Ordering::Relaxed);
+        // ORDERING: acquire pairs with the release in `grow` and hands on the new table. Whoever
+        // sees an old count searches an outgrown table and just finds nothing there.
+        let generations = self.generations.load(Ordering::Acquire);
         self.tables.get(generations.wrapping_sub(1))?.get()
     }
 
@@ -267,8 +267,8 @@ impl<V> Shard<V> {
         let new = cell.get_or_init(|| Table::new(slots));
         state.table_bytes += slots * Table::<V>::BYTES_PER_SLOT;
         state.ghosts = vec![0; slots / 2].into_boxed_slice();
-        // ORDERING: relaxed, see `table`.
-        self.generations.store(generation + 1, Ordering::Relaxed);
+        // ORDERING: release, see `table`.
+        self.generations.store(generation + 1, Ordering::Release);
         let Some(old) = old else {
             return;
         };

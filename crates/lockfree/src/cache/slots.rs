@@ -237,8 +237,10 @@ impl<V> Table<V> {
         let slot = self.slot(home, step);
         // ORDERING: relaxed; our handle keeps the count above 0 throughout.
         pinned.entry().references.fetch_add(BIAS, Ordering::Relaxed);
+        // A swap, not a store, although the old content (pins of readers who came too late) is of
+        // no interest: loom does not know that a store comes after an add that did not see it.
         // ORDERING: release hands the entry's content to those who pin it through `word`.
-        slot.word.store(address, Ordering::Release);
+        slot.word.swap(address, Ordering::Release);
         let passed = slot.tag.load(Ordering::Relaxed) & PROBED_PAST;
         slot.tag.store(hash & !PROBED_PAST | passed, Ordering::Relaxed);
         Some((home + step) & (self.slots.len() - 1))

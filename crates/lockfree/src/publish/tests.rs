@@ -100,7 +100,7 @@ mod threads {
 
     #[test]
     fn a_tiny_ring_still_makes_progress() {
-        let rounds = if cfg!(miri) { 20 } else { 5_000 };
+        let rounds = if cfg!(miri) { 20 } else { 1_000 };
         stress(2, 4, rounds, true);
         stress(4, 8, rounds / 2, true);
     }

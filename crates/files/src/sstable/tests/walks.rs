@@ -24,7 +24,7 @@ impl BlockSource for HalfCache {
             return Ok(block);
         }
         let block = Arc::new(table.read_block(handle, &mut Vec::new())?);
-        if handle.offset % 2 == 0 {
+        if handle.offset.is_multiple_of(2) {
             self.blocks.borrow_mut().insert(handle.offset, block.clone());
         }
         Ok(block)

@@ -229,6 +229,7 @@ impl<'a, const FANOUT: usize> Handle<'a, FANOUT> {
         while low < end {
             let middle = low + (end - low) / 2;
             let Some(record) = self.record(middle) else { return (low, None) };
+            record.prefetch(self.arena);
             match record.key(self.arena).cmp(key) {
                 cmp::Ordering::Less => low = middle + 1,
                 cmp::Ordering::Equal => return (middle, Some(record)),

@@ -1,1 +1,167 @@
+//! Loom models: every interleaving, up to a bound on preemptions, of two threads on a tiny index.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p tidesdb-lockfree --release loom_` runs them. Two planted
+//! bugs show that they can fail; each is found when its name is added to the flags:
+//! `--cfg planted_bug="memtable_publish_early"` (links published without Release) and
+//! `--cfg planted_bug="memtable_skip_validation"` (readers trust what they read).
 
+use loom::sync::Arc;
+use loom::thread;
+
+use super::super::*;
+use crate::arena::BlockPool;
+
+type TinyTree = BPlusTree<3>;
+
+fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    // Counted outside the model's view; a model that hardly branches would prove nothing.
+    let count = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let inside = std::sync::Arc::clone(&count);
+    builder.check(move || {
+        inside.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        model();
+    });
+    let explored = count.load(std::sync::atomic::Ordering::Relaxed);
+    println!("{explored} interleavings");
+    assert!(explored > 20, "only {explored} interleavings");
+}
+
+fn index_with<I: OrderedIndex>(keys: &[&str]) -> Arc<I> {
+    let index = I::with_arena(Arena::new(BlockPool::new(0), u64::MAX));
+    for key in keys {
+        put(&index, key, 1);
+    }
+    Arc::new(index)
+}
+
+fn put<I: OrderedIndex>(index: &I, key: &str, seq: u64) {
+    let version = NewVersion { seq, kind: seq as u8, expires_at: 0, value: key.as_bytes() };
+    index.insert(key.as_bytes(), version).unwrap();
+}
+
+/// The newest sequence number of a key; what is found must be complete.
+fn seq_of<I: OrderedIndex>(index: &I, key: &str) -> Option<u64> {
+    let version = index.get(key.as_bytes(), u64::MAX)?;
+    assert_eq!((version.value, version.kind), (key.as_bytes(), version.seq as u8));
+    Some(version.seq)
+}
+
+fn keys_of<I: OrderedIndex>(index: &I, forward: bool) -> Vec<String> {
+    let mut cursor = index.cursor();
+    let mut keys = Vec::new();
+    if forward {
+        cursor.seek_to_first()
+    } else {
+        cursor.seek_to_last()
+    }
+    while cursor.valid() {
+        keys.push(String::from_utf8(cursor.key().to_vec()).unwrap());
+        if forward { cursor.next() } else { cursor.prev() }
+    }
+    keys
+}
+
+/// A key that was there is found while another one moves it aside.
+fn insert_and_read<I: OrderedIndex + 'static>() {
+    let index = index_with::<I>(&["b"]);
+    let writer = Arc::clone(&index);
+    let writing = thread::spawn(move || put(&*writer, "a", 2));
+    assert_eq!(seq_of(&*index, "b"), Some(1));
+    assert!(matches!(seq_of(&*index, "a"), None | Some(2)));
+    writing.join().unwrap();
+    assert_eq!(seq_of(&*index, "a"), Some(2));
+}
+
+#[test]
+fn loom_btree_insert_and_read() {
+    check(3, insert_and_read::<TinyTree>);
+}
+
+#[test]
+fn loom_skiplist_insert_and_read() {
+    check(3, insert_and_read::<SkipList>);
+}
+
+/// Two threads insert the same new key: one record, both versions, newest first.
+fn same_key<I: OrderedIndex + 'static>() {
+    let index = index_with::<I>(&["a"]);
+    let other = Arc::clone(&index);
+    let writing = thread::spawn(move || put(&*other, "k", 3));
+    put(&*index, "k", 2);
+    writing.join().unwrap();
+    let sequences: Vec<_> = index.versions(b"k").map(|version| version.seq).collect();
+    assert_eq!(sequences, [3, 2]);
+    assert_eq!(keys_of(&*index, true), ["a", "k"]);
+}
+
+#[test]
+fn loom_btree_same_key() {
+    check(3, same_key::<TinyTree>);
+}
+
+#[test]
+fn loom_skiplist_same_key() {
+    check(3, same_key::<SkipList>);
+}
+
+/// The first two keys of an empty tree race for planting the root.
+#[test]
+fn loom_btree_first_keys() {
+    check(3, || {
+        let index = index_with::<TinyTree>(&[]);
+        let other = Arc::clone(&index);
+        let writing = thread::spawn(move || put(&*other, "b", 1));
+        put(&*index, "a", 1);
+        writing.join().unwrap();
+        assert_eq!(keys_of(&*index, true), ["a", "b"]);
+    });
+}
+
+/// A split moves keys to a new leaf under a new root; a reader finds them before and after.
+#[test]
+fn loom_btree_split_and_read() {
+    check(2, || {
+        let index = index_with::<TinyTree>(&["b", "d", "f"]);
+        let writer = Arc::clone(&index);
+        let writing = thread::spawn(move || put(&*writer, "c", 2));
+        assert_eq!(seq_of(&*index, "f"), Some(1));
+        assert_eq!(seq_of(&*index, "b"), Some(1));
+        writing.join().unwrap();
+        assert_eq!(keys_of(&*index, false), ["f", "d", "c", "b"]);
+    });
+}
+
+/// Scans in both directions while a leaf in the middle splits.
+#[test]
+fn loom_btree_split_and_scan() {
+    for forward in [true, false] {
+        check(2, move || {
+            let index = index_with::<TinyTree>(&["b", "d", "f", "h", "e"]);
+            let writer = Arc::clone(&index);
+            let writing = thread::spawn(move || put(&*writer, "c", 2));
+            let mut seen = keys_of(&*index, forward);
+            if !forward {
+                seen.reverse();
+            }
+            seen.retain(|key| key != "c");
+            assert_eq!(seen, ["b", "d", "e", "f", "h"]);
+            writing.join().unwrap();
+        });
+    }
+}
+
+/// Two threads insert different keys into a full leaf: one splits, the other starts over.
+#[test]
+fn loom_btree_two_splits() {
+    check(2, || {
+        let index = index_with::<TinyTree>(&["b", "d", "f"]);
+        let other = Arc::clone(&index);
+        let writing = thread::spawn(move || put(&*other, "c", 2));
+        put(&*index, "e", 3);
+        writing.join().unwrap();
+        assert_eq!(keys_of(&*index, true), ["b", "c", "d", "e", "f"]);
+        assert_eq!(keys_of(&*index, false), ["f", "e", "d", "c", "b"]);
+    });
+}

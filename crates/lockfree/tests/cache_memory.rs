@@ -1,0 +1,69 @@
+//! The block cache's usage figure against what the allocator says: alone in its process, so that
+//! every byte counted belongs to it.
+#![cfg(not(loom))]
+#![expect(unsafe_code, reason = "a counting allocator can only be written so")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tidesdb_lockfree::cache::{BlockCache, CacheKey, Priority};
+
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+
+struct Counting;
+
+// SAFETY: passes every call on to the system's allocator, which keeps the contract.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on unchanged.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        ALLOCATED.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on unchanged.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Bytes by which what is allocated may exceed the usage figure: the fixed part of the cache
+/// (shards and counters), and one value on its way in.
+fn allowance(shards: usize) -> usize {
+    shards * 2048 + 16 * 1024
+}
+
+#[test]
+fn the_budget_bounds_what_is_really_allocated() {
+    for block_bytes in [64, 700, 4096, 30_000] {
+        let capacity = 16 << 20;
+        let before = ALLOCATED.load(Ordering::Relaxed);
+        let cache: BlockCache<Vec<u8>> = BlockCache::new(capacity, 4096);
+        let charge = block_bytes + size_of::<Vec<u8>>();
+        let mut peak = 0;
+        for n in 0..3 * (capacity / charge) as u64 {
+            let key = CacheKey { file: n % 9, offset: n * 64 };
+            drop(cache.insert(key, vec![1; block_bytes], charge, Priority::Normal));
+            let allocated = ALLOCATED.load(Ordering::Relaxed) - before;
+            peak = peak.max(allocated);
+            assert!(cache.usage_bytes() <= capacity);
+            assert!(
+                allocated <= cache.usage_bytes() + block_bytes + allowance(4),
+                "{allocated} bytes allocated, {} accounted for",
+                cache.usage_bytes()
+            );
+        }
+        assert!(peak <= capacity + block_bytes + allowance(4));
+        // The figure is no idle promise either: most of the budget holds values.
+        let values = cache.entries() * charge;
+        assert!(
+            block_bytes < 700 || values > capacity / 2,
+            "{values} bytes of values of {block_bytes} each"
+        );
+        drop(cache);
+        assert_eq!(ALLOCATED.load(Ordering::Relaxed), before, "the cache leaks");
+    }
+}
