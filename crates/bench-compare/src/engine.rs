@@ -1,0 +1,213 @@
+//! The engine trait: what the benchmark asks of a key-value engine, and nothing more.
+//!
+//! [`Engine`] is one opened database directory; [`Session`] is one thread's way of using it.
+//! The benchmark opens an engine once per child process, creates a session inside each worker
+//! thread, and calls it in a closed loop. Adapters therefore keep everything that a careful user
+//! of that engine would keep per thread in the session: write batches, cursors, read
+//! transactions.
+//!
+//! Contract of every adapter:
+//! 1. A write batch is atomic and visible to every later read once the call has returned.
+//! 2. With [`SyncMode::Full`] it is on stable storage as well.
+//! 3. Reads return the latest committed state. Only a [`SessionMode::ReadOnly`] session may keep
+//!    a snapshot or a cursor across calls, since nothing writes while such a session exists.
+//! 4. Values and keys are lent to the caller without a copy where the engine can do that.
+//! 5. "Absent" is `Ok(false)`, never an error, and an error is never "absent".
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What went wrong inside an engine or its adapter, as text for the report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineError {
+    message: String,
+}
+
+impl EngineError {
+    /// Wraps a message.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+
+    /// Wraps any error together with the call that returned it.
+    pub fn from_call(call: &str, error: impl fmt::Display) -> Self {
+        Self { message: format!("{call}: {error}") }
+    }
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+impl StdError for EngineError {}
+
+/// Result of every engine call.
+pub type Result<T> = std::result::Result<T, EngineError>;
+
+/// Block codec, the same for every engine that has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Blocks are stored as they are.
+    None,
+    /// LZ4 on every level.
+    Lz4,
+    /// Zstandard at the engine's default level.
+    Zstd,
+    /// Snappy.
+    Snappy,
+}
+
+/// When a commit reaches stable storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncMode {
+    /// Handed to the operating system only.
+    None,
+    /// Synced in the background once per period.
+    Interval(Duration),
+    /// Synced before the commit returns.
+    Full,
+}
+
+/// Everything an adapter needs to open or create a database under parity settings.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// Directory of the database; exists, and is empty when a database has to be created.
+    pub directory: PathBuf,
+    /// Block cache in bytes.
+    pub cache_bytes: u64,
+    /// One memtable in bytes.
+    pub memtable_bytes: u64,
+    /// Memtables in memory, the active one included, before writers have to wait.
+    pub memtable_count: u32,
+    /// Uncompressed data block in bytes.
+    pub block_bytes: u64,
+    /// Block codec.
+    pub compression: Compression,
+    /// Durability of a commit.
+    pub sync: SyncMode,
+    /// Filter bits per key, 0 for none.
+    pub bloom_bits: u32,
+    /// Background threads for flush and compaction together.
+    pub background_threads: u32,
+    /// Upper bound of the raw data that will be stored, in bytes (sizes memory maps).
+    pub expected_bytes: u64,
+    /// Shared library to load, for engines that are loaded at run time.
+    pub library: Option<PathBuf>,
+}
+
+/// One entry of a write batch.
+#[derive(Debug, Clone, Copy)]
+pub enum Op<'a> {
+    /// Stores a value under a key.
+    Put {
+        /// The key.
+        key: &'a [u8],
+        /// The value.
+        value: &'a [u8],
+    },
+    /// Removes a key; removing an absent key is not an error.
+    Delete {
+        /// The key.
+        key: &'a [u8],
+    },
+}
+
+/// What a session will be used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionMode {
+    /// Nothing writes while the session lives: snapshots and cursors may be kept.
+    ReadOnly,
+    /// Writers may be active: each read has to see the latest commit.
+    ReadWrite,
+}
+
+/// Order of a scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Ascending keys.
+    Forward,
+    /// Descending keys.
+    Reverse,
+}
+
+/// Where a scan starts and which way it goes; the visitor ends it.
+#[derive(Debug, Clone, Copy)]
+pub struct ScanRequest<'a> {
+    /// First key to visit if present, else the next one in the direction; `None` is the end of
+    /// the key space where the direction begins.
+    pub start: Option<&'a [u8]>,
+    /// Order.
+    pub direction: Direction,
+}
+
+/// Called for each row; returns whether to go on.
+pub type RowVisitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
+
+/// Called with the value that was found.
+pub type ValueVisitor<'a> = &'a mut dyn FnMut(&[u8]);
+
+/// Counters that the engine itself keeps, since it was opened; `None` where it has none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EngineStats {
+    /// Bytes written to the log.
+    pub log_bytes: Option<u64>,
+    /// Bytes written by flushes of memtables.
+    pub flush_bytes: Option<u64>,
+    /// Bytes written by compactions.
+    pub compaction_bytes: Option<u64>,
+    /// Times the log was made durable.
+    pub log_syncs: Option<u64>,
+    /// The byte counters above are multiples of this; sums not far above it say nothing.
+    pub resolution_bytes: u64,
+}
+
+/// What an engine is and can do; shown in reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Data written can be read back. False only for the null engine.
+    pub stores_data: bool,
+    /// The engine runs [`SyncMode::Interval`] by itself; otherwise the benchmark calls
+    /// [`Engine::sync_now`] once per period.
+    pub native_interval_sync: bool,
+    /// Reads go through a block cache of `cache_bytes`; false when the page cache serves them.
+    pub block_cache: bool,
+    /// Blocks are compressed.
+    pub compression: bool,
+}
+
+/// One opened database.
+pub trait Engine: Send + Sync {
+    /// A handle for the calling thread.
+    fn session<'a>(&'a self, mode: SessionMode) -> Result<Box<dyn Session + 'a>>;
+
+    /// Writes out what is in memory and waits until no background work is left.
+    fn settle(&self) -> Result<()>;
+
+    /// Makes everything committed so far durable.
+    fn sync_now(&self) -> Result<()>;
+
+    /// Counters of the engine.
+    fn stats(&self) -> Result<EngineStats>;
+
+    /// What the adapter supports.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Closes the database and reports any error of doing so.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// One thread's use of an engine. Not shared between threads.
+pub trait Session {
+    /// Applies all operations atomically.
+    fn write_batch(&mut self, ops: &[Op<'_>]) -> Result<()>;
+
+    /// Looks a key up; calls `found` with the value and returns true, or returns false.
+    fn get(&mut self, key: &[u8], found: ValueVisitor<'_>) -> Result<bool>;
+
+    /// Visits rows in order until the visitor returns false or the data ends.
+    fn scan(&mut self, request: ScanRequest<'_>, visit: RowVisitor<'_>) -> Result<()>;
+}

@@ -1,0 +1,111 @@
+//! Adapters that put key-value engines behind one trait, so that a benchmark can drive them alike.
+//!
+//! [`engine`] defines the trait; each other module is one adapter. RocksDB is loaded at run time;
+//! LMDB, fjall and redb are compiled in behind features of the same names; `null` and `memory`
+//! serve the benchmark itself. [`open`] and [`catalogue`] are the two entries the benchmark uses.
+//!
+//! Adapters state what they cannot match under parity in [`EngineInfo::unequal`].
+
+pub mod engine;
+#[cfg(feature = "fjall")]
+pub mod fjall;
+#[cfg(feature = "lmdb")]
+pub mod lmdb;
+pub mod memory;
+pub mod null;
+#[cfg(feature = "redb")]
+pub mod redb;
+pub mod rocksdb;
+
+use engine::{Engine, EngineError, EngineOptions, Result};
+use memory::{Fault, MemoryEngine};
+use std::path::Path;
+
+/// One engine of the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineInfo {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Version, as far as it is known before a database is opened.
+    pub version: String,
+    /// `Err` says why the engine cannot be used.
+    pub available: std::result::Result<(), String>,
+    /// Where parity is not reached, for the report.
+    pub unequal: &'static str,
+}
+
+/// Whether a feature of this crate was compiled in, as an availability.
+fn compiled(feature: bool) -> std::result::Result<(), String> {
+    if feature { Ok(()) } else { Err("not compiled in".to_owned()) }
+}
+
+/// All foreign engines, whether they can be used or not.
+pub fn catalogue(rocksdb_library: Option<&Path>) -> Vec<EngineInfo> {
+    let rocksdb = rocksdb::find_library(rocksdb_library);
+    let available = rocksdb.as_ref().map(|_| ()).map_err(ToString::to_string);
+    let location = rocksdb.map(|path| path.display().to_string()).unwrap_or_default();
+    #[cfg(feature = "lmdb")]
+    let lmdb_version = lmdb::version();
+    #[cfg(not(feature = "lmdb"))]
+    let lmdb_version = String::new();
+    let entry =
+        |name, version, available, unequal| EngineInfo { name, version, available, unequal };
+    vec![
+        entry(
+            "rocksdb",
+            location.clone(),
+            available.clone(),
+            "allocates with the C library's malloc; prebuilt for baseline x86-64 plus run-time \
+             dispatch",
+        ),
+        entry("rocksdb-tuned", location, available, "parity plus the settings of its guides"),
+        entry(
+            "lmdb",
+            lmdb_version,
+            compiled(cfg!(feature = "lmdb")),
+            "no log, no block cache, no compression, no checksums, one writer at a time",
+        ),
+        entry(
+            "fjall",
+            "3.1".to_owned(),
+            compiled(cfg!(feature = "fjall")),
+            "opens an iterator per scan; LZ4 by a Rust implementation",
+        ),
+        entry(
+            "redb",
+            "4.5".to_owned(),
+            compiled(cfg!(feature = "redb")),
+            "no log, no compression, one writer at a time; unsynced commits stay in memory",
+        ),
+        entry("null", "1".to_owned(), Ok(()), "stores nothing: the cost of the benchmark itself"),
+    ]
+}
+
+/// Opens a foreign engine by its name.
+pub fn open(name: &str, options: &EngineOptions) -> Result<Box<dyn Engine>> {
+    match name {
+        "rocksdb" => Ok(Box::new(rocksdb::RocksDb::open(options, rocksdb::Profile::Parity)?)),
+        "rocksdb-tuned" => Ok(Box::new(rocksdb::RocksDb::open(options, rocksdb::Profile::Tuned)?)),
+        #[cfg(feature = "lmdb")]
+        "lmdb" => Ok(Box::new(lmdb::Lmdb::open(options)?)),
+        #[cfg(feature = "fjall")]
+        "fjall" => Ok(Box::new(fjall::Fjall::open(options)?)),
+        #[cfg(feature = "redb")]
+        "redb" => Ok(Box::new(redb::Redb::open(options)?)),
+        "null" => Ok(Box::new(null::NullEngine)),
+        "memory" => Ok(Box::new(MemoryEngine::new(Fault::None))),
+        "broken-drops" => Ok(Box::new(MemoryEngine::new(Fault::DropsWrites))),
+        "broken-stale" => Ok(Box::new(MemoryEngine::new(Fault::StaleValues))),
+        "broken-deletes" => Ok(Box::new(MemoryEngine::new(Fault::IgnoresDeletes))),
+        "broken-seek" => Ok(Box::new(MemoryEngine::new(Fault::LateSeek))),
+        other => Err(EngineError::new(format!("no engine named {other:?} in this build"))),
+    }
+}
+
+/// Version of a database that the named engine has opened in `directory`, if it tells one.
+pub fn version_of(name: &str, directory: &Path) -> Option<String> {
+    match name {
+        "rocksdb" | "rocksdb-tuned" => rocksdb::RocksDb::version_in(directory),
+        _ => None,
+    }
+}

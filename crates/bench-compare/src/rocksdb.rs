@@ -1,0 +1,358 @@
+//! RocksDB behind the engine trait, through its C API.
+//!
+//! Two profiles: `parity` gives RocksDB the resources and shapes that the other engines get;
+//! `tuned` adds what RocksDB's own guides advise for the machine. Reads use pinned slices, each
+//! session keeps its write batch and its iterator. The library is found and loaded at run time
+//! (`api`), so that building the benchmark never builds RocksDB.
+//!
+//! Threads: the database handle is shared by all sessions (RocksDB allows that), the batch and
+//! the iterator belong to one session. Invariants: every handle stored in a struct here was
+//! created by the library in the same struct and is destroyed exactly once, sessions before the
+//! database because they borrow it.
+#![expect(unsafe_code, reason = "calls into a C library that is loaded at run time")]
+
+mod api;
+mod session;
+
+use crate::engine::{
+    Capabilities, Compression, Engine, EngineError, EngineOptions, EngineStats, Result, Session,
+    SessionMode, SyncMode,
+};
+use api::{Api, ErrorSlot, Handle};
+use libc::{c_char, c_int};
+use session::RocksSession;
+use std::ffi::{CStr, CString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+/// How RocksDB is configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// Same resources and shapes as everybody.
+    Parity,
+    /// Parity plus the settings RocksDB's guides advise.
+    Tuned,
+}
+
+/// Looks for a RocksDB library; returns its path.
+pub fn find_library(named: Option<&Path>) -> Result<PathBuf> {
+    api::find_library(named)
+}
+
+/// A handle together with the function that destroys it.
+struct Owned<'a> {
+    handle: Handle,
+    destroy: unsafe extern "C" fn(Handle),
+    _api: &'a Api,
+}
+
+impl<'a> Owned<'a> {
+    fn new(
+        api: &'a Api,
+        create: unsafe extern "C" fn() -> Handle,
+        destroy: unsafe extern "C" fn(Handle),
+    ) -> Self {
+        // SAFETY: constructors of option objects and batches take nothing and never fail.
+        let handle = unsafe { create() };
+        Self { handle, destroy, _api: api }
+    }
+}
+
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        // SAFETY: `destroy` is the counterpart of the constructor that made `handle`, which is
+        // not used afterwards.
+        unsafe { (self.destroy)(self.handle) };
+    }
+}
+
+/// Runs a call that reports failure through an allocated error text.
+fn checked<T>(api: &Api, name: &str, call: impl FnOnce(ErrorSlot) -> T) -> Result<T> {
+    let mut error: *mut c_char = ptr::null_mut();
+    let value = call(&mut error);
+    if error.is_null() {
+        return Ok(value);
+    }
+    // SAFETY: RocksDB stores a NUL-terminated text allocated with malloc.
+    let text = unsafe { CStr::from_ptr(error) }.to_string_lossy().into_owned();
+    // SAFETY: the text came from the library's malloc and is not used again.
+    unsafe { (api.free)(error.cast()) };
+    Err(EngineError::from_call(name, text))
+}
+
+/// An opened RocksDB database.
+pub struct RocksDb {
+    api: Api,
+    database: Handle,
+    sync_writes: bool,
+}
+
+// SAFETY: `rocksdb_t` may be used from any thread; the function table is immutable.
+unsafe impl Send for RocksDb {}
+// SAFETY: all calls made through a shared reference are documented as thread-safe by RocksDB
+// (write, get, create_iterator, flush, property_value).
+unsafe impl Sync for RocksDb {}
+
+impl RocksDb {
+    /// Loads the library and opens (or creates) the database.
+    pub fn open(options: &EngineOptions, profile: Profile) -> Result<Self> {
+        let path = api::find_library(options.library.as_deref())?;
+        let api = Api::load(&path)?;
+        let directory = CString::new(options.directory.as_os_str().as_bytes())
+            .map_err(|error| EngineError::from_call("directory name", error))?;
+        let database = {
+            let handle = Owned::new(&api, api.options_create, api.options_destroy);
+            configure(&api, handle.handle, options);
+            configure_table(&api, handle.handle, options);
+            if profile == Profile::Tuned {
+                configure_tuned(&api, handle.handle, options);
+            }
+            checked(&api, "rocksdb_open", |error| {
+                // SAFETY: options and path are valid for the call; RocksDB copies the options.
+                unsafe { (api.open)(handle.handle, directory.as_ptr(), error) }
+            })?
+        };
+        Ok(Self { api, database, sync_writes: options.sync == SyncMode::Full })
+    }
+
+    /// The version that the library wrote into the options file of the database in `directory`.
+    pub fn version_in(directory: &Path) -> Option<String> {
+        let files = std::fs::read_dir(directory).ok()?.flatten();
+        let newest = files
+            .filter(|file| file.file_name().to_string_lossy().starts_with("OPTIONS-"))
+            .max_by_key(std::fs::DirEntry::file_name)?;
+        let options = std::fs::read_to_string(newest.path()).ok()?;
+        let version = options.lines().find_map(|line| line.trim().strip_prefix("rocksdb_version="));
+        version.map(str::to_owned)
+    }
+
+    fn property(&self, name: &CStr) -> Option<String> {
+        // SAFETY: the name is a valid C string and the database is open.
+        let text = unsafe { (self.api.property_value)(self.database, name.as_ptr()) };
+        if text.is_null() {
+            return None;
+        }
+        // SAFETY: a property value is a NUL-terminated text allocated with malloc.
+        let value = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
+        // SAFETY: the text came from the library's malloc and is not used again.
+        unsafe { (self.api.free)(text.cast()) };
+        Some(value)
+    }
+}
+
+impl Drop for RocksDb {
+    fn drop(&mut self) {
+        // SAFETY: sessions borrow `self`, so none is left; the handle is not used afterwards.
+        unsafe { (self.api.close)(self.database) };
+    }
+}
+
+fn to_c_int(value: u32) -> c_int {
+    c_int::try_from(value).unwrap_or(c_int::MAX)
+}
+
+fn to_size(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+fn codec(compression: Compression) -> c_int {
+    match compression {
+        Compression::None => 0,
+        Compression::Snappy => 1,
+        Compression::Lz4 => 4,
+        Compression::Zstd => 7,
+    }
+}
+
+/// Database-wide settings of the parity profile.
+fn configure(api: &Api, handle: Handle, options: &EngineOptions) {
+    const LOG_WARNINGS: c_int = 2;
+    let memtable = options.memtable_bytes;
+    let level_base = memtable.saturating_mul(4);
+    let jobs = to_c_int(options.background_threads);
+    // SAFETY: for all calls of this function: `handle` is a live options object and every setter only stores
+    // the given number in it.
+    unsafe { (api.options_set_create_if_missing)(handle, 1) };
+    // SAFETY: see above.
+    unsafe { (api.options_set_write_buffer_size)(handle, to_size(memtable)) };
+    // SAFETY: see above.
+    unsafe { (api.options_set_max_write_buffer_number)(handle, to_c_int(options.memtable_count)) };
+    // SAFETY: see above.
+    unsafe { (api.options_set_compression)(handle, codec(options.compression)) };
+    // SAFETY: see above.
+    unsafe { (api.options_set_bottommost_compression)(handle, codec(options.compression)) };
+    // SAFETY: see above.
+    unsafe { (api.options_set_max_background_jobs)(handle, jobs) };
+    // SAFETY: see above.
+    unsafe { (api.options_set_max_open_files)(handle, -1) };
+    // SAFETY: see above.
+    unsafe { (api.options_set_target_file_size_base)(handle, memtable) };
+    // SAFETY: see above.
+    unsafe { (api.options_set_max_bytes_for_level_base)(handle, level_base) };
+    // SAFETY: see above.
+    unsafe { (api.options_set_info_log_level)(handle, LOG_WARNINGS) };
+}
+
+/// Block size, cache, filter and checksum.
+fn configure_table(api: &Api, handle: Handle, options: &EngineOptions) {
+    const CHECKSUM_XXH3: c_char = 4;
+    let table = Owned::new(api, api.block_based_options_create, api.block_based_options_destroy);
+    // SAFETY: `table` is a live table options object; the setter stores a number.
+    unsafe {
+        (api.block_based_options_set_block_size)(table.handle, to_size(options.block_bytes));
+    };
+    // SAFETY: see above.
+    unsafe { (api.block_based_options_set_checksum)(table.handle, CHECKSUM_XXH3) };
+    // An estimated entry charge of 0 selects the self-sizing hash table.
+    // SAFETY: the constructor takes two sizes and returns an owned reference.
+    let cache = unsafe { (api.cache_create_hyper_clock)(to_size(options.cache_bytes), 0) };
+    // SAFETY: both objects are live; the table options take a reference of their own.
+    unsafe { (api.block_based_options_set_block_cache)(table.handle, cache) };
+    // SAFETY: gives back our reference, which is not used afterwards.
+    unsafe { (api.cache_destroy)(cache) };
+    if options.bloom_bits > 0 {
+        // SAFETY: the constructor takes a number.
+        let policy = unsafe { (api.filterpolicy_create_bloom_full)(f64::from(options.bloom_bits)) };
+        // SAFETY: the table options take ownership of the policy.
+        unsafe { (api.block_based_options_set_filter_policy)(table.handle, policy) };
+    }
+    // SAFETY: both objects are live; the factory copies the table options.
+    unsafe { (api.options_set_block_based_table_factory)(handle, table.handle) };
+}
+
+/// What RocksDB's guides advise on top of parity.
+fn configure_tuned(api: &Api, handle: Handle, options: &EngineOptions) {
+    const MIB: u64 = 1 << 20;
+    // SAFETY: for all calls of this function: `handle` is a live options object; setters store numbers.
+    unsafe { (api.options_set_max_write_batch_group_size_bytes)(handle, 16 * MIB) };
+    // SAFETY: see above.
+    unsafe { (api.options_set_enable_pipelined_write)(handle, 1) };
+    // SAFETY: see above.
+    unsafe { (api.options_set_bytes_per_sync)(handle, MIB) };
+    // SAFETY: see above.
+    unsafe { (api.options_set_max_subcompactions)(handle, options.background_threads) };
+    // SAFETY: see above.
+    unsafe { (api.options_set_recycle_log_file_num)(handle, 4) };
+}
+
+impl Engine for RocksDb {
+    fn session<'a>(&'a self, mode: SessionMode) -> Result<Box<dyn Session + 'a>> {
+        Ok(Box::new(RocksSession::new(&self.api, self.database, self.sync_writes, mode)))
+    }
+
+    fn settle(&self) -> Result<()> {
+        let api = &self.api;
+        let flush = Owned::new(api, api.flushoptions_create, api.flushoptions_destroy);
+        checked(api, "rocksdb_flush", |error| {
+            // SAFETY: the database is open; flush options wait by default.
+            unsafe { (api.flush)(self.database, flush.handle, error) }
+        })?;
+        let wait = Owned::new(
+            api,
+            api.wait_for_compact_options_create,
+            api.wait_for_compact_options_destroy,
+        );
+        checked(api, "rocksdb_wait_for_compact", |error| {
+            // SAFETY: the database is open and the options are live.
+            unsafe { (api.wait_for_compact)(self.database, wait.handle, error) }
+        })
+    }
+
+    fn sync_now(&self) -> Result<()> {
+        checked(&self.api, "rocksdb_flush_wal", |error| {
+            // SAFETY: the database is open.
+            unsafe { (self.api.flush_wal)(self.database, 1, error) }
+        })
+    }
+
+    fn stats(&self) -> Result<EngineStats> {
+        let text = self.property(c"rocksdb.stats").unwrap_or_default();
+        Ok(parse_stats(&text))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            stores_data: true,
+            native_interval_sync: false,
+            block_cache: true,
+            compression: true,
+        }
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads the counters out of the text of property `rocksdb.stats`.
+fn parse_stats(text: &str) -> EngineStats {
+    // RocksDB prints gibibytes with two decimals.
+    let mut stats = EngineStats { resolution_bytes: gibibytes(0.01), ..EngineStats::default() };
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("Cumulative WAL:") {
+            stats.log_syncs = field_before(rest, "syncs").map(|count| count as u64);
+            stats.log_bytes = field_after(rest, "written:").map(gibibytes);
+        } else if let Some(rest) = line.strip_prefix("Flush(GB):") {
+            stats.flush_bytes = field_after(rest, "cumulative").map(gibibytes);
+        } else if let Some(rest) = line.strip_prefix("Cumulative compaction:") {
+            // RocksDB counts flushes as compactions into level 0.
+            let all = field_before(rest, "GB").map(gibibytes);
+            stats.compaction_bytes = match (all, stats.flush_bytes) {
+                (Some(all), Some(flushed)) => Some(all.saturating_sub(flushed)),
+                (all, _) => all,
+            };
+        }
+    }
+    stats
+}
+
+fn gibibytes(value: f64) -> u64 {
+    (value * f64::from(1_u32 << 30)) as u64
+}
+
+fn number(text: &str) -> Option<f64> {
+    let text = text.trim_end_matches(',');
+    let (digits, factor) = match text.as_bytes().last()? {
+        b'K' => (&text[..text.len() - 1], 1e3),
+        b'M' => (&text[..text.len() - 1], 1e6),
+        b'G' => (&text[..text.len() - 1], 1e9),
+        _ => (text, 1.0),
+    };
+    digits.parse::<f64>().ok().map(|value| value * factor)
+}
+
+fn field_before(text: &str, label: &str) -> Option<f64> {
+    let mut previous = None;
+    for word in text.split_whitespace() {
+        if word.trim_end_matches(',') == label {
+            return number(previous?);
+        }
+        previous = Some(word);
+    }
+    None
+}
+
+fn field_after(text: &str, label: &str) -> Option<f64> {
+    let mut words = text.split_whitespace().skip_while(|word| *word != label);
+    words.next()?;
+    number(words.next()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stats_text_is_read() {
+        let text = "Flush(GB): cumulative 0.500, interval 0.500\n\
+            Cumulative compaction: 1.50 GB write, 10.00 MB/s write, 0.00 GB read\n\
+            Cumulative WAL: 2000K writes, 12 syncs, 1000.00 writes per sync, written: 0.25 GB, x\n";
+        let stats = parse_stats(text);
+        assert_eq!(stats.flush_bytes, Some(1 << 29));
+        assert_eq!(stats.compaction_bytes, Some(1 << 30));
+        assert_eq!(stats.log_syncs, Some(12));
+        assert_eq!(stats.log_bytes, Some(1 << 28));
+        assert_eq!(parse_stats("nothing").log_bytes, None);
+    }
+}

@@ -1,0 +1,166 @@
+//! The part of RocksDB's C API that the adapter uses, loaded from a shared library at run time.
+//!
+//! Owned by the adapter in `super`; nothing else calls it. Each function pointer is declared by
+//! hand after `rocksdb/c.h` of the 10.x/11.x series (these signatures have been stable since
+//! 7.x). A library that lacks one of them is refused as a whole, so that no later call can meet a
+//! missing symbol. [`Api`] keeps the library mapped for as long as a pointer into it can be used.
+#![expect(unsafe_code, reason = "function pointers of a C library that is loaded at run time")]
+
+use crate::engine::{EngineError, Result};
+use libc::{c_char, c_double, c_int, c_uchar, c_void, size_t};
+use libloading::Library;
+use std::path::{Path, PathBuf};
+
+/// Pointer to an opaque object of the library.
+pub(super) type Handle = *mut c_void;
+/// Where the library stores an allocated error text.
+pub(super) type ErrorSlot = *mut *mut c_char;
+
+macro_rules! c_functions {
+    ($($name:ident: $symbol:literal = fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
+        /// The loaded functions, named as in `c.h` without the prefix.
+        pub(super) struct Api {
+            $(pub(super) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            _library: Library,
+        }
+
+        impl Api {
+            fn resolve(library: Library) -> std::result::Result<Self, libloading::Error> {
+                $(
+                    // SAFETY: the type is the C prototype of that symbol in `rocksdb/c.h`, and
+                    // the pointer is only used while `_library` of the same struct is alive.
+                    let $name = *unsafe {
+                        library.get::<unsafe extern "C" fn($($argument),*) $(-> $result)?>($symbol)
+                    }?;
+                )*
+                Ok(Self { $($name,)* _library: library })
+            }
+        }
+    };
+}
+
+c_functions! {
+    open: "rocksdb_open" = fn(Handle, *const c_char, ErrorSlot) -> Handle;
+    close: "rocksdb_close" = fn(Handle);
+    free: "rocksdb_free" = fn(*mut c_void);
+    put: "rocksdb_put" = fn(Handle, Handle, *const u8, size_t, *const u8, size_t, ErrorSlot);
+    delete: "rocksdb_delete" = fn(Handle, Handle, *const u8, size_t, ErrorSlot);
+    write: "rocksdb_write" = fn(Handle, Handle, Handle, ErrorSlot);
+    get_pinned: "rocksdb_get_pinned" = fn(Handle, Handle, *const u8, size_t, ErrorSlot) -> Handle;
+    pinnableslice_value: "rocksdb_pinnableslice_value" = fn(Handle, *mut size_t) -> *const u8;
+    pinnableslice_destroy: "rocksdb_pinnableslice_destroy" = fn(Handle);
+    flush: "rocksdb_flush" = fn(Handle, Handle, ErrorSlot);
+    flush_wal: "rocksdb_flush_wal" = fn(Handle, c_uchar, ErrorSlot);
+    wait_for_compact: "rocksdb_wait_for_compact" = fn(Handle, Handle, ErrorSlot);
+    property_value: "rocksdb_property_value" = fn(Handle, *const c_char) -> *mut c_char;
+    writebatch_create: "rocksdb_writebatch_create" = fn() -> Handle;
+    writebatch_destroy: "rocksdb_writebatch_destroy" = fn(Handle);
+    writebatch_clear: "rocksdb_writebatch_clear" = fn(Handle);
+    writebatch_put: "rocksdb_writebatch_put" = fn(Handle, *const u8, size_t, *const u8, size_t);
+    writebatch_delete: "rocksdb_writebatch_delete" = fn(Handle, *const u8, size_t);
+    writeoptions_create: "rocksdb_writeoptions_create" = fn() -> Handle;
+    writeoptions_destroy: "rocksdb_writeoptions_destroy" = fn(Handle);
+    writeoptions_set_sync: "rocksdb_writeoptions_set_sync" = fn(Handle, c_uchar);
+    readoptions_create: "rocksdb_readoptions_create" = fn() -> Handle;
+    readoptions_destroy: "rocksdb_readoptions_destroy" = fn(Handle);
+    create_iterator: "rocksdb_create_iterator" = fn(Handle, Handle) -> Handle;
+    iter_destroy: "rocksdb_iter_destroy" = fn(Handle);
+    iter_refresh: "rocksdb_iter_refresh" = fn(Handle, ErrorSlot);
+    iter_seek: "rocksdb_iter_seek" = fn(Handle, *const u8, size_t);
+    iter_seek_for_prev: "rocksdb_iter_seek_for_prev" = fn(Handle, *const u8, size_t);
+    iter_seek_to_first: "rocksdb_iter_seek_to_first" = fn(Handle);
+    iter_seek_to_last: "rocksdb_iter_seek_to_last" = fn(Handle);
+    iter_valid: "rocksdb_iter_valid" = fn(Handle) -> c_uchar;
+    iter_next: "rocksdb_iter_next" = fn(Handle);
+    iter_prev: "rocksdb_iter_prev" = fn(Handle);
+    iter_key: "rocksdb_iter_key" = fn(Handle, *mut size_t) -> *const u8;
+    iter_value: "rocksdb_iter_value" = fn(Handle, *mut size_t) -> *const u8;
+    iter_get_error: "rocksdb_iter_get_error" = fn(Handle, ErrorSlot);
+    options_create: "rocksdb_options_create" = fn() -> Handle;
+    options_destroy: "rocksdb_options_destroy" = fn(Handle);
+    options_set_create_if_missing: "rocksdb_options_set_create_if_missing" = fn(Handle, c_uchar);
+    options_set_write_buffer_size: "rocksdb_options_set_write_buffer_size" = fn(Handle, size_t);
+    options_set_max_write_buffer_number: "rocksdb_options_set_max_write_buffer_number" = fn(Handle, c_int);
+    options_set_compression: "rocksdb_options_set_compression" = fn(Handle, c_int);
+    options_set_bottommost_compression: "rocksdb_options_set_bottommost_compression" = fn(Handle, c_int);
+    options_set_max_background_jobs: "rocksdb_options_set_max_background_jobs" = fn(Handle, c_int);
+    options_set_max_open_files: "rocksdb_options_set_max_open_files" = fn(Handle, c_int);
+    options_set_target_file_size_base: "rocksdb_options_set_target_file_size_base" = fn(Handle, u64);
+    options_set_max_bytes_for_level_base: "rocksdb_options_set_max_bytes_for_level_base" = fn(Handle, u64);
+    options_set_block_based_table_factory:
+        "rocksdb_options_set_block_based_table_factory" = fn(Handle, Handle);
+    options_set_info_log_level: "rocksdb_options_set_info_log_level" = fn(Handle, c_int);
+    options_set_max_write_batch_group_size_bytes:
+        "rocksdb_options_set_max_write_batch_group_size_bytes" = fn(Handle, u64);
+    options_set_enable_pipelined_write: "rocksdb_options_set_enable_pipelined_write" = fn(Handle, c_uchar);
+    options_set_bytes_per_sync: "rocksdb_options_set_bytes_per_sync" = fn(Handle, u64);
+    options_set_max_subcompactions: "rocksdb_options_set_max_subcompactions" = fn(Handle, u32);
+    options_set_recycle_log_file_num: "rocksdb_options_set_recycle_log_file_num" = fn(Handle, size_t);
+    block_based_options_create: "rocksdb_block_based_options_create" = fn() -> Handle;
+    block_based_options_destroy: "rocksdb_block_based_options_destroy" = fn(Handle);
+    block_based_options_set_block_size: "rocksdb_block_based_options_set_block_size" = fn(Handle, size_t);
+    block_based_options_set_block_cache: "rocksdb_block_based_options_set_block_cache" = fn(Handle, Handle);
+    block_based_options_set_filter_policy:
+        "rocksdb_block_based_options_set_filter_policy" = fn(Handle, Handle);
+    block_based_options_set_checksum: "rocksdb_block_based_options_set_checksum" = fn(Handle, c_char);
+    cache_create_hyper_clock: "rocksdb_cache_create_hyper_clock" = fn(size_t, size_t) -> Handle;
+    cache_destroy: "rocksdb_cache_destroy" = fn(Handle);
+    filterpolicy_create_bloom_full: "rocksdb_filterpolicy_create_bloom_full" = fn(c_double) -> Handle;
+    flushoptions_create: "rocksdb_flushoptions_create" = fn() -> Handle;
+    flushoptions_destroy: "rocksdb_flushoptions_destroy" = fn(Handle);
+    wait_for_compact_options_create: "rocksdb_wait_for_compact_options_create" = fn() -> Handle;
+    wait_for_compact_options_destroy: "rocksdb_wait_for_compact_options_destroy" = fn(Handle);
+}
+
+impl Api {
+    /// Loads the library at `path`.
+    pub(super) fn load(path: &Path) -> Result<Self> {
+        // SAFETY: RocksDB's static initialisers only register factories and statistics names;
+        // they have no precondition. The caller chose the library.
+        let library = unsafe { Library::new(path) };
+        let library =
+            library.map_err(|error| EngineError::from_call(&path.display().to_string(), error))?;
+        Self::resolve(library)
+            .map_err(|error| EngineError::from_call(&path.display().to_string(), error))
+    }
+}
+
+/// Places to look for the library, in order, when no path is named.
+fn candidates() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    if let Some(named) = std::env::var_os("ROCKSDB_LIB") {
+        found.push(PathBuf::from(named));
+    }
+    for directory in ["target/peers", "../target/peers", "../../target/peers"] {
+        found.push(PathBuf::from(directory).join("librocksdbjni-linux64.so"));
+        found.push(PathBuf::from(directory).join("librocksdb.so"));
+    }
+    if let Ok(executable) = std::env::current_exe() {
+        // A build leaves the tool in target/release; the peers lie beside that folder.
+        for ancestor in executable.ancestors().skip(1).take(3) {
+            found.push(ancestor.join("peers/librocksdbjni-linux64.so"));
+            found.push(ancestor.join("peers/librocksdb.so"));
+        }
+    }
+    for directory in ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu"] {
+        found.push(PathBuf::from(directory).join("librocksdb.so"));
+    }
+    found
+}
+
+/// The library to load: the named one, else the first that exists in the usual places.
+pub(super) fn find_library(named: Option<&Path>) -> Result<PathBuf> {
+    if let Some(path) = named {
+        return if path.exists() {
+            Ok(path.to_path_buf())
+        } else {
+            Err(EngineError::new(format!("no library at {}", path.display())))
+        };
+    }
+    candidates().into_iter().find(|path| path.exists()).ok_or_else(|| {
+        EngineError::new(
+            "no RocksDB library found: run scripts/fetch-rocksdb, set ROCKSDB_LIB, or pass \
+             --rocksdb-lib PATH",
+        )
+    })
+}

@@ -1,0 +1,153 @@
+//! Keys: record number to key bytes and back, in order.
+//!
+//! Records are numbered `0..count`, and a larger number always has a larger key, so a scan must
+//! meet the numbers in sequence: that makes every seek and range checkable. The position of a
+//! record in the 64-bit key space is its number ([`Layout::Dense`]) or a pseudo-random point of
+//! its share of the space ([`Layout::Scattered`], the default: keys as unlike each other as hashes
+//! or UUIDs). From 16 bytes on the position is printed in hex, zero-padded on the left; shorter keys
+//! hold it in big-endian binary.
+
+use crate::data::random::{mix, scale};
+use serde::{Deserialize, Serialize};
+
+/// How record numbers are spread over the key space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Layout {
+    /// Consecutive numbers are consecutive keys.
+    Dense,
+    /// Each record lies at a pseudo-random point of its equal share.
+    Scattered,
+}
+
+const HEX_DIGITS: usize = 16;
+
+/// The keys of one data set.
+#[derive(Debug, Clone)]
+pub(crate) struct KeySpace {
+    count: u64,
+    key_bytes: usize,
+    /// Distance between two shares of the space; 1 when dense.
+    stride: u64,
+    layout: Layout,
+    seed: u64,
+}
+
+impl KeySpace {
+    /// A space of `count` keys of `key_bytes` bytes, or why there is none.
+    pub(crate) fn new(
+        count: u64,
+        key_bytes: usize,
+        layout: Layout,
+        seed: u64,
+    ) -> Result<Self, String> {
+        let position_bits = if key_bytes >= 8 { 64 } else { 8 * key_bytes };
+        let last = if position_bits == 64 { u64::MAX } else { (1_u64 << position_bits) - 1 };
+        if key_bytes == 0 || count == 0 || count - 1 > last {
+            return Err(format!("{count} keys do not fit in keys of {key_bytes} bytes"));
+        }
+        let stride = match layout {
+            Layout::Dense => 1,
+            Layout::Scattered => (last / count).max(1),
+        };
+        Ok(Self { count, key_bytes, stride, layout, seed })
+    }
+
+    /// Number of records.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Bytes of every key.
+    pub(crate) fn key_bytes(&self) -> usize {
+        self.key_bytes
+    }
+
+    fn position(&self, record: u64) -> u64 {
+        match self.layout {
+            Layout::Dense => record,
+            Layout::Scattered => record * self.stride + scale(mix(record ^ self.seed), self.stride),
+        }
+    }
+
+    /// Writes the key of a record into `key`, which has `key_bytes` bytes.
+    pub(crate) fn encode(&self, record: u64, key: &mut [u8]) {
+        let position = self.position(record);
+        if self.key_bytes >= HEX_DIGITS {
+            let (padding, digits) = key.split_at_mut(self.key_bytes - HEX_DIGITS);
+            padding.fill(b'0');
+            digits[..8].copy_from_slice(&hex_digits((position >> 32) as u32));
+            digits[8..].copy_from_slice(&hex_digits(position as u32));
+        } else if self.key_bytes >= 8 {
+            let (digits, padding) = key.split_at_mut(8);
+            digits.copy_from_slice(&position.to_be_bytes());
+            padding.fill(b'0');
+        } else {
+            key.copy_from_slice(&position.to_be_bytes()[8 - self.key_bytes..]);
+        }
+    }
+
+    /// The record whose key this is, or `None` if no record has this key.
+    pub(crate) fn decode(&self, key: &[u8]) -> Option<u64> {
+        if key.len() != self.key_bytes {
+            return None;
+        }
+        let position = if self.key_bytes >= HEX_DIGITS {
+            let digits = std::str::from_utf8(&key[self.key_bytes - HEX_DIGITS..]).ok()?;
+            u64::from_str_radix(digits, 16).ok()?
+        } else {
+            key.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte))
+        };
+        let record = position / self.stride;
+        let mut expected = vec![0; self.key_bytes];
+        if record >= self.count {
+            return None;
+        }
+        self.encode(record, &mut expected);
+        (expected == key).then_some(record)
+    }
+}
+
+/// Eight lower-case hex digits of a number, without a branch or a table.
+fn hex_digits(number: u32) -> [u8; 8] {
+    let mut nibbles = u64::from(number);
+    nibbles = ((nibbles & 0xffff_0000) << 16) | (nibbles & 0xffff);
+    nibbles = ((nibbles & 0x0000_ff00_0000_ff00) << 8) | (nibbles & 0x0000_00ff_0000_00ff);
+    nibbles = ((nibbles & 0x00f0_00f0_00f0_00f0) << 4) | (nibbles & 0x000f_000f_000f_000f);
+    // A nibble above 9 carries into bit 4 when 6 is added; letters are 0x27 further than digits.
+    let letters = ((nibbles + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
+    (nibbles + 0x3030_3030_3030_3030 + letters * 0x27).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_matches_the_standard_library() {
+        for number in [0, 1, 9, 10, 15, 16, 0x89ab_cdef, 0x1234_5678, u32::MAX] {
+            assert_eq!(hex_digits(number), format!("{number:08x}").as_bytes());
+        }
+    }
+
+    #[test]
+    fn keys_are_ordered_distinct_and_decodable() {
+        for key_bytes in [3, 4, 8, 9, 16, 24, 256] {
+            for layout in [Layout::Dense, Layout::Scattered] {
+                let keys = KeySpace::new(5_000, key_bytes, layout, 7).unwrap();
+                let mut previous = Vec::new();
+                for record in 0..5_000 {
+                    let mut key = vec![0; key_bytes];
+                    keys.encode(record, &mut key);
+                    assert!(key > previous, "{key_bytes} {layout:?} {record}");
+                    assert_eq!(keys.decode(&key), Some(record));
+                    previous = key;
+                }
+                previous[key_bytes - 1] ^= 1;
+                assert_eq!(keys.decode(&previous[1..]), None);
+            }
+        }
+        assert!(KeySpace::new(257, 1, Layout::Dense, 0).is_err());
+        assert!(KeySpace::new(256, 1, Layout::Scattered, 0).is_ok());
+    }
+}

@@ -1,0 +1,37 @@
+//! benchtool: runs the same workloads on several key-value engines and compares them.
+//!
+//! The command line (`cli`) turns options or a named suite (`suites`) into tests; `orchestrate`
+//! runs each engine, test and repetition in a child process of its own (`child`), alternating the
+//! order of the engines; `report` prints tables and writes CSV and JSON. What a child does lies in
+//! `workload` (threads and operations), `data` (keys, values, what must be there), `measure` (time,
+//! memory, bytes) and `engines` (ours and the adapters of crate `bench-compare`).
+//!
+//! Every result of every engine is checked; a wrong, lost or missing one makes its row INVALID and
+//! the exit code 1. Exit codes: 0 all rows valid, 1 a row is not, 2 wrong usage, 130 interrupted.
+
+mod child;
+mod cli;
+mod data;
+mod engines;
+mod measure;
+mod orchestrate;
+mod ours;
+mod report;
+mod spec;
+mod suites;
+mod workload;
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    match cli::main() {
+        Ok(code) => code,
+        Err(problem) => {
+            eprintln!("benchtool: {problem}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The process as the kernel sees it: memory, processor time, bytes written to storage.
+//!
+//! Everything is read from `/proc/self`, so one engine per process is what makes the figures that
+//! engine's own. A [`MemoryWatch`] samples the anonymous part of the resident memory, which the kernel
+//! keeps no high-water mark for.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Clock ticks per second in `/proc/self/stat`; fixed in the interface to programs.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// One look at the process.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Sample {
+    /// Highest resident set so far, in bytes.
+    pub(crate) peak_rss: u64,
+    /// Highest virtual size so far, in bytes.
+    pub(crate) peak_virtual: u64,
+    /// Anonymous resident bytes now.
+    pub(crate) rss_anonymous: u64,
+    /// Resident bytes of mapped files now.
+    pub(crate) rss_file: u64,
+    /// Processor seconds in user mode.
+    pub(crate) cpu_user: f64,
+    /// Processor seconds in the kernel.
+    pub(crate) cpu_system: f64,
+    /// Bytes read from storage.
+    pub(crate) read_bytes: u64,
+    /// Bytes of pages made dirty, that is, sent or bound to be sent to storage.
+    pub(crate) written_bytes: u64,
+}
+
+fn kibibytes(status: &str, label: &str) -> u64 {
+    labelled(status, label).unwrap_or(0) * 1024
+}
+
+fn labelled(text: &str, label: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with(label))?;
+    line.get(label.len()..)?.split_whitespace().next()?.parse().ok()
+}
+
+impl Sample {
+    /// Looks at this process now.
+    pub(crate) fn now() -> Self {
+        let read = |name: &str| fs::read_to_string(name).unwrap_or_default();
+        Self::parse(&read("/proc/self/status"), &read("/proc/self/stat"), &read("/proc/self/io"))
+    }
+
+    fn parse(status: &str, stat: &str, io: &str) -> Self {
+        // The second field of `stat` is the name in parentheses and may contain anything.
+        let fields: Vec<&str> =
+            stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks = |index: usize| {
+            fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0)
+        };
+        Self {
+            peak_rss: kibibytes(status, "VmHWM:"),
+            peak_virtual: kibibytes(status, "VmPeak:"),
+            rss_anonymous: kibibytes(status, "RssAnon:"),
+            rss_file: kibibytes(status, "RssFile:"),
+            cpu_user: ticks(11) / TICKS_PER_SECOND,
+            cpu_system: ticks(12) / TICKS_PER_SECOND,
+            read_bytes: labelled(io, "read_bytes:").unwrap_or(0),
+            written_bytes: labelled(io, "write_bytes:").unwrap_or(0),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Watched {
+    peak_anonymous: AtomicU64,
+    stop: Mutex<bool>,
+    wake: Condvar,
+}
+
+/// Samples the anonymous resident memory every 20 ms until it is stopped.
+#[derive(Debug)]
+pub(crate) struct MemoryWatch {
+    watched: Arc<Watched>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl MemoryWatch {
+    /// Starts the sampling thread.
+    pub(crate) fn start() -> Self {
+        let watched = Arc::new(Watched::default());
+        let shared = Arc::clone(&watched);
+        let thread = std::thread::Builder::new()
+            .name("memory-watch".to_owned())
+            .spawn(move || sample_until_stopped(&shared));
+        Self { watched, thread: thread.ok() }
+    }
+
+    /// Highest anonymous resident memory seen, in bytes.
+    pub(crate) fn peak_anonymous(&self) -> u64 {
+        self.watched.peak_anonymous.load(Ordering::Relaxed)
+    }
+}
+
+fn sample_until_stopped(watched: &Watched) {
+    let Ok(mut stop) = watched.stop.lock() else { return };
+    while !*stop {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        watched.peak_anonymous.fetch_max(kibibytes(&status, "RssAnon:"), Ordering::Relaxed);
+        match watched.wake.wait_timeout(stop, Duration::from_millis(20)) {
+            Ok((guard, _)) => stop = guard,
+            Err(_) => return,
+        }
+    }
+}
+
+impl Drop for MemoryWatch {
+    fn drop(&mut self) {
+        if let Ok(mut stop) = self.watched.stop.lock() {
+            *stop = true;
+        }
+        self.watched.wake.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // The thread only samples; a panic in it leaves a lower peak and nothing else.
+            drop(thread.join());
+        }
+    }
+}
+
+/// Calls a function once per period in a background thread, until dropped.
+#[derive(Debug)]
+pub(crate) struct Ticker {
+    stop: Arc<AtomicBool>,
+}
+
+impl Ticker {
+    /// Runs `tick` every `period` inside `scope`, until the ticker is dropped.
+    pub(crate) fn start<'scope, F>(
+        scope: &'scope std::thread::Scope<'scope, '_>,
+        period: Duration,
+        tick: F,
+    ) -> Self
+    where
+        F: Fn() + Send + 'scope,
+    {
+        let stop = Arc::new(AtomicBool::new(false));
+        let shared = Arc::clone(&stop);
+        scope.spawn(move || {
+            // ORDERING: the flag carries no data.
+            while !shared.load(Ordering::Relaxed) {
+                std::thread::sleep(period);
+                tick();
+            }
+        });
+        Self { stop }
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        // ORDERING: the flag carries no data.
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_texts_are_read() {
+        let status = "Name:\tx\nVmPeak:\t 2048 kB\nVmHWM:\t  512 kB\nRssAnon:\t 100 kB\n\
+            RssFile:\t  28 kB\n";
+        let stat = "12 (a) b) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20";
+        let io = "rchar: 9\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 1\n";
+        let sample = Sample::parse(status, stat, io);
+        assert_eq!(sample.peak_rss, 512 << 10);
+        assert_eq!(sample.peak_virtual, 2 << 20);
+        assert_eq!(sample.rss_anonymous, 100 << 10);
+        assert_eq!(sample.rss_file, 28 << 10);
+        assert_eq!((sample.cpu_user, sample.cpu_system), (2.5, 0.5));
+        assert_eq!((sample.read_bytes, sample.written_bytes), (4096, 8192));
+    }
+
+    #[test]
+    fn this_process_is_seen() {
+        let held = vec![1_u8; 64 << 20];
+        let sample = Sample::now();
+        assert!(sample.peak_rss > 64 << 20, "{sample:?}");
+        assert!(sample.rss_anonymous > 64 << 20, "{sample:?}");
+        drop(held);
+    }
+}

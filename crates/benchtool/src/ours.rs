@@ -1,0 +1,201 @@
+//! Our own engine behind the engine trait: one column family of crate `tidesdb`.
+//!
+//! A single operation uses the family directly, more go through a write batch that the session
+//! reuses. Gets lend the value without a copy; a read-only session keeps one scan and re-seeks it, a
+//! read-write session refreshes it first so that it sees the latest commit.
+//!
+//! Parity: one flush thread and the rest of the background threads for merges, as many waiting
+//! memtables as RocksDB gets, a filter with the same bits per key.
+
+use bench_compare::EngineInfo;
+use bench_compare::engine::{
+    self, Capabilities, Direction, Engine, EngineError, EngineOptions, EngineStats, Op, Result,
+    RowVisitor, ScanRequest, Session, SessionMode, ValueVisitor,
+};
+use tidesdb::{
+    Compression, Db, DbOptions, Family, FamilyOptions, Scan, ScanOptions, SyncMode, WriteBatch,
+};
+
+/// Name on the command line.
+pub(crate) const NAME: &str = "tidesdb";
+
+/// Entry of the catalogue.
+pub(crate) fn info() -> EngineInfo {
+    EngineInfo {
+        name: NAME,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        available: Ok(()),
+        unequal: "statically linked with the benchmark and its allocator (mimalloc)",
+    }
+}
+
+fn failed(call: &str) -> impl FnOnce(tidesdb::Error) -> EngineError + '_ {
+    move |error| EngineError::from_call(call, error)
+}
+
+struct Ours {
+    database: Db,
+    family: Family,
+}
+
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// Opens or creates a database.
+pub(crate) fn open(options: &EngineOptions) -> Result<Box<dyn Engine>> {
+    let sync_mode = match options.sync {
+        engine::SyncMode::None => SyncMode::None,
+        engine::SyncMode::Full => SyncMode::Full,
+        engine::SyncMode::Interval(period) => SyncMode::Interval {
+            interval_us: period.as_micros().try_into().map_err(|_| too_long())?,
+        },
+    };
+    let threads = options.background_threads as usize;
+    let database_options = DbOptions {
+        block_cache_bytes: size(options.cache_bytes),
+        max_open_tables: 0,
+        flush_threads: 1,
+        compaction_threads: threads.saturating_sub(1).max(1),
+        sync_mode,
+        ..DbOptions::default()
+    };
+    let bits = f64::from(options.bloom_bits);
+    let family_options = FamilyOptions {
+        write_buffer_size: size(options.memtable_bytes),
+        compression: match options.compression {
+            engine::Compression::None => Compression::None,
+            engine::Compression::Lz4 => Compression::Lz4,
+            engine::Compression::Zstd => Compression::Zstd,
+            engine::Compression::Snappy => Compression::Snappy,
+        },
+        block_size: size(options.block_bytes),
+        enable_bloom_filter: options.bloom_bits > 0,
+        // The rate that an ideal Bloom filter has at this many bits per key.
+        bloom_fpr: (-bits * std::f64::consts::LN_2.powi(2)).exp().clamp(1e-6, 0.999),
+        l0_queue_stall_threshold: options.memtable_count.saturating_sub(1).max(1) as usize,
+        target_table_bytes: options.memtable_bytes,
+        ..FamilyOptions::default()
+    };
+    let database = Db::open(&options.directory, database_options).map_err(failed("open"))?;
+    let family = database.open_family("default", family_options).map_err(failed("open_family"))?;
+    Ok(Box::new(Ours { database, family }))
+}
+
+fn too_long() -> EngineError {
+    EngineError::new("the sync interval is too long")
+}
+
+impl Engine for Ours {
+    fn session<'a>(&'a self, mode: SessionMode) -> Result<Box<dyn Session + 'a>> {
+        Ok(Box::new(OurSession { engine: self, batch: WriteBatch::new(), scan: None, mode }))
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.database.flush().map_err(failed("flush"))?;
+        self.database.wait_idle().map_err(failed("wait_idle"))
+    }
+
+    fn sync_now(&self) -> Result<()> {
+        self.database.sync_log().map_err(failed("sync_log"))
+    }
+
+    fn stats(&self) -> Result<EngineStats> {
+        let stats = self.database.stats();
+        Ok(EngineStats {
+            log_bytes: Some(stats.log_bytes_written),
+            flush_bytes: Some(stats.flush_bytes_written),
+            compaction_bytes: Some(stats.compaction_bytes_written),
+            log_syncs: Some(stats.log_syncs),
+            resolution_bytes: 1,
+        })
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            stores_data: true,
+            native_interval_sync: true,
+            block_cache: true,
+            compression: true,
+        }
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let Ours { database, family } = *self;
+        drop(family);
+        database.close().map_err(failed("close"))
+    }
+}
+
+struct OurSession<'a> {
+    engine: &'a Ours,
+    batch: WriteBatch,
+    scan: Option<Scan>,
+    mode: SessionMode,
+}
+
+impl OurSession<'_> {
+    fn positioned(&mut self, request: ScanRequest<'_>) -> Result<&mut Scan> {
+        let scan = match self.scan.take() {
+            Some(mut scan) => {
+                if self.mode == SessionMode::ReadWrite {
+                    scan.refresh().map_err(failed("refresh"))?;
+                }
+                scan
+            }
+            None => self.engine.family.scan(ScanOptions::new()).map_err(failed("scan"))?,
+        };
+        let scan = self.scan.insert(scan);
+        match (request.start, request.direction) {
+            (Some(key), Direction::Forward) => scan.seek(key),
+            (Some(key), Direction::Reverse) => scan.seek_for_prev(key),
+            (None, Direction::Forward) => scan.seek_to_first(),
+            (None, Direction::Reverse) => scan.seek_to_last(),
+        }
+        .map_err(failed("seek"))?;
+        Ok(scan)
+    }
+}
+
+impl Session for OurSession<'_> {
+    fn write_batch(&mut self, ops: &[Op<'_>]) -> Result<()> {
+        let family = &self.engine.family;
+        if let [op] = ops {
+            return match *op {
+                Op::Put { key, value } => family.put(key, value),
+                Op::Delete { key } => family.delete(key),
+            }
+            .map_err(failed("write"));
+        }
+        self.batch.clear();
+        for op in ops {
+            match *op {
+                Op::Put { key, value } => self.batch.put(family, key, value),
+                Op::Delete { key } => self.batch.delete(family, key),
+            }
+            .map_err(failed("batch"))?;
+        }
+        self.engine.database.write(&self.batch).map_err(failed("write"))
+    }
+
+    fn get(&mut self, key: &[u8], found: ValueVisitor<'_>) -> Result<bool> {
+        let read = self.engine.family.get_with(key, |value| found(value));
+        Ok(read.map_err(failed("get"))?.is_some())
+    }
+
+    fn scan(&mut self, request: ScanRequest<'_>, visit: RowVisitor<'_>) -> Result<()> {
+        let scan = self.positioned(request)?;
+        while scan.valid() {
+            let value = scan.value().map_err(failed("value"))?;
+            if !visit(scan.key(), value) {
+                break;
+            }
+            match request.direction {
+                Direction::Forward => scan.next(),
+                Direction::Reverse => scan.prev(),
+            }
+            .map_err(failed("next"))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! The program as a user sees it: exit codes, files, messages.
+#![expect(clippy::unwrap_used, reason = "a failed call is a failed test")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn benchtool(directory: &Path, line: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_benchtool"))
+        .args(line.split_whitespace())
+        .current_dir(directory)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_broken_engine_fails_the_run_and_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    for (engine, workload) in
+        [("broken-drops", "write"), ("broken-deletes", "delete"), ("broken-stale", "mixed")]
+    {
+        let line = format!(
+            "run --engine memory,{engine} --workload {workload} --num 30K --seconds 1 --ops 60K"
+        );
+        let output = benchtool(directory.path(), &line);
+        let shown = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{shown}");
+        assert!(shown.contains(&format!("INVALID: {engine}")), "{shown}");
+        assert!(!shown.contains("INVALID: memory"), "{shown}");
+    }
+    assert!(std::fs::read_dir(directory.path()).unwrap().next().is_none(), "data is left behind");
+}
+
+#[test]
+fn results_are_written_as_csv_and_json() {
+    let directory = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        let line = "run --engine memory,null --workload mixed --num 5K --ops 10K --threads 2 \
+            --repeat 2 --csv out.csv --json out.json";
+        let output = benchtool(directory.path(), line);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    }
+    let csv = std::fs::read_to_string(directory.path().join("out.csv")).unwrap();
+    let lines: Vec<&str> = csv.lines().collect();
+    // Two runs of two engines, two repetitions, two operations; one header.
+    assert_eq!(lines.len(), 1 + 2 * 2 * 2 * 2);
+    let columns = lines[0].split(',').count();
+    assert!(lines.iter().all(|line| line.split(',').count() == columns));
+    let original: Vec<&str> = lines[0].split(',').take(33).collect();
+    assert_eq!((original[0], original[23], original[32]), ("engine", "space_amp", "sync_enabled"));
+    let json = std::fs::read_to_string(directory.path().join("out.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let runs = report["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 4);
+    // A B, then B A.
+    let order: Vec<&str> = runs
+        .iter()
+        .filter(|run| run["spec"]["test"] == "mixed_random")
+        .map(|run| run["spec"]["engine"].as_str().unwrap())
+        .collect();
+    assert_eq!(order, ["memory", "null", "null", "memory"]);
+}
+
+#[test]
+fn wrong_usage_is_explained() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = benchtool(directory.path(), "run --engine rocksbd");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no engine \"rocksbd\""));
+    let output = benchtool(directory.path(), "run --engine rocksdb --rocksdb-lib missing.so");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no library at missing.so"));
+    let output = benchtool(directory.path(), "run --wrokload read");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--workload"), "a suggestion is given");
+    let output = benchtool(directory.path(), "run --engine memory --value-size 3 --num 1K");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("at least 12 bytes"));
+}

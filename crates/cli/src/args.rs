@@ -1,0 +1,364 @@
+//! The command line: what can be asked, how it is explained, and which values make no sense.
+//!
+//! Clap parses and suggests; what needs two arguments to judge is checked by the commands. Keys
+//! and values arrive as bytes, so that arguments that are not UTF-8 work where the system allows
+//! them.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
+
+use crate::database::KeyRange;
+use crate::encoding::Encoding;
+use crate::failure::{Failure, Result};
+use crate::formats::Format;
+use crate::progress::ProgressMode;
+
+const EXAMPLES: &str = "\
+Examples:
+  tidesdb put --db ./data greeting 'hello, world'
+  tidesdb get --db ./data greeting
+  tidesdb load --db ./data packages.jsonl
+  tidesdb scan --db ./data --prefix lib --limit 10
+  tidesdb dump --db ./data backup.tsv
+
+Keys and values on the command line are UTF-8 with the escapes \\t \\n \\r \\\\ and \\xNN, or
+hexadecimal with --hex, or base64 with --base64.
+
+Exit codes: 0 success, 1 error or key not found, 2 wrong usage, 130 interrupted.";
+
+/// Read, write, load, dump and check TidesDB databases
+#[derive(Debug, Parser)]
+#[command(name = "tidesdb", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands, each with its own arguments.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Print the value of a key
+    Get(GetArgs),
+    /// Store a value under a key; creates the database if need be
+    Put(PutArgs),
+    /// Remove a key
+    Delete(DeleteArgs),
+    /// Print keys and values in order
+    Scan(ScanArgs),
+    /// Store the records of a file; goes on where an interrupted load stopped
+    Load(LoadArgs),
+    /// Write all records to a file, in a form that load reads
+    Dump(DumpArgs),
+    /// Show sizes, levels and counters
+    Stats(ReportArgs),
+    /// Check every checksum, order and count
+    Verify(ReportArgs),
+    /// List the column families
+    Families(FamiliesArgs),
+    /// Create a column family
+    CreateFamily(CreateFamilyArgs),
+    /// Drop a column family and all of its data
+    DropFamily(DropFamilyArgs),
+}
+
+/// Which database.
+#[derive(Debug, Args)]
+pub(crate) struct DatabaseArgs {
+    /// Directory of the database
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) db: PathBuf,
+}
+
+/// Which column family of which database.
+#[derive(Debug, Args)]
+pub(crate) struct TargetArgs {
+    /// The database.
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    /// Column family
+    #[arg(long, short, value_name = "NAME", default_value = "default")]
+    pub(crate) family: String,
+}
+
+/// How bytes are written as text.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct EncodingArgs {
+    /// Keys and values are hexadecimal
+    #[arg(long)]
+    hex: bool,
+    /// Keys and values are base64
+    #[arg(long)]
+    base64: bool,
+}
+
+impl EncodingArgs {
+    /// The encoding asked for.
+    pub(crate) fn encoding(&self) -> Encoding {
+        match (self.hex, self.base64) {
+            (true, _) => Encoding::Hex,
+            (false, true) => Encoding::Base64,
+            (false, false) => Encoding::Text,
+        }
+    }
+
+    /// The bytes that an argument stands for. `what` names it in messages.
+    ///
+    /// # Errors
+    /// A usage failure when it is not of the form asked for.
+    pub(crate) fn decode(&self, what: &str, argument: &OsString) -> Result<Vec<u8>> {
+        let (encoding, mut bytes) = (self.encoding(), Vec::new());
+        encoding.decode(argument.as_encoded_bytes(), &mut bytes).map_err(|error| {
+            let form = encoding.name();
+            Failure::usage(format!("the {what} is no valid {form}: {error}"))
+        })?;
+        Ok(bytes)
+    }
+}
+
+/// Which keys.
+#[derive(Debug, Args)]
+pub(crate) struct RangeArgs {
+    /// Only keys that begin with this
+    #[arg(long, short, value_name = "PREFIX")]
+    prefix: Option<OsString>,
+    /// The smallest key, included
+    #[arg(long, value_name = "KEY")]
+    from: Option<OsString>,
+    /// The key to stop at, excluded
+    #[arg(long, value_name = "KEY")]
+    to: Option<OsString>,
+}
+
+impl RangeArgs {
+    /// The range asked for.
+    ///
+    /// # Errors
+    /// A usage failure when a bound is not of the form asked for.
+    pub(crate) fn range(&self, encoding: &EncodingArgs) -> Result<KeyRange> {
+        let decode = |what, bound: &Option<OsString>| {
+            bound.as_ref().map(|argument| encoding.decode(what, argument)).transpose()
+        };
+        Ok(KeyRange {
+            prefix: decode("prefix", &self.prefix)?,
+            from: decode("lower bound", &self.from)?,
+            to: decode("upper bound", &self.to)?,
+        })
+    }
+}
+
+/// Arguments of `get`.
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// The key
+    pub(crate) key: OsString,
+    #[command(flatten)]
+    pub(crate) encoding: EncodingArgs,
+}
+
+/// Arguments of `put`.
+#[derive(Debug, Args)]
+pub(crate) struct PutArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// The key
+    pub(crate) key: OsString,
+    /// The value, or - for standard input, whose bytes are stored as they are
+    #[arg(required_unless_present = "value_file", allow_negative_numbers = true)]
+    pub(crate) value: Option<OsString>,
+    /// Store the bytes of this file
+    #[arg(long, value_name = "FILE", conflicts_with = "value", value_hint = ValueHint::FilePath)]
+    pub(crate) value_file: Option<PathBuf>,
+    /// Let the key expire after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = value_parser!(u64).range(1..))]
+    pub(crate) ttl: Option<u64>,
+    #[command(flatten)]
+    pub(crate) encoding: EncodingArgs,
+}
+
+/// Arguments of `delete`.
+#[derive(Debug, Args)]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// The key; removing one that is not there is no error
+    pub(crate) key: OsString,
+    #[command(flatten)]
+    pub(crate) encoding: EncodingArgs,
+}
+
+/// Formats of `scan`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScanFormat {
+    /// Key, two spaces, value; long values are cut at a terminal
+    Text,
+    /// One JSON object a line
+    Jsonl,
+    /// Key, tab, value, with escapes
+    Tsv,
+    /// Comma-separated with quotes
+    Csv,
+}
+
+impl ScanFormat {
+    /// The same as a file format; text is none.
+    pub(crate) fn file_format(self) -> Option<Format> {
+        match self {
+            Self::Text => None,
+            Self::Jsonl => Some(Format::Jsonl),
+            Self::Tsv => Some(Format::Tsv),
+            Self::Csv => Some(Format::Csv),
+        }
+    }
+}
+
+/// Arguments of `scan`.
+#[derive(Debug, Args)]
+pub(crate) struct ScanArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+    /// Stop after this many records
+    #[arg(long, short = 'n', value_name = "N")]
+    pub(crate) limit: Option<u64>,
+    /// From the largest key down
+    #[arg(long, short)]
+    pub(crate) reverse: bool,
+    /// Print no values
+    #[arg(long, short)]
+    pub(crate) keys_only: bool,
+    /// Form of the output
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
+    pub(crate) format: ScanFormat,
+    #[command(flatten)]
+    pub(crate) encoding: EncodingArgs,
+}
+
+/// Arguments of `load`.
+#[derive(Debug, Args)]
+pub(crate) struct LoadArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// The file, or - for standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Form of the input; by default the file's extension tells
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) format: Option<Format>,
+    /// Records of one atomic batch, which also ends at 8 MiB
+    #[arg(long, value_name = "N", default_value = "1000",
+          value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) batch: u64,
+    /// JSON field or CSV column that holds the key
+    #[arg(long, value_name = "NAME", default_value = "key")]
+    pub(crate) key_field: String,
+    /// JSON field or CSV column that holds the value
+    #[arg(long, value_name = "NAME", default_value = "value")]
+    pub(crate) value_field: String,
+    /// The CSV file has no first row with names; its columns are key and value
+    #[arg(long, conflicts_with_all = ["key_field", "value_field"])]
+    pub(crate) no_header: bool,
+    /// Leave out records that make no sense instead of stopping at the first one
+    #[arg(long)]
+    pub(crate) skip_bad: bool,
+    /// Remember the progress under this name; standard input resumes only with a name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) resume_key: Option<String>,
+    /// Load from the beginning even if an earlier load was interrupted
+    #[arg(long)]
+    pub(crate) restart: bool,
+    /// Wait for the disk after each batch; otherwise once, at the end
+    #[arg(long)]
+    pub(crate) sync: bool,
+    /// Refuse records longer than this
+    #[arg(long, value_name = "N", default_value = "256",
+          value_parser = value_parser!(u64).range(1..=65_536))]
+    pub(crate) max_record_mib: u64,
+    #[command(flatten)]
+    pub(crate) encoding: EncodingArgs,
+    /// Show progress on standard error
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
+    pub(crate) progress: ProgressMode,
+}
+
+/// Arguments of `dump`.
+#[derive(Debug, Args)]
+pub(crate) struct DumpArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// The file, or - for standard output; it appears under its name when it is complete
+    #[arg(default_value = "-", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Form of the output; by default the file's extension tells, otherwise jsonl
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) format: Option<Format>,
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+    #[command(flatten)]
+    pub(crate) encoding: EncodingArgs,
+    /// Show progress on standard error
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
+    pub(crate) progress: ProgressMode,
+}
+
+/// Arguments of `stats` and `verify`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `families`.
+#[derive(Debug, Args)]
+pub(crate) struct FamiliesArgs {
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    /// Also those of the tool itself
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// Arguments of `create-family`.
+#[derive(Debug, Args)]
+pub(crate) struct CreateFamilyArgs {
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    /// Its name
+    pub(crate) name: String,
+    /// A setting, such as compression=zstd or block_size=16384; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", action = ArgAction::Append)]
+    pub(crate) set: Vec<String>,
+}
+
+/// Arguments of `drop-family`.
+#[derive(Debug, Args)]
+pub(crate) struct DropFamilyArgs {
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    /// Its name
+    pub(crate) name: String,
+    /// Confirm that its data is to be removed
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,35 @@
+//! The commands, one file each. A command opens the database, does its work and says in words
+//! what went wrong; `main` turns that into an exit code.
+
+mod delete;
+mod dump;
+mod families;
+mod get;
+mod load;
+mod put;
+mod scan;
+mod stats;
+mod verify;
+
+use crate::args::Command;
+use crate::failure::Result;
+
+/// Runs one command.
+///
+/// # Errors
+/// Whatever kept the command from doing what was asked.
+pub(crate) fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Get(args) => get::run(&args),
+        Command::Put(args) => put::run(&args),
+        Command::Delete(args) => delete::run(&args),
+        Command::Scan(args) => scan::run(&args),
+        Command::Load(args) => load::run(&args),
+        Command::Dump(args) => dump::run(&args),
+        Command::Stats(args) => stats::run(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Families(args) => families::list(&args),
+        Command::CreateFamily(args) => families::create(&args),
+        Command::DropFamily(args) => families::drop(&args),
+    }
+}

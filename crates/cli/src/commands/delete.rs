@@ -1,0 +1,24 @@
+//! `tidesdb delete`: removes a key.
+//!
+//! Removing a key that is not there succeeds. When the command succeeds, the removal is on disk.
+
+use tidesdb::{WriteBatch, WriteOptions};
+
+use crate::args::DeleteArgs;
+use crate::database::{self, Access};
+use crate::failure::Result;
+
+/// Runs the command.
+///
+/// # Errors
+/// When the database or the family does not exist, and those of the engine.
+pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
+    let key = args.encoding.decode("key", &args.key)?;
+    let db = database::open(&args.target.database.db, Access::Change)?;
+    let family = database::family(&db, &args.target.family)?;
+    let mut batch = WriteBatch::new();
+    batch.delete(&family, &key)?;
+    db.write_with(&batch, WriteOptions { sync: Some(true) })?;
+    drop(family);
+    Ok(db.close()?)
+}

@@ -1,0 +1,271 @@
+//! `tidesdb load`: stores the records of a file or of standard input, in atomic batches.
+//!
+//! Every batch carries a checkpoint (see [`crate::resume`]), so a load that was interrupted by
+//! anything, SIGKILL and power cuts included, goes on where it stopped. On Ctrl-C the batch at
+//! hand is committed and the log synced before the command ends.
+//!
+//! A record that makes no sense stops the load: everything before it is stored, nothing behind
+//! it, and once the line is repaired the same command goes on there. With --skip-bad such records
+//! are counted and left out. A key that appears twice keeps its last value.
+
+use std::io;
+use std::rc::Rc;
+
+use tidesdb::{Db, ErrorKind, Family, WriteBatch, WriteOptions};
+
+use crate::args::LoadArgs;
+use crate::database::{self, Access};
+use crate::failure::{Failure, Result, note};
+use crate::formats::{self, Format, ReaderOptions, Record, RecordReader, Step};
+use crate::interrupt;
+use crate::progress::Meter;
+use crate::resume::{Bookmark, Checkpoint};
+use crate::source::{Source, Tap};
+use crate::table::{bytes as human_bytes, count as human_count};
+
+/// A batch ends here even if it has fewer records than asked for.
+const BATCH_BYTES: u64 = 8 << 20;
+
+/// Bad records that are shown; the others are only counted.
+const BAD_RECORDS_SHOWN: u64 = 10;
+
+/// Runs the command.
+///
+/// # Errors
+/// When the input cannot be read or makes no sense, when interrupted, and those of the engine.
+pub(crate) fn run(args: &LoadArgs) -> Result<()> {
+    let options = reader_options(args)?;
+    let mut source = Source::open(&args.file, args.max_record_mib << 20)?;
+    interrupt::install()?;
+    let db = database::open(&args.target.database.db, Access::Create)?;
+    let family = database::family_or_new(&db, &args.target.family)?;
+    let bookmark = Bookmark::open(&db, &family, &source, args.resume_key.as_deref())?;
+    let checkpoint = match &bookmark {
+        Some(bookmark) => find_start(bookmark, &mut source, &options, args.restart)?,
+        None => Checkpoint::start(&source, settings(&options)),
+    };
+
+    let (name, size, tap) = (source.name().to_owned(), source.size(), source.tap());
+    let meter = Meter::new(args.progress, "loaded", size, checkpoint.position.offset);
+    let mut reader = formats::reader(source, &options, checkpoint.position, checkpoint.columns)
+        .map_err(|error| Failure::file("read", &name, &error))?;
+    let loader = Loader {
+        db: &db,
+        family: &family,
+        bookmark,
+        checkpoint,
+        batch: WriteBatch::new(),
+        bad_shown: 0,
+        tap,
+        meter,
+        is_stream: size.is_none(),
+        name,
+        args,
+    };
+    let outcome = loader.run(reader.as_mut());
+    // Whatever happened, what was committed is to survive a power cut from here on.
+    let closed = db.sync_log().and_then(|()| {
+        drop(family);
+        db.close()
+    });
+    let summary = outcome?;
+    closed?;
+    note(summary);
+    Ok(())
+}
+
+fn reader_options(args: &LoadArgs) -> Result<ReaderOptions> {
+    let format = args.format.or_else(|| Format::of_path(&args.file)).ok_or_else(|| {
+        Failure::usage(format!("the format of {} is not clear", args.file.display()))
+            .hint("add --format jsonl, --format tsv or --format csv")
+    })?;
+    if args.key_field == args.value_field {
+        return Err(Failure::usage("--key-field and --value-field name the same field"));
+    }
+    Ok(ReaderOptions {
+        format,
+        encoding: args.encoding.encoding(),
+        key_field: args.key_field.clone(),
+        value_field: args.value_field.clone(),
+        header: !args.no_header,
+    })
+}
+
+/// Everything that decides what a place in the input means.
+fn settings(options: &ReaderOptions) -> String {
+    let ReaderOptions { format, encoding, key_field, value_field, header } = options;
+    let encoding = encoding.name();
+    match format {
+        Format::Tsv => format!("tsv, {encoding}"),
+        Format::Csv if !header => format!("csv without header, {encoding}"),
+        Format::Csv => format!("csv, {encoding}, columns {key_field} and {value_field}"),
+        Format::Jsonl => format!("jsonl, {encoding}, fields {key_field} and {value_field}"),
+    }
+}
+
+/// The checkpoint to begin at; moves the source there.
+fn find_start(
+    bookmark: &Bookmark,
+    source: &mut Source,
+    options: &ReaderOptions,
+    restart: bool,
+) -> Result<Checkpoint> {
+    let start = Checkpoint::start(source, settings(options));
+    if restart {
+        return Ok(start);
+    }
+    let Some(found) = bookmark.read()? else { return Ok(start) };
+    if found.resume(source, &start)? {
+        note(format_args!(
+            "warning: {} was changed since; --restart loads from the beginning",
+            source.name()
+        ));
+    }
+    note(format_args!(
+        "resuming at line {}: {} records are stored already",
+        found.position.line,
+        human_count(found.records)
+    ));
+    Ok(found.continued_with(&start))
+}
+
+struct Loader<'a> {
+    db: &'a Db,
+    family: &'a Family,
+    bookmark: Option<Bookmark>,
+    /// What is committed, then what will be with the batch at hand.
+    checkpoint: Checkpoint,
+    batch: WriteBatch,
+    bad_shown: u64,
+    tap: Rc<Tap>,
+    meter: Meter,
+    is_stream: bool,
+    name: String,
+    args: &'a LoadArgs,
+}
+
+impl Loader<'_> {
+    /// Loads all records and answers a summary.
+    fn run(mut self, reader: &mut dyn RecordReader) -> Result<String> {
+        let mut record = Record::default();
+        self.checkpoint.columns = reader.columns();
+        let mut position = reader.position();
+        self.tap.advance(position.offset);
+        loop {
+            let step = self.next(reader, &mut record);
+            let full = self.batch.len() as u64 >= self.args.batch
+                || self.batch.size_bytes() >= BATCH_BYTES;
+            let stop = match step {
+                // Ctrl-C ends the other side of a pipe, too, which must not look like the end.
+                Ok(Next::End) if self.is_stream && interrupt::requested() => {
+                    Some(self.interrupted())
+                }
+                Ok(Next::End) => {
+                    self.checkpoint.advance(reader.position(), &self.tap);
+                    self.commit(true)?;
+                    return Ok(self.summary());
+                }
+                Ok(Next::Stored | Next::Skipped) => {
+                    position = reader.position();
+                    self.tap.advance(position.offset);
+                    self.meter.record(position.offset);
+                    interrupt::requested().then(|| self.interrupted())
+                }
+                Err(failure) => Some(failure),
+            };
+            if full || stop.is_some() {
+                self.checkpoint.advance(position, &self.tap);
+                self.commit(false)?;
+            }
+            if let Some(failure) = stop {
+                return Err(self.explain(failure));
+            }
+        }
+    }
+
+    fn next(&mut self, reader: &mut dyn RecordReader, record: &mut Record) -> Result<Next> {
+        let begin = reader.position();
+        let step = reader.next(record).map_err(|error: io::Error| {
+            Failure::new(format!("line {} of {}: {error}", begin.line, self.name))
+        })?;
+        let (line, reason) = match step {
+            Step::End => return Ok(Next::End),
+            Step::Bad { line, reason } => (line, reason),
+            Step::Record => match self.batch.put(self.family, &record.key, &record.value) {
+                Ok(()) => {
+                    self.checkpoint.records += 1;
+                    return Ok(Next::Stored);
+                }
+                Err(error) if error.kind() == ErrorKind::Invalid => (begin.line, error.to_string()),
+                Err(error) => return Err(error.into()),
+            },
+        };
+        let message = format!("line {line} of {}: {reason}", self.name);
+        if !self.args.skip_bad {
+            return Err(Failure::new(message));
+        }
+        self.checkpoint.skipped += 1;
+        if self.bad_shown < BAD_RECORDS_SHOWN {
+            self.bad_shown += 1;
+            self.meter.note(&format!("skipped: {message}"));
+        }
+        Ok(Next::Skipped)
+    }
+
+    /// Commits the batch together with the checkpoint, or with its removal.
+    fn commit(&mut self, complete: bool) -> Result<()> {
+        match &self.bookmark {
+            Some(bookmark) if complete => bookmark.remove(&mut self.batch)?,
+            Some(bookmark) => bookmark.put(&mut self.batch, &self.checkpoint)?,
+            None => {}
+        }
+        if !self.batch.is_empty() {
+            let sync = self.args.sync.then_some(true);
+            self.db.write_with(&self.batch, WriteOptions { sync })?;
+            self.batch.clear();
+        }
+        Ok(())
+    }
+
+    fn interrupted(&self) -> Failure {
+        Failure::interrupted(format!("the load of {} is incomplete", self.name))
+    }
+
+    /// Adds what is stored and how to go on.
+    fn explain(self, failure: Failure) -> Failure {
+        let stored = format!("{} records are stored", human_count(self.checkpoint.records));
+        let line = self.checkpoint.position.line;
+        failure.hint(match &self.bookmark {
+            Some(_) => format!("{stored}; the same command goes on at line {line}"),
+            None => format!(
+                "{stored}; a load of standard input is resumed only if it has a --resume-key"
+            ),
+        })
+    }
+
+    fn summary(&self) -> String {
+        let Checkpoint { records, skipped, position, .. } = &self.checkpoint;
+        let seconds = self.meter.elapsed().as_secs_f64();
+        let mut text = format!(
+            "loaded {} records ({}) into family '{}' in {seconds:.1} s",
+            human_count(*records),
+            human_bytes(position.offset),
+            self.family.name(),
+        );
+        let this_run = self.meter.records();
+        if this_run < records + skipped {
+            text.push_str(&format!(", {} of them in this run", human_count(this_run)));
+        }
+        if *skipped > 0 {
+            text.push_str(&format!("; skipped {} bad ones", human_count(*skipped)));
+        }
+        text
+    }
+}
+
+/// What became of the next record.
+enum Next {
+    Stored,
+    Skipped,
+    End,
+}

@@ -1,0 +1,47 @@
+//! `tidesdb scan`: prints the records of a range, in either direction.
+//!
+//! The scan sees the database as it was when the command began.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use crate::args::ScanArgs;
+use crate::database::{self, Access};
+use crate::failure::{Failure, Result};
+use crate::formats;
+
+/// Runs the command.
+///
+/// # Errors
+/// Those of the engine and of standard output.
+pub(crate) fn run(args: &ScanArgs) -> Result<()> {
+    let range = args.range.range(&args.encoding)?;
+    let db = database::open(&args.target.database.db, Access::Read)?;
+    let family = database::family(&db, &args.target.family)?;
+    let mut scan = range.scan(&family)?;
+    if args.reverse {
+        scan.seek_to_last()?
+    } else {
+        scan.seek_to_first()?
+    }
+
+    let stdout = io::stdout().lock();
+    let encoding = args.encoding.encoding();
+    let mut writer = match args.format.file_format() {
+        Some(format) => formats::writer(format, encoding),
+        None => formats::text_writer(encoding, stdout.is_terminal()),
+    };
+    let mut output = BufWriter::new(stdout);
+    let failed = |error: io::Error| Failure::output(&error);
+    writer.begin(&mut output, !args.keys_only).map_err(failed)?;
+    let mut key = Vec::new();
+    let mut remaining = args.limit.unwrap_or(u64::MAX);
+    while remaining > 0 && scan.valid() {
+        remaining -= 1;
+        key.clear();
+        key.extend_from_slice(scan.key());
+        let value = if args.keys_only { None } else { Some(scan.value()?) };
+        writer.write(&mut output, &key, value).map_err(failed)?;
+        if args.reverse { scan.prev()? } else { scan.next()? }
+    }
+    output.flush().map_err(failed)
+}

@@ -1,0 +1,141 @@
+//! `tidesdb stats`: sizes, levels and counters, as tables or as JSON.
+//!
+//! The database is opened for the command, so counters of work (cache hits, bytes flushed) tell
+//! what opening it took; sizes and levels are those of the stored data.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+use tidesdb::{Db, DbStats, FamilyStats};
+
+use crate::args::ReportArgs;
+use crate::database::{self, Access};
+use crate::failure::{Failure, Result};
+use crate::table::{bytes, count, render};
+
+/// Runs the command.
+///
+/// # Errors
+/// Those of the engine and of standard output.
+pub(crate) fn run(args: &ReportArgs) -> Result<()> {
+    let db = database::open(&args.database.db, Access::Read)?;
+    let text = if args.json { as_json(&db)? } else { as_tables(&db)? };
+    let mut output = io::stdout().lock();
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|error| Failure::output(&error))
+}
+
+fn as_json(db: &Db) -> Result<String> {
+    let families = database::visible_families(db)
+        .iter()
+        .map(|name| Ok(family_json(name, &db.family(name)?.stats())))
+        .collect::<Result<Vec<Value>>>()?;
+    let report = json!({ "database": database_json(&db.stats()), "families": families });
+    let mut text = serde_json::to_string_pretty(&report)
+        .map_err(|error| Failure::new(format!("cannot write the report: {error}")))?;
+    text.push('\n');
+    Ok(text)
+}
+
+fn database_json(stats: &DbStats) -> Value {
+    json!({
+        "sequence": stats.sequence,
+        "memtable_bytes": stats.memtable_bytes,
+        "open_tables": stats.open_tables,
+        "block_cache_bytes": stats.block_cache_bytes,
+        "block_cache_capacity": stats.block_cache_capacity,
+        "block_cache_hits": stats.block_cache_hits,
+        "block_cache_misses": stats.block_cache_misses,
+        "log_bytes_written": stats.log_bytes_written,
+        "log_retained_bytes": stats.log_retained_bytes,
+        "log_syncs": stats.log_syncs,
+        "synced_commits": stats.synced_commits,
+        "user_bytes_written": stats.user_bytes_written,
+        "flush_count": stats.flush_count,
+        "flush_bytes_written": stats.flush_bytes_written,
+        "compaction_count": stats.compaction_count,
+        "compaction_bytes_read": stats.compaction_bytes_read,
+        "compaction_bytes_written": stats.compaction_bytes_written,
+        "stall_nanos": stats.stall_nanos,
+    })
+}
+
+fn family_json(name: &str, stats: &FamilyStats) -> Value {
+    let levels: Vec<Value> = stats
+        .levels
+        .iter()
+        .map(|level| {
+            json!({
+                "level": level.level,
+                "runs": level.runs,
+                "tables": level.tables,
+                "bytes": level.bytes,
+                "entries": level.entries,
+                "tombstones": level.tombstones,
+            })
+        })
+        .collect();
+    json!({
+        "name": name,
+        "memtable_bytes": stats.memtable_bytes,
+        "immutable_memtables": stats.immutable_memtables,
+        "value_log_files": stats.value_log_files,
+        "value_log_bytes": stats.value_log_bytes,
+        "levels": levels,
+    })
+}
+
+fn as_tables(db: &Db) -> Result<String> {
+    let mut text = format!("Database\n{}", database_table(&db.stats()));
+    for name in database::visible_families(db) {
+        let stats = db.family(&name)?.stats();
+        text.push_str(&format!("\nFamily {name}\n{}", family_tables(&stats)));
+    }
+    Ok(text)
+}
+
+fn database_table(stats: &DbStats) -> String {
+    let rows = [
+        ("last sequence", count(stats.sequence)),
+        ("memtables", bytes(stats.memtable_bytes)),
+        ("retained log", bytes(stats.log_retained_bytes)),
+        ("open tables", count(stats.open_tables)),
+        ("block cache in use", bytes(stats.block_cache_bytes)),
+        ("block cache capacity", bytes(stats.block_cache_capacity)),
+    ];
+    render(&["", ""], &rows.map(|(name, value)| vec![name.to_owned(), value]))
+}
+
+fn family_tables(stats: &FamilyStats) -> String {
+    let rows = [
+        ("memtable", bytes(stats.memtable_bytes)),
+        ("memtables waiting", stats.immutable_memtables.to_string()),
+        ("value-log files", stats.value_log_files.to_string()),
+        ("value-log size", bytes(stats.value_log_bytes)),
+    ];
+    let mut text = render(&["", ""], &rows.map(|(name, value)| vec![name.to_owned(), value]));
+    let levels: Vec<Vec<String>> = stats
+        .levels
+        .iter()
+        .filter(|level| level.tables > 0)
+        .map(|level| {
+            vec![
+                level.level.to_string(),
+                level.runs.to_string(),
+                level.tables.to_string(),
+                bytes(level.bytes),
+                count(level.entries),
+                count(level.tombstones),
+            ]
+        })
+        .collect();
+    if levels.is_empty() {
+        text.push_str("  no tables yet\n");
+    } else {
+        let header = ["level", "runs", "tables", "size", "entries", "tombstones"];
+        text.push_str(&render(&header, &levels));
+    }
+    text
+}

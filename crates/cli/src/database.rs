@@ -1,0 +1,128 @@
+//! Opening databases and families the way commands want it.
+//!
+//! Reading commands open for reading only: they create nothing, not even a directory, and change
+//! no byte. Writing commands create what is missing. Errors say what the user can do.
+
+use std::path::Path;
+
+use tidesdb::{Db, DbOptions, Error, Family, FamilyOptions, Scan, ScanOptions};
+
+use crate::failure::{Failure, Result};
+use crate::resume::HIDDEN_PREFIX;
+
+/// Families named in a hint.
+const NAMED_FAMILIES: usize = 10;
+
+/// What a command does with a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Read; the database must exist.
+    Read,
+    /// Write; the database must exist.
+    Change,
+    /// Write; the database is created when it does not exist.
+    Create,
+}
+
+/// Opens the database in `directory`.
+///
+/// # Errors
+/// Those of the engine, with a hint.
+pub(crate) fn open(directory: &Path, access: Access) -> Result<Db> {
+    let options = DbOptions {
+        create_if_missing: access == Access::Create,
+        read_only: access == Access::Read,
+        ..DbOptions::default()
+    };
+    if access != Access::Create && !directory.exists() {
+        return Err(Failure::new(format!("there is no database at {}", directory.display()))
+            .hint("check --db; `tidesdb put` and `tidesdb load` create a database"));
+    }
+    Db::open(directory, options).map_err(|error| match error {
+        Error::NotADatabase { .. } => Failure::from(error)
+            .hint("check --db; `tidesdb put` and `tidesdb load` create a database"),
+        error => Failure::from(error),
+    })
+}
+
+/// The family of that name, which must exist.
+///
+/// # Errors
+/// When it does not exist; the hint names those that do.
+pub(crate) fn family(db: &Db, name: &str) -> Result<Family> {
+    db.family(name).map_err(|error| match error {
+        Error::FamilyNotFound(_) => {
+            let names = visible_families(db);
+            let hint = match names.len() {
+                0 => {
+                    "there are no families yet; `tidesdb put` and `tidesdb load` create one".into()
+                }
+                count if count > NAMED_FAMILIES => "`tidesdb families` lists them".into(),
+                _ => format!("there are: {}", names.join(", ")),
+            };
+            Failure::from(error).hint(hint)
+        }
+        error => Failure::from(error),
+    })
+}
+
+/// The family of that name, created with the default options when it does not exist.
+///
+/// # Errors
+/// When the name belongs to the tool, and those of the engine.
+pub(crate) fn family_or_new(db: &Db, name: &str) -> Result<Family> {
+    refuse_hidden(name)?;
+    Ok(db.open_family(name, FamilyOptions::default())?)
+}
+
+/// Refuses names that belong to this tool.
+///
+/// # Errors
+/// When the name is one of them.
+pub(crate) fn refuse_hidden(name: &str) -> Result<()> {
+    if name.starts_with(HIDDEN_PREFIX) {
+        return Err(Failure::usage(format!(
+            "'{name}' begins with {HIDDEN_PREFIX}, as the families of this tool itself do"
+        )));
+    }
+    Ok(())
+}
+
+/// The names of the families that belong to the user, in order.
+pub(crate) fn visible_families(db: &Db) -> Vec<String> {
+    let mut names = db.family_names();
+    names.retain(|name| !name.starts_with(HIDDEN_PREFIX));
+    names.sort_unstable();
+    names
+}
+
+/// A range of keys; an absent bound bounds nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeyRange {
+    /// Only keys that begin with these bytes.
+    pub(crate) prefix: Option<Vec<u8>>,
+    /// The smallest key, included.
+    pub(crate) from: Option<Vec<u8>>,
+    /// The key at which the range ends, excluded.
+    pub(crate) to: Option<Vec<u8>>,
+}
+
+impl KeyRange {
+    /// A scan over the range, not yet positioned.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub(crate) fn scan(&self, family: &Family) -> Result<Scan> {
+        let mut options = ScanOptions::new();
+        if let Some(prefix) = &self.prefix {
+            options = options.prefix(prefix);
+        }
+        if let Some(from) = &self.from {
+            options = options.lower(from);
+        }
+        if let Some(to) = &self.to {
+            options = options.upper(to);
+        }
+        Ok(family.scan(options)?)
+    }
+}

@@ -1,0 +1,108 @@
+//! What a command reports when it cannot do its work: a message, a hint and an exit code.
+//!
+//! Every error of the engine, of a file and of the command line becomes a [`Failure`] on its way
+//! to `main`, which prints it to standard error. A closed pipe on standard output is the wish of
+//! the reader and ends the command quietly.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use tidesdb::ErrorKind;
+
+/// Result of every fallible step of a command.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Exit code 1.
+    Error,
+    /// Exit code 2: the command line asks for something that makes no sense.
+    Usage,
+    /// Exit code 130, as shells report a process that SIGINT ended.
+    Interrupted,
+    /// Exit code 0: whoever read our output has seen enough.
+    OutputClosed,
+}
+
+/// Why a command stopped, for people.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    kind: Kind,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// An error, exit code 1.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Error, message: message.into(), hint: None }
+    }
+
+    /// A command line that makes no sense, exit code 2.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Usage, ..Self::new(message) }
+    }
+
+    /// The user asked to stop, exit code 130.
+    pub(crate) fn interrupted(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Interrupted, ..Self::new(message) }
+    }
+
+    /// A file operation that failed, such as `("read", path, error)`.
+    pub(crate) fn file(operation: &str, path: impl AsRef<Path>, error: &io::Error) -> Self {
+        Self::new(format!("cannot {operation} {}: {error}", path.as_ref().display()))
+    }
+
+    /// A write to standard output that failed.
+    pub(crate) fn output(error: &io::Error) -> Self {
+        let failure = Self::new(format!("cannot write to standard output: {error}"));
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self { kind: Kind::OutputClosed, ..failure };
+        }
+        failure
+    }
+
+    /// The same with advice on what to do next; it replaces the one there was.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Prints the failure and answers the exit code of the process.
+    pub(crate) fn report(&self) -> ExitCode {
+        let code = match self.kind {
+            Kind::OutputClosed => return ExitCode::SUCCESS,
+            Kind::Error => 1,
+            Kind::Usage => 2,
+            Kind::Interrupted => 130,
+        };
+        let title = if self.kind == Kind::Interrupted { "interrupted" } else { "error" };
+        note(format_args!("{title}: {}", self.message));
+        if let Some(hint) = &self.hint {
+            note(format_args!("hint: {hint}"));
+        }
+        ExitCode::from(code)
+    }
+}
+
+impl From<tidesdb::Error> for Failure {
+    fn from(error: tidesdb::Error) -> Self {
+        let hint = match error.kind() {
+            ErrorKind::Locked => {
+                "one process at a time owns a database: close the other one, or wait for it to end"
+            }
+            ErrorKind::Full => "free some space on the disk, then run the command again",
+            ErrorKind::Corrupt => "`tidesdb verify --db DIR` lists everything that is damaged",
+            ErrorKind::ReadOnly => "read the cause above; reading commands still work",
+            _ => return Self::new(error.to_string()),
+        };
+        Self::new(error.to_string()).hint(hint)
+    }
+}
+
+/// Prints a line to standard error. Nobody can be told when that fails, so it is not an error.
+pub(crate) fn note(line: impl Display) {
+    let _unreportable = writeln!(io::stderr().lock(), "{line}");
+}

@@ -1,0 +1,236 @@
+use super::*;
+
+const FORMATS: [Format; 3] = [Format::Jsonl, Format::Tsv, Format::Csv];
+const ENCODINGS: [Encoding; 3] = [Encoding::Text, Encoding::Hex, Encoding::Base64];
+
+fn options(format: Format, encoding: Encoding) -> ReaderOptions {
+    let (key_field, value_field) = ("key".to_owned(), "value".to_owned());
+    ReaderOptions { format, encoding, key_field, value_field, header: true }
+}
+
+/// Keys and values that trip formats up.
+fn awkward_records() -> Vec<Record> {
+    let every_byte: Vec<u8> = (0..=255).collect();
+    let parts: [&[u8]; 16] = [
+        b"plain",
+        b" spaces ",
+        b"a,b",
+        b"say \"hi\"",
+        b"\"",
+        b"tab\there",
+        b"line\nbreak",
+        b"dos\r\nbreak\r",
+        b"back\\slash \\x41",
+        b"\x00\x01\x1b[31m\x7f",
+        b"\xff\xfe not utf-8 \xc3",
+        "\u{feff}mark".as_bytes(),
+        "naïve 漢字 🦀".as_bytes(),
+        b"{\"key\":\"x\"}",
+        b"#comment",
+        &every_byte,
+    ];
+    let mut records = Vec::new();
+    for key in parts {
+        for value in parts.into_iter().chain([b"".as_slice(), b"\n"]) {
+            records.push(Record { key: key.to_vec(), value: value.to_vec() });
+        }
+    }
+    records
+}
+
+fn written(records: &[Record], format: Format, encoding: Encoding) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut writer = writer(format, encoding);
+    writer.begin(&mut out, true).unwrap();
+    for Record { key, value } in records {
+        writer.write(&mut out, key, Some(value)).unwrap();
+    }
+    out
+}
+
+/// A record, or the line and the reason why there is none.
+type Found = Result<Record, (u64, String)>;
+
+/// Everything a reader finds from a place on, each with the position behind it.
+fn found(
+    input: &[u8],
+    options: &ReaderOptions,
+    start: Position,
+    columns: Option<Columns>,
+) -> (Vec<(Found, Position)>, Option<Columns>) {
+    let mut reader = reader(&input[start.offset as usize..], options, start, columns).unwrap();
+    let mut steps = Vec::new();
+    loop {
+        let mut record = Record::default();
+        let step = match reader.next(&mut record).unwrap() {
+            Step::End => return (steps, reader.columns()),
+            Step::Record => Ok(record),
+            Step::Bad { line, reason } => Err((line, reason)),
+        };
+        steps.push((step, reader.position()));
+    }
+}
+
+fn found_in(text: &str, format: Format) -> Vec<Found> {
+    let (steps, _) =
+        found(text.as_bytes(), &options(format, Encoding::Text), Position::START, None);
+    steps.into_iter().map(|(step, _)| step).collect()
+}
+
+fn record(key: &str, value: &str) -> Record {
+    Record { key: key.into(), value: value.into() }
+}
+
+#[test]
+fn what_is_written_is_read_back_byte_for_byte() {
+    let records = awkward_records();
+    for format in FORMATS {
+        for encoding in ENCODINGS {
+            let bytes = written(&records, format, encoding);
+            let (steps, _) = found(&bytes, &options(format, encoding), Position::START, None);
+            let back: Vec<Record> = steps.into_iter().map(|(step, _)| step.unwrap()).collect();
+            assert_eq!(back.len(), records.len(), "{format:?} {encoding:?}");
+            for (back, record) in back.iter().zip(&records) {
+                assert_eq!(back, record, "{format:?} {encoding:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reader_goes_on_at_every_position() {
+    let records = awkward_records();
+    for format in FORMATS {
+        for line_end in ["\n", "\r\n"] {
+            let mut bytes = written(&records[..40], format, Encoding::Base64);
+            if line_end == "\r\n" {
+                bytes = String::from_utf8(bytes).unwrap().replace('\n', "\r\n").into_bytes();
+            }
+            let options = options(format, Encoding::Base64);
+            let (steps, columns) = found(&bytes, &options, Position::START, None);
+            for (index, &(_, position)) in steps.iter().enumerate() {
+                let (rest, _) = found(&bytes, &options, position, columns);
+                assert!(rest == steps[index + 1..], "{format:?} {index} {position:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn positions_count_lines_inside_quoted_fields() {
+    let text = "key,value\na,\"1\n2\n3\"\nb,2\nc\n";
+    let (steps, columns) =
+        found(text.as_bytes(), &options(Format::Csv, Encoding::Text), Position::START, None);
+    assert_eq!(steps[0].0, Ok(record("a", "1\n2\n3")));
+    assert_eq!(steps[0].1.line, 5);
+    assert_eq!(steps[2].0, Err((6, "1 columns instead of 2".to_owned())));
+    let after_first = steps[0].1;
+    let (rest, _) =
+        found(text.as_bytes(), &options(Format::Csv, Encoding::Text), after_first, columns);
+    assert_eq!(rest, steps[1..]);
+}
+
+#[test]
+fn json_values_keep_their_text_and_keys_may_be_numbers() {
+    let text = concat!(
+        "\u{feff}{\"value\": {\"b\": [1.0, 1e400]}, \"other\": [], \"key\": 12345678901234567890123}\r\n",
+        "\n   \n",
+        "{\"key_base64\":\"/w==\",\"value\":null}\n",
+        "{\"key\":\"\\u0041\\n\",\"value_hex\":\"00ff\"}",
+    );
+    let expected = [
+        record("12345678901234567890123", "{\"b\": [1.0, 1e400]}"),
+        Record { key: vec![0xff], value: b"null".to_vec() },
+        Record { key: b"A\n".to_vec(), value: vec![0, 0xff] },
+    ];
+    assert_eq!(found_in(text, Format::Jsonl), expected.map(Ok));
+}
+
+#[test]
+fn bad_json_lines_are_told_with_line_and_reason() {
+    let bad = [
+        ("{\"key\":\"a\"}", "no field \"value\""),
+        ("{\"value\":\"a\"}", "no field \"key\""),
+        ("{\"key\":null,\"value\":\"a\"}", "\"key\" is no string"),
+        ("{\"key\":\"a\",\"key\":\"b\",\"value\":\"a\"}", "twice"),
+        ("{\"key\":\"a\",\"key_hex\":\"00\",\"value\":\"a\"}", "twice"),
+        ("{\"key\":\"a\",\"value_hex\":\"0\"}", "odd number"),
+        ("{\"key\":\"a\",\"value_base64\":7}", "must be a string"),
+        ("{\"key\":\"a\",\"value\":\"\\ud800\"}", "in the value"),
+        ("{\"key\":\"a\",\"value\":\"a\"} x", "trailing"),
+        ("{\"key\":\"a\",", "EOF"),
+        ("[1]", "expected an object"),
+        ("\u{0}", "expected"),
+    ];
+    for (line, reason) in bad {
+        let text = format!(
+            "\n{{\"key\":\"k\",\"value\":\"v\"}}\n{line}\n{{\"key\":\"l\",\"value\":\"v\"}}"
+        );
+        let steps = found_in(&text, Format::Jsonl);
+        assert_eq!(steps.len(), 3, "{line}");
+        let (number, found) = complaint(&steps[1]);
+        assert!(number == 3 && found.contains(reason), "{line}: {found}");
+        assert_eq!(steps[2], Ok(record("l", "v")), "{line}");
+    }
+}
+
+fn complaint(step: &Found) -> (u64, &str) {
+    let (line, reason) = step.as_ref().unwrap_err();
+    (*line, reason)
+}
+
+#[test]
+fn deeply_nested_json_is_no_stack_overflow() {
+    let depth = 200_000;
+    let nested = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    let text = format!("{{\"other\":{nested},\"key\":\"k\",\"value\":{nested}}}");
+    let steps = found_in(&text, Format::Jsonl);
+    assert_eq!(steps, [Ok(Record { key: b"k".to_vec(), value: nested.into_bytes() })]);
+}
+
+#[test]
+fn csv_columns_are_found_by_name() {
+    let text = "\u{feff}id,comment,payload\n1,\"x, y\",one\n2,,two\n";
+    let options = ReaderOptions {
+        key_field: "id".to_owned(),
+        value_field: "payload".to_owned(),
+        ..options(Format::Csv, Encoding::Text)
+    };
+    let (steps, columns) = found(text.as_bytes(), &options, Position::START, None);
+    assert_eq!(columns, Some(Columns { key: 0, value: 2, count: 3 }));
+    assert_eq!(steps[0].0, Ok(record("1", "one")));
+    assert_eq!(steps[1].0, Ok(record("2", "two")));
+
+    let missing = ReaderOptions { key_field: "name".to_owned(), ..options };
+    let error = reader(text.as_bytes(), &missing, Position::START, None).err().unwrap();
+    assert!(error.to_string().contains("id, comment, payload"), "{error}");
+}
+
+#[test]
+fn headerless_csv_and_bad_tsv() {
+    let no_header = ReaderOptions { header: false, ..options(Format::Csv, Encoding::Text) };
+    let (steps, _) = found(b"key,value\na,b", &no_header, Position::START, None);
+    assert_eq!(steps[0].0, Ok(record("key", "value")));
+    assert_eq!(steps[1].0, Ok(record("a", "b")));
+
+    let steps = found_in("a\tb\nalone\na\tb\tc\n\\q\tb\n\n\t\nz\t", Format::Tsv);
+    assert_eq!(steps[0], Ok(record("a", "b")));
+    assert!(complaint(&steps[1]).1.contains("1 column instead"));
+    assert!(complaint(&steps[2]).1.contains("3 columns instead"));
+    assert!(complaint(&steps[3]).1.contains("in the key: unknown escape"));
+    assert_eq!(steps[4], Ok(record("", "")), "the engine refuses the empty key");
+    assert_eq!(steps[5], Ok(record("z", "")));
+}
+
+#[test]
+fn text_cuts_long_values_and_says_so() {
+    let shown = |cut: bool, value: &str| {
+        let mut out = Vec::new();
+        text_writer(Encoding::Text, cut).write(&mut out, b"k", Some(value.as_bytes())).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let (long, limit) = ("é".repeat(5000), "é".repeat(100));
+    assert_eq!(shown(true, &long), format!("k  {limit}… (10000 bytes)\n"));
+    assert_eq!(shown(true, &limit), format!("k  {limit}\n"));
+    assert_eq!(shown(false, &long), format!("k  {long}\n"));
+}

@@ -1,0 +1,52 @@
+//! Text for people: key, two spaces, value, with escapes; at a terminal long values are cut and
+//! say how long they are. It is written only, never read back.
+
+use std::io::{self, Write};
+
+use super::RecordWriter;
+use crate::encoding::Encoding;
+
+/// Characters of a value that are shown when values are cut.
+const SHOWN_CHARACTERS: usize = 100;
+
+/// Writes text.
+pub(super) struct Writer {
+    encoding: Encoding,
+    cut: bool,
+    line: Vec<u8>,
+}
+
+impl Writer {
+    /// A writer of fields in that encoding, which cuts long values if told so.
+    pub(super) fn new(encoding: Encoding, cut: bool) -> Self {
+        Self { encoding, cut, line: Vec::new() }
+    }
+
+    fn push_value(&mut self, value: &[u8]) {
+        // No encoding makes bytes shorter, and a character has four bytes at most.
+        let enough = SHOWN_CHARACTERS * 4;
+        let head = if self.cut { &value[..value.len().min(enough)] } else { value };
+        let begin = self.line.len();
+        self.encoding.encode(head, &mut self.line);
+        if !self.cut {
+            return;
+        }
+        let text = String::from_utf8_lossy(&self.line[begin..]);
+        let Some((cut, _)) = text.char_indices().nth(SHOWN_CHARACTERS) else { return };
+        self.line.truncate(begin + cut);
+        self.line.extend_from_slice(format!("… ({} bytes)", value.len()).as_bytes());
+    }
+}
+
+impl RecordWriter for Writer {
+    fn write(&mut self, out: &mut dyn Write, key: &[u8], value: Option<&[u8]>) -> io::Result<()> {
+        self.line.clear();
+        self.encoding.encode(key, &mut self.line);
+        if let Some(value) = value {
+            self.line.extend_from_slice(b"  ");
+            self.push_value(value);
+        }
+        self.line.push(b'\n');
+        out.write_all(&self.line)
+    }
+}

@@ -1,0 +1,164 @@
+//! Progress on standard error: a bar or a counter at a terminal, plain lines elsewhere if asked.
+//!
+//! Progress never mixes with output: it goes to standard error, and vanishes when the work is
+//! done. A [`Meter`] may be told of every single record; it looks at the clock rarely.
+
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::failure::note;
+use crate::table::{bytes as human_bytes, count as human_count};
+
+/// Redrawing of a bar, and lines where there is no terminal.
+const REDRAWS_PER_SECOND: u8 = 8;
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Records between two looks at the clock.
+const RECORDS_PER_LOOK: u64 = 64;
+
+/// When to show progress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProgressMode {
+    /// At a terminal
+    #[default]
+    Auto,
+    /// Also elsewhere, as plain lines
+    Always,
+    /// Not at all
+    Never,
+}
+
+enum Display {
+    Bar(ProgressBar),
+    Lines { last: Instant },
+    Nothing,
+}
+
+/// Shows how far a command has come.
+pub(crate) struct Meter {
+    display: Display,
+    verb: &'static str,
+    begun: Instant,
+    total: Option<u64>,
+    records: u64,
+}
+
+impl Meter {
+    /// A meter of work that handles records of an input or output of `total` bytes, if known,
+    /// of which `done` are behind us. `verb` is what has been done to a record.
+    pub(crate) fn new(
+        mode: ProgressMode,
+        verb: &'static str,
+        total: Option<u64>,
+        done: u64,
+    ) -> Self {
+        let begun = Instant::now();
+        let mut meter = Self { display: Display::Nothing, verb, begun, total, records: 0 };
+        let bar = ProgressBar::with_draw_target(
+            total,
+            ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_SECOND),
+        );
+        if mode == ProgressMode::Never {
+            return meter;
+        }
+        if !bar.is_hidden() {
+            bar.set_style(style(total.is_some()));
+            bar.set_position(done);
+            bar.reset_eta();
+            bar.enable_steady_tick(Duration::from_millis(250));
+            meter.display = Display::Bar(bar);
+        } else if mode == ProgressMode::Always {
+            meter.display = Display::Lines { last: begun };
+            meter.line(done);
+        }
+        meter
+    }
+
+    /// Takes note of one more record; `bytes` is the position in the input or output.
+    pub(crate) fn record(&mut self, bytes: u64) {
+        self.records += 1;
+        if !self.records.is_multiple_of(RECORDS_PER_LOOK) {
+            return;
+        }
+        match &self.display {
+            Display::Bar(bar) => {
+                bar.set_position(bytes);
+                bar.set_message(self.message());
+            }
+            Display::Lines { last } if last.elapsed() >= LINE_INTERVAL => {
+                self.line(bytes);
+                self.display = Display::Lines { last: Instant::now() };
+            }
+            Display::Lines { .. } | Display::Nothing => {}
+        }
+    }
+
+    /// Records noted so far.
+    pub(crate) fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Time since the work began.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Prints a line above the bar.
+    pub(crate) fn note(&self, line: &str) {
+        match &self.display {
+            Display::Bar(bar) => bar.suspend(|| note(line)),
+            Display::Lines { .. } | Display::Nothing => note(line),
+        }
+    }
+
+    fn message(&self) -> String {
+        let seconds = self.begun.elapsed().as_secs_f64().max(0.001);
+        let rate = self.records as f64 / seconds;
+        format!(
+            "{} records {}, {}/s",
+            human_count(self.records),
+            self.verb,
+            human_count(rate as u64)
+        )
+    }
+
+    fn line(&self, bytes: u64) {
+        let share = match self.total {
+            Some(total) if total > 0 => format!(" ({} %)", bytes.min(total) * 100 / total),
+            _ => String::new(),
+        };
+        note(format_args!("progress: {}, {}{share}", self.message(), human_bytes(bytes)));
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        if let Display::Bar(bar) = &self.display {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A counter for work that reports nothing while it runs.
+pub(crate) fn spinner(message: &'static str) -> ProgressBar {
+    let bar = ProgressBar::new_spinner().with_message(message);
+    bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_SECOND));
+    bar.set_style(template("{spinner} {msg} {elapsed}"));
+    bar.enable_steady_tick(Duration::from_millis(250));
+    bar
+}
+
+fn style(with_total: bool) -> ProgressStyle {
+    let style = template(if with_total {
+        "{wide_bar} {percent:>3} %  {binary_bytes}/{binary_total_bytes}  {msg}  ETA {eta}"
+    } else {
+        "{spinner} {binary_bytes}  {msg}  {elapsed}"
+    });
+    style.progress_chars("=> ")
+}
+
+fn template(text: &str) -> ProgressStyle {
+    ProgressStyle::with_template(text).unwrap_or_else(|_| ProgressStyle::default_bar())
+}

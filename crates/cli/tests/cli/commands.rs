@@ -1,0 +1,142 @@
+//! put, get, delete, scan, stats, verify and the families: the ordinary use.
+
+use std::io::{BufRead, BufReader};
+
+use crate::support::{Place, json_lines};
+
+#[test]
+fn put_get_delete() {
+    let place = Place::new();
+    place.run("put", &["greeting", "hello, world"]).ok();
+    place.run("put", &["number", "-5"]).ok();
+    assert_eq!(place.run("get", &["greeting"]).ok().text(), "hello, world");
+    assert_eq!(place.run("get", &["number"]).ok().text(), "-5");
+    place.run("put", &["greeting", "again"]).ok();
+    assert_eq!(place.run("get", &["greeting"]).ok().text(), "again");
+    place.run("delete", &["greeting"]).ok();
+    place.run("get", &["greeting"]).fails(1, &["not found"]);
+    place.run("delete", &["greeting"]).ok();
+}
+
+#[test]
+fn bytes_as_escapes_hex_and_base64() {
+    let place = Place::new();
+    place.run("put", &[r"a\x00\xff", r"tab\t back\\slash"]).ok();
+    assert_eq!(place.run("get", &[r"a\x00\xff"]).ok().text(), "tab\t back\\slash");
+    assert_eq!(
+        place.run("get", &["--hex", "6100ff"]).ok().text(),
+        "746162096261636b5c736c617368\n".replace("0962", "092062")
+    );
+    place.run("put", &["--base64", "AAE=", "/w=="]).ok();
+    assert_eq!(place.run("get", &["--hex", "0001"]).ok().text(), "ff\n");
+    assert_eq!(
+        place.run("scan", &[]).ok().text(),
+        "\\x00\\x01  \\xff\na\\x00\\xff  tab\\t back\\\\slash\n"
+    );
+    assert_eq!(
+        place.run("scan", &["--hex", "--prefix", "00", "--format", "tsv"]).ok().text(),
+        "0001\tff\n"
+    );
+}
+
+#[test]
+fn values_from_standard_input_and_files_are_kept_as_they_are() {
+    let place = Place::new();
+    let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
+    place.run_with_input("put", &["a", "-"], &bytes).ok();
+    place.file("value", &bytes);
+    place.run("put", &["b", "--value-file", "value"]).ok();
+    place.run("put", &["empty", ""]).ok();
+    assert!(place.run("get", &["a"]).ok().stdout == bytes);
+    assert!(place.run("get", &["b"]).ok().stdout == bytes);
+    assert!(place.run("get", &["empty"]).ok().stdout.is_empty());
+}
+
+#[test]
+fn a_record_with_a_long_life_is_there() {
+    let place = Place::new();
+    place.run("put", &["k", "v", "--ttl", "86400"]).ok();
+    assert_eq!(place.run("get", &["k"]).ok().text(), "v");
+}
+
+#[test]
+fn scans_in_both_directions_with_bounds() {
+    let place = Place::new();
+    for key in ["a", "ab", "abc", "b", "ba", "c"] {
+        place.run("put", &[key, &key.to_uppercase()]).ok();
+    }
+    let keys = |arguments: &[&str]| {
+        let run = place.run("scan", &[&["--keys-only"], arguments].concat()).ok();
+        run.text().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&[]), ["a", "ab", "abc", "b", "ba", "c"]);
+    assert_eq!(keys(&["--reverse"]), ["c", "ba", "b", "abc", "ab", "a"]);
+    assert_eq!(keys(&["--prefix", "ab"]), ["ab", "abc"]);
+    assert_eq!(keys(&["--prefix", "ab", "--reverse", "-n", "1"]), ["abc"]);
+    assert_eq!(keys(&["--from", "ab", "--to", "ba"]), ["ab", "abc", "b"]);
+    assert_eq!(keys(&["--from", "ab", "--to", "ba", "--reverse"]), ["b", "abc", "ab"]);
+    assert_eq!(keys(&["--limit", "2"]), ["a", "ab"]);
+    assert_eq!(keys(&["--limit", "0"]), Vec::<String>::new());
+    assert_eq!(keys(&["--prefix", "x"]), Vec::<String>::new());
+    let csv = place.run("scan", &["--prefix", "b", "--format", "csv"]).ok();
+    assert_eq!(csv.text(), "key,value\nb,B\nba,BA\n");
+    let jsonl = place.run("scan", &["--prefix", "b", "--format", "jsonl", "--keys-only"]).ok();
+    assert_eq!(jsonl.text(), "{\"key\":\"b\"}\n{\"key\":\"ba\"}\n");
+}
+
+#[test]
+fn families_are_created_listed_and_dropped() {
+    let place = Place::new();
+    place
+        .run("create-family", &["cold", "--set", "compression=zstd", "--set", "block_size=16384"])
+        .ok();
+    place.run("create-family", &["cold"]).fails(1, &["'cold' exists"]);
+    place.run("put", &["--family", "warm", "k", "v"]).ok();
+    assert_eq!(place.run("families", &[]).ok().text(), "cold\nwarm\n");
+    place.run("get", &["--family", "cold", "k"]).fails(1, &["not found"]);
+    place.run("drop-family", &["warm"]).fails(2, &["all of its data", "--yes"]);
+    place.run("drop-family", &["warm", "--yes"]).ok();
+    assert_eq!(place.run("families", &[]).ok().text(), "cold\n");
+    place
+        .run("create-family", &["x", "--set", "blok_size=1"])
+        .fails(2, &["no setting 'blok_size'", "block_size"]);
+    place.run("create-family", &["x", "--set", "block_size=1"]).fails(2, &["block_size is 1"]);
+    place.run("create-family", &["__x"]).fails(2, &["begins with __"]);
+}
+
+#[test]
+fn stats_and_verify_of_loaded_data() {
+    let place = Place::new();
+    place.file("input.jsonl", json_lines(5000));
+    place.run("load", &["input.jsonl"]).ok();
+    let tables = place.run("stats", &[]).ok();
+    assert!(tables.text().contains("Family default"), "{}", tables.text());
+    assert!(!tables.text().contains("__load_progress"), "{}", tables.text());
+    assert!(tables.text().contains("5,000"), "{}", tables.text());
+    let stats: serde_json::Value =
+        serde_json::from_str(place.run("stats", &["--json"]).ok().text()).unwrap();
+    let levels = stats["families"][0]["levels"].as_array().unwrap();
+    let entries: u64 = levels.iter().map(|level| level["entries"].as_u64().unwrap()).sum();
+    assert_eq!(entries, 5000);
+
+    assert!(place.run("verify", &[]).ok().text().contains("No damage"));
+    let report: serde_json::Value =
+        serde_json::from_str(place.run("verify", &["--json"]).ok().text()).unwrap();
+    assert_eq!(report["ok"], true);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_a_dump_quietly() {
+    let place = Place::new();
+    place.file("input.jsonl", json_lines(20_000));
+    place.run("load", &["input.jsonl"]).ok();
+    for command in ["dump", "scan"] {
+        let mut child = place.spawn(command, &["--format", "jsonl"]);
+        let mut line = String::new();
+        BufReader::with_capacity(64, child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("{\"key\":\"0"), "{line}");
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
+}

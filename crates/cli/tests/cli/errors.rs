@@ -1,0 +1,132 @@
+//! What cannot work: each is told clearly, and nothing is changed or created.
+
+use crate::support::{Place, files_below, json_line, read_until};
+
+#[test]
+fn a_missing_database_is_not_created_by_reading() {
+    let place = Place::new();
+    let commands: [(&str, &[&str]); 7] = [
+        ("get", &["k"]),
+        ("scan", &[]),
+        ("dump", &[]),
+        ("stats", &[]),
+        ("verify", &[]),
+        ("families", &[]),
+        ("delete", &["k"]),
+    ];
+    for (command, arguments) in commands {
+        place.run(command, arguments).fails(1, &["no database at db", "hint: check --db"]);
+        assert!(!place.path("db").exists(), "{command}");
+    }
+    std::fs::create_dir(place.path("db")).unwrap();
+    place.file("db/notes.txt", "mine");
+    for (command, arguments) in commands {
+        place.run(command, arguments).fails(1, &["is not a database", "hint: check --db"]);
+        assert_eq!(files_below(&place.path("db")).len(), 1, "{command}");
+    }
+}
+
+#[test]
+fn an_unknown_family_is_told_with_those_there_are() {
+    let place = Place::new();
+    place.run("put", &["--family", "users", "k", "v"]).ok();
+    place.run("get", &["--family", "user", "k"]).fails(1, &["'user'", "there are: users"]);
+    place.run("scan", &[]).fails(1, &["'default'", "there are: users"]);
+    place.run("delete", &["--family", "user", "k"]).fails(1, &["'user'"]);
+    assert_eq!(place.run("families", &[]).ok().text(), "users\n");
+}
+
+#[test]
+fn a_database_in_use_is_told() {
+    let place = Place::new();
+    place.run("put", &["k", "v"]).ok();
+    let arguments = ["-", "--format", "jsonl", "--progress", "always"];
+    let mut owner = place.spawn("load", &arguments);
+    read_until(&mut owner, "progress: ");
+    place.run("get", &["k"]).fails(1, &["another process", "hint: one process at a time"]);
+    place.run("put", &["k", "w"]).fails(1, &["another process"]);
+    drop(owner.stdin.take());
+    assert!(owner.wait_with_output().unwrap().status.success());
+    assert_eq!(place.run("get", &["k"]).ok().text(), "v");
+}
+
+#[test]
+fn wrong_usage_is_explained() {
+    let place = Place::new();
+    place.run("scna", &[]).fails(2, &["scan"]);
+    place.run("scan", &["--prefx", "a"]).fails(2, &["--prefix"]);
+    place.run("scan", &["--format", "jsnol"]).fails(2, &["jsonl"]);
+    place.run("put", &["k"]).fails(2, &["VALUE"]);
+    place.run("put", &["k", "v", "--value-file", "f"]).fails(2, &["cannot be used with"]);
+    place.run("put", &["k", "v", "--ttl", "0"]).fails(2, &["--ttl"]);
+    place.run("get", &["--hex", "--base64", "00"]).fails(2, &["cannot be used with"]);
+    place.run("get", &["--hex", "0g"]).fails(2, &["the key is no valid hex", "at byte 2"]);
+    place.run("put", &[r"a\q", "v"]).fails(2, &["unknown escape", r"\\"]);
+    place.run("load", &["records.xml"]).fails(2, &["not clear", "--format"]);
+    assert!(!place.path("db").exists());
+}
+
+#[test]
+fn keys_outside_the_limits_are_refused() {
+    let place = Place::new();
+    place.run("put", &["", "v"]).fails(1, &["key"]);
+    let long = "k".repeat(65_536);
+    place.run("put", &[&long, "v"]).fails(1, &["65536", "65535"]);
+    place.run("put", &[&long[1..], "v"]).ok();
+    assert_eq!(place.run("get", &[&long[1..]]).ok().text(), "v");
+}
+
+#[test]
+fn an_input_that_cannot_be_read_creates_nothing() {
+    let place = Place::new();
+    place.run("load", &["absent.jsonl"]).fails(1, &["cannot open absent.jsonl"]);
+    std::fs::create_dir(place.path("folder.csv")).unwrap();
+    place.run("load", &["folder.csv"]).fails(1, &["is a directory"]);
+    place.run("put", &["k", "--value-file", "absent"]).fails(1, &["cannot open absent"]);
+    assert!(!place.path("db").exists());
+}
+
+#[test]
+fn a_dump_that_fails_leaves_the_old_file() {
+    let place = Place::new();
+    place.run("put", &["k", "v"]).ok();
+    place.file("old.tsv", "precious");
+    place.run("dump", &["absent/file.tsv"]).fails(1, &["cannot write", "absent"]);
+    place.run("dump", &["old.tsv", "--family", "absent"]).fails(1, &["'absent'"]);
+    assert_eq!(place.read("old.tsv"), b"precious");
+    place.run("dump", &["old.tsv"]).ok();
+    assert_eq!(place.read("old.tsv"), b"k\tv\n");
+    assert!(!place.path("old.tsv.partial").exists());
+}
+
+#[test]
+fn damage_is_listed_with_file_and_offset() {
+    let place = Place::new();
+    place.file("input.jsonl", (0..20_000).map(json_line).collect::<String>());
+    place.run("load", &["input.jsonl"]).ok();
+    let tables = files_below(&place.path("db"));
+    let table = tables
+        .iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "klog"))
+        .max_by_key(|path| path.metadata().unwrap().len())
+        .unwrap_or_else(|| panic!("there is no table among {tables:?}"));
+    let mut bytes = std::fs::read(table).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x40;
+    std::fs::write(table, &bytes).unwrap();
+
+    let name = table.file_name().unwrap().to_str().unwrap();
+    let run = place.run("verify", &[]);
+    run.fails(1, &["problem"]);
+    assert!(run.text().contains(name) && run.text().contains("offset"), "{}", run.text());
+    let run = place.run("verify", &["--json"]);
+    run.fails(1, &["problem"]);
+    let report: serde_json::Value = serde_json::from_str(run.text()).unwrap();
+    assert_eq!(report["ok"], false);
+    let problem = &report["problems"][0];
+    assert!(problem["file"].as_str().unwrap().ends_with(name), "{problem}");
+    let offset = problem["offset"].as_u64().unwrap();
+    assert!(offset <= middle as u64 && middle as u64 - offset < 64 << 10, "{problem} {middle}");
+    place.run("dump", &["out.jsonl"]).fails(1, &[name, "hint: `tidesdb verify"]);
+    assert!(!place.path("out.jsonl").exists() && !place.path("out.jsonl.partial").exists());
+}

@@ -1,0 +1,178 @@
+//! Loads that are interrupted by Ctrl-C or killed go on without loss and without repetition.
+
+use std::io::Write;
+use std::process::Child;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use crate::support::{Place, Random, json_line, json_lines, read_until, signal, sorted};
+
+/// Waits without asking. Which moment a process is killed at is the input of a test here; no
+/// outcome depends on it.
+fn pass(time: Duration) {
+    let (keep_open, never) = mpsc::channel::<()>();
+    assert!(never.recv_timeout(time).is_err());
+    drop(keep_open);
+}
+
+/// Makes sure that the stored records are exactly those that the checkpoint tells, which are the
+/// first ones of the input.
+fn check_prefix(place: &Place, lines: &[String]) -> u64 {
+    let Some(records) = place.checkpoint_records() else { return 0 };
+    let expected = sorted(&lines[..records as usize].concat());
+    assert!(place.dump("default") == expected, "not the first {records} records");
+    records
+}
+
+#[test]
+fn killed_at_random_moments_a_load_from_a_file_is_completed() {
+    let (place, mut random) = (Place::new(), Random::new());
+    let lines: Vec<String> = (0..30_000).map(json_line).collect();
+    place.file("input.jsonl", lines.concat());
+    let arguments = ["input.jsonl", "--batch", "7"];
+
+    let begun = Instant::now();
+    place.run_in("timing", "load", &arguments).ok();
+    let whole = begun.elapsed().as_micros() as u64;
+
+    let (mut window, mut killed_inside) = (whole / 8, 0);
+    for _ in 0..40 {
+        let mut child = place.spawn("load", &arguments);
+        pass(Duration::from_micros(random.below(window)));
+        child.kill().unwrap();
+        if child.wait().unwrap().success() {
+            std::fs::remove_dir_all(place.path("db")).unwrap();
+            continue;
+        }
+        // The kill may have come before there was a database.
+        let run = place.run("families", &[]);
+        let is_there = run.code == Some(0) && run.text().contains("default");
+        if is_there && check_prefix(&place, &lines) > 0 {
+            killed_inside += 1;
+        } else {
+            window = (window + whole / 8).min(whole);
+        }
+        if killed_inside == 8 {
+            break;
+        }
+    }
+    eprintln!("{killed_inside} kills were inside the load");
+    assert!(killed_inside > 0, "every kill came before the first batch");
+    let run = place.run("load", &arguments).ok();
+    assert!(run.stderr.contains("loaded 30,000 records"), "{}", run.stderr);
+    assert!(place.dump("default") == sorted(&lines.concat()));
+    assert_eq!(place.checkpoint_records(), None);
+}
+
+#[test]
+fn killed_after_random_input_a_load_from_a_pipe_is_completed() {
+    let (place, mut random) = (Place::new(), Random::new());
+    let lines: Vec<String> = (0..30_000).map(json_line).collect();
+    let arguments =
+        ["-", "--format", "jsonl", "--resume-key", "pipe", "--batch", "10", "--progress", "always"];
+    let mut stored = 0;
+    for round in 1..=6 {
+        let mut child = place.spawn("load", &arguments);
+        // More than before, and more than the pipe holds, so that some of it was read.
+        let fed = (stored + 3000 + random.below(1000)).min(29_999) as usize;
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(lines[..fed].concat().as_bytes()).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let now = check_prefix(&place, &lines);
+        assert!(now >= stored && now <= fed as u64, "round {round}: {stored} {now} {fed}");
+        stored = now;
+    }
+    eprintln!("{stored} records stored before the last run");
+    let run = place.run_with_input("load", &arguments, lines.concat().as_bytes()).ok();
+    assert!(run.stderr.contains("loaded 30,000 records"), "{}", run.stderr);
+    assert_eq!(run.stderr.contains("resuming at line"), stored > 0, "{}", run.stderr);
+    assert!(place.dump("default") == sorted(&lines.concat()));
+}
+
+/// Starts a load of standard input, feeds it, interrupts it, and feeds on until it is gone.
+fn interrupt(place: &Place, arguments: &[&str], name: &str) -> (Child, String) {
+    let mut child = place.spawn("load", arguments);
+    let mut seen = read_until(&mut child, "progress: ");
+    let mut stdin = child.stdin.take().unwrap();
+    for number in 0..3000 {
+        stdin.write_all(json_line(number).as_bytes()).unwrap();
+    }
+    signal(&child, name);
+    // It must not wait for input that may never come, but it does not look before a line has.
+    let mut number = 3000;
+    while stdin.write_all(json_line(number).as_bytes()).is_ok() {
+        number += 1;
+    }
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130), "{seen}");
+    let mut rest = String::new();
+    std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut rest).unwrap();
+    seen.push_str(&rest);
+    (child, seen)
+}
+
+#[test]
+fn an_interrupted_load_tells_how_to_go_on_and_does() {
+    for name in ["-INT", "-TERM"] {
+        let place = Place::new();
+        let arguments = ["-", "--format", "jsonl", "--resume-key", "pipe", "--progress", "always"];
+        let (_, stderr) = interrupt(&place, &arguments, name);
+        assert!(
+            stderr.contains("interrupted: the load of standard input is incomplete"),
+            "{stderr}"
+        );
+        assert!(stderr.contains("the same command goes on at line"), "{stderr}");
+        let stored = place.checkpoint_records().unwrap();
+        let lines: Vec<String> = (0..stored + 2000).map(json_line).collect();
+        assert_eq!(check_prefix(&place, &lines), stored);
+
+        let run = place.run_with_input("load", &arguments, lines.concat().as_bytes()).ok();
+        assert!(
+            run.stderr.contains(&format!("resuming at line {}:", stored + 1)),
+            "{}",
+            run.stderr
+        );
+        assert!(place.dump("default") == sorted(&lines.concat()));
+    }
+}
+
+#[test]
+fn a_stream_without_a_name_is_not_resumed() {
+    let place = Place::new();
+    let arguments = ["-", "--format", "jsonl", "--progress", "always"];
+    let (_, stderr) = interrupt(&place, &arguments, "-INT");
+    assert!(stderr.contains("only if it has a --resume-key"), "{stderr}");
+    let text = json_lines(100);
+    let run = place.run_with_input("load", &arguments, text.as_bytes()).ok();
+    assert!(!run.stderr.contains("resuming"), "{}", run.stderr);
+    assert!(run.stderr.contains("loaded 100 records"), "{}", run.stderr);
+}
+
+#[test]
+fn a_csv_load_goes_on_behind_its_header() {
+    let place = Place::new();
+    let rows = |bad: &str| format!("note,value,key\n\"a\nb\",1,one\nc,2,two\n{bad}\nd,4,four\n");
+    place.file("input.csv", rows("oops"));
+    place.run("load", &["input.csv"]).fails(1, &["line 5 of input.csv", "goes on at line 5"]);
+    place.file("input.csv", rows(",3,three"));
+    let run = place.run("load", &["input.csv"]).ok();
+    assert!(run.stderr.contains("loaded 4 records"), "{}", run.stderr);
+    let expected = "four\t4\none\t1\nthree\t3\ntwo\t2\n";
+    assert_eq!(place.run("dump", &["--format", "tsv"]).ok().text(), expected);
+}
+
+#[test]
+fn an_interrupted_dump_leaves_nothing_behind() {
+    let place = Place::new();
+    place.file("input.jsonl", json_lines(20_000));
+    place.run("load", &["input.jsonl"]).ok();
+    // A pipe that nobody reads keeps the dump where it is until it is interrupted.
+    let mut child = place.spawn("dump", &["--progress", "always"]);
+    read_until(&mut child, "progress: ");
+    signal(&child, "-INT");
+    read_until(&mut child, "once more to stop at once");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the dump is incomplete"));
+}

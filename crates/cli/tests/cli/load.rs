@@ -1,0 +1,121 @@
+//! What `load` makes of good and bad input.
+
+use crate::support::{Place, json_line, json_lines, sorted};
+
+#[test]
+fn a_bad_line_stops_the_load_and_is_repaired() {
+    let place = Place::new();
+    let good = json_lines(2500);
+    let mut lines: Vec<&str> = good.split_inclusive('\n').collect();
+    let line_1235 = lines[1234];
+    lines[1234] = "{\"key\":\"half a line\n";
+    place.file("input.jsonl", lines.concat());
+    let run = place.run("load", &["input.jsonl"]);
+    run.fails(1, &["line 1235 of input.jsonl", "1,234 records are stored", "goes on at line 1235"]);
+    assert_eq!(place.dump("default"), sorted(&json_lines(1234)));
+    place.run("load", &["input.jsonl"]).fails(1, &["resuming at line 1235", "line 1235 of"]);
+
+    lines[1234] = line_1235;
+    place.file("input.jsonl", lines.concat());
+    let run = place.run("load", &["input.jsonl"]).ok();
+    assert!(run.stderr.contains("resuming at line 1235: 1,234 records"), "{}", run.stderr);
+    assert!(run.stderr.contains("loaded 2,500 records"), "{}", run.stderr);
+    assert!(run.stderr.contains("1,266 of them in this run"), "{}", run.stderr);
+    assert_eq!(place.dump("default"), sorted(&good));
+}
+
+#[test]
+fn bad_lines_can_be_skipped_and_are_counted() {
+    let place = Place::new();
+    let long_key = "k".repeat(70_000);
+    let text = format!(
+        "{}nonsense\n{{\"key\":\"\",\"value\":\"v\"}}\n{{\"key\":\"{long_key}\",\"value\":\"v\"}}\n{}",
+        json_line(1),
+        json_line(2)
+    );
+    place.file("input.jsonl", text);
+    place
+        .run("load", &["input.jsonl"])
+        .fails(1, &["line 2 of input.jsonl", "1 records are stored"]);
+    let run = place.run("load", &["input.jsonl", "--skip-bad"]).ok();
+    assert!(
+        run.stderr.contains("skipped: line 4 of input.jsonl: key of 70000 bytes"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("loaded 2 records"), "{}", run.stderr);
+    assert!(run.stderr.contains("skipped 3 bad ones"), "{}", run.stderr);
+    assert_eq!(place.dump("default"), sorted(&(json_line(1) + &json_line(2))));
+}
+
+#[test]
+fn fields_and_columns_are_chosen() {
+    let place = Place::new();
+    place.file("input.ndjson", "{\"id\":7,\"payload\":{\"a\":[1,2]},\"key\":\"x\"}\n");
+    place.run("load", &["input.ndjson", "--key-field", "id", "--value-field", "payload"]).ok();
+    assert_eq!(place.run("get", &["7"]).ok().text(), "{\"a\":[1,2]}");
+    place.file("input.csv", "name,note,size\nfirst,\"a, b\",1\nsecond,c,2\n");
+    place.run("load", &["input.csv", "--key-field", "name", "--value-field", "note"]).ok();
+    assert_eq!(place.run("get", &["first"]).ok().text(), "a, b");
+    place.run("load", &["input.csv"]).fails(1, &["no column 'key'", "name, note, size"]);
+    place.file("plain.csv", "one,1\ntwo,2\n");
+    place.run("load", &["plain.csv", "--no-header"]).ok();
+    assert_eq!(place.run("get", &["one"]).ok().text(), "1");
+    place
+        .run("load", &["input.csv", "--key-field", "x", "--value-field", "x"])
+        .fails(2, &["same field"]);
+}
+
+#[test]
+fn a_quote_that_is_never_closed_does_not_fill_the_memory() {
+    let place = Place::new();
+    let text = format!("key,value\na,1\nb,\"2\n{}", "c,3\n".repeat(1 << 20));
+    place.file("input.csv", text);
+    let run = place.run("load", &["input.csv", "--max-record-mib", "1"]);
+    run.fails(1, &["line 3 of input.csv", "longer than 1 MiB", "1 records are stored"]);
+}
+
+#[test]
+fn empty_input_is_no_error() {
+    let place = Place::new();
+    for name in ["empty.jsonl", "empty.tsv", "empty.csv"] {
+        place.file(name, "");
+        let run = place.run("load", &[name]).ok();
+        assert!(run.stderr.contains("loaded 0 records"), "{}", run.stderr);
+    }
+    assert_eq!(place.dump("default"), "");
+}
+
+#[test]
+fn a_repeated_key_keeps_its_last_value_in_every_batch_size() {
+    let place = Place::new();
+    let text: String = (0..100).map(|number| format!("k{}\t{number}\n", number % 7)).collect();
+    place.file("input.tsv", text);
+    for batch in ["1", "3", "1000"] {
+        place.run("load", &["input.tsv", "--batch", batch, "--family", batch]).ok();
+        assert_eq!(place.run("get", &["--family", batch, "k3"]).ok().text(), "94");
+    }
+    place.run("load", &["input.tsv", "--batch", "0"]).fails(2, &["--batch"]);
+}
+
+#[test]
+fn another_input_is_not_taken_for_the_one_that_was_interrupted() {
+    let place = Place::new();
+    let bad = |first: &str| format!("{first}\t1\nb\t2\nbad\n");
+    place.file("input.tsv", bad("a"));
+    place.run("load", &["input.tsv"]).fails(1, &["line 3"]);
+    place.file("input.tsv", bad("x"));
+    place.run("load", &["input.tsv"]).fails(1, &["not what was being loaded", "--restart"]);
+    place.file("input.tsv", "a");
+    place.run("load", &["input.tsv"]).fails(1, &["shorter than it was", "--restart"]);
+    place.file("input.tsv", bad("a"));
+    place.run("load", &["input.tsv", "--hex"]).fails(1, &["tsv, text then, tsv, hex now"]);
+    place.file("input.tsv", "a\t1\nb\t2\nc\t3\n");
+    place.run("load", &["input.tsv", "--family", "other"]).ok();
+    assert_eq!(place.run("get", &["--family", "other", "a"]).ok().text(), "1");
+    let run = place.run("load", &["input.tsv", "--restart"]).ok();
+    assert!(run.stderr.contains("loaded 3 records"), "{}", run.stderr);
+    assert!(!run.stderr.contains("resuming"), "{}", run.stderr);
+    let run = place.run("load", &["input.tsv"]).ok();
+    assert!(!run.stderr.contains("resuming"), "a complete load leaves nothing: {}", run.stderr);
+}
