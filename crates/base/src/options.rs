@@ -42,7 +42,7 @@ pub struct DbOptions {
     pub compaction_threads: usize,
     /// Sync mode of the log. A family may ask for more, never for less. Default `None`.
     pub sync_mode: SyncMode,
-    /// Size of one log segment in bytes, at least 64 KiB. Default 16 MiB.
+    /// Size of one log segment in bytes, at least 64 KiB. Default 8 MiB.
     pub log_segment_bytes: u64,
     /// Log kept for families that are rarely written, in bytes; beyond it the family with the
     /// oldest unflushed data is flushed. 0 means four times the largest write buffer, at least
@@ -62,7 +62,7 @@ impl Default for DbOptions {
             flush_threads: 0,
             compaction_threads: 2,
             sync_mode: SyncMode::None,
-            log_segment_bytes: 16 << 20,
+            log_segment_bytes: 8 << 20,
             max_retained_log_bytes: 0,
             log_without_mapping: false,
         }

@@ -12,3 +12,6 @@ pub mod ordered;
 pub mod publish;
 pub mod stripe;
 pub mod sync;
+
+#[cfg(all(test, loom))]
+mod publication_models;

@@ -67,10 +67,12 @@ pub(crate) fn full_merge(runs: &[RunSummary]) -> Option<MergePlan> {
 }
 
 /// The newest `count` runs become one. Its level is the oldest input's, and its number the newest
-/// input's: the runs of that level that stay are older, hence lower in number.
+/// input's: the runs of that level that stay are older, hence lower in number. It never lies below
+/// an older run that stays: flushes differ in size, so one of the first level may stay.
 fn merge_of(runs: &[RunSummary], count: usize) -> Option<MergePlan> {
     let inputs = runs.get(..count)?;
-    let level = inputs.iter().map(|run| run.level).max()?.max(2);
+    let deepest = inputs.iter().map(|run| run.level).max()?.max(2);
+    let level = runs.get(count).map_or(deepest, |older| deepest.min(older.level));
     let run = inputs.iter().map(|run| run.id).max()?;
     Some(MergePlan { count, level, run })
 }
@@ -116,6 +118,15 @@ mod tests {
     fn the_output_takes_the_place_of_its_inputs() {
         let plan = next_merge(&runs(&[1, 1, 1, 1, 16]), 4, 10, Pace::Busy);
         assert_eq!(plan, Some(MergePlan { count: 4, level: 2, run: 5 }));
+    }
+
+    #[test]
+    fn the_output_stays_above_an_older_run_of_the_first_level() {
+        let of_level_1 = |id, bytes| RunSummary { level: 1, id, bytes };
+        let state = [of_level_1(4, 1), of_level_1(3, 1), of_level_1(2, 10)];
+        let plan = next_merge(&state, 2, 10, Pace::Busy);
+        assert_eq!(plan, Some(MergePlan { count: 2, level: 1, run: 4 }));
+        assert_eq!(full_merge(&state), Some(MergePlan { count: 3, level: 2, run: 4 }));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Opening: lock, manifest, log, leftovers, and then the machinery.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -21,7 +21,7 @@ use crate::family::{FamilyState, View};
 use crate::log::{Log, LogConfig};
 use crate::memtable::Memtable;
 use crate::numbers::FileNumbers;
-use crate::recovery::{self, Inventory, Replayed};
+use crate::recovery::{self, Inventory, Leftovers, Replayed};
 use crate::snapshot::SnapshotRegistry;
 use crate::version::{
     Catalog, FamilyRecord, FileContext, Garbage, PersistedState, TableFile, ValueLogFile, Version,
@@ -184,8 +184,6 @@ fn build(
     found: Option<Inventory>,
 ) -> Result<Arc<Core>> {
     let vfs = Arc::clone(&components.vfs);
-    let next_number = found.as_ref().map_or(1, Inventory::next_number);
-    let numbers = Arc::new(FileNumbers::starting_at(next_number));
     let files = Arc::new(FileContext {
         dir: path.to_path_buf(),
         vfs: Arc::clone(&vfs),
@@ -200,21 +198,24 @@ fn build(
         Some(found) => replay(&vfs, path, found, &families)?,
         None => Replayed::default(),
     };
-    if !options.read_only
-        && let Some(found) = &found
-    {
-        let live = replayed.retained.iter().filter_map(|segment| {
-            segment.path.file_name().map(|name| name.to_string_lossy().into_owned())
-        });
-        recovery::tidy(vfs.as_ref(), path, found, &live.collect::<BTreeSet<String>>())?;
-    }
+    // A segment's number may be above every file's: files are renamed before they are synced.
+    let next_number = found.as_ref().map_or(1, Inventory::next_number);
+    let next_number = next_number.max(replayed.highest_segment + 1);
+    let numbers = Arc::new(FileNumbers::starting_at(next_number));
+    let leftovers = found.as_ref().map(|found| Leftovers::of(found, &replayed.retained));
     let config = LogConfig {
         vfs: Arc::clone(&vfs),
         dir: path.to_path_buf(),
         segment_bytes: options.log_segment_bytes,
         numbers: Arc::clone(&numbers),
     };
+    let read_only = options.read_only;
+    let leftover = LeftoverLog::of(&replayed);
     let (catalog, log) = start(&options, config, state, found, replayed)?;
+    // CRASH: only now, with the new log named by the manifest, may the last old segment go.
+    if let Some(leftovers) = leftovers.filter(|_| !read_only) {
+        recovery::tidy(vfs.as_ref(), path, &leftovers)?;
+    }
     let core = Arc::new_cyclic(|this| Core {
         this: this.clone(),
         path: path.to_path_buf(),
@@ -238,12 +239,48 @@ fn build(
     for family in families.into_values() {
         core.families.insert(Arc::clone(&family));
         if !core.options.read_only {
+            // What was replayed may be more than a memtable should hold.
+            core.rotate_if_full(&family);
             core.schedule_flush(&family);
             core.schedule_compaction(&family);
         }
     }
     core.start_interval_sync();
+    leftover.release(&core);
     Ok(core)
+}
+
+/// What a recovery leaves of the log: each open starts a segment of its own, so processes that
+/// open, write little and die would pile them up.
+struct LeftoverLog {
+    segments: usize,
+    record_bytes: u64,
+}
+
+impl LeftoverLog {
+    /// Segments left over from which on they are released.
+    const MOST_SEGMENTS: usize = 4;
+    /// With fewer bytes of records than this, the open waits until they are in tables.
+    const LITTLE_BYTES: u64 = 4 << 20;
+
+    fn of(replayed: &Replayed) -> Self {
+        let record_bytes = replayed.retained.iter().map(|segment| segment.end - segment.base);
+        Self { segments: replayed.retained.len(), record_bytes: record_bytes.sum() }
+    }
+
+    /// Writes what was recovered to tables, so that its log can go.
+    fn release(&self, core: &Arc<Core>) {
+        if core.options.read_only || self.segments < Self::MOST_SEGMENTS {
+            return;
+        }
+        for family in core.families.all() {
+            core.rotate(&family, 0);
+            if self.record_bytes < Self::LITTLE_BYTES {
+                // A failure leaves the log as it is; the next flush meets it again.
+                let _ = core.flush_family(&family);
+            }
+        }
+    }
 }
 
 /// Starts manifest and log for writing, or neither for reading only.

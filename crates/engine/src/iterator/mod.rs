@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `memtable_source`, `run_source` | the keys of one memtable or one sorted run as a snapshot sees them, one version a key |
+//! | `memtable_source`, `run_source` | one memtable or sorted run as a snapshot sees it |
 //! | `merge` | merges sources by key; of equal keys the newest source wins |
 //! | `scan` | hides deletions and expired entries, keeps bounds, fetches large values |
 

@@ -8,5 +8,5 @@ mod orphans;
 mod replay;
 
 pub(crate) use self::inventory::{Inventory, take_inventory};
-pub(crate) use self::orphans::{remove_interrupted_creation, tidy};
+pub(crate) use self::orphans::{Leftovers, remove_interrupted_creation, tidy};
 pub(crate) use self::replay::{NO_LOG, Replayed, replay_log};

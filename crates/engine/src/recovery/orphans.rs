@@ -5,7 +5,7 @@
 //! no edit tells about; they are set aside in a folder of their own, and removed by a later open
 //! when the manifest has gone past their numbers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
@@ -15,6 +15,7 @@ use tidesdb_files::naming::{self, FileKind};
 use tidesdb_sys::vfs::Vfs;
 
 use super::Inventory;
+use crate::log::Retained;
 use crate::version::PersistedState;
 
 /// Folder for files that the manifest knows nothing about.
@@ -37,25 +38,47 @@ pub(crate) fn remove_interrupted_creation(vfs: &dyn Vfs, dir: &Path) -> Result<(
     Ok(())
 }
 
-/// Removes dead files and sets unknown ones aside. `live_log` are the names of the log segments
-/// that are still needed.
+/// What an open found besides the database itself.
+#[derive(Debug)]
+pub(crate) struct Leftovers {
+    state: PersistedState,
+    files: BTreeMap<FileKind, u64>,
+    /// Names of files that are in use although the state does not list them.
+    in_use: BTreeSet<String>,
+}
+
+impl Leftovers {
+    /// Of a database whose log segments `retained` are still needed.
+    pub(crate) fn of(found: &Inventory, retained: &[Retained]) -> Self {
+        let mut in_use: BTreeSet<String> = retained
+            .iter()
+            .filter_map(|segment| segment.path.file_name())
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect();
+        if !found.manifest_torn {
+            in_use.insert(FileKind::Manifest(found.manifest.number()).name());
+        }
+        Self { state: found.state.clone(), files: found.files.clone(), in_use }
+    }
+}
+
+/// Removes dead files and sets unknown ones aside. Called when manifest and log have gone on, in
+/// other files where need be: until then the old ones are what an interrupted open falls back on.
 ///
 /// # Errors
 /// [`Error::Io`].
-pub(crate) fn tidy(
-    vfs: &dyn Vfs,
-    dir: &Path,
-    found: &Inventory,
-    live_log: &BTreeSet<String>,
-) -> Result<()> {
-    let state = &found.state;
-    let manifest = found.manifest.number();
+pub(crate) fn tidy(vfs: &dyn Vfs, dir: &Path, leftovers: &Leftovers) -> Result<()> {
+    let state = &leftovers.state;
     empty_set_aside(vfs, dir, state)?;
-    for &kind in found.files.keys() {
+    remove(vfs, &dir.join(current::CURRENT_TEMPORARY))?;
+    for &kind in leftovers.files.keys() {
         let path = dir.join(kind.name());
         match kind {
-            FileKind::Manifest(number) if number != manifest => remove(vfs, &path)?,
-            FileKind::LogSegment(_) if !live_log.contains(&kind.name()) => remove(vfs, &path)?,
+            FileKind::Manifest(_) | FileKind::LogSegment(_) => {
+                if !leftovers.in_use.contains(&kind.name()) {
+                    remove(vfs, &path)?;
+                }
+            }
             FileKind::Table(number) if !is_live_table(state, number) => {
                 remove_or_set_aside(vfs, dir, kind, number < state.next_file)?;
             }

@@ -10,14 +10,21 @@ use std::sync::Arc;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
-use tidesdb_files::wal::{BatchReader, Operation, SegmentReader};
-use tidesdb_sys::vfs::{OpenHow, Vfs};
+use tidesdb_files::wal::segment::{SYNC_MARK_BYTES, decode_sync_mark};
+use tidesdb_files::wal::{BatchReader, Operation, SYNC_MARK_OFFSET, SegmentReader};
+use tidesdb_sys::vfs::{File, OpenHow, Vfs};
 
 use super::Inventory;
 use crate::log::Retained;
 
 /// Start of the log in the manifest of a database that was closed with everything in tables.
 pub(crate) const NO_LOG: u64 = u64::MAX;
+
+/// File numbers that may have been given out since the manifest was last written.
+const MOST_NUMBERS_AHEAD: u64 = 1000;
+
+/// Segment numbers tried on the sync mark of a segment without a header.
+const MOST_MARKS_TRIED: usize = 100_000;
 
 /// What replaying found.
 #[derive(Debug, Default)]
@@ -28,6 +35,8 @@ pub(crate) struct Replayed {
     pub end: u64,
     /// A position above all that any record, lost ones included, may have had.
     pub beyond: u64,
+    /// Highest number of any segment, whatever its file is called.
+    pub highest_segment: u64,
 }
 
 /// Replays the log, calling `apply` for each operation with its sequence number, in order.
@@ -45,6 +54,7 @@ pub(crate) fn replay_log(
     replayed.beyond = replayed.end;
     for (reader, bytes) in &readers {
         replayed.beyond = replayed.beyond.max(reader.header().base.saturating_add(*bytes));
+        replayed.highest_segment = replayed.highest_segment.max(reader.header().number);
     }
     let mut next = readers.iter().position(|(r, _)| r.header().number == found.state.log_start);
     let mut last = None;
@@ -86,14 +96,34 @@ fn open_segments(
         }
         let path = dir.join(kind.name());
         let file = vfs.open(&path, OpenHow::Read).map_err(|e| Error::io("open", &path, e))?;
-        if let Some(reader) = SegmentReader::open(file, &path)?
-            && reader.header().number >= found.state.log_start
-        {
-            readers.push((reader, bytes));
+        match SegmentReader::open(Arc::clone(&file), &path)? {
+            Some(reader) if reader.header().number >= found.state.log_start => {
+                readers.push((reader, bytes));
+            }
+            Some(_) => {}
+            None => refuse_damaged_header(file.as_ref(), &path, found)?,
         }
     }
     readers.sort_by_key(|(reader, _)| reader.header().number);
     Ok(readers)
+}
+
+/// Fails when a segment without a header has the sync mark of a live one: it is written after the
+/// header is on disk, so the header was there.
+fn refuse_damaged_header(file: &dyn File, path: &Path, found: &Inventory) -> Result<()> {
+    // Numbers given out since the manifest was last written are few.
+    let numbers = found.state.log_start..found.next_number().saturating_add(MOST_NUMBERS_AHEAD);
+    let mut mark = [0; SYNC_MARK_BYTES];
+    if file.read_exact_at(&mut mark, SYNC_MARK_OFFSET).is_err() {
+        return Ok(());
+    }
+    for number in numbers.rev().take(MOST_MARKS_TRIED) {
+        if decode_sync_mark(number, &mark).is_some() {
+            let detail = format!("the header of log segment {number} is damaged");
+            return Err(Error::corruption(path, 0, detail));
+        }
+    }
+    Ok(())
 }
 
 fn read_segment(
@@ -113,12 +143,18 @@ fn read_segment(
     }
 }
 
-/// Fails when the manifest names a log and there is no segment at all. A new segment's name is on
-/// disk before the manifest names it, and nobody removes the last one but a close that says so.
+/// Fails when the manifest names a log and there is no segment at all, or names none yet and there
+/// are tables. A new segment's name is on disk before the manifest names it, nobody removes the
+/// last one but a close that says so, and the first is named before there are families.
 fn refuse_missing_log(dir: &Path, found: &Inventory) -> Result<()> {
     let start = found.state.log_start;
-    let none = found.files.keys().all(|kind| !matches!(kind, FileKind::LogSegment(_)));
-    if none && start != 0 && start != NO_LOG {
+    let has = |wanted: fn(&FileKind) -> bool| found.files.keys().any(wanted);
+    if start == 0 && has(|kind| matches!(kind, FileKind::Table(_) | FileKind::ValueLog(_))) {
+        let name = FileKind::Manifest(found.manifest.number()).name();
+        let detail = "edits are missing: there are tables, and it knows of no log yet";
+        return Err(Error::corruption(dir.join(name), found.manifest.bytes(), detail));
+    }
+    if start != 0 && start != NO_LOG && !has(|kind| matches!(kind, FileKind::LogSegment(_))) {
         let name = FileKind::LogSegment(start).name();
         return Err(Error::corruption(dir.join(name), 0, "the log is missing"));
     }

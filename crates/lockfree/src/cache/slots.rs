@@ -22,7 +22,7 @@
 //!   address found in a slot while a pin on it is held is still the same entry.
 //! * A tag is only a hint: who pins through it compares the entry's whole key.
 //!
-//! Checked by loom models (`loom_*`) and Miri in `slots/tests.rs`.
+//! Checked by loom models (`loom_*`) in `slots/tests.rs`.
 #![expect(unsafe_code, reason = "entries are counted by hand; invariants above")]
 
 use std::marker::PhantomData;

@@ -196,7 +196,9 @@ fn an_unreadable_block_is_not_the_end_of_the_table() {
                 break error;
             }
         };
-        let names_block = |error: &Error| matches!(error, Error::Corruption { offset, .. } if *offset == damaged.offset);
+        let at = damaged.offset;
+        let names_block =
+            |error: &Error| matches!(error, Error::Corruption { offset, .. } if *offset == at);
         assert!(names_block(&error), "{error}");
         assert!(!iterator.valid() && seen > 100);
         assert!(iterator.next().is_err_and(|error| names_block(&error)));
