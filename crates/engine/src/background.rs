@@ -4,11 +4,14 @@
 //! family and given to whoever waits; the work is queued again by the next writer that needs it,
 //! so that a disk that was full is tried again without reopening anything.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
+use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
@@ -46,7 +49,15 @@ impl Core {
     fn submit(&self, lane: Lane, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
         let Some(core) = self.this.upgrade() else { return };
         let guard = JobGuard::new(&core);
-        self.scheduler.submit(lane, Box::new(move || work(&guard.0)));
+        let job = move || {
+            // A job that panics leaves its family's flags as they were; the database refuses
+            // writes from then on and everyone who waits is told why.
+            if catch_unwind(AssertUnwindSafe(|| work(&guard.0))).is_err() {
+                let cause = Error::Internal("a background job panicked".to_owned());
+                guard.0.health.fail(cause);
+            }
+        };
+        self.scheduler.submit(lane, Box::new(job));
     }
 
     /// Queues a flush of the family unless one is queued or running.
@@ -172,13 +183,29 @@ impl Core {
     }
 
     fn repair_log(&self) {
-        let families = self.families.all();
-        for family in &families {
+        // A failure leaves the log as it was; the next writer has it tried again.
+        let healed = self.restart_log().ok();
+        self.log.end_restart(healed);
+        if let Some(position) = healed {
+            self.log.retire_before(position);
+        }
+    }
+
+    fn restart_log(&self) -> Result<SequenceNumber> {
+        // Commits that were let in before the failure end here; no others are let in.
+        drop(self.log.close_gate());
+        for family in &self.families.all() {
             self.rotate(family, 0);
         }
-        let flushed = self.flush_everything_at_once().is_ok();
-        // A failure leaves the log as it was; the next writer has it tried again.
-        let _ = self.log.end_restart(flushed);
+        self.flush_everything_at_once()?;
+        let (segment, position) = self.log.restart()?;
+        // CRASH: the failed segment may end anywhere, so recovery can't go on from it to the new
+        // one. No commit may be acknowledged before the manifest says where the log begins.
+        lock(&self.catalog).commit(vec![
+            Change::LogStart { segment },
+            Change::LastSequence { sequence: position },
+        ])?;
+        Ok(position)
     }
 
     /// Writes the family's memory to tables and waits for it.
@@ -201,9 +228,8 @@ impl Core {
             if let Some(cause) = lock(&family.background_error).take() {
                 return Err(cause);
             }
-            if self.health.is_closed() {
-                return Err(Error::Closed);
-            }
+            self.check_open()?;
+            self.health.check()?;
             self.schedule_flush(family);
             self.wait_for_progress(seen);
         }
@@ -240,9 +266,8 @@ impl Core {
                     return Err(cause);
                 }
             }
-            if self.health.is_closed() {
-                return Err(Error::Closed);
-            }
+            self.check_open()?;
+            self.health.check()?;
             // ORDERING: pairs with `JobGuard`.
             if self.jobs.load(Ordering::SeqCst) == 0 && !self.schedule_quiet_merges() {
                 self.files.garbage.sweep();

@@ -149,6 +149,13 @@ impl Core {
         }
         let needed_from = self.first_needed_position(&flushes);
         let segment = self.log.first_needed_segment(needed_from);
+        // The manifest must not name a segment that a power cut can take with its name.
+        if let Err(e) = self.log.sync_names() {
+            for flushed in &flushes {
+                remove_all(self.vfs.as_ref(), &flushed.written.paths);
+            }
+            return Err(e);
+        }
         changes.push(Change::LogStart { segment });
         // What lies in front of that is in tables, or of dropped families, and not replayed.
         changes.push(Change::LastSequence { sequence: needed_from });

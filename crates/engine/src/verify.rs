@@ -4,11 +4,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tidesdb_base::entry::ValueKind;
 use tidesdb_base::error::{Error, Result};
+use tidesdb_files::sstable::{Readahead, TableIterator, Uncached};
+use tidesdb_files::vlog::ValuePointer;
 
 use crate::core::Core;
-use crate::family::FamilyState;
-use crate::version::{Run, TableFile, Version};
+use crate::family::{FamilyState, View};
+use crate::memtable::kind_of;
+use crate::version::{Run, TableFile, ValueLogFile};
+
+/// Bytes of a table read at a time.
+const READAHEAD_BYTES: usize = 256 << 10;
 
 /// What a verification found.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +48,8 @@ impl VerifyReport {
     }
 
     fn check_family(&mut self, family: &FamilyState) {
-        let version = Arc::clone(&family.view.load().version);
+        let view = family.view.load_full();
+        let version = &view.version;
         for run in &version.runs {
             self.check_run(run);
             for table in &run.tables {
@@ -51,7 +59,7 @@ impl VerifyReport {
                 }
             }
         }
-        self.check_value_logs(&version);
+        self.check_value_logs(&view);
     }
 
     fn check_table(&mut self, file: &Arc<TableFile>) -> Result<()> {
@@ -84,7 +92,8 @@ impl VerifyReport {
         }
     }
 
-    fn check_value_logs(&mut self, version: &Version) {
+    fn check_value_logs(&mut self, view: &View) {
+        let version = &view.version;
         let referenced: BTreeSet<u64> = version
             .tables()
             .flat_map(|table| table.record.value_references.iter().map(|&(file, _)| file))
@@ -98,10 +107,59 @@ impl VerifyReport {
         }
         for file in version.value_logs.values() {
             self.value_log_files += 1;
-            match file.reader().and_then(|reader| reader.verify()) {
-                Ok(summary) => self.bytes += summary.file_len,
+            // Read first: commits may append to the file while it is verified.
+            let known = file.known_bytes();
+            match file.reader().and_then(|reader| reader.verify().map(|found| (reader, found))) {
+                Ok((reader, found)) if found.file_len < known => {
+                    let detail = format!("the file ends early, it had {known} bytes");
+                    let problem = Error::corruption(reader.path(), found.file_len, detail);
+                    self.problems.push(problem);
+                }
+                Ok((_, found)) => self.bytes += found.file_len,
+                Err(Error::Corruption { offset, .. }) if offset >= known => {
+                    // Behind what is known to be whole lies what a power cut or a failed write
+                    // left of commits that never were; only what is pointed at must be whole.
+                    self.bytes += known;
+                    if let Err(e) = check_pointers_into(view, file) {
+                        self.problems.push(e);
+                    }
+                }
                 Err(e) => self.problems.push(e),
             }
         }
     }
+}
+
+/// Reads every value of a file that tables or memtables point at.
+fn check_pointers_into(view: &View, file: &ValueLogFile) -> Result<()> {
+    let mut value = Vec::new();
+    let mut check = |kind: ValueKind, encoded: &[u8]| match ValuePointer::decode(encoded) {
+        Ok(pointer) if kind == ValueKind::ValuePointer && pointer.file == file.number => {
+            file.read(&pointer, &mut value)
+        }
+        _ => Ok(()),
+    };
+    for memtable in std::iter::once(&view.active).chain(&view.frozen) {
+        let mut cursor = memtable.cursor();
+        cursor.seek_to_first();
+        while cursor.valid() {
+            for version in cursor.versions() {
+                check(kind_of(&version), version.value)?;
+            }
+            cursor.next();
+        }
+    }
+    let points = |table: &&Arc<TableFile>| {
+        table.record.value_references.iter().any(|&(number, _)| number == file.number)
+    };
+    for table in view.version.tables().filter(points) {
+        let Some(open) = table.table()?.as_ref().map(Arc::clone) else { continue };
+        let mut entries = TableIterator::new(open, Uncached, Readahead::Bytes(READAHEAD_BYTES));
+        entries.seek_to_first()?;
+        while entries.valid() {
+            check(entries.meta().kind, entries.value())?;
+            entries.next()?;
+        }
+    }
+    Ok(())
 }

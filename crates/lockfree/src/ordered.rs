@@ -17,6 +17,7 @@
 use std::fmt;
 
 use crate::arena::{Arena, ArenaFull};
+use crate::sync::Ordering;
 
 pub mod btree;
 mod owned;
@@ -35,6 +36,16 @@ pub type MemtableIndex = BPlusTree;
 
 /// Longest key an index accepts, in bytes.
 pub const MAX_KEY_BYTES: usize = 16 << 20;
+
+/// How a link to a record, version or node is published.
+///
+/// ORDERING: Release pairs with the Acquire loads of readers, who may follow a link before the
+/// latch has confirmed it: what it names is filled.
+const PUBLISH: Ordering = if cfg!(planted_bug = "memtable_publish_early") {
+    Ordering::Relaxed
+} else {
+    Ordering::Release
+};
 
 /// A version to insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,9 +154,15 @@ fn head_of(key: &[u8], skip: usize) -> u64 {
     if let Some(bytes) = rest.first_chunk::<8>() {
         return u64::from_be_bytes(*bytes);
     }
-    let mut bytes = [0; 8];
-    bytes[..rest.len()].copy_from_slice(rest);
-    u64::from_be_bytes(bytes)
+    if let Some(bytes) = key.last_chunk::<8>() {
+        // The last bytes of the key end with those wanted: shift the others out at the top. All of
+        // them when none is wanted, which is more than a plain shift can do.
+        let missing_bits = (8 - rest.len() as u32) * 8;
+        return u64::from_be_bytes(*bytes).checked_shl(missing_bits).unwrap_or(0);
+    }
+    rest.iter()
+        .zip((0..8).rev())
+        .fold(0, |head, (byte, place)| head | u64::from(*byte) << (place * 8))
 }
 
 /// Asks the processor to load the cache line at `address`; any address is allowed.

@@ -1,5 +1,7 @@
 //! The engine through its public interface, on a real directory.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 
 use tidesdb::{Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, ScanOptions, WriteBatch};
@@ -27,7 +29,7 @@ fn key(n: u64) -> Vec<u8> {
 }
 
 fn value(n: u64) -> Vec<u8> {
-    let length = if n % 7 == 0 { 900 } else { n % 50 };
+    let length = if n.is_multiple_of(7) { 900 } else { n % 50 };
     format!("value-{n}-").into_bytes().into_iter().cycle().take(length as usize).collect()
 }
 

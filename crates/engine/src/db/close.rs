@@ -46,13 +46,14 @@ impl Core {
 
     /// Removes the log if no commit came after the flush.
     fn retire_log(&self) {
-        let closed = self.log.close_gate();
+        let healthy = self.log.failure().is_none();
+        self.log.seal();
         let all_flushed = self
             .families
             .all()
             .iter()
             .all(|family| family.view.load().first_unflushed() == u64::MAX);
-        if all_flushed && self.log.failure().is_none() {
+        if all_flushed && healthy {
             let changes = vec![
                 Change::LogStart { segment: NO_LOG },
                 Change::LastSequence { sequence: self.log.published() },
@@ -61,7 +62,6 @@ impl Core {
                 self.log.remove_all();
             }
         }
-        drop(closed);
     }
 
     /// Starts the timer of [`SyncMode::Interval`]: the shortest interval that the database or a

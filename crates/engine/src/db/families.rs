@@ -81,7 +81,6 @@ impl Core {
         for file in view.version.value_logs.values() {
             file.mark_obsolete();
         }
-        *lock(&family.direct_values) = None;
         family.change_view(|_| View {
             active: Arc::new(Memtable::new(&self.memory)),
             frozen: Vec::new(),
@@ -89,6 +88,9 @@ impl Core {
         });
         drop(view);
         drop(catalog);
+        // Not with the catalog held: a commit that starts a value-log file takes them the other
+        // way round.
+        *lock(&family.direct_values) = None;
         self.files.garbage.sweep();
         Ok(())
     }

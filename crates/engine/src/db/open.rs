@@ -109,6 +109,7 @@ pub(super) fn open_core(
         }
     };
     if found.is_none() {
+        sync_parent(vfs.as_ref(), path)?;
         recovery::remove_interrupted_creation(vfs.as_ref(), path)?;
     }
     build(path, options, components, directory_lock, found)
@@ -141,9 +142,6 @@ fn make_directory(vfs: &dyn Vfs, path: &Path, options: &DbOptions) -> Result<Mad
                 return Err(no_database(path));
             }
             vfs.create_dir(path).map_err(|e| Error::io("create directory", path, e))?;
-            if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                vfs.sync_dir(parent).map_err(|e| Error::io("sync", parent, e))?;
-            }
             Ok(Made { directory: true, lock: true })
         }
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => Err(Error::NotADatabase {
@@ -151,6 +149,19 @@ fn make_directory(vfs: &dyn Vfs, path: &Path, options: &DbOptions) -> Result<Mad
             reason: "it is not a directory".to_owned(),
         }),
         Err(e) => Err(Error::io("list", path, e)),
+    }
+}
+
+/// Makes the name of a new database's directory durable, whoever made it: an earlier open may have
+/// made it and failed before this.
+fn sync_parent(vfs: &dyn Vfs, path: &Path) -> Result<()> {
+    let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    match vfs.sync_dir(parent) {
+        // Who may not look into the parent can't have made the directory.
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        other => other.map_err(|e| Error::io("sync", parent, e)),
     }
 }
 
@@ -307,6 +318,7 @@ fn start(
     let position = replayed.beyond.max(replayed.end).next_multiple_of(8);
     let log = Log::start(config, position, replayed.retained)?;
     if fresh_log {
+        log.sync_names()?;
         catalog.commit(vec![
             Change::LogStart { segment: log.active_segment() },
             Change::LastSequence { sequence: position },
@@ -358,8 +370,10 @@ fn replay(
             if operation.family < found.state.next_family {
                 return Ok(());
             }
-            let detail = format!("an operation on family {}, which never was", operation.family);
-            return Err(Error::corruption(path, 0, detail));
+            let manifest = FileKind::Manifest(found.manifest.number()).name();
+            let family = operation.family;
+            let detail = format!("it never had family {family}, which the log tells of");
+            return Err(Error::corruption(path.join(manifest), 0, detail));
         };
         let record = found.state.families.get(&operation.family);
         if record.is_some_and(|record| sequence <= record.flushed_through) {

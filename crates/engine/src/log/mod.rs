@@ -98,6 +98,27 @@ pub(crate) struct LogCounters {
     pub synced_commits: AtomicU64,
 }
 
+/// A range of the log that was given to one commit. However the commit ends, the range is
+/// completed: otherwise nothing behind it would ever be published.
+struct Reservation<'a> {
+    log: &'a Log,
+    start: u64,
+    end: u64,
+    filled: bool,
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        if !self.filled {
+            // The hole stays in the log: nothing from here on may be acknowledged. A failed
+            // write has said so already, with its cause.
+            let cause = Error::Internal("a commit broke off half way".to_owned());
+            self.log.set_poison(cause, self.start);
+        }
+        self.log.sequencer.complete(self.start, self.end);
+    }
+}
+
 /// The write-ahead log of an open database.
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -200,13 +221,16 @@ impl Log {
             position: start,
             synced: self.group.synced(),
         };
+        let mut reservation = Reservation { log: self, start, end, filled: false };
         record::seal(record, payload_bytes, RecordKind::Commit, place);
         match active.io.write(active.offset_of(start), record) {
-            Ok(()) => apply(end),
-            // The hole stays in the log: nothing from here on may be acknowledged.
+            Ok(()) => {
+                apply(end);
+                reservation.filled = true;
+            }
             Err(e) => self.set_poison(Error::io("write", &active.path, e), start),
         }
-        self.sequencer.complete(start, end);
+        drop(reservation);
         drop(inside);
         self.sequencer.wait_published(end);
         // ORDERING: acquire pairs with the release in `set_poison`; a failed write in front of us
@@ -308,12 +332,23 @@ impl Log {
         Ok(())
     }
 
+    /// Refuses all commits from now on; those under way are finished.
+    pub(crate) fn seal(&self) {
+        // The order of locks of `next_segment`.
+        let files = lock(&self.files);
+        let closed = self.gate.close();
+        self.set_poison(Error::Closed, self.published());
+        drop(closed);
+        drop(files);
+    }
+
     fn check_health(&self) -> Result<()> {
         // ORDERING: acquire pairs with the release in `set_poison`.
         if self.poisoned_from.load(Ordering::Acquire) == u64::MAX {
             return Ok(());
         }
         match lock(&self.poison).as_ref() {
+            Some(Error::Closed) => Err(Error::Closed),
             Some(cause) => Err(Error::ReadOnly(Arc::new(cause.clone()))),
             None => Ok(()),
         }
@@ -337,31 +372,35 @@ impl Log {
         self.failure().is_some() && !self.restarting.swap(true, Ordering::AcqRel)
     }
 
-    /// Ends a repair. When everything that was published is in tables and the manifest says so,
-    /// `flushed` is true and the log goes on in a new segment.
+    /// Starts another segment for a poisoned log, whose whole content is in tables. Commits are
+    /// refused until [`Log::end_restart`]. Returns the segment's number and the position at which
+    /// it begins.
     ///
     /// # Errors
-    /// [`Error::Io`] when the new segment can't be created; the log stays poisoned.
-    pub(crate) fn end_restart(&self, flushed: bool) -> Result<()> {
-        let result = if flushed { self.restart() } else { Ok(()) };
-        // ORDERING: as in `begin_restart`.
-        self.restarting.store(false, Ordering::Release);
-        result
-    }
-
-    fn restart(&self) -> Result<()> {
+    /// [`Error::Io`] when the new segment can't be created.
+    pub(crate) fn restart(&self) -> Result<(u64, SequenceNumber)> {
         let mut files = lock(&self.files);
         files.discard_prepared(&self.config);
         files.ensure_prepared(&self.config, 0)?;
         let closed = self.gate.close();
         self.switch(&mut files, 0)?;
-        files.mark_all_synced();
-        self.group.restarted_at(self.sequencer.published());
-        *lock(&self.poison) = None;
-        // ORDERING: release; commits that see a healthy log see the new segment.
-        self.poisoned_from.store(u64::MAX, Ordering::Release);
+        let begun = (self.active.load().header.number, self.sequencer.published());
         drop(closed);
-        Ok(())
+        Ok(begun)
+    }
+
+    /// Ends a repair. `healed` is the position returned by [`Log::restart`] when the manifest, on
+    /// disk, names the new segment as the first that is needed; otherwise the log stays poisoned.
+    pub(crate) fn end_restart(&self, healed: Option<SequenceNumber>) {
+        if let Some(position) = healed {
+            lock(&self.files).mark_all_synced();
+            self.group.restarted_at(position);
+            *lock(&self.poison) = None;
+            // ORDERING: release; commits that see a healthy log see the new segment.
+            self.poisoned_from.store(u64::MAX, Ordering::Release);
+        }
+        // ORDERING: as in `begin_restart`.
+        self.restarting.store(false, Ordering::Release);
     }
 
     /// Removes every segment file; the tables hold everything.

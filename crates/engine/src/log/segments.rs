@@ -45,11 +45,19 @@ pub(super) struct SegmentFiles {
     free: Vec<(PathBuf, u64)>,
     prepared: Option<Prepared>,
     preparing: bool,
+    /// Segment files created so far: their names are durable only after a sync of the directory.
+    pub(super) created: u64,
 }
 
 impl SegmentFiles {
     pub(super) fn new(retained: Vec<Retained>) -> Self {
-        Self { retained: retained.into(), free: Vec::new(), prepared: None, preparing: false }
+        Self {
+            retained: retained.into(),
+            free: Vec::new(),
+            prepared: None,
+            preparing: false,
+            created: 0,
+        }
     }
 
     pub(super) const fn wants_preparation(&self) -> bool {
@@ -72,6 +80,7 @@ impl SegmentFiles {
         }
         let mut files = lock(files);
         files.preparing = false;
+        files.created += 1;
         let prepared = opened?;
         match files.prepared {
             None => files.prepared = Some(prepared),
@@ -90,6 +99,7 @@ impl SegmentFiles {
             self.free.push((small.path, small.io.capacity()));
         }
         let recycled = self.take_free(wanted);
+        self.created += 1;
         self.prepared = Some(open_segment(config, wanted, recycled)?);
         Ok(())
     }
@@ -187,8 +197,8 @@ impl SegmentFiles {
     }
 }
 
-/// Creates a segment file, or renames a retired one. The name of a new file is made durable at
-/// once, so that a synced record can't vanish with its file.
+/// Creates a segment file, or renames a retired one. Its name is made durable later, by the first
+/// sync that relies on it: a directory sync takes long when the disk is busy.
 fn open_segment(config: &LogConfig, bytes: u64, recycled: Option<PathBuf>) -> Result<Prepared> {
     let path = config.dir.join(naming::FileKind::LogSegment(config.numbers.next()).name());
     if let Some(old) = recycled {
@@ -204,9 +214,5 @@ fn open_segment(config: &LogConfig, bytes: u64, recycled: Option<PathBuf>) -> Re
         .vfs
         .log_segment(&path, bytes, SegmentHow::Create)
         .map_err(|e| Error::io("create", &path, e))?;
-    if let Err(e) = config.vfs.sync_dir(&config.dir) {
-        let _ = config.vfs.remove(&path);
-        return Err(Error::io("sync", &config.dir, e));
-    }
     Ok(Prepared { path, io })
 }

@@ -22,13 +22,20 @@ const GATHERING_YIELDS: usize = 4;
 #[derive(Debug)]
 pub(super) struct GroupSync {
     synced: AtomicU64,
+    /// Segment files whose names are durable, in the order of their creation.
+    named: AtomicU64,
     leading: Mutex<bool>,
     done: Condvar,
 }
 
 impl GroupSync {
     pub(super) fn new(synced: u64) -> Self {
-        Self { synced: AtomicU64::new(synced), leading: Mutex::new(false), done: Condvar::new() }
+        Self {
+            synced: AtomicU64::new(synced),
+            named: AtomicU64::new(0),
+            leading: Mutex::new(false),
+            done: Condvar::new(),
+        }
     }
 
     pub(super) fn synced(&self) -> u64 {
@@ -105,7 +112,7 @@ impl Log {
             let files = lock(&self.files);
             (self.published(), files.unsynced(), self.active.load_full())
         };
-        let outcome = self.sync_earlier(&earlier).and_then(|()| {
+        let outcome = self.sync_names().and_then(|()| self.sync_earlier(&earlier)).and_then(|()| {
             let upto = active.offset_of(target);
             active.io.sync(upto).map_err(|e| Error::io("sync", &active.path, e))
         });
@@ -124,6 +131,26 @@ impl Log {
                 Err(cause)
             }
         }
+    }
+
+    /// Makes the names of all segments created so far durable. Comes before a commit is promised
+    /// to be on disk, and before the manifest names a segment.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the directory can't be synced.
+    pub(crate) fn sync_names(&self) -> Result<()> {
+        let created = lock(&self.files).created;
+        // ORDERING: acquire pairs with the release below; a stale value costs one more sync.
+        if self.group.named.load(Ordering::Acquire) >= created
+            || cfg!(planted_bug = "no_log_directory_sync")
+        {
+            return Ok(());
+        }
+        let dir = &self.config.dir;
+        self.config.vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
+        // ORDERING: release; whoever skips the sync relies on this one having been done.
+        self.group.named.fetch_max(created, Ordering::AcqRel);
+        Ok(())
     }
 
     fn sync_earlier(&self, segments: &[super::Retained]) -> Result<()> {

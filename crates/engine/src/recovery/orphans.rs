@@ -74,10 +74,10 @@ pub(crate) fn tidy(vfs: &dyn Vfs, dir: &Path, leftovers: &Leftovers) -> Result<(
     for &kind in leftovers.files.keys() {
         let path = dir.join(kind.name());
         match kind {
-            FileKind::Manifest(_) | FileKind::LogSegment(_) => {
-                if !leftovers.in_use.contains(&kind.name()) {
-                    remove(vfs, &path)?;
-                }
+            FileKind::Manifest(_) | FileKind::LogSegment(_)
+                if !leftovers.in_use.contains(&kind.name()) =>
+            {
+                remove(vfs, &path)?;
             }
             FileKind::Table(number) if !is_live_table(state, number) => {
                 remove_or_set_aside(vfs, dir, kind, number < state.next_file)?;

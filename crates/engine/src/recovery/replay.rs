@@ -79,7 +79,7 @@ pub(crate) fn replay_log(
     }
     refuse_missing_log(dir, found)?;
     refuse_broken_promise(&mut readers, last, found, &replayed)?;
-    sync_retained(vfs, &replayed.retained)?;
+    sync_retained(vfs, dir, &replayed.retained)?;
     Ok(replayed)
 }
 
@@ -97,10 +97,8 @@ fn open_segments(
         let path = dir.join(kind.name());
         let file = vfs.open(&path, OpenHow::Read).map_err(|e| Error::io("open", &path, e))?;
         match SegmentReader::open(Arc::clone(&file), &path)? {
-            Some(reader) if reader.header().number >= found.state.log_start => {
-                readers.push((reader, bytes));
-            }
-            Some(_) => {}
+            Some(reader) if reader.header().number < found.state.log_start => {}
+            Some(reader) => readers.push((reader, bytes)),
             None => refuse_damaged_header(file.as_ref(), &path, found)?,
         }
     }
@@ -202,7 +200,7 @@ fn missing_segment(readers: &[(SegmentReader, u64)], found: &Inventory) -> PathB
 
 /// Puts on disk what was recovered: from here on it must not be lost to a power cut, since tables
 /// and newer segments will build on it.
-fn sync_retained(vfs: &Arc<dyn Vfs>, retained: &[Retained]) -> Result<()> {
+fn sync_retained(vfs: &Arc<dyn Vfs>, dir: &Path, retained: &[Retained]) -> Result<()> {
     for segment in retained {
         let path = &segment.path;
         let file = match vfs.open(path, OpenHow::ReadWrite) {
@@ -216,5 +214,12 @@ fn sync_retained(vfs: &Arc<dyn Vfs>, retained: &[Retained]) -> Result<()> {
             other => other.map_err(|e| Error::io("sync", path, e))?,
         }
     }
-    Ok(())
+    if retained.is_empty() {
+        return Ok(());
+    }
+    // The process that wrote them may have died before it made their names durable.
+    match vfs.sync_dir(dir) {
+        Err(e) if e.kind() == std::io::ErrorKind::ReadOnlyFilesystem => Ok(()),
+        other => other.map_err(|e| Error::io("sync", dir, e)),
+    }
 }

@@ -50,6 +50,12 @@ impl ValueLogFile {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// Length of the file as far as it is known.
+    pub(crate) fn known_bytes(&self) -> u64 {
+        // ORDERING: relaxed; an older length only makes a check weaker.
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     /// Keeps the file although no table points into it; until [`ValueLogFile::unpin`].
     pub(crate) fn pin(&self) {
         // ORDERING: relaxed; the version that makes the file known is published with a lock.

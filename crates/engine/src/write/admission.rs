@@ -38,7 +38,9 @@ impl Core {
                 break Err(e);
             }
             let seen = self.progress.now();
-            if let Some(cause) = lock(&family.background_error).take() {
+            // Taken in a statement of its own: the lock must be free again when it is given back.
+            let failed = lock(&family.background_error).take();
+            if let Some(cause) = failed {
                 failures += 1;
                 if failures > 1 {
                     *lock(&family.background_error) = Some(cause.clone());

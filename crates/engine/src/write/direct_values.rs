@@ -134,6 +134,10 @@ impl Core {
         let known = Arc::new(ValueLogFile::new(&self.files, number, 0));
         known.pin();
         let mut catalog = lock(&self.catalog);
+        if family.is_dropped() {
+            let _ = self.vfs.remove(&path);
+            return Err(Error::FamilyDropped(family.name.clone()));
+        }
         let file_record = ValueLogRecord { number, bytes: 0 };
         catalog.commit(vec![Change::AddValueLog { family: family.id, file: file_record }])?;
         family.change_view(|view| {

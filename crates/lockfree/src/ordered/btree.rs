@@ -156,7 +156,12 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
     /// The child at `index`, under a version at which it was that child.
     #[inline]
     fn step_down(&self, parent: &Visit<'_, FANOUT>, index: usize) -> Option<Visit<'_, FANOUT>> {
-        let at = parent.node.child(index)?;
+        let Some(at) = parent.node.child(index) else {
+            // A mix of two states. Asking whether it changed orders the next attempt after what
+            // was seen of the newer one; without it nothing would keep that attempt from the same.
+            parent.unchanged();
+            return None;
+        };
         Handle::<FANOUT>::prefetch(&self.arena, at);
         let child = Visit::begin(&self.arena, at);
         parent.unchanged().then_some(child)

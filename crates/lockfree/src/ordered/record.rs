@@ -157,11 +157,11 @@ impl RecordRef {
             }
             // ORDERING: Relaxed, published by the exchange below.
             version.header(arena).older.store(next, Ordering::Relaxed);
-            // ORDERING: Release publishes the version with all its bytes; Acquire on failure as
+            // ORDERING: PUBLISH (Release) publishes the version with all its bytes; Acquire on failure as
             // for the loads above. Nothing is ever unlinked, so on failure the walk goes on from
             // the same link.
             let raced =
-                link.compare_exchange(next, version.0.raw(), Ordering::Release, Ordering::Acquire);
+                link.compare_exchange(next, version.0.raw(), super::PUBLISH, Ordering::Acquire);
             match raced {
                 Ok(_) => return,
                 Err(current) => next = current,

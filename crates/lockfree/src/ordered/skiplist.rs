@@ -13,7 +13,7 @@
 #![expect(unsafe_code, reason = "lays nodes out in raw arena memory")]
 
 use super::record::{self, NewRecord, RecordRef};
-use super::{Cursor, NewVersion, OrderedIndex, Version, Versions, head_of, prefetch};
+use super::{Cursor, NewVersion, OrderedIndex, PUBLISH, Version, Versions, head_of, prefetch};
 use crate::arena::{Arena, ArenaFull, Offset};
 use crate::sync::{AtomicU32, Ordering};
 
@@ -165,8 +165,8 @@ impl SkipList {
         // ORDERING: Relaxed, published by the exchange.
         node.link(&self.arena, level).store(after, Ordering::Relaxed);
         let link = self.link(path.before[level], level);
-        // ORDERING: Release publishes the node and its record; a failure reads nothing.
-        link.compare_exchange(after, node.0.raw(), Ordering::Release, Ordering::Relaxed).is_ok()
+        // ORDERING: PUBLISH (Release) publishes the node and its record; a failure reads nothing.
+        link.compare_exchange(after, node.0.raw(), PUBLISH, Ordering::Relaxed).is_ok()
     }
 
     /// Links the levels above the lowest.

@@ -19,24 +19,15 @@
 #![expect(unsafe_code, reason = "lays nodes out in raw arena memory")]
 
 use std::cmp;
+use std::hint::select_unpredictable;
 use std::ops::Deref;
 use std::ptr;
 
 use super::latch::Latch;
 use crate::arena::{Arena, ArenaFull, Offset};
 use crate::ordered::record::RecordRef;
-use crate::ordered::{head_of, prefetch};
+use crate::ordered::{PUBLISH, head_of, prefetch};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-
-/// How a link to a record or node is published.
-///
-/// ORDERING: Release pairs with the Acquire loads of readers, who may follow a link before the
-/// latch has confirmed it: what it names is filled.
-const PUBLISH: Ordering = if cfg!(planted_bug = "memtable_publish_early") {
-    Ordering::Relaxed
-} else {
-    Ordering::Release
-};
 
 /// Names a node of one tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -458,7 +449,7 @@ impl<const FANOUT: usize> Node<FANOUT> {
             let half = length.div_ceil(2);
             // In range: `base + half` is at most `end`, which is at most FANOUT.
             let probe = self.heads[base + half - 1].load(Ordering::Relaxed);
-            base = if probe < head { base + half } else { base };
+            base = select_unpredictable(probe < head, base + half, base);
             length -= half;
         }
         base

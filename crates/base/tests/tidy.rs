@@ -1,0 +1,170 @@
+//! The project's rules as a test: layers, sizes, one door to the outside world, unsafe code, papers.
+//!
+//! Each rule is a pure function from a path and a text to a list of violations, and is tried on
+//! small strings first (`rules` below), so that a rule that never fires is noticed. The tests at
+//! the end walk the workspace and expect no violation. A violation names file, line and rule.
+//!
+//! The tables in this file are the written form of the rules: which crate may depend on which,
+//! which module of the engine may name which, which files may contain `unsafe` or call the
+//! operating system. A new crate or module has to be entered here before it compiles in peace.
+
+mod tidy_rules;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tidy_rules::{dependencies, engine, papers, sources};
+
+/// The root of the workspace.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// All files below the workspace's own folders: path from the root with `/`, and text.
+fn files(extensions: &[&str]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for folder in ["crates", "docs", "scripts", ".ci"] {
+        collect(&root(), Path::new(folder), &mut found);
+    }
+    for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Cargo.toml", "deny.toml"] {
+        found.push(name.to_owned());
+    }
+    found.sort();
+    let wanted = |path: &String| {
+        let extension = Path::new(path).extension().map_or("", |e| e.to_str().unwrap_or(""));
+        extensions.contains(&extension)
+    };
+    let read = |path: String| match fs::read_to_string(root().join(&path)) {
+        Ok(text) => (path, text),
+        // Reported as a violation by the rule that every file has a text.
+        Err(e) => (path, format!("\u{0}{e}")),
+    };
+    found.into_iter().filter(wanted).map(read).collect()
+}
+
+fn collect(root: &Path, folder: &Path, found: &mut Vec<String>) {
+    let Ok(entries) = fs::read_dir(root.join(folder)) else { return };
+    for entry in entries.flatten() {
+        let path = folder.join(entry.file_name());
+        if entry.path().is_dir() {
+            if entry.file_name() != "target" {
+                collect(root, &path, found);
+            }
+        } else if let Some(text) = path.to_str() {
+            found.push(text.replace('\\', "/"));
+        }
+    }
+}
+
+fn expect_none(violations: &[String]) {
+    assert!(violations.is_empty(), "{} violations:\n{}", violations.len(), violations.join("\n"));
+}
+
+#[test]
+fn the_walk_sees_the_workspace() {
+    let rust = files(&["rs"]);
+    assert!(rust.len() > 100, "only {} source files found", rust.len());
+    for wanted in ["crates/engine/src/lib.rs", "crates/base/tests/tidy.rs"] {
+        assert!(rust.iter().any(|(path, _)| path == wanted), "{wanted} was not found");
+    }
+    let unreadable: Vec<_> = files(&["rs", "md", "toml", "sh", ""])
+        .into_iter()
+        .filter(|(_, text)| text.starts_with('\u{0}'))
+        .map(|(path, text)| format!("{path}: {text}"))
+        .collect();
+    expect_none(&unreadable);
+}
+
+#[test]
+fn crates_depend_on_lower_layers_only() {
+    let manifests = files(&["toml"]);
+    let manifests: Vec<_> =
+        manifests.iter().filter(|(path, _)| path.starts_with("crates/")).collect();
+    assert_eq!(manifests.len(), dependencies::LAYERS.len(), "the table of layers names each crate");
+    let found = manifests.iter().flat_map(|(path, text)| dependencies::check(path, text));
+    expect_none(&found.collect::<Vec<_>>());
+}
+
+#[test]
+fn every_foreign_crate_is_explained() {
+    let architecture = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let mut found = Vec::new();
+    for (path, text) in files(&["toml"]) {
+        if path.starts_with("crates/") {
+            found.extend(dependencies::unexplained(&path, &text, &architecture));
+        }
+    }
+    expect_none(&found);
+}
+
+#[test]
+fn engine_modules_name_lower_modules_only() {
+    let mut found = Vec::new();
+    for (path, text) in files(&["rs"]) {
+        if let Some(inside) = path.strip_prefix("crates/engine/src/") {
+            found.extend(engine::check(inside, &text));
+        }
+    }
+    expect_none(&found);
+}
+
+#[test]
+fn sources_keep_the_rules() {
+    let mut found = Vec::new();
+    for (path, text) in files(&["rs"]) {
+        found.extend(sources::size(&path, &text));
+        found.extend(sources::header(&path, &text));
+        found.extend(sources::unsafe_code(&path, &text));
+        found.extend(sources::forbids_unsafe(&path, &text));
+        found.extend(sources::doors(&path, &text));
+    }
+    expect_none(&found);
+}
+
+#[test]
+fn texts_keep_the_rules() {
+    let mut found = Vec::new();
+    for (path, text) in files(&["rs", "md", "toml", "sh", ""]) {
+        found.extend(papers::intentions(&path, &text));
+        found.extend(papers::machine_paths(&path, &text));
+        if path.ends_with(".md") {
+            found.extend(papers::missing_paths(&path, &text, |named| root().join(named).exists()));
+        } else if !path.ends_with(".toml") {
+            found.extend(sources::columns(&path, &text));
+        }
+    }
+    expect_none(&found);
+}
+
+#[test]
+fn the_architecture_page_stays_short() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    assert!(text.lines().count() <= 250, "{} lines", text.lines().count());
+}
+
+#[test]
+fn the_example_of_the_front_page_is_one_that_compiles() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let tour = fs::read_to_string(root().join("crates/tidesdb/examples/tour.rs")).unwrap();
+    let shown = papers::rust_lines(&readme);
+    assert!(shown.len() > 10, "README.md shows {} lines of Rust", shown.len());
+    let missing = shown.into_iter().filter(|shown| !tour.lines().any(|line| line.trim() == *shown));
+    let missing = missing.map(|line| format!("README.md: '{line}' is not in the tour"));
+    expect_none(&missing.collect::<Vec<_>>());
+}
+
+#[test]
+fn invariants_name_tests_that_exist() {
+    let text = fs::read_to_string(root().join("docs/invariants.md")).unwrap();
+    let guards = papers::guards(&text);
+    assert!(guards.len() > 10, "only {} guards are named", guards.len());
+    let missing: Vec<_> = guards
+        .into_iter()
+        .filter(|(path, test)| {
+            let source = fs::read_to_string(root().join(path)).unwrap_or_default();
+            !source.contains(&format!("fn {test}("))
+        })
+        .map(|(path, test)| format!("docs/invariants.md: {path} has no test '{test}'"))
+        .collect();
+    expect_none(&missing);
+}

@@ -1,0 +1,116 @@
+//! Which module of the engine may name which.
+
+use super::{is_test_file, shipped_lines};
+
+/// The engine's modules from the bottom up. A module names modules of its own row and of rows
+/// above it in this table, never of rows below. Methods of `Core` live in the module that does
+/// the work (`impl Core` in `flush`, `write`, ...), so a call may go where no name may.
+const ORDER: &[&[&str]] = &[
+    &["numbers"],
+    &["memtable"],
+    &["log"],
+    &["cache", "version"],
+    &["recovery"],
+    // What all others share. The handle of a family is listed on its own, further down.
+    &["core", "family", "snapshot"],
+    &["table_output"],
+    &["read"],
+    &["stats"],
+    &["verify"],
+    &["write"],
+    &["iterator"],
+    &["compaction"],
+    &["flush"],
+    &["background"],
+    &["family/handle"],
+    &["db"],
+];
+
+/// Names that go up all the same: file, module named, why.
+const EXCEPTIONS: &[(&str, &str, &str)] =
+    &[("family/state", "write", "a family owns the open value log that its large values go to")];
+
+/// Files that decide and own no lock, handle or clock: they name nothing of the engine.
+const PURE: &[&str] = &["compaction/plan", "compaction/drop_rules", "numbers"];
+
+fn rank(module: &str) -> Option<usize> {
+    ORDER.iter().position(|row| row.contains(&module))
+}
+
+/// The modules of the engine that a line names.
+fn named(line: &str, top_level_file: bool) -> Vec<&str> {
+    let mut found = Vec::new();
+    let prefixes: &[&str] = if top_level_file { &["crate::", "super::"] } else { &["crate::"] };
+    for prefix in prefixes {
+        for (at, _) in line.match_indices(prefix) {
+            let rest = &line[at + prefix.len()..];
+            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+            found.push(if rest.starts_with('{') { "{" } else { &rest[..end] });
+        }
+    }
+    // Types that lib.rs re-exports are not modules.
+    found.retain(|name| !name.starts_with(char::is_uppercase));
+    found
+}
+
+/// Violations in one file; `path` is relative to the engine's `src`.
+pub(crate) fn check(path: &str, text: &str) -> Vec<String> {
+    let file = path.strip_suffix(".rs").unwrap_or(path);
+    if file == "lib" || is_test_file(&format!("/{path}")) {
+        return Vec::new();
+    }
+    let top = file.split('/').next().unwrap_or(file);
+    let Some(own) = rank(file).or_else(|| rank(top)) else {
+        return vec![format!("engine/{path}: module '{top}' is not in the table of modules")];
+    };
+    let mut found = Vec::new();
+    for (number, line) in shipped_lines(text) {
+        for module in named(line, !file.contains('/')) {
+            let excused = EXCEPTIONS.iter().any(|e| (e.0, e.1) == (file, module));
+            match rank(module) {
+                _ if PURE.contains(&file) => {
+                    found.push(format!("engine/{path}:{number}: a pure file names '{module}'"));
+                }
+                Some(other) if other <= own || excused => {}
+                Some(_) => {
+                    found.push(format!(
+                        "engine/{path}:{number}: names '{module}', which is above it"
+                    ));
+                }
+                None => found.push(format!("engine/{path}:{number}: names '{module}', unknown")),
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upward_names_are_found() {
+        assert!(check("flush.rs", "use crate::core::Core;\n").is_empty());
+        assert_eq!(check("core.rs", "use crate::flush::x;\n").len(), 1);
+        assert_eq!(check("log/sync.rs", "fn a() { crate::db::b() }\n").len(), 1);
+        assert_eq!(check("core.rs", "use super::flush;\n").len(), 1);
+        assert!(check("log/sync.rs", "use super::Log;\n").is_empty());
+    }
+
+    #[test]
+    fn tests_comments_and_excused_names_are_not() {
+        assert!(
+            check("core.rs", "// crate::db\n#[cfg(test)]\nmod tests {\n    use crate::db::x;\n}\n")
+                .is_empty()
+        );
+        assert!(check("family/state.rs", "use crate::write::DirectValueWriter;\n").is_empty());
+        assert!(check("family/handle.rs", "use crate::iterator::Scan;\n").is_empty());
+    }
+
+    #[test]
+    fn pure_files_and_unknown_modules_are_found() {
+        assert_eq!(check("compaction/plan.rs", "use crate::core::Core;\n").len(), 1);
+        assert_eq!(check("utilities.rs", "").len(), 1);
+        assert_eq!(check("flush.rs", "use crate::{core, db};\n").len(), 1);
+    }
+}

@@ -1,0 +1,115 @@
+//! Rules of all texts: no intentions, no machine's paths, and papers that name what exists.
+
+/// Marks of unfinished work. Split, so that this file does not contain them.
+const INTENTIONS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
+
+/// Beginnings of paths that exist on one machine only.
+const MACHINE_PATHS: &[&str] = &[
+    concat!("/ho", "me/"),
+    concat!("/ro", "ot/"),
+    concat!("/Us", "ers/"),
+    concat!("/wo", "rk/"),
+    concat!("/pla", "n/"),
+];
+
+/// Folders of the project that papers name.
+const NAMED_FOLDERS: &[&str] = &["crates/", "docs/", "scripts/", ".ci/"];
+
+/// Unfinished things belong in the issue tracker.
+pub(crate) fn intentions(path: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        for mark in INTENTIONS.iter().filter(|mark| super::has_word(line, mark)) {
+            found.push(format!("{path}:{}: '{mark}'", at + 1));
+        }
+    }
+    found
+}
+
+/// Absolute paths of somebody's machine.
+pub(crate) fn machine_paths(path: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        for start in MACHINE_PATHS {
+            let absolute = line.match_indices(start).any(|(column, _)| {
+                let before = line[..column].chars().next_back();
+                before.is_none_or(|c| !c.is_alphanumeric() && !"._-}>*/".contains(c))
+            });
+            if absolute {
+                found.push(format!("{path}:{}: a path of one machine, '{start}'", at + 1));
+            }
+        }
+    }
+    found
+}
+
+/// Words in backticks.
+fn quoted(text: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let words = line.split('`').skip(1).step_by(2);
+        found.extend(words.map(|word| (at + 1, word)));
+    }
+    found
+}
+
+/// Files and folders that a paper names in backticks and that do not exist.
+pub(crate) fn missing_paths(path: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, word) in quoted(text) {
+        let named = word.split("::").next().unwrap_or(word);
+        let ours = NAMED_FOLDERS.iter().any(|folder| named.starts_with(folder));
+        let pattern = named.contains(['*', '{', '<', ' ', 'N']);
+        if ours && !pattern && !exists(named) {
+            found.push(format!("{path}:{number}: '{named}' does not exist"));
+        }
+    }
+    found
+}
+
+/// Tests that a paper names as `path::test`: file and function.
+pub(crate) fn guards(text: &str) -> Vec<(String, String)> {
+    let tests = quoted(text).into_iter().filter_map(|(_, word)| {
+        let (path, test) = word.split_once("::")?;
+        path.ends_with(".rs").then(|| (path.to_owned(), test.to_owned()))
+    });
+    tests.collect()
+}
+
+/// Lines of the Rust examples of a paper, trimmed.
+pub(crate) fn rust_lines(text: &str) -> Vec<&str> {
+    let examples = text.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next());
+    examples.flat_map(str::lines).map(str::trim).filter(|line| !line.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intentions_and_machine_paths_are_found() {
+        assert_eq!(intentions("a", &format!("// {}: later\n", INTENTIONS[0])).len(), 1);
+        assert!(intentions("a", "autodoc\n").is_empty());
+        assert_eq!(machine_paths("a", &format!("see {}me/x\n", MACHINE_PATHS[0])).len(), 1);
+        assert!(machine_paths("a", &format!("crates{}x\n", MACHINE_PATHS[3])).is_empty());
+    }
+
+    #[test]
+    fn names_of_nothing_are_found() {
+        let text = "`crates/a.rs` and `docs/b.md::c`, `crates/*/x`, `cargo test`\n";
+        assert_eq!(missing_paths("p", text, |_| false).len(), 2);
+        assert!(missing_paths("p", text, |_| true).is_empty());
+    }
+
+    #[test]
+    fn examples_are_cut_out() {
+        let text = "a\n```rust\nlet b;\n\n  c();\n```\nd\n```text\ne\n```\n";
+        assert_eq!(rust_lines(text), ["let b;", "c();"]);
+    }
+
+    #[test]
+    fn guards_are_file_and_function() {
+        let text = "`crates/a/b.rs::works`, `Vfs::open`\n";
+        assert_eq!(guards(text), [("crates/a/b.rs".to_owned(), "works".to_owned())]);
+    }
+}

@@ -1,0 +1,165 @@
+//! Rules of source files: size, header, unsafe code, and the one door to the outside world.
+
+use super::{has_word, is_test_file, shipped_lines};
+
+const MOST_COLUMNS: usize = 110;
+const MOST_LINES: usize = 800;
+const LINES_THAT_NEED_A_REASON: usize = 600;
+const REASON: &str = "//! Longer than 600 lines because ";
+
+/// Files that may contain `unsafe`. Folders end in `/`.
+const UNSAFE: &[&str] = &[
+    "crates/sys/src/os_calls.rs",
+    "crates/sys/src/vfs/real/mapped_segment.rs",
+    "crates/lockfree/src/arena.rs",
+    "crates/lockfree/src/arena/",
+    "crates/lockfree/src/cache/slots.rs",
+    "crates/lockfree/src/ordered.rs",
+    "crates/lockfree/src/ordered/owned.rs",
+    "crates/lockfree/src/ordered/record.rs",
+    "crates/lockfree/src/ordered/skiplist.rs",
+    "crates/lockfree/src/ordered/btree/node.rs",
+    "crates/bench-compare/src/lmdb.rs",
+    "crates/bench-compare/src/rocksdb.rs",
+    "crates/bench-compare/src/rocksdb/",
+];
+
+/// Crates whose first file forbids `unsafe` to all others.
+const FORBIDDING: &[&str] = &["base", "files", "engine", "tidesdb", "cli", "testkit"];
+
+/// Calls that reach the outside world, and the files that are the door to it.
+const DOORS: &[(&str, &[&str])] = &[
+    ("std::fs", &["sys/src/vfs/real", "sys/src/memory.rs", "sys/src/os_calls.rs"]),
+    ("Instant::now", &["sys/src/clock.rs", "sys/src/sched/pool.rs"]),
+    ("SystemTime::now", &["sys/src/clock.rs"]),
+    ("thread::sleep", &["sys/src/clock.rs"]),
+    ("thread::spawn", &[]),
+    ("thread::Builder", &["sys/src/sched/pool.rs"]),
+    ("process::exit", &[]),
+    ("process::abort", &[]),
+    ("println!", &[]),
+    ("eprintln!", &[]),
+    ("dbg!", &[]),
+];
+
+/// Crates that reach the outside world through those doors only.
+const INDOORS: &[&str] = &["base", "sys", "lockfree", "files", "engine", "tidesdb"];
+
+fn crate_of(path: &str) -> &str {
+    path.strip_prefix("crates/").and_then(|rest| rest.split('/').next()).unwrap_or("")
+}
+
+/// Files that are too long, or long without a reason.
+pub(crate) fn size(path: &str, text: &str) -> Vec<String> {
+    let lines = text.lines().count();
+    if lines > MOST_LINES {
+        return vec![format!("{path}: {lines} lines, at most {MOST_LINES} are allowed")];
+    }
+    let reasoned = text.lines().any(|line| line.starts_with(REASON));
+    if lines > LINES_THAT_NEED_A_REASON && !reasoned {
+        return vec![format!("{path}: {lines} lines need a line '{REASON}...'")];
+    }
+    Vec::new()
+}
+
+/// Lines that are too wide.
+pub(crate) fn columns(path: &str, text: &str) -> Vec<String> {
+    let wide = text.lines().enumerate().filter(|(_, line)| line.chars().count() > MOST_COLUMNS);
+    wide.map(|(at, line)| {
+        let columns = line.chars().count();
+        format!("{path}:{}: {columns} columns, at most {MOST_COLUMNS} are allowed", at + 1)
+    })
+    .collect()
+}
+
+/// Shipped files that do not begin by saying what they are.
+pub(crate) fn header(path: &str, text: &str) -> Vec<String> {
+    let shipped = path.contains("/src/") && !is_test_file(path);
+    let begins = text.starts_with("//! ");
+    if shipped && !begins { vec![format!("{path}: no module header (//!)")] } else { Vec::new() }
+}
+
+/// `unsafe` outside the files that may contain it.
+pub(crate) fn unsafe_code(path: &str, text: &str) -> Vec<String> {
+    let allowed =
+        UNSAFE.iter().any(|file| *file == path || file.ends_with('/') && path.starts_with(file));
+    let tests_of_unsafe = path.starts_with("crates/lockfree/") && is_test_file(path);
+    if allowed || tests_of_unsafe || path.starts_with("crates/base/tests/tidy_rules/") {
+        return Vec::new();
+    }
+    let found = shipped_lines(text).into_iter().filter(|(_, line)| has_word(line, "unsafe"));
+    found.map(|(number, _)| format!("{path}:{number}: 'unsafe' is not allowed here")).collect()
+}
+
+/// Crates that must forbid `unsafe` and do not.
+pub(crate) fn forbids_unsafe(path: &str, text: &str) -> Vec<String> {
+    let first = path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs");
+    let must = first && FORBIDDING.contains(&crate_of(path));
+    if must && !text.contains("#![forbid(unsafe_code)]") {
+        return vec![format!("{path}: #![forbid(unsafe_code)] is missing")];
+    }
+    Vec::new()
+}
+
+/// Calls that go past the doors.
+pub(crate) fn doors(path: &str, text: &str) -> Vec<String> {
+    if !INDOORS.contains(&crate_of(path)) || is_test_file(path) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (number, line) in shipped_lines(text) {
+        for (call, allowed) in DOORS {
+            let door = allowed.iter().any(|file| path.starts_with(&format!("crates/{file}")));
+            if has_word(line, call) && !door {
+                found.push(format!("{path}:{number}: '{call}' goes past the outside-world layer"));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_files_and_wide_lines_are_found() {
+        assert!(size("a.rs", &"\n".repeat(600)).is_empty());
+        assert_eq!(size("a.rs", &"\n".repeat(601)).len(), 1);
+        assert!(size("a.rs", &format!("{REASON}it is\n{}", "\n".repeat(700))).is_empty());
+        assert_eq!(size("a.rs", &format!("{REASON}it is\n{}", "\n".repeat(800))).len(), 1);
+        assert!(columns("a.rs", &"ä".repeat(110)).is_empty());
+        assert_eq!(
+            columns("a.rs", &"a".repeat(111)),
+            ["a.rs:1: 111 columns, at most 110 are allowed"]
+        );
+    }
+
+    #[test]
+    fn a_missing_header_is_found() {
+        assert_eq!(header("crates/a/src/b.rs", "use x;\n").len(), 1);
+        assert!(header("crates/a/src/b.rs", "//! b\n").is_empty());
+        assert!(header("crates/a/src/b/tests.rs", "use x;\n").is_empty());
+    }
+
+    #[test]
+    fn unsafe_code_is_found_where_it_must_not_be() {
+        let text = "fn a() { unsafe { b() } }\n";
+        assert_eq!(unsafe_code("crates/engine/src/a.rs", text).len(), 1);
+        assert!(unsafe_code("crates/lockfree/src/arena.rs", text).is_empty());
+        assert!(unsafe_code("crates/engine/src/a.rs", "// unsafe\n").is_empty());
+        assert_eq!(forbids_unsafe("crates/engine/src/lib.rs", "").len(), 1);
+        assert!(forbids_unsafe("crates/sys/src/lib.rs", "").is_empty());
+    }
+
+    #[test]
+    fn calls_past_the_doors_are_found() {
+        assert_eq!(doors("crates/engine/src/a.rs", "use std::fs;\n").len(), 1);
+        assert_eq!(doors("crates/sys/src/rng.rs", "let a = Instant::now();\n").len(), 1);
+        assert!(doors("crates/sys/src/clock.rs", "let a = Instant::now();\n").is_empty());
+        assert!(doors("crates/sys/src/vfs/real.rs", "use std::fs;\n").is_empty());
+        assert!(doors("crates/engine/src/a.rs", "use tidesdb_sys::vfs::File;\n").is_empty());
+        assert!(doors("crates/cli/src/a.rs", "println!(\"b\");\n").is_empty());
+        assert!(doors("crates/engine/src/a.rs", "/// println!(\"b\");\n").is_empty());
+    }
+}

@@ -1,0 +1,146 @@
+//! What makes calls fail, and which errors are excused by that.
+//!
+//! [`Faults`] wraps the disk of one run. While a fault is ordered, calls may answer errors; once
+//! it is cleared, none may. Looking at the database in between is done with the fault suspended
+//! and uncounted, so that looking does not change which call fails.
+
+pub mod sweep;
+
+use std::sync::{Arc, Mutex};
+
+use tidesdb_engine::{Error, ErrorKind};
+use tidesdb_sys::vfs::{FaultError, FaultKind, FaultVfs, OpSet, SimVfs, Vfs};
+
+use crate::Verdict;
+use crate::runner::locked;
+
+/// An order to fail.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// Which of the counted calls.
+    pub call: u64,
+    /// Which calls are counted.
+    pub counted: OpSet,
+    /// Once, or from there on.
+    pub kind: FaultKind,
+    /// What the call answers.
+    pub error: FaultError,
+}
+
+/// The faults of one run.
+#[derive(Debug)]
+pub struct Faults {
+    vfs: Arc<FaultVfs>,
+    ordered: Mutex<Option<Fault>>,
+    /// The fault is gone, and what it broke may not be repaired yet.
+    repairing: Mutex<bool>,
+    longest_write: Mutex<Option<usize>>,
+    counted: OpSet,
+}
+
+impl Faults {
+    /// Around `sim`, counting the calls in `counted` and failing none.
+    #[must_use]
+    pub fn around(sim: &Arc<SimVfs>, counted: OpSet) -> Arc<Self> {
+        let vfs = FaultVfs::new(Arc::clone(sim) as Arc<dyn Vfs>);
+        vfs.count_only(counted);
+        Arc::new(Self {
+            vfs,
+            ordered: Mutex::new(None),
+            repairing: Mutex::new(false),
+            longest_write: Mutex::new(None),
+            counted,
+        })
+    }
+
+    /// Around `sim`, with an order.
+    #[must_use]
+    pub fn ordered(sim: &Arc<SimVfs>, fault: Fault) -> Arc<Self> {
+        let faults = Self::around(sim, fault.counted);
+        *locked(&faults.ordered) = Some(fault);
+        faults.vfs.fail_call(fault.call, fault.kind, fault.error);
+        faults
+    }
+
+    /// The file system to give to the database.
+    #[must_use]
+    pub fn vfs(&self) -> Arc<dyn Vfs> {
+        Arc::clone(&self.vfs) as Arc<dyn Vfs>
+    }
+
+    /// The wrapping file system itself.
+    #[must_use]
+    pub fn instrument(&self) -> &FaultVfs {
+        &self.vfs
+    }
+
+    /// Makes every write take at most so many bytes.
+    pub fn limit_writes(&self, bytes: usize) {
+        *locked(&self.longest_write) = Some(bytes);
+        self.vfs.limit_writes(Some(bytes));
+    }
+
+    /// Ends the fault for good. Errors are excused until [`Faults::expect_health`].
+    pub fn clear(&self) {
+        *locked(&self.ordered) = None;
+        *locked(&self.repairing) = true;
+        self.vfs.clear_faults();
+    }
+
+    /// From here on nothing is excused.
+    pub fn expect_health(&self) {
+        *locked(&self.repairing) = false;
+    }
+
+    /// Suspends the fault, and the counting, while the guard lives.
+    #[must_use]
+    pub fn suspend(&self) -> Suspended<'_> {
+        self.vfs.clear_faults();
+        self.vfs.count_only(OpSet::of(&[]));
+        Suspended(self)
+    }
+
+    /// Accepts an error that the fault can explain.
+    ///
+    /// # Errors
+    /// When no call was made to fail, or the error is none that a failed call explains.
+    pub fn excuse(&self, what: &str, error: &Error) -> Verdict {
+        let explained =
+            matches!(error.kind(), ErrorKind::Io | ErrorKind::Full | ErrorKind::ReadOnly);
+        let fault = *locked(&self.ordered);
+        let allowed = fault.is_some() || *locked(&self.repairing);
+        if explained && allowed && self.vfs.fired() > 0 {
+            return Ok(());
+        }
+        Err(format!(
+            "{what}: {error} ({:?}), fault {fault:?}, fired {}",
+            error.kind(),
+            self.vfs.fired()
+        ))
+    }
+}
+
+/// See [`Faults::suspend`].
+#[derive(Debug)]
+pub struct Suspended<'a>(&'a Faults);
+
+impl Drop for Suspended<'_> {
+    fn drop(&mut self) {
+        self.0.vfs.count_only(self.0.counted);
+        if let Some(fault) = *locked(&self.0.ordered) {
+            self.0.vfs.fail_call(fault.call, fault.kind, fault.error);
+        }
+        self.0.vfs.limit_writes(*locked(&self.0.longest_write));
+    }
+}
+
+/// True when the cause of an error is a sync that failed: whether what was to be synced will
+/// survive is not known then.
+#[must_use]
+pub fn is_failed_sync(error: &Error) -> bool {
+    match error {
+        Error::Io { operation, .. } => *operation == "sync",
+        Error::ReadOnly(cause) => is_failed_sync(cause),
+        _ => false,
+    }
+}

@@ -1,0 +1,196 @@
+//! The error sweep: a scenario is run once to count its file calls, then once for each call that
+//! is to fail.
+//!
+//! While calls fail, an operation either works or answers an error that the failure explains, and
+//! one that fails leaves nothing behind, except that a commit whose sync failed may be visible.
+//! When the cause is gone the same database takes writes again without being reopened, and shows
+//! what the oracle says; a crash in the middle of the trouble, and one after it, leave a prefix of
+//! the history.
+
+use std::sync::{Arc, Mutex};
+
+use tidesdb_engine::SyncMode;
+use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sys::vfs::{CrashProfile, FaultError, FaultKind, OpSet};
+
+use super::{Fault, Faults};
+use crate::Verdict;
+use crate::crash::Camera;
+use crate::crash::Odds;
+use crate::operations::{Operation, PlannedWrite};
+use crate::oracle::History;
+use crate::runner::{Promises, Runner, World, locked};
+use crate::seeds::panic_text;
+use crate::settings::{SLOTS, Settings};
+
+/// Operations of one scenario.
+const OPERATIONS: usize = 70;
+
+/// Writes after the cause of a failure is gone, until one of them must work.
+const PATIENCE: usize = 4;
+
+/// What is to fail.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Which calls.
+    pub counted: OpSet,
+    /// Once, or from one call on.
+    pub kind: FaultKind,
+    /// What they answer.
+    pub error: FaultError,
+}
+
+/// What was done so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Runs of scenarios.
+    pub runs: u64,
+    /// Runs in which a call failed.
+    pub fired: u64,
+}
+
+/// A sweep over scenarios.
+#[derive(Debug)]
+pub struct Sweep {
+    /// What was done so far.
+    pub counts: Counts,
+    runs_per_scenario: u64,
+}
+
+fn settings(seed: u64, full: bool) -> (Settings, SplitMix64) {
+    let mut random = SplitMix64::new(seed);
+    let mode = if full { SyncMode::Full } else { SyncMode::None };
+    let mut settings = Settings::random(&mut random, mode);
+    settings.keys = settings.keys.min(60);
+    (settings, random)
+}
+
+/// A database with something in it, its fault ordered.
+fn start(seed: u64, full: bool, fault: Option<Fault>) -> Verdict<Runner> {
+    let (settings, mut random) = settings(seed, full);
+    let mut world = World::new(random.next_u64(), settings);
+    let counted = fault.map_or(OpSet::ALL, |fault| fault.counted);
+    let faults = match fault {
+        Some(fault) => Faults::ordered(&world.sim, fault),
+        None => Faults::around(&world.sim, counted),
+    };
+    world.faults = Some(faults);
+    let promises = Arc::new(Mutex::new(Promises::default()));
+    let _ = Camera::install(&world.sim, &promises, 0, Odds { piece: 0, other: 0 });
+    let mut runner = Runner::start(world, random.next_u64(), History::default(), promises)?;
+    runner.create_all()?;
+    Ok(runner)
+}
+
+impl Sweep {
+    /// A sweep of at most so many runs per scenario.
+    #[must_use]
+    pub fn new(runs_per_scenario: u64) -> Self {
+        Self { counts: Counts::default(), runs_per_scenario: runs_per_scenario.max(1) }
+    }
+
+    /// One scenario, with as many of its calls failing in turn as the sweep has runs for.
+    ///
+    /// # Errors
+    /// The first finding.
+    pub fn scenario(&mut self, seed: u64, wanted: Wanted, full: bool) -> Verdict {
+        // With the order far beyond reach, to count.
+        let never = Fault {
+            call: u64::MAX,
+            counted: wanted.counted,
+            kind: FaultKind::Once,
+            error: wanted.error,
+        };
+        let mut runner = start(seed, full, Some(never))?;
+        runner.run(OPERATIONS, |_| Ok(()))?;
+        let calls = runner.world.faults.as_ref().map_or(0, |faults| faults.instrument().calls());
+        drop(runner);
+        let stride = calls.div_ceil(self.runs_per_scenario).max(1);
+        let mut call = seed % stride;
+        while call < calls {
+            let fault = Fault { call, ..never };
+            let fault = Fault { kind: wanted.kind, ..fault };
+            let run = || one_run(seed, full, fault);
+            let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+            let verdict =
+                verdict.unwrap_or_else(|panic| Err(format!("panic: {}", panic_text(&*panic))));
+            let fired = verdict.map_err(|e| format!("call {call} of {calls}, {fault:?}: {e}"))?;
+            self.counts.runs += 1;
+            self.counts.fired += u64::from(fired);
+            call += stride;
+        }
+        Ok(())
+    }
+
+    /// A scenario in which no write takes more than `longest` bytes: nothing may fail.
+    ///
+    /// # Errors
+    /// The first finding.
+    pub fn short_writes(seed: u64, longest: usize) -> Verdict {
+        let mut runner = start(seed, false, None)?;
+        let Some(faults) = runner.world.faults.clone() else { return Ok(()) };
+        faults.limit_writes(longest);
+        runner.run(OPERATIONS, |_| Ok(()))?;
+        if faults.instrument().fired() == 0 {
+            return Err("no write was cut short".to_owned());
+        }
+        runner.apply(&Operation::Reopen { close: false })
+    }
+}
+
+/// Runs a scenario with one fault; says whether any call failed.
+fn one_run(seed: u64, full: bool, fault: Fault) -> Verdict<bool> {
+    let mut runner = start(seed, full, Some(fault))?;
+    runner.run(OPERATIONS, |_| Ok(()))?;
+    let Some(faults) = runner.world.faults.clone() else { return Ok(false) };
+    let fired = faults.instrument().fired() > 0;
+    judge_crashes(&runner, seed).map_err(|e| format!("crash amid the trouble: {e}"))?;
+    faults.clear();
+    resume(&mut runner)?;
+    faults.expect_health();
+    runner.check().map_err(|e| format!("after the trouble: {e}"))?;
+    for operation in [Operation::Flush, Operation::Check, Operation::Compact, Operation::Check] {
+        runner.apply(&operation).map_err(|e| format!("{operation:?} after the trouble: {e}"))?;
+    }
+    judge_crashes(&runner, seed).map_err(|e| format!("crash after the trouble: {e}"))?;
+    runner.apply(&Operation::Reopen { close: false })?;
+    Ok(fired)
+}
+
+/// With the cause gone, the database must take writes again, in every family.
+fn resume(runner: &mut Runner) -> Verdict {
+    for slot in 0..SLOTS {
+        let write = PlannedWrite { slot, key: 1, length: Some(30), lives: None };
+        let mut last = Ok(false);
+        for _ in 0..PATIENCE {
+            last = runner.try_write(write);
+            if !matches!(last, Ok(false)) {
+                break;
+            }
+            runner.settle();
+        }
+        if !last.map_err(|e| format!("resuming: {e}"))? {
+            return Err(format!(
+                "takes no writes although the cause is gone: {:?}",
+                runner.last_error
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn judge_crashes(runner: &Runner, seed: u64) -> Verdict {
+    for profile in [CrashProfile::Everything, CrashProfile::Nothing, CrashProfile::Random] {
+        let promises = *locked(&runner.promises);
+        let lower = match profile {
+            CrashProfile::Everything => promises.acknowledged,
+            _ => promises.durable,
+        };
+        let world = runner.world.with_disk(runner.world.sim.crash_image(profile, seed));
+        let shared = Arc::new(Mutex::new(promises));
+        let after = Runner::start(world, seed, runner.history.clone(), shared)
+            .map_err(|e| format!("{profile:?}: {e}"))?;
+        after.find_prefix(lower, promises.started).map_err(|e| format!("{profile:?}: {e}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Reading a whole database: forwards, backwards, by key, and its directory.
+
+use std::path::Path;
+
+use tidesdb_engine::{Db, Family, ScanOptions, Snapshot};
+use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sys::vfs::Vfs;
+
+use crate::Verdict;
+use crate::operations::key_bytes;
+use crate::oracle::Content;
+use crate::values::describe;
+
+fn text(what: &str, error: impl std::fmt::Display) -> String {
+    format!("{what}: {error}")
+}
+
+/// Everything in a family, from a forward scan.
+///
+/// # Errors
+/// Any error of the scan, and keys out of order.
+pub fn read_forwards(family: &Family, snapshot: Option<&Snapshot>) -> Verdict<Content> {
+    let mut options = ScanOptions::new();
+    if let Some(snapshot) = snapshot {
+        options = options.snapshot(snapshot);
+    }
+    let mut scan = family.scan(options).map_err(|e| text("scan", e))?;
+    let mut content = Content::new();
+    scan.seek_to_first().map_err(|e| text("seek to first", e))?;
+    while scan.valid() {
+        let value = scan.value().map_err(|e| text("value of a scan", e))?.to_vec();
+        let key = scan.key().to_vec();
+        if content.last_key_value().is_some_and(|(last, _)| *last >= key) {
+            return Err(format!("a scan went from {:?} to {key:?}", content.last_key_value()));
+        }
+        content.insert(key, value);
+        scan.next().map_err(|e| text("next", e))?;
+    }
+    Ok(content)
+}
+
+/// Checks that a backward scan and seeks agree with what a forward scan has read.
+///
+/// # Errors
+/// What differs.
+pub fn check_backwards(family: &Family, content: &Content) -> Verdict {
+    let mut scan = family.scan(ScanOptions::new()).map_err(|e| text("scan", e))?;
+    scan.seek_to_last().map_err(|e| text("seek to last", e))?;
+    for (key, value) in content.iter().rev() {
+        if !scan.valid() || scan.key() != key || scan.value().ok() != Some(value.as_slice()) {
+            let got = if scan.valid() { format!("{:?}", scan.key()) } else { "the end".to_owned() };
+            return Err(format!("a backward scan of {} met {got} for {key:?}", family.name()));
+        }
+        scan.prev().map_err(|e| text("prev", e))?;
+    }
+    if scan.valid() {
+        Err("a backward scan goes on before the first key".to_owned())
+    } else {
+        Ok(())
+    }
+}
+
+/// Checks gets of some keys, present and absent, against what a scan has read.
+///
+/// # Errors
+/// What differs.
+pub fn check_gets(
+    family: &Family,
+    content: &Content,
+    keys: u64,
+    random: &mut SplitMix64,
+) -> Verdict {
+    for _ in 0..12 {
+        let key = key_bytes(random.below(keys + 3));
+        let got = family.get(&key).map_err(|e| text("get", e))?;
+        if got.as_ref() != content.get(&key) {
+            let show = |value: Option<&Vec<u8>>| value.map_or("absent".to_owned(), |v| describe(v));
+            return Err(format!(
+                "get of {key:?} in {}: {}, a scan says {}",
+                family.name(),
+                show(got.as_ref()),
+                show(content.get(&key))
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Runs the engine's own deep check, and compares the directory with what it counted.
+///
+/// # Errors
+/// Every problem, and files that should not be there.
+pub fn deep_check(db: &Db, vfs: &dyn Vfs, dir: &Path) -> Verdict {
+    let report = db.verify().map_err(|e| text("verify", e))?;
+    if !report.problems.is_empty() {
+        let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+        return Err(format!("verify found: {}", problems.join("; ")));
+    }
+    let (mut tables, mut value_logs, mut manifests) = (0, 0, 0);
+    for entry in vfs.list(dir).map_err(|e| text("list", e))? {
+        let name = entry.name.as_str();
+        match name {
+            _ if name.ends_with(".klog") => tables += 1,
+            _ if name.ends_with(".vlog") => value_logs += 1,
+            _ if name.starts_with("MANIFEST-") => manifests += 1,
+            "CURRENT" | "LOCK" | "set-aside" => {}
+            _ if name.starts_with("wal-") => {}
+            _ => return Err(format!("a stray file: {name}")),
+        }
+    }
+    let found = (tables, value_logs, manifests);
+    if found != (report.tables, report.value_log_files, 1) {
+        return Err(format!(
+            "{tables} tables, {value_logs} value logs and {manifests} manifests lie there, {} and \
+             {} are in use",
+            report.tables, report.value_log_files
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! The generator of random operations.
+//!
+//! An operation is plain data, drawn from a seed alone: whether it makes sense in the present
+//! state (a family may be gone) is decided by whoever applies it.
+
+use tidesdb_sys::rng::SplitMix64;
+
+use crate::settings::{SLOTS, Settings};
+
+/// One write inside a transaction.
+#[derive(Clone, Copy, Debug)]
+pub struct PlannedWrite {
+    /// Which family.
+    pub slot: usize,
+    /// Which key; see [`key_bytes`].
+    pub key: u64,
+    /// Length of the value; no length means a deletion.
+    pub length: Option<u32>,
+    /// Seconds until it expires.
+    pub lives: Option<u64>,
+}
+
+/// One step of a workload.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// A put or a deletion without a batch.
+    Single(PlannedWrite),
+    /// A batch; `sync` as in the write options.
+    Batch {
+        /// The writes, in order.
+        writes: Vec<PlannedWrite>,
+        /// Durability of its own.
+        sync: Option<bool>,
+    },
+    /// Take a snapshot.
+    TakeSnapshot,
+    /// Read everything at a snapshot.
+    CheckSnapshot,
+    /// Let the oldest snapshot go.
+    DropSnapshot,
+    /// Flush all families.
+    Flush,
+    /// Flush one.
+    FlushFamily(usize),
+    /// Merge all families.
+    Compact,
+    /// Merge one.
+    CompactFamily(usize),
+    /// Put the log on disk.
+    SyncLog,
+    /// Run so many background jobs.
+    Step(usize),
+    /// Let a timer fire.
+    FireTimer,
+    /// Let so many seconds pass.
+    Advance(u64),
+    /// Create the family if it is absent, drop it if it is there.
+    CreateOrDrop(usize),
+    /// Close, or just drop, the database and open it again.
+    Reopen {
+        /// Close it properly.
+        close: bool,
+    },
+    /// Read everything.
+    Check,
+}
+
+/// The key under which every batch writes its number in each family that it touches.
+pub const NUMBER_KEY: u64 = 0;
+
+/// The bytes of a key. Lengths and prefixes differ, and some bytes are 0 or 255.
+#[must_use]
+pub fn key_bytes(key: u64) -> Vec<u8> {
+    match key % 7 {
+        _ if key == NUMBER_KEY => b"transaction".to_vec(),
+        0 => format!("k{key:05}").into_bytes(),
+        1 => format!("shared/prefix/of/some/length/{key}").into_bytes(),
+        2 => vec![key as u8],
+        3 => [b"\0\xff".as_slice(), &key.to_be_bytes()].concat(),
+        4 => key.to_be_bytes().to_vec(),
+        5 => [vec![b'x'; (key % 90) as usize + 1], key.to_le_bytes().to_vec()].concat(),
+        _ => [b"\xff\xff".as_slice(), &key.to_le_bytes()].concat(),
+    }
+}
+
+fn length(random: &mut SplitMix64) -> u32 {
+    let longest = match random.below(20) {
+        0 => 1,
+        1..=10 => 60,
+        11..=15 => 300,
+        16..=18 => 2_000,
+        _ => 9_000,
+    };
+    random.below(longest) as u32
+}
+
+fn write(random: &mut SplitMix64, settings: &Settings) -> PlannedWrite {
+    let lives = random.chance(1, 12).then(|| 1 + random.below(40));
+    // A value that expires says who wrote it: from its bytes alone one can't tell when it expires.
+    let least = if lives.is_some() { 8 } else { 0 };
+    PlannedWrite {
+        slot: random.index(SLOTS),
+        key: 1 + random.below(settings.keys),
+        length: random.chance(4, 5).then(|| least + length(random)),
+        lives,
+    }
+}
+
+fn batch(random: &mut SplitMix64, settings: &Settings) -> Operation {
+    let count = 1 + random.index(5);
+    let mut writes: Vec<_> = (0..count).map(|_| write(random, settings)).collect();
+    if settings.huge_values && random.chance(1, 40) {
+        writes[0].length = Some((1 << 20) + random.below(5_000) as u32);
+    }
+    let mut slots: Vec<usize> = writes.iter().map(|write| write.slot).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    let number = |slot| PlannedWrite { slot, key: NUMBER_KEY, length: Some(24), lives: None };
+    writes.extend(slots.into_iter().map(number));
+    let sync = match random.below(16) {
+        0 => Some(true),
+        1 => Some(false),
+        _ => None,
+    };
+    Operation::Batch { writes, sync }
+}
+
+/// The next operation of a workload.
+#[must_use]
+pub fn next(random: &mut SplitMix64, settings: &Settings) -> Operation {
+    match random.below(1_000) {
+        0..=299 => Operation::Single(write(random, settings)),
+        300..=699 => batch(random, settings),
+        700..=849 => Operation::Step(1 + random.index(3)),
+        850..=869 => Operation::FireTimer,
+        870..=884 => Operation::Advance(1 + random.below(10)),
+        885..=904 => Operation::TakeSnapshot,
+        905..=924 => Operation::CheckSnapshot,
+        925..=939 => Operation::DropSnapshot,
+        940..=944 => Operation::Flush,
+        945..=954 => Operation::FlushFamily(random.index(SLOTS)),
+        955..=957 => Operation::Compact,
+        958..=962 => Operation::CompactFamily(random.index(SLOTS)),
+        963..=972 => Operation::SyncLog,
+        973..=980 => Operation::CreateOrDrop(random.index(SLOTS)),
+        981..=985 => Operation::Reopen { close: false },
+        986..=988 => Operation::Reopen { close: true },
+        _ => Operation::Check,
+    }
+}

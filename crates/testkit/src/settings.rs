@@ -1,0 +1,59 @@
+//! Small random options: a thousand operations must cross every boundary there is.
+
+use tidesdb_engine::{Compression, DbOptions, FamilyOptions, SyncMode};
+use tidesdb_sys::rng::SplitMix64;
+
+/// Number of families that a workload plays with.
+pub const SLOTS: usize = 3;
+
+/// Options of one run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The database's.
+    pub database: DbOptions,
+    /// One per family.
+    pub families: [FamilyOptions; SLOTS],
+    /// Number of different keys per family.
+    pub keys: u64,
+    /// Use values that go straight to a value log now and then.
+    pub huge_values: bool,
+}
+
+fn pick<T: Copy>(random: &mut SplitMix64, choices: &[T]) -> T {
+    choices[random.index(choices.len())]
+}
+
+impl Settings {
+    /// Options drawn from `random`.
+    #[must_use]
+    pub fn random(random: &mut SplitMix64, sync_mode: SyncMode) -> Self {
+        let database = DbOptions {
+            block_cache_bytes: pick(random, &[0, 16 << 10, 1 << 20]),
+            max_open_tables: pick(random, &[0, 2, 64]),
+            sync_mode,
+            log_segment_bytes: 64 << 10,
+            max_retained_log_bytes: pick(random, &[0, 96 << 10, 256 << 10]),
+            ..DbOptions::default()
+        };
+        let families = std::array::from_fn(|_| Self::family(random));
+        let keys = pick(random, &[12, 60, 250]);
+        Self { database, families, keys, huge_values: random.chance(1, 10) }
+    }
+
+    fn family(random: &mut SplitMix64) -> FamilyOptions {
+        FamilyOptions {
+            write_buffer_size: pick(random, &[4 << 10, 8 << 10, 20 << 10, 64 << 10]),
+            klog_value_threshold: pick(random, &[64, 128, 400]),
+            compression: pick(random, &[Compression::None, Compression::Lz4, Compression::Zstd]),
+            block_size: pick(random, &[128, 256, 512]),
+            enable_bloom_filter: random.chance(3, 4),
+            bloom_fpr: pick(random, &[0.5, 0.01]),
+            l0_queue_stall_threshold: pick(random, &[1, 3, 10]),
+            l1_file_count_trigger: pick(random, &[2, 3, 4]),
+            level_size_ratio: pick(random, &[2, 4]),
+            target_table_bytes: pick(random, &[4 << 10, 16 << 10]),
+            min_disk_space: 0,
+            sync_mode: if random.chance(1, 6) { SyncMode::Full } else { SyncMode::None },
+        }
+    }
+}

@@ -1,0 +1,538 @@
+//! Wrong arguments, wrong directories, wrong order of calls: each is refused with an error of the
+//! right kind that names what is wrong, and nothing changes.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers fail by panicking")]
+
+#[path = "common_support/directory.rs"]
+mod directory;
+#[path = "common_support/small.rs"]
+mod small;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use directory::{assert_unchanged, files, picture};
+use small::{small_db, small_family};
+use tidesdb_engine::{
+    Components, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, Result, ScanOptions,
+    SyncMode, WriteBatch,
+};
+use tidesdb_sys::clock::ManualClock;
+use tidesdb_sys::sched::ManualScheduler;
+use tidesdb_sys::vfs::{FaultError, FaultKind, FaultVfs, OpSet, RealVfs, SimVfs, Vfs};
+
+/// Opens the database in `path` with small settings.
+fn open(path: &Path) -> Db {
+    Db::open(path, small_db()).unwrap()
+}
+
+/// Fails unless `result` is an error of this kind whose text contains all of `words`.
+#[track_caller]
+fn refused<T>(result: Result<T>, kind: ErrorKind, words: &[&str]) {
+    let Err(error) = result else { panic!("not refused; wanted {kind:?} with {words:?}") };
+    assert_eq!(error.kind(), kind, "{error}");
+    for word in words {
+        assert!(error.to_string().contains(word), "{word:?} is missing in: {error}");
+    }
+}
+
+fn two_families(path: &Path) -> (Db, Family, Family) {
+    let db = open(path);
+    let first = db.open_family("first", small_family()).unwrap();
+    let second = db.open_family("second", small_family()).unwrap();
+    (db, first, second)
+}
+
+#[test]
+fn an_empty_key_is_invalid_everywhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, family, _) = two_families(directory.path());
+    let mut batch = WriteBatch::new();
+    refused(family.put(b"", b"v"), ErrorKind::Invalid, &["key"]);
+    refused(family.put_with_ttl(b"", b"v", Duration::from_secs(9)), ErrorKind::Invalid, &["key"]);
+    refused(family.put_expiring(b"", b"v", 9), ErrorKind::Invalid, &["key"]);
+    refused(family.delete(b""), ErrorKind::Invalid, &["key"]);
+    refused(family.get(b""), ErrorKind::Invalid, &["key"]);
+    refused(family.get_at(&db.snapshot(), b""), ErrorKind::Invalid, &["key"]);
+    refused(family.get_into(b"", &mut Vec::new()), ErrorKind::Invalid, &["key"]);
+    refused(family.contains(b""), ErrorKind::Invalid, &["key"]);
+    refused(batch.put(&family, b"", b"v"), ErrorKind::Invalid, &["key"]);
+    refused(batch.put_expiring(&family, b"", b"v", 9), ErrorKind::Invalid, &["key"]);
+    refused(batch.delete(&family, b""), ErrorKind::Invalid, &["key"]);
+    assert!(batch.is_empty());
+    assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 0);
+    // A scan's target need not be a key that could be stored.
+    family.put(b"k", b"v").unwrap();
+    let mut scan = family.scan(ScanOptions::new()).unwrap();
+    scan.seek(b"").unwrap();
+    assert_eq!(scan.key(), b"k");
+    scan.seek_for_prev(b"").unwrap();
+    assert!(!scan.valid());
+}
+
+#[test]
+fn the_longest_key_is_stored_and_a_longer_one_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, family, _) = two_families(directory.path());
+    let (longest, longer) = (vec![7; 65_535], vec![7; 65_536]);
+    let words = ["key", "65536", "65535"];
+    let mut batch = WriteBatch::new();
+    batch.put(&family, b"other", b"v").unwrap();
+    refused(family.put(&longer, b"v"), ErrorKind::Invalid, &words);
+    refused(family.delete(&longer), ErrorKind::Invalid, &words);
+    refused(batch.put(&family, &longer, b"v"), ErrorKind::Invalid, &words);
+    assert_eq!((batch.len(), batch.size_bytes()), (1, 6), "the batch is as before");
+    batch.put(&family, &longest, b"v").unwrap();
+    db.write(&batch).unwrap();
+    for flushed in [false, true] {
+        assert_eq!(family.get(&longest).unwrap().unwrap(), b"v", "flushed: {flushed}");
+        assert_eq!(family.get(&longer).unwrap(), None);
+        let mut scan = family.scan(ScanOptions::new()).unwrap();
+        scan.seek(&longer).unwrap();
+        assert_eq!(scan.key(), b"other");
+        scan.seek_for_prev(&longer).unwrap();
+        assert_eq!(scan.key(), longest);
+        db.compact().unwrap();
+    }
+    drop((db, family, batch));
+    let (db, family, _) = two_families(directory.path());
+    assert_eq!(family.get(&longest).unwrap().unwrap(), b"v");
+    assert!(db.verify().unwrap().problems.is_empty());
+}
+
+fn huge_value_round_trip(bytes: usize) {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, family, _) = two_families(directory.path());
+    let mut value = vec![0; bytes];
+    for (at, byte) in value.iter_mut().enumerate() {
+        *byte = (at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()[0];
+    }
+    family.put(b"huge", &value).unwrap();
+    let same = |family: &Family| family.get_with(b"huge", |found| found == value).unwrap();
+    assert_eq!(same(&family), Some(true));
+    db.flush().unwrap();
+    assert_eq!(same(&family), Some(true));
+    drop((db, family));
+    let (db, family, _) = two_families(directory.path());
+    assert_eq!(same(&family), Some(true));
+    assert!(db.verify().unwrap().problems.is_empty());
+}
+
+#[test]
+fn a_value_of_64_mib_is_stored_whole() {
+    huge_value_round_trip(64 << 20);
+}
+
+#[test]
+#[ignore = "needs 20 GiB of memory and 4 GiB of disk"]
+fn the_longest_value_is_stored_and_a_longer_one_refused() {
+    huge_value_round_trip(u32::MAX as usize);
+    let directory = tempfile::tempdir().unwrap();
+    let (_db, family, _) = two_families(directory.path());
+    let longer = vec![0; u32::MAX as usize + 1];
+    refused(family.put(b"k", &longer), ErrorKind::Invalid, &["value", "4294967296", "4294967295"]);
+}
+
+#[test]
+fn families_that_are_not_there_or_there_already_or_badly_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, ..) = two_families(directory.path());
+    refused(db.family("third"), ErrorKind::NotFound, &["third"]);
+    refused(db.drop_family("third"), ErrorKind::NotFound, &["third"]);
+    refused(db.create_family("first", small_family()), ErrorKind::Exists, &["first"]);
+    let long = "n".repeat(128);
+    for bad in ["", ".", "..", "a/b", "a\\b", "a\nb", long.as_str()] {
+        refused(db.create_family(bad, small_family()), ErrorKind::Invalid, &["name"]);
+        refused(db.family(bad), ErrorKind::NotFound, &[]);
+    }
+    db.create_family(&"n".repeat(127), small_family()).unwrap();
+    db.create_family("größe ☃", small_family()).unwrap();
+    assert_eq!(db.family_names().len(), 4);
+}
+
+#[test]
+fn wrong_options_are_refused_with_all_problems_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let options = DbOptions {
+        log_segment_bytes: 1,
+        flush_threads: 1000,
+        compaction_threads: 1000,
+        sync_mode: SyncMode::Interval { interval_us: 0 },
+        ..DbOptions::default()
+    };
+    let words = ["log_segment_bytes", "flush_threads", "compaction_threads", "interval"];
+    let result = Db::open(&path, options);
+    assert!(matches!(&result, Err(Error::InvalidOptions(all)) if all.len() == 4));
+    refused(result, ErrorKind::Invalid, &words);
+    assert!(!path.exists(), "a refused open made the directory");
+
+    let db = open(&path);
+    let options = FamilyOptions {
+        write_buffer_size: 0,
+        klog_value_threshold: 1,
+        block_size: 1,
+        bloom_fpr: f64::NAN,
+        l0_queue_stall_threshold: 0,
+        l1_file_count_trigger: 0,
+        level_size_ratio: 1,
+        target_table_bytes: 0,
+        sync_mode: SyncMode::Interval { interval_us: 0 },
+        ..FamilyOptions::default()
+    };
+    let result = db.create_family("f", options.clone());
+    assert!(matches!(&result, Err(Error::InvalidOptions(all)) if all.len() == 9), "{result:?}");
+    refused(result, ErrorKind::Invalid, &["write_buffer_size", "bloom_fpr", "level_size_ratio"]);
+    refused(db.open_family("f", options), ErrorKind::Invalid, &["block_size"]);
+    refused(db.family("f"), ErrorKind::NotFound, &["'f'"]);
+}
+
+#[test]
+fn what_is_not_a_database_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let foreign = directory.path().join("photos");
+    fs::create_dir_all(foreign.join("2024")).unwrap();
+    fs::write(foreign.join("holiday.jpg"), b"not ours").unwrap();
+    let file = directory.path().join("file");
+    fs::write(&file, b"not a directory").unwrap();
+    fs::create_dir(directory.path().join("empty")).unwrap();
+    let before = picture(directory.path());
+    let read_only = DbOptions { read_only: true, ..small_db() };
+    let existing = DbOptions { create_if_missing: false, ..small_db() };
+    for options in [small_db(), existing.clone(), read_only.clone()] {
+        refused(Db::open(&foreign, options.clone()), ErrorKind::NotFound, &["photos"]);
+        assert_unchanged(directory.path(), &before);
+        refused(Db::open(&file, options.clone()), ErrorKind::NotFound, &["not a directory"]);
+        assert_unchanged(directory.path(), &before);
+    }
+    refused(Db::open(&foreign, small_db()), ErrorKind::NotFound, &["which is not a database's"]);
+    for options in [existing, read_only] {
+        for name in ["empty", "absent", "no/parent"] {
+            let path = directory.path().join(name);
+            refused(Db::open(&path, options.clone()), ErrorKind::NotFound, &[name]);
+            assert_unchanged(directory.path(), &before);
+        }
+    }
+    refused(
+        Db::open(directory.path().join("no/parent"), small_db()),
+        ErrorKind::Io,
+        &["no/parent"],
+    );
+    refused(Db::open(file.join("below"), small_db()), ErrorKind::NotFound, &["file/below"]);
+    assert_unchanged(directory.path(), &before);
+}
+
+/// A closed database of two families with tables and value logs; with `log`, one that was not
+/// closed but abandoned, every commit synced.
+fn sample(path: &Path, log: bool) {
+    let options = DbOptions { sync_mode: SyncMode::Full, ..small_db() };
+    let db = Db::open(path, options).unwrap();
+    let first = db.open_family("first", small_family()).unwrap();
+    let second = db.open_family("second", small_family()).unwrap();
+    for n in 0..40u32 {
+        let value = format!("{n:07}").repeat(if n % 4 == 0 { 40 } else { 3 });
+        first.put(format!("key{n:03}").as_bytes(), value.as_bytes()).unwrap();
+        second.put(format!("key{n:03}").as_bytes(), b"other").unwrap();
+    }
+    if !log {
+        db.compact().unwrap();
+        db.close().unwrap();
+    }
+}
+
+/// Cuts each file to some of its lengths and has the open refused as damage of that file.
+fn cut_and_refuse(path: &Path, file: &Path, lengths: &[usize]) {
+    let sound = fs::read(file).unwrap();
+    let name = file.file_name().unwrap().to_string_lossy().into_owned();
+    for &length in lengths {
+        assert!(length < sound.len(), "nothing is cut from {name}");
+        fs::write(file, &sound[..length]).unwrap();
+        let before = picture(path);
+        for read_only in [false, true] {
+            let options = DbOptions { read_only, ..small_db() };
+            refused(Db::open(path, options), ErrorKind::Corrupt, &[&name]);
+            assert_unchanged(path, &before);
+        }
+    }
+    fs::write(file, &sound).unwrap();
+    assert_eq!(open(path).family("second").unwrap().get(b"key007").unwrap().unwrap(), b"other");
+}
+
+#[test]
+fn a_cut_current_or_manifest_is_damage_and_nothing_is_touched() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path(), false);
+    let current = directory.path().join("CURRENT");
+    let length = fs::metadata(&current).unwrap().len() as usize;
+    cut_and_refuse(directory.path(), &current, &[0, 1, length / 2, length - 1]);
+    let manifest = files(directory.path(), "MANIFEST-", "").remove(0);
+    // Inside the header, at its end, and inside the first record.
+    cut_and_refuse(directory.path(), &manifest, &[0, 10, 24, 30]);
+}
+
+#[test]
+fn a_cut_log_is_damage_when_its_end_was_synced() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path(), true);
+    let log = files(directory.path(), "wal-", ".log");
+    let is_used =
+        |path: &&std::path::PathBuf| fs::read(path).unwrap()[128..].iter().any(|&b| b != 0);
+    let used = log.iter().find(is_used).unwrap().clone();
+    cut_and_refuse(directory.path(), &used, &[128, 129, 400, 1000]);
+}
+
+#[test]
+fn missing_current_or_manifest_or_log_is_damage_not_an_empty_directory() {
+    for log in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        sample(directory.path(), log);
+        let mut victims = vec![("CURRENT", directory.path().join("CURRENT"))];
+        victims.push(("MANIFEST", files(directory.path(), "MANIFEST-", "").remove(0)));
+        for (name, victim) in victims {
+            let bytes = fs::read(&victim).unwrap();
+            fs::remove_file(&victim).unwrap();
+            let before = picture(directory.path());
+            refused(Db::open(directory.path(), small_db()), ErrorKind::Corrupt, &[name]);
+            assert_unchanged(directory.path(), &before);
+            fs::write(&victim, bytes).unwrap();
+        }
+        if log {
+            for segment in files(directory.path(), "wal-", ".log") {
+                fs::remove_file(segment).unwrap();
+            }
+            let before = picture(directory.path());
+            refused(Db::open(directory.path(), small_db()), ErrorKind::Corrupt, &["wal-"]);
+            assert_unchanged(directory.path(), &before);
+        } else {
+            let db = open(directory.path());
+            assert_eq!(db.family("first").unwrap().get(b"key001").unwrap().unwrap().len(), 21);
+        }
+    }
+}
+
+#[test]
+fn a_cut_table_or_value_log_fails_its_own_keys_only() {
+    for ending in [".klog", ".vlog"] {
+        let directory = tempfile::tempdir().unwrap();
+        sample(directory.path(), false);
+        for file in files(directory.path(), "", ending) {
+            let sound = fs::read(&file).unwrap();
+            let name = file.file_name().unwrap().to_string_lossy().into_owned();
+            for length in [0, 1, sound.len() / 2, sound.len() - 1] {
+                fs::write(&file, &sound[..length]).unwrap();
+                let db = open(directory.path());
+                let report = db.verify().unwrap();
+                let problems: Vec<String> = report.problems.iter().map(Error::to_string).collect();
+                assert!(problems.iter().any(|text| text.contains(&name)), "{problems:?}");
+                let mut served = 0;
+                for family in ["first", "second"].map(|name| db.family(name).unwrap()) {
+                    for n in 0..40 {
+                        match family.get(format!("key{n:03}").as_bytes()) {
+                            Ok(value) => {
+                                assert!(value.is_some(), "key {n} of {}", family.name());
+                                served += 1;
+                            }
+                            Err(error) => refused::<()>(Err(error), ErrorKind::Corrupt, &[&name]),
+                        }
+                    }
+                }
+                assert!(served >= 40, "{name} cut to {length}: only {served} keys are served");
+                drop(db);
+                assert!(file.exists(), "{name} was given up");
+            }
+            fs::write(&file, &sound).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_read_only_disk_serves_readers_and_refuses_writers() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path(), true);
+    let before = picture(directory.path());
+    let disk = FaultVfs::new(Arc::new(RealVfs::new()));
+    disk.count_only(OpSet::CHANGES.with(tidesdb_sys::vfs::Op::Lock));
+    disk.fail_call(0, FaultKind::Forever, FaultError::Kind(std::io::ErrorKind::ReadOnlyFilesystem));
+    let components = || Components {
+        vfs: Arc::clone(&disk) as Arc<dyn Vfs>,
+        scheduler: Arc::new(ManualScheduler::new(1)),
+        clock: Arc::new(ManualClock::new(1_000)),
+    };
+    refused(Db::open_with(directory.path(), small_db(), components()), ErrorKind::Io, &["lock"]);
+    assert_unchanged(directory.path(), &before);
+    let options = DbOptions { read_only: true, ..small_db() };
+    let db = Db::open_with(directory.path(), options, components()).unwrap();
+    let family = db.family("second").unwrap();
+    assert_eq!(family.get(b"key007").unwrap().unwrap(), b"other");
+    assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 40);
+    assert!(db.verify().unwrap().problems.is_empty());
+    let mut batch = WriteBatch::new();
+    batch.put(&family, b"k", b"v").unwrap();
+    refused(family.put(b"k", b"v"), ErrorKind::ReadOnly, &["reading only"]);
+    refused(family.delete(b"k"), ErrorKind::ReadOnly, &[]);
+    refused(db.write(&batch), ErrorKind::ReadOnly, &[]);
+    refused(db.create_family("third", small_family()), ErrorKind::ReadOnly, &[]);
+    refused(db.drop_family("first"), ErrorKind::ReadOnly, &[]);
+    refused(db.flush(), ErrorKind::ReadOnly, &[]);
+    refused(db.compact(), ErrorKind::ReadOnly, &[]);
+    db.close().unwrap();
+    assert_unchanged(directory.path(), &before);
+}
+
+#[test]
+fn opening_for_reading_only_changes_nothing_though_there_is_a_log_to_replay() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path(), true);
+    let before = picture(directory.path());
+    let options = DbOptions { read_only: true, ..small_db() };
+    let db = Db::open(directory.path(), options).unwrap();
+    assert_eq!(db.family("second").unwrap().get(b"key039").unwrap().unwrap(), b"other");
+    refused(db.family("second").unwrap().put(b"k", b"v"), ErrorKind::ReadOnly, &[]);
+    drop(db);
+    assert_unchanged(directory.path(), &before);
+}
+
+#[test]
+fn after_close_everything_answers_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, family, second) = two_families(directory.path());
+    family.put(b"k", b"v").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put(&family, b"k2", b"v").unwrap();
+    batch.put(&second, b"k2", b"v").unwrap();
+    let snapshot = db.snapshot();
+    db.clone().close().unwrap();
+    let before = picture(directory.path());
+    refused(family.put(b"k", b"v"), ErrorKind::Closed, &[]);
+    refused(family.put(b"k", &vec![0; 2 << 20]), ErrorKind::Closed, &[]);
+    refused(family.delete(b"k"), ErrorKind::Closed, &[]);
+    refused(family.get(b"k"), ErrorKind::Closed, &[]);
+    refused(family.get_at(&snapshot, b"k"), ErrorKind::Closed, &[]);
+    refused(family.contains(b"k"), ErrorKind::Closed, &[]);
+    refused(family.scan(ScanOptions::new()).map(drop), ErrorKind::Closed, &[]);
+    refused(family.flush(), ErrorKind::Closed, &[]);
+    refused(family.compact(), ErrorKind::Closed, &[]);
+    refused(db.write(&batch), ErrorKind::Closed, &[]);
+    refused(db.family("first"), ErrorKind::Closed, &[]);
+    refused(db.create_family("third", small_family()), ErrorKind::Closed, &[]);
+    refused(db.drop_family("first"), ErrorKind::Closed, &[]);
+    refused(db.flush(), ErrorKind::Closed, &[]);
+    refused(db.compact(), ErrorKind::Closed, &[]);
+    refused(db.wait_idle(), ErrorKind::Closed, &[]);
+    refused(db.sync_log(), ErrorKind::Closed, &[]);
+    refused(db.verify(), ErrorKind::Closed, &[]);
+    // The figures stay readable, and a second close does nothing.
+    let _ = (db.stats(), family.stats(), db.snapshot());
+    db.clone().close().unwrap();
+    assert_unchanged(directory.path(), &before);
+    // Old handles neither hold the directory nor disturb its next owner.
+    let again = open(directory.path());
+    again.family("first").unwrap().put(b"k", b"new").unwrap();
+    refused(family.put(b"k", b"stale"), ErrorKind::Closed, &[]);
+    drop((db, family, second, snapshot, batch));
+    assert_eq!(again.family("first").unwrap().get(b"k").unwrap().unwrap(), b"new");
+}
+
+#[test]
+fn a_dropped_family_answers_closed_and_spoils_no_batch() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, first, second) = two_families(directory.path());
+    let mut batch = WriteBatch::new();
+    batch.put(&first, b"k", b"v").unwrap();
+    batch.put(&second, b"k", b"v").unwrap();
+    db.drop_family("second").unwrap();
+    refused(second.put(b"k", b"v"), ErrorKind::Closed, &["second"]);
+    refused(second.get(b"k"), ErrorKind::Closed, &["second"]);
+    refused(db.write(&batch), ErrorKind::Closed, &["second"]);
+    assert_eq!(first.get(b"k").unwrap(), None, "half of a refused batch is visible");
+}
+
+#[test]
+fn what_belongs_to_another_database_is_refused() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (db, own, _) = two_families(here.path());
+    let (other, foreign, _) = two_families(there.path());
+    let mut batch = WriteBatch::new();
+    batch.put(&own, b"k", b"v").unwrap();
+    batch.put(&foreign, b"k", b"v").unwrap();
+    refused(db.write(&batch), ErrorKind::Invalid, &["another database"]);
+    refused(other.write(&batch), ErrorKind::Invalid, &["another database"]);
+    assert_eq!((own.get(b"k").unwrap(), foreign.get(b"k").unwrap()), (None, None));
+    let snapshot = other.snapshot();
+    refused(own.get_at(&snapshot, b"k"), ErrorKind::Invalid, &["another database"]);
+    let options = ScanOptions::new().snapshot(&snapshot);
+    refused(own.scan(options).map(drop), ErrorKind::Invalid, &["another database"]);
+}
+
+#[test]
+fn bounds_that_cross_cover_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_db, family, _) = two_families(directory.path());
+    for key in [b"a", b"b", b"c"] {
+        family.put(key, b"v").unwrap();
+    }
+    for (lower, upper) in [(b"c", b"a"), (b"b", b"b")] {
+        let mut scan = family.scan(ScanOptions::new().lower(lower).upper(upper)).unwrap();
+        scan.seek_to_first().unwrap();
+        assert!(!scan.valid());
+        scan.seek_to_last().unwrap();
+        assert!(!scan.valid());
+        for target in [b"a", b"b", b"c"] {
+            scan.seek(target).unwrap();
+            assert!(!scan.valid());
+            scan.seek_for_prev(target).unwrap();
+            assert!(!scan.valid());
+        }
+        scan.next().unwrap();
+        scan.prev().unwrap();
+        assert!(!scan.valid());
+        assert_eq!((scan.key(), scan.value().unwrap()), (&b""[..], &b""[..]));
+    }
+}
+
+#[test]
+fn times_to_live_follow_a_clock_that_jumps() {
+    let disk = SimVfs::new(1);
+    let clock = Arc::new(ManualClock::new(1_000));
+    let components = Components {
+        vfs: disk,
+        scheduler: Arc::new(ManualScheduler::new(1)),
+        clock: Arc::clone(&clock) as _,
+    };
+    let db = Db::open_with("/db", small_db(), components).unwrap();
+    let family = db.create_family("f", small_family()).unwrap();
+    family.put(b"kept", b"old").unwrap();
+    family.put(b"over", b"old").unwrap();
+    family.put_with_ttl(b"over", b"new", Duration::from_secs(10)).unwrap();
+    family.put_with_ttl(b"brief", b"v", Duration::from_millis(1)).unwrap();
+    family.put_with_ttl(b"long", b"v", Duration::MAX).unwrap();
+    family.put_expiring(b"never", b"v", 0).unwrap();
+    family.put_expiring(b"past", b"v", 1).unwrap();
+    let visible = |seconds: u64| {
+        clock.set_unix_seconds(seconds);
+        let entries = family.scan(ScanOptions::new()).unwrap().entries();
+        let scanned: Vec<_> = entries.map(|e| String::from_utf8(e.unwrap().0).unwrap()).collect();
+        for key in ["brief", "kept", "long", "never", "over", "past"] {
+            let found = family.get(key.as_bytes()).unwrap();
+            assert_eq!(found.is_some(), scanned.iter().any(|k| k == key), "{key} at {seconds}");
+            assert!(key != "over" || found.is_none_or(|value| value == b"new"), "older value");
+        }
+        scanned.join(" ")
+    };
+    for flushed in [false, true] {
+        assert_eq!(visible(1_000), "brief kept long never over", "flushed: {flushed}");
+        assert_eq!(visible(1_001), "kept long never over");
+        assert_eq!(visible(1_009), "kept long never over");
+        assert_eq!(visible(1_010), "kept long never");
+        assert_eq!(visible(u64::MAX - 1), "kept long never");
+        // Nothing was merged meanwhile: a clock put back brings values back.
+        assert_eq!(visible(0), "brief kept long never over past");
+        db.flush().unwrap();
+    }
+    // What a merge dropped as expired stays away, and the value below stays shadowed.
+    clock.set_unix_seconds(1_010);
+    db.compact().unwrap();
+    assert_eq!(visible(0), "kept long never");
+}

@@ -1,0 +1,247 @@
+//! A small database with a known content on the simulated disk, to be damaged.
+//!
+//! It is made by numbered commits, so that a state can be recognised as a prefix of them: commit
+//! `n` sets the counter key to `n` and one other key to a value made of `n`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidesdb_engine::{
+    Components, Db, DbOptions, Error, Family, FamilyOptions, Result, ScanOptions, SyncMode,
+    WriteBatch,
+};
+use tidesdb_sys::clock::ManualClock;
+use tidesdb_sys::sched::ManualScheduler;
+use tidesdb_sys::vfs::{SimVfs, Vfs};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// How the database was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Closed, everything in tables of two levels and value logs.
+    Closed,
+    /// Abandoned with tables and a log, of which every record is on disk.
+    Synced,
+    /// Abandoned with a log of which nothing was synced.
+    Unsynced,
+}
+
+const FAMILIES: [&str; 2] = ["first", "second"];
+const COUNTER: &[u8] = b"counter";
+const DIRECTORY: &str = "/db";
+
+/// The database.
+pub(crate) struct Golden {
+    pub(crate) disk: Arc<SimVfs>,
+    shape: Shape,
+    commits: u64,
+    models: [Model; 2],
+}
+
+/// How a damaged database compares with the sound one.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// What did not equal the sound content.
+    pub(crate) wrong: Vec<String>,
+    /// Answers that were errors.
+    pub(crate) errors: Vec<Error>,
+    /// Gets that were answered and right.
+    pub(crate) served: u64,
+}
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key-{:03}", number * 37 % 60).into_bytes()
+}
+
+fn value(family: usize, number: u64) -> Vec<u8> {
+    let length = if number.is_multiple_of(5) { 150 } else { 12 };
+    let text = format!("{family}:{number}:");
+    text.bytes().cycle().take(length).collect()
+}
+
+fn models_after(commits: u64) -> [Model; 2] {
+    let mut models = [Model::new(), Model::new()];
+    for number in 1..=commits {
+        for (place, model) in models.iter_mut().enumerate() {
+            model.insert(COUNTER.to_vec(), number.to_string().into_bytes());
+            if number % 9 == 8 {
+                model.remove(&key(number));
+            } else {
+                model.insert(key(number), value(place, number));
+            }
+        }
+    }
+    models
+}
+
+impl Golden {
+    /// Makes the database.
+    pub(crate) fn make(shape: Shape) -> Self {
+        let disk = SimVfs::new(1);
+        let commits = 90;
+        let golden = Self { disk, shape, commits, models: models_after(commits) };
+        let db = golden.open(&golden.disk).unwrap();
+        let options = FamilyOptions {
+            write_buffer_size: 1 << 20,
+            block_size: 256,
+            target_table_bytes: 4 << 10,
+            klog_value_threshold: 100,
+            l1_file_count_trigger: 4,
+            min_disk_space: 0,
+            ..FamilyOptions::default()
+        };
+        let families = FAMILIES.map(|name| db.create_family(name, options.clone()).unwrap());
+        for number in 1..=commits {
+            golden.commit(&db, &families, number);
+            if shape != Shape::Unsynced && number == 40 {
+                db.compact().unwrap();
+            }
+            if shape == Shape::Closed && number == 70 {
+                db.flush().unwrap();
+            }
+        }
+        let sound = golden.compare(&db);
+        assert!(sound.wrong.is_empty() && sound.errors.is_empty(), "{sound:?}");
+        drop(families);
+        match shape {
+            Shape::Closed => db.close().unwrap(),
+            Shape::Synced | Shape::Unsynced => drop(db),
+        }
+        let copy = golden.disk.fork();
+        let sound = golden.compare(&golden.open(&copy).unwrap());
+        assert!(sound.wrong.is_empty() && sound.errors.is_empty(), "{sound:?}");
+        golden
+    }
+
+    fn commit(&self, db: &Db, families: &[Family; 2], number: u64) {
+        let mut batch = WriteBatch::new();
+        for (place, family) in families.iter().enumerate() {
+            batch.put(family, COUNTER, number.to_string().as_bytes()).unwrap();
+            if number % 9 == 8 {
+                batch.delete(family, &key(number)).unwrap();
+            } else {
+                batch.put(family, &key(number), &value(place, number)).unwrap();
+            }
+        }
+        db.write(&batch).unwrap();
+    }
+
+    /// Opens the database on a copy of its disk.
+    pub(crate) fn open(&self, disk: &Arc<SimVfs>) -> Result<Db> {
+        let sync_mode = match self.shape {
+            Shape::Synced => SyncMode::Full,
+            Shape::Closed | Shape::Unsynced => SyncMode::None,
+        };
+        let options = DbOptions {
+            sync_mode,
+            log_segment_bytes: 64 << 10,
+            block_cache_bytes: 16 << 10,
+            ..DbOptions::default()
+        };
+        let components = Components {
+            vfs: Arc::clone(disk) as _,
+            scheduler: Arc::new(ManualScheduler::new(1)),
+            clock: Arc::new(ManualClock::new(1_000)),
+        };
+        Db::open_with(DIRECTORY, options, components)
+    }
+
+    /// The files whose names start and end like this.
+    pub(crate) fn files(&self, start: &str, end: &str) -> Vec<PathBuf> {
+        let entries = self.disk.list(Path::new(DIRECTORY)).unwrap();
+        let names = entries.into_iter().map(|entry| entry.name);
+        let paths = names
+            .filter(|name| name.starts_with(start) && name.ends_with(end))
+            .map(|name| Path::new(DIRECTORY).join(name))
+            .filter(|path| self.used_length(path) > 0);
+        paths.collect()
+    }
+
+    /// Length of a file without the zeros that a preallocated one ends with.
+    pub(crate) fn used_length(&self, path: &Path) -> u64 {
+        let bytes = self.disk.content(path).unwrap();
+        bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last as u64 + 1)
+    }
+
+    /// Asks for everything in every way, in both families.
+    pub(crate) fn compare(&self, db: &Db) -> Outcome {
+        let mut outcome = Outcome::default();
+        for (name, model) in FAMILIES.iter().zip(&self.models) {
+            match db.family(name) {
+                Ok(family) => compare_family(&family, model, &mut outcome),
+                Err(error) => outcome.wrong.push(format!("family {name}: {error}")),
+            }
+        }
+        outcome
+    }
+
+    /// True when the content is that after some number of commits, the same in both families.
+    pub(crate) fn is_prefix(&self, db: &Db) -> bool {
+        let read = |name: &str| -> Option<Model> {
+            let family = db.family(name).ok()?;
+            family.scan(ScanOptions::new()).ok()?.entries().collect::<Result<_>>().ok()
+        };
+        let found = FAMILIES.map(read);
+        let counter = found[0].as_ref().and_then(|model| model.get(COUNTER));
+        let commits = counter.map_or("0".into(), |text| String::from_utf8_lossy(text));
+        let commits = commits.parse().unwrap_or(u64::MAX);
+        commits <= self.commits && found == models_after(commits).map(Some)
+    }
+}
+
+fn compare_family(family: &Family, model: &Model, outcome: &mut Outcome) {
+    for number in 0..64 {
+        let key = format!("key-{number:03}").into_bytes();
+        match family.get(&key) {
+            Ok(found) if found.as_ref() == model.get(&key) => {
+                outcome.served += u64::from(found.is_some());
+            }
+            Ok(found) => outcome.wrong.push(format!("get of key {number}: {found:?}")),
+            Err(error) => outcome.errors.push(error),
+        }
+    }
+    let expected: Vec<_> = model.iter().collect();
+    if let Err(error) = compare_scan(family, &expected, true, &mut outcome.wrong) {
+        outcome.errors.push(error);
+    }
+    if let Err(error) = compare_scan(family, &expected, false, &mut outcome.wrong) {
+        outcome.errors.push(error);
+    }
+}
+
+/// Compares a scan with what it should show, up to the first error.
+fn compare_scan(
+    family: &Family,
+    expected: &[(&Vec<u8>, &Vec<u8>)],
+    forward: bool,
+    wrong: &mut Vec<String>,
+) -> Result<()> {
+    let mut scan = family.scan(ScanOptions::new())?;
+    if forward {
+        scan.seek_to_first()?
+    } else {
+        scan.seek_to_last()?
+    }
+    for step in 0..expected.len() {
+        let at = if forward { step } else { expected.len() - 1 - step };
+        let (key, value) = expected[at];
+        if !scan.valid() || scan.key() != key.as_slice() {
+            wrong.push(format!("scan (forward: {forward}), entry {at}: {:?}", scan.key()));
+            return Ok(());
+        }
+        match scan.value() {
+            Ok(found) if found == value.as_slice() => {}
+            Ok(found) => wrong.push(format!("scan, value of {key:?}: {found:?}")),
+            // The value alone is damaged; the scan goes on behind it.
+            Err(error) if error.is_corruption() => {}
+            Err(error) => return Err(error),
+        }
+        if forward { scan.next()? } else { scan.prev()? }
+    }
+    if scan.valid() {
+        wrong.push(format!("scan (forward: {forward}): more than there is"));
+    }
+    Ok(())
+}

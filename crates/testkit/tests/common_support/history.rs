@@ -1,0 +1,497 @@
+//! A random history on one database and on ordered maps, compared after every operation.
+//!
+//! The script (which operations, keys, values, bounds) depends on its seed alone, never on
+//! options or on what the engine answers, so that one script runs under many option sets. Only
+//! when background work happens is drawn separately.
+//!
+//! The model of a family is a map from key to value and expiry. A snapshot or a scan holds a copy
+//! of the model as it was. Values of expired entries stay in the model and are hidden when read,
+//! because a snapshot looks at the clock when it is read, not when it was taken.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidesdb_engine::{
+    Components, Db, DbOptions, ErrorKind, Family, FamilyOptions, Scan, ScanOptions, Snapshot,
+    WriteBatch, WriteOptions,
+};
+use tidesdb_sys::clock::{Clock, ManualClock};
+use tidesdb_sys::rng::{SplitMix64, mix64};
+use tidesdb_sys::sched::ManualScheduler;
+use tidesdb_sys::vfs::SimVfs;
+
+/// Value and expiry; zero means never.
+type Entry = (Vec<u8>, u64);
+type Model = BTreeMap<Vec<u8>, Entry>;
+/// The models of all families by name.
+type Models = BTreeMap<String, Rc<Model>>;
+
+const FAMILIES: [&str; 3] = ["alpha", "beta", "gamma"];
+
+/// An open scan, where the model says it stands, and what it may see.
+struct OpenScan {
+    scan: Scan,
+    model: Rc<Model>,
+    lower: Option<Vec<u8>>,
+    upper: Option<Vec<u8>>,
+    now: u64,
+    at: Option<Vec<u8>>,
+}
+
+/// One history on one database.
+pub(crate) struct Run {
+    random: SplitMix64,
+    pace: SplitMix64,
+    disk: Arc<SimVfs>,
+    clock: Arc<ManualClock>,
+    scheduler: Arc<ManualScheduler>,
+    db: Option<Db>,
+    db_options: DbOptions,
+    family_options: FamilyOptions,
+    models: Models,
+    snapshots: Vec<(Snapshot, Models)>,
+    scans: Vec<OpenScan>,
+    keys: u64,
+}
+
+impl Run {
+    /// Starts on an empty disk.
+    pub(crate) fn start(script: u64, db_options: DbOptions, family_options: FamilyOptions) -> Self {
+        let mut random = SplitMix64::new(script);
+        let keys = [20, 300, 2_000][random.index(3)];
+        let mut run = Self {
+            random,
+            pace: SplitMix64::new(mix64(script ^ db_options.block_cache_bytes as u64)),
+            disk: SimVfs::new(script),
+            clock: Arc::new(ManualClock::new(1_000_000)),
+            scheduler: Arc::new(ManualScheduler::new(script)),
+            db: None,
+            db_options,
+            family_options,
+            models: Models::new(),
+            snapshots: Vec::new(),
+            scans: Vec::new(),
+            keys,
+        };
+        run.open();
+        for name in &FAMILIES[..2] {
+            run.create(name);
+        }
+        run
+    }
+
+    fn open(&mut self) {
+        self.scheduler = Arc::new(ManualScheduler::new(self.pace.next_u64()));
+        let components = Components {
+            vfs: Arc::clone(&self.disk) as _,
+            scheduler: Arc::clone(&self.scheduler) as _,
+            clock: Arc::clone(&self.clock) as _,
+        };
+        self.db = Some(Db::open_with("/db", self.db_options.clone(), components).unwrap());
+        let names: Vec<_> = self.models.keys().cloned().collect();
+        assert_eq!(self.db().family_names(), names, "families after open");
+    }
+
+    fn db(&self) -> &Db {
+        self.db.as_ref().unwrap()
+    }
+
+    fn create(&mut self, name: &str) {
+        self.db().create_family(name, self.family_options.clone()).unwrap();
+        self.models.insert(name.to_owned(), Rc::default());
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.unix_seconds()
+    }
+
+    /// A family that exists.
+    fn family(&mut self) -> (String, Family) {
+        let at = self.random.index(self.models.len());
+        let name = self.models.keys().nth(at).unwrap().clone();
+        let family = self.db().family(&name).unwrap();
+        (name, family)
+    }
+
+    /// A key, of one of three shapes that share prefixes of different lengths.
+    fn key(&mut self) -> Vec<u8> {
+        let number = self.random.below(self.keys);
+        match number % 3 {
+            0 => format!("k{number}").into_bytes(),
+            1 => format!("a-prefix-longer-than-a-head/{number:06}").into_bytes(),
+            _ => {
+                let mut key = number.to_be_bytes()[5..].to_vec();
+                key.resize(key.len() + (number % 7) as usize, (number % 2) as u8 * 255);
+                key
+            }
+        }
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let length = match self.random.below(40) {
+            0 => 5_000,
+            1..4 => 600,
+            4..6 => 0,
+            _ => self.random.index(60),
+        };
+        let mut value = vec![0; length];
+        // Half of it is compressible.
+        self.random.fill(&mut value[length / 2..]);
+        value
+    }
+
+    fn expiry(&mut self) -> u64 {
+        match self.random.below(3) {
+            0 => self.now() + self.random.below(30),
+            1 => self.random.below(self.now()).max(1),
+            _ => self.now() + 1_000_000,
+        }
+    }
+
+    fn set(&mut self, name: &str, key: Vec<u8>, entry: Option<Entry>) {
+        let model = Rc::make_mut(self.models.get_mut(name).unwrap());
+        match entry {
+            Some(entry) => model.insert(key, entry),
+            None => model.remove(&key),
+        };
+    }
+
+    /// One random operation, and a little background work.
+    pub(crate) fn step(&mut self) {
+        match self.random.below(1_000) {
+            0..350 => self.put(),
+            350..430 => self.delete(),
+            430..530 => self.batch(),
+            530..560 => self.put_expiring(),
+            560..760 => self.get(),
+            760..800 => self.get_at_snapshot(),
+            800..830 => self.new_scan(),
+            830..935 => self.move_scan(),
+            935..955 => self.snapshots_change(),
+            955..965 => self.clock.advance(Duration::from_secs(self.random.below(8))),
+            965..980 => self.flush(),
+            980..988 => self.compact(),
+            988..992 => self.change_families(),
+            992..997 => self.reopen(),
+            997..998 => self.db().wait_idle().unwrap(),
+            998..999 => self.db().sync_log().unwrap(),
+            _ => self.compare_all(),
+        }
+        match self.pace.below(8) {
+            0 => drop(self.scheduler.run_until_idle()),
+            1..3 => drop(self.scheduler.step()),
+            3 => drop(self.scheduler.fire_timer()),
+            _ => {}
+        }
+    }
+
+    fn put(&mut self) {
+        let (name, family) = self.family();
+        let (key, value) = (self.key(), self.value());
+        family.put(&key, &value).unwrap();
+        self.set(&name, key, Some((value, 0)));
+    }
+
+    fn put_expiring(&mut self) {
+        let (name, family) = self.family();
+        let (key, value) = (self.key(), self.value());
+        let at = self.expiry();
+        if self.random.chance(1, 2) && at > self.now() {
+            let ttl = Duration::from_secs(at - self.now() - 1) + Duration::from_nanos(1);
+            family.put_with_ttl(&key, &value, ttl).unwrap();
+        } else {
+            family.put_expiring(&key, &value, at).unwrap();
+        }
+        self.set(&name, key, Some((value, at)));
+    }
+
+    fn delete(&mut self) {
+        let (name, family) = self.family();
+        let key = self.key();
+        family.delete(&key).unwrap();
+        self.set(&name, key, None);
+    }
+
+    fn batch(&mut self) {
+        let mut batch = WriteBatch::new();
+        for _ in 0..self.random.below(25) {
+            let (name, family) = self.family();
+            let key = self.key();
+            match self.random.below(10) {
+                0..2 => {
+                    batch.delete(&family, &key).unwrap();
+                    self.set(&name, key, None);
+                }
+                2 => {
+                    let (value, at) = (self.value(), self.expiry());
+                    batch.put_expiring(&family, &key, &value, at).unwrap();
+                    self.set(&name, key, Some((value, at)));
+                }
+                _ => {
+                    let value = self.value();
+                    batch.put(&family, &key, &value).unwrap();
+                    self.set(&name, key, Some((value, 0)));
+                }
+            }
+        }
+        let sync = [None, Some(true), Some(false)][self.random.index(3)];
+        self.db().write_with(&batch, WriteOptions { sync }).unwrap();
+    }
+
+    fn get(&mut self) {
+        let (name, family) = self.family();
+        let key = self.key();
+        let expected = look_up(&self.models[&name], &key, self.now());
+        assert_eq!(family.get(&key).unwrap().as_ref(), expected, "get of {key:?} in {name}");
+        assert_eq!(family.contains(&key).unwrap(), expected.is_some());
+    }
+
+    fn get_at_snapshot(&mut self) {
+        if self.snapshots.is_empty() {
+            return;
+        }
+        let at = self.random.index(self.snapshots.len());
+        let (name, family) = self.family();
+        let key = self.key();
+        let (snapshot, models) = &self.snapshots[at];
+        let Some(model) = models.get(&name) else { return };
+        let found = family.get_at(snapshot, &key).unwrap();
+        let expected = look_up(model, &key, self.now());
+        assert_eq!(found.as_ref(), expected, "get of {key:?} in {name} at snapshot {at}");
+    }
+
+    fn snapshots_change(&mut self) {
+        if self.snapshots.len() >= 4 || (!self.snapshots.is_empty() && self.random.chance(1, 2)) {
+            let at = self.random.index(self.snapshots.len());
+            self.snapshots.swap_remove(at);
+        } else {
+            let snapshot = self.db().snapshot();
+            self.snapshots.push((snapshot, self.models.clone()));
+        }
+    }
+
+    fn new_scan(&mut self) {
+        if self.scans.len() >= 3 {
+            let at = self.random.index(self.scans.len());
+            self.scans.swap_remove(at);
+        }
+        let (name, family) = self.family();
+        let mut options = ScanOptions::new();
+        let (mut lower, mut upper) = (None, None);
+        match self.random.below(4) {
+            0 => {
+                let key = self.key();
+                let prefix = key[..self.random.index(key.len() + 1)].to_vec();
+                options = options.prefix(&prefix);
+                upper = prefix.iter().rposition(|&byte| byte != 255).map(|last| {
+                    let mut end = prefix[..=last].to_vec();
+                    end[last] += 1;
+                    end
+                });
+                lower = Some(prefix);
+            }
+            1 => {
+                let bounds = [self.key(), self.key()];
+                options = options.lower(&bounds[0]).upper(&bounds[1]);
+                [lower, upper] = bounds.map(Some);
+            }
+            2 => {
+                let key = self.key();
+                options = options.lower(&key);
+                lower = Some(key);
+            }
+            _ => {}
+        }
+        let mut model = Rc::clone(&self.models[&name]);
+        if !self.snapshots.is_empty() && self.random.chance(1, 3) {
+            let (snapshot, models) = &self.snapshots[self.random.index(self.snapshots.len())];
+            if let Some(then) = models.get(&name) {
+                options = options.snapshot(snapshot);
+                model = Rc::clone(then);
+            }
+        }
+        let scan = family.scan(options).unwrap();
+        assert!(!scan.valid());
+        let open = OpenScan { scan, model, lower, upper, now: self.now(), at: None };
+        self.scans.push(open);
+        if self.random.chance(1, 10) {
+            self.walk_through();
+        }
+    }
+
+    /// Walks the newest scan from one end to the other.
+    fn walk_through(&mut self) {
+        let forward = self.random.chance(1, 2);
+        let Some(open) = self.scans.last_mut() else { return };
+        open.go(if forward { Move::First } else { Move::Last });
+        while open.at.is_some() {
+            open.go(if forward { Move::Next } else { Move::Prev });
+        }
+    }
+
+    fn move_scan(&mut self) {
+        if self.scans.is_empty() {
+            return;
+        }
+        let at = self.random.index(self.scans.len());
+        for _ in 0..1 + self.random.below(12) {
+            let step = match self.random.below(12) {
+                0 => Move::First,
+                1 => Move::Last,
+                2..4 => Move::Seek(self.key()),
+                4..6 => Move::SeekForPrev(self.key()),
+                6..9 => Move::Next,
+                _ => Move::Prev,
+            };
+            self.scans[at].go(step);
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.random.chance(1, 2) {
+            self.db().flush().unwrap();
+        } else {
+            self.family().1.flush().unwrap();
+        }
+    }
+
+    fn compact(&mut self) {
+        if self.random.chance(1, 2) {
+            self.db().compact().unwrap();
+        } else {
+            self.family().1.compact().unwrap();
+        }
+    }
+
+    fn change_families(&mut self) {
+        let name = FAMILIES[self.random.index(FAMILIES.len())];
+        if self.models.contains_key(name) && self.models.len() > 1 {
+            let old = self.db().family(name).unwrap();
+            self.db().drop_family(name).unwrap();
+            self.models.remove(name);
+            // A snapshot does not reach into a family of the same name that comes later.
+            for (_, models) in &mut self.snapshots {
+                models.remove(name);
+            }
+            assert_eq!(old.get(b"k").unwrap_err().kind(), ErrorKind::Closed);
+        } else if !self.models.contains_key(name) {
+            self.create(name);
+        }
+    }
+
+    fn reopen(&mut self) {
+        self.scans.clear();
+        self.snapshots.clear();
+        let db = self.db.take().unwrap();
+        if self.random.chance(1, 2) {
+            db.close().unwrap();
+        } else {
+            drop(db);
+        }
+        self.open();
+        self.compare_all();
+    }
+
+    /// Everything, by scans both ways and by gets.
+    fn compare_all(&mut self) {
+        for (name, model) in &self.models {
+            let family = self.db().family(name).unwrap();
+            let now = self.now();
+            let visible = |entry: &(&Vec<u8>, &Entry)| entry.1.1 == 0 || entry.1.1 > now;
+            let expected: Vec<_> = model.iter().filter(visible).collect();
+            let scan = family.scan(ScanOptions::new()).unwrap();
+            let found: Vec<_> = scan.entries().map(|entry| entry.unwrap()).collect();
+            let pairs = expected.iter().map(|(key, (value, _))| (*key, value));
+            assert!(found.iter().map(|(k, v)| (k, v)).eq(pairs), "full scan of {name}");
+            let mut scan = family.scan(ScanOptions::new()).unwrap();
+            scan.seek_to_last().unwrap();
+            for (key, (value, _)) in expected.iter().rev() {
+                assert_eq!((scan.key(), scan.value().unwrap()), (key.as_slice(), value.as_slice()));
+                scan.prev().unwrap();
+            }
+            assert!(!scan.valid(), "keys before the first of {name}");
+            for (key, (value, _)) in &expected {
+                assert_eq!(family.get(key).unwrap().as_ref(), Some(value), "{key:?} in {name}");
+            }
+        }
+    }
+
+    /// The last comparisons.
+    pub(crate) fn finish(mut self) {
+        self.compare_all();
+        let problems = self.db().verify().unwrap().problems;
+        assert!(problems.is_empty(), "{problems:?}");
+        self.db().compact().unwrap();
+        self.compare_all();
+        let problems = self.db().verify().unwrap().problems;
+        assert!(problems.is_empty(), "{problems:?}");
+        self.reopen();
+    }
+}
+
+fn look_up<'a>(model: &'a Model, key: &[u8], now: u64) -> Option<&'a Vec<u8>> {
+    model.get(key).filter(|(_, at)| *at == 0 || *at > now).map(|(value, _)| value)
+}
+
+#[derive(Debug)]
+enum Move {
+    First,
+    Last,
+    Seek(Vec<u8>),
+    SeekForPrev(Vec<u8>),
+    Next,
+    Prev,
+}
+
+impl OpenScan {
+    /// Moves the scan and the model's position, and compares them.
+    fn go(&mut self, step: Move) {
+        let scan = &mut self.scan;
+        match &step {
+            Move::First => scan.seek_to_first(),
+            Move::Last => scan.seek_to_last(),
+            Move::Seek(key) => scan.seek(key),
+            Move::SeekForPrev(key) => scan.seek_for_prev(key),
+            Move::Next => scan.next(),
+            Move::Prev => scan.prev(),
+        }
+        .unwrap();
+        let from = self.at.clone();
+        self.at = match (&step, &from) {
+            (Move::First, _) => self.first(Bound::Unbounded),
+            (Move::Last, _) => self.last(Bound::Unbounded),
+            (Move::Seek(key), _) => self.first(Bound::Included(key)),
+            (Move::SeekForPrev(key), _) => self.last(Bound::Included(key)),
+            (Move::Next, Some(key)) => self.first(Bound::Excluded(key)),
+            (Move::Prev, Some(key)) => self.last(Bound::Excluded(key)),
+            (Move::Next | Move::Prev, None) => None,
+        };
+        let scan = &self.scan;
+        let key = self.at.clone().unwrap_or_default();
+        let about = || format!("{step:?} from {from:?} in {:?}..{:?}", self.lower, self.upper);
+        assert_eq!(scan.valid(), self.at.is_some(), "valid after {}, wanted {key:?}", about());
+        assert_eq!(scan.key(), key, "key after {}", about());
+        let value = self.model.get(&key).map_or(&[][..], |(value, _)| value);
+        assert_eq!(scan.value().unwrap(), value, "value of {key:?} after {}", about());
+    }
+
+    fn sees(&self, key: &Vec<u8>, entry: &Entry) -> bool {
+        self.lower.as_ref().is_none_or(|lower| key >= lower)
+            && self.upper.as_ref().is_none_or(|upper| key < upper)
+            && (entry.1 == 0 || entry.1 > self.now)
+    }
+
+    fn first(&self, from: Bound<&Vec<u8>>) -> Option<Vec<u8>> {
+        let mut range = self.model.range((from.cloned(), Bound::Unbounded));
+        range.find(|(key, entry)| self.sees(key, entry)).map(|(key, _)| key.clone())
+    }
+
+    fn last(&self, to: Bound<&Vec<u8>>) -> Option<Vec<u8>> {
+        let range = self.model.range((Bound::Unbounded, to.cloned()));
+        let mut range = range.rev();
+        range.find(|(key, entry)| self.sees(key, entry)).map(|(key, _)| key.clone())
+    }
+}

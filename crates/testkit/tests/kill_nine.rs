@@ -1,0 +1,288 @@
+//! H6: a real process is killed with SIGKILL at a random instant, also while it opens, on a real
+//! directory. Whatever it acknowledged over a pipe is there afterwards, in every sync mode (P1);
+//! what is there is one prefix of the commit order, the same in both families (P2).
+//!
+//! The child commits from several threads, one batch over both families per transaction. What a
+//! transaction writes is a function of its thread and number, so the parent knows the whole
+//! content from one counter per thread. Each transaction also records how far its thread saw the
+//! others: if it survived, so must have they.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers fail by panicking")]
+
+#[path = "common_support/seeds.rs"]
+mod seeds;
+#[path = "common_support/small.rs"]
+mod small;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use seeds::{scaled, seed};
+use small::{small_db, small_family};
+use tidesdb_engine::{Db, DbOptions, ErrorKind, Family, ScanOptions, SyncMode, WriteBatch};
+use tidesdb_sys::rng::{SplitMix64, mix64};
+
+const DIRECTORY: &str = "TIDESDB_KILL_DIRECTORY";
+const MODE: &str = "TIDESDB_KILL_MODE";
+const THREADS: &str = "TIDESDB_KILL_THREADS";
+/// Threads that ever write; each run uses some of them.
+const MOST_THREADS: usize = 4;
+/// Keys that one thread writes over and over.
+const SLOTS: u64 = 61;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn counter_key(thread: usize) -> Vec<u8> {
+    format!("counter-{thread}").into_bytes()
+}
+
+fn slot_key(thread: usize, slot: u64) -> Vec<u8> {
+    format!("data-{thread}-{slot:03}").into_bytes()
+}
+
+/// What transaction `number` of a thread writes to its slot; `None` for a deletion. The families
+/// get different bytes of the same transaction.
+fn slot_value(family: u64, thread: usize, number: u64) -> Option<Vec<u8>> {
+    let mut random = SplitMix64::new(mix64(number * 64 + thread as u64 * 8 + family));
+    let length = match random.below(20) {
+        0 => return None,
+        1 => 3_000,
+        2..5 => 300,
+        _ => 30,
+    };
+    let mut value = vec![0; length + random.index(20)];
+    random.fill(&mut value);
+    Some(value)
+}
+
+fn options(mode: &str) -> DbOptions {
+    let sync_mode = match mode {
+        "none" => SyncMode::None,
+        "interval" => SyncMode::Interval { interval_us: 2_000 },
+        "full" => SyncMode::Full,
+        other => panic!("no sync mode is called {other}"),
+    };
+    DbOptions { sync_mode, ..small_db() }
+}
+
+fn open_families(db: &Db) -> [Family; 2] {
+    ["left", "right"].map(|name| db.open_family(name, small_family()).unwrap())
+}
+
+fn read_number(family: &Family, key: &[u8]) -> u64 {
+    let value = family.get(key).unwrap();
+    value.map_or(0, |bytes| u64::from_le_bytes(*bytes.first_chunk().unwrap()))
+}
+
+fn say(text: &str) {
+    // One write call for the whole line, so that a kill leaves no half of one.
+    let mut output = std::io::stdout().lock();
+    output.write_all(format!("{text}\n").as_bytes()).unwrap();
+    output.flush().unwrap();
+}
+
+/// Not a test: what the processes to be killed run.
+#[test]
+#[ignore = "runs in a process of its own, started and killed by the test below"]
+fn victim() {
+    let Ok(path) = std::env::var(DIRECTORY) else { return };
+    let mode = std::env::var(MODE).unwrap();
+    let threads: usize = std::env::var(THREADS).unwrap().parse().unwrap();
+    let db = match Db::open(path, options(&mode)) {
+        // The parent tries the lock now and then and may be the first.
+        Err(error) if error.kind() == ErrorKind::Locked => return,
+        opened => opened.unwrap(),
+    };
+    let families = open_families(&db);
+    say("\n! opened");
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (db, families) = (&db, &families);
+            scope.spawn(move || commit_for_ever(db, families, thread));
+        }
+    });
+}
+
+fn commit_for_ever(db: &Db, families: &[Family; 2], thread: usize) {
+    let mut number = read_number(&families[0], &counter_key(thread));
+    let mut batch = WriteBatch::new();
+    loop {
+        number += 1;
+        let mut seen = Vec::new();
+        seen.extend_from_slice(&number.to_le_bytes());
+        for other in 0..MOST_THREADS {
+            let counter = read_number(&families[(number % 2) as usize], &counter_key(other));
+            seen.extend_from_slice(&counter.to_le_bytes());
+        }
+        batch.clear();
+        for (place, family) in families.iter().enumerate() {
+            batch.put(family, &counter_key(thread), &seen).unwrap();
+            let key = slot_key(thread, number % SLOTS);
+            match slot_value(place as u64, thread, number) {
+                Some(value) => batch.put(family, &key, &value).unwrap(),
+                None => batch.delete(family, &key).unwrap(),
+            }
+        }
+        db.write(&batch).unwrap();
+        say(&format!("! {thread} {number}"));
+        if number.is_multiple_of(97) {
+            families[thread % 2].flush().unwrap();
+        }
+        if number.is_multiple_of(411) {
+            families[thread % 2].compact().unwrap();
+        }
+    }
+}
+
+/// What a killed process had said.
+#[derive(Default)]
+struct Said {
+    opened: bool,
+    /// Highest acknowledged number of each thread.
+    acknowledged: [u64; MOST_THREADS],
+}
+
+impl Said {
+    fn read(output: impl std::io::Read) -> Self {
+        let mut said = Self::default();
+        for line in BufReader::new(output).lines() {
+            let line = line.unwrap();
+            let Some(rest) = line.strip_prefix("! ") else { continue };
+            if rest == "opened" {
+                said.opened = true;
+            } else if let Some((thread, number)) = rest.split_once(' ') {
+                let thread: usize = thread.parse().unwrap();
+                said.acknowledged[thread] = number.parse().unwrap();
+            }
+        }
+        said
+    }
+}
+
+fn start_victim(path: &Path, mode: &str, threads: usize) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "victim", "--ignored", "--nocapture", "--test-threads=1"])
+        .env(DIRECTORY, path)
+        .env(MODE, mode)
+        .env(THREADS, threads.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Lets a process run for about `life`, kills it, and returns what it had said.
+fn run_and_kill(mut child: Child, path: &Path, life: Duration, try_lock: bool) -> Said {
+    let output = child.stdout.take().unwrap();
+    let reader = std::thread::spawn(move || Said::read(output));
+    // The random instant is the point of this test, and only the machine's own time has it.
+    std::thread::park_timeout(life);
+    if try_lock && path.join("LOCK").exists() {
+        // It may not have come so far as to hold the lock; but never do both hold it.
+        match Db::open(path, small_db()) {
+            Ok(db) => drop(db),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Locked, "{error}"),
+        }
+    }
+    let ended = child.try_wait().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let said = reader.join().unwrap();
+    assert!(ended.is_none() || try_lock, "the process ended by itself: {ended:?}");
+    said
+}
+
+/// Checks the whole content against the counters, the counters against what was acknowledged, and
+/// returns them.
+fn check(db: &Db, before: &[u64; MOST_THREADS], said: &Said) -> [u64; MOST_THREADS] {
+    let families = open_families(db);
+    let mut counters = [0; MOST_THREADS];
+    for thread in 0..MOST_THREADS {
+        let key = counter_key(thread);
+        let found = families.each_ref().map(|family| family.get(&key).unwrap());
+        assert_eq!(found[0], found[1], "thread {thread}: half of a transaction is there");
+        counters[thread] = read_number(&families[0], &key);
+        let promised = said.acknowledged[thread].max(before[thread]);
+        let range = promised..=promised + 1;
+        assert!(range.contains(&counters[thread]), "thread {thread}: {counters:?} not {range:?}");
+    }
+    for thread in 0..MOST_THREADS {
+        let Some(seen) = families[0].get(&counter_key(thread)).unwrap() else { continue };
+        for (other, bytes) in seen[8..].chunks_exact(8).enumerate() {
+            let had_seen = u64::from_le_bytes(*bytes.first_chunk().unwrap());
+            assert!(
+                had_seen <= counters[other],
+                "a transaction of {thread} survived that saw {had_seen} of {other}: {counters:?}"
+            );
+        }
+    }
+    for (place, family) in families.iter().enumerate() {
+        check_slots(family, place as u64, &counters);
+    }
+    let problems = db.verify().unwrap().problems;
+    assert!(problems.is_empty(), "{problems:?}");
+    counters
+}
+
+fn check_slots(family: &Family, place: u64, counters: &[u64; MOST_THREADS]) {
+    let mut model = Model::new();
+    for (thread, &counter) in counters.iter().enumerate() {
+        for number in counter.saturating_sub(SLOTS - 1).max(1)..=counter {
+            if let Some(value) = slot_value(place, thread, number) {
+                model.insert(slot_key(thread, number % SLOTS), value);
+            }
+        }
+    }
+    let scan = family.scan(ScanOptions::new().prefix(b"data-")).unwrap();
+    let found: Model = scan.entries().map(|entry| entry.unwrap()).collect();
+    let keys = model.keys().chain(found.keys());
+    let wrong: Vec<_> = keys.filter(|key| model.get(*key) != found.get(*key)).collect();
+    assert!(wrong.is_empty(), "wrong after {counters:?}: {wrong:?}");
+    for (key, value) in &model {
+        assert_eq!(family.get(key).unwrap().as_ref(), Some(value));
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_a_kill_and_what_survives_is_a_prefix() {
+    let mut random = SplitMix64::new(seed("kill_nine"));
+    let kills = scaled(200);
+    let (mut killed_open, mut killed_running, mut transactions) = (0, 0, 0);
+    let mut killed = 0;
+    while killed < kills {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("db");
+        let mode = ["none", "interval", "full"][random.index(3)];
+        let mut counters = [0; MOST_THREADS];
+        for _ in 0..4 + random.below(12) {
+            let threads = 1 + random.index(MOST_THREADS);
+            let child = start_victim(&path, mode, threads);
+            // A third of the lives end while the process starts and opens.
+            let micros = match random.below(3) {
+                0 => random.below(15_000),
+                _ => 10_000 + random.below(140_000),
+            };
+            let try_lock = random.chance(1, 8);
+            let said = run_and_kill(child, &path, Duration::from_micros(micros), try_lock);
+            killed += 1;
+            killed_open += u64::from(!said.opened);
+            killed_running += u64::from(said.opened);
+            let db = Db::open(&path, options(mode)).unwrap();
+            let now = check(&db, &counters, &said);
+            transactions += now.iter().sum::<u64>() - counters.iter().sum::<u64>();
+            counters = now;
+            if random.chance(1, 4) {
+                db.close().unwrap();
+            }
+        }
+    }
+    println!(
+        "{killed} kills, {killed_open} before the database was open; {transactions} transactions"
+    );
+    // Guards against a test that kills too early or too late to mean anything.
+    assert!(killed_running * 4 > killed && transactions > 20 * kills, "{transactions}");
+    assert!(killed_open > 0 || kills < 50);
+}

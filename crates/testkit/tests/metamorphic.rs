@@ -1,0 +1,99 @@
+//! H2: random operation sequences, each under the default and three random option sets, on the
+//! simulated disk with stepped background work. Every answer must equal that of ordered maps, so
+//! all option sets give the same answers.
+//!
+//! A failure names the seed, the sequence, the option set and the operation; the same seed and
+//! scale repeat it.
+
+#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
+
+#[path = "common_support/history.rs"]
+mod history;
+#[path = "common_support/seeds.rs"]
+mod seeds;
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use history::Run;
+use seeds::{scaled, seed};
+use tidesdb_engine::{Compression, DbOptions, FamilyOptions, SyncMode};
+use tidesdb_sys::rng::{SplitMix64, mix64};
+
+const OPERATIONS: u64 = 2_000;
+const OPTION_SETS: u64 = 4;
+
+fn random_sync(random: &mut SplitMix64) -> SyncMode {
+    match random.below(4) {
+        0 => SyncMode::Full,
+        1 => SyncMode::Interval { interval_us: 1 + random.below(1_000) },
+        _ => SyncMode::None,
+    }
+}
+
+fn random_db_options(random: &mut SplitMix64) -> DbOptions {
+    let pick = |random: &mut SplitMix64, from: &[usize]| from[random.index(from.len())];
+    DbOptions {
+        block_cache_bytes: pick(random, &[0, 8 << 10, 1 << 20]),
+        max_open_tables: pick(random, &[0, 1, 3, 256]),
+        sync_mode: random_sync(random),
+        log_segment_bytes: pick(random, &[64 << 10, 100_000, 1 << 20]) as u64,
+        max_retained_log_bytes: pick(random, &[0, 20_000, 200_000]) as u64,
+        log_without_mapping: random.chance(1, 2),
+        ..DbOptions::default()
+    }
+}
+
+fn random_family_options(random: &mut SplitMix64) -> FamilyOptions {
+    let compressions = [
+        Compression::None,
+        Compression::Snappy,
+        Compression::Lz4,
+        Compression::Lz4Fast,
+        Compression::Zstd,
+    ];
+    FamilyOptions {
+        write_buffer_size: (4 << 10) << random.below(5),
+        klog_value_threshold: 16 << random.below(7),
+        compression: compressions[random.index(compressions.len())],
+        block_size: 128 << random.below(6),
+        enable_bloom_filter: random.chance(3, 4),
+        bloom_fpr: [0.5, 0.01, 0.000_1][random.index(3)],
+        l0_queue_stall_threshold: 1 + random.index(4),
+        l1_file_count_trigger: 2 + random.index(4),
+        level_size_ratio: 2 + random.index(9),
+        target_table_bytes: (4 << 10) << random.below(4),
+        min_disk_space: random.below(2) << 20,
+        sync_mode: random_sync(random),
+    }
+}
+
+#[test]
+fn random_sequences_have_the_same_answers_under_all_options() {
+    let seed = seed("metamorphic");
+    for sequence in 0..scaled(60) {
+        let script = mix64(seed ^ mix64(sequence));
+        for set in 0..OPTION_SETS {
+            let mut random = SplitMix64::new(mix64(script ^ set));
+            let (db, family) = match set {
+                0 => (DbOptions::default(), FamilyOptions::default()),
+                _ => (random_db_options(&mut random), random_family_options(&mut random)),
+            };
+            let family = FamilyOptions { min_disk_space: family.min_disk_space >> 10, ..family };
+            let about = format!("sequence {sequence}, option set {set}: {db:?} {family:?}");
+            let at = Cell::new(0);
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                let mut run = Run::start(script, db, family);
+                for operation in 0..OPERATIONS {
+                    at.set(operation);
+                    run.step();
+                }
+                at.set(OPERATIONS);
+                run.finish();
+            }));
+            if outcome.is_err() {
+                panic!("TIDESDB_SEED={seed}, operation {} of {about}", at.get());
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A tour of the API: the example of README.md, complete.
+//!
+//! `cargo run --release -p tidesdb --example tour [DIRECTORY]`; without a directory it uses one
+//! that vanishes at the end. The tidy test checks that README.md shows lines of this file only.
+
+use std::time::Duration;
+
+use tidesdb::{Db, DbOptions, FamilyOptions, ScanOptions, SyncMode, WriteBatch, WriteOptions};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let temporary = tempfile::tempdir()?;
+    let given = std::env::args_os().nth(1).map(std::path::PathBuf::from);
+    let path = given.unwrap_or_else(|| temporary.path().join("tour"));
+
+    let db = Db::open(&path, DbOptions { sync_mode: SyncMode::None, ..DbOptions::default() })?;
+    let users = db.open_family("users", FamilyOptions::default())?;
+    let log = db.open_family("log", FamilyOptions::default())?;
+
+    users.put(b"ada", b"lovelace")?;
+    users.put_with_ttl(b"session", b"4711", Duration::from_secs(60))?;
+    assert_eq!(users.get(b"ada")?.as_deref(), Some(&b"lovelace"[..]));
+    // Borrowed from the cache: no copy.
+    assert_eq!(users.get_with(b"ada", |value| value.len())?, Some(8));
+
+    // Over any number of families, all or nothing, on disk before the call returns.
+    let mut batch = WriteBatch::new();
+    batch.put(&users, b"alan", b"turing")?;
+    batch.delete(&users, b"session")?;
+    batch.put(&log, b"0001", b"alan joined")?;
+    db.write_with(&batch, WriteOptions { sync: Some(true) })?;
+
+    let snapshot = db.snapshot();
+    users.delete(b"alan")?;
+    assert!(users.get_at(&snapshot, b"alan")?.is_some());
+
+    for entry in users.scan(ScanOptions::new().prefix(b"a").snapshot(&snapshot))?.entries() {
+        let (key, value) = entry?;
+        println!("{} {}", String::from_utf8_lossy(&key), String::from_utf8_lossy(&value));
+    }
+    let mut scan = users.scan(ScanOptions::new())?;
+    scan.seek_to_last()?;
+    while scan.valid() {
+        println!("{:?} -> {} bytes", scan.key(), scan.value()?.len());
+        scan.prev()?;
+    }
+    drop((scan, snapshot));
+
+    println!("{} bytes of log", db.stats().log_bytes_written);
+    db.close()?;
+    Ok(())
+}
