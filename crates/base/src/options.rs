@@ -101,7 +101,8 @@ impl DbOptions {
 /// Settings of one column family, stored with the data and taken up again at each open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FamilyOptions {
-    /// A memtable is written out when it holds this many bytes. Default 64 MiB.
+    /// Memory for writes, in bytes. A memtable is written out when it holds three quarters of it,
+    /// so that what comes in meanwhile finds room. Default 64 MiB.
     pub write_buffer_size: usize,
     /// Values of at least this many bytes live in value-log files. Default 512.
     pub klog_value_threshold: usize,

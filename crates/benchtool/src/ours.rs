@@ -73,7 +73,9 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Box<dyn Engine>> {
         enable_bloom_filter: options.bloom_bits > 0,
         // The rate that an ideal Bloom filter has at this many bits per key.
         bloom_fpr: (-bits * std::f64::consts::LN_2.powi(2)).exp().clamp(1e-6, 0.999),
-        l0_queue_stall_threshold: options.memtable_count.saturating_sub(1).max(1) as usize,
+        // A memtable is frozen before it is full, so one waiting and one in the making take what
+        // the others take for an active one and a flush.
+        l0_queue_stall_threshold: options.memtable_count.saturating_sub(1).clamp(1, 2) as usize,
         target_table_bytes: options.memtable_bytes,
         ..FamilyOptions::default()
     };

@@ -90,7 +90,12 @@ impl Core {
                 self.schedule_flush(family);
                 self.schedule_compaction(family);
             }
-            Err(e) => *lock(&family.background_error) = Some(e),
+            Err(e) => {
+                *lock(&family.background_error) = Some(e);
+                // A flush that needs a log that failed works again only after its repair, and
+                // writers who wait for the flush never get as far as the log.
+                self.repair_log_later();
+            }
         }
         self.files.garbage.sweep();
     }

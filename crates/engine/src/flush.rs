@@ -159,6 +159,9 @@ impl Core {
         changes.push(Change::LogStart { segment });
         // What lies in front of that is in tables, or of dropped families, and not replayed.
         changes.push(Change::LastSequence { sequence: needed_from });
+        if cfg!(planted_bug = "log_released_before_the_edit") {
+            self.log.retire_before(needed_from);
+        }
         if let Err(e) = catalog.commit(changes) {
             if catalog.is_certain() {
                 for flushed in &flushes {

@@ -35,7 +35,11 @@ impl Settings {
             max_retained_log_bytes: pick(random, &[0, 96 << 10, 256 << 10]),
             ..DbOptions::default()
         };
-        let families = std::array::from_fn(|_| Self::family(random));
+        let mut families = std::array::from_fn(|_| Self::family(random));
+        if random.chance(1, 5) {
+            // Flushes sync the log first; without them it grows over several unsynced segments.
+            families.iter_mut().for_each(|family| family.write_buffer_size = 1 << 20);
+        }
         let keys = pick(random, &[12, 60, 250]);
         Self { database, families, keys, huge_values: random.chance(1, 10) }
     }

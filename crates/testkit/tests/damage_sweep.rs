@@ -9,7 +9,8 @@
 //!   is still there (otherwise the missing file is the error);
 //! * in a log that was never synced, the records from the damage on: a prefix of the commits;
 //! * the loss of a log's whole first sector, which holds both its header and its sync mark, or of
-//!   all of its bytes: a segment that was never started looks the same.
+//!   everything behind its first bytes: a segment whose length never reached the disk looks the
+//!   same.
 //!
 //! Scale 1 draws a part of the bits, all others at higher scales: the stride is printed.
 
@@ -160,7 +161,8 @@ impl<'g> Sweep<'g> {
     fn truncate(&mut self, length: u64, stride: u64, random: &mut SplitMix64) {
         let mut kept = random.below(stride);
         while kept < length {
-            let tolerance = if kept == 0 { self.tolerance_at_start() } else { self.tolerance };
+            let headless = kept < LOG_START_BYTES;
+            let tolerance = if headless { self.tolerance_at_start() } else { self.tolerance };
             self.judge_within(tolerance, &format!("a cut to {kept} bytes"), |disk, path| {
                 disk.open(path, OpenHow::ReadWrite).unwrap().set_len(kept).unwrap();
                 true
@@ -211,6 +213,9 @@ impl<'g> Sweep<'g> {
         });
     }
 }
+
+/// Bytes in front of a log segment's first record: header and sync mark.
+const LOG_START_BYTES: u64 = 128;
 
 /// Sweeps one kind of file of a database; `budget` is how many damaged copies it may take.
 fn sweep(shape: Shape, start: &str, end: &str, tolerance: Tolerance, budget: u64) {

@@ -50,15 +50,21 @@ impl DropRules {
         expires_at: u64,
     ) -> Verdict {
         // Number of snapshots that are too old to see the version.
-        let stripe = self.snapshots.partition_point(|&snapshot| snapshot < sequence);
+        let mut stripe = self.snapshots.partition_point(|&snapshot| snapshot < sequence);
+        if cfg!(planted_bug = "version_dropped_under_a_snapshot") {
+            stripe = 0;
+        }
         if self.stripe == Some(stripe) {
             return Verdict::Drop;
         }
         self.stripe = Some(stripe);
+        let dead = kind.is_tombstone() || is_expired(expires_at, self.now_unix_seconds);
+        if cfg!(planted_bug = "tombstone_dropped_too_early") && dead {
+            return Verdict::Drop;
+        }
         if !self.bottom || stripe != 0 {
             return Verdict::Keep(sequence);
         }
-        let dead = kind.is_tombstone() || is_expired(expires_at, self.now_unix_seconds);
         if dead { Verdict::Drop } else { Verdict::Keep(0) }
     }
 }

@@ -140,6 +140,11 @@ impl Core {
         changes.extend(
             dead.iter().map(|&number| Change::RemoveValueLog { family: family.id, number }),
         );
+        if cfg!(planted_bug = "merge_inputs_removed_too_early") {
+            let early = old.tables().filter(|table| removed.contains(&table.record.number));
+            let paths: Vec<_> = early.map(|table| table.path().to_path_buf()).collect();
+            remove_all(self.vfs.as_ref(), &paths);
+        }
         if let Err(e) = catalog.commit(changes) {
             if catalog.is_certain() {
                 remove_all(self.vfs.as_ref(), &written.paths);

@@ -221,6 +221,9 @@ fn build(
         numbers: Arc::clone(&numbers),
     };
     let read_only = options.read_only;
+    if !read_only {
+        recovery::make_durable(vfs.as_ref(), path, &replayed.retained)?;
+    }
     let leftover = LeftoverLog::of(&replayed);
     let (catalog, log) = start(&options, config, state, found, replayed)?;
     // CRASH: only now, with the new log named by the manifest, may the last old segment go.
@@ -306,16 +309,20 @@ fn start(
     let numbers = Arc::clone(&config.numbers);
     let fresh_log = replayed.retained.is_empty();
     let mut catalog = match found {
-        Some(found) if options.read_only || !found.manifest_torn => {
+        Some(found) if options.read_only => {
             Catalog::resume(vfs, &dir, numbers, found.manifest, state)
         }
-        // A new database, or a manifest whose torn end must not be written behind.
+        // Always another file: the old one may be torn, or hold edits that only the kernel's
+        // cache has since a sync failed, and neither may be written behind.
         _ => Catalog::create(vfs, &dir, numbers, state)?,
     };
     if options.read_only {
         return Ok((catalog, Log::read_only(config, replayed.end)));
     }
-    let position = replayed.beyond.max(replayed.end).next_multiple_of(8);
+    let mut position = replayed.beyond.max(replayed.end).next_multiple_of(8);
+    if cfg!(planted_bug = "sequence_restored_too_low") {
+        position = replayed.retained.last().map_or(0, |segment| segment.end);
+    }
     let log = Log::start(config, position, replayed.retained)?;
     if fresh_log {
         log.sync_names()?;

@@ -53,8 +53,8 @@ pub(crate) struct FamilyState {
     pub id: u32,
     pub name: String,
     pub options: ArcSwap<FamilyOptions>,
-    /// `write_buffer_size` of the options, for the write path.
-    pub write_buffer_size: AtomicU64,
+    /// Bytes at which a memtable is frozen, for the write path.
+    pub freeze_bytes: AtomicU64,
     /// The options ask for a sync of each commit; for the write path.
     pub syncs_commits: AtomicBool,
     /// Writers must wait until background work has made room. Follows from the view.
@@ -91,7 +91,7 @@ impl FamilyState {
             database,
             id,
             name,
-            write_buffer_size: AtomicU64::new(options.write_buffer_size as u64),
+            freeze_bytes: AtomicU64::new(freeze_bytes(&options)),
             syncs_commits: AtomicBool::new(options.sync_mode == SyncMode::Full),
             stalled: AtomicBool::new(is_stalled(&view, &options)),
             options: ArcSwap::from_pointee(options),
@@ -128,6 +128,12 @@ impl FamilyState {
 
 /// Runs of the first level, as a multiple of the trigger of merges, at which writers wait.
 const STALLING_RUNS_PER_TRIGGER: usize = 9;
+
+/// A memtable is frozen at three quarters of the write buffer: what comes in while it is written
+/// out takes memory too, and a fast writer fills another half of a memtable meanwhile.
+const fn freeze_bytes(options: &FamilyOptions) -> u64 {
+    options.write_buffer_size as u64 / 4 * 3
+}
 
 /// Whether writers must wait for a flush or a merge.
 fn is_stalled(view: &View, options: &FamilyOptions) -> bool {

@@ -13,7 +13,8 @@ use tidesdb_sys::vfs::{LogSegment, SegmentHow};
 use super::{ActiveSegment, LogConfig};
 
 /// Retired files kept for reuse; beyond it they are removed.
-const MOST_FREE_FILES: usize = 8;
+const MOST_FREE_FILES: usize =
+    if cfg!(planted_bug = "log_released_before_the_edit") { 0 } else { 8 };
 
 /// A segment that is full but whose records are not all in tables yet.
 #[derive(Clone, Debug)]

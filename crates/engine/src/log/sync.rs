@@ -127,6 +127,9 @@ impl Log {
                 Ok(())
             }
             Err(cause) => {
+                if cfg!(planted_bug = "failed_sync_retried") {
+                    return Err(cause);
+                }
                 self.set_poison(cause.clone(), self.group.synced());
                 Err(cause)
             }

@@ -17,8 +17,6 @@ use crate::version::PersistedState;
 pub(crate) struct Inventory {
     pub state: PersistedState,
     pub manifest: ManifestWriter,
-    /// The manifest's last record is cut short: the file must not be appended to.
-    pub manifest_torn: bool,
     /// Every file with a name of ours.
     pub files: BTreeMap<FileKind, u64>,
 }
@@ -56,7 +54,6 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
         other => other,
     };
     let file = file.map_err(|e| Error::missing_or_io("open", &path, e))?;
-    let length = file.len().map_err(|e| Error::io("read length", &path, e))?;
     let (edits, end) = read_manifest(file.as_ref(), &path, number)?;
     let mut state = PersistedState::default();
     for edit in &edits {
@@ -65,7 +62,7 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
         }
     }
     let manifest = ManifestWriter::resume(file, path, number, end);
-    Ok(Some(Inventory { state, manifest, manifest_torn: end != length, files }))
+    Ok(Some(Inventory { state, manifest, files }))
 }
 
 /// A file that only a database whose `CURRENT` was on disk can have left: an interrupted creation

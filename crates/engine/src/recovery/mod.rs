@@ -9,4 +9,4 @@ mod replay;
 
 pub(crate) use self::inventory::{Inventory, take_inventory};
 pub(crate) use self::orphans::{Leftovers, remove_interrupted_creation, tidy};
-pub(crate) use self::replay::{NO_LOG, Replayed, replay_log};
+pub(crate) use self::replay::{NO_LOG, Replayed, make_durable, replay_log};

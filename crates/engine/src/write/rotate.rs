@@ -20,7 +20,7 @@ impl Core {
     #[inline]
     pub(crate) fn rotate_at(&self, family: &Arc<FamilyState>, used_bytes: u64) {
         // ORDERING: relaxed; a setting.
-        let limit = family.write_buffer_size.load(Ordering::Relaxed);
+        let limit = family.freeze_bytes.load(Ordering::Relaxed);
         if used_bytes >= limit {
             self.rotate(family, limit);
             self.limit_retained_log();

@@ -170,7 +170,7 @@ fn version(seq: u64, value: &[u8]) -> NewVersion<'_> {
 }
 
 fn orders<I: OrderedIndex>() {
-    let count: u64 = if cfg!(miri) { 40 } else { 20_000 };
+    let count: u64 = if cfg!(miri) { 12 } else { 20_000 };
     type KeyOf = fn(u64) -> Vec<u8>;
     let shapes: [KeyOf; 3] = [
         |n| n.to_be_bytes().to_vec(),

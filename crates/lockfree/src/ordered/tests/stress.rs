@@ -11,7 +11,7 @@ use super::differential::{Random, new_index};
 const WRITERS: u64 = 3;
 
 fn shape() -> (u64, u64) {
-    if cfg!(miri) { (2, 20) } else { (12, 8000) }
+    if cfg!(miri) { (1, 6) } else { (12, 8000) }
 }
 
 /// A key that all writers use, and a value that says who wrote it, when, and under which key.

@@ -24,9 +24,17 @@ static HELD: Mutex<BTreeSet<FileIdentity>> = Mutex::new(BTreeSet::new());
 /// The lock, held while this lives.
 #[derive(Debug)]
 pub(super) struct RealLock {
-    // Closing the file releases the operating system's lock.
-    _file: fs::File,
+    file: fs::File,
     _registered: Registered,
+}
+
+impl Drop for RealLock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a process that this one is just starting holds copies
+        // of all descriptors until it executes its program, and with them the lock. If unlocking
+        // fails, closing still releases it then.
+        let _ = self.file.unlock();
+    }
 }
 
 impl LockGuard for RealLock {}
@@ -58,7 +66,7 @@ impl RealLock {
         let metadata = file.metadata()?;
         let registered = Registered::new((metadata.dev(), metadata.ino()))?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file, _registered: registered }),
+            Ok(()) => Ok(Self { file, _registered: registered }),
             Err(fs::TryLockError::WouldBlock) => Err(held()),
             Err(fs::TryLockError::Error(error)) => Err(error),
         }

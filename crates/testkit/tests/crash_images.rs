@@ -1,0 +1,84 @@
+//! H3: crash images of random workloads on the simulated disk, in all three sync modes.
+
+use std::sync::{Arc, Mutex};
+
+use tidesdb_engine::SyncMode;
+use tidesdb_sys::rng::SplitMix64;
+use tidesdb_testkit::Verdict;
+use tidesdb_testkit::crash::{Camera, Counts, Judge, Odds};
+use tidesdb_testkit::oracle::History;
+use tidesdb_testkit::runner::{Promises, Runner, World};
+use tidesdb_testkit::seeds;
+use tidesdb_testkit::settings::Settings;
+
+/// Images per sync mode at scale 1; the three modes together make 10,000.
+const IMAGES: u64 = 3_334;
+
+/// One workload from an empty disk, crashed all along.
+fn one_run(seed: u64, mode: SyncMode) -> Verdict<Counts> {
+    let mut random = SplitMix64::new(seed);
+    let settings = Settings::random(&mut random, mode);
+    let context = format!("{settings:?}");
+    let world = World::new(random.next_u64(), settings);
+    let promises = Arc::new(Mutex::new(Promises::default()));
+    let odds = Odds { piece: 4, other: 40 };
+    let camera = Camera::install(&world.sim, &promises, random.next_u64(), odds);
+    let mut judge = Judge::new(random.next_u64());
+    let run = |judge: &mut Judge| -> Verdict {
+        let seed = random.next_u64();
+        let mut runner = Runner::start(world, seed, History::default(), promises)?;
+        judge.judge_all(&runner, &camera, 0)?;
+        runner.create_all()?;
+        runner.run(400, |runner| judge.judge_all(runner, &camera, 0))?;
+        runner.check()
+    };
+    run(&mut judge).map_err(|e| format!("{e}\n{context}"))?;
+    Ok(judge.counts)
+}
+
+fn judge_mode(name: &str, mode: SyncMode) {
+    let mut all = Counts::default();
+    let verdict = seeds::run_all(name, |seed| {
+        let counts = one_run(seed, mode)?;
+        all.images += counts.images;
+        all.nested += counts.nested;
+        all.second_generation += counts.second_generation;
+        all.lossy += counts.lossy;
+        Ok(all.images >= IMAGES * seeds::scale())
+    });
+    println!("{name}: {all:?}");
+    let finding = verdict.err().unwrap_or_default();
+    assert!(finding.is_empty(), "{finding}");
+    assert!(all.nested > 0 && all.lossy > 0 || std::env::var("TIDESDB_RUN").is_ok(), "{all:?}");
+}
+
+#[test]
+fn crashes_without_syncs() {
+    judge_mode("crashes_without_syncs", SyncMode::None);
+}
+
+#[test]
+fn crashes_with_interval_syncs() {
+    judge_mode("crashes_with_interval_syncs", SyncMode::Interval { interval_us: 1000 });
+}
+
+#[test]
+fn crashes_with_a_sync_per_commit() {
+    judge_mode("crashes_with_a_sync_per_commit", SyncMode::Full);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let trace = || {
+        let mut random = SplitMix64::new(seeds::from_environment(5));
+        let settings = Settings::random(&mut random, SyncMode::None);
+        let world = World::new(random.next_u64(), settings);
+        let sim = Arc::clone(&world.sim);
+        let promises = Arc::new(Mutex::new(Promises::default()));
+        let mut runner = Runner::start(world, 9, History::default(), promises).unwrap();
+        runner.create_all().unwrap();
+        runner.run(300, |_| Ok(())).unwrap();
+        (sim.trace_hash(), sim.state_hash())
+    };
+    assert_eq!(trace(), trace());
+}
