@@ -136,15 +136,7 @@ impl Catalog {
         mut state: PersistedState,
     ) -> Result<Self> {
         let writer = Self::new_manifest(vfs.as_ref(), dir, &numbers, &mut state)?;
-        Ok(Self {
-            restated_bytes: writer.bytes(),
-            vfs,
-            dir: dir.to_path_buf(),
-            numbers,
-            writer,
-            uncertain: false,
-            state,
-        })
+        Ok(Self::resume(vfs, dir, numbers, writer, state))
     }
 
     /// Goes on with the manifest in force.
