@@ -203,5 +203,6 @@ fn record_of(number: u64, place: OutputPlace, summary: TableSummary) -> TableRec
         lowest_sequence: summary.min_seq,
         highest_sequence: summary.max_seq,
         value_references: summary.value_references.iter().map(|r| (r.file, r.bytes)).collect(),
+        keys: summary.keys,
     }
 }

@@ -1,5 +1,6 @@
 //! One atomic change of the set of files, and its encoding.
 
+use crate::sstable::KeySketch;
 use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_varint};
 
 /// What the manifest remembers of a table.
@@ -27,6 +28,8 @@ pub struct TableRecord {
     pub highest_sequence: u64,
     /// Value-log files that entries point into, with the bytes they refer to.
     pub value_references: Vec<(u64, u64)>,
+    /// Which keys there are, for estimates.
+    pub keys: KeySketch,
 }
 
 /// What the manifest remembers of a value-log file.
@@ -263,6 +266,7 @@ impl TableRecord {
             put_varint(out, file);
             put_varint(out, bytes);
         }
+        put_bytes(out, self.keys.as_bytes());
     }
 
     fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
@@ -278,10 +282,12 @@ impl TableRecord {
             smallest_key: decoder.bytes()?.to_vec(),
             largest_key: decoder.bytes()?.to_vec(),
             value_references: Vec::new(),
+            keys: KeySketch::default(),
         };
         for _ in 0..decoder.varint()? {
             table.value_references.push((decoder.varint()?, decoder.varint()?));
         }
+        table.keys = KeySketch::from_bytes(decoder.bytes()?).ok_or(Malformed)?;
         Ok(table)
     }
 }
@@ -304,6 +310,7 @@ mod tests {
             lowest_sequence: 5,
             highest_sequence: 50,
             value_references: vec![(8, 77)],
+            keys: KeySketch::default(),
         };
         Edit::new(vec![
             Change::CreateFamily { family: 1, name: "users".into(), options: "a = 1".into() },

@@ -293,7 +293,8 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
             return self.fail_malformed();
         };
         self.key.truncate(self.prefix_len);
-        self.key.extend_from_slice(block.suffix(&entry));
+        self.key.extend_from_slice(entry.head());
+        self.key.extend_from_slice(block.tail(&entry));
         self.position = position;
         self.entry = Some(entry);
         Ok(())

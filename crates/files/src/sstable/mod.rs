@@ -16,6 +16,7 @@ mod footer;
 mod index;
 mod iterator;
 mod properties;
+mod sketch;
 mod table;
 mod verify;
 mod writer;
@@ -23,6 +24,7 @@ mod writer;
 pub use block::{Block, EntryMeta};
 pub use iterator::{Readahead, TableIterator};
 pub use properties::{TableSummary, ValueReferences};
+pub use sketch::KeySketch;
 pub use table::{Found, Table};
 pub use writer::{TableOptions, TableWriter};
 

@@ -4,6 +4,7 @@
 //! again. Stored as a sequence of fields, each `tag varint, length varint, bytes`, so that a later
 //! version can add fields that this one skips. Entry and tombstone counts live in the footer.
 
+use super::KeySketch;
 use tidesdb_base::SequenceNumber;
 use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_varint};
 
@@ -45,6 +46,8 @@ pub struct TableSummary {
     pub earliest_expiry: u64,
     /// The value logs referred to, by ascending file number.
     pub value_references: Vec<ValueReferences>,
+    /// Which keys there are, for estimates.
+    pub keys: KeySketch,
 }
 
 const MIN_KEY: u64 = 1;
@@ -55,6 +58,7 @@ const DISTINCT_KEYS: u64 = 5;
 const RAW_BYTES: u64 = 6;
 const EARLIEST_EXPIRY: u64 = 7;
 const VALUE_REFERENCES: u64 = 8;
+const KEYS: u64 = 9;
 
 impl TableSummary {
     /// Appends the persisted fields.
@@ -81,6 +85,7 @@ impl TableSummary {
             put_varint(&mut references, reference.count);
         }
         field(VALUE_REFERENCES, &references);
+        field(KEYS, self.keys.as_bytes());
     }
 
     /// Reads the persisted fields; those kept elsewhere stay as they are by default.
@@ -101,12 +106,13 @@ impl TableSummary {
                 RAW_BYTES => summary.raw_bytes = number()?,
                 EARLIEST_EXPIRY => summary.earliest_expiry = number()?,
                 VALUE_REFERENCES => summary.value_references = decode_references(bytes)?,
+                KEYS => summary.keys = KeySketch::from_bytes(bytes).ok_or(Malformed)?,
                 _ => continue,
             }
             seen |= 1 << tag;
         }
-        // Tags 1 to 8 are required.
-        if seen == 0x1FE { Ok(summary) } else { Err(Malformed) }
+        // Tags 1 to 9 are required.
+        if seen == 0x3FE { Ok(summary) } else { Err(Malformed) }
     }
 }
 

@@ -218,8 +218,10 @@ fn the_summary_adds_up() {
             ValueReferences { file: 8, bytes: 70, count: 1 },
             ValueReferences { file: 31, bytes: 100 + 20 + 10 + 20, count: 2 },
         ],
+        keys: summary.keys.clone(),
     };
     assert_eq!(summary, wanted);
+    assert_eq!(summary.keys.estimate(), 5);
     assert!(summary.raw_bytes >= raw - 3 && summary.raw_bytes <= raw + 3, "{}", summary.raw_bytes);
     open(&file).unwrap().verify().unwrap();
 }

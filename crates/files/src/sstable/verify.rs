@@ -81,8 +81,12 @@ impl Table {
                 return Err(self.contradiction(key, "comes out of order"));
             }
             let new_key = last.as_ref().is_none_or(|(last_key, _)| last_key.as_slice() != key);
-            if new_key && !self.may_contain(key_hash(key)) {
-                return Err(self.contradiction(key, "is not in the filter"));
+            if new_key {
+                let hash = key_hash(key);
+                summary.keys.add(hash);
+                if !self.may_contain(hash) {
+                    return Err(self.contradiction(key, "is not in the filter"));
+                }
             }
             if meta.kind == ValueKind::ValuePointer {
                 let pointer = ValuePointer::decode(entries.value())

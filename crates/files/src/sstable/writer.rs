@@ -106,9 +106,11 @@ impl TableWriter {
         self.account(key, &meta, value)?;
         if new_key {
             self.summary.distinct_keys += 1;
+            let wrong = cfg!(planted_bug = "filter_of_the_wrong_bytes");
+            let hash = key_hash(if wrong { &key[..key.len().min(8)] } else { key });
+            self.summary.keys.add(hash);
             if self.options.filter_rate.is_some() {
-                let wrong = cfg!(planted_bug = "filter_of_the_wrong_bytes");
-                self.hashes.push(key_hash(if wrong { &key[..key.len().min(8)] } else { key }));
+                self.hashes.push(hash);
             }
             self.last_key.clear();
             self.last_key.extend_from_slice(key);

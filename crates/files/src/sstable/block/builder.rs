@@ -5,7 +5,8 @@
 //! entries in order; the builder does not check that. One thread.
 
 use super::{
-    EntryMeta, FLAG_WIDE_OFFSETS, HEAD_BYTES, HEADER_BYTES, TAG_HAS_EXPIRY, TAG_SEQ_SHIFT, head_of,
+    EntryMeta, FLAG_WIDE_LENGTHS, HEAD_BYTES, HEADER_BYTES, TAG_HAS_EXPIRY, TAG_SEQ_SHIFT, head_of,
+    split_head,
 };
 use crate::sstable::common_prefix_len;
 use tidesdb_base::codec::{put_u32, put_varint, varint_len};
@@ -25,7 +26,7 @@ pub(crate) struct BlockBuilder {
     entries: Vec<Staged>,
     prefix_len: usize,
     meta_bytes: usize,
-    offsets: Vec<usize>,
+    lengths: Vec<usize>,
     encoded: Vec<u8>,
 }
 
@@ -70,7 +71,7 @@ impl BlockBuilder {
     /// Replaces `out` by the block's raw bytes and starts the next block. Must not be empty.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
         let prefix_len = self.prefix_len;
-        self.offsets.clear();
+        self.lengths.clear();
         self.encoded.clear();
         out.clear();
         let count = self.entries.len();
@@ -81,7 +82,7 @@ impl BlockBuilder {
             let value_at = entry.key_at + entry.key_len;
             let suffix = &self.bytes[entry.key_at + prefix_len..value_at];
             put_u32(out, head_of(suffix));
-            self.offsets.push(self.encoded.len());
+            let start = self.encoded.len();
             let expiry = if entry.meta.expires_at == 0 { 0 } else { TAG_HAS_EXPIRY };
             let seq_bytes = seq_len(entry.meta.seq);
             self.encoded.push(entry.meta.kind as u8 | (seq_bytes as u8) << TAG_SEQ_SHIFT | expiry);
@@ -92,17 +93,20 @@ impl BlockBuilder {
             put_varint(&mut self.encoded, suffix.len() as u64);
             put_varint(&mut self.encoded, entry.value_len as u64);
             let end = value_at + entry.value_len;
-            self.encoded.extend_from_slice(&self.bytes[entry.key_at + prefix_len..end]);
+            self.encoded.extend_from_slice(split_head(suffix).1);
+            self.encoded.extend_from_slice(&self.bytes[value_at..end]);
+            self.lengths.push(self.encoded.len() - start);
         }
-        let wide = self.offsets.last().is_some_and(|&last| last > usize::from(u16::MAX));
+        // The last entry's start must fit as well as each length.
+        let wide = self.encoded.len() > usize::from(u16::MAX);
         if wide {
-            out[6..8].copy_from_slice(&FLAG_WIDE_OFFSETS.to_le_bytes());
+            out[6..8].copy_from_slice(&FLAG_WIDE_LENGTHS.to_le_bytes());
         }
-        for &offset in &self.offsets {
+        for &len in &self.lengths {
             if wide {
-                put_u32(out, offset as u32);
+                put_u32(out, len as u32);
             } else {
-                out.extend_from_slice(&(offset as u16).to_le_bytes());
+                out.extend_from_slice(&(len as u16).to_le_bytes());
             }
         }
         out.extend_from_slice(&self.bytes[..prefix_len]);

@@ -3,14 +3,16 @@
 //! ```text
 //! count u32 | prefix_len u16 | flags u16
 //! heads    u32 x count      first four key bytes after the prefix, as a big-endian number
-//! offsets  u16|u32 x count  start of each entry, relative to the entries (u32 if flags bit 0)
+//! lengths  u16|u32 x count  length of each entry (u32 if flags bit 0)
 //! prefix   prefix_len bytes  what all keys of the block have in common
 //! entries  tag u8 | seq, 0 to 7 bytes | [expires_at varint]
-//!          | suffix_len varint | value_len varint | suffix | value
+//!          | suffix_len varint | value_len varint | tail | value
+//! tail     the key behind prefix and head; suffix_len counts the head as well
 //! tag      bits 0-3 kind, bits 4-6 bytes of seq, bit 7 expiry follows
 //! ```
 //!
-//! Entries are sorted by key ascending, then sequence number descending. A head is only a hint:
+//! Lengths, unlike offsets, repeat and so compress to nothing; decoding turns them into offsets in
+//! place. Entries are sorted by key ascending, then sequence number descending. A head is only a hint:
 //! equal heads always fall back to comparing whole keys. The header is checked when a block is
 //! made; entries are parsed with bounds checks at each access, which costs less than validating
 //! all of them for one lookup, and a malformed one answers `None`, which callers turn into a
@@ -28,7 +30,7 @@ use tidesdb_base::{SequenceNumber, ValueKind};
 
 const HEADER_BYTES: usize = 8;
 const HEAD_BYTES: usize = 4;
-const FLAG_WIDE_OFFSETS: u16 = 1;
+const FLAG_WIDE_LENGTHS: u16 = 1;
 const TAG_KIND: u8 = 0x0F;
 const TAG_SEQ_SHIFT: u32 = 4;
 const TAG_HAS_EXPIRY: u8 = 0x80;
@@ -50,9 +52,20 @@ pub struct EntryMeta {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntrySpan {
     pub(crate) meta: EntryMeta,
-    suffix_at: usize,
+    /// First bytes of the key behind the block's prefix, of which `head_len` count.
+    head: [u8; HEAD_BYTES],
+    head_len: usize,
+    tail_at: usize,
     value_at: usize,
     end: usize,
+}
+
+impl EntrySpan {
+    /// The key's bytes between the block's prefix and its tail.
+    #[inline]
+    pub(crate) fn head(&self) -> &[u8] {
+        self.head.get(..self.head_len).unwrap_or_default()
+    }
 }
 
 /// A decoded block.
@@ -67,22 +80,32 @@ pub struct Block {
 }
 
 impl Block {
-    /// Takes the raw bytes of a block after checking its header.
-    pub(crate) fn from_raw(raw: Vec<u8>) -> Result<Self, Malformed> {
+    /// Takes the raw bytes of a block after checking its header and the lengths of its entries.
+    pub(crate) fn from_raw(mut raw: Vec<u8>) -> Result<Self, Malformed> {
         let mut header = Decoder::new(&raw);
         let count = header.u32()? as usize;
         let prefix_len = header.u16()? as usize;
         let flags = header.u16()?;
-        if flags & !FLAG_WIDE_OFFSETS != 0 {
+        if flags & !FLAG_WIDE_LENGTHS != 0 {
             return Err(Malformed);
         }
-        let wide_offsets = flags & FLAG_WIDE_OFFSETS != 0;
+        let wide_offsets = flags & FLAG_WIDE_LENGTHS != 0;
         let offset_bytes = if wide_offsets { 4 } else { 2 };
         // A u32 count times eight cannot overflow a 64-bit usize.
         let offsets_at = HEADER_BYTES + count * HEAD_BYTES;
         let prefix_at = offsets_at + count * offset_bytes;
         let entries_at = prefix_at + prefix_len;
         if entries_at > raw.len() || count == 0 {
+            return Err(Malformed);
+        }
+        let entries_len = raw.len() - entries_at;
+        let lengths = raw.get_mut(offsets_at..prefix_at).unwrap_or_default();
+        let total = if wide_offsets {
+            offsets_of_lengths(lengths.as_chunks_mut().0, u32::from_le_bytes, u32::to_le_bytes)
+        } else {
+            offsets_of_lengths(lengths.as_chunks_mut().0, u16::from_le_bytes, u16::to_le_bytes)
+        };
+        if total != Some(entries_len) {
             return Err(Malformed);
         }
         Ok(Self { raw, count, offsets_at, prefix_at, entries_at, wide_offsets })
@@ -123,13 +146,7 @@ impl Block {
         self.raw.get(HEADER_BYTES..self.offsets_at).unwrap_or_default().as_chunks().0
     }
 
-    /// Whether the head at `position` is that of the entry's key.
-    fn head_matches(&self, position: usize, entry: &EntrySpan) -> bool {
-        let head = self.heads().get(position).map(|&head| u32::from_le_bytes(head));
-        head == Some(head_of(self.suffix(entry)))
-    }
-
-    /// Whether entries fill the block without gaps and heads are those of their keys.
+    /// Whether entries fill the block without gaps and heads of short keys are padded with zeros.
     pub(crate) fn is_exact(&self) -> bool {
         let mut end = self.entries_at;
         for position in 0..self.count {
@@ -137,7 +154,7 @@ impl Block {
             let Some(entry) = self.entry(position).filter(|_| starts_there) else {
                 return false;
             };
-            if !self.head_matches(position, &entry) {
+            if entry.head.iter().skip(entry.head_len).any(|&byte| byte != 0) {
                 return false;
             }
             end = entry.end;
@@ -148,7 +165,7 @@ impl Block {
     /// The key at `position` in full; `None` when the block is malformed there.
     pub(crate) fn key(&self, position: usize) -> Option<Vec<u8>> {
         let entry = self.entry(position)?;
-        Some([self.prefix(), self.suffix(&entry)].concat())
+        Some([self.prefix(), entry.head(), self.tail(&entry)].concat())
     }
 
     #[inline]
@@ -180,19 +197,22 @@ impl Block {
             }
             _ => long_fields(rest, tag >= TAG_HAS_EXPIRY)?,
         };
-        if suffix_len > left || value_len > left - suffix_len {
+        let head_len = suffix_len.min(HEAD_BYTES);
+        let tail_len = suffix_len - head_len;
+        if tail_len > left || value_len > left - tail_len {
             return None;
         }
-        let suffix_at = self.raw.len() - left;
-        let value_at = suffix_at + suffix_len;
+        let head = u32::from_le_bytes(*self.heads().get(position)?).to_be_bytes();
+        let tail_at = self.raw.len() - left;
+        let value_at = tail_at + tail_len;
         let meta = EntryMeta { seq, kind, expires_at };
-        Some(EntrySpan { meta, suffix_at, value_at, end: value_at + value_len })
+        Some(EntrySpan { meta, head, head_len, tail_at, value_at, end: value_at + value_len })
     }
 
-    /// The entry's key without the block's prefix.
+    /// The entry's key behind the block's prefix and the entry's head.
     #[inline]
-    pub(crate) fn suffix(&self, entry: &EntrySpan) -> &[u8] {
-        self.raw.get(entry.suffix_at..entry.value_at).unwrap_or_default()
+    pub(crate) fn tail(&self, entry: &EntrySpan) -> &[u8] {
+        self.raw.get(entry.tail_at..entry.value_at).unwrap_or_default()
     }
 
     /// The entry's value.
@@ -229,10 +249,13 @@ impl Block {
         suffix: &[u8],
         seq: SequenceNumber,
     ) -> Option<usize> {
+        let (head_len, tail) = split_head(suffix);
         while low < high {
             let middle = usize::midpoint(low, high);
             let entry = self.entry(middle)?;
-            let before = match self.suffix(&entry).cmp(suffix) {
+            // Equal heads: where a key ends within its head, it is a prefix of the other one.
+            let order = entry.head_len.cmp(&head_len).then_with(|| self.tail(&entry).cmp(tail));
+            let before = match order {
                 Ordering::Less => true,
                 Ordering::Equal => entry.meta.seq > seq,
                 Ordering::Greater => false,
@@ -245,8 +268,36 @@ impl Block {
     /// Whether the entry's key is `key`.
     #[inline]
     pub(crate) fn has_key(&self, entry: &EntrySpan, key: &[u8]) -> bool {
-        key.strip_prefix(self.prefix()).is_some_and(|suffix| suffix == self.suffix(entry))
+        key.strip_prefix(self.prefix()).is_some_and(|suffix| {
+            let (head_len, tail) = split_head(suffix);
+            head_len == entry.head_len
+                && head_of(suffix) == u32::from_be_bytes(entry.head)
+                && tail == self.tail(entry)
+        })
     }
+}
+
+/// Turns the lengths of entries into where each one starts; returns where the last one ends, or
+/// `None` when that does not fit the width.
+fn offsets_of_lengths<const N: usize, T: Copy + Default + Into<u32> + TryFrom<u32>>(
+    cells: &mut [[u8; N]],
+    decode: impl Fn([u8; N]) -> T,
+    encode: impl Fn(T) -> [u8; N],
+) -> Option<usize> {
+    let mut start = 0u32;
+    for cell in cells {
+        let len: u32 = decode(*cell).into();
+        *cell = encode(T::try_from(start).ok()?);
+        start = start.checked_add(len)?;
+    }
+    usize::try_from(start).ok()
+}
+
+/// Length of a suffix's head, and what follows the head.
+#[inline]
+fn split_head(suffix: &[u8]) -> (usize, &[u8]) {
+    let head_len = suffix.len().min(HEAD_BYTES);
+    (head_len, suffix.get(head_len..).unwrap_or_default())
 }
 
 /// Takes a sequence number of `len` bytes, at most seven.

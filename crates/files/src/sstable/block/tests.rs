@@ -83,7 +83,7 @@ proptest! {
         block.lower_bound(&target, 1);
         for at in 0..block.len().min(100) {
             if let Some(entry) = block.entry(at) {
-                block.suffix(&entry);
+                block.tail(&entry);
                 block.value(&entry);
                 block.has_key(&entry, &target);
             }

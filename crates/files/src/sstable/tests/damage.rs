@@ -148,4 +148,4 @@ fn the_format_may_never_change_without_a_new_version() {
     assert_eq!((bytes.len(), tidesdb_base::checksum::plain(&bytes)), GOLDEN);
 }
 
-const GOLDEN: (usize, u64) = (1291, 16_439_063_465_563_608_468);
+const GOLDEN: (usize, u64) = (1512, 9_476_042_534_685_231_612);
