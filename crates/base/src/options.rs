@@ -120,6 +120,13 @@ pub struct FamilyOptions {
     pub l1_file_count_trigger: usize,
     /// Size ratio between levels. Default 10.
     pub level_size_ratio: usize,
+    /// Versions on disk per live key, estimated, beyond which merges collect the garbage whatever
+    /// the number of runs. At least 1.1. Default 1.5.
+    pub max_space_amplification: f64,
+    /// Share of tombstones in a table that starts a merge of it; 0 turns that off. Default 0.
+    pub tombstone_density_trigger: f64,
+    /// Tables with fewer versions than this are never merged for their tombstones. Default 1024.
+    pub tombstone_density_min_entries: u64,
     /// Size in bytes at which a merge starts another output table. Default 64 MiB.
     pub target_table_bytes: u64,
     /// Free bytes that must remain on the disk for a flush or a merge to start. Default 100 MiB.
@@ -140,6 +147,9 @@ impl Default for FamilyOptions {
             l0_queue_stall_threshold: 10,
             l1_file_count_trigger: 4,
             level_size_ratio: 10,
+            max_space_amplification: 1.5,
+            tombstone_density_trigger: 0.0,
+            tombstone_density_min_entries: 1024,
             target_table_bytes: 64 << 20,
             min_disk_space: 100 << 20,
             sync_mode: SyncMode::None,
@@ -169,6 +179,18 @@ impl FamilyOptions {
         if !(self.bloom_fpr > 0.0 && self.bloom_fpr < 1.0) {
             problems.push(format!("bloom_fpr is {}, must lie between 0 and 1", self.bloom_fpr));
         }
+        if !(self.max_space_amplification >= 1.1 && self.max_space_amplification <= 1000.0) {
+            problems.push(format!(
+                "max_space_amplification is {}, must be between 1.1 and 1000",
+                self.max_space_amplification
+            ));
+        }
+        if !(0.0..=1.0).contains(&self.tombstone_density_trigger) {
+            problems.push(format!(
+                "tombstone_density_trigger is {}, must lie between 0 and 1",
+                self.tombstone_density_trigger
+            ));
+        }
         if self.sync_mode == (SyncMode::Interval { interval_us: 0 }) {
             problems.push("sync interval is 0 us, must be at least 1".to_owned());
         }
@@ -193,6 +215,9 @@ impl FamilyOptions {
             format!("l0_queue_stall_threshold = {}", self.l0_queue_stall_threshold),
             format!("l1_file_count_trigger = {}", self.l1_file_count_trigger),
             format!("level_size_ratio = {}", self.level_size_ratio),
+            format!("max_space_amplification = {}", self.max_space_amplification),
+            format!("tombstone_density_trigger = {}", self.tombstone_density_trigger),
+            format!("tombstone_density_min_entries = {}", self.tombstone_density_min_entries),
             format!("target_table_bytes = {}", self.target_table_bytes),
             format!("min_disk_space = {}", self.min_disk_space),
             format!("sync_mode = {sync}"),
@@ -233,6 +258,11 @@ impl FamilyOptions {
             "l0_queue_stall_threshold" => self.l0_queue_stall_threshold = value.parse().ok()?,
             "l1_file_count_trigger" => self.l1_file_count_trigger = value.parse().ok()?,
             "level_size_ratio" => self.level_size_ratio = value.parse().ok()?,
+            "max_space_amplification" => self.max_space_amplification = value.parse().ok()?,
+            "tombstone_density_trigger" => self.tombstone_density_trigger = value.parse().ok()?,
+            "tombstone_density_min_entries" => {
+                self.tombstone_density_min_entries = value.parse().ok()?;
+            }
             "target_table_bytes" => self.target_table_bytes = value.parse().ok()?,
             "min_disk_space" => self.min_disk_space = value.parse().ok()?,
             "sync_mode" => self.sync_mode = parse_sync_mode(value)?,

@@ -15,8 +15,8 @@ use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
-use crate::compaction::job::summarize;
 use crate::compaction::plan::{self, MergePlan, Pace};
+use crate::compaction::state::{rules, summarize};
 use crate::core::Core;
 use crate::family::FamilyState;
 
@@ -46,7 +46,7 @@ impl Drop for JobGuard {
 }
 
 impl Core {
-    fn submit(&self, lane: Lane, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
+    pub(crate) fn submit(&self, lane: Lane, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
         let Some(core) = self.this.upgrade() else { return };
         let guard = JobGuard::new(&core);
         let job = move || {
@@ -120,9 +120,9 @@ impl Core {
 
     fn planned(&self, family: &FamilyState, pace: Pace) -> Option<MergePlan> {
         let options = family.options.load();
-        let runs = summarize(&family.view.load().version);
-        let fan_in = options.l1_file_count_trigger;
-        plan::next_merge(&runs, fan_in, options.level_size_ratio, pace)
+        let version = Arc::clone(&family.view.load().version);
+        let rules = rules(&options, &version);
+        plan::next_merge(&summarize(&version, &options), &rules, pace)
     }
 
     fn run_merges(&self, family: &Arc<FamilyState>, pace: Pace) {
@@ -251,7 +251,8 @@ impl Core {
         let settled = version.runs.len() == 1
             && version.runs.iter().all(|run| run.level > 1)
             && version.tables().all(|table| table.record.tombstones == 0);
-        if !settled && let Some(plan) = plan::full_merge(&summarize(&version)) {
+        let runs = summarize(&version, &family.options.load());
+        if !settled && let Some(plan) = plan::full_merge(&runs) {
             self.merge_runs(family, &version, plan)?;
         }
         drop(version);

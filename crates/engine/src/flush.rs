@@ -13,12 +13,13 @@ use tidesdb_files::manifest::Change;
 use tidesdb_files::sstable::EntryMeta;
 use tidesdb_lockfree::sync::lock;
 
-use crate::compaction::drop_rules::{DropRules, Verdict};
+use crate::compaction::drop_rules::DropRules;
+use crate::compaction::rewrite::{Rewriter, ValueRewrite};
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memtable::{Memtable, kind_of};
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_all};
-use crate::version::{TableFile, ValueLogFile};
+use crate::version::{TableChange, TableFile, ValueLogFile};
 
 /// About what an entry takes in a memtable; only the size of a first allocation follows from it.
 const USUAL_ENTRY_BYTES: u64 = 128;
@@ -105,30 +106,32 @@ impl Core {
         let snapshots = self.snapshots.list();
         let oldest = view.frozen.last().is_some_and(|last| Arc::ptr_eq(last, &memtable));
         let bottom = oldest && view.version.runs.is_empty();
-        let mut rules = DropRules::new(snapshots, bottom, self.clock.unix_seconds());
+        let rules = DropRules::new(snapshots, bottom, self.clock.unix_seconds());
         let place = OutputPlace {
             level: 1,
             run: self.numbers.next(),
-            separate_values: true,
+            table_bytes: options.target_table_bytes,
             expected_entries: usize::try_from(memtable.used_bytes() / USUAL_ENTRY_BYTES)
                 .unwrap_or(0),
         };
-        let mut output = TableOutput::new(self, &options, place);
+        let no_values = ValueRewrite::default();
+        let output = TableOutput::new(self, &options, place);
+        let mut rewriter = Rewriter::new(rules, output, &no_values);
         let mut cursor = memtable.cursor();
         cursor.seek_to_first();
         while cursor.valid() {
-            rules.next_key();
             for version in cursor.versions() {
-                let kind = kind_of(&version);
-                if let Verdict::Keep(seq) = rules.judge(version.seq, kind, version.expires_at) {
-                    let meta = EntryMeta { seq, kind, expires_at: version.expires_at };
-                    output.add(cursor.key(), meta, version.value)?;
-                }
+                let meta = EntryMeta {
+                    seq: version.seq,
+                    kind: kind_of(&version),
+                    expires_at: version.expires_at,
+                };
+                rewriter.push(cursor.key(), meta, version.value)?;
             }
             cursor.next();
         }
         drop(cursor);
-        Ok(Flushed { family: Arc::clone(family), memtable, written: output.finish()? })
+        Ok(Flushed { family: Arc::clone(family), memtable, written: rewriter.complete()? })
     }
 
     /// Commits the manifest edit of finished flushes and swaps their tables in.
@@ -208,7 +211,8 @@ impl Core {
             .value_log
             .map(|record| Arc::new(ValueLogFile::new(&self.files, record.number, record.bytes)));
         family.change_view(|view| {
-            let mut version = view.version.with_tables(&[], tables);
+            let change = TableChange { added: tables, ..TableChange::default() };
+            let mut version = view.version.with_tables(change);
             if let Some(file) = value_log {
                 version.value_logs.insert(file.number, file);
             }

@@ -19,8 +19,8 @@ use crate::core::Core;
 pub(crate) struct OutputPlace {
     pub level: u32,
     pub run: u64,
-    /// Move large values to a value log; a merge leaves values where they are.
-    pub separate_values: bool,
+    /// Bytes at which another table is started.
+    pub table_bytes: u64,
     /// About how many entries will come in all.
     pub expected_entries: usize,
 }
@@ -60,7 +60,6 @@ pub(crate) struct TableOutput<'a> {
     value_log: Option<OpenValueLog>,
     written: Written,
     pointer: Vec<u8>,
-    finished: bool,
 }
 
 impl<'a> TableOutput<'a> {
@@ -73,7 +72,6 @@ impl<'a> TableOutput<'a> {
             value_log: None,
             written: Written::default(),
             pointer: Vec::new(),
-            finished: false,
         }
     }
 
@@ -84,16 +82,12 @@ impl<'a> TableOutput<'a> {
     pub(crate) fn add(&mut self, key: &[u8], mut meta: EntryMeta, value: &[u8]) -> Result<()> {
         let full = self.table.as_ref().is_some_and(|table| {
             // Versions of one key never straddle tables.
-            table.writer.data_len() >= self.options.target_table_bytes
-                && table.writer.last_key() != key
+            table.writer.data_len() >= self.place.table_bytes && table.writer.last_key() != key
         });
         if full {
             self.finish_table()?;
         }
-        let separate = self.place.separate_values
-            && meta.kind == ValueKind::Value
-            && value.len() >= self.options.klog_value_threshold;
-        if separate {
+        if meta.kind == ValueKind::Value && value.len() >= self.options.klog_value_threshold {
             let pointer = self.value_log()?.writer.append(value)?;
             let mut encoded = std::mem::take(&mut self.pointer);
             encoded.clear();
@@ -142,7 +136,16 @@ impl<'a> TableOutput<'a> {
         self.value_log.as_mut().ok_or_else(|| Error::Internal("no open value log".to_owned()))
     }
 
-    fn finish_table(&mut self) -> Result<()> {
+    /// Bytes written to tables that no [`TableOutput::complete`] has answered yet.
+    pub(crate) fn pending_bytes(&self) -> u64 {
+        self.written.bytes + self.table.as_ref().map_or(0, |table| table.writer.data_len())
+    }
+
+    /// Ends the present table, so that the next version starts another.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn finish_table(&mut self) -> Result<()> {
         let Some(table) = self.table.take() else { return Ok(()) };
         let summary = table.writer.finish()?;
         table.file.sync_data().map_err(|e| Error::io("sync", &table.path, e))?;
@@ -152,11 +155,11 @@ impl<'a> TableOutput<'a> {
     }
 
     /// Completes and syncs all files and the directory. What is returned may be named by the
-    /// manifest.
+    /// manifest; further versions go to other files.
     ///
     /// # Errors
-    /// [`Error::Io`]; everything written is removed then.
-    pub(crate) fn finish(mut self) -> Result<Written> {
+    /// [`Error::Io`]; everything written since the last call is removed when the output is dropped.
+    pub(crate) fn complete(&mut self) -> Result<Written> {
         self.finish_table()?;
         if let Some(log) = self.value_log.take() {
             let number = log.writer.number();
@@ -169,16 +172,14 @@ impl<'a> TableOutput<'a> {
             let dir = &self.core.path;
             self.core.vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
         }
-        self.finished = true;
         Ok(std::mem::take(&mut self.written))
     }
 }
 
 impl Drop for TableOutput<'_> {
     fn drop(&mut self) {
-        if !self.finished {
-            remove_all(self.core.vfs.as_ref(), &self.written.paths);
-        }
+        // What was completed is no longer listed.
+        remove_all(self.core.vfs.as_ref(), &self.written.paths);
     }
 }
 

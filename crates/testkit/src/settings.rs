@@ -56,6 +56,9 @@ impl Settings {
             l1_file_count_trigger: pick(random, &[2, 3, 4]),
             level_size_ratio: pick(random, &[2, 4]),
             target_table_bytes: pick(random, &[4 << 10, 16 << 10]),
+            max_space_amplification: pick(random, &[1.1, 1.5, 3.0]),
+            tombstone_density_trigger: pick(random, &[0.0, 0.5]),
+            tombstone_density_min_entries: pick(random, &[1, 16]),
             min_disk_space: 0,
             sync_mode: if random.chance(1, 6) { SyncMode::Full } else { SyncMode::None },
         }

@@ -63,6 +63,9 @@ fn random_family_options(random: &mut SplitMix64) -> FamilyOptions {
         l1_file_count_trigger: 2 + random.index(4),
         level_size_ratio: 2 + random.index(9),
         target_table_bytes: (4 << 10) << random.below(4),
+        max_space_amplification: [1.1, 1.5, 4.0][random.index(3)],
+        tombstone_density_trigger: [0.0, 0.3][random.index(2)],
+        tombstone_density_min_entries: 1 + random.below(20),
         min_disk_space: random.below(2) << 20,
         sync_mode: random_sync(random),
     }

@@ -42,6 +42,11 @@ impl DropRules {
         self.stripe = None;
     }
 
+    /// Whether every live snapshot sees the commit of this sequence number.
+    pub(crate) fn is_seen_by_all(&self, sequence: SequenceNumber) -> bool {
+        self.snapshots.first().is_none_or(|&oldest| oldest >= sequence)
+    }
+
     /// Judges the next older version of the present key.
     pub(crate) fn judge(
         &mut self,

@@ -1,30 +1,81 @@
 //! Performing a merge: read the inputs in order, drop what nobody needs, write the outputs, make
 //! them known, and let go of the inputs.
+//!
+//! The key space is cut into parts (`parts`), which free threads of the compaction lane do beside
+//! the thread that has the merge. When the output is the oldest input, it is replaced piece by piece, as in
+//! the granulated merges of Spooky: whenever a table of it is used up and enough was written, both are
+//! exchanged in an edit of their own. So a merge needs little more space than its inputs. The newer
+//! inputs stay until everything is merged; until then they shadow what was merged already with
+//! the same versions, so every edit leaves a right state, and a merge that ends early for whatever
+//! reason has lost nothing and may be begun again.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 
+use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
-use tidesdb_files::manifest::Change;
-use tidesdb_files::sstable::EntryMeta;
+use tidesdb_base::options::FamilyOptions;
 use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::sched::Lane;
 
-use super::drop_rules::{DropRules, Verdict};
-use super::merge::VersionMerge;
-use super::plan::{MergePlan, RunSummary};
+use super::drop_rules::DropRules;
+use super::install::Merged;
+use super::merge::{KeyRange, VersionMerge};
+use super::parts::parts;
+use super::plan::MergePlan;
+use super::rewrite::{Rewriter, ValueRewrite};
 use crate::core::Core;
-use crate::family::{FamilyState, View};
+use crate::family::FamilyState;
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_all};
 use crate::version::{Run, TableFile, Version};
 
 /// Versions between two looks at whether the merge is still wanted.
 const VERSIONS_PER_CHECK: u64 = 4096;
+/// Tables of a small family are smaller than the options allow, so that a merge of it can be done
+/// in about this many pieces,
+const PIECES: u64 = 16;
+/// but not smaller than this.
+const LEAST_TABLE_BYTES: u64 = 4 << 20;
+/// A table is left as it is when it has at least this share of the usual size: many small ones would
+/// otherwise stay for ever.
+const LEAST_LONE_SHARE: u64 = 4;
 
-/// What the planner needs to know of a version.
-pub(crate) fn summarize(version: &Version) -> Vec<RunSummary> {
-    let summary =
-        |run: &Run| RunSummary { level: run.level, id: run.id, bytes: run.bytes().max(1) };
-    version.runs.iter().map(summary).collect()
+/// One merge under way, shared by the threads that do its parts.
+#[derive(Debug)]
+struct Merge {
+    family: Arc<FamilyState>,
+    options: Arc<FamilyOptions>,
+    plan: MergePlan,
+    /// Tables of each run, newest run first.
+    runs: Vec<Vec<Arc<TableFile>>>,
+    snapshots: Vec<SequenceNumber>,
+    /// Nothing older lies below the inputs.
+    bottom: bool,
+    now: u64,
+    table_bytes: u64,
+    rewrite: ValueRewrite,
+    /// Versions read or stepped over, to be compared with the tables' counts.
+    passed: AtomicU64,
+    state: Mutex<MergeState>,
+    part_done: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct MergeState {
+    waiting: VecDeque<KeyRange>,
+    running: usize,
+    outcome: Outcome,
+    failure: Option<Error>,
+}
+
+#[derive(Debug, Default)]
+struct Outcome {
+    written: Vec<Written>,
+    moved: Vec<Arc<TableFile>>,
+    /// Tables that need no change any more: exchanged already, or part of the output as they are.
+    settled: BTreeSet<u64>,
 }
 
 impl Core {
@@ -32,7 +83,9 @@ impl Core {
     /// oldest of the family. The family's merge lock is held.
     ///
     /// # Errors
-    /// [`Error::Corruption`] when an input is damaged, [`Error::Io`]; nothing has changed then.
+    /// [`Error::Corruption`] when an input is damaged; it is set aside then, so that the next plan
+    /// does without it. [`Error::Io`]; [`Error::Closed`] and [`Error::FamilyDropped`] when the merge
+    /// is not wanted any more. Nothing is lost then.
     pub(crate) fn merge_runs(
         &self,
         family: &Arc<FamilyState>,
@@ -40,66 +93,46 @@ impl Core {
         plan: MergePlan,
     ) -> Result<()> {
         let inputs = version.runs.get(..plan.count).unwrap_or_default();
-        let tables: Vec<&Arc<TableFile>> = inputs.iter().flat_map(|run| &run.tables).collect();
-        let removed: Vec<u64> = tables.iter().map(|table| table.record.number).collect();
-        let bytes_read: u64 = tables.iter().map(|table| table.record.bytes).sum();
-        let written = self.write_merged(family, version, plan)?;
-        let written_bytes = written.bytes;
-        self.install_merge(family, &removed, written)?;
-        let counters = &family.counters;
+        let bytes_read: u64 = inputs.iter().map(Run::bytes).sum();
+        let merge = Arc::new(self.prepare_merge(family, version, plan));
+        let result = merge.run(self).and_then(|()| merge.install(self));
+        if let Err(Error::Corruption { file, .. }) = &result {
+            set_aside(version, file);
+        }
         // ORDERING: statistics.
-        counters.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
-        counters.compaction_bytes_written.fetch_add(written_bytes, Ordering::Relaxed);
-        counters.compaction_count.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        family.counters.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
+        family.counters.compaction_count.fetch_add(1, Ordering::Relaxed);
+        result
     }
 
-    fn write_merged(
+    fn prepare_merge(
         &self,
-        family: &FamilyState,
-        version: &Version,
+        family: &Arc<FamilyState>,
+        version: &Arc<Version>,
         plan: MergePlan,
-    ) -> Result<Written> {
+    ) -> Merge {
         let options = family.options.load_full();
         let inputs = version.runs.get(..plan.count).unwrap_or_default();
-        let snapshots = self.snapshots.list();
-        let bottom = plan.count == version.runs.len();
-        let mut rules = DropRules::new(snapshots, bottom, self.clock.unix_seconds());
-        let entries: u64 = inputs.iter().flat_map(|r| &r.tables).map(|t| t.record.entries).sum();
         let bytes: u64 = inputs.iter().map(Run::bytes).sum();
-        let outputs = bytes.div_ceil(options.target_table_bytes).max(1);
-        let place = OutputPlace {
-            level: plan.level,
-            run: plan.run,
-            separate_values: false,
-            expected_entries: usize::try_from(entries / outputs).unwrap_or(0),
-        };
-        let mut output = TableOutput::new(self, &options, place);
-        let mut merge = VersionMerge::open(inputs.iter().map(|run| run.tables.clone()).collect())?;
-        let mut key: Vec<u8> = Vec::new();
-        let mut seen = 0;
-        while let Some((next_key, meta, value)) = merge.current() {
-            if seen == 0 || next_key != key.as_slice() {
-                rules.next_key();
-                key.clear();
-                key.extend_from_slice(next_key);
-            }
-            if let Verdict::Keep(seq) = rules.judge(meta.seq, meta.kind, meta.expires_at) {
-                output.add(next_key, EntryMeta { seq, ..meta }, value)?;
-            }
-            merge.next()?;
-            seen += 1;
-            if seen % VERSIONS_PER_CHECK == 0 {
-                self.check_merge_wanted(family)?;
-            }
+        let usual_bytes = (bytes / PIECES).max(LEAST_TABLE_BYTES);
+        Merge {
+            family: Arc::clone(family),
+            table_bytes: options.target_table_bytes.min(usual_bytes),
+            options,
+            plan,
+            runs: inputs.iter().map(|run| run.tables.clone()).collect(),
+            // Listed before the first version is read: later snapshots see the newest of each key.
+            snapshots: self.snapshots.list(),
+            bottom: plan.count == version.runs.len(),
+            now: self.clock.unix_seconds(),
+            rewrite: ValueRewrite {
+                files: version.mostly_dead_value_logs(),
+                version: version.as_ref().clone(),
+            },
+            passed: AtomicU64::new(0),
+            state: Mutex::new(MergeState::default()),
+            part_done: Condvar::new(),
         }
-        if seen != entries {
-            let file = inputs.first().and_then(|run| run.tables.first());
-            let name = file.map(|table| table.path().to_path_buf()).unwrap_or_default();
-            let detail = format!("a merge read {seen} entries of {entries}");
-            return Err(Error::corruption(name, 0, detail));
-        }
-        output.finish()
     }
 
     /// Ends a merge early when the database closes or the family is gone.
@@ -109,61 +142,191 @@ impl Core {
         }
         if self.health.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
+}
 
-    fn install_merge(
-        &self,
-        family: &Arc<FamilyState>,
-        removed: &[u64],
-        written: Written,
-    ) -> Result<()> {
-        let mut catalog = lock(&self.catalog);
-        if family.is_dropped() {
-            remove_all(self.vfs.as_ref(), &written.paths);
-            return Err(Error::FamilyDropped(family.name.clone()));
+/// Marks the file of the version that could not be read.
+fn set_aside(version: &Version, path: &Path) {
+    version.tables().filter(|table| table.path() == path).for_each(|table| table.set_aside());
+    version.value_logs.values().filter(|file| file.path() == path).for_each(|f| f.set_aside());
+}
+
+impl Merge {
+    /// Does all parts, with the help of other threads where there are any.
+    fn run(self: &Arc<Self>, core: &Core) -> Result<()> {
+        let threads = core.options.compaction_threads.max(1);
+        let parts = parts(&self.runs, self.table_bytes, threads)?;
+        let helpers = parts.len() - 1;
+        lock(&self.state).waiting = parts.into();
+        for _ in 0..helpers {
+            let merge = Arc::clone(self);
+            core.submit(Lane::Compaction, move |core| merge.work(core));
         }
-        let added: Vec<Arc<TableFile>> = written
-            .tables
-            .iter()
-            .map(|record| TableFile::new(&self.files, record.clone()))
-            .collect();
-        let old = Arc::clone(&family.view.load().version);
-        let mut next = old.with_tables(removed, added);
-        let dead = next.dead_value_logs();
-        let mut changes: Vec<Change> = written
-            .tables
-            .iter()
-            .map(|table| Change::AddTable { family: family.id, table: table.clone() })
-            .collect();
-        changes.extend(
-            removed.iter().map(|&number| Change::RemoveTable { family: family.id, number }),
-        );
-        changes.extend(
-            dead.iter().map(|&number| Change::RemoveValueLog { family: family.id, number }),
-        );
-        if cfg!(planted_bug = "merge_inputs_removed_too_early") {
-            let early = old.tables().filter(|table| removed.contains(&table.record.number));
-            let paths: Vec<_> = early.map(|table| table.path().to_path_buf()).collect();
-            remove_all(self.vfs.as_ref(), &paths);
+        self.work(core);
+        let mut state = lock(&self.state);
+        while state.running > 0 {
+            state = self.part_done.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
         }
-        if let Err(e) = catalog.commit(changes) {
-            if catalog.is_certain() {
-                remove_all(self.vfs.as_ref(), &written.paths);
+        let Some(failure) = state.failure.take() else { return Ok(()) };
+        for written in state.outcome.written.drain(..) {
+            remove_all(core.vfs.as_ref(), &written.paths);
+        }
+        Err(failure)
+    }
+
+    /// Does parts until none is waiting.
+    fn work(&self, core: &Core) {
+        loop {
+            let mut state = lock(&self.state);
+            let Some(range) = state.waiting.pop_front() else { return };
+            state.running += 1;
+            drop(state);
+            let part = RunningPart(self);
+            if let Err(failure) = self.merge_part(core, range) {
+                let mut state = lock(&self.state);
+                state.waiting.clear();
+                state.failure.get_or_insert(failure);
             }
-            return Err(e);
+            drop(part);
         }
-        // Only now, with the edit on disk, may the files go: with their last reader.
-        for number in &dead {
-            if let Some(file) = next.value_logs.remove(number) {
-                file.mark_obsolete();
+    }
+
+    fn merge_part(&self, core: &Core, range: KeyRange) -> Result<()> {
+        let oldest = self.runs.len() - 1;
+        let mut merge = VersionMerge::open(self.runs.clone(), range)?;
+        let mut rewriter = self.rewriter(core);
+        let mut used_up = Vec::new();
+        let mut read = 0;
+        loop {
+            if let Some((run, table)) = merge.lone_table()
+                && rewriter.last_key() != table.record.smallest_key.as_slice()
+                && self.may_stay(table)?
+            {
+                let table = Arc::clone(table);
+                rewriter.end_table()?;
+                self.passed.fetch_add(table.record.entries, Ordering::Relaxed);
+                self.leave_as_it_is(table, run == oldest);
+                merge.skip_table()?;
+                continue;
+            }
+            let Some((key, meta, value)) = merge.current() else { break };
+            rewriter.push(key, meta, value)?;
+            read += 1;
+            if read % VERSIONS_PER_CHECK == 0 {
+                core.check_merge_wanted(&self.family)?;
+            }
+            if let Some((run, table)) = merge.next()?
+                && self.plan.into_oldest
+                && run == oldest
+            {
+                used_up.push(table);
+                if rewriter.pending_bytes() >= self.table_bytes {
+                    self.exchange(core, std::mem::take(&mut used_up), rewriter.complete()?)?;
+                }
             }
         }
-        for table in old.tables().filter(|table| removed.contains(&table.record.number)) {
-            table.mark_obsolete();
-        }
-        let next = Arc::new(next);
-        family.change_view(|view| View { version: next, ..view.clone() });
-        drop(old);
-        drop(catalog);
+        // ORDERING: read after all parts have ended.
+        self.passed.fetch_add(read, Ordering::Relaxed);
+        let written = rewriter.complete()?;
+        lock(&self.state).outcome.written.push(written);
         Ok(())
+    }
+
+    fn rewriter<'a>(&'a self, core: &'a Core) -> Rewriter<'a> {
+        let entries: u64 = self.runs.iter().flatten().map(|table| table.record.entries).sum();
+        let bytes: u64 = self.runs.iter().flatten().map(|table| table.record.bytes).sum();
+        let tables = bytes.div_ceil(self.table_bytes).max(1);
+        let place = OutputPlace {
+            level: self.plan.level,
+            run: self.plan.run,
+            table_bytes: self.table_bytes,
+            expected_entries: usize::try_from(entries / tables).unwrap_or(0),
+        };
+        let rules = DropRules::new(self.snapshots.clone(), self.bottom, self.now);
+        Rewriter::new(rules, TableOutput::new(core, &self.options, place), &self.rewrite)
+    }
+
+    /// Whether a table that overlaps no other can be part of the output as it is: nothing of it
+    /// could be dropped, and it is not too small.
+    fn may_stay(&self, table: &Arc<TableFile>) -> Result<bool> {
+        let record = &table.record;
+        let rewritten =
+            record.value_references.iter().any(|(file, _)| self.rewrite.files.contains(file));
+        if rewritten
+            || record.bytes < self.table_bytes / LEAST_LONE_SHARE
+            || (self.bottom && record.tombstones > 0)
+        {
+            return Ok(false);
+        }
+        let open = table.table()?;
+        Ok(open.as_ref().is_some_and(|open| {
+            let summary = open.summary();
+            let expired = summary.earliest_expiry != 0 && summary.earliest_expiry <= self.now;
+            !expired && summary.entries == summary.distinct_keys
+        }))
+    }
+
+    fn leave_as_it_is(&self, table: Arc<TableFile>, of_oldest: bool) {
+        let mut state = lock(&self.state);
+        state.outcome.settled.insert(table.record.number);
+        if !(self.plan.into_oldest && of_oldest) {
+            state.outcome.moved.push(table);
+        }
+    }
+
+    /// Puts what was written in place of the oldest run's tables that it replaces.
+    fn exchange(&self, core: &Core, used_up: Vec<Arc<TableFile>>, written: Written) -> Result<()> {
+        let merged = Merged {
+            replaced: used_up,
+            moved: Vec::new(),
+            place: (self.plan.level, self.plan.run),
+            written: vec![written],
+        };
+        core.install_merged(&self.family, &merged)?;
+        let numbers = merged.replaced.iter().map(|table| table.record.number);
+        lock(&self.state).outcome.settled.extend(numbers);
+        core.files.garbage.sweep();
+        Ok(())
+    }
+
+    /// Makes known what the pieces did not yet, and lets go of the inputs.
+    fn install(&self, core: &Core) -> Result<()> {
+        let outcome = std::mem::take(&mut lock(&self.state).outcome);
+        let entries: u64 = self.runs.iter().flatten().map(|table| table.record.entries).sum();
+        // ORDERING: all parts have ended.
+        let passed = self.passed.load(Ordering::Relaxed);
+        if passed != entries {
+            for written in &outcome.written {
+                remove_all(core.vfs.as_ref(), &written.paths);
+            }
+            let file = self.runs.iter().flatten().next();
+            let path = file.map(|table| table.path().to_path_buf()).unwrap_or_default();
+            let detail = format!("a merge read {passed} entries of {entries}");
+            return Err(Error::corruption(path, 0, detail));
+        }
+        let left = self.runs.iter().flatten();
+        let left = left.filter(|table| !outcome.settled.contains(&table.record.number));
+        let merged = Merged {
+            replaced: left.cloned().collect(),
+            moved: outcome.moved,
+            place: (self.plan.level, self.plan.run),
+            written: outcome.written,
+        };
+        core.install_merged(&self.family, &merged)
+    }
+}
+
+/// Counts a part as running until it has ended, in whatever way.
+struct RunningPart<'a>(&'a Merge);
+
+impl Drop for RunningPart<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.running -= 1;
+        if std::thread::panicking() {
+            let cause = Error::Internal("a part of a merge panicked".to_owned());
+            state.failure.get_or_insert(cause);
+        }
+        drop(state);
+        self.0.part_done.notify_all();
     }
 }

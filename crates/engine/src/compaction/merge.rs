@@ -1,9 +1,14 @@
 //! All versions of several runs in order: keys ascending, of one key the newest first.
+//!
+//! A merge may cover a part of the key space only ([`KeyRange`]); several such parts are merged by
+//! several threads. Where a table is met at its first entry and no other input has a key within
+//! it, the merge can be told to step over it as a whole, so that tables which overlap nothing are
+//! moved or left where they are instead of being rewritten.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use tidesdb_base::error::Result;
+use tidesdb_base::error::{Error, Result};
 use tidesdb_files::sstable::{EntryMeta, Readahead, Table, TableIterator, Uncached};
 
 use crate::version::TableFile;
@@ -11,17 +16,45 @@ use crate::version::TableFile;
 /// Bytes of each input read at a time.
 const READAHEAD_BYTES: usize = 256 << 10;
 
+/// Keys from `from` (all from the first if `None`) up to and without `until`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KeyRange {
+    pub from: Option<Vec<u8>>,
+    pub until: Option<Vec<u8>>,
+}
+
+impl KeyRange {
+    fn is_before_end(&self, key: &[u8]) -> bool {
+        self.until.as_deref().is_none_or(|until| key < until)
+    }
+
+    fn holds(&self, table: &TableFile) -> bool {
+        let starts_inside =
+            self.from.as_deref().is_none_or(|from| table.record.smallest_key.as_slice() >= from);
+        starts_inside && self.is_before_end(&table.record.largest_key)
+    }
+}
+
 /// One sorted run, read once from front to back, past the block cache.
 #[derive(Debug)]
 struct RunReader {
     tables: std::vec::IntoIter<Arc<TableFile>>,
+    /// The table under the iterator.
+    table: Option<Arc<TableFile>>,
     iterator: Option<TableIterator<Arc<Table>, Uncached>>,
+    /// Entries of the present table that were left behind.
+    passed: u64,
 }
 
 impl RunReader {
-    fn open(tables: Vec<Arc<TableFile>>) -> Result<Self> {
-        let mut reader = Self { tables: tables.into_iter(), iterator: None };
-        reader.settle()?;
+    fn open(tables: Vec<Arc<TableFile>>, range: &KeyRange) -> Result<Self> {
+        let mut tables = tables.into_iter();
+        if let Some(from) = &range.from {
+            let before = tables.as_slice().partition_point(|t| t.record.largest_key < *from);
+            tables.by_ref().take(before).for_each(drop);
+        }
+        let mut reader = Self { tables, table: None, iterator: None, passed: 0 };
+        reader.enter_next(range)?;
         Ok(reader)
     }
 
@@ -29,25 +62,62 @@ impl RunReader {
         self.iterator.is_some()
     }
 
-    fn next(&mut self) -> Result<()> {
-        if let Some(iterator) = &mut self.iterator {
-            iterator.next()?;
+    /// Steps on. Answers the table that was left behind by that, if all of it was read.
+    fn next(&mut self, range: &KeyRange) -> Result<Option<Arc<TableFile>>> {
+        let Some(iterator) = &mut self.iterator else { return Ok(None) };
+        iterator.next()?;
+        self.passed += 1;
+        if iterator.valid() {
+            if !range.is_before_end(iterator.key()) {
+                self.end();
+            }
+            return Ok(None);
         }
-        self.settle()
+        // Of a table that reaches into another part only this part was read.
+        let table = self.table.take().filter(|table| range.holds(table));
+        if let Some(table) = &table
+            && self.passed != table.record.entries
+        {
+            let detail =
+                format!("a merge read {} entries of {}", self.passed, table.record.entries);
+            return Err(Error::corruption(table.path(), 0, detail));
+        }
+        self.enter_next(range)?;
+        Ok(table)
     }
 
-    /// Goes on to the next table when this one is exhausted.
-    fn settle(&mut self) -> Result<()> {
-        while !self.iterator.as_ref().is_some_and(TableIterator::valid) {
-            self.iterator = None;
-            let Some(file) = self.tables.next() else { return Ok(()) };
-            let Some(table) = file.table()?.as_ref().map(Arc::clone) else { return Ok(()) };
+    fn end(&mut self) {
+        self.iterator = None;
+        self.table = None;
+        self.tables = Vec::new().into_iter();
+    }
+
+    /// Goes to the first entry of the next table that has one in the range.
+    fn enter_next(&mut self, range: &KeyRange) -> Result<()> {
+        self.iterator = None;
+        self.table = None;
+        self.passed = 0;
+        for file in self.tables.by_ref() {
+            let table = file.table()?.as_ref().map(Arc::clone);
+            let table = table.ok_or_else(|| Error::Internal("a table is not open".to_owned()))?;
             let readahead = Readahead::Bytes(READAHEAD_BYTES);
             let mut iterator = TableIterator::new(table, Uncached, readahead);
-            iterator.seek_to_first()?;
-            self.iterator = Some(iterator);
+            match &range.from {
+                Some(from) => iterator.seek(from)?,
+                None => iterator.seek_to_first()?,
+            }
+            if iterator.valid() && range.is_before_end(iterator.key()) {
+                self.iterator = Some(iterator);
+                self.table = Some(file);
+                return Ok(());
+            }
         }
         Ok(())
+    }
+
+    /// The present table, when nothing of it was read yet and all of it lies in the range.
+    fn whole_table(&self, range: &KeyRange) -> Option<&Arc<TableFile>> {
+        self.table.as_ref().filter(|table| self.passed == 0 && range.holds(table))
     }
 
     fn key(&self) -> &[u8] {
@@ -62,16 +132,18 @@ impl RunReader {
 /// Merges runs, given newest first.
 #[derive(Debug)]
 pub(super) struct VersionMerge {
+    range: KeyRange,
     runs: Vec<RunReader>,
     /// Numbers of the runs that are not exhausted, as a heap.
     heap: Vec<usize>,
 }
 
 impl VersionMerge {
-    pub(super) fn open(runs: Vec<Vec<Arc<TableFile>>>) -> Result<Self> {
-        let runs = runs.into_iter().map(RunReader::open).collect::<Result<Vec<_>>>()?;
+    pub(super) fn open(runs: Vec<Vec<Arc<TableFile>>>, range: KeyRange) -> Result<Self> {
+        let open = |tables| RunReader::open(tables, &range);
+        let runs = runs.into_iter().map(open).collect::<Result<Vec<_>>>()?;
         let heap = (0..runs.len()).filter(|&at| runs[at].valid()).collect();
-        let mut merge = Self { runs, heap };
+        let mut merge = Self { range, runs, heap };
         for at in (0..merge.heap.len() / 2).rev() {
             merge.sift_down(at);
         }
@@ -84,14 +156,39 @@ impl VersionMerge {
         Some((iterator.key(), iterator.meta(), iterator.value()))
     }
 
-    pub(super) fn next(&mut self) -> Result<()> {
+    /// Goes to the next version. Answers the table whose last one was left behind by that, with
+    /// the number of its run.
+    pub(super) fn next(&mut self) -> Result<Option<(usize, Arc<TableFile>)>> {
+        let Some(&root) = self.heap.first() else { return Ok(None) };
+        let left_behind = self.runs[root].next(&self.range)?;
+        self.restore();
+        Ok(left_behind.map(|table| (root, table)))
+    }
+
+    /// The table that begins with the present version and whose keys no other input shares from here
+    /// on, with the number of its run. A newer version of its first key may lie behind already.
+    pub(super) fn lone_table(&self) -> Option<(usize, &Arc<TableFile>)> {
+        let &root = self.heap.first()?;
+        let table = self.runs.get(root)?.whole_table(&self.range)?;
+        let others = self.heap.get(1..3.min(self.heap.len())).unwrap_or_default();
+        let largest = table.record.largest_key.as_slice();
+        let alone = others.iter().all(|&other| largest < self.runs[other].key());
+        alone.then_some((root, table))
+    }
+
+    /// Steps over the table that [`VersionMerge::lone_table`] answered.
+    pub(super) fn skip_table(&mut self) -> Result<()> {
         let Some(&root) = self.heap.first() else { return Ok(()) };
-        self.runs[root].next()?;
-        if !self.runs[root].valid() {
+        self.runs[root].enter_next(&self.range)?;
+        self.restore();
+        Ok(())
+    }
+
+    fn restore(&mut self) {
+        if self.heap.first().is_some_and(|&root| !self.runs[root].valid()) {
             self.heap.swap_remove(0);
         }
         self.sift_down(0);
-        Ok(())
     }
 
     fn before(&self, a: usize, b: usize) -> bool {

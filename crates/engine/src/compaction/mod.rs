@@ -1,7 +1,12 @@
-//! Merging tables: what to merge (`plan`, pure), which versions to drop (`drop_rules`, pure), and
-//! doing it (`job`, with `merge` for the order of versions).
+//! Merging tables: what to merge (`plan`, pure, from what `state` gathers), which versions to drop (`drop_rules`, pure), the
+//! order of versions (`merge`), writing those that stay (`rewrite`, also for flushes), doing it in
+//! parallel parts (`job`), and making the result known (`install`).
 
 pub(crate) mod drop_rules;
+mod install;
 pub(crate) mod job;
 mod merge;
+mod parts;
 pub(crate) mod plan;
+pub(crate) mod rewrite;
+pub(crate) mod state;

@@ -9,8 +9,10 @@ mod garbage;
 mod table_file;
 mod value_log_file;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use tidesdb_files::vlog::VLOG_HEADER_BYTES;
 
 pub(crate) use self::catalog::{Catalog, FamilyRecord, PersistedState};
 pub(crate) use self::garbage::Garbage;
@@ -42,6 +44,25 @@ impl Run {
     }
 }
 
+/// What a flush or a merge does to the tables of a version.
+#[derive(Debug, Default)]
+pub(crate) struct TableChange {
+    /// File numbers of tables that go.
+    pub removed: Vec<u64>,
+    /// File numbers of tables that become part of another run as they are.
+    pub moved: Vec<u64>,
+    /// Level and number of that run.
+    pub moved_to: (u32, u64),
+    /// New tables, each in the run that its record names.
+    pub added: Vec<Arc<TableFile>>,
+}
+
+fn placed_by_record(
+    tables: impl IntoIterator<Item = Arc<TableFile>>,
+) -> impl Iterator<Item = ((u32, u64), Arc<TableFile>)> {
+    tables.into_iter().map(|table| ((table.record.level, table.record.run), table))
+}
+
 /// All files of a family at one time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Version {
@@ -57,24 +78,38 @@ impl Version {
         self.runs.iter().flat_map(|run| run.tables.iter())
     }
 
-    /// This version without the tables of `removed`, with those of `added`. Runs are formed from
-    /// the level and run number in each table's record.
-    pub(crate) fn with_tables(&self, removed: &[u64], added: Vec<Arc<TableFile>>) -> Self {
-        let kept = self.tables().filter(|t| !removed.contains(&t.record.number)).cloned();
-        Self::of_tables(kept.chain(added), self.value_logs.clone())
+    /// This version with other tables.
+    pub(crate) fn with_tables(&self, change: TableChange) -> Self {
+        let removed: BTreeSet<u64> = change.removed.iter().copied().collect();
+        let moved: BTreeSet<u64> = change.moved.iter().copied().collect();
+        let kept = self.runs.iter().flat_map(|run| {
+            run.tables.iter().map(|table| ((run.level, run.id), Arc::clone(table)))
+        });
+        let kept = kept.filter(|(_, table)| !removed.contains(&table.record.number));
+        let placed = kept.map(|(place, table)| {
+            let moves = moved.contains(&table.record.number);
+            (if moves { change.moved_to } else { place }, table)
+        });
+        Self::of_placed(placed.chain(placed_by_record(change.added)), self.value_logs.clone())
     }
 
-    /// A version of these tables.
+    /// A version of these tables, each in the run that its record names.
     pub(crate) fn of_tables(
         tables: impl IntoIterator<Item = Arc<TableFile>>,
+        value_logs: BTreeMap<u64, Arc<ValueLogFile>>,
+    ) -> Self {
+        Self::of_placed(placed_by_record(tables), value_logs)
+    }
+
+    fn of_placed(
+        tables: impl IntoIterator<Item = ((u32, u64), Arc<TableFile>)>,
         value_logs: BTreeMap<u64, Arc<ValueLogFile>>,
     ) -> Self {
         // Newest first: lower levels before higher ones, within a level the higher run number.
         let mut runs: BTreeMap<(u32, std::cmp::Reverse<u64>), Vec<Arc<TableFile>>> =
             BTreeMap::new();
-        for table in tables {
-            let key = (table.record.level, std::cmp::Reverse(table.record.run));
-            runs.entry(key).or_default().push(table);
+        for ((level, run), table) in tables {
+            runs.entry((level, std::cmp::Reverse(run))).or_default().push(table);
         }
         let runs = runs
             .into_iter()
@@ -86,9 +121,24 @@ impl Version {
         Self { runs, value_logs }
     }
 
+    /// Numbers of the value-log files of which more than half is garbage, so that writing what is left
+    /// elsewhere frees more than it costs.
+    pub(crate) fn mostly_dead_value_logs(&self) -> BTreeSet<u64> {
+        let mut referenced: BTreeMap<u64, u64> = BTreeMap::new();
+        for &(file, bytes) in self.tables().flat_map(|table| &table.record.value_references) {
+            *referenced.entry(file).or_default() += bytes;
+        }
+        let dead = self.value_logs.values().filter(|file| {
+            let live = referenced.get(&file.number).copied().unwrap_or(0);
+            let values = file.known_bytes().saturating_sub(VLOG_HEADER_BYTES);
+            !file.is_pinned() && !file.is_damaged() && live * 2 < values
+        });
+        dead.map(|file| file.number).collect()
+    }
+
     /// Numbers of the value-log files that no table points into and no commit may point into.
     pub(crate) fn dead_value_logs(&self) -> Vec<u64> {
-        let referenced: std::collections::BTreeSet<u64> = self
+        let referenced: BTreeSet<u64> = self
             .tables()
             .flat_map(|t| t.record.value_references.iter().map(|&(file, _)| file))
             .collect();

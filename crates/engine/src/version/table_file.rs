@@ -27,6 +27,8 @@ pub(crate) struct FileContext {
 /// A table. When it is obsolete, the last one to let go of it notes it for deletion.
 #[derive(Debug)]
 pub(crate) struct TableFile {
+    /// Level and run are those that the table was opened or written with: a table that was moved
+    /// since is elsewhere, see `Run`.
     pub record: TableRecord,
     path: PathBuf,
     context: Arc<FileContext>,
@@ -34,6 +36,8 @@ pub(crate) struct TableFile {
     /// Used since the descriptor budget last looked.
     recently_used: AtomicBool,
     obsolete: AtomicBool,
+    /// A merge could not read the table.
+    damaged: AtomicBool,
 }
 
 impl TableFile {
@@ -46,6 +50,7 @@ impl TableFile {
             open: ArcSwapOption::empty(),
             recently_used: AtomicBool::new(false),
             obsolete: AtomicBool::new(false),
+            damaged: AtomicBool::new(false),
         })
     }
 
@@ -102,6 +107,18 @@ impl TableFile {
     pub(crate) fn mark_obsolete(&self) {
         // ORDERING: relaxed; the drop that looks at it comes after every other use of the `Arc`.
         self.obsolete.store(true, Ordering::Relaxed);
+    }
+
+    /// Keeps merges away from the table, which still answers what can be read of it.
+    pub(crate) fn set_aside(&self) {
+        // ORDERING: relaxed; a hint to the planner.
+        self.damaged.store(true, Ordering::Relaxed);
+    }
+
+    /// True once a merge could not read the table.
+    pub(crate) fn is_damaged(&self) -> bool {
+        // ORDERING: as in `set_aside`.
+        self.damaged.load(Ordering::Relaxed)
     }
 
     /// The table's file.

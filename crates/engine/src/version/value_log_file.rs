@@ -1,7 +1,7 @@
 //! One value-log file of a family: who may still point into it, and reading from it.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -28,6 +28,8 @@ pub(crate) struct ValueLogFile {
     /// Commits up to this sequence number may point into the file although no table does yet.
     pinned_through: AtomicU64,
     obsolete: AtomicBool,
+    /// A merge could not read a value.
+    damaged: AtomicBool,
 }
 
 impl ValueLogFile {
@@ -41,6 +43,7 @@ impl ValueLogFile {
             reader: OnceLock::new(),
             pinned_through: AtomicU64::new(0),
             obsolete: AtomicBool::new(false),
+            damaged: AtomicBool::new(false),
         }
     }
 
@@ -86,6 +89,23 @@ impl ValueLogFile {
     pub(crate) fn mark_obsolete(&self) {
         // ORDERING: relaxed; the drop that looks at it comes after every other use of the `Arc`.
         self.obsolete.store(true, Ordering::Relaxed);
+    }
+
+    /// Keeps merges from writing the file's values elsewhere.
+    pub(crate) fn set_aside(&self) {
+        // ORDERING: relaxed; a hint to the planner.
+        self.damaged.store(true, Ordering::Relaxed);
+    }
+
+    /// True once a merge could not read a value of the file.
+    pub(crate) fn is_damaged(&self) -> bool {
+        // ORDERING: as in `set_aside`.
+        self.damaged.load(Ordering::Relaxed)
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Reads the value that `pointer` points at into `out`, which is replaced.

@@ -22,5 +22,8 @@ pub use pointer::{MAX_POINTER_BYTES, ValuePointer};
 pub use reader::VlogReader;
 pub use writer::{VlogOptions, VlogSummary, VlogWriter};
 
+/// Bytes of a value-log file in front of its records.
+pub const VLOG_HEADER_BYTES: u64 = record::FILE_HEADER_BYTES as u64;
+
 #[cfg(test)]
 mod tests;

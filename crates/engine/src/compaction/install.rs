@@ -1,0 +1,115 @@
+//! Making the result of a merge known: one manifest edit, then the view, then the old files go.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_files::manifest::{Change, TableRecord};
+use tidesdb_lockfree::sync::lock;
+
+use crate::core::Core;
+use crate::family::{FamilyState, View};
+use crate::table_output::{Written, remove_all};
+use crate::version::{TableChange, TableFile, ValueLogFile};
+
+/// What a merge, or a piece of one, has done.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    /// Tables whose versions are all in `written` or not needed.
+    pub replaced: Vec<Arc<TableFile>>,
+    /// Tables that become part of the output run as they are.
+    pub moved: Vec<Arc<TableFile>>,
+    /// Level and number of the output run.
+    pub place: (u32, u64),
+    pub written: Vec<Written>,
+}
+
+impl Merged {
+    fn changes(&self, family: u32, dead_value_logs: &[u64]) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for table in self.replaced.iter().chain(&self.moved) {
+            changes.push(Change::RemoveTable { family, number: table.record.number });
+        }
+        for table in &self.moved {
+            let (level, run) = self.place;
+            let table = TableRecord { level, run, ..table.record.clone() };
+            changes.push(Change::AddTable { family, table });
+        }
+        for written in &self.written {
+            changes.extend(written.value_log.map(|file| Change::AddValueLog { family, file }));
+            let tables = written.tables.iter().cloned();
+            changes.extend(tables.map(|table| Change::AddTable { family, table }));
+        }
+        let dead = dead_value_logs.iter();
+        changes.extend(dead.map(|&number| Change::RemoveValueLog { family, number }));
+        changes
+    }
+
+    fn table_change(&self, core: &Core) -> TableChange {
+        let number = |table: &Arc<TableFile>| table.record.number;
+        let records = self.written.iter().flat_map(|written| &written.tables);
+        TableChange {
+            removed: self.replaced.iter().map(number).collect(),
+            moved: self.moved.iter().map(number).collect(),
+            moved_to: self.place,
+            added: records.map(|record| TableFile::new(&core.files, record.clone())).collect(),
+        }
+    }
+
+    fn remove_outputs(&self, core: &Core) {
+        for written in &self.written {
+            remove_all(core.vfs.as_ref(), &written.paths);
+        }
+    }
+}
+
+impl Core {
+    /// Makes the result of a merge known and lets go of what it replaces.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the manifest can't be written, [`Error::FamilyDropped`]; nothing has
+    /// changed then, and the outputs are removed.
+    pub(super) fn install_merged(&self, family: &Arc<FamilyState>, merged: &Merged) -> Result<()> {
+        let mut catalog = lock(&self.catalog);
+        if family.is_dropped() {
+            merged.remove_outputs(self);
+            return Err(Error::FamilyDropped(family.name.clone()));
+        }
+        let old = Arc::clone(&family.view.load().version);
+        let mut next = old.with_tables(merged.table_change(self));
+        for file in merged.written.iter().filter_map(|written| written.value_log) {
+            let file = ValueLogFile::new(&self.files, file.number, file.bytes);
+            next.value_logs.insert(file.number, Arc::new(file));
+        }
+        let dead = next.dead_value_logs();
+        if cfg!(planted_bug = "merge_inputs_removed_too_early") {
+            let early = merged.replaced.iter().map(|table| table.path().to_path_buf());
+            remove_all(self.vfs.as_ref(), &early.collect::<Vec<_>>());
+        }
+        if let Err(e) = catalog.commit(merged.changes(family.id, &dead)) {
+            if catalog.is_certain() {
+                merged.remove_outputs(self);
+            }
+            return Err(e);
+        }
+        // Only now, with the edit on disk, may the files go: with their last reader.
+        for number in &dead {
+            if let Some(file) = next.value_logs.remove(number) {
+                file.mark_obsolete();
+            }
+        }
+        let replaced: BTreeSet<u64> = merged.replaced.iter().map(|t| t.record.number).collect();
+        for table in old.tables().filter(|table| replaced.contains(&table.record.number)) {
+            table.mark_obsolete();
+        }
+        let next = Arc::new(next);
+        family.change_view(|view| View { version: next, ..view.clone() });
+        drop(old);
+        drop(catalog);
+        let written: u64 = merged.written.iter().map(|written| written.bytes).sum();
+        // ORDERING: a statistic.
+        family.counters.compaction_bytes_written.fetch_add(written, Ordering::Relaxed);
+        Ok(())
+    }
+}

@@ -1,0 +1,68 @@
+//! Cutting a merge into parts of the key space that several threads do at once.
+
+use std::sync::Arc;
+
+use tidesdb_base::error::Result;
+
+use super::merge::KeyRange;
+use crate::version::TableFile;
+
+/// A part is at least this many output tables long.
+const TABLES_PER_PART: u64 = 2;
+
+/// At most `most` ranges that together hold all keys and about equally many bytes each.
+///
+/// # Errors
+/// [`tidesdb_base::Error::Corruption`] or [`tidesdb_base::Error::Io`] when an index can't be read.
+pub(super) fn parts(
+    runs: &[Vec<Arc<TableFile>>],
+    table_bytes: u64,
+    most: usize,
+) -> Result<Vec<KeyRange>> {
+    let bytes = |tables: &[Arc<TableFile>]| tables.iter().map(|t| t.record.bytes).sum::<u64>();
+    let total: u64 = runs.iter().map(|run| bytes(run)).sum();
+    let worth = (total / table_bytes.max(1) / TABLES_PER_PART).min(most as u64).max(1);
+    let largest = runs.iter().max_by_key(|run| bytes(run));
+    let bounds = match largest.map(Vec::as_slice) {
+        _ if worth == 1 => Vec::new(),
+        Some([table]) => bounds_within(table, worth)?,
+        Some(tables) => bounds_between(tables, worth),
+        None => Vec::new(),
+    };
+    Ok(ranges(bounds))
+}
+
+/// Bounds between the tables of the largest run, so that its tables are not cut.
+fn bounds_between(tables: &[Arc<TableFile>], parts: u64) -> Vec<Vec<u8>> {
+    let total: u64 = tables.iter().map(|table| table.record.bytes).sum();
+    let (mut before, mut bounds) = (0, Vec::new());
+    for table in tables {
+        let wanted = (bounds.len() as u64 + 1) * (total / parts);
+        if before > 0 && before >= wanted && (bounds.len() as u64) < parts - 1 {
+            bounds.push(table.record.smallest_key.clone());
+        }
+        before += table.record.bytes;
+    }
+    bounds
+}
+
+/// Bounds at blocks of one large table.
+fn bounds_within(table: &Arc<TableFile>, parts: u64) -> Result<Vec<Vec<u8>>> {
+    let open = table.table()?;
+    let Some(open) = open.as_ref() else { return Ok(Vec::new()) };
+    let blocks = open.block_count();
+    let places = (1..parts).map(|part| blocks * part as usize / parts as usize);
+    Ok(places.filter(|&at| at > 0).map(|at| open.separator(at - 1)).collect())
+}
+
+fn ranges(mut bounds: Vec<Vec<u8>>) -> Vec<KeyRange> {
+    bounds.dedup();
+    let mut ranges = vec![KeyRange::default()];
+    for bound in bounds {
+        if let Some(last) = ranges.last_mut() {
+            last.until = Some(bound.clone());
+        }
+        ranges.push(KeyRange { from: Some(bound), until: None });
+    }
+    ranges
+}

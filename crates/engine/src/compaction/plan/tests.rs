@@ -1,0 +1,167 @@
+use super::*;
+
+const RULES: PlanRules = PlanRules {
+    fan_in: 4,
+    size_ratio: 10,
+    max_space_amplification: 1.5,
+    least_garbage_bytes: 0,
+    collect_values: false,
+};
+
+/// Runs of these sizes with distinct keys, an entry a byte.
+fn runs(sizes: &[u64]) -> Vec<RunSummary> {
+    let newest_id = sizes.len() as u64;
+    let mut distinct_through = 0;
+    let summary = |(at, &bytes): (usize, &u64)| {
+        distinct_through += bytes;
+        RunSummary {
+            level: if bytes > 1 { 2 } else { 1 },
+            id: newest_id - at as u64,
+            bytes,
+            entries: bytes,
+            distinct_through,
+            ..RunSummary::default()
+        }
+    };
+    sizes.iter().enumerate().map(summary).collect()
+}
+
+fn count(sizes: &[u64], pace: Pace) -> Option<usize> {
+    next_merge(&runs(sizes), &RULES, pace).map(|plan| plan.count)
+}
+
+#[test]
+fn a_class_is_merged_when_it_is_full() {
+    assert_eq!(count(&[], Pace::Busy), None);
+    assert_eq!(count(&[1, 1, 1], Pace::Busy), None);
+    assert_eq!(count(&[1, 1, 1, 1], Pace::Busy), Some(4));
+    assert_eq!(count(&[1, 1, 1, 4, 4, 4], Pace::Busy), None);
+    assert_eq!(count(&[1, 4, 4, 4, 4], Pace::Busy), Some(5));
+    assert_eq!(count(&[4, 4, 4, 4, 16], Pace::Busy), Some(4), "the unit is the smallest run");
+}
+
+#[test]
+fn a_merge_that_fills_the_next_class_takes_it_in() {
+    assert_eq!(count(&[1, 1, 1, 1, 4, 4, 4], Pace::Busy), Some(7));
+    assert_eq!(count(&[1, 1, 1, 1, 4, 4], Pace::Busy), Some(4));
+    assert_eq!(count(&[1, 1, 1, 1, 4, 4, 4, 16, 16, 16], Pace::Busy), Some(10));
+}
+
+#[test]
+fn a_quiet_family_becomes_one_run_and_then_rests() {
+    assert_eq!(count(&[2, 16], Pace::Quiet), Some(2));
+    assert_eq!(count(&[1, 16], Pace::Quiet), None, "not worth rewriting the old run");
+    assert_eq!(count(&[1, 1, 100], Pace::Quiet), Some(2));
+    assert_eq!(count(&[16], Pace::Quiet), None);
+}
+
+#[test]
+fn the_oldest_input_takes_the_others_in_once_it_was_merged() {
+    let plan = next_merge(&runs(&[1, 1, 1, 1, 16]), &RULES, Pace::Busy);
+    assert_eq!(plan, Some(MergePlan { count: 4, level: 2, run: 5, into_oldest: false }));
+    let plan = full_merge(&runs(&[1, 1, 16]));
+    assert_eq!(plan, Some(MergePlan { count: 3, level: 2, run: 1, into_oldest: true }));
+}
+
+#[test]
+fn the_output_stays_above_an_older_run_of_the_first_level() {
+    let of_level_1 = |id, bytes| RunSummary {
+        level: 1,
+        id,
+        bytes,
+        entries: bytes,
+        distinct_through: 100,
+        ..RunSummary::default()
+    };
+    let state = [of_level_1(4, 1), of_level_1(3, 1), of_level_1(2, 10)];
+    let rules = PlanRules { fan_in: 2, ..RULES };
+    let plan = next_merge(&state, &rules, Pace::Busy);
+    assert_eq!(plan, Some(MergePlan { count: 2, level: 1, run: 4, into_oldest: false }));
+    let all = Some(MergePlan { count: 3, level: 2, run: 4, into_oldest: false });
+    assert_eq!(full_merge(&state), all);
+}
+
+#[test]
+fn garbage_is_collected_where_it_lies() {
+    let mut state = runs(&[1, 1, 10]);
+    assert_eq!(next_merge(&state, &RULES, Pace::Busy), None);
+    // Ten entries of old keys above the ten live ones.
+    for (run, entries) in state.iter_mut().zip([5, 5, 10]) {
+        run.entries = entries;
+    }
+    state[0].distinct_through = 5;
+    state[1].distinct_through = 10;
+    state[2].distinct_through = 10;
+    assert_eq!(next_merge(&state, &RULES, Pace::Busy).map(|plan| plan.count), Some(3));
+    // The same five keys in both new runs, and a large old run: the new ones suffice.
+    for (run, entries) in state.iter_mut().zip([50, 50, 10]) {
+        run.entries = entries;
+    }
+    state[0].distinct_through = 5;
+    state[1].distinct_through = 5;
+    state[2].distinct_through = 15;
+    assert_eq!(next_merge(&state, &RULES, Pace::Busy).map(|plan| plan.count), Some(2));
+    let small = PlanRules { least_garbage_bytes: 1000, ..RULES };
+    assert_eq!(next_merge(&state, &small, Pace::Busy), None, "too little in all");
+}
+
+#[test]
+fn deletions_count_as_garbage_with_what_they_delete() {
+    let mut state = runs(&[8, 8]);
+    state[0].tombstones = 8;
+    state[1].distinct_through = 8;
+    assert_eq!(next_merge(&state, &RULES, Pace::Busy).map(|plan| plan.count), Some(2));
+    let mut state = runs(&[1, 1, 16]);
+    state[1].too_many_tombstones = true;
+    assert_eq!(next_merge(&state, &RULES, Pace::Busy).map(|plan| plan.count), Some(3));
+}
+
+#[test]
+fn a_damaged_run_and_all_older_ones_are_left_alone() {
+    let mut state = runs(&[1, 1, 1, 1, 4, 16]);
+    state[4].damaged = true;
+    let plan = next_merge(&state, &RULES, Pace::Busy);
+    assert_eq!(plan, Some(MergePlan { count: 4, level: 2, run: 6, into_oldest: false }));
+    assert_eq!(full_merge(&state).map(|plan| plan.count), Some(4));
+    state[0].damaged = true;
+    assert_eq!(next_merge(&state, &RULES, Pace::Quiet), None);
+    assert_eq!(full_merge(&state), None);
+}
+
+/// Feeds `flushes` of unique keys, merging as planned; answers the bytes rewritten per byte.
+fn rewrites(flushes: u64, fan_in: usize, most_runs: usize) -> f64 {
+    let mut sizes: Vec<RunSummary> = Vec::new();
+    let mut rewritten = 0;
+    let rules = PlanRules { fan_in, ..RULES };
+    for id in 1..=flushes {
+        let flushed = RunSummary { level: 1, id, bytes: 100, entries: 100, ..Default::default() };
+        sizes.insert(0, flushed);
+        loop {
+            let mut distinct_through = 0;
+            for run in &mut sizes {
+                distinct_through += run.entries;
+                run.distinct_through = distinct_through;
+            }
+            let Some(plan) = next_merge(&sizes, &rules, Pace::Busy) else { break };
+            let bytes = sizes.drain(..plan.count).map(|run| run.bytes).sum();
+            rewritten += bytes;
+            let merged = RunSummary {
+                level: plan.level,
+                id: plan.run,
+                bytes,
+                entries: bytes,
+                ..Default::default()
+            };
+            sizes.insert(0, merged);
+        }
+        assert!(sizes.len() <= most_runs, "{} runs after {id} flushes", sizes.len());
+    }
+    rewritten as f64 / (flushes * 100) as f64
+}
+
+#[test]
+fn an_endless_stream_of_flushes_keeps_few_runs_and_rewrites_little() {
+    assert!(rewrites(1000, 4, 16) < 4.2);
+    assert!(rewrites(1000, 8, 24) < 3.0);
+    assert!(rewrites(50, 8, 16) < 1.2);
+}

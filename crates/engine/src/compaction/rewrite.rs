@@ -1,0 +1,132 @@
+//! From versions in order to tables: what a flush and a merge have in common.
+//!
+//! Versions come in key order, of one key the newest first. Those that nobody needs are left out
+//! (`drop_rules`); a single deletion and the one put that it promises to meet cancel each other;
+//! values in value logs that are mostly garbage are written anew.
+
+use std::collections::BTreeSet;
+
+use tidesdb_base::entry::ValueKind;
+use tidesdb_base::error::Result;
+use tidesdb_files::sstable::EntryMeta;
+use tidesdb_files::vlog::ValuePointer;
+
+use super::drop_rules::{DropRules, Verdict};
+use crate::read::read_pointer;
+use crate::table_output::{TableOutput, Written};
+use crate::version::Version;
+
+/// Value logs whose values are to be written anew, and where to read them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ValueRewrite {
+    /// File numbers.
+    pub files: BTreeSet<u64>,
+    /// The version whose tables point into them.
+    pub version: Version,
+}
+
+/// Takes versions and writes those that stay. See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Rewriter<'a> {
+    rules: DropRules,
+    output: TableOutput<'a>,
+    rewrite: &'a ValueRewrite,
+    key: Vec<u8>,
+    /// The present key's single deletion, held back until its put is met.
+    single_deletion: Option<EntryMeta>,
+    value: Vec<u8>,
+}
+
+impl<'a> Rewriter<'a> {
+    pub(crate) fn new(
+        rules: DropRules,
+        output: TableOutput<'a>,
+        rewrite: &'a ValueRewrite,
+    ) -> Self {
+        let (key, value) = (Vec::new(), Vec::new());
+        Self { rules, output, rewrite, key, single_deletion: None, value }
+    }
+
+    /// Takes the next version.
+    ///
+    /// # Errors
+    /// [`tidesdb_base::Error::Io`]; [`tidesdb_base::Error::Corruption`] for a value that is to be
+    /// written anew and can't be read.
+    pub(crate) fn push(&mut self, key: &[u8], meta: EntryMeta, value: &[u8]) -> Result<()> {
+        // Keys are not empty, so the first one differs from the buffer as it is made.
+        if key != self.key.as_slice() {
+            self.keep_single_deletion()?;
+            self.rules.next_key();
+            self.key.clear();
+            self.key.extend_from_slice(key);
+        }
+        match self.rules.judge(meta.seq, meta.kind, meta.expires_at) {
+            Verdict::Drop => {
+                if !meta.kind.is_tombstone() {
+                    // Shadowed by the deletion and seen by no snapshot in between.
+                    self.single_deletion = None;
+                }
+                Ok(())
+            }
+            Verdict::Keep(seq) => {
+                self.keep_single_deletion()?;
+                let meta = EntryMeta { seq, ..meta };
+                if meta.kind == ValueKind::SingleTombstone && self.rules.is_seen_by_all(seq) {
+                    self.single_deletion = Some(meta);
+                    return Ok(());
+                }
+                self.keep(key, meta, value)
+            }
+        }
+    }
+
+    /// No put was met: the deletion stays for what lies below.
+    fn keep_single_deletion(&mut self) -> Result<()> {
+        match self.single_deletion.take() {
+            Some(meta) => self.output.add(&self.key, meta, &[]),
+            None => Ok(()),
+        }
+    }
+
+    fn keep(&mut self, key: &[u8], meta: EntryMeta, value: &[u8]) -> Result<()> {
+        if meta.kind != ValueKind::ValuePointer || self.rewrite.files.is_empty() {
+            return self.output.add(key, meta, value);
+        }
+        match ValuePointer::decode(value) {
+            Ok(pointer) if self.rewrite.files.contains(&pointer.file) => {
+                read_pointer(&self.rewrite.version, value, &mut self.value)?;
+                let meta = EntryMeta { kind: ValueKind::Value, ..meta };
+                self.output.add(key, meta, &self.value)
+            }
+            _ => self.output.add(key, meta, value),
+        }
+    }
+
+    /// The key of the last version taken, whether it stays or not; empty at first.
+    pub(crate) fn last_key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Ends the present table, so that the next version starts another.
+    ///
+    /// # Errors
+    /// As [`Rewriter::push`].
+    pub(crate) fn end_table(&mut self) -> Result<()> {
+        self.keep_single_deletion()?;
+        self.output.finish_table()
+    }
+
+    /// Bytes written that no [`Rewriter::complete`] has answered yet.
+    pub(crate) fn pending_bytes(&self) -> u64 {
+        self.output.pending_bytes()
+    }
+
+    /// Completes and syncs everything written so far; see [`TableOutput::complete`].
+    ///
+    /// # Errors
+    /// As [`Rewriter::push`].
+    pub(crate) fn complete(&mut self) -> Result<Written> {
+        self.keep_single_deletion()?;
+        self.output.complete()
+    }
+}
