@@ -1,0 +1,174 @@
+//! What merges do to files and space, seen through the public interface.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+
+use tidesdb::{Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, ScanOptions};
+
+fn options() -> FamilyOptions {
+    FamilyOptions {
+        write_buffer_size: 64 << 10,
+        target_table_bytes: 16 << 10,
+        klog_value_threshold: 512,
+        compression: Compression::None,
+        min_disk_space: 0,
+        ..FamilyOptions::default()
+    }
+}
+
+fn open(path: &Path, family: FamilyOptions) -> (Db, Family) {
+    let db = Db::open(path, DbOptions { log_segment_bytes: 64 << 10, ..Default::default() });
+    let db = db.unwrap();
+    let family = db.open_family("default", family).unwrap();
+    (db, family)
+}
+
+fn key(n: u64) -> Vec<u8> {
+    format!("key-{n:08}").into_bytes()
+}
+
+/// Differs from key to key and from round to round.
+fn value(n: u64, round: u64, len: usize) -> Vec<u8> {
+    format!("{n}.{round}.").into_bytes().into_iter().cycle().take(len).collect()
+}
+
+fn files(path: &Path, extension: &str) -> Vec<(std::path::PathBuf, u64)> {
+    let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
+    let named = entries.filter(|entry| entry.path().extension().is_some_and(|e| e == extension));
+    named.map(|entry| (entry.path(), entry.metadata().unwrap().len())).collect()
+}
+
+fn bytes(path: &Path, extension: &str) -> u64 {
+    files(path, extension).iter().map(|(_, len)| len).sum()
+}
+
+#[test]
+fn an_ordered_load_is_never_rewritten() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, family) = open(directory.path(), options());
+    for n in 0..20_000 {
+        family.put(&key(n), &value(n, 0, 100)).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let stats = db.stats();
+    assert!(stats.flush_bytes_written > 1 << 20);
+    assert!(stats.compaction_count > 0, "the tables became one run");
+    let rewritten = stats.compaction_bytes_written;
+    // The last table of a flush may be too small to stay alone.
+    assert!(rewritten * 5 < stats.flush_bytes_written, "{rewritten}");
+    assert_eq!(family.stats().levels.iter().map(|level| level.runs).sum::<u64>(), 1);
+    assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 20_000);
+    drop((db, family));
+    let (_db, family) = open(directory.path(), options());
+    for n in (0..20_000).step_by(7) {
+        assert_eq!(family.get(&key(n)).unwrap(), Some(value(n, 0, 100)));
+    }
+}
+
+#[test]
+fn overwritten_keys_take_little_space_at_any_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, family) = open(directory.path(), options());
+    let (keys, len) = (10_000, 100);
+    for round in 0..10 {
+        for n in 0..keys {
+            family.put(&key((n * 7919) % keys), &value(n, round, len)).unwrap();
+        }
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        let live = keys * (12 + len as u64);
+        let used = bytes(directory.path(), "klog");
+        assert!(used * 10 < live * 15, "{used} bytes for {live} in round {round}");
+    }
+    assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), keys as usize);
+}
+
+#[test]
+fn garbage_in_value_logs_is_collected() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, family) = open(directory.path(), options());
+    let (keys, len) = (200, 4000);
+    for round in 0..12 {
+        // A tenth of the values stays for ever, so no value log dies by itself.
+        for n in (0..keys).filter(|n| round == 0 || n % 10 != 0) {
+            family.put(&key(n), &value(n, round, len)).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    db.wait_idle().unwrap();
+    let live = keys * len as u64;
+    let used = bytes(directory.path(), "vlog");
+    assert!(used <= 2 * live + 10_000, "{used} bytes for {live}");
+    for n in 0..keys {
+        let round = if n % 10 == 0 { 0 } else { 11 };
+        assert_eq!(family.get(&key(n)).unwrap(), Some(value(n, round, len)), "{n}");
+    }
+    assert!(db.verify().unwrap().problems.is_empty());
+}
+
+#[test]
+fn a_snapshot_keeps_its_values_while_their_log_is_collected() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, family) = open(directory.path(), options());
+    for n in 0..50 {
+        family.put(&key(n), &value(n, 0, 4000)).unwrap();
+    }
+    let snapshot = db.snapshot();
+    for round in 1..6 {
+        for n in 0..50 {
+            family.put(&key(n), &value(n, round, 4000)).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    db.compact().unwrap();
+    for n in 0..50 {
+        assert_eq!(family.get_at(&snapshot, &key(n)).unwrap(), Some(value(n, 0, 4000)));
+    }
+    drop(snapshot);
+    db.compact().unwrap();
+    db.wait_idle().unwrap();
+    assert!(bytes(directory.path(), "vlog") < 2 * 50 * 4000 + 10_000);
+    assert_eq!(family.get(&key(7)).unwrap(), Some(value(7, 5, 4000)));
+}
+
+#[test]
+fn a_damaged_table_is_set_aside_and_the_rest_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, family) = open(directory.path(), options());
+    for n in 0..2_000 {
+        family.put(&key(n), &value(n, 0, 100)).unwrap();
+    }
+    db.compact().unwrap();
+    db.close().unwrap();
+    // A byte in the middle of the data of one table.
+    let (path, len) = files(directory.path(), "klog").into_iter().max().unwrap();
+    let mut content = std::fs::read(&path).unwrap();
+    content[len as usize / 3] ^= 0x40;
+    std::fs::write(&path, content).unwrap();
+
+    let (db, family) = open(directory.path(), options());
+    let mut reported = false;
+    for round in 1..12 {
+        for n in 0..2_000 {
+            match family.put(&key(n), &value(n, round, 100)) {
+                Ok(()) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let result = db.flush().and_then(|()| db.wait_idle());
+        if let Err(error) = result {
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            reported = true;
+        }
+    }
+    assert!(reported, "no merge met the damage");
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    for n in 0..2_000 {
+        assert_eq!(family.get(&key(n)).unwrap(), Some(value(n, 11, 100)), "{n}");
+    }
+    let runs: u64 = family.stats().levels.iter().map(|level| level.runs).sum();
+    assert!(runs <= 9, "{runs} runs: merges stopped");
+}
