@@ -33,6 +33,8 @@ pub enum ErrorKind {
     ReadOnly,
     /// The database or the column family is closed or dropped.
     Closed,
+    /// Another commit came first; roll the transaction back and run it again.
+    Conflict,
     /// The engine broke one of its own rules; please report it.
     Internal,
 }
@@ -94,6 +96,20 @@ pub enum Error {
     Closed,
     /// The column family was dropped.
     FamilyDropped(String),
+    /// A transaction can't be committed at its isolation level, because of what others have
+    /// committed since it began. Nothing was written; it can be rolled back or reset.
+    Conflict {
+        /// Column family of the key.
+        family: String,
+        /// A key that the transactions collide on.
+        key: Vec<u8>,
+        /// What was found.
+        reason: &'static str,
+    },
+    /// The transaction was committed or rolled back; only a reset makes it usable again.
+    TransactionFinished,
+    /// The transaction has no savepoint of that name.
+    SavepointNotFound(String),
     /// The engine broke one of its own rules.
     Internal(String),
 }
@@ -128,10 +144,14 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::InvalidArgument(_) | Self::InvalidOptions(_) | Self::TooLarge { .. } => {
-                ErrorKind::Invalid
+            Self::InvalidArgument(_)
+            | Self::InvalidOptions(_)
+            | Self::TooLarge { .. }
+            | Self::TransactionFinished => ErrorKind::Invalid,
+            Self::FamilyNotFound(_) | Self::NotADatabase { .. } | Self::SavepointNotFound(_) => {
+                ErrorKind::NotFound
             }
-            Self::FamilyNotFound(_) | Self::NotADatabase { .. } => ErrorKind::NotFound,
+            Self::Conflict { .. } => ErrorKind::Conflict,
             Self::FamilyExists(_) => ErrorKind::Exists,
             Self::Locked(_) => ErrorKind::Locked,
             Self::Io { source, .. } => match source.kind() {
@@ -178,6 +198,12 @@ impl fmt::Display for Error {
             Self::OpenedReadOnly => f.write_str("the database was opened for reading only"),
             Self::Closed => f.write_str("the database is closed"),
             Self::FamilyDropped(name) => write!(f, "the column family '{name}' was dropped"),
+            Self::Conflict { family, key, reason } => {
+                let key = String::from_utf8_lossy(key);
+                write!(f, "the transaction conflicts at key '{key}' of family '{family}': {reason}")
+            }
+            Self::TransactionFinished => f.write_str("the transaction is finished"),
+            Self::SavepointNotFound(name) => write!(f, "no savepoint is named '{name}'"),
             Self::Internal(text) => write!(f, "internal error, please report it: {text}"),
         }
     }

@@ -14,6 +14,7 @@ use tidesdb_sys::clock::Clock;
 use tidesdb_sys::sched::Scheduler;
 use tidesdb_sys::vfs::{LockGuard, Vfs};
 
+use crate::dependencies::Dependencies;
 use crate::family::FamilyState;
 use crate::log::Log;
 use crate::numbers::FileNumbers;
@@ -37,6 +38,8 @@ pub(crate) struct Core {
     pub files: Arc<FileContext>,
     pub memory: Arc<BlockPool>,
     pub snapshots: SnapshotRegistry,
+    /// What serializable transactions have read. Taken before the commit gate is entered.
+    pub dependencies: Mutex<Dependencies>,
     pub health: Health,
     pub progress: Progress,
     pub counters: CoreCounters,
@@ -55,6 +58,10 @@ impl std::fmt::Debug for Core {
 #[derive(Debug, Default)]
 pub(crate) struct CoreCounters {
     pub stall_nanos: AtomicU64,
+    /// Memory of open transactions, to within some ten kibibytes each.
+    pub transaction_bytes: AtomicU64,
+    pub transaction_conflicts: AtomicU64,
+    pub serialization_conflicts: AtomicU64,
 }
 
 impl Core {

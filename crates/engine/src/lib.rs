@@ -15,6 +15,7 @@ mod cache;
 mod compaction;
 mod core;
 mod db;
+mod dependencies;
 mod family;
 mod flush;
 mod iterator;
@@ -26,6 +27,7 @@ mod recovery;
 mod snapshot;
 mod stats;
 mod table_output;
+mod transaction;
 mod verify;
 mod version;
 mod write;
@@ -36,9 +38,12 @@ pub use tidesdb_base::limits;
 pub use tidesdb_base::options::{DbOptions, FamilyOptions, SyncMode};
 
 pub use crate::db::{Components, Db};
-pub use crate::family::Family;
+pub use crate::family::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation, Family};
 pub use crate::iterator::{Scan, ScanEntries, ScanOptions};
 pub use crate::snapshot::Snapshot;
 pub use crate::stats::{DbStats, FamilyStats, LevelStats};
+pub use crate::transaction::{
+    IsolationLevel, Transaction, TransactionEntries, TransactionScan, TransactionStats,
+};
 pub use crate::verify::VerifyReport;
 pub use crate::write::{WriteBatch, WriteOptions};

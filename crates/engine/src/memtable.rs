@@ -7,7 +7,9 @@ use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::arena::{Arena, BlockPool};
-use tidesdb_lockfree::ordered::{MemtableIndex, NewVersion, OrderedIndex, OwnedCursor, Version};
+use tidesdb_lockfree::ordered::{
+    MemtableIndex, NewVersion, OrderedIndex, OwnedCursor, Version, Versions,
+};
 
 /// Most memory one memtable may take; the arena's 32-bit offsets reach this far.
 const MOST_BYTES: u64 = 32 << 30;
@@ -63,6 +65,11 @@ impl Memtable {
     #[inline]
     pub(crate) fn get(&self, key: &[u8], snapshot: SequenceNumber) -> Option<Version<'_>> {
         self.index.get(key, snapshot)
+    }
+
+    /// All versions of `key`, newest first.
+    pub(crate) fn versions(&self, key: &[u8]) -> Versions<'_> {
+        self.index.versions(key)
     }
 
     /// A cursor over the keys that keeps the index alive.

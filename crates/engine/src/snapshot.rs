@@ -24,7 +24,8 @@ impl SnapshotRegistry {
         sequence
     }
 
-    fn release(&self, sequence: SequenceNumber) {
+    /// Gives up a registration.
+    pub(crate) fn release(&self, sequence: SequenceNumber) {
         let mut live = lock(&self.0);
         if let Some(count) = live.get_mut(&sequence) {
             *count -= 1;
@@ -75,6 +76,12 @@ pub struct Snapshot(Arc<Registered>);
 impl Snapshot {
     pub(crate) fn take(core: &Arc<Core>) -> Self {
         let sequence = core.snapshots.register(|| core.log.published());
+        Self(Arc::new(Registered { core: Arc::clone(core), sequence }))
+    }
+
+    /// A snapshot at a sequence number that is registered already.
+    pub(crate) fn again(core: &Arc<Core>, sequence: SequenceNumber) -> Self {
+        core.snapshots.register(|| sequence);
         Self(Arc::new(Registered { core: Arc::clone(core), sequence }))
     }
 

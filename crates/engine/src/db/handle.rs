@@ -11,6 +11,7 @@ use crate::core::{Core, Owner};
 use crate::family::{Family, FamilyState};
 use crate::snapshot::Snapshot;
 use crate::stats::DbStats;
+use crate::transaction::{IsolationLevel, Transaction, TransactionStats};
 use crate::verify::VerifyReport;
 use crate::write::{WriteBatch, WriteOptions};
 
@@ -137,6 +138,21 @@ impl Db {
     /// As [`Db::write`].
     pub fn write_with(&self, batch: &WriteBatch, options: WriteOptions) -> Result<()> {
         self.core().write(batch, options)
+    }
+
+    /// Begins a transaction. See [`Transaction`] for what it does and [`IsolationLevel`] for what it
+    /// is protected from.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn begin(&self, level: IsolationLevel) -> Result<Transaction> {
+        Transaction::begin(&self.owner, level)
+    }
+
+    /// Figures of the transactions.
+    #[must_use]
+    pub fn transaction_stats(&self) -> TransactionStats {
+        TransactionStats::of(self.core())
     }
 
     /// A fixed view of everything that is committed now.

@@ -244,6 +244,7 @@ fn build(
         files,
         memory,
         snapshots: SnapshotRegistry::default(),
+        dependencies: std::sync::Mutex::default(),
         health: Health::default(),
         progress: Progress::default(),
         counters: CoreCounters::default(),

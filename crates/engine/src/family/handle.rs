@@ -7,7 +7,7 @@ use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::FamilyOptions;
 
-use super::FamilyState;
+use super::{CommitHook, FamilyState};
 use crate::core::{Core, Owner};
 use crate::iterator::{Scan, ScanOptions};
 use crate::snapshot::Snapshot;
@@ -103,6 +103,24 @@ impl Family {
     #[inline]
     pub fn delete(&self, key: &[u8]) -> Result<()> {
         self.core().write_one(&self.state, ValueKind::Tombstone, NEVER_EXPIRES, key, &[])
+    }
+
+    /// Deletes a key that was put at most once since it was last deleted with this method. Readers
+    /// see no difference to [`Family::delete`]; a merge may drop put and deletion together and
+    /// early. When the promise is broken an older value may show again.
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn single_delete(&self, key: &[u8]) -> Result<()> {
+        self.core().write_one(&self.state, ValueKind::SingleTombstone, NEVER_EXPIRES, key, &[])
+    }
+
+    /// Has `hook` called after each commit to this family from now on, in place of an earlier
+    /// hook; `None` removes it. It is called by the committing thread, after the commit is visible
+    /// and durable as asked for, and outside of all locks: it may use the database. A panic of the
+    /// hook is caught and dropped. Hooks are not stored.
+    pub fn set_commit_hook(&self, hook: Option<CommitHook>) {
+        self.state.commit_hook.replace(hook);
     }
 
     /// The value of a key, copied; `None` when it is absent, deleted or expired.

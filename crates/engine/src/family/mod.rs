@@ -1,7 +1,10 @@
 //! Column families: their state, and the handle that users hold.
 
 mod handle;
+mod hook;
 mod state;
 
 pub use self::handle::Family;
+pub(crate) use self::hook::CommitHookSlot;
+pub use self::hook::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
 pub(crate) use self::state::{FamilyState, View};

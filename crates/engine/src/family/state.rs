@@ -10,6 +10,7 @@ use tidesdb_base::options::{FamilyOptions, SyncMode};
 use tidesdb_lockfree::stripe::StripedSums;
 use tidesdb_lockfree::sync::lock;
 
+use super::CommitHookSlot;
 use crate::memtable::Memtable;
 use crate::version::Version;
 use crate::write::DirectValueWriter;
@@ -76,6 +77,7 @@ pub(crate) struct FamilyState {
     pub background_error: Mutex<Option<Error>>,
     pub dropped: AtomicBool,
     pub direct_values: Mutex<Option<DirectValueWriter>>,
+    pub commit_hook: CommitHookSlot,
     pub counters: FamilyCounters,
 }
 
@@ -105,6 +107,7 @@ impl FamilyState {
             background_error: Mutex::new(None),
             dropped: AtomicBool::new(false),
             direct_values: Mutex::new(None),
+            commit_hook: CommitHookSlot::default(),
             counters: FamilyCounters::default(),
         }
     }

@@ -30,7 +30,7 @@ use arc_swap::ArcSwap;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::wal::record::{self, RecordKind, RecordPlace};
-use tidesdb_files::wal::{RECORDS_OFFSET, SegmentHeader};
+use tidesdb_files::wal::{RECORD_HEADER_BYTES, RECORDS_OFFSET, SegmentHeader};
 use tidesdb_lockfree::gate::{ClosedGuard, CommitGate};
 use tidesdb_lockfree::publish::CommitSequencer;
 use tidesdb_lockfree::sync::lock;
@@ -191,13 +191,18 @@ impl Log {
     /// is in place; `apply` puts the operations into the memtables under the sequence number it
     /// is given, and can't fail. Returns the sequence number once the commit is visible.
     ///
+    /// `check` is called with the reserved range, inside the gate, before anything is written; it
+    /// may wait until everything in front of the range is published, since no earlier commit ever
+    /// waits for a later one. When it refuses, the space is left as a void record.
+    ///
     /// # Errors
-    /// The failure that poisoned the log; [`Error::Io`] when the next segment can't be created,
-    /// in which case nothing happened and the call may be repeated once there is space.
+    /// What `check` answers; the failure that poisoned the log; [`Error::Io`] when the next
+    /// segment can't be created. Nothing happened then, unless `apply` was called.
     pub(crate) fn commit(
         &self,
         record: &mut [u8],
         payload_bytes: usize,
+        check: impl FnOnce(u64, SequenceNumber) -> Result<()>,
         apply: impl FnOnce(SequenceNumber),
     ) -> Result<SequenceNumber> {
         let length = record.len() as u64;
@@ -222,16 +227,27 @@ impl Log {
             synced: self.group.synced(),
         };
         let mut reservation = Reservation { log: self, start, end, filled: false };
-        record::seal(record, payload_bytes, RecordKind::Commit, place);
-        match active.io.write(active.offset_of(start), record) {
+        let checked = check(start, end);
+        let written = if checked.is_ok() {
+            record::seal(record, payload_bytes, RecordKind::Commit, place);
+            active.io.write(active.offset_of(start), record)
+        } else {
+            let header = record.get_mut(..RECORD_HEADER_BYTES).unwrap_or_default();
+            record::seal(header, payload_bytes, RecordKind::Void, place);
+            active.io.write(active.offset_of(start), header)
+        };
+        match written {
             Ok(()) => {
-                apply(end);
+                if checked.is_ok() {
+                    apply(end);
+                }
                 reservation.filled = true;
             }
             Err(e) => self.set_poison(Error::io("write", &active.path, e), start),
         }
         drop(reservation);
         drop(inside);
+        checked?;
         self.sequencer.wait_published(end);
         // ORDERING: acquire pairs with the release in `set_poison`; a failed write in front of us
         // was recorded before its range was completed, hence before ours was published.
@@ -244,6 +260,12 @@ impl Log {
     /// Waits until no commit is under way and keeps new ones out while the guard lives.
     pub(crate) fn close_gate(&self) -> ClosedGuard<'_> {
         self.gate.close()
+    }
+
+    /// Returns once everything in front of a log position is complete and visible.
+    #[inline]
+    pub(crate) fn wait_published(&self, position: u64) {
+        self.sequencer.wait_published(position);
     }
 
     /// Everything up to this sequence number is visible.

@@ -12,7 +12,9 @@ use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::wal::segment::{SYNC_MARK_BYTES, decode_sync_mark};
-use tidesdb_files::wal::{BatchReader, Operation, RECORDS_OFFSET, SYNC_MARK_OFFSET, SegmentReader};
+use tidesdb_files::wal::{
+    BatchReader, Operation, RECORDS_OFFSET, RecordKind, SYNC_MARK_OFFSET, SegmentReader,
+};
 use tidesdb_sys::vfs::{File, OpenHow, Vfs};
 
 use super::Inventory;
@@ -137,6 +139,9 @@ fn read_segment(
     loop {
         let offset = reader.offset_of(reader.end().position);
         let Some((record, sequence)) = reader.next_record()? else { return Ok(()) };
+        if record.kind == RecordKind::Void {
+            continue;
+        }
         for operation in BatchReader::new(record.payload) {
             let operation = operation.map_err(|_| {
                 Error::corruption(&path, offset, "a log record's operations do not decode")

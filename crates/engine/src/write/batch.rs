@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::limits::{DIRECT_VALUE_BYTES, MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_VALUE_BYTES};
-use tidesdb_files::wal::{BatchWriter, Operation, RECORD_HEADER_BYTES};
+use tidesdb_files::wal::{BatchReader, BatchWriter, Operation, RECORD_HEADER_BYTES};
 
 use crate::family::{Family, FamilyState};
 
@@ -90,6 +90,15 @@ impl WriteBatch {
         self.add(family.state(), ValueKind::Tombstone, NEVER_EXPIRES, key, &[])
     }
 
+    /// Adds a deletion of a key that was put at most once since it was last deleted in this way.
+    /// See [`Family::single_delete`].
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`].
+    pub fn single_delete(&mut self, family: &Family, key: &[u8]) -> Result<()> {
+        self.add(family.state(), ValueKind::SingleTombstone, NEVER_EXPIRES, key, &[])
+    }
+
     pub(crate) fn add(
         &mut self,
         family: &Arc<FamilyState>,
@@ -139,6 +148,43 @@ impl WriteBatch {
         self.user_bytes = 0;
     }
 
+    /// How far the batch has got.
+    pub(crate) const fn end(&self) -> BatchMark {
+        BatchMark {
+            record_bytes: self.record.len(),
+            direct: self.direct.len(),
+            families: self.families.len(),
+            count: self.count,
+            user_bytes: self.user_bytes,
+        }
+    }
+
+    /// Removes the operations that were added since `mark` was taken.
+    pub(crate) fn truncate(&mut self, mark: BatchMark) {
+        self.record.truncate(mark.record_bytes);
+        self.direct.truncate(mark.direct);
+        self.families.truncate(mark.families);
+        self.count = mark.count;
+        self.user_bytes = mark.user_bytes;
+    }
+
+    /// All operations in the order in which they were added, with their whole values.
+    pub(crate) fn operations(&self) -> BatchOperations<'_> {
+        self.operations_from(RECORD_HEADER_BYTES, 0)
+    }
+
+    /// The operations from a place in the record and among the direct values on.
+    pub(crate) fn operations_from(&self, position: usize, direct: usize) -> BatchOperations<'_> {
+        let payload = self.record.get(position..).unwrap_or_default();
+        BatchOperations { batch: self, reader: BatchReader::new(payload), direct }
+    }
+
+    /// About how many bytes of memory are held.
+    pub(crate) const fn memory_bytes(&self) -> usize {
+        let direct = if self.direct.is_empty() { 0 } else { self.user_bytes as usize };
+        self.record.capacity() + direct
+    }
+
     /// Number of operations.
     #[must_use]
     pub const fn len(&self) -> usize {
@@ -155,6 +201,68 @@ impl WriteBatch {
     #[must_use]
     pub const fn size_bytes(&self) -> u64 {
         self.user_bytes
+    }
+}
+
+/// An extent of a batch, to go back to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchMark {
+    pub record_bytes: usize,
+    pub direct: usize,
+    families: usize,
+    count: usize,
+    user_bytes: u64,
+}
+
+impl BatchMark {
+    /// True when the batch was longer at this mark than at the other.
+    pub(crate) const fn is_behind(&self, other: Self) -> bool {
+        self.count > other.count
+    }
+}
+
+/// Walks the operations of a batch.
+#[derive(Debug)]
+pub(crate) struct BatchOperations<'a> {
+    batch: &'a WriteBatch,
+    reader: BatchReader<'a>,
+    direct: usize,
+}
+
+impl BatchOperations<'_> {
+    /// Where the next operation lies: its offset in the record, and the number of the next direct
+    /// value. The direct value comes first when it was added at that offset.
+    #[inline]
+    pub(crate) fn place(&self) -> (usize, usize) {
+        (self.batch.record.len() - self.reader.remaining_bytes(), self.direct)
+    }
+}
+
+impl<'a> Iterator for BatchOperations<'a> {
+    type Item = Operation<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Operation<'a>> {
+        if let Some(value) = self.batch.direct.get(self.direct)
+            && value.position <= self.place().0
+        {
+            self.direct += 1;
+            return Some(value.operation());
+        }
+        // The batch wrote the record itself, so it decodes.
+        self.reader.next().and_then(Result::ok)
+    }
+}
+
+impl DirectValue {
+    pub(crate) fn operation(&self) -> Operation<'_> {
+        Operation {
+            family: self.family.id,
+            kind: ValueKind::Value,
+            expires_at: self.expires_at,
+            key: &self.key,
+            value: &self.value,
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use tidesdb_files::wal::{BatchReader, BatchWriter, Operation, RECORD_HEADER_BYTE
 use super::WriteBatch;
 use super::batch::check_sizes;
 use crate::core::Core;
-use crate::family::FamilyState;
+use crate::family::{CommittedOperation, FamilyState};
 
 /// How one commit is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,52 @@ pub struct WriteOptions {
     /// `Some(true)`: on disk before the call returns, whatever the sync mode. `Some(false)`: not
     /// waited for, whatever the sync mode. `None`: as the database and the families say.
     pub sync: Option<bool>,
+}
+
+/// A last look before a commit is written.
+pub(crate) trait CommitCheck {
+    /// Called without the gate, right before the commit takes its place in the log.
+    fn before_reserving(&mut self);
+
+    /// Called inside the gate with the place that the commit has: whatever ends at or before
+    /// `start` precedes it, everything else follows it. `end` is its sequence number. An error
+    /// calls the commit off.
+    fn check(&mut self, start: u64, end: SequenceNumber) -> Result<()>;
+}
+
+/// Commits whatever has happened meanwhile.
+#[derive(Debug)]
+pub(crate) struct Unchecked;
+
+impl CommitCheck for Unchecked {
+    #[inline]
+    fn before_reserving(&mut self) {}
+
+    #[inline]
+    fn check(&mut self, _start: u64, _end: SequenceNumber) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Why a commit failed, and whether it can be seen all the same.
+#[derive(Debug)]
+pub(crate) struct CommitFailure {
+    pub error: Error,
+    /// The commit is visible under this sequence number, but the log in front of it is broken:
+    /// it is not promised until the log is repaired.
+    pub visible_at: Option<SequenceNumber>,
+}
+
+impl From<Error> for CommitFailure {
+    fn from(error: Error) -> Self {
+        Self { error, visible_at: None }
+    }
+}
+
+impl From<CommitFailure> for Error {
+    fn from(failure: CommitFailure) -> Self {
+        failure.error
+    }
 }
 
 /// Buffers larger than this are not kept for the thread's next commit.
@@ -56,7 +102,7 @@ impl Core {
         let mut used_bytes = 0;
         let sequence = with_record(|record| {
             BatchWriter::new(record).push(operation);
-            self.log_and_apply(record, |sequence| {
+            self.log_and_apply(record, &mut Unchecked, |sequence| {
                 let view = family.view.load();
                 view.active.insert(&operation, sequence)?;
                 used_bytes = view.active.used_bytes();
@@ -68,6 +114,9 @@ impl Core {
         let family_syncs = family.syncs_commits.load(Ordering::Relaxed);
         self.make_durable(sequence, family_syncs || self.syncs_commits())?;
         self.rotate_at(family, used_bytes);
+        if family.commit_hook.is_set() {
+            family.commit_hook.call(&family.name, sequence, &[CommittedOperation::of(&operation)]);
+        }
         Ok(())
     }
 
@@ -79,26 +128,60 @@ impl Core {
         if batch.is_empty() {
             return Ok(());
         }
+        let sequence = self.commit_batch(batch, &mut Unchecked)?;
+        self.settle_batch(batch, sequence, options)
+    }
+
+    /// Makes a batch that is not empty visible, if `check` agrees.
+    ///
+    /// # Errors
+    /// What `check` answers, or see [`crate::Db::write`].
+    pub(crate) fn commit_batch(
+        &self,
+        batch: &WriteBatch,
+        check: &mut impl CommitCheck,
+    ) -> Result<SequenceNumber, CommitFailure> {
         for family in &batch.families {
             self.check_writable(family)?;
             self.admit(family)?;
         }
         let sequence = if batch.direct.is_empty() {
-            self.commit_operations(batch, &batch.record)?
+            self.commit_operations(batch, &batch.record, check)?
         } else {
-            self.write_with_direct_values(batch)?
+            self.write_with_direct_values(batch, check)?
         };
         let families = batch.families.len() as u64;
         for family in &batch.families {
             let (bytes, operations) = (batch.user_bytes, batch.count as u64);
             family.counters.user.add(bytes / families, operations / families);
         }
+        Ok(sequence)
+    }
+
+    /// What follows once a batch is visible: durability, hooks, freezing what is full.
+    ///
+    /// # Errors
+    /// The sync's. The call may be repeated: once the log is repaired it succeeds.
+    pub(crate) fn settle_batch(
+        &self,
+        batch: &WriteBatch,
+        sequence: SequenceNumber,
+        options: WriteOptions,
+    ) -> Result<()> {
         // ORDERING: relaxed; a setting.
         let families_sync =
             batch.families.iter().any(|family| family.syncs_commits.load(Ordering::Relaxed));
         self.make_durable(sequence, options.sync.unwrap_or(families_sync || self.syncs_commits()))?;
         for family in &batch.families {
             self.rotate_if_full(family);
+            if family.commit_hook.is_set() {
+                let operations: Vec<_> = batch
+                    .operations()
+                    .filter(|operation| operation.family == family.id)
+                    .map(|operation| CommittedOperation::of(&operation))
+                    .collect();
+                family.commit_hook.call(&family.name, sequence, &operations);
+            }
         }
         Ok(())
     }
@@ -109,34 +192,48 @@ impl Core {
         &self,
         batch: &WriteBatch,
         operations: &[u8],
-    ) -> Result<SequenceNumber> {
+        check: &mut impl CommitCheck,
+    ) -> Result<SequenceNumber, CommitFailure> {
         let payload = operations.get(RECORD_HEADER_BYTES..).unwrap_or_default();
         with_record(|record| {
             record.extend_from_slice(payload);
-            self.log_and_apply(record, |sequence| apply(batch, payload, sequence))
+            self.log_and_apply(record, check, |sequence| apply(batch, payload, sequence))
         })
     }
 
+    #[inline]
     fn log_and_apply(
         &self,
         record: &mut Vec<u8>,
+        check: &mut impl CommitCheck,
         apply: impl FnOnce(SequenceNumber) -> Result<()>,
-    ) -> Result<SequenceNumber> {
+    ) -> Result<SequenceNumber, CommitFailure> {
         let payload_bytes = record.len() - RECORD_HEADER_BYTES;
         record.resize(record_bytes(payload_bytes), 0);
-        let mut applied = Ok(());
-        let committed = self.log.commit(record, payload_bytes, |sequence| {
-            applied = apply(sequence);
-        });
+        check.before_reserving();
+        let mut applied = None;
+        let committed = self.log.commit(
+            record,
+            payload_bytes,
+            |start, end| check.check(start, end),
+            |sequence| applied = Some((sequence, apply(sequence))),
+        );
         if self.log.wants_preparation() {
             self.prepare_log_later();
         }
-        if let Err(cause) = applied {
-            // The log holds a commit that memory does not: nothing may build on that.
-            self.health.fail(cause.clone());
-            return Err(cause);
-        }
-        committed.inspect_err(|_| self.repair_log_later())
+        let sequence = match applied {
+            Some((_, Err(cause))) => {
+                // The log holds a commit that memory does not: nothing may build on that.
+                self.health.fail(cause.clone());
+                return Err(cause.into());
+            }
+            Some((sequence, Ok(()))) => Some(sequence),
+            None => None,
+        };
+        committed.map_err(|error| {
+            self.repair_log_later();
+            CommitFailure { error, visible_at: sequence }
+        })
     }
 
     fn make_durable(&self, sequence: SequenceNumber, sync: bool) -> Result<()> {

@@ -19,6 +19,7 @@ use tidesdb_sys::vfs::{File, OpenHow};
 
 use super::WriteBatch;
 use super::batch::DirectValue;
+use super::commit::{CommitCheck, CommitFailure};
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::version::ValueLogFile;
@@ -36,7 +37,11 @@ pub(crate) struct DirectValueWriter {
 }
 
 impl Core {
-    pub(super) fn write_with_direct_values(&self, batch: &WriteBatch) -> Result<SequenceNumber> {
+    pub(super) fn write_with_direct_values(
+        &self,
+        batch: &WriteBatch,
+        check: &mut impl CommitCheck,
+    ) -> Result<SequenceNumber, CommitFailure> {
         // Families in the order of their numbers, so that two such commits can't deadlock.
         let mut families: Vec<&Arc<FamilyState>> =
             batch.direct.iter().map(|value| &value.family).collect();
@@ -46,14 +51,13 @@ impl Core {
             families.iter().map(|family| (*family, lock(&family.direct_values))).collect();
         let mut pointers = Vec::with_capacity(batch.direct.len());
         for (family, writer) in &mut writers {
-            let written = self.append_values(family, writer, batch, &mut pointers);
-            if written.is_err() {
+            if let Err(error) = self.append_values(family, writer, batch, &mut pointers) {
                 // What is in the file is unknown; nothing points at it. The next commit starts
                 // another file and this one goes with the next flush.
                 if let Some(failed) = writer.take() {
                     failed.known.pin_through(self.log.published());
                 }
-                return written.map(|()| 0);
+                return Err(error.into());
             }
         }
         pointers.sort_by_key(|(position, ..)| *position);
@@ -73,7 +77,7 @@ impl Core {
         operations.extend_from_slice(batch.record.get(from..).unwrap_or_default());
         // The locks are held until the commit is done, so that a file is closed only when all
         // commits that point into it have their sequence numbers.
-        self.commit_operations(batch, &operations)
+        self.commit_operations(batch, &operations, check)
     }
 
     /// Appends and syncs the values of one family.

@@ -68,6 +68,13 @@ impl<'a> BatchReader<'a> {
         Self { decoder: Decoder::new(payload) }
     }
 
+    /// Bytes that are left to read.
+    #[inline]
+    #[must_use]
+    pub const fn remaining_bytes(&self) -> usize {
+        self.decoder.remaining().len()
+    }
+
     #[inline]
     fn read(&mut self) -> Result<Operation<'a>, Malformed> {
         let tag = self.decoder.u8()?;

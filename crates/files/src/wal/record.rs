@@ -18,20 +18,32 @@ pub const RECORD_HEADER_BYTES: usize = 16;
 /// Shortest record, padding included.
 pub const MIN_RECORD_BYTES: usize = 32;
 
-/// What a record holds. Persisted; numbers 2 and up are free for prepared transactions, their
+/// What a record holds. Persisted; numbers 3 and up are free for prepared transactions, their
 /// outcomes, and other things that later versions log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RecordKind {
     /// The operations of one commit.
     Commit = 1,
+    /// Nothing: space that a commit reserved and, refused at the last moment, did not use. The
+    /// length is that of the space; the payload is never read, nor covered by the checksum.
+    Void = 2,
 }
 
 impl RecordKind {
     const fn from_u8(byte: u8) -> Option<Self> {
         match byte {
             1 => Some(Self::Commit),
+            2 => Some(Self::Void),
             _ => None,
+        }
+    }
+
+    /// Bytes of the record, from its start, that the checksum covers.
+    const fn covered_bytes(self, payload_bytes: usize) -> usize {
+        match self {
+            Self::Commit => RECORD_HEADER_BYTES + payload_bytes,
+            Self::Void => RECORD_HEADER_BYTES,
         }
     }
 }
@@ -57,11 +69,11 @@ pub struct RecordPlace {
 
 /// Fills in the header of a record whose payload lies at `record[RECORD_HEADER_BYTES..]` and
 /// takes `payload_bytes`; what follows is padding. The length of `record` is
-/// [`record_bytes`]`(payload_bytes)`.
+/// [`record_bytes`]`(payload_bytes)`; of a void record the header is enough.
 #[inline]
 pub fn seal(record: &mut [u8], payload_bytes: usize, kind: RecordKind, place: RecordPlace) {
     let mark = place.synced.min(MAX_SEQUENCE) | ((kind as u64) << 56);
-    let end = RECORD_HEADER_BYTES + payload_bytes;
+    let end = kind.covered_bytes(payload_bytes);
     record[4..8].copy_from_slice(&(payload_bytes as u32).to_le_bytes());
     record[8..16].copy_from_slice(&mark.to_le_bytes());
     let sum = place_sum(place.segment, place.position, &record[4..end]);
@@ -83,7 +95,7 @@ pub struct RecordView<'a> {
     pub kind: RecordKind,
     /// How far the log was on disk when the record was written.
     pub synced: u64,
-    /// The payload.
+    /// The payload; empty for a void record.
     pub payload: &'a [u8],
     /// Length in the log, padding included.
     pub length: usize,
@@ -109,14 +121,14 @@ pub fn claimed_length(bytes: &[u8], position: u64) -> Option<usize> {
 pub fn open(bytes: &[u8], segment: u64, position: u64) -> Option<RecordView<'_>> {
     let length = claimed_length(bytes, position)?;
     let payload_bytes = u32::from_le_bytes(*bytes.get(4..)?.first_chunk()?) as usize;
-    let end = RECORD_HEADER_BYTES + payload_bytes;
+    let mark = u64::from_le_bytes(*bytes.get(8..)?.first_chunk()?);
+    let kind = RecordKind::from_u8((mark >> 56) as u8)?;
+    let end = kind.covered_bytes(payload_bytes);
     let body = bytes.get(4..end)?;
     let sum = u32::from_le_bytes(*bytes.first_chunk()?);
     if place_sum(segment, position, body) != sum {
         return None;
     }
-    let mark = u64::from_le_bytes(*bytes.get(8..)?.first_chunk()?);
-    let kind = RecordKind::from_u8((mark >> 56) as u8)?;
     let payload = bytes.get(RECORD_HEADER_BYTES..end)?;
     Some(RecordView { kind, synced: mark & MAX_SEQUENCE, payload, length })
 }
@@ -155,6 +167,22 @@ mod tests {
         }
         for cut in 0..meaningful {
             assert_eq!(open(&record[..cut], 1, 0), None, "cut {cut}");
+        }
+    }
+
+    #[test]
+    fn a_void_record_skips_its_space_whatever_lies_there() {
+        let place = RecordPlace { segment: 3, position: 640, synced: 500 };
+        let mut record = vec![0xab; record_bytes(100)];
+        seal(&mut record[..RECORD_HEADER_BYTES], 100, RecordKind::Void, place);
+        let view = open(&record, 3, 640).unwrap();
+        assert_eq!((view.kind, view.payload.len()), (RecordKind::Void, 0));
+        assert_eq!((view.length, view.synced), (record.len(), 500));
+        assert_eq!(open(&record, 3, 648), None, "another position");
+        for bit in 0..RECORD_HEADER_BYTES * 8 {
+            let mut bad = record.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(open(&bad, 3, 640), None, "bit {bit}");
         }
     }
 

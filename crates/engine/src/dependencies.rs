@@ -1,0 +1,353 @@
+//! Who read what of the serializable transactions: enough to refuse each commit that could close a
+//! cycle.
+//!
+//! Serializable snapshot isolation: transactions read a snapshot, and the first committer of a key
+//! wins. Such a history is serializable unless it contains three transactions in a row, each of
+//! which read something that the next one overwrote, T1 → T2 → T3 (T1 and T3 may be the same),
+//! where T3 committed first of the three; and, if T1 wrote nothing, before T1's snapshot. Of each
+//! such row the last to commit is refused. All commits are judged one after the other, in the
+//! order of their sequence numbers, so T3 is always committed when the row is complete:
+//!
+//! * T2 last: it finds its own reads overwritten (the caller looks into the data for that), the
+//!   oldest time by T3, and here who had read what it writes. Of those only the *limit* counts,
+//!   up to which T3 would have been first: T1's sequence number, or its snapshot if it only read.
+//! * T1 last: it finds its reads overwritten by T2, and here that T2 was such a *pivot*.
+//!
+//! So the state is a number per key and per range read, and one per pivot. Numbers up to the
+//! oldest live snapshot say nothing any more: nobody has to remove them at a given time, and they
+//! are swept out when a table has doubled. When what is alive itself outgrows its bound, one
+//! number for all keys takes the place of the tables: conflicts that are not needed may follow,
+//! but none is missed.
+//!
+//! Pure: called by the transactions' commits with its lock held, and knows nothing of the engine.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+
+/// Entries of a table that are not worth a sweep.
+const FEW_ENTRIES: usize = 256;
+
+/// Bytes of keys and limits, after a sweep, that make one number for all keys take their place.
+const MOST_BYTES: usize = 64 << 20;
+
+/// Pivots that make one number take their place.
+const MOST_PIVOTS: usize = 1 << 20;
+
+/// About what an entry takes besides its key.
+const ENTRY_BYTES: usize = 64;
+
+/// What a committing transaction has read that others have overwritten since.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Overwritten {
+    /// Sequence numbers of the commits that did.
+    commits: Vec<u64>,
+    /// Newest sequence number whose version may hide others, down to the snapshot; zero for none.
+    hidden_through: u64,
+}
+
+impl Overwritten {
+    /// Notes a newer version of something read. `hides` when older ones that are newer than the
+    /// snapshot may have been dropped.
+    pub(crate) fn add(&mut self, sequence: u64, hides: bool) {
+        if hides {
+            self.hidden_through = self.hidden_through.max(sequence);
+        }
+        if self.commits.last() != Some(&sequence) {
+            self.commits.push(sequence);
+        }
+        if self.commits.len() == self.commits.capacity() {
+            self.commits.sort_unstable();
+            self.commits.dedup();
+        }
+    }
+
+    fn oldest(&self, snapshot: u64) -> Option<u64> {
+        if self.hidden_through > 0 {
+            return Some(snapshot + 1);
+        }
+        self.commits.iter().min().copied()
+    }
+}
+
+/// A transaction that is about to commit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate<'a> {
+    /// What it read as of.
+    pub snapshot: u64,
+    /// The sequence number it will have; none when it wrote nothing.
+    pub commit: Option<u64>,
+    pub overwritten: &'a Overwritten,
+}
+
+/// Limits of ranges of one family: each entry holds from its key up to the next entry's.
+#[derive(Debug, Default)]
+struct RangeLimits {
+    steps: BTreeMap<Vec<u8>, u64>,
+    /// Number of steps after the last sweep.
+    kept: usize,
+}
+
+impl RangeLimits {
+    fn limit(&self, key: &[u8]) -> u64 {
+        let below = (Bound::Unbounded, Bound::Included(key));
+        self.steps.range::<[u8], _>(below).next_back().map_or(0, |(_, &limit)| limit)
+    }
+
+    /// Raises the limit of `[start, end)` to at least `limit`.
+    fn raise(&mut self, start: &[u8], end: Option<&[u8]>, limit: u64) {
+        if end.is_some_and(|end| end <= start) {
+            return;
+        }
+        if let Some(end) = end {
+            let behind = self.limit(end);
+            self.steps.entry(end.to_vec()).or_insert(behind);
+        }
+        let before = self.limit(start);
+        self.steps.entry(start.to_vec()).or_insert(before);
+        let covered = (Bound::Included(start), end.map_or(Bound::Unbounded, Bound::Excluded));
+        let mut last = None;
+        let mut merged = Vec::new();
+        for (key, step) in self.steps.range_mut::<[u8], _>(covered) {
+            *step = limit.max(*step);
+            if last == Some(*step) {
+                merged.push(key.clone());
+            }
+            last = Some(*step);
+        }
+        for key in merged {
+            self.steps.remove(&key);
+        }
+    }
+
+    fn sweep(&mut self, oldest: u64) {
+        let mut last = 0;
+        self.steps.retain(|_, limit| {
+            if *limit <= oldest {
+                *limit = 0;
+            }
+            let needed = *limit != last;
+            last = *limit;
+            needed
+        });
+        self.kept = self.steps.len();
+    }
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Dependencies {
+    /// Snapshots of the live serializable transactions, with how often each is held.
+    live: BTreeMap<u64, usize>,
+    live_count: usize,
+    /// Highest sequence number recorded.
+    last_commit: u64,
+    /// Keys that were read, each behind its family's number, with their limits.
+    points: HashMap<Box<[u8]>, u64>,
+    point_bytes: usize,
+    points_kept: usize,
+    ranges: HashMap<u32, RangeLimits>,
+    /// Limit of every key there is.
+    everything: u64,
+    /// Pivots: sequence number of T2, and of the oldest T3.
+    pivots: BTreeMap<u64, u64>,
+    /// Every commit up to this one counts as a pivot.
+    pivots_through: u64,
+    /// Times that a table was given up for one number.
+    coarsened: u64,
+    scratch: Vec<u8>,
+}
+
+impl Dependencies {
+    /// A serializable transaction has taken its snapshot. Everything recorded is visible in it.
+    pub(crate) fn begin(&mut self, snapshot: u64) {
+        *self.live.entry(snapshot).or_insert(0) += 1;
+        self.live_count += 1;
+    }
+
+    /// A transaction is finished, and its commit published if it has one.
+    pub(crate) fn end(&mut self, snapshot: u64) {
+        if let Some(count) = self.live.get_mut(&snapshot) {
+            self.live_count -= 1;
+            *count -= 1;
+            if *count == 0 {
+                self.live.remove(&snapshot);
+            }
+        }
+        if self.live_count == 0 {
+            // Whoever begins next sees everything that was recorded.
+            self.points.clear();
+            self.points.shrink_to(FEW_ENTRIES);
+            self.ranges.clear();
+            self.pivots.clear();
+            (self.everything, self.pivots_through) = (0, 0);
+            (self.point_bytes, self.points_kept) = (0, 0);
+        }
+    }
+
+    /// Highest sequence number of a serializable commit.
+    pub(crate) const fn last_commit(&self) -> u64 {
+        self.last_commit
+    }
+
+    /// Times that memory was bounded at the cost of conflicts that were not needed.
+    pub(crate) const fn coarsened(&self) -> u64 {
+        self.coarsened
+    }
+
+    /// True when nothing that is recorded, and nobody who is running, can conflict with the only
+    /// live transaction.
+    pub(crate) fn is_alone(&self) -> bool {
+        let recorded = self.points.len() + self.ranges.len() + self.pivots.len();
+        self.live_count <= 1 && recorded == 0 && self.everything.max(self.pivots_through) == 0
+    }
+
+    /// Whether the commit of `candidate`, which writes the keys `written`, could close a cycle.
+    pub(crate) fn is_dangerous<'a>(
+        &self,
+        candidate: Candidate<'_>,
+        written: impl Iterator<Item = (u32, &'a [u8])>,
+    ) -> bool {
+        self.meets_pivot(candidate) || self.is_pivot(candidate, written)
+    }
+
+    fn meets_pivot(&self, candidate: Candidate<'_>) -> bool {
+        let oldest = candidate.overwritten.oldest(candidate.snapshot);
+        if oldest.is_some_and(|oldest| oldest <= self.pivots_through) {
+            return true;
+        }
+        if self.pivots.is_empty() {
+            return false;
+        }
+        // Of a transaction that only read, the row's end must have been there before its snapshot.
+        let first = |last: u64| candidate.commit.is_some() || last <= candidate.snapshot;
+        let Overwritten { commits, hidden_through } = candidate.overwritten;
+        let known = commits.iter().filter_map(|commit| self.pivots.get(commit));
+        if known.copied().any(first) {
+            return true;
+        }
+        *hidden_through > candidate.snapshot && {
+            let span = candidate.snapshot + 1..=*hidden_through;
+            self.pivots.range(span).any(|(_, &last)| first(last))
+        }
+    }
+
+    fn is_pivot<'a>(
+        &self,
+        candidate: Candidate<'_>,
+        mut written: impl Iterator<Item = (u32, &'a [u8])>,
+    ) -> bool {
+        let Some(first) = candidate.overwritten.oldest(candidate.snapshot) else { return false };
+        let mut scratch = Vec::new();
+        written.any(|(family, key)| first <= self.limit(family, key, &mut scratch))
+    }
+
+    fn limit(&self, family: u32, key: &[u8], scratch: &mut Vec<u8>) -> u64 {
+        let ranges = self.ranges.get(&family).map_or(0, |ranges| ranges.limit(key));
+        set_point(scratch, family, key);
+        let point = self.points.get(scratch.as_slice()).copied().unwrap_or(0);
+        self.everything.max(ranges).max(point)
+    }
+
+    /// Records a commit that was not dangerous, and says whether its reads are needed: then
+    /// [`Dependencies::record_point`] and [`Dependencies::record_range`] follow for each.
+    pub(crate) fn record(&mut self, candidate: Candidate<'_>) -> Option<u64> {
+        self.last_commit = self.last_commit.max(candidate.commit.unwrap_or(0));
+        // Alone: whoever begins later sees this commit.
+        if self.live_count <= 1 {
+            return None;
+        }
+        if let Some(commit) = candidate.commit
+            && let Some(first) = candidate.overwritten.oldest(candidate.snapshot)
+        {
+            self.pivots.insert(commit, first);
+            self.sweep_pivots();
+        }
+        let limit = candidate.commit.unwrap_or(candidate.snapshot);
+        (limit > self.oldest()).then_some(limit)
+    }
+
+    /// Records that a key was read.
+    pub(crate) fn record_point(&mut self, family: u32, key: &[u8], limit: u64) {
+        let mut point = std::mem::take(&mut self.scratch);
+        set_point(&mut point, family, key);
+        match self.points.get_mut(point.as_slice()) {
+            Some(known) => *known = limit.max(*known),
+            None => {
+                self.point_bytes += point.len() + ENTRY_BYTES;
+                self.points.insert(point.as_slice().into(), limit);
+            }
+        }
+        self.scratch = point;
+        if self.points.len() > 2 * self.points_kept + FEW_ENTRIES {
+            self.sweep_points();
+        }
+    }
+
+    /// Records that the range `[start, end)` was read.
+    pub(crate) fn record_range(
+        &mut self,
+        family: u32,
+        start: &[u8],
+        end: Option<&[u8]>,
+        limit: u64,
+    ) {
+        let oldest = self.oldest();
+        let ranges = self.ranges.entry(family).or_default();
+        ranges.raise(start, end, limit);
+        if ranges.steps.len() > 2 * ranges.kept + FEW_ENTRIES {
+            ranges.sweep(oldest);
+            let bytes = ranges.steps.keys().map(|key| key.len() + ENTRY_BYTES).sum::<usize>();
+            if bytes > MOST_BYTES {
+                let highest = ranges.steps.values().max().copied().unwrap_or(0);
+                self.ranges.remove(&family);
+                self.raise_everything(highest);
+            }
+        }
+    }
+
+    fn sweep_points(&mut self) {
+        let oldest = self.oldest();
+        self.points.retain(|_, limit| *limit > oldest);
+        self.points_kept = self.points.len();
+        self.point_bytes = self.points.keys().map(|key| key.len() + ENTRY_BYTES).sum();
+        if self.point_bytes > MOST_BYTES {
+            let highest = self.points.values().max().copied().unwrap_or(0);
+            self.points = HashMap::new();
+            (self.point_bytes, self.points_kept) = (0, 0);
+            self.raise_everything(highest);
+        }
+    }
+
+    fn raise_everything(&mut self, limit: u64) {
+        self.everything = self.everything.max(limit);
+        self.coarsened += 1;
+    }
+
+    fn sweep_pivots(&mut self) {
+        let oldest = self.oldest();
+        while let Some(first) = self.pivots.first_entry()
+            && *first.key() <= oldest
+        {
+            first.remove();
+        }
+        if self.pivots.len() > MOST_PIVOTS {
+            self.pivots_through = self.last_commit;
+            self.pivots.clear();
+            self.coarsened += 1;
+        }
+    }
+
+    /// Limits and pivots up to this sequence number say nothing any more.
+    fn oldest(&self) -> u64 {
+        self.live.first_key_value().map_or(u64::MAX - 1, |(&snapshot, _)| snapshot)
+    }
+}
+
+fn set_point(point: &mut Vec<u8>, family: u32, key: &[u8]) {
+    point.clear();
+    point.extend_from_slice(&family.to_be_bytes());
+    point.extend_from_slice(key);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! Commit hooks: what a user wants to be told about each commit to a family.
+//!
+//! A hook is called by the committing thread, once per commit and family, when the commit is
+//! visible and as durable as it was asked to be; no lock of the engine is held and the commit gate
+//! is behind, so a hook may read, write and start transactions itself. Commits of different
+//! threads may be reported in another order than that of their sequence numbers. A hook can't
+//! change the outcome any more: if it panics, the panic ends here.
+//!
+//! Families without a hook pay one relaxed load per commit.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tidesdb_base::entry::ValueKind;
+use tidesdb_files::wal::Operation;
+use tidesdb_lockfree::sync::lock;
+
+/// Called after each commit to a family. See [`crate::Family::set_commit_hook`].
+pub type CommitHook = Arc<dyn Fn(&CommittedBatch<'_>) + Send + Sync>;
+
+/// What an operation did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CommittedKind {
+    /// Stored a value.
+    Put,
+    /// Deleted the key.
+    Delete,
+    /// Deleted the key, which had been put at most once.
+    SingleDelete,
+}
+
+/// One operation of a commit.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct CommittedOperation<'a> {
+    /// What was done.
+    pub kind: CommittedKind,
+    /// The key.
+    pub key: &'a [u8],
+    /// The value of a put; empty for deletions.
+    pub value: &'a [u8],
+    /// Unix second at which the value expires; zero for never.
+    pub expires_at_unix_seconds: u64,
+}
+
+impl<'a> CommittedOperation<'a> {
+    pub(crate) const fn of(operation: &Operation<'a>) -> Self {
+        let kind = match operation.kind {
+            ValueKind::Tombstone => CommittedKind::Delete,
+            ValueKind::SingleTombstone => CommittedKind::SingleDelete,
+            ValueKind::Value | ValueKind::ValuePointer => CommittedKind::Put,
+        };
+        let expires_at_unix_seconds = operation.expires_at;
+        Self { kind, key: operation.key, value: operation.value, expires_at_unix_seconds }
+    }
+}
+
+/// The part of a commit that concerns one family.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct CommittedBatch<'a> {
+    /// Name of the family.
+    pub family: &'a str,
+    /// Sequence number of the commit, the same in all of its families; later commits have greater
+    /// ones.
+    pub sequence: u64,
+    /// The operations in the order in which they were given; a key may occur more than once.
+    pub operations: &'a [CommittedOperation<'a>],
+}
+
+/// The place of a family's hook.
+#[derive(Default)]
+pub(crate) struct CommitHookSlot {
+    set: AtomicBool,
+    hook: Mutex<Option<CommitHook>>,
+}
+
+impl std::fmt::Debug for CommitHookSlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CommitHookSlot").field("set", &self.set).finish_non_exhaustive()
+    }
+}
+
+impl CommitHookSlot {
+    /// Replaces or removes the hook.
+    pub(crate) fn replace(&self, hook: Option<CommitHook>) {
+        let mut slot = lock(&self.hook);
+        // ORDERING: relaxed; the hook itself is read with the lock held.
+        self.set.store(hook.is_some(), Ordering::Relaxed);
+        *slot = hook;
+    }
+
+    /// True when there is something to call.
+    #[inline]
+    pub(crate) fn is_set(&self) -> bool {
+        // ORDERING: as in `replace`.
+        self.set.load(Ordering::Relaxed)
+    }
+
+    /// Calls the hook, if one is set.
+    #[cold]
+    pub(crate) fn call(&self, family: &str, sequence: u64, operations: &[CommittedOperation<'_>]) {
+        let hook = lock(&self.hook).clone();
+        if let Some(hook) = hook {
+            let batch = CommittedBatch { family, sequence, operations };
+            // The commit is done; a panic of the hook must not look as if it were not.
+            let _ = catch_unwind(AssertUnwindSafe(|| hook(&batch)));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Which keys have changed since a transaction took its snapshot.
+//!
+//! Memtables are asked for the keys in question, tables only when they hold anything newer than
+//! the snapshot at all. The snapshot is registered, so flushes and merges keep the sequence number
+//! of every version that is newer, though of several only the newest may be left in a table.
+
+use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::error::Result;
+use tidesdb_files::filter::key_hash;
+use tidesdb_files::sstable::{Readahead, TableIterator};
+
+use super::read_set::ReadRange;
+use crate::cache::CachedBlocks;
+use crate::core::Core;
+use crate::family::View;
+use crate::memtable::Memtable;
+use crate::version::TableFile;
+
+use std::sync::Arc;
+
+/// Bytes read at a time when a long range of a table is looked through.
+const READAHEAD_BYTES: usize = 64 << 10;
+
+/// Sequence numbers that matter: those behind `since`, up to `through`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub since: SequenceNumber,
+    pub through: SequenceNumber,
+}
+
+impl Window {
+    pub(super) const fn is_empty(self) -> bool {
+        self.through <= self.since
+    }
+
+    fn holds(self, sequence: SequenceNumber) -> bool {
+        self.since < sequence && sequence <= self.through
+    }
+}
+
+/// A version in the window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    pub sequence: SequenceNumber,
+    /// It comes from a table, which may have had more versions in the window, older than this one.
+    pub hides: bool,
+}
+
+/// Memtables of a view that can hold changes.
+fn memtables(view: &View, window: Window) -> impl Iterator<Item = &Arc<Memtable>> {
+    let frozen = view.frozen.iter().filter(move |m| m.sealed_through() > window.since);
+    std::iter::once(&view.active).chain(frozen)
+}
+
+fn is_new(table: &TableFile, window: Window) -> bool {
+    table.record.highest_sequence > window.since
+}
+
+/// Calls `found` with the changes of a key, newest first, until it answers false.
+///
+/// # Errors
+/// `Corrupt` or `Io` when a table can't be read.
+pub(super) fn changes_of_key(
+    core: &Core,
+    view: &View,
+    key: &[u8],
+    window: Window,
+    mut found: impl FnMut(Change) -> bool,
+) -> Result<()> {
+    for memtable in memtables(view, window) {
+        for version in memtable.versions(key) {
+            if version.seq <= window.since {
+                // What lies below is older still, in every memtable and table.
+                return Ok(());
+            }
+            let change = Change { sequence: version.seq, hides: false };
+            if window.holds(version.seq) && !found(change) {
+                return Ok(());
+            }
+        }
+    }
+    for run in &view.version.runs {
+        let Some(file) = run.table_for(key).filter(|file| is_new(file, window)) else { continue };
+        let open = file.table()?;
+        let Some(table) = open.as_ref().filter(|table| table.may_contain(key_hash(key))) else {
+            continue;
+        };
+        let blocks = CachedBlocks(Arc::clone(&core.files.blocks));
+        let version = table.lookup(key, window.through, &blocks)?;
+        if let Some(sequence) = version.map(|version| version.meta().seq)
+            && window.holds(sequence)
+        {
+            found(Change { sequence, hides: true });
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Calls `found` with the changes of all keys in a range, in no order, until it answers an error.
+///
+/// # Errors
+/// What `found` answers; `Corrupt` or `Io` when a table can't be read.
+pub(super) fn changes_of_range(
+    core: &Core,
+    view: &View,
+    range: &ReadRange,
+    window: Window,
+    mut found: impl FnMut(&[u8], Change) -> Result<()>,
+) -> Result<()> {
+    for memtable in memtables(view, window) {
+        let mut cursor = memtable.cursor();
+        cursor.seek(&range.start);
+        while cursor.valid() && range.end.admits(cursor.key()) {
+            for version in cursor.versions().take_while(|version| version.seq > window.since) {
+                if window.holds(version.seq) {
+                    let change = Change { sequence: version.seq, hides: false };
+                    found(cursor.key(), change)?;
+                }
+            }
+            cursor.next();
+        }
+    }
+    let overlapping = view.version.tables().filter(|file| {
+        is_new(file, window)
+            && range.end.admits(&file.record.smallest_key)
+            && range.start.as_slice() <= file.record.largest_key.as_slice()
+    });
+    for file in overlapping {
+        let Some(table) = file.table()?.as_ref().map(Arc::clone) else { continue };
+        let blocks = CachedBlocks(Arc::clone(&core.files.blocks));
+        let mut iterator = TableIterator::new(table, blocks, Readahead::Auto(READAHEAD_BYTES));
+        iterator.seek(&range.start)?;
+        while iterator.valid() && range.end.admits(iterator.key()) {
+            if window.holds(iterator.seq()) {
+                let change = Change { sequence: iterator.seq(), hides: true };
+                found(iterator.key(), change)?;
+            }
+            iterator.next()?;
+        }
+    }
+    Ok(())
+}

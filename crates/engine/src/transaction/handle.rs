@@ -1,0 +1,462 @@
+//! The transaction that users hold.
+
+use std::cell::OnceCell;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tidesdb_base::entry::{NEVER_EXPIRES, SequenceNumber, ValueKind, is_expired};
+use tidesdb_base::error::{Error, Result};
+use tidesdb_lockfree::sync::lock;
+
+use super::IsolationLevel;
+use super::overlay::Overlay;
+use super::read_set::ReadSet;
+use super::scan::{ScanParts, Tracked, TransactionScan};
+use super::write_set::WriteSet;
+use crate::core::{Core, Owner};
+use crate::family::{Family, FamilyState};
+use crate::iterator::{Scan, ScanOptions};
+use crate::snapshot::Snapshot;
+use crate::write::batch::expiry_after;
+
+/// Change of a transaction's memory that is worth telling the others.
+const CHARGED_STEP_BYTES: usize = 16 << 10;
+
+/// What may be done with a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Active,
+    /// Committed and visible, but its durability failed: a commit may be tried again.
+    Visible(SequenceNumber),
+    Finished,
+}
+
+/// Reads of one moment and writes that take effect together, or not at all.
+///
+/// Nothing is visible to others, nor written anywhere, before [`Transaction::commit`]. A commit
+/// that answers an error had no effect, unless it says otherwise, and leaves the transaction as it
+/// was: it may be committed again, rolled back or dropped. Dropping rolls back. What each level
+/// protects from is told by [`IsolationLevel`].
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # use tidesdb_engine as tidesdb;
+/// use tidesdb::{Db, DbOptions, ErrorKind, FamilyOptions, IsolationLevel};
+/// let db = Db::open(directory.path(), DbOptions::default())?;
+/// let accounts = db.open_family("accounts", FamilyOptions::default())?;
+/// accounts.put(b"ada", b"10")?;
+///
+/// let mut first = db.begin(IsolationLevel::Snapshot)?;
+/// let mut second = db.begin(IsolationLevel::Snapshot)?;
+/// first.put(&accounts, b"ada", b"11")?;
+/// second.put(&accounts, b"ada", b"12")?;
+/// assert_eq!(second.get(&accounts, b"ada")?, Some(b"12".to_vec()));
+/// first.commit()?;
+/// assert_eq!(second.commit().unwrap_err().kind(), ErrorKind::Conflict);
+/// second.rollback()?;
+/// second.reset(IsolationLevel::Snapshot)?;
+/// assert_eq!(second.get(&accounts, b"ada")?, Some(b"11".to_vec()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Transaction {
+    pub(super) owner: Arc<Owner>,
+    pub(super) level: IsolationLevel,
+    pub(super) state: State,
+    /// Registered as long as it is there.
+    pub(super) snapshot: Option<SequenceNumber>,
+    /// Made by the first write, and kept.
+    pub(super) writes: Option<Box<WriteSet>>,
+    /// Made by the first read that is tracked, and kept.
+    pub(super) reads: OnceCell<Arc<Mutex<ReadSet>>>,
+    /// Memory that the database was told about.
+    charged: usize,
+}
+
+impl Transaction {
+    pub(crate) fn begin(owner: &Arc<Owner>, level: IsolationLevel) -> Result<Self> {
+        let mut transaction = Self {
+            owner: Arc::clone(owner),
+            level,
+            state: State::Finished,
+            snapshot: None,
+            writes: None,
+            reads: OnceCell::new(),
+            charged: 0,
+        };
+        transaction.start(level)?;
+        Ok(transaction)
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core> {
+        self.owner.core()
+    }
+
+    fn start(&mut self, level: IsolationLevel) -> Result<()> {
+        let core = self.owner.core();
+        if core.health.is_closed() {
+            return Err(Error::Closed);
+        }
+        self.snapshot = match level {
+            IsolationLevel::Serializable => {
+                let mut dependencies = lock(&core.dependencies);
+                // Whoever begins sees all serializable commits that are recorded, so of these only
+                // the live ones matter.
+                core.log.wait_published(dependencies.last_commit());
+                let sequence = core.snapshots.register(|| core.log.published());
+                dependencies.begin(sequence);
+                Some(sequence)
+            }
+            _ if level.has_snapshot() => Some(core.snapshots.register(|| core.log.published())),
+            _ => None,
+        };
+        self.level = level;
+        self.state = State::Active;
+        Ok(())
+    }
+
+    /// The level that the transaction was begun or last reset with.
+    #[must_use]
+    pub const fn isolation_level(&self) -> IsolationLevel {
+        self.level
+    }
+
+    /// The commit up to which the transaction sees everything; none at the levels that always see
+    /// the newest state, and when the transaction is finished.
+    #[must_use]
+    pub const fn snapshot_sequence(&self) -> Option<u64> {
+        self.snapshot
+    }
+
+    /// True until the transaction is committed or rolled back.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.state == State::Active
+    }
+
+    /// Stores a value under a key, replacing any other.
+    ///
+    /// # Errors
+    /// `Invalid` for an empty key, sizes over the limits, a family of another database or a
+    /// finished transaction; `Closed`, `ReadOnly`. Nothing has changed then.
+    #[inline]
+    pub fn put(&mut self, family: &Family, key: &[u8], value: &[u8]) -> Result<()> {
+        self.add(family, ValueKind::Value, NEVER_EXPIRES, key, value)
+    }
+
+    /// As [`Transaction::put`]; the value expires `ttl` from now, to the second, rounded up.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn put_with_ttl(
+        &mut self,
+        family: &Family,
+        key: &[u8],
+        value: &[u8],
+        ttl: Duration,
+    ) -> Result<()> {
+        let expires_at = expiry_after(self.core().clock.unix_seconds(), ttl);
+        self.put_expiring(family, key, value, expires_at)
+    }
+
+    /// As [`Transaction::put`]; the value expires at a Unix time in seconds, zero meaning never.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn put_expiring(
+        &mut self,
+        family: &Family,
+        key: &[u8],
+        value: &[u8],
+        expires_at_unix_seconds: u64,
+    ) -> Result<()> {
+        self.add(family, ValueKind::Value, expires_at_unix_seconds, key, value)
+    }
+
+    /// Deletes a key. Deleting an absent key is no error.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    #[inline]
+    pub fn delete(&mut self, family: &Family, key: &[u8]) -> Result<()> {
+        self.add(family, ValueKind::Tombstone, NEVER_EXPIRES, key, &[])
+    }
+
+    /// Deletes a key that was put at most once since it was last deleted in this way. See
+    /// [`Family::single_delete`].
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn single_delete(&mut self, family: &Family, key: &[u8]) -> Result<()> {
+        self.add(family, ValueKind::SingleTombstone, NEVER_EXPIRES, key, &[])
+    }
+
+    #[inline]
+    fn add(
+        &mut self,
+        family: &Family,
+        kind: ValueKind,
+        expires_at: u64,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        self.check_active()?;
+        let family = family.state();
+        self.core().check_writable(family)?;
+        let writes = self.writes.get_or_insert_default();
+        writes.add(family, kind, expires_at, key, value)?;
+        let bytes = writes.memory_bytes();
+        self.charge(bytes);
+        Ok(())
+    }
+
+    /// The value of a key, copied; `None` when it is absent, deleted or expired. The transaction's
+    /// own writes come first. Below repeatable read the newest committed value counts, otherwise
+    /// that of the snapshot.
+    ///
+    /// # Errors
+    /// As [`Family::get`]; `Invalid` for a family of another database or a finished transaction.
+    pub fn get(&self, family: &Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get_with(family, key, <[u8]>::to_vec)
+    }
+
+    /// Calls `read` with the value of a key, borrowed where it lies. Otherwise as
+    /// [`Transaction::get`].
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    #[inline]
+    pub fn get_with<R>(
+        &self,
+        family: &Family,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let (own, found) = self.look_up(family.state(), key, read)?;
+        if !own && self.level.tracks_reads() {
+            let absent_counts = self.level == IsolationLevel::Serializable;
+            if found.is_some() || absent_counts {
+                lock(self.reads()).add_point(family.state(), key);
+            }
+        }
+        Ok(found)
+    }
+
+    /// As [`Transaction::get`], but the commit does not mind if the key changes.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn get_untracked(&self, family: &Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.look_up(family.state(), key, <[u8]>::to_vec).map(|(_, found)| found)
+    }
+
+    /// True when the key has a value. The commit does not mind if that changes.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn contains(&self, family: &Family, key: &[u8]) -> Result<bool> {
+        self.look_up(family.state(), key, |_| ()).map(|(_, found)| found.is_some())
+    }
+
+    /// Whether the answer is an own write, and the answer.
+    #[inline]
+    fn look_up<R>(
+        &self,
+        family: &FamilyState,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<(bool, Option<R>)> {
+        self.check_active()?;
+        self.check_family(family)?;
+        let core = self.core();
+        if let Some(writes) = &self.writes
+            && !writes.is_empty()
+        {
+            core.check_readable(family)?;
+            if let Some(own) = writes.find(family.id, key) {
+                let dead = own.kind.is_tombstone()
+                    || is_expired(own.expires_at, core.clock.unix_seconds());
+                return Ok((true, (!dead).then(|| read(own.value))));
+            }
+        }
+        Ok((false, core.get_with(family, self.snapshot, key, read)?))
+    }
+
+    /// An iterator over a family as the transaction sees it, its own writes included; not
+    /// positioned yet.
+    ///
+    /// # Errors
+    /// As [`Family::scan`]; `Invalid` for a family of another database, options with a snapshot,
+    /// or a finished transaction.
+    pub fn scan(&self, family: &Family, options: ScanOptions) -> Result<TransactionScan<'_>> {
+        self.check_active()?;
+        let family = family.state();
+        self.check_family(family)?;
+        if options.snapshot.is_some() {
+            let text = "the iterator of a transaction can't have a snapshot of its own";
+            return Err(Error::InvalidArgument(text.to_owned()));
+        }
+        let core = self.core();
+        let (lower, upper) = (options.lower.clone(), options.upper.clone());
+        let options = match self.snapshot {
+            Some(sequence) => options.snapshot(&Snapshot::again(core, sequence)),
+            None => options,
+        };
+        let scan = Scan::new(Arc::clone(core), Arc::clone(family), options)?;
+        let overlay = match &self.writes {
+            Some(writes) if !writes.is_empty() => writes.overlay(family.id),
+            _ => Arc::new(Overlay::default()),
+        };
+        let tracked = self.level.tracks_reads().then(|| Tracked::new(self.reads(), family));
+        let parts = ScanParts {
+            core: Arc::clone(core),
+            family: family.id,
+            overlay,
+            lower,
+            upper,
+            tracked,
+            moving: self.level == IsolationLevel::ReadUncommitted,
+        };
+        Ok(TransactionScan::new(scan, parts))
+    }
+
+    /// Marks the present state of the writes under a name, to roll back to. A name that is there
+    /// already moves to the present state and keeps its place in the order of creation.
+    ///
+    /// # Errors
+    /// `Invalid` for a finished transaction.
+    pub fn savepoint(&mut self, name: &str) -> Result<()> {
+        self.check_active()?;
+        self.writes.get_or_insert_default().savepoint(name);
+        Ok(())
+    }
+
+    /// Takes back what was written since the savepoint, and removes it and all that were created
+    /// after it. Reads stay tracked.
+    ///
+    /// # Errors
+    /// `NotFound`, `Invalid` for a finished transaction; nothing has changed then.
+    pub fn rollback_to(&mut self, name: &str) -> Result<()> {
+        self.check_active()?;
+        self.writes.get_or_insert_default().rollback_to(name)
+    }
+
+    /// Forgets a savepoint and nothing else.
+    ///
+    /// # Errors
+    /// `NotFound`, `Invalid` for a finished transaction.
+    pub fn release(&mut self, name: &str) -> Result<()> {
+        self.check_active()?;
+        self.writes.get_or_insert_default().release(name)
+    }
+
+    /// Gives up all writes and finishes the transaction. If a commit had failed after it was
+    /// visible, it stays so.
+    ///
+    /// # Errors
+    /// `Invalid` for a finished transaction.
+    pub fn rollback(&mut self) -> Result<()> {
+        if self.state == State::Finished {
+            return Err(Error::TransactionFinished);
+        }
+        self.finish();
+        Ok(())
+    }
+
+    /// Begins anew with a finished transaction's memory.
+    ///
+    /// # Errors
+    /// `Invalid` when the transaction is not finished, `Closed`.
+    pub fn reset(&mut self, level: IsolationLevel) -> Result<()> {
+        if self.state != State::Finished {
+            let text = "only a transaction that was committed or rolled back can be reset";
+            return Err(Error::InvalidArgument(text.to_owned()));
+        }
+        self.start(level)
+    }
+
+    /// Lets go of everything but some memory.
+    pub(super) fn finish(&mut self) {
+        self.state = State::Finished;
+        if let Some(sequence) = self.snapshot.take() {
+            let core = self.owner.core();
+            if self.level == IsolationLevel::Serializable {
+                lock(&core.dependencies).end(sequence);
+            }
+            core.snapshots.release(sequence);
+        }
+        if let Some(writes) = &mut self.writes {
+            writes.clear();
+        }
+        match self.reads.get_mut().and_then(Arc::get_mut) {
+            Some(reads) => {
+                reads.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
+            }
+            // A scan that outlives the transaction goes on writing to it.
+            None => self.reads = OnceCell::new(),
+        }
+        self.charge(0);
+    }
+
+    fn check_active(&self) -> Result<()> {
+        if self.state == State::Active { Ok(()) } else { Err(Error::TransactionFinished) }
+    }
+
+    fn check_family(&self, family: &FamilyState) -> Result<()> {
+        if self.core().identity() != family.database {
+            return Err(Error::InvalidArgument("the family is of another database".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Tells the database how much memory the transaction takes, in coarse steps.
+    #[inline]
+    fn charge(&mut self, bytes: usize) {
+        if bytes.abs_diff(self.charged) >= CHARGED_STEP_BYTES || (bytes == 0 && self.charged > 0) {
+            let counter = &self.owner.core().counters.transaction_bytes;
+            // ORDERING: a statistic; wraps to the right sum whatever the order.
+            counter.fetch_add((bytes as u64).wrapping_sub(self.charged as u64), Ordering::Relaxed);
+            self.charged = bytes;
+        }
+    }
+
+    fn reads(&self) -> &Arc<Mutex<ReadSet>> {
+        self.reads.get_or_init(Arc::default)
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if self.state != State::Finished {
+            self.finish();
+        }
+    }
+}
+
+/// Figures of the transactions of a database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TransactionStats {
+    /// Bytes of memory that open transactions hold, to within some ten kibibytes each.
+    pub open_bytes: u64,
+    /// Commits refused for a newer version of a key.
+    pub conflicts: u64,
+    /// Commits of serializable transactions refused for a possible cycle.
+    pub serialization_conflicts: u64,
+    /// Times that the memory for finished serializable transactions was bounded at the cost of
+    /// conflicts that were not needed.
+    pub coarsened: u64,
+}
+
+impl TransactionStats {
+    pub(crate) fn of(core: &Core) -> Self {
+        // ORDERING: statistics.
+        Self {
+            open_bytes: core.counters.transaction_bytes.load(Ordering::Relaxed),
+            conflicts: core.counters.transaction_conflicts.load(Ordering::Relaxed),
+            serialization_conflicts: core.counters.serialization_conflicts.load(Ordering::Relaxed),
+            coarsened: lock(&core.dependencies).coarsened(),
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! What a transaction has read, as far as its isolation level needs it at commit.
+//!
+//! Point reads are kept as exact keys. A scan is kept as the ranges it went over, gaps included:
+//! from the target of a seek to where it stands now, or to the bound where it ended. Memory is
+//! bounded: beyond a number of ranges, neighbours are joined over the gap between them, and beyond
+//! a number of bytes the keys of a family become one range. That can only add conflicts.
+//!
+//! The transaction and its scans share one read set behind a lock, since a scan may be handed to
+//! another owner; it is uncontended in practice.
+
+use std::sync::Arc;
+
+use super::offset_index::{OffsetIndex, hash_of};
+use crate::family::FamilyState;
+
+/// Closed ranges that are kept apart.
+const MOST_RANGES: usize = 1024;
+
+/// Bytes of keys that are kept one by one.
+const MOST_POINT_BYTES: usize = 32 << 20;
+
+/// Memory that is kept for the next transaction of the handle.
+const MOST_KEPT_BYTES: usize = 1 << 20;
+
+/// Where a range ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum RangeEnd {
+    /// At this key, which belongs to it.
+    Through(Vec<u8>),
+    /// In front of this key.
+    Before(Vec<u8>),
+    /// Nowhere: every later key belongs to it.
+    Unbounded,
+}
+
+impl RangeEnd {
+    /// True when `key`, which is not before the range, belongs to it.
+    pub(super) fn admits(&self, key: &[u8]) -> bool {
+        match self {
+            Self::Through(last) => key <= last.as_slice(),
+            Self::Before(end) => key < end.as_slice(),
+            Self::Unbounded => true,
+        }
+    }
+
+    /// The first key behind the range.
+    pub(super) fn exclusive(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Through(last) => {
+                let mut next = last.clone();
+                next.push(0);
+                Some(next)
+            }
+            Self::Before(end) => Some(end.clone()),
+            Self::Unbounded => None,
+        }
+    }
+
+    fn is_behind(&self, other: &Self) -> bool {
+        match (self, other) {
+            (_, Self::Unbounded) => false,
+            (Self::Unbounded, _) => true,
+            (Self::Through(a), Self::Before(b)) => a >= b,
+            (Self::Through(a) | Self::Before(a), Self::Through(b) | Self::Before(b)) => a > b,
+        }
+    }
+}
+
+/// A part of a family's key space.
+#[derive(Clone, Debug)]
+pub(super) struct ReadRange {
+    pub family: u32,
+    /// First key; the empty one stands before all.
+    pub start: Vec<u8>,
+    pub end: RangeEnd,
+}
+
+impl ReadRange {
+    fn covers(&self, other: &Self) -> bool {
+        self.family == other.family && self.start <= other.start && !other.end.is_behind(&self.end)
+    }
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct ReadSet {
+    families: Vec<Arc<FamilyState>>,
+    /// A byte that belongs to nobody, then family, length and bytes of each key.
+    keys: Vec<u8>,
+    index: OffsetIndex,
+    closed: Vec<ReadRange>,
+    /// The ranges that live scans are going over.
+    open: Vec<Option<ReadRange>>,
+    /// Places without a scan.
+    free: Vec<usize>,
+}
+
+/// Family number and length in front of a key.
+const KEY_HEADER_BYTES: usize = 6;
+
+fn key_at(keys: &[u8], at: u32) -> Option<(u32, &[u8])> {
+    let entry = keys.get(at as usize..)?;
+    let family = u32::from_le_bytes(*entry.first_chunk()?);
+    let length = u16::from_le_bytes(*entry.get(4..)?.first_chunk()?);
+    let key = entry.get(KEY_HEADER_BYTES..KEY_HEADER_BYTES + usize::from(length))?;
+    Some((family, key))
+}
+
+impl ReadSet {
+    /// The families that were read.
+    pub(super) fn families(&self) -> &[Arc<FamilyState>] {
+        &self.families
+    }
+
+    /// All ranges that were read.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = &ReadRange> {
+        self.closed.iter().chain(self.open.iter().flatten())
+    }
+
+    /// All keys that were read one by one, with their families.
+    pub(super) fn points(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        let mut at = 1;
+        std::iter::from_fn(move || {
+            let (family, key) = key_at(&self.keys, at)?;
+            at += (KEY_HEADER_BYTES + key.len()) as u32;
+            Some((family, key))
+        })
+    }
+
+    fn note_family(&mut self, family: &Arc<FamilyState>) {
+        if !self.families.iter().any(|known| known.id == family.id) {
+            self.families.push(Arc::clone(family));
+        }
+    }
+
+    /// Notes that a key was read.
+    pub(super) fn add_point(&mut self, family: &Arc<FamilyState>, key: &[u8]) {
+        let Ok(length) = u16::try_from(key.len()) else { return };
+        let hash = hash_of(family.id, key);
+        let same = |at| key_at(&self.keys, at) == Some((family.id, key));
+        if self.index.find(hash, same).is_some() {
+            return;
+        }
+        self.note_family(family);
+        if self.keys.len() > MOST_POINT_BYTES {
+            self.join_points();
+        }
+        if self.keys.is_empty() {
+            self.keys.push(0);
+        }
+        let at = self.keys.len() as u32;
+        self.keys.extend_from_slice(&family.id.to_le_bytes());
+        self.keys.extend_from_slice(&length.to_le_bytes());
+        self.keys.extend_from_slice(key);
+        let keys = &self.keys;
+        let hash_of_entry = |at| key_at(keys, at).map_or(0, |(family, key)| hash_of(family, key));
+        self.index.put(hash, at, |_| false, hash_of_entry);
+    }
+
+    /// Makes of the keys of each family one range.
+    fn join_points(&mut self) {
+        let mut joined: Vec<ReadRange> = Vec::new();
+        for (family, key) in self.points() {
+            match joined.iter_mut().find(|range| range.family == family) {
+                None => {
+                    let end = RangeEnd::Through(key.to_vec());
+                    joined.push(ReadRange { family, start: key.to_vec(), end });
+                }
+                Some(range) if key < range.start.as_slice() => range.start = key.to_vec(),
+                Some(range) if !range.end.admits(key) => {
+                    range.end = RangeEnd::Through(key.to_vec())
+                }
+                Some(_) => {}
+            }
+        }
+        self.closed.append(&mut joined);
+        self.keys.clear();
+        self.index.clear();
+    }
+
+    /// A place for the range of a new scan.
+    pub(super) fn open_scan(&mut self, family: &Arc<FamilyState>) -> usize {
+        self.note_family(family);
+        self.free.pop().unwrap_or_else(|| {
+            self.open.push(None);
+            self.open.len() - 1
+        })
+    }
+
+    /// The scan is gone.
+    pub(super) fn close_scan(&mut self, scan: usize) {
+        self.begin_range(scan, None);
+        self.free.push(scan);
+    }
+
+    /// The scan goes over `range` now; what it went over before stays.
+    pub(super) fn begin_range(&mut self, scan: usize, range: Option<ReadRange>) {
+        let Some(place) = self.open.get_mut(scan) else { return };
+        let Some(old) = std::mem::replace(place, range) else { return };
+        if self.closed.last().is_some_and(|last| last.covers(&old)) {
+            return;
+        }
+        self.closed.push(old);
+        if self.closed.len() > MOST_RANGES {
+            self.join_ranges();
+        }
+    }
+
+    /// The scan has come as far as this, forwards.
+    pub(super) fn extend_end(&mut self, scan: usize, end: RangeEnd) {
+        if let Some(Some(range)) = self.open.get_mut(scan)
+            && end.is_behind(&range.end)
+        {
+            range.end = end;
+        }
+    }
+
+    /// The scan has come as far as this, backwards.
+    pub(super) fn extend_start(&mut self, scan: usize, start: &[u8]) {
+        if let Some(Some(range)) = self.open.get_mut(scan)
+            && start < range.start.as_slice()
+        {
+            range.start.clear();
+            range.start.extend_from_slice(start);
+        }
+    }
+
+    /// Joins ranges that overlap and, if that is not enough, pairs of neighbours.
+    fn join_ranges(&mut self) {
+        self.closed.sort_by(|a, b| (a.family, &a.start).cmp(&(b.family, &b.start)));
+        self.closed.dedup_by(|later, kept| {
+            let joins = later.family == kept.family && kept.end.admits(&later.start);
+            if joins && later.end.is_behind(&kept.end) {
+                std::mem::swap(&mut kept.end, &mut later.end);
+            }
+            joins
+        });
+        if self.closed.len() <= MOST_RANGES / 2 {
+            return;
+        }
+        let mut second = false;
+        self.closed.dedup_by(|later, kept| {
+            second = !second && later.family == kept.family;
+            if second && later.end.is_behind(&kept.end) {
+                std::mem::swap(&mut kept.end, &mut later.end);
+            }
+            second
+        });
+    }
+
+    /// Forgets everything and keeps a moderate amount of memory.
+    pub(super) fn clear(&mut self) {
+        if self.memory_bytes() > MOST_KEPT_BYTES {
+            *self = Self::default();
+        }
+        self.families.clear();
+        self.keys.clear();
+        self.index.clear();
+        self.closed.clear();
+        self.open.clear();
+        self.free.clear();
+    }
+
+    /// About how many bytes of memory are held.
+    pub(super) const fn memory_bytes(&self) -> usize {
+        let ranges = self.closed.capacity() + self.open.capacity();
+        self.keys.capacity() + self.index.memory_bytes() + ranges * (size_of::<ReadRange>() + 64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: &str, end: RangeEnd) -> Option<ReadRange> {
+        Some(ReadRange { family: 1, start: start.as_bytes().to_vec(), end })
+    }
+
+    #[test]
+    fn ends_are_ordered_by_what_they_admit() {
+        let (through, before) = (RangeEnd::Through(b"k".to_vec()), RangeEnd::Before(b"k".to_vec()));
+        assert!(through.is_behind(&before) && !before.is_behind(&through));
+        assert!(
+            RangeEnd::Unbounded.is_behind(&through) && !through.is_behind(&RangeEnd::Unbounded)
+        );
+        assert!(through.admits(b"k") && !before.admits(b"k") && RangeEnd::Unbounded.admits(b"z"));
+        assert!(!through.is_behind(&through) && !before.is_behind(&before));
+    }
+
+    #[test]
+    fn ten_thousand_ranges_become_few_that_cover_them_all() {
+        let mut set = ReadSet { open: vec![None], ..ReadSet::default() };
+        let key = |n: u32| format!("{n:08}");
+        for n in 0..10_000u32 {
+            let start = key(n * 7919 % 10_000 * 10);
+            let end = RangeEnd::Through(key(n * 7919 % 10_000 * 10 + 3).into_bytes());
+            set.begin_range(0, range(&start, end));
+        }
+        set.begin_range(0, None);
+        assert!(set.ranges().count() <= MOST_RANGES + 1, "{}", set.ranges().count());
+        for n in 0..10_000u32 {
+            let wanted = range(&key(n * 10), RangeEnd::Through(key(n * 10 + 3).into_bytes()));
+            let wanted = wanted.unwrap();
+            assert!(set.ranges().any(|range| range.covers(&wanted)), "{n}");
+        }
+    }
+}

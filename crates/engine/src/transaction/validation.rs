@@ -1,0 +1,336 @@
+//! Committing a transaction: what is checked, and when.
+//!
+//! A commit is checked twice. First before it takes its place in the log, against everything
+//! published by then; most conflicts end here and cost nobody anything. Then, with its place
+//! taken, against what was published in between: it waits until every commit in front of it is
+//! complete, which none of those does for one behind itself, and looks at versions that are newer
+//! than the first look and older than itself. Between two such commits no third can slip in, so
+//! the first committer wins whatever the others are: transactions, batches or single puts.
+//! A conflict found at the second look leaves a void record.
+//!
+//! Serializable commits take the lock of the dependencies before they take their place and give it
+//! back before they write: they are judged one at a time, in the order of their sequence numbers.
+
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
+
+use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::error::{Error, Result};
+use tidesdb_lockfree::sync::lock;
+
+use super::IsolationLevel;
+use super::changes::{Window, changes_of_key, changes_of_range};
+use super::handle::{State, Transaction};
+use super::read_set::ReadSet;
+use crate::core::Core;
+use crate::dependencies::{Candidate, Dependencies, Overwritten};
+use crate::family::FamilyState;
+use crate::write::{CommitCheck, Unchecked, WriteBatch, WriteOptions};
+
+impl Transaction {
+    /// Makes all writes visible at once and as durable as the sync mode says, and finishes the
+    /// transaction. Answers the sequence number of the commit; none when nothing was written.
+    ///
+    /// # Errors
+    /// `Conflict` as the isolation level has it, `Invalid` for a finished transaction, `Closed`,
+    /// `Full`, `Io`, `ReadOnly`: nothing was written, and the transaction is as it was. Only after
+    /// an error of a sync the commit may be visible already: committing again tries to make it
+    /// durable, and all else but a rollback is refused.
+    pub fn commit(&mut self) -> Result<Option<u64>> {
+        self.commit_with(WriteOptions::default())
+    }
+
+    /// As [`Transaction::commit`], with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub fn commit_with(&mut self, options: WriteOptions) -> Result<Option<u64>> {
+        let sequence = match self.state {
+            State::Finished => return Err(Error::TransactionFinished),
+            State::Visible(sequence) => Some(sequence),
+            State::Active => self.make_visible()?,
+        };
+        if let (Some(sequence), Some(writes)) = (sequence, &self.writes) {
+            self.state = State::Visible(sequence);
+            self.owner.core().settle_batch(writes.batch(), sequence, options)?;
+        }
+        self.finish();
+        Ok(sequence)
+    }
+
+    fn make_visible(&mut self) -> Result<Option<SequenceNumber>> {
+        let committed = match (&self.writes, self.snapshot) {
+            (Some(writes), None) if !writes.is_empty() => {
+                self.core().commit_batch(writes.batch(), &mut Unchecked)
+            }
+            (_, None) => return Ok(None),
+            (writes, Some(snapshot)) => {
+                let batch = writes.as_deref().map(super::write_set::WriteSet::batch);
+                let batch = batch.filter(|batch| !batch.is_empty());
+                let reads = self.reads.get().map(|reads| lock(reads));
+                let core = self.core();
+                let mut check = Validation::new(core, self.level, snapshot, batch, reads);
+                match batch {
+                    Some(batch) => {
+                        check.look(core.log.published())?;
+                        core.commit_batch(batch, &mut check)
+                    }
+                    None => return check.finish_reading().map(|()| None),
+                }
+            }
+        };
+        committed.map(Some).map_err(|failure| {
+            if let Some(sequence) = failure.visible_at {
+                self.state = State::Visible(sequence);
+            }
+            failure.error
+        })
+    }
+}
+
+/// The checks of one commit.
+struct Validation<'t> {
+    core: &'t Core,
+    level: IsolationLevel,
+    snapshot: SequenceNumber,
+    batch: Option<&'t WriteBatch>,
+    reads: Option<MutexGuard<'t, ReadSet>>,
+    /// Changes up to here were looked for, of what was written and of what was read.
+    writes_through: SequenceNumber,
+    reads_through: SequenceNumber,
+    overwritten: Overwritten,
+    dependencies: Option<MutexGuard<'t, Dependencies>>,
+}
+
+impl CommitCheck for Validation<'_> {
+    fn before_reserving(&mut self) {
+        if self.level == IsolationLevel::Serializable {
+            self.dependencies = Some(lock(&self.core.dependencies));
+        }
+    }
+
+    fn check(&mut self, start: u64, end: SequenceNumber) -> Result<()> {
+        if start > self.writes_through {
+            self.core.log.wait_published(start);
+        }
+        self.look(start)?;
+        self.judge(Some(end))
+    }
+}
+
+impl<'t> Validation<'t> {
+    fn new(
+        core: &'t Core,
+        level: IsolationLevel,
+        snapshot: SequenceNumber,
+        batch: Option<&'t WriteBatch>,
+        reads: Option<MutexGuard<'t, ReadSet>>,
+    ) -> Self {
+        Self {
+            core,
+            level,
+            snapshot,
+            batch,
+            reads,
+            writes_through: snapshot,
+            reads_through: snapshot,
+            overwritten: Overwritten::default(),
+            dependencies: None,
+        }
+    }
+
+    /// The commit of a transaction that wrote nothing.
+    fn finish_reading(mut self) -> Result<()> {
+        if self.reads.is_none() {
+            return Ok(());
+        }
+        self.before_reserving();
+        if let Some(dependencies) = &self.dependencies {
+            // A commit that was judged already and overwrites what was read must be seen.
+            self.core.log.wait_published(dependencies.last_commit());
+        }
+        self.look(self.core.log.published())?;
+        self.judge(None)
+    }
+
+    /// Looks at what was published since the last look, up to `through`.
+    fn look(&mut self, through: SequenceNumber) -> Result<()> {
+        if self.level.checks_writes() {
+            self.look_at_writes(through)?;
+        }
+        let Some(reads) = self.reads.take() else { return Ok(()) };
+        let looked = match self.level {
+            IsolationLevel::RepeatableRead => self.look_at_reads(&reads, through),
+            IsolationLevel::Serializable => self.note_overwritten(&reads, through),
+            _ => Ok(()),
+        };
+        self.reads = Some(reads);
+        looked
+    }
+
+    /// First committer wins: nobody may have changed a written key.
+    fn look_at_writes(&mut self, through: SequenceNumber) -> Result<()> {
+        let window = Window { since: self.writes_through, through };
+        let Some(batch) = self.batch.filter(|_| !window.is_empty()) else { return Ok(()) };
+        self.writes_through = through;
+        let mut views = Views::new(&batch.families);
+        for operation in batch.operations() {
+            let Some(family) = views.enter(operation.family) else { continue };
+            let mut newest = None;
+            changes_of_key(self.core, family.view(), operation.key, window, |change| {
+                newest = Some(change);
+                false
+            })?;
+            if newest.is_some() {
+                return Err(self.conflict(
+                    family.name(),
+                    operation.key,
+                    "somebody else has changed a key that it writes",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Repeatable read: nobody may have changed a key that was read and found.
+    fn look_at_reads(&mut self, reads: &ReadSet, through: SequenceNumber) -> Result<()> {
+        const REASON: &str = "somebody else has changed a key that it has read";
+        let window = Window { since: self.reads_through, through };
+        if window.is_empty() {
+            return Ok(());
+        }
+        self.reads_through = through;
+        let mut views = Views::new(reads.families());
+        for (family, key) in reads.points() {
+            let Some(family) = views.enter(family) else { continue };
+            let mut newest = None;
+            changes_of_key(self.core, family.view(), key, window, |change| {
+                newest = Some(change);
+                false
+            })?;
+            if newest.is_some() {
+                return Err(self.conflict(family.name(), key, REASON));
+            }
+        }
+        for range in reads.ranges() {
+            let Some(family) = views.enter(range.family) else { continue };
+            changes_of_range(self.core, family.view(), range, window, |key, _| {
+                let was_there =
+                    self.core.get_with(family.state, Some(self.snapshot), key, |_| ())?;
+                match was_there {
+                    Some(()) => Err(self.conflict(family.name(), key, REASON)),
+                    None => Ok(()),
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Serializable: notes who has changed what was read.
+    fn note_overwritten(&mut self, reads: &ReadSet, through: SequenceNumber) -> Result<()> {
+        let window = Window { since: self.reads_through, through };
+        let alone = match &self.dependencies {
+            Some(dependencies) => dependencies.is_alone(),
+            None => lock(&self.core.dependencies).is_alone(),
+        };
+        // If somebody joins before the last look, that one looks at everything.
+        if alone || window.is_empty() {
+            return Ok(());
+        }
+        self.reads_through = through;
+        let mut views = Views::new(reads.families());
+        for (family, key) in reads.points() {
+            let Some(family) = views.enter(family) else { continue };
+            changes_of_key(self.core, family.view(), key, window, |change| {
+                self.overwritten.add(change.sequence, change.hides);
+                true
+            })?;
+        }
+        for range in reads.ranges() {
+            let Some(family) = views.enter(range.family) else { continue };
+            changes_of_range(self.core, family.view(), range, window, |_, change| {
+                self.overwritten.add(change.sequence, change.hides);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Serializable: refuses a commit that could close a cycle, and records others.
+    fn judge(&mut self, commit: Option<SequenceNumber>) -> Result<()> {
+        let Some(mut dependencies) = self.dependencies.take() else { return Ok(()) };
+        let (snapshot, overwritten) = (self.snapshot, &self.overwritten);
+        let candidate = Candidate { snapshot, commit, overwritten };
+        let operations = self.batch.into_iter().flat_map(WriteBatch::operations);
+        let written = operations.map(|operation| (operation.family, operation.key));
+        if dependencies.is_dangerous(candidate, written) {
+            // ORDERING: a statistic.
+            self.core.counters.serialization_conflicts.fetch_add(1, Ordering::Relaxed);
+            return Err(Error::Conflict {
+                family: String::new(),
+                key: Vec::new(),
+                reason: "no order of the serializable transactions would explain what it has read",
+            });
+        }
+        let (Some(limit), Some(reads)) = (dependencies.record(candidate), &self.reads) else {
+            return Ok(());
+        };
+        for (family, key) in reads.points() {
+            dependencies.record_point(family, key, limit);
+        }
+        for range in reads.ranges() {
+            let end = range.end.exclusive();
+            dependencies.record_range(range.family, &range.start, end.as_deref(), limit);
+        }
+        Ok(())
+    }
+
+    fn conflict(&self, family: &str, key: &[u8], reason: &'static str) -> Error {
+        // ORDERING: a statistic.
+        self.core.counters.transaction_conflicts.fetch_add(1, Ordering::Relaxed);
+        Error::Conflict { family: family.to_owned(), key: key.to_vec(), reason }
+    }
+}
+
+/// A family with its view, loaded after what is looked for was published.
+struct Viewed<'f> {
+    state: &'f FamilyState,
+    view: arc_swap::Guard<std::sync::Arc<crate::family::View>>,
+}
+
+impl Viewed<'_> {
+    fn view(&self) -> &crate::family::View {
+        &self.view
+    }
+
+    fn name(&self) -> &str {
+        &self.state.name
+    }
+}
+
+/// The views of some families, each loaded when it is first needed.
+struct Views<'f> {
+    families: &'f [std::sync::Arc<FamilyState>],
+    loaded: Vec<Viewed<'f>>,
+    at: usize,
+}
+
+impl<'f> Views<'f> {
+    fn new(families: &'f [std::sync::Arc<FamilyState>]) -> Self {
+        Self { families, loaded: Vec::new(), at: 0 }
+    }
+
+    fn enter(&mut self, family: u32) -> Option<&Viewed<'f>> {
+        if self.loaded.get(self.at).is_none_or(|viewed| viewed.state.id != family) {
+            self.at = match self.loaded.iter().position(|viewed| viewed.state.id == family) {
+                Some(at) => at,
+                None => {
+                    let state = self.families.iter().find(|state| state.id == family)?;
+                    self.loaded.push(Viewed { state, view: state.view.load() });
+                    self.loaded.len() - 1
+                }
+            };
+        }
+        self.loaded.get(self.at)
+    }
+}

@@ -1,0 +1,209 @@
+//! The writes of a transaction, in the order in which they were made.
+//!
+//! They are kept as a write batch, encoded as the log wants them: writing is appending, and a
+//! commit hands the batch over as it is. An index by key is made when a key is looked up for the
+//! first time and brought up to date at later look-ups, so a transaction that only writes never
+//! pays for one. Of several writes of a key the last one counts. Rolling back to a savepoint cuts
+//! the batch.
+//!
+//! Used by one thread at a time, like the transaction; looking up changes the index behind a
+//! shared reference.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use tidesdb_base::entry::ValueKind;
+use tidesdb_base::error::{Error, Result};
+use tidesdb_files::wal::{BatchReader, Operation, RECORD_HEADER_BYTES};
+
+use super::offset_index::{OffsetIndex, hash_of};
+use super::overlay::Overlay;
+use crate::family::FamilyState;
+use crate::write::WriteBatch;
+use crate::write::batch::BatchMark;
+
+/// Up to this many operations are looked through one by one.
+const UNINDEXED: usize = 8;
+
+/// Marks the number of an entry as that of a direct value; others are offsets in the record,
+/// which is shorter than this.
+const DIRECT: u32 = 1 << 31;
+
+/// Memory that is kept for the next transaction of the handle.
+const MOST_KEPT_BYTES: usize = 4 << 20;
+
+/// The last operation on each key.
+#[derive(Debug, Default)]
+struct Index {
+    entries: OffsetIndex,
+    /// How far the batch is indexed: offset in the record, number of direct values.
+    through: (usize, usize),
+    /// Own writes in order, by family, as long as nothing was written since.
+    overlays: Vec<(u32, Arc<Overlay>)>,
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct WriteSet {
+    batch: WriteBatch,
+    index: RefCell<Index>,
+    savepoints: Vec<(String, BatchMark)>,
+}
+
+impl WriteSet {
+    pub(super) const fn batch(&self) -> &WriteBatch {
+        &self.batch
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    /// Adds an operation.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`].
+    #[inline]
+    pub(super) fn add(
+        &mut self,
+        family: &Arc<FamilyState>,
+        kind: ValueKind,
+        expires_at: u64,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        let index = self.index.get_mut();
+        if !index.overlays.is_empty() {
+            index.overlays.clear();
+        }
+        self.batch.add(family, kind, expires_at, key, value)
+    }
+
+    /// The last operation on a key.
+    pub(super) fn find(&self, family: u32, key: &[u8]) -> Option<Operation<'_>> {
+        if self.batch.len() <= UNINDEXED {
+            let same = |op: &Operation<'_>| op.family == family && op.key == key;
+            return self.batch.operations().filter(same).last();
+        }
+        let mut index = self.index.borrow_mut();
+        self.bring_up_to_date(&mut index);
+        let same = |entry| self.is_of(entry, family, key);
+        let entry = index.entries.find(hash_of(family, key), same)?;
+        self.operation(entry)
+    }
+
+    /// The last operations on the keys of a family, in key order.
+    pub(super) fn overlay(&self, family: u32) -> Arc<Overlay> {
+        let mut index = self.index.borrow_mut();
+        if let Some((_, known)) = index.overlays.iter().find(|(of, _)| *of == family) {
+            return Arc::clone(known);
+        }
+        self.bring_up_to_date(&mut index);
+        let operations = index.entries.entries().filter_map(|entry| self.operation(entry));
+        let made = Arc::new(Overlay::new(operations.filter(|op| op.family == family).collect()));
+        index.overlays.push((family, Arc::clone(&made)));
+        made
+    }
+
+    fn operation(&self, entry: u32) -> Option<Operation<'_>> {
+        if entry & DIRECT != 0 {
+            let value = self.batch.direct.get((entry & !DIRECT) as usize);
+            return value.map(crate::write::batch::DirectValue::operation);
+        }
+        let bytes = self.batch.record.get(entry as usize..)?;
+        BatchReader::new(bytes).next()?.ok()
+    }
+
+    fn is_of(&self, entry: u32, family: u32, key: &[u8]) -> bool {
+        self.operation(entry).is_some_and(|op| op.family == family && op.key == key)
+    }
+
+    fn bring_up_to_date(&self, index: &mut Index) {
+        let (position, direct) = index.through;
+        let mut operations = self.batch.operations_from(position.max(RECORD_HEADER_BYTES), direct);
+        loop {
+            let (position, direct) = operations.place();
+            let Some(operation) = operations.next() else { break };
+            let is_direct = operations.place().1 != direct;
+            let entry = if is_direct { direct as u32 | DIRECT } else { position as u32 };
+            let (family, key) = (operation.family, operation.key);
+            let same = |entry| self.is_of(entry, family, key);
+            let hash = |entry| self.operation(entry).map_or(0, |op| hash_of(op.family, op.key));
+            index.entries.put(hash_of(family, key), entry, same, hash);
+        }
+        index.through = operations.place();
+    }
+
+    /// Marks the present extent under a name. A name that is there already keeps its place in the
+    /// order and takes the new mark.
+    pub(super) fn savepoint(&mut self, name: &str) {
+        let mark = self.batch.end();
+        match self.savepoints.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => *known = mark,
+            None => self.savepoints.push((name.to_owned(), mark)),
+        }
+    }
+
+    /// Removes what was written since the savepoint, it itself, and all that were created later.
+    ///
+    /// # Errors
+    /// [`Error::SavepointNotFound`].
+    pub(super) fn rollback_to(&mut self, name: &str) -> Result<()> {
+        let at = self.place_of(name)?;
+        if let Some((_, mark)) = self.savepoints.get(at) {
+            // A later savepoint whose mark was moved may lie before this one's.
+            let mark = *mark;
+            self.cut(mark);
+        }
+        self.savepoints.truncate(at);
+        Ok(())
+    }
+
+    /// Forgets a savepoint.
+    ///
+    /// # Errors
+    /// [`Error::SavepointNotFound`].
+    pub(super) fn release(&mut self, name: &str) -> Result<()> {
+        let at = self.place_of(name)?;
+        self.savepoints.remove(at);
+        Ok(())
+    }
+
+    fn place_of(&self, name: &str) -> Result<usize> {
+        let at = self.savepoints.iter().position(|(known, _)| known == name);
+        at.ok_or_else(|| Error::SavepointNotFound(name.to_owned()))
+    }
+
+    fn cut(&mut self, mark: BatchMark) {
+        let index = self.index.get_mut();
+        index.overlays.clear();
+        if index.through.0 > mark.record_bytes || index.through.1 > mark.direct {
+            index.entries.clear();
+            index.through = (0, 0);
+        }
+        self.batch.truncate(mark);
+        for (_, later) in &mut self.savepoints {
+            if later.is_behind(mark) {
+                *later = mark;
+            }
+        }
+    }
+
+    /// Forgets everything and keeps a moderate amount of memory.
+    pub(super) fn clear(&mut self) {
+        let index = self.index.get_mut();
+        index.overlays.clear();
+        index.entries.clear();
+        index.through = (0, 0);
+        self.savepoints.clear();
+        if self.batch.memory_bytes() > MOST_KEPT_BYTES {
+            self.batch = WriteBatch::new();
+        }
+        self.batch.clear();
+    }
+
+    /// Bytes of memory held.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.batch.memory_bytes() + self.index.borrow().entries.memory_bytes()
+    }
+}
