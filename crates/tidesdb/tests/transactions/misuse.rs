@@ -1,0 +1,190 @@
+//! Transactions used wrongly, or with something gone from under them.
+
+use super::common::{LEVELS, options, place, small};
+use tidesdb::IsolationLevel::{ReadCommitted, Serializable, Snapshot};
+use tidesdb::{Db, Error, ErrorKind, ScanOptions, WriteBatch, limits};
+
+fn refused<T: std::fmt::Debug>(result: Result<T, Error>, kind: ErrorKind) {
+    assert_eq!(result.unwrap_err().kind(), kind);
+}
+
+#[test]
+fn a_finished_transaction_refuses_everything_but_a_reset() {
+    let place = place();
+    for level in LEVELS {
+        for commit in [true, false] {
+            let mut transaction = place.db.begin(level).unwrap();
+            transaction.put(&place.family, b"k", b"v").unwrap();
+            assert!(transaction.is_active());
+            if commit {
+                transaction.commit().unwrap();
+            } else {
+                transaction.rollback().unwrap();
+            }
+            assert!(!transaction.is_active());
+            let family = &place.family;
+            refused(transaction.put(family, b"k", b"v"), ErrorKind::Invalid);
+            refused(transaction.delete(family, b"k"), ErrorKind::Invalid);
+            refused(transaction.get(family, b"k"), ErrorKind::Invalid);
+            refused(transaction.contains(family, b"k"), ErrorKind::Invalid);
+            refused(transaction.scan(family, ScanOptions::new()), ErrorKind::Invalid);
+            refused(transaction.savepoint("s"), ErrorKind::Invalid);
+            refused(transaction.rollback_to("s"), ErrorKind::Invalid);
+            refused(transaction.release("s"), ErrorKind::Invalid);
+            refused(transaction.commit(), ErrorKind::Invalid);
+            refused(transaction.rollback(), ErrorKind::Invalid);
+            transaction.reset(level).unwrap();
+            refused(transaction.reset(level), ErrorKind::Invalid);
+            transaction.put(family, b"k", b"v").unwrap();
+            transaction.commit().unwrap();
+        }
+    }
+}
+
+#[test]
+fn wrong_arguments_change_nothing() {
+    let place = place();
+    let mut transaction = place.db.begin(Snapshot).unwrap();
+    transaction.put(&place.family, b"k", b"v").unwrap();
+    refused(transaction.put(&place.family, b"", b"v"), ErrorKind::Invalid);
+    refused(transaction.get(&place.family, b""), ErrorKind::Invalid);
+    let long = vec![b'k'; limits::MAX_KEY_BYTES + 1];
+    refused(transaction.put(&place.family, &long, b"v"), ErrorKind::Invalid);
+    refused(transaction.rollback_to("nothing"), ErrorKind::NotFound);
+    refused(transaction.release("nothing"), ErrorKind::NotFound);
+    let options = ScanOptions::new().snapshot(&place.db.snapshot());
+    refused(transaction.scan(&place.family, options), ErrorKind::Invalid);
+    transaction.commit().unwrap();
+    assert_eq!(place.family.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+}
+
+#[test]
+fn families_of_other_databases_are_refused() {
+    let (here, there) = (place(), place());
+    let mut transaction = here.db.begin(Serializable).unwrap();
+    refused(transaction.put(&there.family, b"k", b"v"), ErrorKind::Invalid);
+    refused(transaction.get(&there.family, b"k"), ErrorKind::Invalid);
+    refused(transaction.scan(&there.family, ScanOptions::new()), ErrorKind::Invalid);
+}
+
+#[test]
+fn a_family_dropped_under_a_transaction_is_an_error_of_its_own() {
+    for level in LEVELS {
+        let place = place();
+        let other = place.db.create_family("other", small()).unwrap();
+        other.put(b"k", b"v").unwrap();
+        let mut transaction = place.db.begin(level).unwrap();
+        assert!(transaction.get(&other, b"k").unwrap().is_some());
+        transaction.put(&place.family, b"k", b"v").unwrap();
+        transaction.put(&other, b"k", b"w").unwrap();
+        let mut scan = transaction.scan(&other, ScanOptions::new()).unwrap();
+        scan.seek_to_first().unwrap();
+        place.db.drop_family("other").unwrap();
+        assert_eq!(scan.key(), b"k");
+        drop(scan);
+        refused(transaction.get(&other, b"k"), ErrorKind::Closed);
+        refused(transaction.commit(), ErrorKind::Closed);
+        assert_eq!(place.family.get(b"k").unwrap(), None, "half of a commit");
+        transaction.rollback().unwrap();
+        transaction.reset(level).unwrap();
+        transaction.put(&place.family, b"k", b"v").unwrap();
+        transaction.commit().unwrap();
+    }
+}
+
+#[test]
+fn a_closed_database_answers_closed() {
+    for level in LEVELS {
+        let place = place();
+        let mut transaction = place.db.begin(level).unwrap();
+        transaction.put(&place.family, b"k", b"v").unwrap();
+        let db = place.db.clone();
+        place.db.close().unwrap();
+        refused(transaction.put(&place.family, b"k", b"v"), ErrorKind::Closed);
+        refused(transaction.get(&place.family, b"l"), ErrorKind::Closed);
+        refused(transaction.commit(), ErrorKind::Closed);
+        refused(db.begin(level), ErrorKind::Closed);
+        transaction.rollback().unwrap();
+        refused(transaction.reset(level), ErrorKind::Closed);
+    }
+}
+
+#[test]
+fn a_transaction_keeps_the_database_alive() {
+    let place = place();
+    let mut transaction = place.db.begin(Snapshot).unwrap();
+    transaction.put(&place.family, b"k", b"v").unwrap();
+    drop((place.db, place.family));
+    assert_eq!(Db::open(place.directory.path(), options()).unwrap_err().kind(), ErrorKind::Locked);
+    transaction.commit().unwrap();
+    drop(transaction);
+    let db = Db::open(place.directory.path(), options()).unwrap();
+    assert!(db.family("default").unwrap().contains(b"k").unwrap());
+}
+
+#[test]
+fn a_detached_scan_outlives_its_transaction() {
+    let place = place();
+    place.family.put(b"a", b"1").unwrap();
+    let mut transaction = place.db.begin(Serializable).unwrap();
+    transaction.put(&place.family, b"b", b"2").unwrap();
+    let mut scan = transaction.scan(&place.family, ScanOptions::new()).unwrap().detach();
+    scan.seek_to_first().unwrap();
+    transaction.put(&place.family, b"c", b"3").unwrap();
+    transaction.commit().unwrap();
+    transaction.reset(Serializable).unwrap();
+    drop(transaction);
+    place.family.delete(b"a").unwrap();
+    let mut seen = Vec::new();
+    while scan.valid() {
+        seen.push((scan.key().to_vec(), scan.value().unwrap().to_vec()));
+        scan.next().unwrap();
+    }
+    assert_eq!(seen, [(b"a".to_vec(), b"1".to_vec()), (b"b".to_vec(), b"2".to_vec())]);
+}
+
+#[test]
+fn what_is_too_large_is_refused_before_anything_is_written() {
+    let place = place();
+    let mut transaction = place.db.begin(ReadCommitted).unwrap();
+    let value = vec![7; (limits::DIRECT_VALUE_BYTES) - 1];
+    let mut added = 0usize;
+    let error = loop {
+        let key = format!("{added:08}");
+        match transaction.put(&place.family, key.as_bytes(), &value) {
+            Ok(()) => added += 1,
+            Err(e) => break e,
+        }
+        assert!(added * value.len() <= limits::MAX_BATCH_BYTES);
+    };
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    assert!(place.db.transaction_stats().open_bytes >= (added * value.len()) as u64);
+    transaction.rollback().unwrap();
+    assert_eq!(place.db.transaction_stats().open_bytes, 0);
+    assert_eq!(place.family.get(b"00000000").unwrap(), None);
+}
+
+#[test]
+fn single_deletes_hide_like_deletes_and_survive_a_reopening() {
+    let place = place();
+    for n in 0..4u32 {
+        place.family.put(format!("k{n}").as_bytes(), b"v").unwrap();
+    }
+    place.family.flush().unwrap();
+    place.family.single_delete(b"k0").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.single_delete(&place.family, b"k1").unwrap();
+    place.db.write(&batch).unwrap();
+    let mut transaction = place.db.begin(Snapshot).unwrap();
+    transaction.single_delete(&place.family, b"k2").unwrap();
+    assert_eq!(transaction.get(&place.family, b"k2").unwrap(), None);
+    transaction.commit().unwrap();
+    drop(transaction);
+    drop((place.db, place.family));
+    let db = Db::open(place.directory.path(), options()).unwrap();
+    let family = db.family("default").unwrap();
+    let left: Vec<_> = family.scan(ScanOptions::new()).unwrap().entries().collect();
+    assert_eq!(left.len(), 1);
+    family.compact().unwrap();
+    assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 1);
+}
