@@ -59,6 +59,29 @@ impl Engine {
         end
     }
 
+    /// As [`Engine::commit`] for a transaction that must not overwrite what is newer than its
+    /// snapshot: with its place taken it waits for all in front of it and looks again. None when it
+    /// was called off, which completes the place as well.
+    fn commit_checked(&self, snapshot: u64) -> Option<u64> {
+        let inside = self.gate.enter();
+        let start = self.sequencer.reserve(RECORD_BYTES);
+        let end = start + RECORD_BYTES;
+        let view = self.load_view();
+        let mut newest = 0;
+        if !cfg!(planted_bug = "validation_skipped_after_reserve") {
+            self.sequencer.wait_published(start);
+            newest = Self::find(&view, start);
+        }
+        let allowed = newest <= snapshot;
+        if allowed {
+            view.active.0.fetch_max(end, Ordering::Relaxed);
+        }
+        self.sequencer.complete(start, end);
+        drop(inside);
+        self.sequencer.wait_published(end);
+        allowed.then_some(end)
+    }
+
     /// Returns the boundary: everything frozen is at or below it, everything later above.
     fn rotate(&self) -> u64 {
         let closed = (!cfg!(planted_bug = "rotate_without_gate")).then(|| self.gate.close());
@@ -137,5 +160,35 @@ fn loom_a_snapshot_finds_what_was_published_when_it_was_taken() {
         let view = engine.load_view();
         assert_eq!(Engine::find(&view, snapshot), snapshot);
         assert_eq!(writer.join().unwrap(), RECORD_BYTES);
+    });
+}
+
+#[test]
+#[cfg_attr(planted_bug = "validation_skipped_after_reserve", should_panic)]
+fn loom_of_two_checked_commits_the_second_sees_the_first() {
+    loom::model(|| {
+        let engine = Engine::new();
+        let other = {
+            let engine = Arc::clone(&engine);
+            thread::spawn(move || engine.commit_checked(0))
+        };
+        let mine = engine.commit_checked(0);
+        let theirs = other.join().unwrap();
+        assert!(mine.is_some() != theirs.is_some(), "{mine:?} and {theirs:?}");
+        assert_eq!(engine.sequencer.published(), 2 * RECORD_BYTES, "no hole is left");
+    });
+}
+
+#[test]
+fn loom_a_checked_commit_and_a_rotation_do_not_block_each_other() {
+    loom::model(|| {
+        let engine = Engine::new();
+        let first = engine.commit();
+        let committer = {
+            let engine = Arc::clone(&engine);
+            thread::spawn(move || engine.commit_checked(0))
+        };
+        engine.rotate();
+        assert_eq!(committer.join().unwrap(), None, "{first} is newer than the snapshot");
     });
 }

@@ -7,6 +7,7 @@
 //! | `settings` | small random options, so that a few hundred operations cross every boundary |
 //! | `operations` | the generator of random operations |
 //! | `watch` | a scheduler that notices hangs |
+//! | `planned_commit` | batches and transactions in turn |
 //! | `runner` | applies operations to a database and to the oracle |
 //! | `inspect` | reads a whole database and compares it with the oracle |
 //! | `crash` | crash images of the simulated disk, and their verification |
@@ -24,6 +25,7 @@ pub mod faults;
 pub mod inspect;
 pub mod operations;
 pub mod oracle;
+mod planned_commit;
 pub mod runner;
 pub mod seeds;
 pub mod settings;

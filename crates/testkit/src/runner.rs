@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidesdb_engine::{Components, Db, Error, Family, Snapshot, SyncMode, WriteBatch, WriteOptions};
+use tidesdb_engine::{Components, Db, Error, Family, Snapshot, SyncMode, WriteOptions};
 use tidesdb_sys::clock::{Clock, ManualClock};
 use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::vfs::{SimVfs, Vfs};
@@ -21,6 +21,7 @@ use crate::oracle::{
     Contents, FamilyId, History, PrefixBounds, StoredValue, Transaction, Write, contents_hash,
     entry_hash,
 };
+use crate::planned_commit::PlannedCommit;
 use crate::settings::{SLOTS, Settings};
 use crate::values::Tag;
 use crate::watch::WatchedScheduler;
@@ -333,7 +334,7 @@ impl Runner {
         let now = self.world.clock.unix_seconds();
         let families = locked(&self.promises).families;
         let mut transaction = Transaction { number, writes: Vec::new() };
-        let mut batch = WriteBatch::new();
+        let mut batch = PlannedCommit::new(db, number).map_err(|e| format!("begin: {e}"))?;
         let mut full = self.world.settings.database.sync_mode == SyncMode::Full;
         let mut alone = Ok(());
         for (place, write) in planned.iter().enumerate() {
@@ -345,11 +346,7 @@ impl Runner {
             transaction.writes.push(write.clone());
             let (key, value) = (write.key.as_slice(), write.value);
             let expires_at = value.map_or(0, |value| value.expires_at);
-            let added = match value {
-                None => batch.delete(family, key),
-                Some(_) if expires_at == 0 => batch.put(family, key, &bytes),
-                Some(_) => batch.put_expiring(family, key, &bytes, expires_at),
-            };
+            let added = batch.add(family, key, value.map(|_| bytes.as_slice()), expires_at);
             added.map_err(|e| format!("building a batch: {e}"))?;
             if single {
                 self.history.push(transaction.clone());
@@ -369,7 +366,7 @@ impl Runner {
         } else {
             self.history.push(transaction);
             locked(&self.promises).started = number;
-            db.write_with(&batch, WriteOptions { sync })
+            batch.commit(db, WriteOptions { sync })
         };
         match result {
             Ok(()) => {

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use tidesdb::{Db, DbOptions, FamilyOptions, ScanOptions, SyncMode, WriteBatch, WriteOptions};
+use tidesdb::{Db, DbOptions, FamilyOptions, IsolationLevel, ScanOptions, SyncMode};
+use tidesdb::{ErrorKind, WriteBatch, WriteOptions};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let temporary = tempfile::tempdir()?;
@@ -44,6 +45,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         scan.prev()?;
     }
     drop((scan, snapshot));
+
+    // Reads of one moment, writes that take effect together; the first committer wins.
+    let mut transaction = db.begin(IsolationLevel::Serializable)?;
+    let visits = transaction.get(&users, b"ada")?.map_or(0, |value| value.len());
+    transaction.put(&log, b"0002", format!("{visits} bytes").as_bytes())?;
+    match transaction.commit() {
+        Err(e) if e.kind() == ErrorKind::Conflict => transaction.rollback()?, // and try again
+        other => assert!(other?.is_some()),
+    }
+    drop(transaction);
 
     println!("{} bytes of log", db.stats().log_bytes_written);
     db.close()?;

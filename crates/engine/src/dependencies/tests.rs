@@ -1,1 +1,180 @@
-//! Tests of the dependency rules.
+//! Tests of the dependency rules, against the plain statement of them and at their bounds.
+
+use super::*;
+
+fn overwritten(commits: &[u64]) -> Overwritten {
+    let mut overwritten = Overwritten::default();
+    for &commit in commits {
+        overwritten.add(commit, false);
+    }
+    overwritten
+}
+
+/// A transaction that reads and writes single keys of one family.
+fn commit(
+    dependencies: &mut Dependencies,
+    (snapshot, commit): (u64, Option<u64>),
+    reads: &[&str],
+    writes: &[&str],
+    overwritten_by: &[u64],
+) -> bool {
+    let overwritten = overwritten(overwritten_by);
+    let candidate = Candidate { snapshot, commit, overwritten: &overwritten };
+    let written = writes.iter().map(|key| (1, key.as_bytes()));
+    if dependencies.is_dangerous(candidate, written) {
+        return false;
+    }
+    if let Some(limit) = dependencies.record(candidate) {
+        for key in reads {
+            dependencies.record_point(1, key.as_bytes(), limit);
+        }
+    }
+    true
+}
+
+fn with_live(snapshots: &[u64]) -> Dependencies {
+    let mut dependencies = Dependencies::default();
+    for &snapshot in snapshots {
+        dependencies.begin(snapshot);
+    }
+    dependencies
+}
+
+#[test]
+fn of_a_write_skew_the_second_is_refused() {
+    let mut dependencies = with_live(&[10, 10]);
+    assert!(commit(&mut dependencies, (10, Some(20)), &["x", "y"], &["x"], &[]));
+    assert!(!commit(&mut dependencies, (10, Some(30)), &["x", "y"], &["y"], &[20]));
+}
+
+#[test]
+fn a_pivot_whose_last_did_not_commit_first_goes_through() {
+    // T1 commits at 20 having read `x`; T3 overwrites at 25 what T2 read; T2 writes `x` at 30.
+    // T3 is not the first of the three, so T1 may come before T2 and T2 before T3.
+    let mut dependencies = with_live(&[10, 10]);
+    assert!(commit(&mut dependencies, (10, Some(20)), &["x"], &["a"], &[]));
+    assert!(commit(&mut dependencies, (10, Some(30)), &["y"], &["x"], &[25]));
+}
+
+#[test]
+fn a_reader_counts_only_if_the_last_came_before_its_snapshot() {
+    for (snapshot, refused) in [(15, true), (12, false)] {
+        let mut dependencies = with_live(&[10, snapshot]);
+        assert!(commit(&mut dependencies, (snapshot, None), &["x"], &[], &[]));
+        // T3 committed at 14.
+        assert_eq!(!commit(&mut dependencies, (10, Some(30)), &["y"], &["x"], &[14]), refused);
+    }
+}
+
+#[test]
+fn whoever_meets_a_committed_pivot_is_refused() {
+    for (wrote, snapshot, refused) in [(true, 12, true), (false, 12, false), (false, 15, true)] {
+        let mut dependencies = with_live(&[10, snapshot]);
+        // The pivot: overwritten at 14, commits at 20.
+        assert!(commit(&mut dependencies, (10, Some(20)), &["y"], &["x"], &[14]));
+        let place = (snapshot, wrote.then_some(30));
+        let writes: &[&str] = if wrote { &["z"] } else { &[] };
+        assert_eq!(!commit(&mut dependencies, place, &["x"], writes, &[20]), refused);
+    }
+}
+
+#[test]
+fn versions_that_hide_others_count_as_the_worst_they_can_hide() {
+    let mut dependencies = with_live(&[10, 10]);
+    assert!(commit(&mut dependencies, (10, Some(20)), &["y"], &["x"], &[14]));
+    let mut hiding = Overwritten::default();
+    hiding.add(25, true);
+    let candidate = Candidate { snapshot: 10, commit: Some(30), overwritten: &hiding };
+    assert!(dependencies.is_dangerous(candidate, std::iter::empty()), "20 may be hidden");
+    let candidate = Candidate { snapshot: 20, commit: Some(30), overwritten: &hiding };
+    assert!(!dependencies.is_dangerous(candidate, std::iter::empty()), "20 was seen");
+}
+
+#[test]
+fn the_only_live_transaction_leaves_nothing() {
+    let mut dependencies = with_live(&[10]);
+    assert!(commit(&mut dependencies, (10, Some(20)), &["x"], &["y"], &[]));
+    assert!(dependencies.is_alone());
+    assert_eq!(dependencies.last_commit(), 20);
+    dependencies.begin(20);
+    assert!(!dependencies.is_alone(), "the first is still live");
+    dependencies.end(10);
+    assert!(dependencies.is_alone());
+}
+
+#[test]
+fn limits_of_ranges_are_those_of_the_plain_definition() {
+    let mut ranges = RangeLimits::default();
+    let mut plain = [0u64; 64];
+    let mut state = 7u64;
+    let mut random = |end: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % end
+    };
+    for round in 0..2000u64 {
+        let (start, length) = (random(64) as usize, random(12) as usize);
+        let end = (start + length).min(64);
+        let limit = round / 2 + random(40);
+        let unbounded = random(20) == 0;
+        let stop = if unbounded { 64 } else { end };
+        for known in &mut plain[start..stop] {
+            *known = limit.max(*known);
+        }
+        let last = [end as u8];
+        ranges.raise(&[start as u8], (!unbounded).then_some(&last[..]), limit);
+        if round % 100 == 99 {
+            ranges.sweep(round / 4);
+            for known in &mut plain {
+                *known = if *known <= round / 4 { 0 } else { *known };
+            }
+        }
+        for (key, wanted) in plain.iter().enumerate() {
+            assert_eq!(ranges.limit(&[key as u8]), *wanted, "round {round}, key {key}");
+        }
+        assert!(ranges.steps.len() <= 65);
+    }
+}
+
+#[test]
+fn what_nobody_needs_is_swept_out_while_others_run() {
+    let mut dependencies = with_live(&[0]);
+    let mut now = 10;
+    for round in 0..20_000u64 {
+        dependencies.begin(now);
+        let key = format!("key-{round}");
+        let (snapshot, at) = (now, now + 5);
+        assert!(commit(&mut dependencies, (snapshot, Some(at)), &[&key], &[&key], &[]));
+        let limit = at;
+        dependencies.record_range(1, key.as_bytes(), Some(b"kez"), limit);
+        dependencies.end(snapshot);
+        now += 10;
+        if round == 1000 {
+            // The old one goes; from now on only the newest matter.
+            dependencies.begin(now);
+            dependencies.end(0);
+        }
+        if round > 1000 && round % 50 == 0 {
+            let oldest = dependencies.oldest();
+            dependencies.begin(now);
+            dependencies.end(oldest);
+        }
+    }
+    assert!(dependencies.points.len() < 4 * FEW_ENTRIES, "{}", dependencies.points.len());
+    let steps = dependencies.ranges[&1].steps.len();
+    assert!(steps < 4 * FEW_ENTRIES, "{steps}");
+    assert_eq!(dependencies.coarsened(), 0);
+}
+
+#[test]
+fn beyond_the_bound_one_number_stands_for_all_keys() {
+    let mut dependencies = with_live(&[10, 10, 10]);
+    let pad = "x".repeat(60_000);
+    for n in 0..4000 {
+        dependencies.record_point(1, format!("{n}-{pad}").as_bytes(), 20 + n);
+    }
+    assert!(dependencies.coarsened() > 0);
+    assert!(dependencies.point_bytes <= 2 * MOST_BYTES + (FEW_ENTRIES * 2 * 60_100));
+    // A reader of any key may have been there.
+    assert!(!commit(&mut dependencies, (10, Some(9000)), &[], &["unread"], &[15]));
+}

@@ -308,7 +308,8 @@ impl Transaction {
             Some(writes) if !writes.is_empty() => writes.overlay(family.id),
             _ => Arc::new(Overlay::default()),
         };
-        let tracked = self.level.tracks_reads().then(|| Tracked::new(self.reads(), family));
+        let tracks = self.level.tracks_reads() && !cfg!(planted_bug = "range_reads_untracked");
+        let tracked = tracks.then(|| Tracked::new(self.reads(), family));
         let parts = ScanParts {
             core: Arc::clone(core),
             family: family.id,

@@ -29,6 +29,9 @@ mod scan;
 mod validation;
 mod write_set;
 
+#[cfg(test)]
+mod tests;
+
 pub use self::handle::{Transaction, TransactionStats};
 pub use self::scan::{TransactionEntries, TransactionScan};
 

@@ -1,0 +1,155 @@
+//! Commits that are called off with their place in the log taken, and crashes around them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tidesdb_base::error::{Error, ErrorKind, Result};
+use tidesdb_base::options::{DbOptions, FamilyOptions, SyncMode};
+use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::clock::ManualClock;
+use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sys::sched::ManualScheduler;
+use tidesdb_sys::vfs::{CrashProfile, SimVfs};
+
+use super::IsolationLevel;
+use crate::db::{Components, Db};
+use crate::family::Family;
+use crate::write::{CommitCheck, WriteBatch};
+
+const FAMILIES: [&str; 3] = ["a", "b", "c"];
+
+fn options(sync_mode: SyncMode) -> DbOptions {
+    DbOptions { log_segment_bytes: 64 << 10, sync_mode, ..DbOptions::default() }
+}
+
+fn open(sim: &Arc<SimVfs>, sync_mode: SyncMode) -> (Db, Vec<Family>) {
+    let components = Components {
+        vfs: Arc::clone(sim) as _,
+        scheduler: Arc::new(ManualScheduler::new(1)),
+        clock: Arc::new(ManualClock::new(1000)),
+    };
+    let db = Db::open_with("/db", options(sync_mode), components).unwrap();
+    let small = FamilyOptions { write_buffer_size: 32 << 10, ..FamilyOptions::default() };
+    let families = FAMILIES.map(|name| db.open_family(name, small.clone()).unwrap());
+    (db, families.to_vec())
+}
+
+/// Calls every commit off, after `waiting` for all that precede it.
+struct Refusing<'a>(&'a Db);
+
+impl CommitCheck for Refusing<'_> {
+    fn before_reserving(&mut self) {}
+
+    fn check(&mut self, start: u64, _end: u64) -> Result<()> {
+        self.0.core().log.wait_published(start);
+        let reason = "this test";
+        Err(Error::Conflict { family: String::new(), key: Vec::new(), reason })
+    }
+}
+
+fn refuse(db: &Db, families: &[Family], bytes: usize) {
+    let mut batch = WriteBatch::new();
+    for family in families {
+        batch.put(family, b"number", &vec![0xee; bytes]).unwrap();
+    }
+    let refused = db.core().commit_batch(&batch, &mut Refusing(db)).unwrap_err();
+    assert_eq!(refused.error.kind(), ErrorKind::Conflict);
+    assert_eq!(refused.visible_at, None);
+}
+
+/// The number that all families hold; they must agree.
+fn number(families: &[Family]) -> u64 {
+    let numbers: Vec<u64> = families
+        .iter()
+        .map(|family| {
+            let value = family.get(b"number").unwrap();
+            value.map_or(0, |value| u64::from_le_bytes(value[..8].try_into().unwrap()))
+        })
+        .collect();
+    assert!(numbers.iter().all(|number| *number == numbers[0]), "torn: {numbers:?}");
+    numbers[0]
+}
+
+#[test]
+fn recovery_passes_over_void_records() {
+    let sim = SimVfs::new(7);
+    let (db, families) = open(&sim, SyncMode::None);
+    refuse(&db, &families, 10);
+    for n in 1..200u64 {
+        let mut transaction = db.begin(IsolationLevel::Snapshot).unwrap();
+        for family in &families {
+            transaction.put(family, b"number", &n.to_le_bytes()).unwrap();
+        }
+        transaction.commit().unwrap();
+        refuse(&db, &families, (n * 37 % 3000) as usize);
+        assert_eq!(number(&families), n);
+    }
+    refuse(&db, &families, 100_000);
+    drop((db, families));
+    let (_db, families) = open(&sim, SyncMode::None);
+    assert_eq!(number(&families), 199);
+}
+
+/// What the disk may look like, and the least number it must hold.
+type Images = Arc<Mutex<Vec<(Arc<SimVfs>, u64)>>>;
+
+/// Takes images while commits over three families, some called off, are under way.
+fn crash(seed: u64, sync_mode: SyncMode) -> usize {
+    let sim = SimVfs::new(seed);
+    let (db, families) = open(&sim, sync_mode);
+    let images = Images::default();
+    let promised = Arc::new(AtomicU64::new(0));
+    let random = Mutex::new(SplitMix64::new(seed));
+    let (into, least) = (Arc::clone(&images), Arc::clone(&promised));
+    sim.on_mutation(Some(Arc::new(move |sim, _| {
+        let mut random = lock(&random);
+        if random.chance(1, 25) {
+            let profile = CrashProfile::ALL[random.index(CrashProfile::ALL.len())];
+            let killed = matches!(profile, CrashProfile::Everything);
+            let image = sim.crash_image(profile, random.next_u64());
+            let full = sync_mode == SyncMode::Full;
+            let least = if killed || full { least.load(Ordering::Relaxed) } else { 0 };
+            lock(&into).push((image, least));
+        }
+    })));
+    let mut random = SplitMix64::new(seed + 1);
+    let levels = [IsolationLevel::ReadCommitted, IsolationLevel::Serializable];
+    for n in 1..150u64 {
+        let mut transaction = db.begin(levels[random.index(2)]).unwrap();
+        for family in &families {
+            let filler = vec![n as u8; random.index(600)];
+            transaction.put(family, b"number", &[&n.to_le_bytes()[..], &filler].concat()).unwrap();
+            transaction.put(family, &n.to_le_bytes(), &filler).unwrap();
+        }
+        transaction.commit().unwrap();
+        promised.store(n, Ordering::Relaxed);
+        if random.chance(1, 2) {
+            refuse(&db, &families, random.index(4000));
+        }
+    }
+    sim.on_mutation(None);
+    let images = std::mem::take(&mut *lock(&images));
+    for (image, least) in &images {
+        let (_db, families) = open(image, sync_mode);
+        let found = number(&families);
+        assert!(*least <= found, "seed {seed}: {found} was found, {least} was promised");
+        for family in &families {
+            let there = (1..150u64).filter(|n| family.contains(&n.to_le_bytes()).unwrap());
+            assert_eq!(there.count() as u64, found, "seed {seed}: no prefix");
+        }
+    }
+    images.len()
+}
+
+#[test]
+fn after_a_crash_commits_are_there_in_all_families_or_in_none() {
+    let given = std::env::var("TIDESDB_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = given.unwrap_or(20_261_121u64);
+    println!("TIDESDB_SEED={seed}");
+    let mut images = 0;
+    for round in 0..6 {
+        images += crash(seed + round, SyncMode::None);
+        images += crash(seed + round, SyncMode::Full);
+    }
+    assert!(images > 100, "only {images} images");
+}

@@ -1,0 +1,137 @@
+//! What transactions cost beside plain operations, on one thread and on several.
+//!
+//! `cargo run --release -p tidesdb --example transaction_bench [THREADS]`. Each figure is the best
+//! of a few rounds, in nanoseconds per operation; the log is not synced.
+
+#![expect(clippy::expect_used, reason = "a measurement that fails may panic")]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use tidesdb::{Db, DbOptions, Family, FamilyOptions, IsolationLevel, WriteBatch};
+
+const LEVELS: [IsolationLevel; 5] = [
+    IsolationLevel::ReadUncommitted,
+    IsolationLevel::ReadCommitted,
+    IsolationLevel::RepeatableRead,
+    IsolationLevel::Snapshot,
+    IsolationLevel::Serializable,
+];
+const KEYS: u64 = 200_000;
+const ROUNDS: usize = 3;
+
+fn key(n: u64) -> [u8; 16] {
+    let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut key = [b'k'; 16];
+    key[..8].copy_from_slice(&(mixed ^ (mixed >> 29)).to_be_bytes());
+    key
+}
+
+/// Runs `work` once per thread with the first number of the thread's own keys, and prints the time
+/// per operation.
+fn measure(name: &str, threads: u64, per_thread: u64, work: impl Fn(u64) + Sync) {
+    let mut best = f64::MAX;
+    for round in 0..ROUNDS as u64 {
+        let started = Instant::now();
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let work = &work;
+                scope.spawn(move || work((round * threads + thread) * per_thread));
+            }
+        });
+        let nanos = started.elapsed().as_nanos() as f64;
+        best = best.min(nanos / (per_thread * threads) as f64);
+    }
+    println!("{name:<50} {best:>9.0} ns");
+}
+
+fn fresh(directory: &std::path::Path, name: &str) -> (Db, Family) {
+    let db = Db::open(directory.join(name.replace([' ', ','], "-")), DbOptions::default());
+    let db = db.expect("open");
+    let options = FamilyOptions { write_buffer_size: 256 << 20, ..FamilyOptions::default() };
+    let family = db.open_family("default", options).expect("family");
+    (db, family)
+}
+
+fn single_puts(directory: &std::path::Path, threads: u64) {
+    let count = KEYS / threads;
+    let (_db, family) = fresh(directory, "plain");
+    measure("plain put", threads, count, |from| {
+        for n in from..from + count {
+            family.put(&key(n), &[7; 100]).expect("put");
+        }
+    });
+    for level in LEVELS {
+        let (db, family) = fresh(directory, &format!("put {level:?}"));
+        measure(&format!("transaction of one put, {level:?}"), threads, count, |from| {
+            let mut transaction = db.begin(level).expect("begin");
+            for n in from..from + count {
+                transaction.put(&family, &key(n), &[7; 100]).expect("put");
+                transaction.commit().expect("commit");
+                transaction.reset(level).expect("reset");
+            }
+        });
+    }
+}
+
+fn reads(directory: &std::path::Path, threads: u64) {
+    let (db, family) = fresh(directory, "reads");
+    for n in 0..KEYS {
+        family.put(&key(n), &[7; 100]).expect("put");
+    }
+    let count = KEYS / threads;
+    measure("plain get", threads, count, |from| {
+        for n in from..from + count {
+            black_box(family.get_with(&key(n % KEYS), <[u8]>::len).expect("get"));
+        }
+    });
+    for level in LEVELS {
+        measure(&format!("transaction of one get, {level:?}"), threads, count, |from| {
+            let mut transaction = db.begin(level).expect("begin");
+            for n in from..from + count {
+                black_box(transaction.get_with(&family, &key(n % KEYS), <[u8]>::len).expect("get"));
+                transaction.commit().expect("commit");
+                transaction.reset(level).expect("reset");
+            }
+        });
+    }
+}
+
+fn batches(directory: &std::path::Path, threads: u64, size: u64) {
+    let count = KEYS / threads / size * size;
+    let (db, family) = fresh(directory, &format!("batch {size}"));
+    measure(&format!("batch of {size} puts, each"), threads, count, |from| {
+        let mut batch = WriteBatch::new();
+        for n in from..from + count {
+            batch.put(&family, &key(n), &[7; 100]).expect("put");
+            if batch.len() as u64 == size {
+                db.write(&batch).expect("write");
+                batch.clear();
+            }
+        }
+    });
+    for level in LEVELS {
+        let (db, family) = fresh(directory, &format!("batch {size} {level:?}"));
+        measure(&format!("transaction of {size} puts, {level:?}, each"), threads, count, |from| {
+            let mut transaction = db.begin(level).expect("begin");
+            for n in from..from + count {
+                transaction.put(&family, &key(n), &[7; 100]).expect("put");
+                if (n - from + 1).is_multiple_of(size) {
+                    transaction.commit().expect("commit");
+                    transaction.reset(level).expect("reset");
+                }
+            }
+        });
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let threads = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1);
+    let directory = tempfile::tempdir()?;
+    single_puts(directory.path(), threads);
+    reads(directory.path(), threads);
+    for size in [10, 1000] {
+        batches(directory.path(), threads, size);
+    }
+    Ok(())
+}
