@@ -1,6 +1,6 @@
 //! The transaction that users hold.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -71,7 +71,7 @@ pub struct Transaction {
     /// Made by the first read that is tracked, and kept.
     pub(super) reads: OnceCell<Arc<Mutex<ReadSet>>>,
     /// Memory that the database was told about.
-    charged: usize,
+    charged: Cell<usize>,
 }
 
 impl Transaction {
@@ -83,7 +83,7 @@ impl Transaction {
             snapshot: None,
             writes: None,
             reads: OnceCell::new(),
-            charged: 0,
+            charged: Cell::new(0),
         };
         transaction.start(level)?;
         Ok(transaction)
@@ -206,8 +206,7 @@ impl Transaction {
         self.core().check_writable(family)?;
         let writes = self.writes.get_or_insert_default();
         writes.add(family, kind, expires_at, key, value)?;
-        let bytes = writes.memory_bytes();
-        self.charge(bytes);
+        self.charge(None);
         Ok(())
     }
 
@@ -237,7 +236,9 @@ impl Transaction {
         if !own && self.level.tracks_reads() {
             let absent_counts = self.level == IsolationLevel::Serializable;
             if found.is_some() || absent_counts {
-                lock(self.reads()).add_point(family.state(), key);
+                let mut reads = lock(self.reads());
+                reads.add_point(family.state(), key);
+                self.charge(Some(&reads));
             }
         }
         Ok(found)
@@ -397,7 +398,7 @@ impl Transaction {
             // A scan that outlives the transaction goes on writing to it.
             None => self.reads = OnceCell::new(),
         }
-        self.charge(0);
+        self.set_charge(0);
     }
 
     fn check_active(&self) -> Result<()> {
@@ -411,14 +412,27 @@ impl Transaction {
         Ok(())
     }
 
-    /// Tells the database how much memory the transaction takes, in coarse steps.
+    /// Tells the database how much memory the transaction takes, in coarse steps. `reads` are its
+    /// reads, when the caller has them locked.
     #[inline]
-    fn charge(&mut self, bytes: usize) {
-        if bytes.abs_diff(self.charged) >= CHARGED_STEP_BYTES || (bytes == 0 && self.charged > 0) {
-            let counter = &self.owner.core().counters.transaction_bytes;
+    fn charge(&self, reads: Option<&ReadSet>) {
+        let written = self.writes.as_ref().map_or(0, |writes| writes.memory_bytes());
+        let read = match (reads, self.reads.get()) {
+            (Some(reads), _) => reads.memory_bytes(),
+            (None, Some(reads)) => lock(reads).memory_bytes(),
+            (None, None) => 0,
+        };
+        if (written + read).abs_diff(self.charged.get()) >= CHARGED_STEP_BYTES {
+            self.set_charge(written + read);
+        }
+    }
+
+    fn set_charge(&self, bytes: usize) {
+        let before = self.charged.replace(bytes);
+        if bytes != before {
+            let counter = &self.core().counters.transaction_bytes;
             // ORDERING: a statistic; wraps to the right sum whatever the order.
-            counter.fetch_add((bytes as u64).wrapping_sub(self.charged as u64), Ordering::Relaxed);
-            self.charged = bytes;
+            counter.fetch_add((bytes as u64).wrapping_sub(before as u64), Ordering::Relaxed);
         }
     }
 
