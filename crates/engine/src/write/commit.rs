@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tidesdb_base::codec::Malformed;
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::limits::DIRECT_VALUE_BYTES;
@@ -250,12 +251,18 @@ impl Core {
 
 /// Applies the operations of a logged payload to the memtables of the batch's families.
 fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result<()> {
+    if let [family] = batch.families.as_slice() {
+        let view = family.view.load();
+        let insert = |operation: std::result::Result<Operation<'_>, Malformed>| {
+            view.active.insert(&operation.map_err(undecodable)?, sequence)
+        };
+        return BatchReader::new(payload).try_for_each(insert);
+    }
     let views: Vec<_> =
         batch.families.iter().map(|family| (family.id, family.view.load())).collect();
     let mut at = 0;
     for operation in BatchReader::new(payload) {
-        let operation =
-            operation.map_err(|_| Error::Internal("a write batch does not decode".to_owned()))?;
+        let operation = operation.map_err(undecodable)?;
         if views.get(at).is_none_or(|view| view.0 != operation.family) {
             at = views.iter().position(|view| view.0 == operation.family).unwrap_or(0);
         }
@@ -264,6 +271,11 @@ fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result
         }
     }
     Ok(())
+}
+
+#[cold]
+fn undecodable(_: Malformed) -> Error {
+    Error::Internal("a write batch does not decode".to_owned())
 }
 
 /// Runs `work` with this thread's record buffer, which holds room for a record's header.
