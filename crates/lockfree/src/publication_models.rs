@@ -16,6 +16,9 @@ use crate::publish::CommitSequencer;
 
 const RECORD_BYTES: u64 = 32;
 
+/// What every commit touches: the one key.
+const SIGNATURE: u64 = 1;
+
 /// A memtable for one key: the sequence number of its newest version, zero while it has none.
 #[derive(Default)]
 struct Memtable(AtomicU64);
@@ -51,6 +54,7 @@ impl Engine {
         let inside = self.gate.enter();
         let start = self.sequencer.reserve(RECORD_BYTES);
         let end = start + RECORD_BYTES;
+        self.sequencer.announce(start, end, SIGNATURE);
         let view = self.load_view();
         view.active.0.fetch_max(end, Ordering::Relaxed);
         self.sequencer.complete(start, end);
@@ -66,10 +70,11 @@ impl Engine {
         let inside = self.gate.enter();
         let start = self.sequencer.reserve(RECORD_BYTES);
         let end = start + RECORD_BYTES;
+        self.sequencer.announce(start, end, SIGNATURE);
         let view = self.load_view();
         let mut newest = 0;
         if !cfg!(planted_bug = "validation_skipped_after_reserve") {
-            self.sequencer.wait_published(start);
+            self.sequencer.wait_for_rivals(start, SIGNATURE);
             newest = Self::find(&view, start);
         }
         let allowed = newest <= snapshot;

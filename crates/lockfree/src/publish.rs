@@ -6,6 +6,10 @@
 //! "published" means: everything in front of this position is complete and visible. Whoever
 //! completes a range also publishes the completed ranges behind it; nobody waits to hand over.
 //!
+//! Whoever must know whether commits in front of it touch what it touches itself need not wait for
+//! all of them: each announces, right after its reservation, a *signature* of what it touches, and
+//! [`CommitSequencer::wait_for_rivals`] waits only for those whose signature shares a bit.
+//!
 //! Called by the engine's write path, from any number of threads.
 //!
 //! Invariants:
@@ -17,6 +21,10 @@
 //!   at or before `p`: whatever an earlier lap left in the slot is void without being cleared.
 //! * A start enters the ring only within one window of `published`, so two unpublished starts
 //!   never share a slot.
+//!
+//! * An announcement is an end, valid for start `p` if it is greater than `p`, by the same argument,
+//!   and a signature stored before it. A start is announced only within the announcements' own
+//!   window of `published`; of others it is not known what they touch, and rivals wait.
 //!
 //! Checked by loom models (`loom_*`) in `publish/tests.rs`.
 
@@ -31,6 +39,12 @@ pub const MIN_RESERVATION_BYTES: u64 = 32;
 /// Ring slots of a production sequencer: commits up to half a mebibyte apart finish
 /// independently, and the ring (128 KiB) stays in the second-level cache.
 const RING_SLOTS: usize = 1 << 14;
+
+/// Announcement slots: reservations up to 32 KiB behind the published position are announced.
+#[cfg(not(loom))]
+const ANNOUNCED: usize = 1 << 10;
+#[cfg(loom)]
+const ANNOUNCED: usize = 4;
 
 /// How often a waiter looks again before it gives up its time slice, and then before it sleeps.
 #[cfg(not(loom))]
@@ -62,6 +76,8 @@ pub struct CommitSequencer {
     /// Threads asleep, or about to be, on `advanced`.
     sleepers: CachePadded<AtomicU32>,
     ring: Box<[AtomicU64]>,
+    /// Signature and end of reservations that are announced.
+    announced: Box<[[AtomicU64; 2]]>,
     sleep_lock: Mutex<()>,
     advanced: Condvar,
 }
@@ -82,6 +98,7 @@ impl CommitSequencer {
             published: CachePadded(AtomicU64::new(start)),
             sleepers: CachePadded(AtomicU32::new(0)),
             ring: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+            announced: (0..ANNOUNCED).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect(),
             sleep_lock: Mutex::new(()),
             advanced: Condvar::new(),
         }
@@ -97,6 +114,62 @@ impl CommitSequencer {
         // ORDERING: relaxed; the add only has to be atomic. What a range contains becomes visible
         // through `published`, never through `tail`.
         self.tail.fetch_add(len_bytes, Ordering::Relaxed)
+    }
+
+    /// Tells what the reservation `start..end` will touch, before it waits for anything. Bits are
+    /// the caller's business; all of them stand for anything.
+    #[inline]
+    pub fn announce(&self, start: u64, end: u64, signature: u64) {
+        let window = (self.announced.len() as u64 - 1) * MIN_RESERVATION_BYTES;
+        if start.saturating_sub(self.published()) > window {
+            return;
+        }
+        let [known, known_end] = self.announcement(start);
+        // ORDERING: release, after the acquiring load of `published` above: a reader that meets
+        // this signature in place of the slot's earlier one also sees that the earlier range is
+        // published, and does not use it.
+        known.store(signature, Ordering::Release);
+        // ORDERING: release; who sees the end sees the signature.
+        known_end.store(end, Ordering::Release);
+    }
+
+    /// Returns once every range in front of `start` that may touch what `signature` stands for is
+    /// published: all that announced a signature with a common bit, and all that announced none.
+    pub fn wait_for_rivals(&self, start: u64, signature: u64) {
+        let mut at = self.published();
+        let mut looks = 0;
+        while at < start {
+            match self.announced_at(at) {
+                Some((end, theirs)) if theirs & signature == 0 => at = end,
+                Some((end, _)) => {
+                    self.wait_published(end);
+                    at = end;
+                }
+                None if looks < SPINS => {
+                    looks += 1;
+                    hint::spin_loop();
+                }
+                // Its owner was interrupted, or it lies outside of the window.
+                None => return self.wait_published(start),
+            }
+            at = at.max(self.published());
+        }
+    }
+
+    /// End and signature of the range that starts at `start`, if it is announced and was not
+    /// published when the signature was read.
+    fn announced_at(&self, start: u64) -> Option<(u64, u64)> {
+        let [known, known_end] = self.announcement(start);
+        // ORDERING: acquire pairs with the stores in `announce`, see there.
+        let end = known_end.load(Ordering::Acquire);
+        let signature = known.load(Ordering::Acquire);
+        (end > start && self.published() <= start).then_some((end, signature))
+    }
+
+    #[inline]
+    fn announcement(&self, start: u64) -> &[AtomicU64; 2] {
+        let index = (start / MIN_RESERVATION_BYTES) as usize & (self.announced.len() - 1);
+        &self.announced[index]
     }
 
     /// Marks the reserved range `start..end` as filled, and publishes as far as the completed
@@ -169,6 +242,11 @@ impl CommitSequencer {
             // a slot can hold an end above the new positions, which would count as completed.
             if slot.load(Ordering::Relaxed) > position {
                 slot.store(0, Ordering::Relaxed);
+            }
+        }
+        for [_, end] in &self.announced {
+            if end.load(Ordering::Relaxed) > position {
+                end.store(0, Ordering::Relaxed);
             }
         }
         self.tail.store(position, Ordering::Relaxed);

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
+use tidesdb_files::filter::key_hash;
 use tidesdb_files::wal::record::{self, RecordKind, RecordPlace};
 use tidesdb_files::wal::{RECORD_HEADER_BYTES, RECORDS_OFFSET, SegmentHeader};
 use tidesdb_lockfree::gate::{ClosedGuard, CommitGate};
@@ -80,6 +81,16 @@ impl LogSegment for NoSegment {
     fn zero_fill(&self) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
+}
+
+/// Signature of a commit that may touch any key.
+pub(crate) const ANY_KEY: u64 = u64::MAX;
+
+/// Signature of a commit that touches a key: one bit, told by the key's hash. A commit that touches
+/// several has the bits of all. Commits without a common bit touch no common key.
+#[inline]
+pub(crate) fn signature_of(family: u32, key: &[u8]) -> u64 {
+    1 << ((key_hash(key) ^ u64::from(family).wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 58)
 }
 
 /// Where and how the log is written.
@@ -191,9 +202,10 @@ impl Log {
     /// is in place; `apply` puts the operations into the memtables under the sequence number it
     /// is given, and can't fail. Returns the sequence number once the commit is visible.
     ///
-    /// `check` is called with the reserved range, inside the gate, before anything is written; it
-    /// may wait until everything in front of the range is published, since no earlier commit ever
-    /// waits for a later one. When it refuses, the space is left as a void record.
+    /// `signature` tells others what the commit touches, see [`signature_of`]. `check` is called
+    /// with the reserved range, inside the gate, before anything is written; it may wait until
+    /// everything in front of the range is published, since no earlier commit ever waits for a
+    /// later one. When it refuses, the space is left as a void record.
     ///
     /// # Errors
     /// What `check` answers; the failure that poisoned the log; [`Error::Io`] when the next
@@ -202,6 +214,7 @@ impl Log {
         &self,
         record: &mut [u8],
         payload_bytes: usize,
+        signature: u64,
         check: impl FnOnce(u64, SequenceNumber) -> Result<()>,
         apply: impl FnOnce(SequenceNumber),
     ) -> Result<SequenceNumber> {
@@ -212,6 +225,7 @@ impl Log {
             let active = self.active.load();
             let start = self.sequencer.reserve(length);
             if start + length <= active.limit {
+                self.sequencer.announce(start, start + length, signature);
                 break (start, inside, active);
             }
             // A reservation past the end is given up; every later one is past the end as well.
@@ -260,6 +274,12 @@ impl Log {
     /// Waits until no commit is under way and keeps new ones out while the guard lives.
     pub(crate) fn close_gate(&self) -> ClosedGuard<'_> {
         self.gate.close()
+    }
+
+    /// Returns once every commit in front of a log position that may touch what `signature` stands
+    /// for is complete and visible.
+    pub(crate) fn wait_for_rivals(&self, position: u64, signature: u64) {
+        self.sequencer.wait_for_rivals(position, signature);
     }
 
     /// Returns once everything in front of a log position is complete and visible.

@@ -12,12 +12,16 @@ use std::sync::Arc;
 
 use super::offset_index::{OffsetIndex, hash_of};
 use crate::family::FamilyState;
+use crate::log::{ANY_KEY, signature_of};
 
 /// Closed ranges that are kept apart.
 const MOST_RANGES: usize = 1024;
 
 /// Bytes of keys that are kept one by one.
 const MOST_POINT_BYTES: usize = 32 << 20;
+
+/// Beyond as many keys nearly every bit of a signature would be set.
+const MOST_SIGNED: usize = 64;
 
 /// Memory that is kept for the next transaction of the handle.
 const MOST_KEPT_BYTES: usize = 1 << 20;
@@ -125,6 +129,14 @@ impl ReadSet {
             at += (KEY_HEADER_BYTES + key.len()) as u32;
             Some((family, key))
         })
+    }
+
+    /// Signature of what was read; see [`signature_of`].
+    pub(super) fn signature(&self) -> u64 {
+        if self.ranges().next().is_some() || self.points().nth(MOST_SIGNED).is_some() {
+            return ANY_KEY;
+        }
+        self.points().fold(0, |bits, (family, key)| bits | signature_of(family, key))
     }
 
     fn note_family(&mut self, family: &Arc<FamilyState>) {

@@ -2,11 +2,11 @@
 //!
 //! A commit is checked twice. First before it takes its place in the log, against everything
 //! published by then; most conflicts end here and cost nobody anything. Then, with its place
-//! taken, against what was published in between: it waits until every commit in front of it is
-//! complete, which none of those does for one behind itself, and looks at versions that are newer
-//! than the first look and older than itself. Between two such commits no third can slip in, so
-//! the first committer wins whatever the others are: transactions, batches or single puts.
-//! A conflict found at the second look leaves a void record.
+//! taken, against what came in between: it waits until every commit in front of it is complete
+//! that may touch the same keys, which none of those does for one behind itself, and looks at
+//! versions that are newer than the first look and older than itself. Between two such commits no
+//! third can slip in, so the first committer wins whatever the others are: transactions, batches
+//! or single puts. A conflict found at the second look leaves a void record.
 //!
 //! Serializable commits take the lock of the dependencies before they take their place and give it
 //! back before they write: they are judged one at a time, in the order of their sequence numbers.
@@ -25,6 +25,7 @@ use super::read_set::ReadSet;
 use crate::core::Core;
 use crate::dependencies::{Candidate, Dependencies, Overwritten};
 use crate::family::FamilyState;
+use crate::log::ANY_KEY;
 use crate::write::{CommitCheck, Unchecked, WriteBatch, WriteOptions};
 
 impl Transaction {
@@ -110,8 +111,8 @@ impl CommitCheck for Validation<'_> {
     }
 
     fn check(&mut self, start: u64, end: SequenceNumber) -> Result<()> {
-        if start > self.writes_through {
-            self.core.log.wait_published(start);
+        if start > self.writes_through.min(self.reads_through) {
+            self.wait_for_rivals(start);
         }
         if !cfg!(planted_bug = "validation_skipped_after_reserve") {
             self.look(start)?;
@@ -153,6 +154,22 @@ impl<'t> Validation<'t> {
         }
         self.look(self.core.log.published())?;
         self.judge(None)
+    }
+
+    /// Waits for the commits in front of `start` that may have changed what is looked at. Until
+    /// serializable commits are judged all of those must be visible.
+    fn wait_for_rivals(&self, start: u64) {
+        let written = self.batch.filter(|_| self.level.checks_writes());
+        let signature = match (self.level, &self.reads) {
+            (IsolationLevel::Serializable, _) => ANY_KEY,
+            (IsolationLevel::RepeatableRead, Some(reads)) => reads.signature(),
+            _ => written.map_or(0, WriteBatch::signature),
+        };
+        match signature {
+            0 => {}
+            ANY_KEY => self.core.log.wait_published(start),
+            some => self.core.log.wait_for_rivals(start, some),
+        }
     }
 
     /// Looks at what was published since the last look, up to `through`.

@@ -9,6 +9,10 @@ use tidesdb_base::limits::{DIRECT_VALUE_BYTES, MAX_BATCH_BYTES, MAX_KEY_BYTES, M
 use tidesdb_files::wal::{BatchReader, BatchWriter, Operation, RECORD_HEADER_BYTES};
 
 use crate::family::{Family, FamilyState};
+use crate::log::{ANY_KEY, signature_of};
+
+/// Beyond as many keys nearly every bit of a signature would be set.
+const MOST_SIGNED: usize = 64;
 
 /// Operations that are committed together: after a crash all of them are there or none, and no
 /// reader ever sees some of them. Later operations on a key win over earlier ones.
@@ -166,6 +170,14 @@ impl WriteBatch {
         self.families.truncate(mark.families);
         self.count = mark.count;
         self.user_bytes = mark.user_bytes;
+    }
+
+    /// Signature of the keys written; see [`signature_of`].
+    pub(crate) fn signature(&self) -> u64 {
+        if self.count > MOST_SIGNED {
+            return ANY_KEY;
+        }
+        self.operations().fold(0, |bits, op| bits | signature_of(op.family, op.key))
     }
 
     /// All operations in the order in which they were added, with their whole values.

@@ -16,6 +16,7 @@ use super::WriteBatch;
 use super::batch::check_sizes;
 use crate::core::Core;
 use crate::family::{CommittedOperation, FamilyState};
+use crate::log::signature_of;
 
 /// How one commit is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,7 +104,8 @@ impl Core {
         let mut used_bytes = 0;
         let sequence = with_record(|record| {
             BatchWriter::new(record).push(operation);
-            self.log_and_apply(record, &mut Unchecked, |sequence| {
+            let signature = signature_of(family.id, key);
+            self.log_and_apply(record, signature, &mut Unchecked, |sequence| {
                 let view = family.view.load();
                 view.active.insert(&operation, sequence)?;
                 used_bytes = view.active.used_bytes();
@@ -198,7 +200,8 @@ impl Core {
         let payload = operations.get(RECORD_HEADER_BYTES..).unwrap_or_default();
         with_record(|record| {
             record.extend_from_slice(payload);
-            self.log_and_apply(record, check, |sequence| apply(batch, payload, sequence))
+            let apply = |sequence| apply(batch, payload, sequence);
+            self.log_and_apply(record, batch.signature(), check, apply)
         })
     }
 
@@ -206,6 +209,7 @@ impl Core {
     fn log_and_apply(
         &self,
         record: &mut Vec<u8>,
+        signature: u64,
         check: &mut impl CommitCheck,
         apply: impl FnOnce(SequenceNumber) -> Result<()>,
     ) -> Result<SequenceNumber, CommitFailure> {
@@ -216,6 +220,7 @@ impl Core {
         let committed = self.log.commit(
             record,
             payload_bytes,
+            signature,
             |start, end| check.check(start, end),
             |sequence| applied = Some((sequence, apply(sequence))),
         );
