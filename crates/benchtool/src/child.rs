@@ -12,7 +12,8 @@
 use crate::data::expect::{Expectation, Generations, Progress};
 use crate::engines;
 use crate::measure::disk;
-use crate::measure::process::{MemoryWatch, Sample, Ticker};
+use crate::measure::observed::{Observer, steps};
+use crate::measure::process::{Sample, Ticker};
 use crate::measure::recorder::{Limits, Measured, Series};
 use crate::spec::{JobResult, JobSpec, OperationResult, Pattern, Shape, Status, Sync, Workload};
 use crate::workload::check::verify_contents;
@@ -86,7 +87,7 @@ fn run_checked(spec: &JobSpec, interrupted: &AtomicBool) -> Result<JobResult, St
     let dataset = Dataset::new(&spec.shape)?;
     fs::create_dir_all(&spec.directory).map_err(|error| format!("directory: {error}"))?;
     let base = Sample::now();
-    let watch = MemoryWatch::start();
+    let mut observer = Observer::start();
     let start = Instant::now();
     let engine = engines::open(spec).map_err(|error| format!("open: {error}"))?;
     let open = start.elapsed();
@@ -99,8 +100,10 @@ fn run_checked(spec: &JobSpec, interrupted: &AtomicBool) -> Result<JobResult, St
     let failed = |error: bench_compare::engine::EngineError| error.to_string();
     let stats_before = engine.stats().map_err(failed)?;
     let before = Sample::now();
+    observer.phase_begins(&before);
     let outcome = measure(engine.as_ref(), &dataset, spec, interrupted)?;
     let after = Sample::now();
+    observer.phase_ends(&after, &outcome.measured, &spec.directory);
     let start = Instant::now();
     if spec.shape.workload.mutates() {
         engine.settle().map_err(|error| format!("settle: {error}"))?;
@@ -115,10 +118,11 @@ fn run_checked(spec: &JobSpec, interrupted: &AtomicBool) -> Result<JobResult, St
         stats_after: engine.stats().map_err(failed)?,
         settle,
         open,
-        peak_anonymous: watch.peak_anonymous(),
+        peak_anonymous: observer.peak_anonymous(),
     };
     let mut result = summarise(spec, &outcome, &marks);
     let size = disk::size_of(&spec.directory);
+    result.observed = observer.settled(&spec.directory);
     result.size_settled = size.length;
     result.size_allocated = size.allocated;
     verify(engine.as_ref(), &dataset, outcome, &mut result, interrupted)?;
@@ -374,6 +378,7 @@ fn describe(
         p999_us: quantile(0.999),
         p9999_us: quantile(0.9999),
         max_us: micros(histogram.max().max(longest_gap.as_nanos() as u64)),
+        histogram: steps(histogram),
     }
 }
 

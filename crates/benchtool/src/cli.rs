@@ -9,6 +9,7 @@ use crate::data::keys::Layout;
 use crate::engines;
 use crate::orchestrate::{self, Plan, Test};
 use crate::report;
+use crate::report::set::ResultSet;
 use crate::spec::{Codec, Pattern, Setup, Shape, Sync, Workload};
 use crate::suites;
 use bench_compare::EngineInfo;
@@ -351,17 +352,18 @@ fn execute(options: &CommonOptions, mut tests: Vec<Test>) -> Result<ExitCode, St
     println!("{}", report::table::throughput(&runs, &plan.engines, &options.baseline));
     println!("{}", report::table::details(&runs, &plan.engines, options.details));
     println!("{}", report::table::notes(&runs, &engines));
+    let set = ResultSet::new(runs, &engines);
     if let Some(path) = &options.json {
-        report::json::write(path, &runs, &engines)?;
+        set.write(path)?;
     }
     if let Some(path) = &options.csv {
-        report::csv::append(path, &runs)?;
+        report::csv::append(path, &set)?;
     }
     // ORDERING: the flag carries no data.
     if child::INTERRUPTED.load(Ordering::Relaxed) {
         return Ok(ExitCode::from(130));
     }
-    Ok(if report::all_valid(&runs) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if report::all_valid(&set.runs) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 #[cfg(test)]

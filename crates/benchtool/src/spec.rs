@@ -5,6 +5,7 @@
 //! times are seconds unless a name says otherwise. The JSON report is a list of both.
 
 use crate::data::keys::Layout;
+use crate::measure::observed::{Observed, Step};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -245,6 +246,9 @@ pub(crate) struct OperationResult {
     pub(crate) p9999_us: f64,
     /// Slowest call, those that were not sampled included.
     pub(crate) max_us: f64,
+    /// Latencies of the timed calls.
+    #[serde(default)]
+    pub(crate) histogram: Vec<Step>,
 }
 
 /// What one child process measured.
@@ -320,6 +324,9 @@ pub(crate) struct JobResult {
     pub(crate) size_allocated: u64,
     /// Bytes of all files after closing.
     pub(crate) size_closed: u64,
+    /// Memory over time, sizes on the way, processor time apart.
+    #[serde(default)]
+    pub(crate) observed: Observed,
 }
 
 impl JobResult {

@@ -32,6 +32,27 @@ pub(crate) fn size_of(directory: &Path) -> Size {
     size
 }
 
+/// Whether a file name is one of a write-ahead log: `wal-000001.log`, `000001.log` (RocksDB),
+/// `0.jnl` (fjall). RocksDB's diary `LOG` is not.
+fn is_log(name: &str) -> bool {
+    let stem = |ending: &str| name.strip_suffix(ending);
+    let numbered = |stem: &str| stem.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    let log = stem(".log").map(|stem| stem.strip_prefix("wal").unwrap_or(stem));
+    log.is_some_and(numbered) || stem(".jnl").is_some() || stem(".wal").is_some()
+}
+
+/// Adds up the lengths of the write-ahead logs below a directory, preallocated space included, as
+/// [`Size::length`] counts it too.
+pub(crate) fn log_size_of(directory: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(directory) else { return 0 };
+    let size = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => log_size_of(&entry.path()),
+        Ok(metadata) if is_log(&entry.file_name().to_string_lossy()) => metadata.len(),
+        _ => 0,
+    };
+    entries.flatten().map(size).sum()
+}
+
 /// Copies a directory tree.
 pub(crate) fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
@@ -50,6 +71,21 @@ pub(crate) fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn logs_are_told_from_data() {
+        for name in ["wal-000009.log", "000017.log", "0.jnl", "000001.wal"] {
+            assert!(is_log(name), "{name}");
+        }
+        for name in ["LOG", "000017.sst", "000007.klog", "000008.vlog", "data.mdb", "x.log"] {
+            assert!(!is_log(name), "{name}");
+        }
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("inner")).unwrap();
+        fs::write(directory.path().join("inner/000001.log"), vec![1; 8192]).unwrap();
+        fs::write(directory.path().join("000002.sst"), vec![1; 50_000]).unwrap();
+        assert_eq!(log_size_of(directory.path()), 8192);
+    }
 
     #[test]
     fn sizes_and_copies_include_folders() {

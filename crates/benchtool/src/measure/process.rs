@@ -1,9 +1,10 @@
 //! The process as the kernel sees it: memory, processor time, bytes written to storage.
 //!
 //! Everything is read from `/proc/self`, so one engine per process is what makes the figures that
-//! engine's own. A [`MemoryWatch`] samples the anonymous part of the resident memory, which the kernel
-//! keeps no high-water mark for.
+//! engine's own. A [`MemoryWatch`] samples the resident memory over time, and the anonymous part of
+//! it, which the kernel keeps no high-water mark for.
 
+use super::timeline::Timeline;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -70,14 +71,24 @@ impl Sample {
     }
 }
 
-#[derive(Debug, Default)]
+/// Processor time of the calling thread so far, where the kernel tells it.
+pub(crate) fn thread_cpu() -> Option<Duration> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
+/// Period of the samples of a [`MemoryWatch`].
+const WATCH_PERIOD: Duration = Duration::from_millis(20);
+
+#[derive(Debug)]
 struct Watched {
     peak_anonymous: AtomicU64,
+    resident: Mutex<Timeline>,
     stop: Mutex<bool>,
     wake: Condvar,
 }
 
-/// Samples the anonymous resident memory every 20 ms until it is stopped.
+/// Samples the resident memory every 20 ms until it is stopped.
 #[derive(Debug)]
 pub(crate) struct MemoryWatch {
     watched: Arc<Watched>,
@@ -87,7 +98,12 @@ pub(crate) struct MemoryWatch {
 impl MemoryWatch {
     /// Starts the sampling thread.
     pub(crate) fn start() -> Self {
-        let watched = Arc::new(Watched::default());
+        let watched = Arc::new(Watched {
+            peak_anonymous: AtomicU64::new(0),
+            resident: Mutex::new(Timeline::new(WATCH_PERIOD.as_secs_f64())),
+            stop: Mutex::new(false),
+            wake: Condvar::new(),
+        });
         let shared = Arc::clone(&watched);
         let thread = std::thread::Builder::new()
             .name("memory-watch".to_owned())
@@ -99,6 +115,11 @@ impl MemoryWatch {
     pub(crate) fn peak_anonymous(&self) -> u64 {
         self.watched.peak_anonymous.load(Ordering::Relaxed)
     }
+
+    /// Resident memory over time so far, in bytes.
+    pub(crate) fn resident(&self) -> Timeline {
+        self.watched.resident.lock().map(|timeline| timeline.clone()).unwrap_or_default()
+    }
 }
 
 fn sample_until_stopped(watched: &Watched) {
@@ -106,7 +127,10 @@ fn sample_until_stopped(watched: &Watched) {
     while !*stop {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         watched.peak_anonymous.fetch_max(kibibytes(&status, "RssAnon:"), Ordering::Relaxed);
-        match watched.wake.wait_timeout(stop, Duration::from_millis(20)) {
+        if let Ok(mut resident) = watched.resident.lock() {
+            resident.push(kibibytes(&status, "VmRSS:"));
+        }
+        match watched.wake.wait_timeout(stop, WATCH_PERIOD) {
             Ok((guard, _)) => stop = guard,
             Err(_) => return,
         }
@@ -188,5 +212,24 @@ mod tests {
         assert!(sample.peak_rss > 64 << 20, "{sample:?}");
         assert!(sample.rss_anonymous > 64 << 20, "{sample:?}");
         drop(held);
+    }
+
+    #[test]
+    fn a_busy_thread_uses_processor_time() {
+        let before = thread_cpu().unwrap();
+        let mut sum = 0_u64;
+        while thread_cpu().unwrap() < before + Duration::from_millis(20) {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        assert!(sum > 0);
+    }
+
+    #[test]
+    fn the_watch_sees_memory_over_time() {
+        let watch = MemoryWatch::start();
+        while watch.resident().values.len() < 3 {
+            std::thread::yield_now();
+        }
+        assert!(watch.resident().values.iter().all(|bytes| *bytes > 1 << 20));
     }
 }

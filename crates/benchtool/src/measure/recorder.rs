@@ -8,6 +8,7 @@
 //! A recorder belongs to one worker thread and is merged after the thread has ended. A phase ends
 //! for a thread when [`Recorder::end`] returns false: time is up, or the run was interrupted.
 
+use super::process::thread_cpu;
 use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -61,6 +62,8 @@ pub(crate) struct Recorder<'a> {
     bucket_end: Instant,
     counted: u64,
     longest_gap: Duration,
+    longest_gap_at: Instant,
+    cpu_start: Option<Duration>,
 }
 
 /// The measurements of one thread, or of several merged.
@@ -74,6 +77,10 @@ pub(crate) struct Measured {
     pub(crate) buckets: Vec<u64>,
     /// Longest time between two readings of the clock.
     pub(crate) longest_gap: Duration,
+    /// When that time ended.
+    pub(crate) longest_gap_at: Instant,
+    /// Processor time of the thread, or of all.
+    pub(crate) cpu: Option<Duration>,
     /// When the thread began and ended.
     pub(crate) span: (Instant, Instant),
 }
@@ -96,6 +103,7 @@ impl<'a> Recorder<'a> {
     pub(crate) fn start(limits: Limits<'a>) -> Result<Self, String> {
         let primary = Series::new()?;
         let secondary = Series::new()?;
+        let cpu_start = thread_cpu();
         let start = Instant::now();
         Ok(Self {
             limits,
@@ -109,6 +117,8 @@ impl<'a> Recorder<'a> {
             bucket_end: start + BUCKET,
             counted: 0,
             longest_gap: Duration::ZERO,
+            longest_gap_at: start,
+            cpu_start,
         })
     }
 
@@ -117,7 +127,14 @@ impl<'a> Recorder<'a> {
         if self.until_sample == 0 {
             self.call_start = Instant::now();
             let gap = self.call_start.duration_since(self.last_sample);
-            self.longest_gap = self.longest_gap.max(gap);
+            self.note_gap(gap, self.call_start);
+        }
+    }
+
+    fn note_gap(&mut self, gap: Duration, now: Instant) {
+        if gap > self.longest_gap {
+            self.longest_gap = gap;
+            self.longest_gap_at = now;
         }
     }
 
@@ -135,7 +152,7 @@ impl<'a> Recorder<'a> {
         let now = Instant::now();
         let latency = now.duration_since(self.call_start);
         series.histogram.saturating_record(latency.as_nanos() as u64);
-        self.longest_gap = self.longest_gap.max(latency);
+        self.note_gap(latency, now);
         self.last_sample = now;
         self.until_sample = self.limits.sample_every - 1;
         self.after_sample(now)
@@ -166,12 +183,15 @@ impl<'a> Recorder<'a> {
     /// Ends measuring.
     pub(crate) fn finish(mut self) -> Measured {
         let now = Instant::now();
-        self.longest_gap = self.longest_gap.max(now.duration_since(self.last_sample));
+        self.note_gap(now.duration_since(self.last_sample), now);
+        let cpu = thread_cpu().zip(self.cpu_start);
         Measured {
             primary: self.primary,
             secondary: self.secondary,
             buckets: self.buckets,
             longest_gap: self.longest_gap,
+            longest_gap_at: self.longest_gap_at,
+            cpu: cpu.map(|(end, start)| end.saturating_sub(start)),
             span: (self.start, now),
         }
     }
@@ -190,7 +210,11 @@ impl Measured {
             for (sum, count) in merged.buckets.iter_mut().zip(&part.buckets) {
                 *sum += count;
             }
-            merged.longest_gap = merged.longest_gap.max(part.longest_gap);
+            if part.longest_gap > merged.longest_gap {
+                merged.longest_gap = part.longest_gap;
+                merged.longest_gap_at = part.longest_gap_at;
+            }
+            merged.cpu = merged.cpu.zip(part.cpu).map(|(all, one)| all + one);
             merged.span = (merged.span.0.min(part.span.0), merged.span.1.max(part.span.1));
         }
         Ok(Some(merged))

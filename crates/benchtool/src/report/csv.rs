@@ -1,180 +1,274 @@
 //! CSV: the 33 columns of TidesDB's benchmark tool first, in its order and spelling, then ours.
 //!
 //! One line per operation of a row; the columns about resources are repeated on each of them. The
-//! header is written only if the file is empty, so that runs can be appended.
+//! header is written only if the file is empty, so that runs can be appended; a file with another
+//! header is refused. Figures that do not apply, or that nobody measures yet, are empty.
 
+use super::metrics;
+use super::set::ResultSet;
 use crate::orchestrate::Run;
 use crate::spec::{OperationResult, Sync};
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::path::Path;
 
-const ORIGINAL: [&str; 33] = [
-    "engine",
-    "test_name",
-    "operation",
-    "ops_per_sec",
-    "duration_sec",
-    "avg_latency_us",
-    "stddev_us",
-    "cv_percent",
-    "p50_us",
-    "p95_us",
-    "p99_us",
-    "min_us",
-    "max_us",
-    "peak_rss_mb",
-    "peak_vms_mb",
-    "disk_read_mb",
-    "disk_write_mb",
-    "cpu_user_sec",
-    "cpu_sys_sec",
-    "cpu_percent",
-    "db_size_mb",
-    "write_amp",
-    "read_amp",
-    "space_amp",
-    "workload",
-    "pattern",
-    "threads",
-    "num_operations",
-    "batch_size",
-    "key_size",
-    "value_size",
-    "range_size",
-    "sync_enabled",
+/// What a column is made from.
+struct Row<'a> {
+    set: &'a ResultSet,
+    run: &'a Run,
+    operation: &'a OperationResult,
+}
+
+/// Heading and text of a column.
+type Column = (&'static str, fn(&Row<'_>) -> String);
+
+const ORIGINAL: [Column; 33] = [
+    ("engine", |row| row.run.spec.engine.clone()),
+    ("test_name", |row| row.run.spec.test.clone()),
+    ("operation", |row| row.operation.operation.clone()),
+    ("ops_per_sec", |row| number(row.operation.per_second)),
+    ("duration_sec", |row| number(row.run.result.duration)),
+    ("avg_latency_us", |row| number(row.operation.average_us)),
+    ("stddev_us", |row| number(row.operation.stddev_us)),
+    ("cv_percent", |row| optional(metrics::variation(row.operation))),
+    ("p50_us", |row| number(row.operation.p50_us)),
+    ("p95_us", |row| number(row.operation.p95_us)),
+    ("p99_us", |row| number(row.operation.p99_us)),
+    ("min_us", |row| number(row.operation.min_us)),
+    ("max_us", |row| number(row.operation.max_us)),
+    ("peak_rss_mb", |row| mebibytes(row.run.result.peak_rss)),
+    ("peak_vms_mb", |row| mebibytes(row.run.result.peak_virtual)),
+    ("disk_read_mb", |row| mebibytes(row.run.result.read_bytes)),
+    ("disk_write_mb", |row| mebibytes(row.run.result.written_bytes)),
+    ("cpu_user_sec", |row| number(row.run.result.cpu_user)),
+    ("cpu_sys_sec", |row| number(row.run.result.cpu_system)),
+    ("cpu_percent", |row| optional(metrics::cpu_percent(row.run))),
+    ("db_size_mb", |row| mebibytes(row.run.result.size_settled)),
+    ("write_amp", |row| optional(row.run.result.write_amplification)),
+    ("read_amp", |row| optional(metrics::read_amplification(row.run))),
+    ("space_amp", |row| optional(metrics::space_amplification(row.run))),
+    ("workload", |row| row.run.spec.shape.workload.name().to_owned()),
+    ("pattern", |row| row.run.spec.shape.pattern.name().to_owned()),
+    ("threads", |row| row.run.spec.shape.threads.to_string()),
+    ("num_operations", |row| row.operation.operations.to_string()),
+    ("batch_size", |row| row.run.spec.shape.batch.to_string()),
+    ("key_size", |row| row.run.spec.shape.key_size.to_string()),
+    ("value_size", |row| row.run.spec.shape.value_size.to_string()),
+    ("range_size", |row| row.run.spec.shape.range_size.to_string()),
+    ("sync_enabled", |row| u8::from(row.run.spec.setup.sync == Sync::Full).to_string()),
 ];
-const ADDED: [&str; 24] = [
-    "schema",
-    "rep",
-    "status",
-    "engine_version",
-    "num_keys",
-    "compress_target",
-    "latency_unit",
-    "p90_us",
-    "p999_us",
-    "p9999_us",
-    "sustained_ops",
-    "settle_sec",
-    "slowest_second_ops",
-    "ops_ok",
-    "ops_not_found",
-    "verify_errors",
-    "keys_expected",
-    "keys_visible",
-    "anon_mb",
-    "write_amp_engine",
-    "size_alloc_mb",
-    "size_closed_mb",
-    "syncs",
-    "cache_mb",
+
+/// Columns whose figures this tool cannot get from any engine yet keep their place, empty.
+const NOT_MEASURED: fn(&Row<'_>) -> String = |_| String::new();
+
+const ADDED: [Column; 63] = [
+    ("schema", |row| row.set.schema.to_string()),
+    ("run_id", |row| row.set.id()),
+    ("rep", |row| row.run.spec.repetition.to_string()),
+    ("status", |row| format!("{:?}", row.run.result.status).to_uppercase()),
+    ("engine_version", |row| row.run.result.version.clone()),
+    ("engine_build", |row| row.set.environment.build.clone()),
+    ("profile", |row| profile(&row.run.spec.engine).to_owned()),
+    ("options_hash", |row| metrics::options_hash(row.run)),
+    ("num_keys", |row| row.run.spec.shape.num.to_string()),
+    ("value_kind", |_| "random".to_owned()),
+    ("compress_target", |row| row.run.spec.shape.compress_ratio.to_string()),
+    ("latency_unit", |row| latency_unit(row.run).to_owned()),
+    ("p90_us", |row| number(row.operation.p90_us)),
+    ("p999_us", |row| number(row.operation.p999_us)),
+    ("p9999_us", |row| number(row.operation.p9999_us)),
+    ("max_at_sec", |row| number(row.run.result.observed.longest_gap_at)),
+    ("sustained_ops", |row| optional(metrics::sustained(row.run, row.operation))),
+    ("settle_sec", |row| number(row.run.result.settle)),
+    ("mb_per_sec", |row| optional(metrics::mebibytes_per_second(row.run, row.operation))),
+    ("rate_p5", |row| optional(metrics::rate_p5(row.run))),
+    ("longest_gap_ms", |row| number(row.run.result.observed.longest_gap_ms)),
+    ("stall_sec", |row| optional(metrics::stall_seconds(row.run))),
+    ("ops_ok", |row| row.operation.operations.to_string()),
+    ("ops_not_found", |row| row.run.result.not_found.to_string()),
+    ("ops_failed", NOT_MEASURED),
+    ("verify_errors", |row| row.run.result.wrong.to_string()),
+    ("keys_expected", |row| row.run.result.keys_expected.to_string()),
+    ("keys_visible", |row| whole(row.run.result.keys_visible)),
+    ("mem_limit_mb", |row| optional_mebibytes(row.run.result.observed.group_limit)),
+    ("rss_hwm_mb", |row| mebibytes(row.run.result.peak_rss)),
+    ("cgroup_peak_mb", |row| optional_mebibytes(row.run.result.observed.group_peak)),
+    ("memtable_mb", |row| mebibytes(row.run.spec.setup.memtable)),
+    ("cache_mb", |row| mebibytes(row.run.spec.setup.cache)),
+    ("wal_mb_written", |row| optional_mebibytes(row.run.result.log_bytes)),
+    ("flush_mb", |row| optional_mebibytes(row.run.result.flush_bytes)),
+    ("compact_mb", |row| optional_mebibytes(row.run.result.compaction_bytes)),
+    ("device_write_mb", NOT_MEASURED),
+    ("device_read_mb", NOT_MEASURED),
+    ("write_amp_engine", |row| optional(row.run.result.engine_write_amplification)),
+    ("write_amp_device", NOT_MEASURED),
+    ("size_alloc_mb", |row| mebibytes(row.run.result.size_allocated)),
+    ("wal_size_mb", |row| mebibytes(row.run.result.observed.log_size_settled)),
+    ("size_flushed_mb", NOT_MEASURED),
+    ("size_compacted_mb", NOT_MEASURED),
+    ("bytes_per_record", |row| optional(metrics::bytes_per_record(row.run))),
+    ("sorted_runs", NOT_MEASURED),
+    ("syncs", |row| whole(row.run.result.log_syncs)),
+    ("cache_hit", NOT_MEASURED),
+    ("cpu_bg_sec", |row| optional(metrics::background_cpu(row.run))),
+    ("cpu_us_per_op", |row| optional(metrics::cpu_us_per_operation(row.run))),
+    ("harness_ns_per_op", |row| {
+        optional(metrics::harness_nanos(row.set, &row.run.spec.test))
+    }),
+    ("isolation", NOT_MEASURED),
+    ("page_cache_policy", |_| "keep".to_owned()),
+    // Beyond the list of the specification.
+    ("slowest_second_ops", |row| optional(row.run.result.slowest_second)),
+    ("anon_mb", |row| mebibytes(row.run.result.peak_anonymous)),
+    ("size_phase_end_mb", |row| mebibytes(row.run.result.observed.size_phase_end)),
+    ("size_closed_mb", |row| mebibytes(row.run.result.size_closed)),
+    ("scan_rows_per_sec", |row| optional(row.run.result.scan_per_second)),
+    ("commits_per_sync", |row| optional(row.run.result.commits_per_sync)),
+    ("rows", |row| row.run.result.rows.to_string()),
+    ("open_sec", |row| number(row.run.result.open)),
+    ("sync_mode", |row| format!("{:?}", row.run.spec.setup.sync).to_lowercase()),
+    ("block_bytes", |row| row.run.spec.setup.block.to_string()),
 ];
+
+fn number(figure: f64) -> String {
+    format!("{figure:.3}")
+}
+
+fn optional(figure: Option<f64>) -> String {
+    figure.map(number).unwrap_or_default()
+}
+
+fn whole(figure: Option<u64>) -> String {
+    figure.map(|figure| figure.to_string()).unwrap_or_default()
+}
 
 fn mebibytes(bytes: u64) -> String {
     format!("{:.2}", bytes as f64 / f64::from(1_u32 << 20))
 }
 
-fn optional(figure: Option<f64>) -> String {
-    figure.map(|figure| format!("{figure:.3}")).unwrap_or_default()
+fn optional_mebibytes(bytes: Option<u64>) -> String {
+    bytes.map(mebibytes).unwrap_or_default()
 }
 
-fn original(run: &Run, operation: &OperationResult) -> [String; 33] {
-    let (spec, result) = (&run.spec, &run.result);
-    let shape = &spec.shape;
-    let number = |figure: f64| format!("{figure:.3}");
-    let wall = (result.duration + result.settle).max(1e-9);
-    let variation = operation.stddev_us / operation.average_us.max(1e-9) * 100.0;
-    let cpu = (result.cpu_user + result.cpu_system) / wall * 100.0;
-    let live = result.keys_expected.max(shape.num) * (shape.key_size + shape.value_size) as u64;
-    let returned =
-        result.rows.max(operation.operations) * (shape.key_size + shape.value_size) as u64;
-    let read_amp = result.read_bytes as f64 / returned.max(1) as f64;
-    [
-        spec.engine.clone(),
-        spec.test.clone(),
-        operation.operation.clone(),
-        number(operation.per_second),
-        number(result.duration),
-        number(operation.average_us),
-        number(operation.stddev_us),
-        number(variation),
-        number(operation.p50_us),
-        number(operation.p95_us),
-        number(operation.p99_us),
-        number(operation.min_us),
-        number(operation.max_us),
-        mebibytes(result.peak_rss),
-        mebibytes(result.peak_virtual),
-        mebibytes(result.read_bytes),
-        mebibytes(result.written_bytes),
-        number(result.cpu_user),
-        number(result.cpu_system),
-        number(cpu),
-        mebibytes(result.size_settled),
-        optional(result.write_amplification),
-        number(read_amp),
-        number(result.size_settled as f64 / live.max(1) as f64),
-        shape.workload.name().to_owned(),
-        shape.pattern.name().to_owned(),
-        shape.threads.to_string(),
-        operation.operations.to_string(),
-        shape.batch.to_string(),
-        shape.key_size.to_string(),
-        shape.value_size.to_string(),
-        shape.range_size.to_string(),
-        u8::from(spec.setup.sync == Sync::Full).to_string(),
-    ]
+/// The settings profile that an engine's name stands for.
+fn profile(engine: &str) -> &'static str {
+    if engine.ends_with("-tuned") { "tuned" } else { "parity" }
 }
 
-fn added(run: &Run, operation: &OperationResult) -> [String; 24] {
-    let (spec, result) = (&run.spec, &run.result);
-    let number = |figure: f64| format!("{figure:.3}");
-    let wall = (result.duration + result.settle).max(1e-9);
-    [
-        "1".to_owned(),
-        spec.repetition.to_string(),
-        format!("{:?}", result.status).to_uppercase(),
-        result.version.clone(),
-        spec.shape.num.to_string(),
-        spec.shape.compress_ratio.to_string(),
-        if spec.shape.batch > 1 { "batch".to_owned() } else { "op".to_owned() },
-        number(operation.p90_us),
-        number(operation.p999_us),
-        number(operation.p9999_us),
-        number(operation.operations as f64 / wall),
-        number(result.settle),
-        optional(result.slowest_second),
-        operation.operations.to_string(),
-        result.not_found.to_string(),
-        result.wrong.to_string(),
-        result.keys_expected.to_string(),
-        result.keys_visible.map(|keys| keys.to_string()).unwrap_or_default(),
-        mebibytes(result.peak_anonymous),
-        optional(result.engine_write_amplification),
-        mebibytes(result.size_allocated),
-        mebibytes(result.size_closed),
-        result.log_syncs.map(|syncs| syncs.to_string()).unwrap_or_default(),
-        mebibytes(spec.setup.cache),
-    ]
+/// What one latency is of.
+pub(crate) fn latency_unit(run: &Run) -> &'static str {
+    match run.spec.shape.workload.name() {
+        "iter" => "row",
+        _ if run.spec.shape.batch > 1 && run.spec.shape.workload.mutates() => "batch",
+        _ => "op",
+    }
+}
+
+fn header() -> Vec<&'static str> {
+    ORIGINAL.iter().chain(&ADDED).map(|column| column.0).collect()
 }
 
 /// Appends all rows to a file.
-pub(crate) fn append(path: &Path, runs: &[Run]) -> Result<(), String> {
+pub(crate) fn append(path: &Path, set: &ResultSet) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let present = match fs::read_to_string(path) {
+        Ok(text) => text.lines().next().map(str::to_owned),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(failed(&error)),
+    };
+    let header = header();
+    if present.as_ref().is_some_and(|line| *line != header.join(",")) {
+        return Err(failed(&"holds other columns; results are not mixed into it"));
+    }
     let file =
         OpenOptions::new().create(true).append(true).open(path).map_err(|error| failed(&error))?;
-    let empty = file.metadata().map_err(|error| failed(&error))?.len() == 0;
     let mut writer = csv::Writer::from_writer(file);
-    if empty {
-        let header = ORIGINAL.iter().chain(&ADDED);
-        writer.write_record(header).map_err(|error| failed(&error))?;
+    if present.is_none() {
+        writer.write_record(&header).map_err(|error| failed(&error))?;
     }
-    for run in runs {
+    for run in &set.runs {
         for operation in &run.result.operations {
-            let (first, last) = (original(run, operation), added(run, operation));
-            let record = first.iter().chain(&last);
+            let row = Row { set, run, operation };
+            let record = ORIGINAL.iter().chain(&ADDED).map(|column| (column.1)(&row));
             writer.write_record(record).map_err(|error| failed(&error))?;
         }
     }
     writer.flush().map_err(|error| failed(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// The header of the original tool, as plot scripts expect it.
+    const EXPECTED: &str = "engine,test_name,operation,ops_per_sec,duration_sec,avg_latency_us,\
+        stddev_us,cv_percent,p50_us,p95_us,p99_us,min_us,max_us,peak_rss_mb,peak_vms_mb,\
+        disk_read_mb,disk_write_mb,cpu_user_sec,cpu_sys_sec,cpu_percent,db_size_mb,write_amp,\
+        read_amp,space_amp,workload,pattern,threads,num_operations,batch_size,key_size,\
+        value_size,range_size,sync_enabled,schema,run_id,rep,status,";
+
+    #[test]
+    fn the_original_columns_come_first_and_every_row_has_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out.csv");
+        let set = sample::set();
+        append(&path, &set).unwrap();
+        append(&path, &set).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with(EXPECTED), "{}", &text[..400]);
+        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
+        let headers = reader.headers().unwrap().clone();
+        let operations: usize = set.runs.iter().map(|run| run.result.operations.len()).sum();
+        let records: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        assert_eq!(records.len(), 2 * operations);
+        assert!(records.iter().all(|record| record.len() == headers.len()));
+        // Rows of full scans, whose commas the original tool loses, have every column too.
+        assert!(records.iter().any(|record| &record[2] == "ITER"));
+    }
+
+    #[test]
+    fn known_figures_are_in_their_columns() {
+        let mut set = sample::set();
+        set.runs.truncate(1);
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out.csv");
+        append(&path, &set).unwrap();
+        let mut reader = csv::Reader::from_path(&path).unwrap();
+        let row: BTreeMap<String, String> = reader.deserialize().next().unwrap().unwrap();
+        let expected = [
+            ("engine", "tidesdb"),
+            ("operation", "PUT"),
+            ("duration_sec", "2.000"),
+            ("settle_sec", "0.500"),
+            ("peak_rss_mb", "100.00"),
+            ("write_amp", "2.000"),
+            ("read_amp", ""),
+            ("batch_size", "1000"),
+            ("latency_unit", "batch"),
+            ("sync_enabled", "0"),
+            ("db_size_mb", "30.00"),
+            ("wal_size_mb", "2.00"),
+            ("status", "VALID"),
+            ("cache_hit", ""),
+        ];
+        for (column, value) in expected {
+            assert_eq!(row[column], value, "{column}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_other_columns_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out.csv");
+        fs::write(&path, "a,b\n1,2\n").unwrap();
+        assert!(append(&path, &sample::set()).unwrap_err().contains("other columns"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a,b\n1,2\n");
+    }
+
+    #[test]
+    fn profiles_come_from_the_engine() {
+        assert_eq!(profile("rocksdb"), "parity");
+        assert_eq!(profile("rocksdb-tuned"), "tuned");
+    }
 }

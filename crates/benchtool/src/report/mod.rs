@@ -1,10 +1,18 @@
-//! Reports of a finished run: tables for the terminal (`table`), CSV, JSON.
+//! Reports of results: tables for the terminal (`table`), CSV (`csv`), the set of results as JSON
+//! (`set`, with the machine in `environment`), the page and its plots (`html`, `plots`), and the two
+//! gates: `regress` between versions, `claims` against published figures.
 //!
-//! All take the list of rows as it came from the children; repetitions of a test are summarised by
-//! their median here, so that every report tells the same figures.
+//! All are made from one [`set::ResultSet`]; repetitions of a test are summarised by their median,
+//! and figures that are not measured directly are derived in `metrics` alone, so that every report
+//! tells the same.
 
+pub(crate) mod checksums;
 pub(crate) mod csv;
-pub(crate) mod json;
+pub(crate) mod environment;
+pub(crate) mod metrics;
+#[cfg(test)]
+pub(crate) mod sample;
+pub(crate) mod set;
 pub(crate) mod table;
 
 use crate::orchestrate::Run;

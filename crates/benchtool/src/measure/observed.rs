@@ -1,0 +1,167 @@
+//! What a child observes around its measured phase, for the reports: memory over time, sizes at
+//! the end of the phase, processor time apart for workers and background, the kernel's limits.
+//!
+//! An [`Observer`] starts before the engine is opened and is told when the phase begins and ends. All
+//! of it is plain data in the result ([`Observed`]); fields that an older result file does not have
+//! read as empty.
+
+use super::disk;
+use super::process::{MemoryWatch, Sample};
+use super::recorder::Measured;
+use super::timeline::Timeline;
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+/// Reported observations of one job.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Observed {
+    /// Resident bytes from before the engine was opened until it had settled.
+    pub(crate) memory: Timeline,
+    /// Seconds on that time line when the measured phase began.
+    pub(crate) phase_start: f64,
+    /// Seconds on that time line when the measured phase ended.
+    pub(crate) phase_end: f64,
+    /// Processor seconds of all threads during the measured phase alone.
+    pub(crate) phase_cpu: f64,
+    /// Processor seconds of the worker threads in the measured phase; the rest is background.
+    pub(crate) worker_cpu: Option<f64>,
+    /// Longest time without a completed call, in milliseconds.
+    pub(crate) longest_gap_ms: f64,
+    /// When it ended, in seconds from the start of the phase.
+    pub(crate) longest_gap_at: f64,
+    /// Bytes of all files when the phase ended, nothing flushed.
+    pub(crate) size_phase_end: u64,
+    /// Bytes of log files when settled.
+    pub(crate) log_size_settled: u64,
+    /// Bytes written to storage until the phase ended.
+    pub(crate) written_phase: u64,
+    /// Highest memory of the control group, page cache included, where the kernel tells.
+    pub(crate) group_peak: Option<u64>,
+    /// Memory limit of the control group, where there is one.
+    pub(crate) group_limit: Option<u64>,
+}
+
+/// One step of a latency histogram: calls that took at most this long, and longer than the last.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Step {
+    /// Upper end in microseconds.
+    pub(crate) us: f64,
+    /// Timed calls in the step.
+    pub(crate) count: u64,
+}
+
+/// A latency histogram of nanoseconds in about a hundred steps, finer towards the tail.
+pub(crate) fn steps(histogram: &Histogram<u64>) -> Vec<Step> {
+    histogram
+        .iter_quantiles(4)
+        .filter(|step| step.count_since_last_iteration() > 0)
+        .map(|step| Step {
+            us: step.value_iterated_to() as f64 / 1_000.0,
+            count: step.count_since_last_iteration(),
+        })
+        .collect()
+}
+
+/// Collects the observations of one job.
+#[derive(Debug)]
+pub(crate) struct Observer {
+    watch: MemoryWatch,
+    start: Instant,
+    before: Sample,
+    observed: Observed,
+}
+
+impl Observer {
+    /// Starts observing; call before the engine is opened.
+    pub(crate) fn start() -> Self {
+        Self {
+            watch: MemoryWatch::start(),
+            start: Instant::now(),
+            before: Sample::default(),
+            observed: Observed::default(),
+        }
+    }
+
+    /// The measured phase begins; `sample` was taken now.
+    pub(crate) fn phase_begins(&mut self, sample: &Sample) {
+        self.before = *sample;
+        self.observed.phase_start = self.start.elapsed().as_secs_f64();
+    }
+
+    /// The measured phase has ended; `sample` was taken now.
+    pub(crate) fn phase_ends(&mut self, sample: &Sample, measured: &Measured, directory: &Path) {
+        let before = &self.before;
+        let observed = &mut self.observed;
+        observed.phase_end = self.start.elapsed().as_secs_f64();
+        observed.phase_cpu =
+            sample.cpu_user + sample.cpu_system - before.cpu_user - before.cpu_system;
+        observed.worker_cpu = measured.cpu.map(|time| time.as_secs_f64());
+        observed.longest_gap_ms = measured.longest_gap.as_secs_f64() * 1_000.0;
+        let gap_at = measured.longest_gap_at.saturating_duration_since(measured.span.0);
+        observed.longest_gap_at = gap_at.as_secs_f64();
+        observed.size_phase_end = disk::size_of(directory).length;
+        observed.written_phase = sample.written_bytes.saturating_sub(before.written_bytes);
+    }
+
+    /// Highest anonymous resident memory so far, in bytes.
+    pub(crate) fn peak_anonymous(&self) -> u64 {
+        self.watch.peak_anonymous()
+    }
+
+    /// The engine has settled: ends observing.
+    pub(crate) fn settled(self, directory: &Path) -> Observed {
+        let mut observed = self.observed;
+        observed.memory = self.watch.resident();
+        observed.log_size_settled = disk::log_size_of(directory);
+        let group = own_group(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default());
+        let number = |file: &str| {
+            let text = fs::read_to_string(format!("{group}/{file}")).ok()?;
+            text.trim().parse().ok()
+        };
+        observed.group_peak = number("memory.peak");
+        observed.group_limit = number("memory.max");
+        observed
+    }
+}
+
+/// Folder of this process's control group (version 2) from the text of `/proc/self/cgroup`.
+fn own_group(text: &str) -> String {
+    let path = text.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
+    format!("/sys/fs/cgroup{}", path.trim_end_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn histograms_keep_all_calls_and_their_order() {
+        let mut histogram = Histogram::new_with_bounds(1, 1_000_000_000, 3).unwrap();
+        histogram.record_n(1_000, 900).unwrap();
+        histogram.record_n(50_000, 99).unwrap();
+        histogram.record(7_000_000).unwrap();
+        let steps = steps(&histogram);
+        assert_eq!(steps.iter().map(|step| step.count).sum::<u64>(), 1_000);
+        assert!(steps.windows(2).all(|pair| pair[0].us < pair[1].us), "{steps:?}");
+        let fast: u64 = steps.iter().filter(|s| s.us < 1.01).map(|s| s.count).sum();
+        assert_eq!(fast, 900);
+        assert!((steps.last().unwrap().us / 7_000.0 - 1.0).abs() < 0.002);
+    }
+
+    #[test]
+    fn the_control_group_is_found_in_its_file() {
+        assert_eq!(own_group("0::/user.slice/a\n"), "/sys/fs/cgroup/user.slice/a");
+        assert_eq!(own_group("1:cpu:/x\n0::/\n"), "/sys/fs/cgroup");
+        assert_eq!(own_group(""), "/sys/fs/cgroup");
+    }
+
+    #[test]
+    fn old_results_read_as_empty() {
+        let observed: Observed = serde_json::from_str("{}").unwrap();
+        assert_eq!(observed, Observed::default());
+    }
+}
