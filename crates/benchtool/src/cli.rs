@@ -4,6 +4,10 @@
 //! named list of tests, `engines` the list of engines. The hidden `child` runs one job. Sizes take the
 //! suffixes K, M and G (powers of 1024), counts K and M (powers of 1000).
 
+mod claims;
+mod page;
+mod regress;
+
 use crate::child;
 use crate::data::keys::Layout;
 use crate::engines;
@@ -39,6 +43,12 @@ enum Command {
         #[arg(long, value_name = "PATH")]
         rocksdb_lib: Option<PathBuf>,
     },
+    /// Make the page, the plots and the CSV from result files
+    Report(page::ReportOptions),
+    /// Compare two versions: exit code 3 if the candidate is worse beyond the noise
+    Regress(regress::RegressOptions),
+    /// Check the published claims against results: exit code 3 if one is missed
+    Claims(claims::ClaimsOptions),
     /// Run one job given on standard input
     #[command(hide = true)]
     Child,
@@ -67,6 +77,9 @@ struct CommonOptions {
     /// Append results as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write a page with plots, the results and their sums into a folder
+    #[arg(long, value_name = "DIR")]
+    html: Option<PathBuf>,
     /// RocksDB library to load
     #[arg(long, value_name = "PATH")]
     rocksdb_lib: Option<PathBuf>,
@@ -271,6 +284,9 @@ pub(crate) fn main() -> Result<ExitCode, String> {
             println!("{}", report::table::engines(&engines));
             Ok(ExitCode::SUCCESS)
         }
+        Command::Report(options) => options.run(),
+        Command::Regress(options) => options.run(),
+        Command::Claims(options) => options.run(),
         Command::Run(options) => execute(&options.common, vec![options.test()]),
         Command::Compare(options) => execute(&options, suites::tests("compare", 1.0)),
         Command::Suite(options) => {
@@ -358,6 +374,10 @@ fn execute(options: &CommonOptions, mut tests: Vec<Test>) -> Result<ExitCode, St
     }
     if let Some(path) = &options.csv {
         report::csv::append(path, &set)?;
+    }
+    if let Some(folder) = &options.html {
+        let page = report::html::write(&set, &[], &options.baseline, folder)?;
+        println!("report: {}", page.display());
     }
     // ORDERING: the flag carries no data.
     if child::INTERRUPTED.load(Ordering::Relaxed) {

@@ -111,9 +111,7 @@ const ADDED: [Column; 63] = [
     ("cache_hit", NOT_MEASURED),
     ("cpu_bg_sec", |row| optional(metrics::background_cpu(row.run))),
     ("cpu_us_per_op", |row| optional(metrics::cpu_us_per_operation(row.run))),
-    ("harness_ns_per_op", |row| {
-        optional(metrics::harness_nanos(row.set, &row.run.spec.test))
-    }),
+    ("harness_ns_per_op", |row| optional(metrics::harness_nanos(row.set, &row.run.spec.test))),
     ("isolation", NOT_MEASURED),
     ("page_cache_policy", |_| "keep".to_owned()),
     // Beyond the list of the specification.

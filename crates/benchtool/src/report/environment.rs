@@ -101,8 +101,7 @@ impl Environment {
             ("Load average", self.load_average.clone()),
             ("Allocator", self.allocator.clone()),
         ];
-        let known =
-            |value: String| if value.is_empty() { "not known".to_owned() } else { value };
+        let known = |value: String| if value.is_empty() { "not known".to_owned() } else { value };
         rows.into_iter().map(|(label, value)| (label, known(value))).collect()
     }
 }
@@ -116,7 +115,9 @@ fn working_mount() -> Option<(String, String)> {
 fn mount_of(mounts: &str, directory: &str) -> Option<(String, String)> {
     let below = |point: &str| {
         point == "/"
-            || directory.strip_prefix(point).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            || directory
+                .strip_prefix(point)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let holding = fields.filter(|fields| fields.len() > 3 && below(fields[1]));

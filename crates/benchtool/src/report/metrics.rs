@@ -134,8 +134,10 @@ pub(crate) fn cpu_percent(run: &Run) -> Option<f64> {
 
 /// A hash of everything that decides what is measured: shape and settings, not where.
 pub(crate) fn options_hash(run: &Run) -> String {
-    let mut setup = run.spec.setup.clone();
-    setup.rocksdb_library = None;
+    let mut setup = serde_json::to_value(&run.spec.setup).unwrap_or_default();
+    if let Some(options) = setup.as_object_mut() {
+        options.retain(|name, _| !name.ends_with("_library"));
+    }
     let text = serde_json::to_string(&(&run.spec.shape, &setup)).unwrap_or_default();
     checksums::of_bytes(text.as_bytes()).chars().take(12).collect()
 }

@@ -7,9 +7,15 @@
 //! tells the same.
 
 pub(crate) mod checksums;
+pub(crate) mod claims;
+pub(crate) mod compare;
 pub(crate) mod csv;
 pub(crate) mod environment;
+pub(crate) mod html;
 pub(crate) mod metrics;
+pub(crate) mod parity;
+pub(crate) mod plots;
+pub(crate) mod regress;
 #[cfg(test)]
 pub(crate) mod sample;
 pub(crate) mod set;

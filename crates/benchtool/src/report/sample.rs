@@ -141,11 +141,9 @@ fn repetition_of(row: &Row, engine: &str, rate: f64, repetition: u32) -> Run {
     }
     let noise = 1.0 + (f64::from(repetition) - 1.0) * 0.03;
     let per_second = rate * 1_000.0 * noise;
-    run.result.operations =
-        operations.iter().map(|name| operation(name, per_second)).collect();
+    run.result.operations = operations.iter().map(|name| operation(name, per_second)).collect();
     let rates = [1.0, 1.2, 0.9, 0.05, 1.1];
-    run.result.rate =
-        (0..50).map(|tenth| (per_second / 10.0 * rates[tenth / 10]) as u64).collect();
+    run.result.rate = (0..50).map(|tenth| (per_second / 10.0 * rates[tenth / 10]) as u64).collect();
     let mut memory = Timeline::new(0.1);
     for step in 0..50_u64 {
         memory.push((40 + step * 2) << 20);
