@@ -365,10 +365,11 @@ fn execute(options: &CommonOptions, mut tests: Vec<Test>) -> Result<ExitCode, St
         job_timeout: std::time::Duration::from_secs(options.job_timeout),
     };
     let runs = orchestrate::run(&plan)?;
-    println!("{}", report::table::throughput(&runs, &plan.engines, &options.baseline));
-    println!("{}", report::table::details(&runs, &plan.engines, options.details));
-    println!("{}", report::table::notes(&runs, &engines));
     let set = ResultSet::new(runs, &engines);
+    let width = report::table::width();
+    println!("{}", report::table::throughput(&set, &options.baseline, width));
+    println!("{}", report::table::details(&set, options.details, width));
+    println!("{}", report::table::notes(&set, width));
     if let Some(path) = &options.json {
         set.write(path)?;
     }

@@ -14,7 +14,8 @@ pub(crate) const WIN: f64 = 1.05;
 pub(crate) const LOSS: f64 = 0.95;
 /// A spread above this makes a figure noisy.
 pub(crate) const NOISY: f64 = 0.15;
-/// A noisy win below this ratio is not quoted as one.
+/// A noisy win below this ratio is not counted as one, and neither is one whose extremes reach below
+/// 1. A loss is a loss, noisy or not.
 pub(crate) const CLEAR: f64 = 1.3;
 
 /// The two sides of a comparison.
@@ -110,9 +111,9 @@ fn ratio_of(subject: &Figure, peer: &Figure) -> Figure {
 
 fn judge(ratio: &Figure, spread: f64) -> Verdict {
     match ratio.median {
-        ratio if ratio < LOSS => Verdict::Loss,
-        ratio if ratio < WIN => Verdict::Tie,
-        ratio if ratio < CLEAR && spread > NOISY => Verdict::Noisy,
+        median if median < LOSS => Verdict::Loss,
+        median if median < WIN => Verdict::Tie,
+        median if spread > NOISY && (median < CLEAR || ratio.low < 1.0) => Verdict::Noisy,
         _ => Verdict::Win,
     }
 }
@@ -229,8 +230,12 @@ mod tests {
         let ratio = Figure { median: 1.2, low: 0.9, high: 1.5, count: 3 };
         assert_eq!(judge(&ratio, 0.2), Verdict::Noisy);
         assert_eq!(judge(&ratio, 0.1), Verdict::Win);
-        let ratio = Figure { median: 1.4, low: 0.9, high: 1.5, count: 3 };
+        let ratio = Figure { median: 1.4, low: 1.1, high: 1.5, count: 3 };
         assert_eq!(judge(&ratio, 0.2), Verdict::Win);
+        let ratio = Figure { median: 1.4, low: 0.9, high: 1.9, count: 3 };
+        assert_eq!(judge(&ratio, 0.2), Verdict::Noisy);
+        let ratio = Figure { median: 0.9, low: 0.5, high: 1.5, count: 3 };
+        assert_eq!(judge(&ratio, 0.5), Verdict::Loss);
     }
 
     #[test]

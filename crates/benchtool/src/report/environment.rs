@@ -92,8 +92,8 @@ impl Environment {
             ("Processor", self.cpu.clone()),
             ("Processors used", self.cores.to_string()),
             ("Governor", self.governor.clone()),
-            ("Memory", self.memory.clone()),
-            ("Memory limit", self.memory_limit.clone()),
+            ("Memory", in_gibibytes(&self.memory)),
+            ("Memory limit", in_gibibytes(&self.memory_limit)),
             ("Kernel", self.kernel.clone()),
             ("System", self.system.clone()),
             ("File system", self.file_system.clone()),
@@ -103,6 +103,18 @@ impl Environment {
         ];
         let known = |value: String| if value.is_empty() { "not known".to_owned() } else { value };
         rows.into_iter().map(|(label, value)| (label, known(value))).collect()
+    }
+}
+
+/// A size of the kernel's, in bytes or `kB`, for people; other texts stay as they are.
+fn in_gibibytes(text: &str) -> String {
+    let (digits, unit) = match text.strip_suffix(" kB") {
+        Some(digits) => (digits, 1_024.0),
+        None => (text, 1.0),
+    };
+    match digits.parse::<f64>() {
+        Ok(number) => format!("{:.1} GiB", number * unit / f64::from(1_u32 << 30)),
+        Err(_) => text.to_owned(),
     }
 }
 
@@ -172,6 +184,14 @@ mod tests {
         assert_eq!(date_of(1_735_689_599), "2024-12-31 23:59 UTC");
         assert_eq!(date_of(1), "1970-01-01 00:00 UTC");
         assert_eq!(date_of(0), "");
+    }
+
+    #[test]
+    fn sizes_are_readable() {
+        assert_eq!(in_gibibytes("25165824 kB"), "24.0 GiB");
+        assert_eq!(in_gibibytes("536870912"), "0.5 GiB");
+        assert_eq!(in_gibibytes("max"), "max");
+        assert_eq!(in_gibibytes(""), "");
     }
 
     #[test]

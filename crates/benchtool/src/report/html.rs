@@ -123,12 +123,17 @@ fn plot_sections(plots: &[Drawn]) -> String {
     for plot in plots.iter().filter(|plot| !plot.pictures.is_empty()) {
         out.push_str(&format!("<a href=\"#{}\">{}</a> ", plot.name, escape(plot.title)));
     }
-    out.push_str("</nav>\n");
+    out.push_str("</nav>\n<div class=\"plots\">\n");
     for plot in plots.iter().filter(|plot| !plot.pictures.is_empty()) {
         let number = plot.name.split('_').next().unwrap_or_default();
         out.push_str(&format!(
-            "<section id=\"{}\"><h3><span class=\"number\">{number}</span> {}</h3>\n<p>{}</p>\n",
+            "<section id=\"{}\" class=\"{}\"><h3><span class=\"number\">{number}</span> {}</h3>\n<p>{}</p>\n",
             plot.name,
+            match plot.pictures.len() {
+                1 => "one",
+                2 => "two",
+                _ => "many",
+            },
             escape(plot.title),
             escape(plot.says)
         ));
@@ -146,6 +151,7 @@ fn plot_sections(plots: &[Drawn]) -> String {
         }
         out.push_str("</section>\n");
     }
+    out.push_str("</div>\n");
     let missing: Vec<&Drawn> = plots.iter().filter(|plot| plot.pictures.is_empty()).collect();
     if !missing.is_empty() {
         out.push_str("<h3>Not in this set of results</h3>\n<ul class=\"muted\">");

@@ -40,58 +40,6 @@ pub(crate) fn median(mut figures: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// The repetitions of one test on one engine.
-pub(crate) struct Group<'a> {
-    runs: Vec<&'a Run>,
-}
-
-impl<'a> Group<'a> {
-    /// Collects them.
-    pub(crate) fn of(runs: &'a [Run], test: &str, engine: &str) -> Self {
-        let wanted = |run: &&Run| run.spec.test == test && run.spec.engine == engine;
-        Self { runs: runs.iter().filter(wanted).collect() }
-    }
-
-    /// Whether there is none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.runs.is_empty()
-    }
-
-    /// The first repetition.
-    pub(crate) fn first(&self) -> Option<&'a Run> {
-        self.runs.first().copied()
-    }
-
-    /// The worst status of all repetitions.
-    pub(crate) fn status(&self) -> Status {
-        let has = |status| self.runs.iter().any(|run| run.result.status == status);
-        let worst = [Status::Failed, Status::Invalid, Status::Interrupted];
-        worst.into_iter().find(|status| has(*status)).unwrap_or(Status::Valid)
-    }
-
-    /// Median of a figure over the repetitions that have it.
-    pub(crate) fn median(&self, figure: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
-        median(self.runs.iter().filter_map(|run| figure(run)).collect())
-    }
-
-    /// Median throughput of an operation of the test, by its place.
-    pub(crate) fn throughput(&self, operation: usize) -> Option<f64> {
-        self.median(|run| run.result.operations.get(operation).map(|o| o.per_second))
-    }
-
-    /// Half the distance between the best and the worst throughput over the median.
-    pub(crate) fn spread(&self, operation: usize) -> Option<f64> {
-        let figures: Vec<f64> = self
-            .runs
-            .iter()
-            .filter_map(|run| run.result.operations.get(operation).map(|o| o.per_second))
-            .collect();
-        let low = figures.iter().copied().reduce(f64::min)?;
-        let high = figures.iter().copied().reduce(f64::max)?;
-        (figures.len() > 1).then(|| (high - low) / 2.0 / median(figures).unwrap_or(1.0).max(1e-9))
-    }
-}
-
 /// The names of the tests, in the order in which they first ran.
 pub(crate) fn test_names(runs: &[Run]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();

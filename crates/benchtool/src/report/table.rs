@@ -1,10 +1,25 @@
 //! Tables for the terminal: engines, throughput with ratios, details per engine, notes.
+//!
+//! Tables fit the width they are given. Throughput has a column per engine where that fits, and a row
+//! per engine where it does not; in the table of details the names of tests wrap, numbers never.
 
-use super::{Group, test_names};
-use crate::orchestrate::Run;
-use crate::spec::{JobResult, OperationResult, Status};
+use super::compare;
+use super::plots::scale::human;
+use super::plots::view::Measure;
+use super::set::{BAD, Figure, Line, ResultSet};
+use crate::spec::Status;
 use bench_compare::EngineInfo;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
+
+/// Width when the output is no terminal.
+const DEFAULT_WIDTH: u16 = 140;
+const LEAST_WIDTH: u16 = 60;
+
+/// Width to print for: `COLUMNS` if it is set, else the terminal's.
+pub(crate) fn width() -> u16 {
+    let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    asked.or_else(|| Table::new().width()).unwrap_or(DEFAULT_WIDTH).max(LEAST_WIDTH)
+}
 
 fn table(header: Vec<String>) -> Table {
     let mut table = Table::new();
@@ -19,11 +34,26 @@ fn right(text: impl Into<String>) -> Cell {
     Cell::new(text.into()).set_alignment(CellAlignment::Right)
 }
 
+fn width_of(table: &Table) -> usize {
+    table.to_string().lines().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+/// Lets the first column wrap so that the table fits.
+fn fitted(mut table: Table, width: u16) -> String {
+    if width_of(&table) > usize::from(width) {
+        for column in table.column_iter_mut().skip(1) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
+    table.to_string()
+}
+
 /// The list of engines.
 pub(crate) fn engines(engines: &[EngineInfo]) -> String {
     let header = ["engine", "version or library", "available", "not equal under parity"];
     let mut table = table(header.map(str::to_owned).to_vec());
-    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width());
     for engine in engines {
         let available = match &engine.available {
             Ok(()) => "yes".to_owned(),
@@ -35,168 +65,225 @@ pub(crate) fn engines(engines: &[EngineInfo]) -> String {
     table.to_string()
 }
 
-/// A rate with three or more digits: `1,234 K` or `12.3 K`.
-fn rate(per_second: f64) -> String {
-    let thousands = per_second / 1_000.0;
-    if thousands >= 1_000.0 {
-        let whole = thousands.round() as u64;
-        format!("{},{:03} K", whole / 1_000, whole % 1_000)
-    } else if thousands >= 100.0 {
-        format!("{thousands:.0} K")
-    } else {
-        format!("{thousands:.1} K")
-    }
+fn bad_name(status: Status) -> String {
+    format!("{status:?}").to_uppercase()
 }
 
-fn throughput_cell(group: &Group<'_>, operation: usize, baseline: Option<f64>) -> String {
-    if group.is_empty() {
+/// Throughput with spread, and its ratio to the baseline.
+fn throughput_cells(
+    set: &ResultSet,
+    line: &Line,
+    engine: &str,
+    base: Option<&Figure>,
+) -> [String; 2] {
+    let status = set.status(&line.test, engine);
+    if let Some(bad) = status.filter(|status| BAD.contains(status)) {
+        return [bad_name(bad), String::new()];
+    }
+    let Some(figure) = set.figure(line, engine, compare::throughput) else {
+        return [String::new(), String::new()];
+    };
+    let mut text = human(figure.median);
+    if figure.count > 1 {
+        text.push_str(&format!(" ±{:.0}%", figure.spread() * 100.0));
+    }
+    let ratio = base.filter(|base| base.median > 0.0);
+    [text, ratio.map_or(String::new(), |base| format!("{:.2}x", figure.median / base.median))]
+}
+
+/// Operations per second of every line and engine, with ratios to the baseline.
+pub(crate) fn throughput(set: &ResultSet, baseline: &str, width: u16) -> String {
+    let engines = set.engine_names();
+    let Some(baseline) = engines.iter().find(|name| *name == baseline).or(engines.first()) else {
         return String::new();
-    }
-    let status = group.status();
-    let Some(figure) = group.throughput(operation) else { return format!("{status:?}") };
-    let mut text = rate(figure);
-    if let Some(spread) = group.spread(operation) {
-        text.push_str(&format!(" ±{:.0}%", spread * 100.0));
-    }
-    if let Some(baseline) = baseline.filter(|baseline| *baseline > 0.0) {
-        text.push_str(&format!(" ({:.2}x)", figure / baseline));
-    }
-    match status {
-        Status::Valid => text,
-        status => format!("{} {text}", format!("{status:?}").to_uppercase()),
-    }
-}
-
-/// Operations per second: a row per test, a column per engine, ratios to the baseline.
-pub(crate) fn throughput(runs: &[Run], engines: &[String], baseline: &str) -> String {
-    let baseline = engines.iter().find(|engine| *engine == baseline).or(engines.first());
-    let Some(baseline) = baseline else { return String::new() };
-    let mut header = vec!["operations per second".to_owned()];
-    header.extend(engines.iter().map(|engine| {
-        if engine == baseline { format!("{engine} (1.00x)") } else { engine.clone() }
+    };
+    let base = |line: &Line| {
+        let good = set.status(&line.test, baseline) == Some(Status::Valid);
+        good.then(|| set.figure(line, baseline, compare::throughput)).flatten()
+    };
+    let heading = "operations per second".to_owned();
+    let mut header = vec![heading.clone()];
+    header.extend(engines.iter().map(|engine| match engine == baseline {
+        true => format!("{engine} (1.00x)"),
+        false => engine.clone(),
     }));
-    let mut table = table(header);
-    for test in test_names(runs) {
-        let groups: Vec<Group<'_>> =
-            engines.iter().map(|engine| Group::of(runs, &test, engine)).collect();
-        let names: Vec<&str> = groups
-            .iter()
-            .filter_map(Group::first)
-            .map(|run| run.result.operations.iter().map(|o| o.operation.as_str()).collect())
-            .max_by_key(Vec::len)
-            .unwrap_or_default();
-        let base = Group::of(runs, &test, baseline);
-        for operation in 0..names.len().max(1) {
-            let label = match names.get(operation) {
-                Some(name) if names.len() > 1 => format!("{test}: {name}"),
-                _ => test.clone(),
-            };
-            let mut row = vec![Cell::new(label)];
-            for (group, engine) in groups.iter().zip(engines) {
-                let other = if engine == baseline { None } else { base.throughput(operation) };
-                row.push(right(throughput_cell(group, operation, other)));
+    let mut wide = table(header);
+    for line in set.lines() {
+        let mut row = vec![Cell::new(&line.label)];
+        for engine in &engines {
+            let other = if engine == baseline { None } else { base(&line) };
+            let [rate, ratio] = throughput_cells(set, &line, engine, other.as_ref());
+            let ratio = if ratio.is_empty() { ratio } else { format!(" ({ratio})") };
+            row.push(right(rate + &ratio));
+        }
+        wide.add_row(row);
+    }
+    if width_of(&wide) <= usize::from(width) {
+        return wide.to_string();
+    }
+    let ratio_heading = format!("to {baseline}");
+    let mut narrow = table(vec![heading, "engine".into(), "rate".into(), ratio_heading]);
+    for line in set.lines() {
+        let mut label = line.label.clone();
+        for engine in &engines {
+            if set.status(&line.test, engine).is_none() {
+                continue;
             }
-            table.add_row(row);
+            let [rate, ratio] = throughput_cells(set, &line, engine, base(&line).as_ref());
+            let name = Cell::new(std::mem::take(&mut label));
+            narrow.add_row(vec![name, Cell::new(engine), right(rate), right(ratio)]);
         }
     }
-    table.to_string()
-}
-
-fn mebibytes(bytes: f64) -> String {
-    format!("{:.0}", bytes / f64::from(1_u32 << 20))
-}
-
-fn micros(figure: f64) -> String {
-    if figure >= 100.0 { format!("{figure:.0}") } else { format!("{figure:.1}") }
+    fitted(narrow, width)
 }
 
 /// A column of the table of details: heading, whether it is shown without being asked for, and
-/// the figure as text.
-type Column = (&'static str, bool, fn(&Group<'_>) -> Option<String>);
+/// the figure.
+type Column = (&'static str, bool, Measure);
 
-const COLUMNS: [Column; 14] = [
-    ("p50 µs", true, |group| latency(group, |operation| operation.p50_us)),
-    ("p99 µs", true, |group| latency(group, |operation| operation.p99_us)),
-    ("p99.9 µs", false, |group| latency(group, |operation| operation.p999_us)),
-    ("max µs", true, |group| latency(group, |operation| operation.max_us)),
-    ("slowest s", false, |group| group.median(|run| run.result.slowest_second).map(rate)),
-    ("settle s", false, |group| group.median(|run| Some(run.result.settle)).map(two)),
-    ("RSS MiB", true, |group| bytes(group, |result| result.peak_rss)),
-    ("anon MiB", false, |group| bytes(group, |result| result.peak_anonymous)),
-    ("CPU s", false, |group| {
-        group.median(|run| Some(run.result.cpu_user + run.result.cpu_system)).map(two)
+const MIB: f64 = (1_u32 << 20) as f64;
+
+const COLUMNS: [Column; 15] = [
+    ("p50 µs", true, |_, operation| Some(operation.p50_us)),
+    ("p99 µs", true, |_, operation| Some(operation.p99_us)),
+    ("p99.9 µs", false, |_, operation| Some(operation.p999_us)),
+    ("max µs", true, |_, operation| Some(operation.max_us)),
+    ("slowest s", false, |run, _| run.result.slowest_second),
+    ("sustained", false, |run, operation| {
+        let mutates = run.spec.shape.workload.mutates();
+        mutates.then(|| super::metrics::sustained(run, operation)).flatten()
     }),
-    ("WA", true, |group| group.median(|run| run.result.write_amplification).map(two)),
-    ("WA engine", false, |group| {
-        group.median(|run| run.result.engine_write_amplification).map(two)
-    }),
-    ("size MiB", true, |group| bytes(group, |result| result.size_closed)),
-    ("scan rows/s", false, |group| group.median(|run| run.result.scan_per_second).map(rate)),
-    ("commits/sync", false, |group| group.median(|run| run.result.commits_per_sync).map(two)),
+    ("settle s", false, |run, _| Some(run.result.settle)),
+    ("RSS MiB", true, |run, _| Some(run.result.peak_rss as f64 / MIB)),
+    ("anon MiB", false, |run, _| Some(run.result.peak_anonymous as f64 / MIB)),
+    ("CPU s", false, |run, _| Some(super::metrics::cpu_seconds(run))),
+    ("WA", true, |run, _| run.result.write_amplification),
+    ("WA engine", false, |run, _| run.result.engine_write_amplification),
+    ("size MiB", true, |run, _| Some(run.result.size_settled as f64 / MIB)),
+    ("scan rows/s", false, |run, _| run.result.scan_per_second),
+    ("commits/sync", false, |run, _| run.result.commits_per_sync),
 ];
 
-fn latency(group: &Group<'_>, figure: fn(&OperationResult) -> f64) -> Option<String> {
-    group.median(|run| run.result.operations.first().map(figure)).map(micros)
-}
-
-fn bytes(group: &Group<'_>, figure: fn(&JobResult) -> u64) -> Option<String> {
-    group.median(|run| Some(figure(&run.result) as f64)).map(mebibytes)
-}
-
-fn two(figure: f64) -> String {
-    format!("{figure:.2}")
-}
-
-/// Latency, memory, bytes and processor time: a row per test and engine.
-pub(crate) fn details(runs: &[Run], engines: &[String], all: bool) -> String {
+/// Latency, memory, bytes and processor time: a row per line and engine.
+pub(crate) fn details(set: &ResultSet, all: bool, width: u16) -> String {
     let columns: Vec<&Column> = COLUMNS.iter().filter(|column| all || column.1).collect();
     let mut header = vec!["test".to_owned(), "engine".to_owned()];
     header.extend(columns.iter().map(|column| column.0.to_owned()));
     let mut table = table(header);
-    for test in test_names(runs) {
-        for engine in engines {
-            let group = Group::of(runs, &test, engine);
-            if group.is_empty() {
-                continue;
-            }
-            let mut row = vec![Cell::new(&test), Cell::new(engine)];
-            row.extend(columns.iter().map(|column| right((column.2)(&group).unwrap_or_default())));
+    for line in set.lines() {
+        let mut label = line.label.clone();
+        for engine in set.engine_names() {
+            let Some(status) = set.status(&line.test, &engine) else { continue };
+            let mut row = vec![Cell::new(std::mem::take(&mut label)), Cell::new(&engine)];
+            let bad = BAD.contains(&status).then(|| bad_name(status));
+            row.extend(columns.iter().enumerate().map(|(index, column)| {
+                let figure = set.figure(&line, &engine, column.2).map(|figure| figure.median);
+                match (&bad, index) {
+                    (Some(bad), 0) => right(bad.clone()),
+                    (Some(_), _) => right(""),
+                    (None, _) => right(figure.map_or(String::new(), human)),
+                }
+            }));
             table.add_row(row);
         }
     }
-    table.to_string()
+    fitted(table, width)
+}
+
+/// Breaks a text into lines of at most so many letters; later lines are indented.
+fn wrapped(text: &str, width: u16) -> String {
+    let mut out = String::new();
+    let mut length = 0;
+    for word in text.split(' ') {
+        let letters = word.chars().count();
+        if length > 0 && length + 1 + letters > usize::from(width) {
+            out.push_str("\n    ");
+            length = 4;
+        } else if length > 0 {
+            out.push(' ');
+            length += 1;
+        }
+        out.push_str(word);
+        length += letters;
+    }
+    out
 }
 
 /// Versions, what is not equal, and everything that went wrong.
-pub(crate) fn notes(runs: &[Run], engines: &[EngineInfo]) -> String {
+pub(crate) fn notes(set: &ResultSet, width: u16) -> String {
     let mut text = String::new();
-    for engine in engines {
-        let version = runs
-            .iter()
-            .filter(|run| run.spec.engine == engine.name)
-            .map(|run| run.result.version.as_str())
-            .find(|version| !version.is_empty())
-            .unwrap_or_default();
-        let unequal = if engine.unequal.is_empty() { "nothing known" } else { engine.unequal };
-        text.push_str(&format!("{} {version} - not equal: {unequal}\n", engine.name));
+    for note in &set.engines {
+        let unequal = if note.not_equal.is_empty() { "nothing known" } else { &note.not_equal };
+        let line = format!("{} {} - not equal: {unequal}", note.name, note.version);
+        text.push_str(&format!("{}\n", wrapped(&line, width)));
     }
-    for run in runs.iter().filter(|run| run.result.status != Status::Valid) {
-        let status = format!("{:?}", run.result.status).to_uppercase();
+    for run in set.runs.iter().filter(|run| run.result.status != Status::Valid) {
         let problems = run.result.problems.join("; ");
         let (engine, test) = (&run.spec.engine, &run.spec.test);
-        text.push_str(&format!("{status}: {engine}, {test}: {problems}\n"));
+        let line = format!("{}: {engine}, {test}: {problems}", bad_name(run.result.status));
+        text.push_str(&format!("{}\n", wrapped(&line, width)));
     }
     text
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::sample;
     use super::*;
 
+    fn widest(text: &str) -> usize {
+        text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+    }
+
+    fn with_six_engines() -> ResultSet {
+        let mut set = sample::set();
+        for name in ["fjall", "redb", "rocksdb-tuned"] {
+            let runs: Vec<_> =
+                set.runs.iter().filter(|run| run.spec.engine == "lmdb").cloned().collect();
+            set.runs.extend(runs.into_iter().map(|mut run| {
+                run.spec.engine = name.to_owned();
+                run
+            }));
+        }
+        set
+    }
+
     #[test]
-    fn rates_are_readable() {
-        assert_eq!(rate(12_340.0), "12.3 K");
-        assert_eq!(rate(123_400.0), "123 K");
-        assert_eq!(rate(12_345_678.0), "12,346 K");
+    fn tables_fit_their_width() {
+        let set = with_six_engines();
+        for width in [80, 140] {
+            for text in [
+                throughput(&set, "rocksdb", width),
+                details(&set, false, width),
+                notes(&set, width),
+            ] {
+                assert!(widest(&text) <= usize::from(width), "{width}:\n{text}");
+            }
+        }
+        let three = throughput(&sample::set(), "rocksdb", 140);
+        assert!(three.contains("rocksdb (1.00x)"), "a column each: {three}");
+        assert!(throughput(&set, "rocksdb", 80).contains("to rocksdb"), "a row each");
+    }
+
+    #[test]
+    fn ratios_and_spreads_are_those_of_the_medians() {
+        let text = throughput(&sample::set(), "rocksdb", 140);
+        let row = text.lines().find(|line| line.contains(" write_random_b1 ")).unwrap();
+        assert!(row.contains("952K ±3% (5.29x)"), "{row}");
+    }
+
+    #[test]
+    fn rows_that_may_not_be_believed_show_no_figure() {
+        let mut set = sample::set();
+        for run in &mut set.runs {
+            if run.spec.test == "read_random" && run.spec.engine == "rocksdb" {
+                run.result.status = Status::Invalid;
+                run.result.problems = vec!["a key was lost".to_owned()];
+            }
+        }
+        let text = throughput(&set, "rocksdb", 140);
+        let row = text.lines().find(|line| line.contains(" read_random ")).unwrap();
+        assert!(row.contains("INVALID") && !row.contains('x'), "no ratio to it: {row}");
+        assert!(notes(&set, 140).contains("INVALID: rocksdb, read_random: a key was lost"));
     }
 }

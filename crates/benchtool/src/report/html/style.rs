@@ -33,6 +33,9 @@ max-width:90ch}
 .notice ul{margin:.3em 0;padding-left:1.2em}
 .toc{line-height:2;margin:.6em 0}
 .toc a{display:inline-block;margin-right:.9em;white-space:nowrap}
+.plots{display:grid;grid-template-columns:minmax(0,1fr);gap:0 24px}
+@media(min-width:960px){.plots{grid-template-columns:1fr 1fr}.plots .two,.plots .many{grid-column:span 2}}
+@media(min-width:1380px){.plots{grid-template-columns:1fr 1fr 1fr}.plots .many{grid-column:span 3}}
 .panels{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,440px),1fr));gap:14px;
 align-items:start;margin:10px 0}
 figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px}
@@ -54,7 +57,8 @@ tr.invalid td,tr.invalid th{background:var(--bad-back);color:var(--loss)}
 dl{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:2px 16px;max-width:90ch}
 dt{color:var(--muted)}dd{margin:0;overflow-wrap:anywhere}
 @media(max-width:600px){main{padding:8px 10px 48px}body{font-size:15px}
-figure{padding:6px 4px}th:first-child{max-width:44vw;white-space:normal;overflow-wrap:anywhere}
+figure{padding:6px 4px}th:first-child{min-width:36vw;max-width:44vw;white-space:normal;
+overflow-wrap:anywhere}
 th,td{padding:5px 8px}dl{grid-template-columns:1fr}dd{margin-bottom:6px}
 .score div{padding:6px 12px;min-width:76px}.toc a{white-space:normal}}
 @media print{details>div{display:block}figure{break-inside:avoid}}

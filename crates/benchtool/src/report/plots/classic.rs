@@ -3,7 +3,7 @@
 use super::Plot;
 use super::colors::{LOSS, MUTED, Role, TIE, WIN};
 use super::figure::{Bar, Group, Kind, Mark, Panel, Series};
-use super::view::{About, Measure, Sweep, View};
+use super::view::{About, Measure, Sweep, View, threads};
 use crate::report::compare::{self, Verdict};
 use crate::report::metrics;
 use crate::report::set::{Figure, Line as Row};
@@ -35,7 +35,7 @@ pub(crate) const PLOTS: [Plot; 17] = [
         build: |view| {
             rates(view, |about| {
                 matches!(about.operation, "GET" | "MULTIGET" | "RMW")
-                    || about.workload().contains("mixed")
+                    || matches!(about.workload(), "mixed" | "write_then_read")
             })
         },
     },
@@ -203,15 +203,14 @@ fn writes(about: &About<'_>) -> bool {
 fn write_throughput(view: &View<'_>) -> Vec<Panel> {
     let rows = view.rows(|about| writes(about) && !about.synced());
     let threads_of = |row: &Row| view.set.example(&row.test).map(|run| run.spec.shape.threads);
-    let mut threads: Vec<u64> = rows.iter().filter_map(threads_of).collect();
-    threads.sort_unstable();
-    threads.dedup();
+    let mut counts: Vec<u64> = rows.iter().filter_map(threads_of).collect();
+    counts.sort_unstable();
+    counts.dedup();
     let mut panels = Vec::new();
-    for count in threads {
+    for count in counts {
         let rows: Vec<Row> =
             rows.iter().filter(|row| threads_of(row) == Some(count)).cloned().collect();
-        let title = if count == 1 { "1 thread".into() } else { format!("{count} threads") };
-        panels.extend(view.bars(&title, RATE, &rows, rate));
+        panels.extend(view.bars(&threads(count), RATE, &rows, rate));
     }
     panels
 }
@@ -223,11 +222,11 @@ fn batch_sizes(view: &View<'_>) -> Vec<Panel> {
         family: |about| {
             let shape = &about.run.spec.shape;
             format!(
-                "{} {}, {} B values, {} threads",
+                "{} {}, {} B values, {}",
                 about.workload(),
                 about.pattern(),
                 shape.value_size,
-                shape.threads
+                threads(shape.threads)
             )
         },
         x_unit: "operations per commit (log axis)",
@@ -244,12 +243,12 @@ fn value_sizes(view: &View<'_>) -> Vec<Panel> {
         family: |about| {
             let shape = &about.run.spec.shape;
             format!(
-                "{} {} {}, batch {}, {} threads",
+                "{} {} {}, batch {}, {}",
                 about.workload(),
                 about.operation,
                 about.pattern(),
                 shape.batch,
-                shape.threads
+                threads(shape.threads)
             )
         },
         x_unit: "bytes per value (log axis)",

@@ -24,6 +24,8 @@ const BAR: i32 = 13;
 const TEXT_ROOM: i32 = 62;
 const LINES_HEIGHT: i32 = 190;
 const LEGEND_LINE: i32 = 18;
+/// At most so many points have a tick of their own.
+const MARKED_TICKS: usize = 8;
 
 type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), String>;
@@ -160,13 +162,19 @@ fn bars(
     let left = if beside { (longest + 8).clamp(40, 190) } else { 4 };
     let shown = groups.iter().flat_map(|group| &group.bars);
     let values = shown.flat_map(|bar| [bar.figure.median, bar.figure.low, bar.figure.high]);
-    let values = values.filter(|value| value.is_finite()).chain(reference);
-    let scale = Scale::of(values, left, WIDTH - TEXT_ROOM);
+    let values = values.filter(|value| value.is_finite());
+    let scale = match reference {
+        Some(_) => Scale::ratios(values, left, WIDTH - TEXT_ROOM),
+        None => Scale::of(values, left, WIDTH - TEXT_ROOM),
+    };
+    let origin = reference.map_or(scale.origin(), |reference| scale.at(reference));
     let bottom = top + groups.iter().map(group_height).sum::<i32>();
     for tick in scale.ticks() {
         let x = scale.at(tick);
         line(canvas, vec![(x, top), (x, bottom)], GRID, 1)?;
-        text(canvas, &human(tick), (x, bottom + 4), style(MUTED, HPos::Center, VPos::Top))?;
+        // The first label would be cut at the edge if it were centred.
+        let anchor = if x < 16 { HPos::Left } else { HPos::Center };
+        text(canvas, &human(tick), (x, bottom + 4), style(MUTED, anchor, VPos::Top))?;
     }
     let mut y = top;
     for group in groups {
@@ -182,7 +190,7 @@ fn bars(
         }
         for bar in &group.bars {
             let role = panel.series.get(bar.series).map_or(MUTED, |series| series.role);
-            one_bar(canvas, bar, role, &scale, row)?;
+            one_bar(canvas, bar, role, &Along { scale: &scale, origin }, row)?;
             row += BAR;
         }
         y += group_height(group);
@@ -196,9 +204,16 @@ fn bars(
     text(canvas, &shortened(&unit, WIDTH), at, style(MUTED, HPos::Right, VPos::Top))
 }
 
-fn one_bar(canvas: &Canvas<'_>, bar: &Bar, role: Role, scale: &Scale, y: i32) -> Drawn {
-    let (x0, x1) = (scale.origin(), scale.at(bar.figure.median));
-    let x1 = x1.max(x0 + 1);
+/// The axis of bars and the pixel where they begin.
+struct Along<'a> {
+    scale: &'a Scale,
+    origin: i32,
+}
+
+fn one_bar(canvas: &Canvas<'_>, bar: &Bar, role: Role, along: &Along<'_>, y: i32) -> Drawn {
+    let (scale, origin) = (along.scale, along.origin);
+    let tip = scale.at(bar.figure.median);
+    let (x0, x1) = (origin.min(tip), origin.max(tip).max(origin.min(tip) + 1));
     let (upper, lower) = (y + 1, y + BAR - 1);
     match bar.mark {
         Mark::Plain => rectangle(canvas, [(x0, upper), (x1, lower)], role, true)?,
@@ -265,8 +280,8 @@ impl Axes {
             return self.y.ticks().iter().map(|tick| (self.y.at(*tick), human(*tick))).collect();
         }
         let shares = [(0.0, "0"), (0.9, "90 %"), (0.99, "99 %"), (0.999, "99.9 %")];
-        let last = (0.9999, "99.99 %");
-        let shares = shares.into_iter().chain([last]);
+        let last = [(0.9999, "99.99 %"), (1.0, "all")];
+        let shares = shares.into_iter().chain(last);
         shares.map(|(share, name)| (self.at(0.0, share).1, name.to_owned())).collect()
     }
 }
@@ -291,6 +306,15 @@ fn axes(drawn: &Lines, top: i32) -> Axes {
     Axes { x, y, nines: drawn.nines }
 }
 
+/// Few marked points have a tick each; else the axis chooses.
+fn x_ticks(drawn: &Lines, axes: &Axes) -> Vec<f64> {
+    let mut ticks: Vec<f64> =
+        drawn.lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
+    ticks.sort_by(f64::total_cmp);
+    ticks.dedup();
+    if drawn.markers && ticks.len() <= MARKED_TICKS { ticks } else { axes.x.ticks() }
+}
+
 fn lines(canvas: &Canvas<'_>, panel: &Panel, drawn: &Lines, top: i32) -> Drawn {
     let axes = axes(drawn, top);
     let (left, right) = (52, WIDTH - 14);
@@ -305,7 +329,7 @@ fn lines(canvas: &Canvas<'_>, panel: &Panel, drawn: &Lines, top: i32) -> Drawn {
         line(canvas, vec![(left, y), (right, y)], GRID, 1)?;
         text(canvas, &name, (left - 5, y), style(MUTED, HPos::Right, VPos::Center))?;
     }
-    for tick in axes.x.ticks() {
+    for tick in x_ticks(drawn, &axes) {
         let x = axes.x.at(tick);
         line(canvas, vec![(x, lower), (x, lower + 4)], MUTED, 1)?;
         text(canvas, &human(tick), (x, lower + 5), style(MUTED, HPos::Center, VPos::Top))?;

@@ -3,7 +3,7 @@
 use super::Plot;
 use super::colors::MUTED;
 use super::figure::{Kind, Line, Lines, Panel, Point, Series};
-use super::view::{About, Measure, Sweep, View};
+use super::view::{self, About, Measure, Sweep, View};
 use crate::measure::recorder::BUCKET_MILLIS;
 use crate::report::compare::throughput;
 use crate::report::metrics;
@@ -138,7 +138,7 @@ fn iteration(view: &View<'_>) -> Vec<Panel> {
     let tests = view.rows(|about| about.operation == "ITER");
     let mut panels = view.bars("as a test", "rows per second", &tests, throughput);
     let after = view.bars("after writing", "rows per second", &writing(view), |run, _| {
-        run.result.scan_per_second
+        run.result.scan_per_second.filter(|rate| *rate > 0.0)
     });
     panels.extend(after);
     panels
@@ -299,7 +299,9 @@ fn read_cost(view: &View<'_>) -> Vec<Panel> {
             let data = run.spec.shape.num * metrics::record_bytes(run);
             data as f64 / run.spec.setup.cache.max(1) as f64
         },
-        family: |about| format!("{}, {} threads", family(about), about.run.spec.shape.threads),
+        family: |about| {
+            format!("{}, {}", family(about), view::threads(about.run.spec.shape.threads))
+        },
         x_unit: "bytes of data per byte of cache (log axis)",
         x_log: true,
         unit: "microseconds per call, average",

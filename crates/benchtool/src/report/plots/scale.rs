@@ -33,16 +33,26 @@ impl Scale {
         let least = positive.fold(f64::INFINITY, f64::min);
         let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
         if most > 0.0 && most / least > LOG_SPAN {
-            return Self::log_between(least, most, from, to);
+            // The shortest bar has a length too.
+            return Self::log_between(least * 0.99, most, from, to);
         }
         let step = round_up(most / 5.0);
         let high = if most > 0.0 { (most / step).ceil() * step } else { 1.0 };
         Self { low: 0.0, high, log: false, from, to }
     }
 
+    /// A logarithmic axis for ratios: at least from a half to two, with 1 on it.
+    pub(crate) fn ratios(values: impl Iterator<Item = f64>, from: i32, to: i32) -> Self {
+        let (mut low, mut high): (f64, f64) = (0.5, 2.0);
+        for value in values.filter(|value| *value > 0.0 && value.is_finite()) {
+            (low, high) = (low.min(value), high.max(value));
+        }
+        Self { low: low * 0.95, high: high * 1.05, log: true, from, to }
+    }
+
     /// A logarithmic axis of whole decades around two values.
     pub(crate) fn log_between(least: f64, most: f64, from: i32, to: i32) -> Self {
-        let low = 10_f64.powf((least * 0.999).log10().floor());
+        let low = 10_f64.powf((least * 1.001).log10().floor());
         let high = 10_f64.powf(most.log10().ceil()).max(low * 10.0);
         Self { low, high, log: true, from, to }
     }
@@ -77,9 +87,18 @@ impl Scale {
             let last = (self.high / step + 1e-9).floor() as i64;
             return (first..=last).map(|index| index as f64 * step).collect();
         }
-        let (first, last) = (self.low.log10().round() as i32, self.high.log10().round() as i32);
-        let every = ((last - first) as usize).div_ceil(MAX_TICKS - 1).max(1);
-        (first..=last).step_by(every).map(|power| 10_f64.powi(power)).collect()
+        let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
+        let inside = |tick: &f64| (self.low * 0.999..=self.high * 1.001).contains(tick);
+        let mut ticks: Vec<f64> = (first..=last)
+            .flat_map(|power| [1.0, 2.0, 5.0].map(|factor| factor * 10_f64.powi(power)))
+            .filter(inside)
+            .collect();
+        if ticks.len() > MAX_TICKS {
+            let every = ((last - first) as usize).div_ceil(MAX_TICKS - 1).max(1);
+            let powers = (first..=last).step_by(every).map(|power| 10_f64.powi(power));
+            ticks = powers.filter(inside).collect();
+        }
+        ticks
     }
 }
 
@@ -140,6 +159,15 @@ mod tests {
         assert!(wide.log);
         assert_eq!((wide.at(1.0), wide.at(10.0), wide.at(1_000.0)), (0, 100, 300));
         assert_eq!(wide.ticks(), [1.0, 10.0, 100.0, 1_000.0]);
+    }
+
+    #[test]
+    fn ratios_have_one_in_the_middle_of_equal_factors() {
+        let scale = Scale::ratios([0.5, 2.0].into_iter(), 0, 200);
+        assert_eq!(scale.at(1.0), 100);
+        assert_eq!(scale.ticks(), [0.5, 1.0, 2.0]);
+        let scale = Scale::ratios([0.2, 6.0].into_iter(), 0, 200);
+        assert_eq!(scale.ticks(), [0.2, 0.5, 1.0, 2.0, 5.0]);
     }
 
     #[test]

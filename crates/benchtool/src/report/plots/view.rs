@@ -205,6 +205,11 @@ impl<'a> View<'a> {
     }
 }
 
+/// A number of threads in words.
+pub(crate) fn threads(count: u64) -> String {
+    if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") }
+}
+
 /// How a sweep is read and named.
 pub(crate) struct Sweep<'a> {
     /// The number that varies.
