@@ -80,3 +80,44 @@ fn wrong_usage_is_explained() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("at least 12 bytes"));
 }
+
+#[test]
+fn results_become_a_page_and_are_judged() {
+    let directory = tempfile::tempdir().unwrap();
+    let line = "run --engine memory,null --workload write --num 20K --repeat 5 --json a.json \
+        --html out";
+    let output = benchtool(directory.path(), line);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("report: out/report.html"));
+    assert!(directory.path().join("out/plots/00_speedup_summary.svg").exists());
+    let output = benchtool(directory.path(), "report a.json out/results.json --out again");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let page = std::fs::read_to_string(directory.path().join("again/report.html")).unwrap();
+    assert!(page.contains("id=\"28_version_history\""), "two files make a history");
+    let output = benchtool(directory.path(), "regress a.json a.json --engine memory");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("**passed**"));
+    let output = benchtool(directory.path(), "regress a.json a.json --engine lmdb");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no row of lmdb"));
+}
+
+#[test]
+fn a_worse_candidate_has_an_exit_code_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let line = "run --engine memory --workload write --num 5K --repeat 5 --json a.json";
+    assert_eq!(benchtool(directory.path(), line).status.code(), Some(0));
+    let before = std::fs::read_to_string(directory.path().join("a.json")).unwrap();
+    let mut set: serde_json::Value = serde_json::from_str(&before).unwrap();
+    let runs = set["runs"].as_array_mut().unwrap();
+    for run in runs.iter_mut() {
+        // Far beyond any noise of the two sets: memory is steady, and now ten times as much.
+        let bytes = run["result"]["peak_rss"].as_u64().unwrap();
+        run["result"]["peak_rss"] = (bytes * 10).into();
+    }
+    std::fs::write(directory.path().join("b.json"), set.to_string()).unwrap();
+    let output = benchtool(directory.path(), "regress a.json b.json --engine memory --json c.json");
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
+    let answer = std::fs::read_to_string(directory.path().join("c.json")).unwrap();
+    assert!(answer.contains("\"outcome\": \"regression\""), "{answer}");
+}

@@ -121,9 +121,9 @@ pub(super) fn bad_rows(view: &View<'_>) -> String {
             .to_owned();
     }
     let mut out = format!(
-        "<div class=\"notice bad-rows\"><strong>{}</strong> may not be believed; their figures count \
-         for nothing.<ul>",
-        plural(bad.len(), "row", "rows")
+        "<div class=\"notice bad-rows\"><strong>{}</strong> may not be believed; the figures of their \
+         rows count for nothing.<ul>",
+        plural(bad.len(), "run", "runs")
     );
     for run in bad {
         let status = format!("{:?}", run.result.status).to_uppercase();

@@ -49,7 +49,7 @@ fn rows_that_may_not_be_believed_are_prominent_and_count_for_nothing() {
         }
     }
     let html = page_of(&set);
-    assert!(html.contains("6 rows</strong> may not be believed"));
+    assert!(html.contains("6 runs</strong> may not be believed"));
     assert!(html.contains("key 7: value &lt;differs&gt;"));
     assert!(html.contains("<tr class=\"invalid\"><th>read_random</th><td class=\"bad\">–"));
     assert!(html.contains("<td class=\"bad\">FAILED</td>"));
