@@ -14,15 +14,17 @@ pub(crate) fn run(test: &str, engine: &str, workload: &str, operation: &str) -> 
     let base = suites::tests("compare", 1.0).remove(0);
     let mut shape = base.shape;
     shape.workload = Workload::from_str(workload, true).unwrap();
-    let spec = JobSpec {
-        test: test.to_owned(),
-        engine: engine.to_owned(),
-        repetition: 0,
-        shape,
-        setup: base.setup,
-        directory: "data".into(),
-        loaded: false,
-    };
+    // Through its written form, in which fields for other purposes may be left out.
+    let spec = serde_json::json!({
+        "test": test,
+        "engine": engine,
+        "repetition": 0,
+        "shape": shape,
+        "setup": base.setup,
+        "directory": "data",
+        "loaded": false,
+    });
+    let spec: JobSpec = serde_json::from_value(spec).unwrap();
     let result = JobResult {
         status: Status::Valid,
         version: "1.2.3".to_owned(),
