@@ -14,9 +14,9 @@
 
 use super::compare::{self, Sides};
 use super::metrics;
+use super::plots::view::{self, Measure};
 use super::set::{BAD, Line, ResultSet};
-use crate::orchestrate::Run;
-use crate::spec::{OperationResult, Sync};
+use crate::spec::Sync;
 use serde::{Deserialize, Serialize};
 
 const DATA: &str = include_str!("claims/claims.csv");
@@ -80,7 +80,7 @@ pub(crate) struct Checked {
 }
 
 /// A figure by its name in the table, and whether more of it is better.
-fn measure(figure: &str) -> Option<(bool, fn(&Run, &OperationResult) -> Option<f64>)> {
+fn measure(figure: &str) -> Option<(bool, Measure)> {
     Some(match figure {
         "throughput" => (true, |run, operation| compare::throughput(run, operation)),
         "iteration" => (true, |run, _| run.result.scan_per_second),
@@ -153,7 +153,7 @@ impl Claim {
             0 => line.label.clone(),
             _ => {
                 let here = set.example(&line.test).map_or(0, |run| run.spec.shape.threads);
-                format!("{} (with {})", line.label, super::plots::view::threads(here))
+                format!("{} (with {})", line.label, view::threads(here))
             }
         });
         let outcome = match ratio {
@@ -259,6 +259,7 @@ pub(crate) fn markdown(checked: &[Checked]) -> String {
 mod tests {
     use super::super::sample;
     use super::*;
+    use crate::orchestrate::Run;
     use crate::spec::Status;
 
     fn of<'a>(checked: &'a [Checked], id: &str, figure: &str) -> &'a Checked {

@@ -228,12 +228,11 @@ pub(crate) fn answer(
         match after.status(&line.test, &question.engine) {
             None if first => found.missing.push(line.test.clone()),
             None => {}
-            Some(status) if BAD.contains(&status) => {
-                if first {
-                    let status = format!("{status:?}").to_uppercase();
-                    found.invalid.push(format!("{}: {status}", line.test));
-                }
+            Some(status) if BAD.contains(&status) && first => {
+                let status = format!("{status:?}").to_uppercase();
+                found.invalid.push(format!("{}: {status}", line.test));
             }
+            Some(status) if BAD.contains(&status) => {}
             Some(_) => {
                 let wanted = METRICS.iter().filter(|metric| first || !metric.per_test);
                 let changes = wanted.filter_map(|metric| {

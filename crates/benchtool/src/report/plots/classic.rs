@@ -258,8 +258,11 @@ fn value_sizes(view: &View<'_>) -> Vec<Panel> {
     view.sweep(&sweep, &rows, rate)
 }
 
+/// A kind of lines: its name, and which belong to it.
+type Kinds = (&'static str, fn(&About<'_>) -> bool);
+
 /// The kinds of operations that have panels of their own.
-const KINDS: [(&str, fn(&About<'_>) -> bool); 5] = [
+const KINDS: [Kinds; 5] = [
     ("writes", |about| about.operation == "PUT"),
     ("reads", |about| about.operation == "GET"),
     ("seeks", |about| about.operation == "SEEK"),
@@ -278,8 +281,7 @@ fn average_latency(view: &View<'_>) -> Vec<Panel> {
 }
 
 fn percentiles(view: &View<'_>) -> Vec<Panel> {
-    type Kind = (&'static str, fn(&About<'_>) -> bool);
-    let kinds: [Kind; 6] = [
+    let kinds: [Kinds; 6] = [
         ("sequential write", |about| writes(about) && about.pattern() == "seq"),
         ("random write", |about| writes(about) && about.pattern() == "random"),
         ("read", |about| about.operation == "GET" && about.workload() == "read"),
