@@ -79,10 +79,14 @@ pub(crate) fn run(plan: &Plan) -> Result<Vec<Run>, String> {
     fs::create_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
     let jobs = plan.tests.len() * plan.engines.len() * plan.repeat as usize;
     let bar = ProgressBar::new(jobs as u64);
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} eta {eta} {msg}");
+    let style = ProgressStyle::with_template(
+        "{bar:20} {pos}/{len}, {elapsed} gone, about {eta} left: {wide_msg}",
+    );
     if let Ok(style) = style {
         bar.set_style(style);
     }
+    // Jobs take many seconds: the clock has to move between them.
+    bar.enable_steady_tick(Duration::from_secs(1));
     let mut orchestrator =
         Orchestrator { plan, root: root.clone(), stores: Vec::new(), runs: Vec::new(), bar };
     let outcome = orchestrator.run_all();

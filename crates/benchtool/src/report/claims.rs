@@ -286,7 +286,8 @@ mod tests {
     #[test]
     fn claims_are_met_missed_or_not_comparable() {
         let checked = check(&sample::set(), "rocksdb").unwrap();
-        // 1,200 over 190 thousand a second with the nearest number of threads, at a target of 1.05 since the peer was ahead.
+        // 1,200 over 190 thousand a second with the nearest number of threads; the target is 1.05
+        // since the peer was ahead.
         let single = of(&checked, "E13", "throughput");
         assert_eq!((single.outcome, single.target), (Outcome::Met, 1.05));
         assert!((single.ratio.unwrap() - 1_200.0 / 190.0).abs() < 1e-9);

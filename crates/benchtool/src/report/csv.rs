@@ -70,7 +70,7 @@ const ADDED: [Column; 63] = [
     ("profile", |row| profile(&row.run.spec.engine).to_owned()),
     ("options_hash", |row| metrics::options_hash(row.run)),
     ("num_keys", |row| row.run.spec.shape.num.to_string()),
-    ("value_kind", |_| "random".to_owned()),
+    ("value_kind", |row| shape_option(row.run, "contents", "random")),
     ("compress_target", |row| row.run.spec.shape.compress_ratio.to_string()),
     ("latency_unit", |row| latency_unit(row.run).to_owned()),
     ("p90_us", |row| number(row.operation.p90_us)),
@@ -112,8 +112,11 @@ const ADDED: [Column; 63] = [
     ("cpu_bg_sec", |row| optional(metrics::background_cpu(row.run))),
     ("cpu_us_per_op", |row| optional(metrics::cpu_us_per_operation(row.run))),
     ("harness_ns_per_op", |row| optional(metrics::harness_nanos(row.set, &row.run.spec.test))),
-    ("isolation", NOT_MEASURED),
-    ("page_cache_policy", |_| "keep".to_owned()),
+    ("isolation", |row| match row.run.spec.shape.workload.name() {
+        "txn" => shape_option(row.run, "isolation", ""),
+        _ => String::new(),
+    }),
+    ("page_cache_policy", |row| shape_option(row.run, "page_cache", "keep")),
     // Beyond the list of the specification.
     ("slowest_second_ops", |row| optional(row.run.result.slowest_second)),
     ("anon_mb", |row| mebibytes(row.run.result.peak_anonymous)),
@@ -145,6 +148,14 @@ fn mebibytes(bytes: u64) -> String {
 
 fn optional_mebibytes(bytes: Option<u64>) -> String {
     bytes.map(mebibytes).unwrap_or_default()
+}
+
+/// An option of the test's shape by its name in the result file, which sets of other versions may not
+/// have.
+fn shape_option(run: &Run, name: &str, otherwise: &str) -> String {
+    let shape = serde_json::to_value(&run.spec.shape).unwrap_or_default();
+    let value = shape.get(name).and_then(|value| value.as_str());
+    value.unwrap_or(otherwise).to_owned()
 }
 
 /// The settings profile that an engine's name stands for.
@@ -249,6 +260,8 @@ mod tests {
             ("wal_size_mb", "2.00"),
             ("status", "VALID"),
             ("cache_hit", ""),
+            ("value_kind", "random"),
+            ("page_cache_policy", "keep"),
         ];
         for (column, value) in expected {
             assert_eq!(row[column], value, "{column}");

@@ -13,6 +13,9 @@ const PER_SECOND: usize = (1_000 / BUCKET_MILLIS) as usize;
 /// A second with less than this share of the median rate is a stall.
 const STALL_SHARE: f64 = 0.1;
 
+/// The kernel counts processor time in hundredths of a second; less than ten of them say nothing.
+const LEAST_CPU: f64 = 0.1;
+
 fn over(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
@@ -117,14 +120,19 @@ pub(crate) fn background_cpu(run: &Run) -> Option<f64> {
     observed.worker_cpu.map(|worker| (observed.phase_cpu - worker).max(0.0))
 }
 
+/// Processor seconds if they are many enough to be divided by.
+fn countable_cpu(run: &Run) -> Option<f64> {
+    Some(cpu_seconds(run)).filter(|seconds| *seconds >= LEAST_CPU)
+}
+
 /// Processor time per operation in microseconds, phase and settling.
 pub(crate) fn cpu_us_per_operation(run: &Run) -> Option<f64> {
-    over(cpu_seconds(run) * 1e6, all_operations(run) as f64)
+    over(countable_cpu(run)? * 1e6, all_operations(run) as f64)
 }
 
 /// Operations per second of processor time.
 pub(crate) fn operations_per_cpu_second(run: &Run) -> Option<f64> {
-    over(all_operations(run) as f64, cpu_seconds(run))
+    over(all_operations(run) as f64, countable_cpu(run)?)
 }
 
 /// Processor use in percent of one processor.
@@ -250,6 +258,8 @@ mod tests {
         assert_eq!(background_cpu(&run), Some(0.5));
         run.result.observed.worker_cpu = None;
         assert_eq!(background_cpu(&run), None);
+        (run.result.cpu_user, run.result.cpu_system) = (0.05, 0.04);
+        assert_eq!(cpu_us_per_operation(&run), None, "nine ticks of the clock");
     }
 
     #[test]

@@ -87,7 +87,8 @@ fn throughput_cells(
     if figure.count > 1 {
         text.push_str(&format!(" ±{:.0}%", figure.spread() * 100.0));
     }
-    let ratio = base.filter(|base| base.median > 0.0);
+    // How much faster nothing is than something is no comparison.
+    let ratio = base.filter(|base| base.median > 0.0 && engine != "null");
     [text, ratio.map_or(String::new(), |base| format!("{:.2}x", figure.median / base.median))]
 }
 

@@ -247,7 +247,9 @@ pub(super) fn parity(view: &View<'_>) -> String {
     if !notes.is_empty() {
         out.push_str(&format!("<p>Not equal, in short:</p><ul>{}</ul>\n", notes.concat()));
     }
-    out.push_str("<div class=\"scroll\"><table><thead><tr><th>option</th><th>asked</th>");
+    out.push_str(
+        "<div class=\"scroll\"><table><thead><tr><th>option</th><th class=\"text\">asked</th>",
+    );
     for engine in &view.engines {
         out.push_str(&format!("<th class=\"text\">{}</th>", escape(engine)));
     }
