@@ -89,7 +89,7 @@ fn results_become_a_page_and_are_judged() {
     let output = benchtool(directory.path(), line);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("report: out/report.html"));
-    assert!(directory.path().join("out/plots/00_speedup_summary.svg").exists());
+    assert!(directory.path().join("out/plots/01_write_throughput.svg").exists());
     let output = benchtool(directory.path(), "report a.json out/results.json --out again");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let page = std::fs::read_to_string(directory.path().join("again/report.html")).unwrap();
