@@ -23,6 +23,7 @@
 pub mod crash;
 pub mod faults;
 pub mod inspect;
+pub mod isolation;
 pub mod operations;
 pub mod oracle;
 mod planned_commit;
