@@ -16,6 +16,7 @@
 //! A history says which version each read saw, because every written value carries a number of
 //! its own. The checker never asks the store how it came to its answers.
 pub mod checker;
+pub mod engine_store;
 pub mod evidence;
 pub mod history;
 pub mod interleave;

@@ -167,6 +167,16 @@ impl TransactionalStore for Model {
         })
     }
 
+    fn write_batch(&self, writes: &[(Key, Value)]) -> Verdict<Option<u64>> {
+        let mut shared = self.lock();
+        shared.newest += 1;
+        let number = shared.newest;
+        for (key, value) in writes {
+            shared.install(*key, number, value.clone());
+        }
+        Ok(Some(number))
+    }
+
     fn disturb(&self, _choice: u64) -> Verdict {
         Ok(())
     }

@@ -56,6 +56,45 @@ impl Recorder {
     }
 }
 
+impl Recorder {
+    /// Writes to some keys, and deletes others, without a transaction; to the history it is one
+    /// that has read nothing.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn write_batch<S: TransactionalStore>(
+        &self,
+        store: &S,
+        keys: &[(Key, bool)],
+        session: u32,
+    ) -> Verdict<Transaction> {
+        let mut writes = Vec::with_capacity(keys.len());
+        let mut operations = Vec::with_capacity(keys.len());
+        for (key, deletion) in keys {
+            let version = self.version();
+            writes.push((*key, (!deletion).then(|| encode(&[version], 0))));
+            operations.push(Operation::Write {
+                key: *key,
+                version,
+                deletion: *deletion,
+                before: Vec::new(),
+            });
+        }
+        let start = self.tick();
+        let number = store.write_batch(&writes)?;
+        let span = Span { start, end: self.tick() };
+        let outcome = Outcome::Committed(number);
+        Ok(Transaction {
+            level: Level::ReadCommitted,
+            session,
+            begin: span,
+            operations,
+            end: span,
+            outcome,
+        })
+    }
+}
+
 fn empty(level: Level, session: u32, begin: Span) -> Transaction {
     let end = Span { start: u64::MAX, end: u64::MAX };
     Transaction { level, session, begin, operations: Vec::new(), end, outcome: Outcome::Aborted }

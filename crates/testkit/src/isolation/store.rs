@@ -111,6 +111,13 @@ pub trait TransactionalStore: Sync {
     /// Whatever the store says; always a finding.
     fn begin(&self, level: Level) -> Verdict<Self::Transaction>;
 
+    /// Writes without a transaction, all keys at once; none is named twice. The commit's place in
+    /// the order of commits.
+    ///
+    /// # Errors
+    /// Whatever the store says; always a finding.
+    fn write_batch(&self, writes: &[(Key, Option<Vec<u8>>)]) -> Verdict<Option<u64>>;
+
     /// Lets background work happen: memory to tables, merges. `choice` picks what.
     ///
     /// # Errors

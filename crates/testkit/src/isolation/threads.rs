@@ -163,6 +163,10 @@ impl<'a> Session<'a> {
     fn run<S: TransactionalStore>(mut self, store: &S) -> Verdict<Vec<Transaction>> {
         let mut reused = None;
         for _ in 0..self.workload.transactions {
+            if !self.workload.lists && self.random.chance(1, 10) {
+                self.write_batch(store)?;
+                continue;
+            }
             let level = self.level();
             let mut transaction: Recorded<'_, S::Transaction> = match reused.take() {
                 Some(transaction) => self.reset(transaction, level)?,
@@ -198,6 +202,19 @@ impl<'a> Session<'a> {
     ) -> Verdict<Recorded<'r, T>> {
         self.finished.push(transaction.reset(level)?);
         Ok(transaction)
+    }
+
+    /// Writes without a transaction count as well.
+    fn write_batch<S: TransactionalStore>(&mut self, store: &S) -> Verdict {
+        let mut keys: Vec<(Key, bool)> = Vec::new();
+        for _ in 0..=self.random.below(3) {
+            let key = self.key();
+            if keys.iter().all(|(other, _)| *other != key) {
+                keys.push((key, self.random.chance(1, 4)));
+            }
+        }
+        self.finished.push(self.recorder.write_batch(store, &keys, self.number)?);
+        Ok(())
     }
 
     fn key(&mut self) -> Key {

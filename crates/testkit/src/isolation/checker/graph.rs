@@ -6,6 +6,7 @@
 //! goes through a chain of extra nodes, one per end of a transaction, so that there are few of
 //! them. With transactions left out, an edge goes to the nearest version of one that takes part.
 
+use super::super::history::Transaction;
 use super::super::store::Level;
 use super::facts::{Facts, PlacedRead};
 
@@ -28,7 +29,7 @@ pub(super) mod kind {
 pub(super) enum Scope {
     /// All, with the read-write edges that bind a repeatable read, and without real time.
     Everyone,
-    /// The serializable ones, with all edges.
+    /// The serializable ones with all edges, and of the others what they have written.
     Serializable,
 }
 
@@ -53,15 +54,14 @@ impl Graph {
     pub(super) fn build(facts: &Facts<'_>, reads: &[PlacedRead], scope: Scope) -> Self {
         let transactions = facts.history.transactions.len();
         let mut graph = Self { edges: vec![Vec::new(); transactions], transactions };
-        let takes_part: Vec<bool> = facts
-            .history
-            .transactions
-            .iter()
-            .map(|transaction| {
-                let in_scope = scope == Scope::Everyone || transaction.level == Level::Serializable;
-                transaction.is_committed() && in_scope
-            })
-            .collect();
+        let committed = |(at, transaction): (usize, &Transaction)| {
+            // What others do counts as writes without reads.
+            let serializable = transaction.level == Level::Serializable;
+            let counts = scope == Scope::Everyone || serializable || !facts.writes[at].is_empty();
+            transaction.is_committed() && counts
+        };
+        let all = facts.history.transactions.iter().enumerate();
+        let takes_part: Vec<bool> = all.map(committed).collect();
         for (key, versions) in facts.versions.iter().enumerate() {
             let writers = versions.iter().map(|version| version.writer);
             let writers: Vec<_> = writers.filter(|writer| takes_part[*writer]).collect();
@@ -91,12 +91,15 @@ impl Graph {
         (scope, takes_part): (Scope, &[bool]),
     ) {
         let (reader, key) = (placed.read.transaction, placed.read.key);
+        let level = facts.transaction(reader).level;
+        if scope == Scope::Serializable && level != Level::Serializable {
+            return;
+        }
         let versions = &facts.versions[key];
         let (before, _) = versions.split_at(placed.earliest.min(versions.len()));
         if let Some(seen) = before.iter().rev().find(|version| takes_part[version.writer]) {
             self.add(seen.writer, Edge { to: reader, kind: kind::WRITE_READ, key });
         }
-        let level = facts.transaction(reader).level;
         let binds = match scope {
             Scope::Serializable => true,
             Scope::Everyone => {
@@ -131,7 +134,10 @@ impl Graph {
             }
         }
         for (at, transaction) in members {
-            let over = ends.partition_point(|(end, _)| *end < transaction.begin.start);
+            // Writes without reads begin when their commit does.
+            let reads = transaction.level == Level::Serializable;
+            let begin = if reads { transaction.begin } else { transaction.end };
+            let over = ends.partition_point(|(end, _)| *end < begin.start);
             if over > 0 {
                 self.edges[first + over - 1].push(time(at));
             }

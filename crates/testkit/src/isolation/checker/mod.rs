@@ -15,7 +15,7 @@
 //! that do not agree with real time at every level; from repeatable read up, reads of more than
 //! one state, and a commit after a key that was read and present has changed (repeatable read) or
 //! after a key that it writes has changed (snapshot, serializable). Serializability is judged
-//! among the serializable transactions: others take no part in its bookkeeping.
+//! among the serializable transactions; others take part as writes without reads.
 
 mod cycles;
 mod facts;

@@ -1,0 +1,213 @@
+//! The engine behind the traits of `store`.
+//!
+//! Families of the store are families of the database, keys are numbers in big-endian. Ranges are
+//! scanned with both bounds, or with one of them and a seek to the other, so that both ways of
+//! reading a range are tried. Numbers of plain commits come from the commit hook, which the
+//! committing thread calls before the write returns.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use tidesdb_engine::{
+    Db, ErrorKind, Family, FamilyOptions, IsolationLevel, ScanOptions, Transaction, WriteBatch,
+};
+
+use super::store::{
+    CommitAnswer, Entries, Key, Level, ScanRequest, StoreTransaction, TransactionalStore,
+};
+use crate::Verdict;
+use crate::watch::WatchedScheduler;
+
+thread_local! {
+    static NEWEST_COMMIT: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// A database as a store.
+#[derive(Debug)]
+pub struct EngineStore {
+    db: Db,
+    families: Vec<Family>,
+    scheduler: Option<Arc<WatchedScheduler>>,
+}
+
+fn said<T>(result: Result<T, tidesdb_engine::Error>) -> Verdict<T> {
+    result.map_err(|e| format!("the engine says: {e}"))
+}
+
+impl EngineStore {
+    /// The families of a database, one per family of the store, made with these options. With a
+    /// scheduler, background jobs run only in [`TransactionalStore::disturb`].
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn new(
+        db: Db,
+        families: &[FamilyOptions],
+        scheduler: Option<Arc<WatchedScheduler>>,
+    ) -> Verdict<Self> {
+        let open = |(at, options): (usize, &FamilyOptions)| {
+            let family = said(db.open_family(&format!("family {at}"), options.clone()))?;
+            family.set_commit_hook(Some(Arc::new(|batch| {
+                NEWEST_COMMIT.set(Some(batch.sequence));
+            })));
+            Ok(family)
+        };
+        let families = families.iter().enumerate().map(open).collect::<Verdict<_>>()?;
+        Ok(Self { db, families, scheduler })
+    }
+
+    /// The database.
+    #[must_use]
+    pub const fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// The families.
+    #[must_use]
+    pub fn families(&self) -> &[Family] {
+        &self.families
+    }
+}
+
+const fn engine_level(level: Level) -> IsolationLevel {
+    match level {
+        Level::ReadUncommitted => IsolationLevel::ReadUncommitted,
+        Level::ReadCommitted => IsolationLevel::ReadCommitted,
+        Level::RepeatableRead => IsolationLevel::RepeatableRead,
+        Level::Snapshot => IsolationLevel::Snapshot,
+        Level::Serializable => IsolationLevel::Serializable,
+    }
+}
+
+impl TransactionalStore for EngineStore {
+    type Transaction = EngineTransaction;
+
+    fn begin(&self, level: Level) -> Verdict<EngineTransaction> {
+        if let Some(scheduler) = &self.scheduler {
+            scheduler.begin();
+        }
+        let inner = said(self.db.begin(engine_level(level)))?;
+        Ok(EngineTransaction { inner, families: self.families.clone() })
+    }
+
+    fn write_batch(&self, writes: &[(Key, Option<Vec<u8>>)]) -> Verdict<Option<u64>> {
+        let mut batch = WriteBatch::new();
+        for (key, value) in writes {
+            let family = &self.families[usize::from(key.family)];
+            let bytes = key.number.to_be_bytes();
+            said(match value {
+                Some(value) => batch.put(family, &bytes, value),
+                None => batch.delete(family, &bytes),
+            })?;
+        }
+        NEWEST_COMMIT.set(None);
+        said(self.db.write(&batch))?;
+        Ok(NEWEST_COMMIT.take())
+    }
+
+    fn disturb(&self, choice: u64) -> Verdict {
+        let family = &self.families[(choice >> 32) as usize % self.families.len()];
+        if let Some(scheduler) = &self.scheduler {
+            scheduler.begin();
+            for _ in 0..choice % 3 {
+                scheduler.manual().step();
+            }
+        }
+        match choice % 64 {
+            0 => said(self.db.compact()),
+            1..4 => said(family.compact()),
+            4..6 => said(self.db.flush()),
+            6..14 => said(family.flush()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A transaction of the engine.
+#[derive(Debug)]
+pub struct EngineTransaction {
+    inner: Transaction,
+    families: Vec<Family>,
+}
+
+impl EngineTransaction {
+    fn family(&self, number: u8) -> &Family {
+        &self.families[usize::from(number)]
+    }
+}
+
+impl StoreTransaction for EngineTransaction {
+    fn get(&self, key: Key) -> Verdict<Option<Vec<u8>>> {
+        said(self.inner.get(self.family(key.family), &key.number.to_be_bytes()))
+    }
+
+    fn get_untracked(&self, key: Key) -> Verdict<Option<Vec<u8>>> {
+        said(self.inner.get_untracked(self.family(key.family), &key.number.to_be_bytes()))
+    }
+
+    fn scan(&self, request: ScanRequest) -> Verdict<Entries> {
+        let ScanRequest { range, forward, most } = request;
+        let (from, to) = (range.from.to_be_bytes(), range.to.to_be_bytes());
+        let by_seek = (range.from ^ range.to) % 2 == 0;
+        let mut options = ScanOptions::new();
+        if !(by_seek && forward) {
+            options = options.lower(&from);
+        }
+        if !by_seek || forward {
+            options = options.upper(&to);
+        }
+        let mut scan = said(self.inner.scan(self.family(range.family), options))?;
+        said(match (by_seek, forward) {
+            (false, true) => scan.seek_to_first(),
+            (false, false) => scan.seek_to_last(),
+            (true, true) => scan.seek(&from),
+            (true, false) => scan.seek_for_prev(&range.to.saturating_sub(1).to_be_bytes()),
+        })?;
+        let mut found = Vec::new();
+        while scan.valid() {
+            let bytes = scan.key();
+            let number = bytes.try_into().map(u16::from_be_bytes);
+            let number = number.map_err(|_| format!("a scan shows the key {bytes:?}"))?;
+            found.push((number, said(scan.value())?.to_vec()));
+            if found.len() >= most {
+                break;
+            }
+            said(if forward { scan.next() } else { scan.prev() })?;
+        }
+        Ok(found)
+    }
+
+    fn put(&mut self, key: Key, value: &[u8]) -> Verdict {
+        let family = &self.families[usize::from(key.family)];
+        said(self.inner.put(family, &key.number.to_be_bytes(), value))
+    }
+
+    fn delete(&mut self, key: Key) -> Verdict {
+        let family = &self.families[usize::from(key.family)];
+        said(self.inner.delete(family, &key.number.to_be_bytes()))
+    }
+
+    fn savepoint(&mut self, name: &str) -> Verdict {
+        said(self.inner.savepoint(name))
+    }
+
+    fn rollback_to(&mut self, name: &str) -> Verdict {
+        said(self.inner.rollback_to(name))
+    }
+
+    fn commit(&mut self) -> Verdict<CommitAnswer> {
+        match self.inner.commit() {
+            Ok(number) => Ok(CommitAnswer::Done(number)),
+            Err(e) if e.kind() == ErrorKind::Conflict => Ok(CommitAnswer::Conflict),
+            Err(e) => Err(format!("the engine says: {e}")),
+        }
+    }
+
+    fn rollback(&mut self) -> Verdict {
+        said(self.inner.rollback())
+    }
+
+    fn reset(&mut self, level: Level) -> Verdict {
+        said(self.inner.reset(engine_level(level)))
+    }
+}

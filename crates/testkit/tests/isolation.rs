@@ -1,0 +1,245 @@
+//! The isolation levels of the engine, judged by the checker of dependencies.
+//!
+//! The sampled tier runs with `cargo test`; the full one, with all 34,650 orders of every named
+//! program, is asked for with `TIDESDB_ISOLATION=full` (see `docs/testing.md`).
+//! `TIDESDB_TEST_SCALE` multiplies the number of random runs and of threaded transactions.
+
+#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
+
+#[path = "common_support/small.rs"]
+mod small;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use small::{small_db, small_family};
+use tidesdb_engine::{Components, Db, FamilyOptions};
+use tidesdb_sys::rng::SplitMix64;
+use tidesdb_testkit::isolation::checker::{Phenomenon, check, check_lists};
+use tidesdb_testkit::isolation::engine_store::EngineStore;
+use tidesdb_testkit::isolation::evidence::{Interleaver, mixed_levels, threads};
+use tidesdb_testkit::isolation::interleave::random_order;
+use tidesdb_testkit::isolation::program::{generated, lists, named};
+use tidesdb_testkit::isolation::store::{Level, TransactionalStore};
+use tidesdb_testkit::isolation::threads::Workload;
+use tidesdb_testkit::seeds::{from_environment, scale};
+use tidesdb_testkit::watch::WatchedScheduler;
+
+fn random(test: &str) -> SplitMix64 {
+    let seed = from_environment(1);
+    println!("{test}: TIDESDB_SEED={seed}, scale {}, full tier {}", scale(), full());
+    SplitMix64::new(seed)
+}
+
+fn full() -> bool {
+    std::env::var("TIDESDB_ISOLATION").is_ok_and(|tier| tier == "full")
+}
+
+/// Memtables that last for a few dozen runs.
+fn busy_family() -> FamilyOptions {
+    FamilyOptions { write_buffer_size: 8 << 10, ..small_family() }
+}
+
+/// A database whose background jobs run when the test says so.
+fn stepped(path: &Path, seed: u64) -> EngineStore {
+    let scheduler = WatchedScheduler::new(seed);
+    let machine = Components::for_options(&small_db()).unwrap();
+    let components = Components { scheduler: Arc::clone(&scheduler) as _, ..machine };
+    let db = Db::open_with(path, small_db(), components).unwrap();
+    EngineStore::new(db, &[busy_family(), busy_family()], Some(scheduler)).unwrap()
+}
+
+/// A database with threads of its own.
+fn threaded(path: &Path) -> EngineStore {
+    let db = Db::open(path, small_db()).unwrap();
+    EngineStore::new(db, &[busy_family(), busy_family()], None).unwrap()
+}
+
+#[test]
+fn named_programs_in_any_order() {
+    let mut random = random("named_programs_in_any_order");
+    let directory = tempfile::tempdir().unwrap();
+    let store = stepped(directory.path(), random.next_u64());
+    let mut interleaver = Interleaver::new(&store, true);
+    for program in named().unwrap() {
+        for _ in 0..20 * scale() {
+            interleaver.some_orders(&program, 2, &mut random, check).unwrap();
+            store.disturb(random.next_u64()).unwrap();
+        }
+    }
+    println!("{:?}", interleaver.count);
+}
+
+#[test]
+fn generated_programs_in_any_order() {
+    let mut random = random("generated_programs_in_any_order");
+    let directory = tempfile::tempdir().unwrap();
+    let store = stepped(directory.path(), random.next_u64());
+    let mut interleaver = Interleaver::new(&store, true);
+    for _ in 0..200 * scale() {
+        let program = generated(&mut random).unwrap();
+        interleaver.some_orders(&program, 3, &mut random, check).unwrap();
+        store.disturb(random.next_u64()).unwrap();
+    }
+    println!("{:?}", interleaver.count);
+}
+
+#[test]
+fn lists_in_any_order() {
+    let mut random = random("lists_in_any_order");
+    let directory = tempfile::tempdir().unwrap();
+    let store = stepped(directory.path(), random.next_u64());
+    let mut interleaver = Interleaver::new(&store, false);
+    for program in lists().unwrap() {
+        for _ in 0..60 * scale() {
+            let order = random_order(&mut random);
+            for level in [Level::RepeatableRead, Level::Snapshot, Level::Serializable] {
+                interleaver.run(&program, &order, [level; 3], check_lists).unwrap();
+            }
+            store.disturb(random.next_u64()).unwrap();
+        }
+    }
+    println!("{:?}", interleaver.count);
+}
+
+/// All 34,650 orders of every program at one mix of levels each, and of the named ones at each
+/// level.
+#[test]
+fn all_orders_of_all_programs() {
+    if !full() {
+        println!("only in the full tier");
+        return;
+    }
+    let mut random = random("all_orders_of_all_programs");
+    let directory = tempfile::tempdir().unwrap();
+    let store = stepped(directory.path(), random.next_u64());
+    let mut interleaver = Interleaver::new(&store, true);
+    for program in named().unwrap() {
+        for level in [Level::ReadCommitted, Level::RepeatableRead, Level::Snapshot] {
+            interleaver.all_orders(&program, [level; 3], check).unwrap();
+        }
+        interleaver.all_orders(&program, [Level::Serializable; 3], check).unwrap();
+        interleaver.all_orders(&program, mixed_levels(&mut random), check).unwrap();
+        store.disturb(0).unwrap();
+        println!("{}: {:?}", program.name, interleaver.count);
+    }
+    for _ in 0..80 * scale() {
+        let program = generated(&mut random).unwrap();
+        interleaver.all_orders(&program, mixed_levels(&mut random), check).unwrap();
+        store.disturb(random.next_u64()).unwrap();
+    }
+    println!("{:?}", interleaver.count);
+}
+
+fn phenomena(level: Level, random: &mut SplitMix64) -> BTreeSet<Phenomenon> {
+    let directory = tempfile::tempdir().unwrap();
+    let store = stepped(directory.path(), random.next_u64());
+    let mut interleaver = Interleaver::new(&store, false);
+    let mut seen = BTreeSet::new();
+    for program in named().unwrap() {
+        seen.extend(interleaver.phenomena(&program, level, (100, random)).unwrap());
+    }
+    seen
+}
+
+#[test]
+fn what_a_level_allows_is_reached_and_nothing_else() {
+    let mut random = random("what_a_level_allows_is_reached_and_nothing_else");
+    for level in [Level::ReadUncommitted, Level::ReadCommitted] {
+        let seen = phenomena(level, &mut random);
+        for wanted in [Phenomenon::LostUpdate, Phenomenon::ReadSkew] {
+            assert!(seen.contains(&wanted), "{wanted:?} at {level:?}, not in {seen:?}");
+        }
+        for never in [Phenomenon::AbortedRead, Phenomenon::IntermediateRead] {
+            assert!(!seen.contains(&never), "{never:?} at {level:?}");
+        }
+    }
+    let seen = phenomena(Level::RepeatableRead, &mut random);
+    assert!(seen.contains(&Phenomenon::LostUpdate), "the last blind write wins, not in {seen:?}");
+    assert!(seen.contains(&Phenomenon::Phantom), "phantoms at repeatable read, not in {seen:?}");
+    assert!(!seen.contains(&Phenomenon::ReadSkew), "{seen:?}");
+    let allowed = BTreeSet::from([Phenomenon::WriteSkew, Phenomenon::Phantom]);
+    assert_eq!(phenomena(Level::Snapshot, &mut random), allowed);
+    assert_eq!(phenomena(Level::Serializable, &mut random), BTreeSet::new());
+}
+
+/// Refusals that nothing called for are counted, and few.
+#[test]
+fn few_serializable_transactions_are_refused_without_need() {
+    let mut random = random("few_serializable_transactions_are_refused_without_need");
+    let directory = tempfile::tempdir().unwrap();
+    let store = stepped(directory.path(), random.next_u64());
+    let mut interleaver = Interleaver::new(&store, true);
+    for program in named().unwrap() {
+        for _ in 0..30 * scale() {
+            let order = random_order(&mut random);
+            interleaver.run(&program, &order, [Level::Serializable; 3], check).unwrap();
+        }
+    }
+    let count = interleaver.count;
+    println!("{count:?}");
+    assert!(count.needless * 20 < count.transactions, "{count:?}");
+}
+
+fn workload(level: Option<Level>, seed: u64) -> Workload {
+    let transactions = 250 * scale();
+    Workload { sessions: 8, transactions, keys: 20, level, lists: false, seed }
+}
+
+fn threads_at(level: Option<Level>, lists: bool) {
+    let mut random = random("threads");
+    let directory = tempfile::tempdir().unwrap();
+    let store = threaded(directory.path());
+    // Several short histories: the checker takes longer than the engine, and a fresh one starts
+    // over with few versions.
+    for _ in 0..scale().div_ceil(10) {
+        let base = workload(level, random.next_u64());
+        let transactions = base.transactions.min(2_500);
+        let tally = threads(&store, &Workload { lists, transactions, ..base }).unwrap();
+        println!("{level:?}, lists {lists}: {tally:?}");
+        assert!(tally.committed > 100, "{tally:?}");
+    }
+    let verdict = store.db().verify().unwrap();
+    drop(verdict);
+}
+
+#[test]
+fn threads_that_read_uncommitted() {
+    threads_at(Some(Level::ReadUncommitted), false);
+}
+
+#[test]
+fn threads_that_read_committed() {
+    threads_at(Some(Level::ReadCommitted), false);
+}
+
+#[test]
+fn threads_that_read_repeatably() {
+    threads_at(Some(Level::RepeatableRead), false);
+}
+
+#[test]
+fn threads_with_snapshots() {
+    threads_at(Some(Level::Snapshot), false);
+}
+
+#[test]
+fn serializable_threads() {
+    threads_at(Some(Level::Serializable), false);
+}
+
+#[test]
+fn threads_of_all_levels() {
+    threads_at(None, false);
+}
+
+#[test]
+fn lists_of_threads_with_snapshots() {
+    threads_at(Some(Level::Snapshot), true);
+}
+
+#[test]
+fn lists_of_serializable_threads() {
+    threads_at(Some(Level::Serializable), true);
+}
