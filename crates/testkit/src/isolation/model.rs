@@ -368,9 +368,11 @@ impl StoreTransaction for ModelTransaction {
         }
         let mut seen = self.seen();
         seen.ranges.push(range);
-        let own = |key: &Key| self.writes.contains_key(key);
         if !self.makes(Mistake::Phantom) {
-            seen.present.extend(found.iter().map(|(key, _)| *key).filter(|key| !own(key)));
+            // What lies below an own write was passed over as well.
+            let there =
+                |key: &&Key| range.contains(**key) && shared.at(**key, self.snapshot).is_some();
+            seen.present.extend(shared.versions.keys().filter(there));
         }
         Ok(found.into_iter().map(|(key, value)| (key.number, value)).collect())
     }
