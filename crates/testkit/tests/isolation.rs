@@ -15,7 +15,9 @@ use std::sync::Arc;
 
 use small::{small_db, small_family};
 use tidesdb_engine::{Components, Db, FamilyOptions};
+use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sys::vfs::SimVfs;
 use tidesdb_testkit::isolation::checker::{Phenomenon, check, check_lists};
 use tidesdb_testkit::isolation::engine_store::EngineStore;
 use tidesdb_testkit::isolation::evidence::{Interleaver, mixed_levels, threads};
@@ -41,12 +43,15 @@ fn busy_family() -> FamilyOptions {
     FamilyOptions { write_buffer_size: 8 << 10, ..small_family() }
 }
 
-/// A database whose background jobs run when the test says so.
-fn stepped(path: &Path, seed: u64) -> EngineStore {
+/// A database on a simulated disk, whose background jobs run when the test says so.
+fn stepped(seed: u64) -> EngineStore {
     let scheduler = WatchedScheduler::new(seed);
-    let machine = Components::for_options(&small_db()).unwrap();
-    let components = Components { scheduler: Arc::clone(&scheduler) as _, ..machine };
-    let db = Db::open_with(path, small_db(), components).unwrap();
+    let components = Components {
+        vfs: SimVfs::new(seed),
+        scheduler: Arc::clone(&scheduler) as _,
+        clock: Arc::new(ManualClock::new(1_700_000_000)),
+    };
+    let db = Db::open_with("/db", small_db(), components).unwrap();
     EngineStore::new(db, &[busy_family(), busy_family()], Some(scheduler)).unwrap()
 }
 
@@ -59,8 +64,7 @@ fn threaded(path: &Path) -> EngineStore {
 #[test]
 fn named_programs_in_any_order() {
     let mut random = random("named_programs_in_any_order");
-    let directory = tempfile::tempdir().unwrap();
-    let store = stepped(directory.path(), random.next_u64());
+    let store = stepped(random.next_u64());
     let mut interleaver = Interleaver::new(&store, true);
     for program in named().unwrap() {
         for _ in 0..20 * scale() {
@@ -74,8 +78,7 @@ fn named_programs_in_any_order() {
 #[test]
 fn generated_programs_in_any_order() {
     let mut random = random("generated_programs_in_any_order");
-    let directory = tempfile::tempdir().unwrap();
-    let store = stepped(directory.path(), random.next_u64());
+    let store = stepped(random.next_u64());
     let mut interleaver = Interleaver::new(&store, true);
     for _ in 0..200 * scale() {
         let program = generated(&mut random).unwrap();
@@ -88,8 +91,7 @@ fn generated_programs_in_any_order() {
 #[test]
 fn lists_in_any_order() {
     let mut random = random("lists_in_any_order");
-    let directory = tempfile::tempdir().unwrap();
-    let store = stepped(directory.path(), random.next_u64());
+    let store = stepped(random.next_u64());
     let mut interleaver = Interleaver::new(&store, false);
     for program in lists().unwrap() {
         for _ in 0..60 * scale() {
@@ -112,8 +114,7 @@ fn all_orders_of_all_programs() {
         return;
     }
     let mut random = random("all_orders_of_all_programs");
-    let directory = tempfile::tempdir().unwrap();
-    let store = stepped(directory.path(), random.next_u64());
+    let store = stepped(random.next_u64());
     let mut interleaver = Interleaver::new(&store, true);
     for program in named().unwrap() {
         for level in [Level::ReadCommitted, Level::RepeatableRead, Level::Snapshot] {
@@ -133,8 +134,7 @@ fn all_orders_of_all_programs() {
 }
 
 fn phenomena(level: Level, random: &mut SplitMix64) -> BTreeSet<Phenomenon> {
-    let directory = tempfile::tempdir().unwrap();
-    let store = stepped(directory.path(), random.next_u64());
+    let store = stepped(random.next_u64());
     let mut interleaver = Interleaver::new(&store, false);
     let mut seen = BTreeSet::new();
     for program in named().unwrap() {
@@ -168,8 +168,7 @@ fn what_a_level_allows_is_reached_and_nothing_else() {
 #[test]
 fn few_serializable_transactions_are_refused_without_need() {
     let mut random = random("few_serializable_transactions_are_refused_without_need");
-    let directory = tempfile::tempdir().unwrap();
-    let store = stepped(directory.path(), random.next_u64());
+    let store = stepped(random.next_u64());
     let mut interleaver = Interleaver::new(&store, true);
     for program in named().unwrap() {
         for _ in 0..30 * scale() {
