@@ -22,6 +22,7 @@ use tidesdb_testkit::isolation::checker::{Phenomenon, check, check_lists};
 use tidesdb_testkit::isolation::engine_store::EngineStore;
 use tidesdb_testkit::isolation::evidence::{Interleaver, mixed_levels, threads};
 use tidesdb_testkit::isolation::interleave::random_order;
+use tidesdb_testkit::isolation::invariants::{Invariant, Trial, try_out};
 use tidesdb_testkit::isolation::program::{generated, lists, named};
 use tidesdb_testkit::isolation::store::{Level, TransactionalStore};
 use tidesdb_testkit::isolation::threads::Workload;
@@ -241,4 +242,39 @@ fn lists_of_threads_with_snapshots() {
 #[test]
 fn lists_of_serializable_threads() {
     threads_at(Some(Level::Serializable), true);
+}
+
+fn keeps(invariant: Invariant, level: Level) {
+    let mut random = random("keeps");
+    let directory = tempfile::tempdir().unwrap();
+    let store = threaded(directory.path());
+    let transactions = 300 * scale();
+    let trial = Trial { invariant, level, sessions: 8, transactions, seed: random.next_u64() };
+    let committed = try_out(&store, &trial).unwrap();
+    println!("{invariant:?} at {level:?}: {committed} commits");
+    assert!(committed > 50);
+}
+
+#[test]
+fn a_bank_keeps_its_money_from_repeatable_read_on() {
+    for level in [Level::RepeatableRead, Level::Snapshot, Level::Serializable] {
+        keeps(Invariant::Bank, level);
+    }
+}
+
+#[test]
+fn counters_count_every_commit_from_repeatable_read_on() {
+    for level in [Level::RepeatableRead, Level::Snapshot, Level::Serializable] {
+        keeps(Invariant::Counters, level);
+    }
+}
+
+#[test]
+fn somebody_stays_on_call_when_serializable() {
+    keeps(Invariant::OnCall, Level::Serializable);
+}
+
+#[test]
+fn a_range_keeps_its_bound_when_serializable() {
+    keeps(Invariant::BoundedRange, Level::Serializable);
 }

@@ -9,6 +9,7 @@ use tidesdb_sys::rng::SplitMix64;
 use tidesdb_testkit::Verdict;
 use tidesdb_testkit::isolation::checker::{Phenomenon, check, check_lists};
 use tidesdb_testkit::isolation::evidence::{Interleaver, threads};
+use tidesdb_testkit::isolation::invariants::{Invariant, Trial, try_out};
 use tidesdb_testkit::isolation::model::{Mistake, Model};
 use tidesdb_testkit::isolation::program::{generated, lists, named};
 use tidesdb_testkit::isolation::store::Level;
@@ -141,4 +142,28 @@ fn what_a_level_allows_is_seen_and_nothing_else() {
     let allowed = BTreeSet::from([Phenomenon::WriteSkew, Phenomenon::Phantom]);
     assert_eq!(snapshot, allowed);
     assert_eq!(of(Level::Serializable, &mut random), BTreeSet::new());
+}
+
+/// What does not hold when an application runs on a model.
+fn broken(mistake: Option<Mistake>, invariant: Invariant, level: Level) -> bool {
+    let seed = from_environment(1);
+    let trial = Trial { invariant, level, sessions: 8, transactions: 300 * scale(), seed };
+    try_out(&Model::new(mistake), &trial).is_err()
+}
+
+#[test]
+fn invariants_hold_on_a_right_model_and_break_on_wrong_ones() {
+    use Invariant::{Bank, BoundedRange, Counters, OnCall};
+    for level in [Level::RepeatableRead, Level::Snapshot, Level::Serializable] {
+        assert!(!broken(None, Bank, level) && !broken(None, Counters, level), "{level:?}");
+    }
+    for invariant in [OnCall, BoundedRange] {
+        assert!(!broken(None, invariant, Level::Serializable), "{invariant:?}");
+        assert!(broken(None, invariant, Level::Snapshot), "{invariant:?}");
+        assert!(broken(Some(Mistake::WriteSkew), invariant, Level::Serializable), "{invariant:?}");
+    }
+    assert!(broken(None, Counters, Level::ReadCommitted));
+    assert!(broken(Some(Mistake::LostUpdate), Counters, Level::Snapshot));
+    assert!(broken(Some(Mistake::RepeatableReadUnchecked), Bank, Level::RepeatableRead));
+    assert!(broken(Some(Mistake::Fractured), Bank, Level::Snapshot));
 }

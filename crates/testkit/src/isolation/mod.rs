@@ -11,6 +11,7 @@
 //! | `program` | programs of three transactions of four steps; the named anomalies |
 //! | `interleave` | runs a program in any of its 34,650 orders, in one thread |
 //! | `threads` | eight threads on few hot keys |
+//! | `invariants` | sums, counters and bounds that hold at every moment |
 //! | `evidence` | the searches that model and engine have to pass |
 //!
 //! A history says which version each read saw, because every written value carries a number of
@@ -20,6 +21,7 @@ pub mod engine_store;
 pub mod evidence;
 pub mod history;
 pub mod interleave;
+pub mod invariants;
 pub mod model;
 pub mod program;
 pub mod recorder;
