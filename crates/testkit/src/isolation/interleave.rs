@@ -5,7 +5,7 @@
 //! everything at the end; all of it is in the history. A commit that is refused is tried again at
 //! once, and then rolled back or abandoned.
 
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sys::rng::{SplitMix64, mix64};
 
 use super::history::{History, Operation, Outcome};
 use super::program::{Action, Program, STEPS, TRANSACTIONS};
@@ -53,6 +53,9 @@ pub struct Run {
     pub members: [Option<usize>; TRANSACTIONS],
 }
 
+/// Choice of [`TransactionalStore::disturb`] that moves everything to tables.
+const FLUSH: u64 = 4;
+
 /// Session number of setting up and of the final reads.
 const KEEPER: u32 = 9;
 
@@ -71,7 +74,12 @@ pub fn run<S: TransactionalStore>(
     let mut history = History::default();
     set_up(store, program, &recorder, &mut history)?;
     let mut actors: [Option<Actor<'_, S>>; TRANSACTIONS] = std::array::from_fn(|_| None);
+    // In one of so many runs memory goes to tables in the middle.
+    let flush_at = mix64(number) % (12 * order.len() as u64);
     for (at, member) in order.iter().map(|member| usize::from(*member)).enumerate() {
+        if at as u64 == flush_at {
+            store.disturb(number & !63 | FLUSH)?;
+        }
         let step = order[..at].iter().filter(|other| usize::from(**other) == member).count();
         if step == 0 {
             let transaction = recorder.begin(store, levels[member], member as u32)?;

@@ -118,7 +118,8 @@ pub trait TransactionalStore: Sync {
     /// Whatever the store says; always a finding.
     fn write_batch(&self, writes: &[(Key, Option<Vec<u8>>)]) -> Verdict<Option<u64>>;
 
-    /// Lets background work happen: memory to tables, merges. `choice` picks what.
+    /// Lets background work happen: memory to tables, merges. `choice` picks what; 0 modulo 64
+    /// merges everything, 4 modulo 64 moves all memory to tables.
     ///
     /// # Errors
     /// Whatever the store says; always a finding.
