@@ -21,10 +21,14 @@ use tidesdb_sys::vfs::SimVfs;
 use tidesdb_testkit::isolation::checker::{Phenomenon, check, check_lists};
 use tidesdb_testkit::isolation::engine_store::EngineStore;
 use tidesdb_testkit::isolation::evidence::{Interleaver, mixed_levels, threads};
+use tidesdb_testkit::isolation::history::History;
 use tidesdb_testkit::isolation::interleave::random_order;
 use tidesdb_testkit::isolation::invariants::{Invariant, Trial, try_out};
 use tidesdb_testkit::isolation::program::{generated, lists, named};
-use tidesdb_testkit::isolation::store::{Level, TransactionalStore};
+use tidesdb_testkit::isolation::recorder::Recorder;
+use tidesdb_testkit::isolation::store::{
+    CommitAnswer, Key, KeyRange, Level, ScanRequest, TransactionalStore,
+};
 use tidesdb_testkit::isolation::threads::Workload;
 use tidesdb_testkit::seeds::{from_environment, scale};
 use tidesdb_testkit::watch::WatchedScheduler;
@@ -132,6 +136,61 @@ fn all_orders_of_all_programs() {
         store.disturb(random.next_u64()).unwrap();
     }
     println!("{:?}", interleaver.count);
+}
+
+/// While one transaction steps through scans, others commit between the steps, and memory goes to
+/// tables.
+#[test]
+fn scans_with_commits_between_their_steps() {
+    let mut random = random("scans_with_commits_between_their_steps");
+    let store = stepped(random.next_u64());
+    for round in 0..150 * scale() {
+        let recorder = Recorder::behind(round * 10_000);
+        let mut history = History::default();
+        let everything: Vec<_> =
+            (0..12).map(|n| (Key { family: 0, number: n }, n % 3 > 0)).collect();
+        history.transactions.push(recorder.write_batch(&store, &everything, 1).unwrap());
+        for level in Level::ALL {
+            let mut reader = recorder.begin(&store, level, 0).unwrap();
+            if random.chance(1, 2) {
+                reader.put(Key { family: 0, number: random.below(12) as u16 }).unwrap();
+            }
+            for _ in 0..2 {
+                let most = if random.chance(1, 3) { 3 } else { usize::MAX };
+                let range = KeyRange { family: 0, from: 0, to: 12 };
+                let request = ScanRequest { range, forward: random.chance(1, 2), most };
+                let mut between = || disturb_a_scan(&store, &recorder, &mut random, &mut history);
+                reader.scan_slowly(request, &mut between).unwrap();
+            }
+            if reader.commit().unwrap() == CommitAnswer::Conflict {
+                reader.rollback().unwrap();
+            }
+            history.transactions.push(reader.finish());
+        }
+        check(&history).verdict().unwrap();
+    }
+}
+
+/// One commit of somebody else, or work in the background.
+fn disturb_a_scan(
+    store: &EngineStore,
+    recorder: &Recorder,
+    random: &mut SplitMix64,
+    history: &mut History,
+) {
+    if random.chance(1, 20) {
+        store.disturb(random.next_u64() & !63 | 4).unwrap();
+        return;
+    }
+    let mut other = recorder.begin(store, Level::Serializable, 1).unwrap();
+    let key = |random: &mut SplitMix64| Key { family: 0, number: random.below(12) as u16 };
+    other.get(key(random)).unwrap();
+    if random.chance(1, 3) {
+        other.delete(key(random)).unwrap();
+    }
+    other.put(key(random)).unwrap();
+    other.commit().unwrap();
+    history.transactions.push(other.finish());
 }
 
 fn phenomena(level: Level, random: &mut SplitMix64) -> BTreeSet<Phenomenon> {

@@ -108,7 +108,11 @@ impl Transaction {
                 dependencies.begin(sequence);
                 Some(sequence)
             }
-            _ if level.has_snapshot() => Some(core.snapshots.register(|| core.log.published())),
+            _ if level.has_snapshot() => {
+                // With the bug, a snapshot that commits go on to enter, key by key.
+                let early = if cfg!(planted_bug = "commit_partially_visible") { 300 } else { 0 };
+                Some(core.snapshots.register(|| core.log.published() + early))
+            }
             _ => None,
         };
         self.level = level;
@@ -234,7 +238,8 @@ impl Transaction {
     ) -> Result<Option<R>> {
         let (own, found) = self.look_up(family.state(), key, read)?;
         if !own && self.level.tracks_reads() {
-            let absent_counts = self.level == IsolationLevel::Serializable;
+            let absent_counts = self.level == IsolationLevel::Serializable
+                && !cfg!(planted_bug = "absent_reads_untracked");
             if found.is_some() || absent_counts {
                 let mut reads = lock(self.reads());
                 reads.add_point(family.state(), key);

@@ -151,7 +151,7 @@ impl StoreTransaction for EngineTransaction {
         said(self.inner.get_untracked(self.family(key.family), &key.number.to_be_bytes()))
     }
 
-    fn scan(&self, request: ScanRequest) -> Verdict<Entries> {
+    fn scan(&self, request: ScanRequest, between: &mut dyn FnMut()) -> Verdict<Entries> {
         let ScanRequest { range, forward, most } = request;
         let (from, to) = (range.from.to_be_bytes(), range.to.to_be_bytes());
         let by_seek = (range.from ^ range.to) % 2 == 0;
@@ -175,6 +175,7 @@ impl StoreTransaction for EngineTransaction {
             let number = bytes.try_into().map(u16::from_be_bytes);
             let number = number.map_err(|_| format!("a scan shows the key {bytes:?}"))?;
             found.push((number, said(scan.value())?.to_vec()));
+            between();
             if found.len() >= most {
                 break;
             }

@@ -76,7 +76,8 @@ fn scan<T: StoreTransaction>(
     forward: bool,
 ) -> Verdict<Vec<(u16, u64)>> {
     let range = KeyRange { family, from: 0, to: KEYS };
-    let found = transaction.scan(ScanRequest { range, forward, most: usize::MAX })?;
+    let found = transaction
+        .scan(ScanRequest { range, forward, most: usize::MAX }, &mut thread::yield_now)?;
     let numbers = found.iter().map(|(key, bytes)| number_of(bytes).map(|number| (*key, number)));
     let mut numbers: Vec<_> = numbers.collect::<Verdict<_>>()?;
     if !forward {

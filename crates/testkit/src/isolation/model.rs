@@ -348,7 +348,7 @@ impl StoreTransaction for ModelTransaction {
         Ok(self.read(key, false))
     }
 
-    fn scan(&self, request: ScanRequest) -> Verdict<Entries> {
+    fn scan(&self, request: ScanRequest, between: &mut dyn FnMut()) -> Verdict<Entries> {
         let mut shared = self.store.lock();
         let mut found: Vec<_> = self.visible(&shared, request.range).into_iter().collect();
         shared.release_held_back();
@@ -374,6 +374,8 @@ impl StoreTransaction for ModelTransaction {
                 |key: &&Key| range.contains(**key) && shared.at(**key, self.snapshot).is_some();
             seen.present.extend(shared.versions.keys().filter(there));
         }
+        drop((shared, seen));
+        found.iter().for_each(|_| between());
         Ok(found.into_iter().map(|(key, value)| (key.number, value)).collect())
     }
 

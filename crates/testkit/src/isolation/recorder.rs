@@ -151,8 +151,20 @@ impl<T: StoreTransaction> Recorded<'_, T> {
     /// # Errors
     /// The store's.
     pub fn scan(&mut self, request: ScanRequest) -> Verdict<Vec<(u16, u64)>> {
+        self.scan_slowly(request, &mut || ())
+    }
+
+    /// As [`Recorded::scan`], with `between` called after each step of the iterator.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn scan_slowly(
+        &mut self,
+        request: ScanRequest,
+        between: &mut dyn FnMut(),
+    ) -> Verdict<Vec<(u16, u64)>> {
         let start = self.recorder.tick();
-        let entries = self.inner.scan(request)?;
+        let entries = self.inner.scan(request, between)?;
         let span = Span { start, end: self.recorder.tick() };
         let mut found = Vec::with_capacity(entries.len());
         for (number, value) in &entries {

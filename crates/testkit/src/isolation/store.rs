@@ -140,11 +140,12 @@ pub trait StoreTransaction: Send {
     /// Whatever the store says.
     fn get_untracked(&self, key: Key) -> Verdict<Option<Vec<u8>>>;
 
-    /// The entries of a range.
+    /// The entries of a range. After each step of the iterator `between` is called, in which
+    /// others may do what they like.
     ///
     /// # Errors
     /// Whatever the store says.
-    fn scan(&self, request: ScanRequest) -> Verdict<Entries>;
+    fn scan(&self, request: ScanRequest, between: &mut dyn FnMut()) -> Verdict<Entries>;
 
     /// Writes a value.
     ///

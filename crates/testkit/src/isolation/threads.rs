@@ -236,7 +236,16 @@ impl<'a> Session<'a> {
         match self.random.below(20) {
             0..7 => transaction.get(key).map(drop),
             7 => transaction.get_untracked(key).map(drop),
-            8..11 => transaction.scan(self.request()).map(drop),
+            8..11 => {
+                let request = self.request();
+                let mut pauses = self.random.clone();
+                let mut between = || {
+                    if pauses.chance(1, 4) {
+                        thread::yield_now();
+                    }
+                };
+                transaction.scan_slowly(request, &mut between).map(drop)
+            }
             11..17 => transaction.put(key),
             17 | 18 => transaction.delete(key),
             _ => {
