@@ -252,10 +252,13 @@ fn threads_at(level: Option<Level>, lists: bool) {
     let store = threaded(directory.path());
     // Several short histories: the checker takes longer than the engine, and a fresh one starts
     // over with few versions.
-    for _ in 0..scale().div_ceil(10) {
+    for round in 0..scale().div_ceil(10) {
         let base = workload(level, random.next_u64());
         let transactions = base.transactions.min(2_500);
-        let tally = threads(&store, &Workload { lists, transactions, ..base }).unwrap();
+        // Now and then fewer keys, so that nearly everything conflicts, or more.
+        let keys = [20, 4, 20, 60][round as usize % 4];
+        let workload = Workload { lists, transactions, keys, ..base };
+        let tally = threads(&store, &workload).unwrap();
         println!("{level:?}, lists {lists}: {tally:?}");
         assert!(tally.committed > 100, "{tally:?}");
     }

@@ -22,6 +22,9 @@ fn random(test: &str) -> SplitMix64 {
     SplitMix64::new(seed)
 }
 
+/// Runs in which something that depends on the machine's schedule has to happen once.
+const CHANCES: usize = 20;
+
 fn workload(level: Option<Level>, seed: u64) -> Workload {
     let transactions = 150 * scale();
     Workload { sessions: 8, transactions, keys: 20, level, lists: false, seed }
@@ -95,13 +98,13 @@ fn every_mistake_of_a_model_is_found() {
 #[test]
 fn mistakes_of_a_model_are_found_under_threads() {
     let mut random = random("mistakes_of_a_model_are_found_under_threads");
+    // Which transactions meet is up to the machine, so a mistake gets several chances; some need
+    // serializable transactions only.
+    let levels = [None, Some(Level::Serializable)].repeat(CHANCES);
     for mistake in Mistake::ALL {
-        let model = Model::new(Some(mistake));
-        let work = workload(None, random.next_u64());
-        let found = threads(&model, &work).is_err();
-        // Only serializable ones, for mistakes that need several of them to meet.
-        let work = workload(Some(Level::Serializable), random.next_u64());
-        let found = found || threads(&Model::new(Some(mistake)), &work).is_err();
+        let found = levels.iter().any(|level| {
+            threads(&Model::new(Some(mistake)), &workload(*level, random.next_u64())).is_err()
+        });
         assert!(found, "{mistake:?} was not found");
     }
 }
@@ -144,21 +147,30 @@ fn what_a_level_allows_is_seen_and_nothing_else() {
     assert_eq!(of(Level::Serializable, &mut random), BTreeSet::new());
 }
 
-/// What does not hold when an application runs on a model.
+/// Whether an application breaks on a model, which it gets several chances to do.
 fn broken(mistake: Option<Mistake>, invariant: Invariant, level: Level) -> bool {
     let seed = from_environment(1);
+    (seed..seed + CHANCES as u64).any(|seed| {
+        let trial = Trial { invariant, level, sessions: 8, transactions: 300 * scale(), seed };
+        try_out(&Model::new(mistake), &trial).is_err()
+    })
+}
+
+/// Whether it keeps its word.
+fn holds(invariant: Invariant, level: Level) -> bool {
+    let seed = from_environment(1);
     let trial = Trial { invariant, level, sessions: 8, transactions: 300 * scale(), seed };
-    try_out(&Model::new(mistake), &trial).is_err()
+    try_out(&Model::new(None), &trial).is_ok()
 }
 
 #[test]
 fn invariants_hold_on_a_right_model_and_break_on_wrong_ones() {
     use Invariant::{Bank, BoundedRange, Counters, OnCall};
     for level in [Level::RepeatableRead, Level::Snapshot, Level::Serializable] {
-        assert!(!broken(None, Bank, level) && !broken(None, Counters, level), "{level:?}");
+        assert!(holds(Bank, level) && holds(Counters, level), "{level:?}");
     }
     for invariant in [OnCall, BoundedRange] {
-        assert!(!broken(None, invariant, Level::Serializable), "{invariant:?}");
+        assert!(holds(invariant, Level::Serializable), "{invariant:?}");
         assert!(broken(None, invariant, Level::Snapshot), "{invariant:?}");
         assert!(broken(Some(Mistake::WriteSkew), invariant, Level::Serializable), "{invariant:?}");
     }

@@ -154,3 +154,6 @@ fn cast(history: &History, members: &[usize]) -> String {
     let line = |at: &usize| format!("\n  T{at} {}", describe(&history.transactions[*at]));
     members.iter().map(line).collect()
 }
+
+#[cfg(test)]
+mod tests;
