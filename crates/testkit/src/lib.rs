@@ -12,6 +12,7 @@
 //! | `inspect` | reads a whole database and compares it with the oracle |
 //! | `crash` | crash images of the simulated disk, and their verification |
 //! | `faults` | the error sweep |
+//! | `isolation` | histories of transactions, and the judge of isolation levels |
 //! | `seeds` | seeds and volumes, from the environment |
 //!
 //! Environment: `TIDESDB_SEED` (first seed), `TIDESDB_RUN` (only that run of a test),

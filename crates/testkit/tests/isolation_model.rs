@@ -3,6 +3,8 @@
 //!
 //! `TIDESDB_TEST_SCALE` multiplies the number of runs.
 
+#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
+
 use std::collections::BTreeSet;
 
 use tidesdb_sys::rng::SplitMix64;

@@ -154,7 +154,7 @@ impl StoreTransaction for EngineTransaction {
     fn scan(&self, request: ScanRequest, between: &mut dyn FnMut()) -> Verdict<Entries> {
         let ScanRequest { range, forward, most } = request;
         let (from, to) = (range.from.to_be_bytes(), range.to.to_be_bytes());
-        let by_seek = (range.from ^ range.to) % 2 == 0;
+        let by_seek = (range.from ^ range.to).is_multiple_of(2);
         let mut options = ScanOptions::new();
         if !(by_seek && forward) {
             options = options.lower(&from);

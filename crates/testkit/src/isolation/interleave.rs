@@ -99,7 +99,7 @@ pub fn run<S: TransactionalStore>(
         if actor.state == State::Refused {
             refused += 1;
             // Every other one is abandoned as it stands.
-            if order[0] % 2 == 0 {
+            if order[0].is_multiple_of(2) {
                 actor.transaction.rollback()?;
                 history.transactions.push(actor.transaction.reset(levels[member])?);
                 again(&mut actor, &program.transactions[member])?;
