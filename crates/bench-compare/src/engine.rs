@@ -16,7 +16,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What went wrong inside an engine or its adapter, as text for the report.
@@ -34,6 +34,11 @@ impl EngineError {
     /// Wraps any error together with the call that returned it.
     pub fn from_call(call: &str, error: impl fmt::Display) -> Self {
         Self { message: format!("{call}: {error}") }
+    }
+
+    /// The engine, or its adapter, has no such operation.
+    pub fn unsupported(what: &str) -> Self {
+        Self { message: format!("{what} is not available in this engine") }
     }
 }
 
@@ -97,6 +102,68 @@ pub struct EngineOptions {
     pub expected_bytes: u64,
     /// Shared library to load, for engines that are loaded at run time.
     pub library: Option<PathBuf>,
+    /// Families besides the default one, numbered from 1; created when they are missing.
+    pub families: u32,
+    /// Sessions that will be active at the same time.
+    pub threads: u32,
+    /// Typical size of a value in bytes.
+    pub value_bytes: u64,
+    /// Values of this size and more are stored apart from the keys, where the engine can do that.
+    pub value_separation: Option<u64>,
+    /// Transactions will be used ([`Session::begin`]).
+    pub transactions: bool,
+    /// Settings in the engine's own words, passed on as they are.
+    pub extra: Vec<(String, String)>,
+}
+
+impl EngineOptions {
+    /// The parity settings for a database in `directory`: 64 MiB of cache, four memtables of 64 MiB,
+    /// blocks of 4 KiB, LZ4, ten filter bits per key, two background threads, no syncs.
+    pub fn parity(directory: PathBuf) -> Self {
+        Self {
+            directory,
+            cache_bytes: 64 << 20,
+            memtable_bytes: 64 << 20,
+            memtable_count: 4,
+            block_bytes: 4096,
+            compression: Compression::Lz4,
+            sync: SyncMode::None,
+            bloom_bits: 10,
+            background_threads: 2,
+            expected_bytes: 1 << 20,
+            library: None,
+            families: 0,
+            threads: 1,
+            value_bytes: 100,
+            value_separation: None,
+            transactions: false,
+            extra: Vec::new(),
+        }
+    }
+}
+
+/// What a transaction is protected from; the five levels of TidesDB's interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Isolation {
+    /// Reads see whatever is there.
+    ReadUncommitted,
+    /// Each read sees the newest committed state; no conflicts.
+    ReadCommitted,
+    /// Keys that were read must not have changed at commit.
+    RepeatableRead,
+    /// Reads see the state at the beginning; the first committer of a key wins.
+    Snapshot,
+    /// As if transactions ran one after another.
+    Serializable,
+}
+
+/// How a commit ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Commit {
+    /// The writes are visible.
+    Done,
+    /// Somebody else was first; nothing was written.
+    Conflict,
 }
 
 /// One entry of a write batch.
@@ -113,6 +180,22 @@ pub enum Op<'a> {
     Delete {
         /// The key.
         key: &'a [u8],
+    },
+    /// Stores a value that vanishes at a time, where [`Capabilities::expiry`] says so.
+    PutExpiring {
+        /// The key.
+        key: &'a [u8],
+        /// The value.
+        value: &'a [u8],
+        /// Unix time in seconds; a time in the past makes the key absent at once.
+        at: u64,
+    },
+    /// Removes all keys from `start` to before `end`, where [`Capabilities::range_delete`] says so.
+    DeleteRange {
+        /// First key to remove.
+        start: &'a [u8],
+        /// First key to leave.
+        end: &'a [u8],
     },
 }
 
@@ -150,6 +233,9 @@ pub type RowVisitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
 /// Called with the value that was found.
 pub type ValueVisitor<'a> = &'a mut dyn FnMut(&[u8]);
 
+/// Called with the position of a key and the value that was found.
+pub type MultiVisitor<'a> = &'a mut dyn FnMut(usize, &[u8]);
+
 /// Counters that the engine itself keeps, since it was opened; `None` where it has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EngineStats {
@@ -177,6 +263,37 @@ pub struct Capabilities {
     pub block_cache: bool,
     /// Blocks are compressed.
     pub compression: bool,
+    /// [`Op::PutExpiring`] works.
+    pub expiry: bool,
+    /// [`Op::DeleteRange`] works.
+    pub range_delete: bool,
+    /// [`Session::begin`] works at snapshot isolation.
+    pub transactions: bool,
+    /// Families besides the default one work.
+    pub families: bool,
+    /// [`Engine::checkpoint`] works.
+    pub checkpoint: bool,
+    /// [`Engine::compact`] works.
+    pub compact: bool,
+    /// Tables can be stored as B+trees.
+    pub tree_tables: bool,
+}
+
+impl Capabilities {
+    /// A store with a cache and compression, and nothing beyond the required calls.
+    pub const PLAIN: Self = Self {
+        stores_data: true,
+        native_interval_sync: false,
+        block_cache: true,
+        compression: true,
+        expiry: false,
+        range_delete: false,
+        transactions: false,
+        families: false,
+        checkpoint: false,
+        compact: false,
+        tree_tables: false,
+    };
 }
 
 /// One opened database.
@@ -186,6 +303,34 @@ pub trait Engine: Send + Sync {
 
     /// Writes out what is in memory and waits until no background work is left.
     fn settle(&self) -> Result<()>;
+
+    /// Writes out what is in memory; background work may go on.
+    fn flush(&self) -> Result<()> {
+        self.settle()
+    }
+
+    /// Merges everything into as few tables as possible.
+    fn compact(&self) -> Result<()> {
+        Err(EngineError::unsupported("a full compaction"))
+    }
+
+    /// Makes a copy of the committed state that can be opened on its own; `directory` does not exist.
+    fn checkpoint(&self, directory: &Path) -> Result<()> {
+        let _ = directory;
+        Err(EngineError::unsupported("a checkpoint"))
+    }
+
+    /// Creates the family with this number, from 1 on.
+    fn create_family(&self, number: u32) -> Result<()> {
+        let _ = number;
+        Err(EngineError::unsupported("a family"))
+    }
+
+    /// Removes the family with this number and all that is in it.
+    fn drop_family(&self, number: u32) -> Result<()> {
+        let _ = number;
+        Err(EngineError::unsupported("a family"))
+    }
 
     /// Makes everything committed so far durable.
     fn sync_now(&self) -> Result<()>;
@@ -210,4 +355,47 @@ pub trait Session {
 
     /// Visits rows in order until the visitor returns false or the data ends.
     fn scan(&mut self, request: ScanRequest<'_>, visit: RowVisitor<'_>) -> Result<()>;
+
+    /// Looks several keys up; calls `found` with the position and the value of each that is there.
+    fn multi_get(&mut self, keys: &[&[u8]], found: MultiVisitor<'_>) -> Result<()> {
+        for (position, key) in keys.iter().enumerate() {
+            self.get(key, &mut |value| found(position, value))?;
+        }
+        Ok(())
+    }
+
+    /// Makes later calls work on a family; 0 is the default one.
+    fn use_family(&mut self, number: u32) -> Result<()> {
+        if number == 0 { Ok(()) } else { Err(EngineError::unsupported("a family")) }
+    }
+
+    /// Starts a transaction; there is at most one per session, and it ends with
+    /// [`Session::commit`] or [`Session::rollback`].
+    fn begin(&mut self, isolation: Isolation) -> Result<()> {
+        let _ = isolation;
+        Err(EngineError::unsupported("a transaction"))
+    }
+
+    /// Looks a key up inside the transaction.
+    fn get_in_transaction(&mut self, key: &[u8], found: ValueVisitor<'_>) -> Result<bool> {
+        let _ = (key, found);
+        Err(EngineError::unsupported("a transaction"))
+    }
+
+    /// Puts inside the transaction; an error of the kind "conflict" may already come here and is
+    /// then reported as [`Commit::Conflict`] by the commit.
+    fn put_in_transaction(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let _ = (key, value);
+        Err(EngineError::unsupported("a transaction"))
+    }
+
+    /// Commits the transaction.
+    fn commit(&mut self) -> Result<Commit> {
+        Err(EngineError::unsupported("a transaction"))
+    }
+
+    /// Gives the transaction up.
+    fn rollback(&mut self) -> Result<()> {
+        Err(EngineError::unsupported("a transaction"))
+    }
 }

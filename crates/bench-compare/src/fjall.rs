@@ -92,12 +92,7 @@ impl Engine for Fjall {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            stores_data: true,
-            native_interval_sync: false,
-            block_cache: true,
-            compression: true,
-        }
+        Capabilities::PLAIN
     }
 
     fn close(self: Box<Self>) -> Result<()> {
@@ -116,6 +111,9 @@ impl Session for FjallSession<'_> {
             return match *op {
                 Op::Put { key, value } => keyspace.insert(key, value),
                 Op::Delete { key } => keyspace.remove(key),
+                Op::PutExpiring { .. } | Op::DeleteRange { .. } => {
+                    return Err(EngineError::unsupported("this operation"));
+                }
             }
             .map_err(failed("fjall write"));
         }
@@ -125,6 +123,9 @@ impl Session for FjallSession<'_> {
             match *op {
                 Op::Put { key, value } => batch.insert(keyspace, key, value),
                 Op::Delete { key } => batch.remove(keyspace, key),
+                Op::PutExpiring { .. } | Op::DeleteRange { .. } => {
+                    return Err(EngineError::unsupported("this operation"));
+                }
             }
         }
         batch.commit().map_err(failed("fjall commit"))

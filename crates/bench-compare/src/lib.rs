@@ -1,6 +1,7 @@
 //! Adapters that put key-value engines behind one trait, so that a benchmark can drive them alike.
 //!
-//! [`engine`] defines the trait; each other module is one adapter. RocksDB is loaded at run time;
+//! [`engine`] defines the trait; each other module is one adapter. RocksDB, and libraries with TidesDB's C
+//! interface, are loaded at run time;
 //! LMDB, fjall and redb are compiled in behind features of the same names; `null` and `memory`
 //! serve the benchmark itself. [`open`] and [`catalogue`] are the two entries the benchmark uses.
 //!
@@ -16,10 +17,11 @@ pub mod null;
 #[cfg(feature = "redb")]
 pub mod redb;
 pub mod rocksdb;
+pub mod tidesdb_c;
 
 use engine::{Engine, EngineError, EngineOptions, Result};
 use memory::{Fault, MemoryEngine};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// One engine of the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,9 +41,18 @@ fn compiled(feature: bool) -> std::result::Result<(), String> {
     if feature { Ok(()) } else { Err("not compiled in".to_owned()) }
 }
 
+/// Shared libraries named by the user.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Libraries {
+    /// RocksDB; `None`: look in the usual places.
+    pub rocksdb: Option<PathBuf>,
+    /// Anything that exports TidesDB's C interface; there are no usual places.
+    pub tidesdb: Option<PathBuf>,
+}
+
 /// All foreign engines, whether they can be used or not.
-pub fn catalogue(rocksdb_library: Option<&Path>) -> Vec<EngineInfo> {
-    let rocksdb = rocksdb::find_library(rocksdb_library);
+pub fn catalogue(libraries: &Libraries) -> Vec<EngineInfo> {
+    let rocksdb = rocksdb::find_library(libraries.rocksdb.as_deref());
     let available = rocksdb.as_ref().map(|_| ()).map_err(ToString::to_string);
     let location = rocksdb.map(|path| path.display().to_string()).unwrap_or_default();
     #[cfg(feature = "lmdb")]
@@ -59,6 +70,7 @@ pub fn catalogue(rocksdb_library: Option<&Path>) -> Vec<EngineInfo> {
              dispatch",
         ),
         entry("rocksdb-tuned", location, available, "parity plus the settings of its guides"),
+        tidesdb_c::info(libraries.tidesdb.as_deref()),
         entry(
             "lmdb",
             lmdb_version,
@@ -86,6 +98,7 @@ pub fn open(name: &str, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     match name {
         "rocksdb" => Ok(Box::new(rocksdb::RocksDb::open(options, rocksdb::Profile::Parity)?)),
         "rocksdb-tuned" => Ok(Box::new(rocksdb::RocksDb::open(options, rocksdb::Profile::Tuned)?)),
+        tidesdb_c::NAME => Ok(Box::new(tidesdb_c::TidesDbC::open(options)?)),
         #[cfg(feature = "lmdb")]
         "lmdb" => Ok(Box::new(lmdb::Lmdb::open(options)?)),
         #[cfg(feature = "fjall")]
@@ -93,11 +106,15 @@ pub fn open(name: &str, options: &EngineOptions) -> Result<Box<dyn Engine>> {
         #[cfg(feature = "redb")]
         "redb" => Ok(Box::new(redb::Redb::open(options)?)),
         "null" => Ok(Box::new(null::NullEngine)),
-        "memory" => Ok(Box::new(MemoryEngine::new(Fault::None))),
-        "broken-drops" => Ok(Box::new(MemoryEngine::new(Fault::DropsWrites))),
-        "broken-stale" => Ok(Box::new(MemoryEngine::new(Fault::StaleValues))),
-        "broken-deletes" => Ok(Box::new(MemoryEngine::new(Fault::IgnoresDeletes))),
-        "broken-seek" => Ok(Box::new(MemoryEngine::new(Fault::LateSeek))),
+        "memory" => Ok(Box::new(MemoryEngine::new(Fault::None, options.families))),
+        "broken-drops" => Ok(Box::new(MemoryEngine::new(Fault::DropsWrites, options.families))),
+        "broken-stale" => Ok(Box::new(MemoryEngine::new(Fault::StaleValues, options.families))),
+        "broken-deletes" => {
+            Ok(Box::new(MemoryEngine::new(Fault::IgnoresDeletes, options.families)))
+        }
+        "broken-seek" => Ok(Box::new(MemoryEngine::new(Fault::LateSeek, options.families))),
+        "broken-updates" => Ok(Box::new(MemoryEngine::new(Fault::LosesUpdates, options.families))),
+        "broken-expiry" => Ok(Box::new(MemoryEngine::new(Fault::NeverExpires, options.families))),
         other => Err(EngineError::new(format!("no engine named {other:?} in this build"))),
     }
 }

@@ -143,12 +143,7 @@ impl Engine for Lmdb {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            stores_data: true,
-            native_interval_sync: false,
-            block_cache: false,
-            compression: false,
-        }
+        Capabilities { block_cache: false, compression: false, ..Capabilities::PLAIN }
     }
 
     fn close(self: Box<Self>) -> Result<()> {
@@ -218,6 +213,9 @@ impl LmdbSession<'_> {
                 let code =
                     unsafe { ffi::mdb_del(transaction, database, &mut key, ptr::null_mut()) };
                 if code == ffi::MDB_NOTFOUND { Ok(()) } else { check("mdb_del", code) }
+            }
+            Op::PutExpiring { .. } | Op::DeleteRange { .. } => {
+                Err(EngineError::unsupported("this operation"))
             }
         }
     }

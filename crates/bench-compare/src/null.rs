@@ -5,8 +5,8 @@
 //! engine's says more about the tool than about the engine.
 
 use crate::engine::{
-    Capabilities, Engine, EngineStats, Op, Result, RowVisitor, ScanRequest, Session, SessionMode,
-    ValueVisitor,
+    Capabilities, Commit, Engine, EngineStats, Isolation, Op, Result, RowVisitor, ScanRequest,
+    Session, SessionMode, ValueVisitor,
 };
 use std::hint::black_box;
 
@@ -29,6 +29,16 @@ impl Engine for NullEngine {
         Ok(())
     }
 
+    fn create_family(&self, number: u32) -> Result<()> {
+        black_box(number);
+        Ok(())
+    }
+
+    fn drop_family(&self, number: u32) -> Result<()> {
+        black_box(number);
+        Ok(())
+    }
+
     fn stats(&self) -> Result<EngineStats> {
         Ok(EngineStats::default())
     }
@@ -39,6 +49,11 @@ impl Engine for NullEngine {
             native_interval_sync: true,
             block_cache: false,
             compression: false,
+            expiry: true,
+            range_delete: true,
+            transactions: true,
+            families: true,
+            ..Capabilities::PLAIN
         }
     }
 
@@ -60,6 +75,34 @@ impl Session for NullSession {
 
     fn scan(&mut self, request: ScanRequest<'_>, _visit: RowVisitor<'_>) -> Result<()> {
         black_box(request);
+        Ok(())
+    }
+
+    fn use_family(&mut self, number: u32) -> Result<()> {
+        black_box(number);
+        Ok(())
+    }
+
+    fn begin(&mut self, isolation: Isolation) -> Result<()> {
+        black_box(isolation);
+        Ok(())
+    }
+
+    fn get_in_transaction(&mut self, key: &[u8], _found: ValueVisitor<'_>) -> Result<bool> {
+        black_box(key);
+        Ok(false)
+    }
+
+    fn put_in_transaction(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        black_box((key, value));
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<Commit> {
+        Ok(Commit::Done)
+    }
+
+    fn rollback(&mut self) -> Result<()> {
         Ok(())
     }
 }

@@ -56,6 +56,9 @@ impl Redb {
                     Op::Delete { key } => {
                         table.remove(key).map_err(failed("redb remove"))?;
                     }
+                    Op::PutExpiring { .. } | Op::DeleteRange { .. } => {
+                        return Err(EngineError::unsupported("this operation"));
+                    }
                 }
             }
         }
@@ -88,12 +91,7 @@ impl Engine for Redb {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            stores_data: true,
-            native_interval_sync: false,
-            block_cache: true,
-            compression: false,
-        }
+        Capabilities { compression: false, ..Capabilities::PLAIN }
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -12,14 +12,16 @@
 #![expect(unsafe_code, reason = "calls into a C library that is loaded at run time")]
 
 mod api;
+mod configure;
+mod families;
 mod session;
 
 use crate::engine::{
-    Capabilities, Compression, Engine, EngineError, EngineOptions, EngineStats, Result, Session,
-    SessionMode, SyncMode,
+    Capabilities, Engine, EngineError, EngineOptions, EngineStats, Result, Session, SessionMode,
 };
 use api::{Api, ErrorSlot, Handle};
-use libc::{c_char, c_int};
+use families::Families;
+use libc::c_char;
 use session::RocksSession;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
@@ -85,13 +87,17 @@ fn checked<T>(api: &Api, name: &str, call: impl FnOnce(ErrorSlot) -> T) -> Resul
 pub struct RocksDb {
     api: Api,
     database: Handle,
-    sync_writes: bool,
+    /// The transaction database around `database`, if transactions were asked for.
+    optimistic: Option<Handle>,
+    families: Families,
+    options: EngineOptions,
+    profile: Profile,
 }
 
 // SAFETY: `rocksdb_t` may be used from any thread; the function table is immutable.
 unsafe impl Send for RocksDb {}
 // SAFETY: all calls made through a shared reference are documented as thread-safe by RocksDB
-// (write, get, create_iterator, flush, property_value).
+// (write, get, create_iterator, flush, property_value, transactions' begin).
 unsafe impl Sync for RocksDb {}
 
 impl RocksDb {
@@ -99,21 +105,25 @@ impl RocksDb {
     pub fn open(options: &EngineOptions, profile: Profile) -> Result<Self> {
         let path = api::find_library(options.library.as_deref())?;
         let api = Api::load(&path)?;
-        let directory = CString::new(options.directory.as_os_str().as_bytes())
-            .map_err(|error| EngineError::from_call("directory name", error))?;
-        let database = {
-            let handle = Owned::new(&api, api.options_create, api.options_destroy);
-            configure(&api, handle.handle, options);
-            configure_table(&api, handle.handle, options);
-            if profile == Profile::Tuned {
-                configure_tuned(&api, handle.handle, options);
-            }
-            checked(&api, "rocksdb_open", |error| {
-                // SAFETY: options and path are valid for the call; RocksDB copies the options.
-                unsafe { (api.open)(handle.handle, directory.as_ptr(), error) }
-            })?
+        let directory = c_path(&options.directory)?;
+        let opened = {
+            let settings = configure::options(&api, options, profile)?;
+            let opened = families::open(&api, &settings, &directory, options.transactions)?;
+            opened
         };
-        Ok(Self { api, database, sync_writes: options.sync == SyncMode::Full })
+        let optimistic = options.transactions.then_some(opened.database);
+        let database = match optimistic {
+            // SAFETY: the transaction database is open.
+            Some(optimistic) => unsafe { (api.optimistic_base)(optimistic) },
+            None => opened.database,
+        };
+        let families = opened.families;
+        let engine =
+            Self { api, database, optimistic, families, options: options.clone(), profile };
+        for number in 1..=options.families {
+            engine.create_family(number)?;
+        }
+        Ok(engine)
     }
 
     /// The version that the library wrote into the options file of the database in `directory`.
@@ -143,111 +153,82 @@ impl RocksDb {
 
 impl Drop for RocksDb {
     fn drop(&mut self) {
-        // SAFETY: sessions borrow `self`, so none is left; the handle is not used afterwards.
-        unsafe { (self.api.close)(self.database) };
+        // Sessions borrow `self`, so none is left.
+        self.families.destroy(&self.api);
+        match self.optimistic {
+            None => {
+                // SAFETY: the handle is not used afterwards.
+                unsafe { (self.api.close)(self.database) };
+            }
+            Some(optimistic) => {
+                // SAFETY: gives back the wrapper that `optimistic_base` made.
+                unsafe { (self.api.optimistic_close_base)(self.database) };
+                // SAFETY: the handle is not used afterwards.
+                unsafe { (self.api.optimistic_close)(optimistic) };
+            }
+        }
     }
 }
 
-fn to_c_int(value: u32) -> c_int {
-    c_int::try_from(value).unwrap_or(c_int::MAX)
-}
-
-fn to_size(value: u64) -> usize {
-    usize::try_from(value).unwrap_or(usize::MAX)
-}
-
-fn codec(compression: Compression) -> c_int {
-    match compression {
-        Compression::None => 0,
-        Compression::Snappy => 1,
-        Compression::Lz4 => 4,
-        Compression::Zstd => 7,
-    }
-}
-
-/// Database-wide settings of the parity profile.
-fn configure(api: &Api, handle: Handle, options: &EngineOptions) {
-    const LOG_WARNINGS: c_int = 2;
-    let memtable = options.memtable_bytes;
-    let level_base = memtable.saturating_mul(4);
-    let jobs = to_c_int(options.background_threads);
-    // SAFETY: for all calls of this function: `handle` is a live options object and every setter only stores
-    // the given number in it.
-    unsafe { (api.options_set_create_if_missing)(handle, 1) };
-    // SAFETY: see above.
-    unsafe { (api.options_set_write_buffer_size)(handle, to_size(memtable)) };
-    // SAFETY: see above.
-    unsafe { (api.options_set_max_write_buffer_number)(handle, to_c_int(options.memtable_count)) };
-    // SAFETY: see above.
-    unsafe { (api.options_set_compression)(handle, codec(options.compression)) };
-    // SAFETY: see above.
-    unsafe { (api.options_set_bottommost_compression)(handle, codec(options.compression)) };
-    // SAFETY: see above.
-    unsafe { (api.options_set_max_background_jobs)(handle, jobs) };
-    // SAFETY: see above.
-    unsafe { (api.options_set_max_open_files)(handle, -1) };
-    // SAFETY: see above.
-    unsafe { (api.options_set_target_file_size_base)(handle, memtable) };
-    // SAFETY: see above.
-    unsafe { (api.options_set_max_bytes_for_level_base)(handle, level_base) };
-    // SAFETY: see above.
-    unsafe { (api.options_set_info_log_level)(handle, LOG_WARNINGS) };
-}
-
-/// Block size, cache, filter and checksum.
-fn configure_table(api: &Api, handle: Handle, options: &EngineOptions) {
-    const CHECKSUM_XXH3: c_char = 4;
-    let table = Owned::new(api, api.block_based_options_create, api.block_based_options_destroy);
-    // SAFETY: `table` is a live table options object; the setter stores a number.
-    unsafe {
-        (api.block_based_options_set_block_size)(table.handle, to_size(options.block_bytes));
-    };
-    // SAFETY: see above.
-    unsafe { (api.block_based_options_set_checksum)(table.handle, CHECKSUM_XXH3) };
-    // An estimated entry charge of 0 selects the self-sizing hash table.
-    // SAFETY: the constructor takes two sizes and returns an owned reference.
-    let cache = unsafe { (api.cache_create_hyper_clock)(to_size(options.cache_bytes), 0) };
-    // SAFETY: both objects are live; the table options take a reference of their own.
-    unsafe { (api.block_based_options_set_block_cache)(table.handle, cache) };
-    // SAFETY: gives back our reference, which is not used afterwards.
-    unsafe { (api.cache_destroy)(cache) };
-    if options.bloom_bits > 0 {
-        // SAFETY: the constructor takes a number.
-        let policy = unsafe { (api.filterpolicy_create_bloom_full)(f64::from(options.bloom_bits)) };
-        // SAFETY: the table options take ownership of the policy.
-        unsafe { (api.block_based_options_set_filter_policy)(table.handle, policy) };
-    }
-    // SAFETY: both objects are live; the factory copies the table options.
-    unsafe { (api.options_set_block_based_table_factory)(handle, table.handle) };
-}
-
-/// What RocksDB's guides advise on top of parity.
-fn configure_tuned(api: &Api, handle: Handle, options: &EngineOptions) {
-    const MIB: u64 = 1 << 20;
-    // SAFETY: for all calls of this function: `handle` is a live options object; setters store numbers.
-    unsafe { (api.options_set_max_write_batch_group_size_bytes)(handle, 16 * MIB) };
-    // SAFETY: see above.
-    unsafe { (api.options_set_enable_pipelined_write)(handle, 1) };
-    // SAFETY: see above.
-    unsafe { (api.options_set_bytes_per_sync)(handle, MIB) };
-    // SAFETY: see above.
-    unsafe { (api.options_set_max_subcompactions)(handle, options.background_threads) };
-    // SAFETY: see above.
-    unsafe { (api.options_set_recycle_log_file_num)(handle, 4) };
+fn c_path(path: &Path) -> Result<CString> {
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|error| EngineError::from_call("directory name", error))
 }
 
 impl Engine for RocksDb {
     fn session<'a>(&'a self, mode: SessionMode) -> Result<Box<dyn Session + 'a>> {
-        Ok(Box::new(RocksSession::new(&self.api, self.database, self.sync_writes, mode)))
+        Ok(Box::new(RocksSession::new(self, mode)?))
+    }
+
+    fn flush(&self) -> Result<()> {
+        let api = &self.api;
+        let flush = Owned::new(api, api.flushoptions_create, api.flushoptions_destroy);
+        for family in self.families.all()? {
+            checked(api, "rocksdb_flush", |error| {
+                // SAFETY: database and family are open; flush options wait by default.
+                unsafe { (api.flush)(self.database, flush.handle, family, error) }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn compact(&self) -> Result<()> {
+        for family in self.families.all()? {
+            let (start, end) = (ptr::null(), ptr::null());
+            // SAFETY: database and family are open; null keys mean the whole range.
+            unsafe { (self.api.compact_range)(self.database, family, start, 0, end, 0) };
+        }
+        self.settle()
+    }
+
+    fn checkpoint(&self, directory: &Path) -> Result<()> {
+        let api = &self.api;
+        let directory = c_path(directory)?;
+        let object = checked(api, "rocksdb_checkpoint_object_create", |error| {
+            // SAFETY: the database is open.
+            unsafe { (api.checkpoint_object_create)(self.database, error) }
+        })?;
+        let made = checked(api, "rocksdb_checkpoint_create", |error| {
+            // SAFETY: the object is live and the name valid; 0 flushes the log first.
+            unsafe { (api.checkpoint_create)(object, directory.as_ptr(), 0, error) }
+        });
+        // SAFETY: the object is not used afterwards.
+        unsafe { (api.checkpoint_object_destroy)(object) };
+        made
+    }
+
+    fn create_family(&self, number: u32) -> Result<()> {
+        let options = configure::options(&self.api, &self.options, self.profile)?;
+        self.families.create(&self.api, self.database, &options, number)
+    }
+
+    fn drop_family(&self, number: u32) -> Result<()> {
+        self.families.drop_family(&self.api, self.database, number)
     }
 
     fn settle(&self) -> Result<()> {
         let api = &self.api;
-        let flush = Owned::new(api, api.flushoptions_create, api.flushoptions_destroy);
-        checked(api, "rocksdb_flush", |error| {
-            // SAFETY: the database is open; flush options wait by default.
-            unsafe { (api.flush)(self.database, flush.handle, error) }
-        })?;
+        self.flush()?;
         let wait = Owned::new(
             api,
             api.wait_for_compact_options_create,
@@ -273,10 +254,12 @@ impl Engine for RocksDb {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            stores_data: true,
-            native_interval_sync: false,
-            block_cache: true,
-            compression: true,
+            range_delete: true,
+            transactions: true,
+            families: true,
+            checkpoint: true,
+            compact: true,
+            ..Capabilities::PLAIN
         }
     }
 

@@ -4,24 +4,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed call is a failed test")]
 
-use bench_compare::engine::{
-    Compression, Direction, Engine, EngineOptions, Op, ScanRequest, SessionMode, SyncMode,
-};
+use bench_compare::engine::{Direction, Engine, EngineOptions, Op, ScanRequest, SessionMode};
 
 fn options(directory: &std::path::Path) -> EngineOptions {
-    EngineOptions {
-        directory: directory.to_path_buf(),
-        cache_bytes: 8 << 20,
-        memtable_bytes: 64 << 20,
-        memtable_count: 4,
-        block_bytes: 4096,
-        compression: Compression::Lz4,
-        sync: SyncMode::None,
-        bloom_bits: 10,
-        background_threads: 2,
-        expected_bytes: 1 << 20,
-        library: None,
-    }
+    EngineOptions { cache_bytes: 8 << 20, ..EngineOptions::parity(directory.to_path_buf()) }
 }
 
 fn rows(engine: &dyn Engine, start: Option<&[u8]>, direction: Direction) -> Vec<(String, String)> {
@@ -109,7 +95,7 @@ fn exercise(name: &str) {
 #[test]
 fn adapters_agree() {
     exercise("memory");
-    for engine in bench_compare::catalogue(None) {
+    for engine in bench_compare::catalogue(&bench_compare::Libraries::default()) {
         if engine.name != "null" && engine.available.is_ok() {
             exercise(engine.name);
         }

@@ -2,23 +2,28 @@
 //!
 //! [`main`] is the hidden `child` subcommand: it reads a [`JobSpec`] from the first line of standard
 //! input and prints one line, [`MARK`] and the [`JobResult`] as JSON. [`run`] does the work and is
-//! what tests call.
-//! Memory and bytes are those of this process, so nothing else runs in it.
+//! what tests call. Memory and bytes are those of this process, so nothing else runs in it.
 //!
-//! Order of events: sample, open, (load, settle,) (warm,) sample, measured phase, sample, settle,
-//! sample, verify, close. An interruption ends the measured phase; the rest still happens, except
-//! the verification.
+//! Order of events: sample, open, (load, settle,) (warm,) sample, measured phase (`phases`), sample,
+//! settle, sample, verify, close. Openings are measured before all that (`openings`). An interruption
+//! ends the measured phase; the rest still happens, except the verification.
 
-use crate::data::expect::{Expectation, Generations, Progress};
+mod openings;
+mod phases;
+
 use crate::engines;
 use crate::measure::disk;
 use crate::measure::observed::{Observer, steps};
 use crate::measure::process::{Sample, Ticker};
-use crate::measure::recorder::{Limits, Measured, Series};
-use crate::spec::{JobResult, JobSpec, OperationResult, Pattern, Shape, Status, Sync, Workload};
+use crate::measure::recorder::{Kind, Limits, Measured, Schedule, Series};
+use crate::spec::{
+    JobResult, JobSpec, OperationResult, PageCache, Settle, Shape, Status, Sync, Verify, Workload,
+};
 use crate::workload::check::verify_contents;
-use crate::workload::{Dataset, Phase, Tally, read, scan, write};
-use bench_compare::engine::{Engine, EngineStats, SessionMode};
+use crate::workload::trace::{Recording, verify_model};
+use crate::workload::{Dataset, Phase, Tally, read, write};
+use bench_compare::engine::{Capabilities, Engine, EngineError, EngineStats, SessionMode};
+use phases::{Check, Outcome};
 use std::fs;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,8 +41,9 @@ const WARM_STEP: u64 = 8;
 const WARM_LIMIT: Duration = Duration::from_secs(20);
 /// An engine's byte counters are believed from this many times their resolution on.
 const COUNTER_STEPS: u64 = 20;
-/// Batch and limit of a load inside the job.
+/// Operations and bytes per batch of a load inside the job.
 const LOAD_BATCH: u64 = 1_000;
+const LOAD_BATCH_BYTES: u64 = 16 << 20;
 
 /// The `child` subcommand.
 pub(crate) fn main() -> Result<(), String> {
@@ -52,6 +58,9 @@ pub(crate) fn main() -> Result<(), String> {
         drop(ended);
     });
     let spec: JobSpec = serde_json::from_str(&text).map_err(|error| format!("job: {error}"))?;
+    if let Some(group) = &spec.control_group {
+        crate::machine::join(group)?;
+    }
     let result = run(&spec, &INTERRUPTED);
     let text = serde_json::to_string(&result).map_err(|error| format!("result: {error}"))?;
     println!("{MARK}{text}");
@@ -61,13 +70,6 @@ pub(crate) fn main() -> Result<(), String> {
 /// Runs a job; whatever goes wrong is in the result.
 pub(crate) fn run(spec: &JobSpec, interrupted: &AtomicBool) -> JobResult {
     run_checked(spec, interrupted).unwrap_or_else(JobResult::failed)
-}
-
-/// What the measured phase left behind.
-struct Outcome {
-    measured: Measured,
-    tally: Tally,
-    expectation: Expectation,
 }
 
 /// Process samples and engine counters around the phase.
@@ -83,30 +85,69 @@ struct Marks {
     peak_anonymous: u64,
 }
 
+/// What the job needs and the engine does not have.
+fn lacks(spec: &JobSpec, engine: Capabilities) -> Option<&'static str> {
+    let shape = &spec.shape;
+    let needed = match shape.workload {
+        Workload::Txn => (engine.transactions, "transactions"),
+        Workload::Ttl => (engine.expiry, "expiry"),
+        Workload::DeleteRange => (engine.range_delete, "deleting a range"),
+        Workload::Families => (engine.families, "families"),
+        Workload::Checkpoint => (engine.checkpoint, "a checkpoint"),
+        Workload::Compact => (engine.compact, "a full compaction"),
+        _ if shape.families > 1 => (engine.families, "families"),
+        _ if shape.settle == Settle::Compact => (engine.compact, "a full compaction"),
+        _ => (true, ""),
+    };
+    if spec.setup.tree_tables && !engine.tree_tables {
+        return Some("a B+tree table format");
+    }
+    (!needed.0).then_some(needed.1)
+}
+
+fn open(spec: &JobSpec) -> Result<Box<dyn Engine>, String> {
+    let engine = engines::open(spec).map_err(|error| format!("open: {error}"))?;
+    match &spec.record {
+        None => Ok(engine),
+        Some(path) => match Recording::new(engine, path) {
+            Ok(recording) => Ok(Box::new(recording)),
+            Err(error) => Err(error.to_string()),
+        },
+    }
+}
+
 fn run_checked(spec: &JobSpec, interrupted: &AtomicBool) -> Result<JobResult, String> {
-    let dataset = Dataset::new(&spec.shape)?;
+    let shape = &spec.shape;
+    let dataset = Dataset::new(shape)?;
     fs::create_dir_all(&spec.directory).map_err(|error| format!("directory: {error}"))?;
+    let openings = openings::before_the_job(spec)?;
     let base = Sample::now();
     let mut observer = Observer::start();
     let start = Instant::now();
-    let engine = engines::open(spec).map_err(|error| format!("open: {error}"))?;
+    let engine = open(spec)?;
     let open = start.elapsed();
-    if spec.shape.workload.needs_data() && !spec.loaded {
-        load(engine.as_ref(), &spec.shape, interrupted)?;
+    if let Some(lacking) = lacks(spec, engine.capabilities()) {
+        engine.close().map_err(|error| format!("close: {error}"))?;
+        return Ok(JobResult::skipped(format!("{lacking}: not available in this engine")));
     }
-    if spec.shape.warm {
-        warm(engine.as_ref(), &dataset, interrupted)?;
-    }
-    let failed = |error: bench_compare::engine::EngineError| error.to_string();
+    let mut notes = Vec::new();
+    prepare(engine.as_ref(), &dataset, spec, &mut notes, interrupted)?;
+    let failed = |error: EngineError| error.to_string();
     let stats_before = engine.stats().map_err(failed)?;
     let before = Sample::now();
     observer.phase_begins(&before);
-    let outcome = measure(engine.as_ref(), &dataset, spec, interrupted)?;
+    let outcome = match openings {
+        Some(openings) => openings.outcome(open)?,
+        None => measure(engine.as_ref(), &dataset, spec, interrupted)?,
+    };
+    if spec.wait_for_kill {
+        return wait_for_kill(outcome.tally);
+    }
     let after = Sample::now();
     observer.phase_ends(&after, &outcome.measured, &spec.directory);
     let start = Instant::now();
-    if spec.shape.workload.mutates() {
-        engine.settle().map_err(|error| format!("settle: {error}"))?;
+    if shape.workload.mutates() {
+        settle(engine.as_ref(), shape.settle)?;
     }
     let settle = start.elapsed();
     let marks = Marks {
@@ -121,47 +162,136 @@ fn run_checked(spec: &JobSpec, interrupted: &AtomicBool) -> Result<JobResult, St
         peak_anonymous: observer.peak_anonymous(),
     };
     let mut result = summarise(spec, &outcome, &marks);
+    result.notes = notes;
     let size = disk::size_of(&spec.directory);
     result.observed = observer.settled(&spec.directory);
     result.size_settled = size.length;
     result.size_allocated = size.allocated;
     verify(engine.as_ref(), &dataset, outcome, &mut result, interrupted)?;
     result.version = engines::version(spec);
+    if shape.workload == Workload::Checkpoint && result.status == Status::Valid {
+        openings::verify_checkpoint(spec, &dataset, &mut result)?;
+    }
     engine.close().map_err(|error| format!("close: {error}"))?;
     result.size_closed = disk::size_of(&spec.directory).length;
     Ok(result)
 }
 
+/// Tells the parent that everything is written, and waits to be killed with the database open.
+fn wait_for_kill(tally: Tally) -> Result<JobResult, String> {
+    let status = if tally.errors == 0 { Status::Valid } else { Status::Failed };
+    let result = JobResult { status, problems: tally.problems, ..JobResult::default() };
+    let text = serde_json::to_string(&result).map_err(|error| format!("result: {error}"))?;
+    println!("{MARK}{text}");
+    // The time is only there in case the parent does not kill this process.
+    std::thread::sleep(Duration::from_secs(60));
+    Err("this process was to be killed".to_owned())
+}
+
+fn settle(engine: &dyn Engine, how: Settle) -> Result<(), String> {
+    match how {
+        Settle::None => Ok(()),
+        Settle::Flush => engine.flush(),
+        Settle::Idle => engine.settle(),
+        Settle::Compact => engine.compact().and_then(|()| engine.settle()),
+    }
+    .map_err(|error| format!("settle: {error}"))
+}
+
+/// Everything between opening and the measured phase.
+fn prepare(
+    engine: &dyn Engine,
+    dataset: &Dataset,
+    spec: &JobSpec,
+    notes: &mut Vec<String>,
+    interrupted: &AtomicBool,
+) -> Result<(), String> {
+    let shape = &spec.shape;
+    if shape.workload.needs_data() && !spec.loaded {
+        load(engine, shape, interrupted)?;
+    }
+    if shape.page_cache == PageCache::Drop
+        && let Err(problem) = crate::machine::drop_page_cache(&spec.directory)
+    {
+        notes.push(format!("page cache kept: {problem}"));
+    }
+    if shape.verify == Verify::None {
+        notes.push("results were not checked".to_owned());
+    }
+    if shape.warm {
+        warm(engine, dataset, interrupted)?;
+    }
+    Ok(())
+}
+
+/// When operations are due, for each thread.
+fn schedule(shape: &Shape) -> Schedule {
+    let pace = &shape.pace;
+    let per_call = match shape.workload {
+        Workload::Multiget => shape.range_size,
+        Workload::Txn | Workload::Read | Workload::Seek | Workload::Range | Workload::Iter => 1,
+        _ => shape.batch,
+    };
+    let interval = pace
+        .rate
+        .filter(|rate| *rate > 0.0)
+        .map(|rate| Duration::from_secs_f64((per_call * shape.threads) as f64 / rate));
+    Schedule {
+        interval,
+        open_loop: pace.open_loop,
+        warmup: Duration::from_secs_f64(pace.warmup_seconds.max(0.0)),
+        warmup_operations: pace.warmup_operations,
+    }
+}
+
 fn limits<'a>(shape: &Shape, interrupted: &'a AtomicBool) -> Limits<'a> {
-    let single = shape.batch == 1 && shape.workload != Workload::Iter;
+    let long = matches!(shape.workload, Workload::Iter | Workload::Multiget | Workload::Txn);
+    let single = shape.batch == 1 && !long;
     Limits {
         time: shape.seconds.map(Duration::from_secs_f64),
         interrupted,
         sample_every: if single { SAMPLE_EVERY } else { 1 },
+        schedule: schedule(shape),
     }
 }
 
 /// Fills the database with the whole data set, untimed.
 fn load(engine: &dyn Engine, shape: &Shape, interrupted: &AtomicBool) -> Result<(), String> {
-    let shape =
-        Shape { workload: Workload::Write, batch: LOAD_BATCH, seconds: None, ..shape.clone() };
+    let record = (shape.key_size + shape.value_size) as u64;
+    let shape = Shape {
+        workload: Workload::Write,
+        batch: if shape.families > 1 {
+            1
+        } else {
+            (LOAD_BATCH_BYTES / record).clamp(1, LOAD_BATCH)
+        },
+        seconds: None,
+        pace: crate::spec::Pace::default(),
+        ..shape.clone()
+    };
     let dataset = Dataset::new(&shape)?;
     let order = dataset.write_order();
     let limits = limits(&shape, interrupted);
     let phase = Phase { threads: shape.threads, mode: SessionMode::ReadWrite, limits };
-    let (_, tally) = phase.run(engine, |worker| write::each(&dataset, &order, worker, false))?;
+    let (_, tally) =
+        phase.run(engine, |worker| write::each(&dataset, &order, worker, write::Change::Put))?;
     // ORDERING: the flag carries no data.
     if interrupted.load(Ordering::Relaxed) {
         return Err("interrupted while loading".to_owned());
     }
     match tally.problems.first() {
         Some(problem) => Err(format!("load: {problem}")),
-        None => engine.settle().map_err(|error| format!("settle: {error}")),
+        None => settle(engine, shape.settle),
     }
 }
 
 fn warm(engine: &dyn Engine, dataset: &Dataset, interrupted: &AtomicBool) -> Result<(), String> {
-    let limits = Limits { time: Some(WARM_LIMIT), interrupted, sample_every: SAMPLE_EVERY };
+    let limits = Limits {
+        time: Some(WARM_LIMIT),
+        interrupted,
+        sample_every: SAMPLE_EVERY,
+        schedule: Schedule::default(),
+    };
     let phase = Phase { threads: dataset.shape.threads, mode: SessionMode::ReadOnly, limits };
     let (_, tally) = phase.run(engine, |worker| read::warm(dataset, WARM_STEP, worker))?;
     tally.problems.first().map_or(Ok(()), |problem| Err(format!("warm-up: {problem}")))
@@ -178,7 +308,7 @@ fn measure(
         && spec.shape.workload.mutates()
         && !engine.capabilities().native_interval_sync;
     if !ticks {
-        return measured_phase(engine, dataset, interrupted);
+        return phases::run(engine, dataset, spec, interrupted);
     }
     let failed = AtomicBool::new(false);
     let period = Duration::from_micros(spec.setup.sync_interval_us);
@@ -190,79 +320,13 @@ fn measure(
                 failed.store(true, Ordering::Relaxed);
             }
         });
-        measured_phase(engine, dataset, interrupted)
+        phases::run(engine, dataset, spec, interrupted)
     });
     // ORDERING: the ticker thread has ended.
     if failed.load(Ordering::Relaxed) {
         return Err("a background sync failed".to_owned());
     }
     outcome
-}
-
-fn measured_phase(
-    engine: &dyn Engine,
-    dataset: &Dataset,
-    interrupted: &AtomicBool,
-) -> Result<Outcome, String> {
-    let shape = &dataset.shape;
-    let writes = shape.workload.mutates();
-    let mode = if writes { SessionMode::ReadWrite } else { SessionMode::ReadOnly };
-    let phase = Phase { threads: shape.threads, mode, limits: limits(shape, interrupted) };
-    let drawn = matches!(shape.pattern, Pattern::Uniform | Pattern::Zipfian);
-    match shape.workload {
-        Workload::Mixed => overwriting_phase(engine, dataset, &phase),
-        Workload::Write | Workload::Delete if drawn => overwriting_phase(engine, dataset, &phase),
-        Workload::Write | Workload::Delete => once_each_phase(engine, dataset, &phase),
-        _ => reading_phase(engine, dataset, &phase),
-    }
-}
-
-/// Phases in which a record may be written more than once.
-fn overwriting_phase(
-    engine: &dyn Engine,
-    dataset: &Dataset,
-    phase: &Phase<'_>,
-) -> Result<Outcome, String> {
-    let shape = &dataset.shape;
-    let stores_data = engine.capabilities().stores_data;
-    let table = Generations::new(shape.num, shape.threads, shape.workload.needs_data());
-    let (measured, tally) = phase.run(engine, |worker| match shape.workload {
-        Workload::Mixed => read::mixed(dataset, &table, stores_data, worker),
-        Workload::Delete => write::delete_drawn(dataset, &table, worker),
-        _ => write::overwrite(dataset, &table, worker),
-    })?;
-    Ok(Outcome { measured, tally, expectation: Expectation::Generations(table) })
-}
-
-/// Phases that write or delete each record once.
-fn once_each_phase(
-    engine: &dyn Engine,
-    dataset: &Dataset,
-    phase: &Phase<'_>,
-) -> Result<Outcome, String> {
-    let removed = dataset.shape.workload == Workload::Delete;
-    let order = dataset.write_order();
-    let (measured, tally) =
-        phase.run(engine, |worker| write::each(dataset, &order, worker, removed))?;
-    let done = tally.done.clone();
-    let progress = Progress { order, count: dataset.shape.num, done, removed };
-    Ok(Outcome { measured, tally, expectation: Expectation::Progress(progress) })
-}
-
-fn reading_phase(
-    engine: &dyn Engine,
-    dataset: &Dataset,
-    phase: &Phase<'_>,
-) -> Result<Outcome, String> {
-    let shape = &dataset.shape;
-    let stores_data = engine.capabilities().stores_data;
-    let (measured, tally) = phase.run(engine, |worker| match shape.workload {
-        Workload::Seek => scan::ranges(dataset, 1, stores_data, worker),
-        Workload::Range => scan::ranges(dataset, shape.range_size, stores_data, worker),
-        Workload::Iter => scan::passes(dataset, stores_data, worker),
-        _ => read::read(dataset, stores_data, worker),
-    })?;
-    Ok(Outcome { measured, tally, expectation: Expectation::Full { count: shape.num } })
 }
 
 fn verify(
@@ -275,13 +339,25 @@ fn verify(
     let mut tally = outcome.tally;
     // ORDERING: the flag carries no data.
     let stopped = interrupted.load(Ordering::Relaxed);
+    let shape = &dataset.shape;
     let checkable = engine.capabilities().stores_data && tally.errors == 0;
-    if checkable && !stopped && dataset.shape.workload.mutates() {
-        let verified = verify_contents(engine, dataset, &outcome.expectation)?;
-        result.keys_expected = outcome.expectation.visible();
-        result.keys_visible = Some(verified.visible);
-        result.scan_per_second = Some(verified.rows_per_second);
-        tally.absorb(verified.tally);
+    let wanted = shape.workload.mutates() && shape.verify != Verify::None;
+    if checkable && !stopped && wanted {
+        match &outcome.check {
+            Check::Contents(expectation) => {
+                let verified = verify_contents(engine, dataset, expectation)?;
+                result.keys_expected = expectation.visible();
+                result.keys_visible = Some(verified.visible);
+                result.scan_per_second = Some(verified.rows_per_second);
+                tally.absorb(verified.tally);
+            }
+            Check::Models(models) => {
+                let seen = verify_model(engine, &dataset.values, models, &mut tally)?;
+                result.keys_expected = models.iter().map(|model| model.len() as u64).sum();
+                result.keys_visible = Some(seen);
+            }
+            Check::Nothing => {}
+        }
     }
     result.wrong = tally.wrong;
     result.status = if tally.errors > 0 {
@@ -297,16 +373,39 @@ fn verify(
     Ok(())
 }
 
+/// The operations of a phase, the main one first.
+fn operations(shape: &Shape, outcome: &Outcome) -> Vec<OperationResult> {
+    let measured = &outcome.measured;
+    let mut kinds: Vec<Kind> =
+        Kind::ALL.into_iter().filter(|kind| measured.of(*kind).operations > 0).collect();
+    if shape.writers > 0 {
+        // The readers are what such a test is about.
+        kinds.sort_by_key(|kind| *kind == Kind::Put);
+    }
+    if kinds.is_empty() {
+        kinds.push(Kind::Primary);
+    }
+    let described = kinds.into_iter().map(|kind| {
+        let name = if kind == Kind::Primary { shape.workload.operation() } else { kind.name() };
+        let mut operation = describe(name, measured.of(kind), measured);
+        if shape.workload == Workload::Families && operation.average_us > 0.0 {
+            // Steps follow one another; each has a rate of its own.
+            operation.per_second = 1e6 / operation.average_us;
+        }
+        operation
+    });
+    let mut operations: Vec<OperationResult> = described.collect();
+    if let Some(second) = &outcome.second {
+        operations.push(describe("GET", second.of(Kind::Primary), second));
+    }
+    operations
+}
+
 fn summarise(spec: &JobSpec, outcome: &Outcome, marks: &Marks) -> JobResult {
     let Outcome { measured, tally, .. } = outcome;
     let shape = &spec.shape;
     let seconds = measured.duration().as_secs_f64().max(1e-9);
-    let gap = measured.longest_gap;
-    let mut operations =
-        vec![describe(shape.workload.operation(), &measured.primary, seconds, gap)];
-    if shape.workload == Workload::Mixed {
-        operations.push(describe("GET", &measured.secondary, seconds, gap));
-    }
+    let operations = operations(shape, outcome);
     let delta = |after: Option<u64>, before: Option<u64>| {
         after.map(|after| after.saturating_sub(before.unwrap_or(0)))
     };
@@ -332,6 +431,8 @@ fn summarise(spec: &JobSpec, outcome: &Outcome, marks: &Marks) -> JobResult {
         slowest_second: measured.slowest_second(),
         rate: measured.buckets.clone(),
         rows: tally.rows,
+        not_found: tally.not_found,
+        conflicts: tally.conflicts,
         user_bytes: tally.user_bytes,
         written_bytes,
         read_bytes: marks.after.read_bytes.saturating_sub(marks.before.read_bytes),
@@ -355,12 +456,9 @@ fn summarise(spec: &JobSpec, outcome: &Outcome, marks: &Marks) -> JobResult {
     }
 }
 
-fn describe(
-    operation: &str,
-    series: &Series,
-    seconds: f64,
-    longest_gap: Duration,
-) -> OperationResult {
+fn describe(operation: &str, series: &Series, measured: &Measured) -> OperationResult {
+    let seconds = measured.duration().as_secs_f64().max(1e-9);
+    let longest_gap = measured.longest_gap;
     let histogram = &series.histogram;
     let micros = |nanos: u64| nanos as f64 / 1_000.0;
     let quantile = |quantile: f64| micros(histogram.value_at_quantile(quantile));

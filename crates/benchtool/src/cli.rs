@@ -1,23 +1,27 @@
 //! The command line: subcommands, options, and how they become tests.
 //!
-//! `run` is one test from options, `compare` the short comparison of all engines at hand, `suite` a
-//! named list of tests, `engines` the list of engines. The hidden `child` runs one job. Sizes take the
-//! suffixes K, M and G (powers of 1024), counts K and M (powers of 1000).
+//! `run` is one test from options (`options`), `compare` the short comparison of all engines at hand,
+//! `suite` a named list of tests, `replay` a recorded list of operations, `engines` the list of
+//! engines. The hidden `child` runs one job. `--suite NAME`, `--compare`, `--list-engines` and
+//! `--list-suites` in the first place stand for subcommands, as other tools have them. Sizes take
+//! the suffixes K, M and G (powers of 1024), counts K and M (powers of 1000).
 
 mod claims;
+mod options;
 mod page;
 mod regress;
 
 use crate::child;
-use crate::data::keys::Layout;
 use crate::engines;
 use crate::orchestrate::{self, Plan, Test};
 use crate::report;
 use crate::report::set::ResultSet;
-use crate::spec::{Codec, Pattern, Setup, Shape, Sync, Workload};
-use crate::suites;
+use crate::spec::{Setup, Shape, Workload};
+use crate::suites::{self, Profile};
+use crate::workload::trace;
 use bench_compare::EngineInfo;
 use clap::{Args, Parser, Subcommand};
+use options::{MachineOptions, PaceOptions, SetupOptions, ShapeOptions};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -34,15 +38,15 @@ enum Command {
     /// Run one test, given by options
     Run(Box<RunOptions>),
     /// Compare all engines at hand in about a minute
-    Compare(CommonOptions),
+    Compare(Box<CommonOptions>),
     /// Run a named suite of tests
-    Suite(SuiteOptions),
+    Suite(Box<SuiteOptions>),
+    /// Repeat the operations of a trace and check every result
+    Replay(Box<ReplayOptions>),
+    /// List the suites
+    Suites,
     /// List the engines, their versions and whether they can be used
-    Engines {
-        /// RocksDB library to load
-        #[arg(long, value_name = "PATH")]
-        rocksdb_lib: Option<PathBuf>,
-    },
+    Engines(MachineOptions),
     /// Make the page, the plots and the CSV from result files
     Report(page::ReportOptions),
     /// Compare two versions: exit code 3 if the candidate is worse beyond the noise
@@ -57,16 +61,16 @@ enum Command {
 #[derive(Debug, Args)]
 struct CommonOptions {
     /// Engines, separated by commas [default: all that are available]
-    #[arg(long, value_delimiter = ',')]
+    #[arg(short, long, value_delimiter = ',')]
     engine: Vec<String>,
     /// Engine that ratios refer to
     #[arg(long, default_value = "rocksdb")]
     baseline: String,
-    /// Repetitions; the order of the engines alternates
-    #[arg(long, default_value_t = 1)]
-    repeat: u32,
+    /// Repetitions; the order of the engines alternates [default: 1, or what the suite asks for]
+    #[arg(long, alias = "reps")]
+    repeat: Option<u32>,
     /// Folder for the databases; a subfolder is made and removed
-    #[arg(long, default_value = "bench-data")]
+    #[arg(short, long, alias = "db-path", alias = "db", default_value = "bench-data")]
     dir: PathBuf,
     /// Keep the databases
     #[arg(long)]
@@ -80,26 +84,28 @@ struct CommonOptions {
     /// Write a page with plots, the results and their sums into a folder
     #[arg(long, value_name = "DIR")]
     html: Option<PathBuf>,
-    /// RocksDB library to load
-    #[arg(long, value_name = "PATH")]
-    rocksdb_lib: Option<PathBuf>,
     /// Show every column of the table of latencies, memory and bytes
     #[arg(long)]
     details: bool,
     /// Kill a job that takes longer than this many seconds
     #[arg(long, default_value_t = 1800)]
     job_timeout: u64,
+    #[command(flatten)]
+    machine: MachineOptions,
 }
 
 #[derive(Debug, Args)]
 struct SuiteOptions {
     /// Name of the suite
-    #[arg(value_parser = suites::NAMES)]
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(suites::names()))]
     name: String,
+    /// How much is done
+    #[arg(long, value_enum, default_value_t = Profile::Quick)]
+    profile: Profile,
     /// Factor on the sizes of the data sets and on time limits
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// Only tests whose name contains this
+    /// Only tests whose name contains this, or matches it with * for any characters
     #[arg(long)]
     only: Option<String>,
     #[command(flatten)]
@@ -110,84 +116,40 @@ struct SuiteOptions {
 struct RunOptions {
     #[command(flatten)]
     common: CommonOptions,
-    /// What to do
-    #[arg(long, value_enum, default_value_t = Workload::Write)]
-    workload: Workload,
-    /// In which order
-    #[arg(long, value_enum, default_value_t = Pattern::Random)]
-    pattern: Pattern,
-    /// Records of the data set
-    #[arg(long, value_parser = parse_count, default_value = "1M")]
-    num: u64,
-    /// Operations of a test that does not write [default: until --seconds are over]
-    #[arg(long, value_parser = parse_count)]
-    ops: Option<u64>,
-    /// Worker threads
-    #[arg(long, default_value_t = 1)]
+    #[command(flatten)]
+    shape: ShapeOptions,
+    #[command(flatten)]
+    pace: PaceOptions,
+    #[command(flatten)]
+    setup: SetupOptions,
+    /// Name of the test in reports
+    #[arg(long)]
+    test_name: Option<String>,
+    /// Use the database in this folder; it must hold the data set that the options describe
+    #[arg(long, value_name = "DIR")]
+    use_existing_db: Option<PathBuf>,
+    /// Write all operations into a file that `replay` can repeat (one engine, one repetition)
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct ReplayOptions {
+    /// The trace
+    trace: PathBuf,
+    /// Worker threads, each with the lines of its share of the keys
+    #[arg(short, long, default_value_t = 1)]
     threads: u64,
-    /// Operations per commit
-    #[arg(long, default_value_t = 1)]
-    batch: u64,
-    /// Bytes per key
-    #[arg(long, default_value_t = 16)]
-    key_size: usize,
-    /// Bytes per value
-    #[arg(long, default_value_t = 100)]
-    value_size: usize,
-    /// Rows per range
-    #[arg(long, default_value_t = 100)]
-    range_size: u64,
-    /// Share of writes in a mixed workload, in percent
-    #[arg(long, default_value_t = 50)]
-    write_percent: u64,
-    /// Consecutive keys instead of scattered ones
-    #[arg(long)]
-    dense_keys: bool,
-    /// Compressed size of values over their size
-    #[arg(long, default_value_t = 0.5)]
-    compress_ratio: f64,
-    /// Exponent of the Zipfian pattern (not 1)
-    #[arg(long, default_value_t = 0.99)]
-    theta: f64,
-    /// Scan downwards
-    #[arg(long)]
-    reverse: bool,
-    /// Touch the whole data set before measuring reads
-    #[arg(long)]
-    warm: bool,
-    /// Seed of keys, values and orders
-    #[arg(long, default_value_t = 42)]
-    seed: u64,
-    /// Time limit of the measured phase [default: none for writes, 10 for the rest]
-    #[arg(long)]
-    seconds: Option<f64>,
-    /// Block cache
-    #[arg(long, value_parser = parse_size, default_value = "64M")]
-    cache: u64,
-    /// One memtable
-    #[arg(long, value_parser = parse_size, default_value = "64M")]
-    memtable: u64,
-    /// Memtables in memory before writers wait
-    #[arg(long, default_value_t = 4)]
-    memtable_count: u32,
-    /// Data block
-    #[arg(long, value_parser = parse_size, default_value = "4K")]
-    block: u64,
-    /// Block codec
-    #[arg(long, value_enum, default_value_t = Codec::Lz4)]
-    compression: Codec,
-    /// Durability of commits
-    #[arg(long, value_enum, default_value_t = Sync::None)]
-    sync: Sync,
-    /// Period of interval syncs in microseconds
-    #[arg(long, default_value_t = 128_000)]
-    sync_interval_us: u64,
-    /// Filter bits per key
-    #[arg(long, default_value_t = 10)]
-    bloom_bits: u32,
-    /// Background threads of the engine
-    #[arg(long, default_value_t = 2)]
-    background_threads: u32,
+    #[command(flatten)]
+    setup: SetupOptions,
+    #[command(flatten)]
+    common: CommonOptions,
+}
+
+impl RunOptions {
+    fn test(&self) -> Result<Test, String> {
+        options::test(&self.shape, &self.pace, &self.setup, self.test_name.as_ref())
+    }
 }
 
 fn parse_number(text: &str, thousand: u64) -> Result<u64, String> {
@@ -210,96 +172,120 @@ fn parse_count(text: &str) -> Result<u64, String> {
     parse_number(text, 1000)
 }
 
-/// The parity settings that tests start from.
-pub(crate) fn default_setup() -> Setup {
-    Setup {
-        cache: 64 << 20,
-        memtable: 64 << 20,
-        memtable_count: 4,
-        block: 4096,
-        compression: Codec::Lz4,
-        sync: Sync::None,
-        sync_interval_us: 128_000,
-        bloom_bits: 10,
-        background_threads: 2,
-        rocksdb_library: None,
-    }
-}
-
-impl RunOptions {
-    fn test(&self) -> Test {
-        let writes = self.workload == Workload::Write;
-        let layout = if self.dense_keys { Layout::Dense } else { Layout::Scattered };
-        let seconds = match (self.seconds, writes || self.ops.is_some()) {
-            (Some(seconds), _) => Some(seconds),
-            (None, true) => None,
-            (None, false) => Some(10.0),
-        };
-        let shape = Shape {
-            workload: self.workload,
-            pattern: self.pattern,
-            num: self.num,
-            threads: self.threads,
-            batch: self.batch,
-            key_size: self.key_size,
-            value_size: self.value_size,
-            range_size: self.range_size,
-            write_percent: self.write_percent,
-            layout,
-            compress_ratio: self.compress_ratio,
-            theta: self.theta,
-            reverse: self.reverse,
-            operations: self.ops,
-            seconds,
-            warm: self.warm,
-            seed: self.seed,
-        };
-        let setup = Setup {
-            cache: self.cache,
-            memtable: self.memtable,
-            memtable_count: self.memtable_count,
-            block: self.block,
-            compression: self.compression,
-            sync: self.sync,
-            sync_interval_us: self.sync_interval_us,
-            bloom_bits: self.bloom_bits,
-            background_threads: self.background_threads,
-            rocksdb_library: None,
-        };
-        let name = format!("{}_{}", self.workload.name(), self.pattern.name());
-        Test { name, shape, setup }
-    }
+/// The arguments, with the options that stand for subcommands replaced by them.
+fn arguments() -> Vec<std::ffi::OsString> {
+    let mut arguments: Vec<_> = std::env::args_os().collect();
+    let first = arguments.get(1).and_then(|first| first.to_str()).unwrap_or_default();
+    let command = match first {
+        "--suite" => "suite",
+        "--compare" | "-c" => "compare",
+        "--list-engines" => "engines",
+        "--list-suites" => "suites",
+        "--null-engine" => {
+            arguments[1] = "run".into();
+            arguments.extend(["--engine".into(), "null".into()]);
+            return arguments;
+        }
+        _ => return arguments,
+    };
+    arguments[1] = command.into();
+    arguments
 }
 
 /// Parses the command line and runs it.
 pub(crate) fn main() -> Result<ExitCode, String> {
-    match Cli::parse().command {
+    match Cli::parse_from(arguments()).command {
         Command::Child => {
             handle_interrupts(false)?;
             child::main()?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Engines { rocksdb_lib } => {
-            let engines = engines::catalogue(rocksdb_lib.as_deref());
+        Command::Engines(machine) => {
+            let mut setup = Setup::default();
+            machine.enter(&mut setup);
+            let engines = engines::catalogue(&setup);
             println!("{}", report::table::engines(&engines));
             Ok(ExitCode::SUCCESS)
         }
         Command::Report(options) => options.run(),
         Command::Regress(options) => options.run(),
         Command::Claims(options) => options.run(),
-        Command::Run(options) => execute(&options.common, vec![options.test()]),
-        Command::Compare(options) => execute(&options, suites::tests("compare", 1.0)),
+        Command::Suites => {
+            for (name, purpose) in suites::SUITES {
+                let tests = suites::tests(name, Profile::Quick, 1.0).len();
+                println!("{name:<8} {tests:>3} tests  {purpose}");
+            }
+            println!("seeds        the tests of the published runs, flaws included");
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Run(options) => {
+            let test = options.test()?;
+            let files = Files {
+                existing: options.use_existing_db.clone(),
+                record: options.record.clone(),
+                replay: None,
+            };
+            execute(&options.common, vec![test], files)
+        }
+        Command::Compare(options) => {
+            execute(&options, suites::tests("compare", Profile::Quick, 1.0), Files::default())
+        }
         Command::Suite(options) => {
             if !(options.scale > 0.0 && options.scale.is_finite()) {
                 return Err("--scale must be positive".to_owned());
             }
-            let mut tests = suites::tests(&options.name, options.scale);
+            let mut tests = suites::tests(&options.name, options.profile, options.scale);
             if let Some(part) = &options.only {
-                tests.retain(|test| test.name.contains(part.as_str()));
+                tests.retain(|test| matches(part, &test.name));
             }
-            execute(&options.common, tests)
+            execute(&options.common, tests, Files::default())
         }
+        Command::Replay(options) => replay(&options),
     }
+}
+
+/// Whether a name contains a text, or is described by one with `*`.
+fn matches(pattern: &str, name: &str) -> bool {
+    if !pattern.contains('*') {
+        return name.contains(pattern);
+    }
+    let parts: Vec<&str> = pattern.split('*').collect();
+    let mut rest = name;
+    for (index, part) in parts.iter().enumerate() {
+        let last = index + 1 == parts.len();
+        let found = match (index, last) {
+            (0, _) => rest.starts_with(part).then_some(0),
+            (_, true) => rest.ends_with(part).then(|| rest.len() - part.len()),
+            _ => rest.find(part),
+        };
+        let Some(place) = found else { return false };
+        rest = &rest[place + part.len()..];
+    }
+    true
+}
+
+fn replay(options: &ReplayOptions) -> Result<ExitCode, String> {
+    // Read here once, so that a bad trace is refused before any engine is started.
+    let lines = trace::read_lines(&options.trace)?;
+    let shape = ShapeOptions::default();
+    let name = "replay".to_owned();
+    let mut test = options::test(&shape, &PaceOptions::default(), &options.setup, Some(&name))?;
+    test.shape = Shape {
+        workload: Workload::Replay,
+        threads: options.threads,
+        num: (lines.len() as u64).max(1),
+        ..Shape::default()
+    };
+    let files = Files { replay: Some(options.trace.clone()), ..Files::default() };
+    execute(&options.common, vec![test], files)
+}
+
+/// Files of a run beside its databases.
+#[derive(Debug, Default)]
+struct Files {
+    existing: Option<PathBuf>,
+    record: Option<PathBuf>,
+    replay: Option<PathBuf>,
 }
 
 /// The first interruption ends the run orderly; a second one in the parent exits at once.
@@ -313,9 +299,22 @@ fn handle_interrupts(parent: bool) -> Result<(), String> {
     .map_err(|error| format!("signal handler: {error}"))
 }
 
+/// Engines of the benchmark's own tests, which are not listed.
+const HIDDEN: [&str; 7] = [
+    "memory",
+    "broken-drops",
+    "broken-stale",
+    "broken-deletes",
+    "broken-seek",
+    "broken-updates",
+    "broken-expiry",
+];
+
 /// The engines to run: the named ones, or all that are available.
 fn choose_engines(options: &CommonOptions) -> Result<Vec<EngineInfo>, String> {
-    let known = engines::catalogue(options.rocksdb_lib.as_deref());
+    let mut setup = Setup::default();
+    options.machine.enter(&mut setup);
+    let known = engines::catalogue(&setup);
     if options.engine.is_empty() {
         let extra = ["null", "rocksdb-tuned"];
         let usable =
@@ -325,8 +324,7 @@ fn choose_engines(options: &CommonOptions) -> Result<Vec<EngineInfo>, String> {
     let mut chosen = Vec::new();
     for name in &options.engine {
         let found = known.iter().find(|engine| engine.name == name);
-        let hidden = ["memory", "broken-drops", "broken-stale", "broken-deletes", "broken-seek"];
-        let engine = match (found, hidden.iter().find(|hidden| *hidden == name)) {
+        let engine = match (found, HIDDEN.iter().find(|hidden| *hidden == name)) {
             (Some(engine), _) => engine.clone(),
             (None, Some(hidden)) => EngineInfo {
                 name: hidden,
@@ -347,22 +345,52 @@ fn choose_engines(options: &CommonOptions) -> Result<Vec<EngineInfo>, String> {
     Ok(chosen)
 }
 
-fn execute(options: &CommonOptions, mut tests: Vec<Test>) -> Result<ExitCode, String> {
+/// Refuses combinations that cannot mean anything, before anything is started.
+fn check(
+    options: &CommonOptions,
+    engines: &[EngineInfo],
+    tests: &[Test],
+    files: &Files,
+) -> Result<(), String> {
     if tests.is_empty() {
         return Err("no test is left to run".to_owned());
     }
+    let single = engines.len() == 1 && options.repeat.unwrap_or(1) == 1;
+    if !single && (files.record.is_some() || files.existing.is_some()) {
+        return Err("--record and --use-existing-db take one engine and one repetition".to_owned());
+    }
+    if let Some(folder) = files.existing.as_ref().filter(|folder| !folder.is_dir()) {
+        return Err(format!("no database at {}", folder.display()));
+    }
+    for (engine, ..) in &options.machine.engine_opt {
+        if !engines.iter().any(|chosen| chosen.name == engine) {
+            return Err(format!("--engine-opt names {engine:?}, which is not among the engines"));
+        }
+    }
+    options.machine.cpus.as_deref().map_or(Ok(()), crate::machine::check_processors)
+}
+
+fn execute(
+    options: &CommonOptions,
+    mut tests: Vec<Test>,
+    files: Files,
+) -> Result<ExitCode, String> {
     let engines = choose_engines(options)?;
+    check(options, &engines, &tests, &files)?;
     handle_interrupts(true)?;
     for test in &mut tests {
-        test.setup.rocksdb_library.clone_from(&options.rocksdb_lib);
+        options.machine.enter(&mut test.setup);
     }
     let plan = Plan {
         engines: engines.iter().map(|engine| engine.name.to_owned()).collect(),
         tests,
-        repeat: options.repeat.max(1),
+        repeat: options.repeat,
         directory: options.dir.clone(),
         keep: options.keep_db,
         job_timeout: std::time::Duration::from_secs(options.job_timeout),
+        existing: files.existing,
+        record: files.record,
+        replay: files.replay,
     };
     let runs = orchestrate::run(&plan)?;
     let set = ResultSet::new(runs, &engines);
@@ -388,32 +416,4 @@ fn execute(options: &CommonOptions, mut tests: Vec<Test>) -> Result<ExitCode, St
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-        assert_eq!(parse_size("64M"), Ok(64 << 20));
-        assert_eq!(parse_count("5m"), Ok(5_000_000));
-        assert!(parse_size("x").is_err());
-        assert!(parse_size("99999999999G").is_err());
-    }
-
-    #[test]
-    fn options_reach_the_test() {
-        let line = "benchtool run --workload read --pattern zipfian --num 5K --cache 1G \
-            --sync full --compression none --threads 8 --engine memory,null";
-        let Command::Run(options) = Cli::parse_from(line.split_whitespace()).command else {
-            panic!("not a run");
-        };
-        let test = options.test();
-        assert_eq!(test.name, "read_zipfian");
-        assert_eq!((test.shape.num, test.shape.threads), (5_000, 8));
-        assert_eq!(test.shape.seconds, Some(10.0));
-        assert_eq!((test.setup.cache, test.setup.sync), (1 << 30, Sync::Full));
-        assert_eq!(test.setup.compression, Codec::None);
-        assert_eq!(options.common.engine, ["memory", "null"]);
-    }
-}
+mod tests;

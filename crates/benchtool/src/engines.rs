@@ -1,17 +1,20 @@
 //! The engines by name: ours and the foreign ones, and how a test's settings reach them.
 
 use crate::ours;
-use crate::spec::{Codec, JobSpec, Sync};
-use bench_compare::EngineInfo;
+use crate::spec::{Codec, JobSpec, Setup, Sync, Workload};
 use bench_compare::engine::{Compression, Engine, EngineOptions, Result, SyncMode};
-use std::path::Path;
+use bench_compare::{EngineInfo, Libraries};
 use std::time::Duration;
 
 /// All engines of this build, ours first.
-pub(crate) fn catalogue(rocksdb_library: Option<&Path>) -> Vec<EngineInfo> {
+pub(crate) fn catalogue(setup: &Setup) -> Vec<EngineInfo> {
     let mut engines = vec![ours::info()];
-    engines.extend(bench_compare::catalogue(rocksdb_library));
+    engines.extend(bench_compare::catalogue(&libraries(setup)));
     engines
+}
+
+fn libraries(setup: &Setup) -> Libraries {
+    Libraries { rocksdb: setup.rocksdb_library.clone(), tidesdb: setup.tidesdb_library.clone() }
 }
 
 /// Opens the engine of a job in its directory.
@@ -27,15 +30,19 @@ pub(crate) fn open(spec: &JobSpec) -> Result<Box<dyn Engine>> {
 /// Version of the engine that a job has opened.
 pub(crate) fn version(spec: &JobSpec) -> String {
     bench_compare::version_of(&spec.engine, &spec.directory).unwrap_or_else(|| {
-        let known = catalogue(spec.setup.rocksdb_library.as_deref());
+        let known = catalogue(&spec.setup);
         let engine = known.into_iter().find(|engine| engine.name == spec.engine);
         engine.map(|engine| engine.version).unwrap_or_default()
     })
 }
 
 fn options(spec: &JobSpec) -> EngineOptions {
-    let setup = &spec.setup;
-    let record_bytes = (spec.shape.key_size + spec.shape.value_size) as u64;
+    let (setup, shape) = (&spec.setup, &spec.shape);
+    let record_bytes = (shape.key_size + shape.value_size) as u64;
+    let records = shape.num.saturating_add(shape.spare);
+    let own = |(engine, name, value): &(String, String, String)| {
+        (*engine == spec.engine).then(|| (name.clone(), value.clone()))
+    };
     EngineOptions {
         directory: spec.directory.clone(),
         cache_bytes: setup.cache,
@@ -55,7 +62,20 @@ fn options(spec: &JobSpec) -> EngineOptions {
         },
         bloom_bits: setup.bloom_bits,
         background_threads: setup.background_threads,
-        expected_bytes: spec.shape.num.saturating_mul(record_bytes),
-        library: setup.rocksdb_library.clone(),
+        expected_bytes: records.saturating_mul(record_bytes),
+        library: if spec.engine.starts_with("tidesdb") {
+            setup.tidesdb_library.clone()
+        } else {
+            setup.rocksdb_library.clone()
+        },
+        families: match shape.workload {
+            Workload::Families => 0,
+            _ => (shape.families - 1) as u32,
+        },
+        threads: shape.threads as u32,
+        value_bytes: shape.value_size as u64,
+        value_separation: setup.value_separation,
+        transactions: shape.workload == Workload::Txn,
+        extra: setup.engine_options.iter().filter_map(own).collect(),
     }
 }

@@ -4,19 +4,21 @@
 //! work on a database that a child loaded once per engine and data set; tests that change it get a
 //! copy. The load is reported as a row of its own. A child that fails, hangs or dies becomes a FAILED
 //! row. After an interruption the running child ends early and its figures are kept, nothing else
-//! is started.
+//! is started. Before anything is started the folder is locked and the space that the run needs is
+//! compared with what is free.
 //!
 //! Threads: the caller's only, plus one that reads the child's output.
 
 use crate::child::{INTERRUPTED, MARK};
+use crate::machine::{self, ControlGroup, FolderLock};
 use crate::measure::disk;
-use crate::spec::{JobResult, JobSpec, Pattern, Setup, Shape, Status, Workload};
+use crate::spec::{JobResult, JobSpec, Pace, Pattern, Setup, Shape, Status, Workload};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -29,6 +31,8 @@ pub(crate) struct Test {
     pub(crate) shape: Shape,
     /// Engine settings.
     pub(crate) setup: Setup,
+    /// Repetitions that the suite asks for.
+    pub(crate) repeat: u32,
 }
 
 /// What to run.
@@ -38,14 +42,66 @@ pub(crate) struct Plan {
     pub(crate) engines: Vec<String>,
     /// Tests in order.
     pub(crate) tests: Vec<Test>,
-    /// Repetitions of each.
-    pub(crate) repeat: u32,
+    /// Repetitions of each test; `None`: what the suite asks for.
+    pub(crate) repeat: Option<u32>,
     /// Folder under which the databases are made.
     pub(crate) directory: PathBuf,
     /// Leave the databases there.
     pub(crate) keep: bool,
     /// Longest time of a child.
     pub(crate) job_timeout: Duration,
+    /// A database to use instead of new ones; it is neither loaded nor removed.
+    pub(crate) existing: Option<PathBuf>,
+    /// Where calls are written down.
+    pub(crate) record: Option<PathBuf>,
+    /// Calls to repeat.
+    pub(crate) replay: Option<PathBuf>,
+}
+
+impl Plan {
+    fn repetitions(&self, test: &Test) -> u32 {
+        self.repeat.unwrap_or(test.repeat).max(1)
+    }
+
+    /// Bytes that the databases of the run take at the same time, roughly: the loaded ones stay, a
+    /// job that writes has one more, and merges need as much again for a while.
+    fn needed_bytes(&self) -> u64 {
+        let bytes = |shape: &Shape| {
+            let record = (shape.key_size + shape.value_size) as u64;
+            (shape.num + shape.spare).saturating_mul(record)
+        };
+        let largest = self.tests.iter().map(|test| bytes(&test.shape)).max().unwrap_or(0);
+        let mut stores: Vec<(String, u64)> = Vec::new();
+        for test in self.tests.iter().filter(|test| test.shape.workload.needs_data()) {
+            let identity = store_identity("", &test.shape, &test.setup);
+            if !stores.iter().any(|store| store.0 == identity) {
+                stores.push((identity, bytes(&test.shape)));
+            }
+        }
+        let loaded: u64 = stores.iter().map(|store| store.1).sum();
+        let keeping = self.engines.iter().filter(|engine| is_persistent(engine)).count() as u64;
+        loaded.saturating_mul(keeping).saturating_add(largest.saturating_mul(3))
+    }
+
+    fn check_space(&self) -> Result<(), String> {
+        let Some(free) = machine::free_space(&self.directory) else { return Ok(()) };
+        let needed = self.needed_bytes();
+        if needed <= free {
+            return Ok(());
+        }
+        Err(format!(
+            "{} has {} MiB free, the data sets need about {} MiB; choose another --dir, fewer \
+             records, or fewer engines",
+            self.directory.display(),
+            free >> 20,
+            needed >> 20
+        ))
+    }
+}
+
+/// Whether an engine's database outlives its process.
+fn is_persistent(engine: &str) -> bool {
+    !engine.starts_with("broken-") && engine != "memory" && engine != "null"
 }
 
 /// A job and what came of it.
@@ -71,13 +127,18 @@ struct Orchestrator<'a> {
     stores: Vec<Store>,
     runs: Vec<Run>,
     bar: ProgressBar,
+    /// Memory limits in use, or why there is none.
+    groups: Vec<(u64, Result<ControlGroup, String>)>,
 }
 
 /// Runs a plan and returns all rows, the loads included.
 pub(crate) fn run(plan: &Plan) -> Result<Vec<Run>, String> {
+    plan.check_space()?;
+    let lock = FolderLock::take(&plan.directory)?;
     let root = plan.directory.join(format!("run-{}", std::process::id()));
     fs::create_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
-    let jobs = plan.tests.len() * plan.engines.len() * plan.repeat as usize;
+    let rounds: u32 = plan.tests.iter().map(|test| plan.repetitions(test)).sum();
+    let jobs = plan.engines.len() * rounds as usize;
     let bar = ProgressBar::new(jobs as u64);
     let style = ProgressStyle::with_template(
         "{bar:20} {pos}/{len}, {elapsed} gone, about {eta} left: {wide_msg}",
@@ -87,10 +148,17 @@ pub(crate) fn run(plan: &Plan) -> Result<Vec<Run>, String> {
     }
     // Jobs take many seconds: the clock has to move between them.
     bar.enable_steady_tick(Duration::from_secs(1));
-    let mut orchestrator =
-        Orchestrator { plan, root: root.clone(), stores: Vec::new(), runs: Vec::new(), bar };
+    let mut orchestrator = Orchestrator {
+        plan,
+        root: root.clone(),
+        stores: Vec::new(),
+        runs: Vec::new(),
+        bar,
+        groups: Vec::new(),
+    };
     let outcome = orchestrator.run_all();
     orchestrator.bar.finish_and_clear();
+    drop(lock);
     if plan.keep {
         eprintln!("databases kept in {}", root.display());
     } else if let Err(error) = remove(&plan.directory, &root) {
@@ -116,7 +184,7 @@ fn interrupted() -> bool {
 impl Orchestrator<'_> {
     fn run_all(&mut self) -> Result<(), String> {
         for test in &self.plan.tests {
-            for repetition in 0..self.plan.repeat {
+            for repetition in 0..self.plan.repetitions(test) {
                 let mut engines = self.plan.engines.clone();
                 if repetition % 2 == 1 {
                     engines.reverse();
@@ -134,8 +202,8 @@ impl Orchestrator<'_> {
     }
 
     fn run_test(&mut self, test: &Test, engine: &str, repetition: u32) -> Result<(), String> {
-        let persistent = !engine.starts_with("broken-") && engine != "memory" && engine != "null";
-        let uses_store = test.shape.workload.needs_data() && persistent;
+        let recorded = self.plan.record.is_some();
+        let uses_store = test.shape.workload.needs_data() && is_persistent(engine) && !recorded;
         let mut spec = JobSpec {
             test: test.name.clone(),
             engine: engine.to_owned(),
@@ -144,7 +212,17 @@ impl Orchestrator<'_> {
             setup: test.setup.clone(),
             directory: self.root.join(format!("{engine}-work")),
             loaded: uses_store,
+            record: self.plan.record.clone(),
+            replay: self.plan.replay.clone(),
+            control_group: None,
+            wait_for_kill: false,
         };
+        if let Some(directory) = &self.plan.existing {
+            spec.directory.clone_from(directory);
+            spec.loaded = true;
+            self.run_child(spec);
+            return Ok(());
+        }
         if !uses_store {
             return self.run_and_remove(spec);
         }
@@ -179,7 +257,7 @@ impl Orchestrator<'_> {
     /// The loaded database for a job, loading it if it is the first to ask; the inner error says
     /// why there is none.
     fn store(&mut self, spec: &JobSpec) -> Result<Result<PathBuf, String>, String> {
-        let identity = store_identity(spec);
+        let identity = store_identity(&spec.engine, &spec.shape, &spec.setup);
         let index = match self.stores.iter().position(|store| store.identity == identity) {
             Some(index) => index,
             None => {
@@ -198,18 +276,19 @@ impl Orchestrator<'_> {
     fn load(&mut self, spec: &JobSpec, identity: String) -> Store {
         let directory = self.root.join(format!("{}-store-{}", spec.engine, self.stores.len()));
         let load = JobSpec {
-            test: format!("load, batches of 1000 ({} records)", spec.shape.num),
+            test: load_name(&spec.shape),
             shape: load_shape(&spec.shape),
             // Read settings do not matter for the load; equal ones make its row comparable.
             setup: Setup {
-                cache: crate::cli::default_setup().cache,
+                cache: Setup::default().cache,
                 sync: crate::spec::Sync::None,
+                memory_limit: None,
                 ..spec.setup.clone()
             },
             directory: directory.clone(),
             loaded: false,
             repetition: 0,
-            engine: spec.engine.clone(),
+            ..spec.clone()
         };
         let result = self.run_child(load);
         let problem = (result.status != Status::Valid)
@@ -217,9 +296,28 @@ impl Orchestrator<'_> {
         Store { identity, directory, problem }
     }
 
-    fn run_child(&mut self, spec: JobSpec) -> JobResult {
+    /// The group for a memory limit, made when it is first needed.
+    fn group(&mut self, limit: u64) -> Result<PathBuf, String> {
+        if !self.groups.iter().any(|group| group.0 == limit) {
+            self.groups.push((limit, ControlGroup::new(limit)));
+        }
+        match self.groups.iter().find(|group| group.0 == limit) {
+            Some((_, Ok(group))) => Ok(group.directory().to_path_buf()),
+            Some((_, Err(problem))) => Err(problem.clone()),
+            None => Err("no group".to_owned()),
+        }
+    }
+
+    fn run_child(&mut self, mut spec: JobSpec) -> JobResult {
         self.bar.set_message(format!("{} {}", spec.engine, spec.test));
-        let result = spawn(&spec, self.plan.job_timeout).unwrap_or_else(JobResult::failed);
+        let mut note = None;
+        match spec.setup.memory_limit.map(|limit| self.group(limit)) {
+            Some(Ok(group)) => spec.control_group = Some(group),
+            Some(Err(problem)) => note = Some(format!("no memory limit was set: {problem}")),
+            None => {}
+        }
+        let mut result = spawn(&spec, self.plan.job_timeout).unwrap_or_else(JobResult::failed);
+        result.notes.extend(note);
         let line = progress_line(&spec, &result);
         self.bar.suspend(|| eprintln!("{line}"));
         self.runs.push(Run { spec, result: result.clone() });
@@ -228,26 +326,51 @@ impl Orchestrator<'_> {
 }
 
 /// Two jobs with the same identity can use the same loaded database.
-fn store_identity(spec: &JobSpec) -> String {
-    let Shape { num, key_size, value_size, layout, compress_ratio, seed, .. } = &spec.shape;
-    let Setup { memtable, block, compression, bloom_bits, .. } = &spec.setup;
-    format!(
-        "{} {num} {key_size} {value_size} {layout:?} {compress_ratio} {seed} {memtable} {block} \
-         {compression:?} {bloom_bits}",
-        spec.engine
-    )
+fn store_identity(engine: &str, shape: &Shape, setup: &Setup) -> String {
+    let Shape { num, spare, key_size, value_size, value_min, value_sizes, contents, .. } = shape;
+    let Shape { layout, keys_per_prefix, compress_ratio, families, settle, seed, .. } = shape;
+    let Setup { memtable, memtable_count, block, compression, bloom_bits, .. } = setup;
+    let Setup { value_separation, tree_tables, engine_options, background_threads, .. } = setup;
+    let data = (num, spare, key_size, value_size, value_min, value_sizes, contents);
+    let layout = (layout, keys_per_prefix, compress_ratio, families, settle, seed);
+    let tables = (memtable, memtable_count, block, compression, bloom_bits, background_threads);
+    let others = (value_separation, tree_tables, engine_options);
+    format!("{engine} {data:?} {layout:?} {tables:?} {others:?}")
 }
+
+/// Largest batch of a load, in bytes.
+const LOAD_BATCH_BYTES: u64 = 16 << 20;
 
 fn load_shape(shape: &Shape) -> Shape {
     Shape {
         workload: Workload::Write,
         pattern: Pattern::Random,
         threads: 1,
-        batch: 1_000,
+        writers: 0,
+        // Several families take single writes only.
+        batch: if shape.families > 1 {
+            1
+        } else {
+            (LOAD_BATCH_BYTES / (shape.key_size + shape.value_size) as u64).clamp(1, 1_000)
+        },
         seconds: None,
         operations: None,
+        pace: Pace::default(),
         warm: false,
         ..shape.clone()
+    }
+}
+
+/// Name of the row of a load; different data sets have different names.
+fn load_name(shape: &Shape) -> String {
+    let Shape { num, key_size, value_size, .. } = shape;
+    if (*key_size, *value_size, shape.families) == (16, 100, 1) {
+        format!("load, batches of 1000 ({num} records)")
+    } else {
+        format!(
+            "load ({num} records of {key_size}+{value_size} bytes, {} families)",
+            shape.families
+        )
     }
 }
 
@@ -256,15 +379,23 @@ fn progress_line(spec: &JobSpec, result: &JobResult) -> String {
         Status::Valid => String::new(),
         status => format!("  {status:?}: {}", result.problems.join("; ")),
     };
+    let conflicts = match result.conflicts {
+        0 => String::new(),
+        conflicts => format!("  {conflicts} conflicts"),
+    };
     let throughput = result.throughput() / 1_000.0;
-    format!("{:<14} {:<34} {throughput:>10.1} K/s{status}", spec.engine, spec.test)
+    format!("{:<14} {:<34} {throughput:>10.1} K/s{conflicts}{status}", spec.engine, spec.test)
 }
 
 /// Runs a job in a child process.
 fn spawn(spec: &JobSpec, timeout: Duration) -> Result<JobResult, String> {
     let program = std::env::current_exe().map_err(|error| format!("own program: {error}"))?;
     let job = serde_json::to_string(spec).map_err(|error| format!("job: {error}"))?;
-    let mut child = Command::new(program)
+    let mut command = machine::command(&program, spec.setup.processors.as_deref());
+    if let Some(allocator) = &spec.setup.preload {
+        command.env("LD_PRELOAD", allocator);
+    }
+    let mut child = command
         .arg("child")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -29,6 +29,9 @@ pub(crate) fn info() -> EngineInfo {
     }
 }
 
+/// Values from this size on live in value logs unless a test says otherwise: the engine's default.
+const DEFAULT_SEPARATION: u64 = 512;
+
 fn failed(call: &str) -> impl FnOnce(tidesdb::Error) -> EngineError + '_ {
     move |error| EngineError::from_call(call, error)
 }
@@ -36,6 +39,12 @@ fn failed(call: &str) -> impl FnOnce(tidesdb::Error) -> EngineError + '_ {
 struct Ours {
     database: Db,
     family: Family,
+    family_options: FamilyOptions,
+}
+
+/// Name of a numbered family; 0 is the one that every database has.
+fn family_name(number: u32) -> String {
+    if number == 0 { "default".to_owned() } else { format!("f{number}") }
 }
 
 fn size(bytes: u64) -> usize {
@@ -77,11 +86,17 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Box<dyn Engine>> {
         // the others take for an active one and a flush.
         l0_queue_stall_threshold: options.memtable_count.saturating_sub(1).clamp(1, 2) as usize,
         target_table_bytes: options.memtable_bytes,
+        klog_value_threshold: size(options.value_separation.unwrap_or(DEFAULT_SEPARATION)),
         ..FamilyOptions::default()
     };
     let database = Db::open(&options.directory, database_options).map_err(failed("open"))?;
-    let family = database.open_family("default", family_options).map_err(failed("open_family"))?;
-    Ok(Box::new(Ours { database, family }))
+    for number in 1..=options.families {
+        let opened = database.open_family(&family_name(number), family_options.clone());
+        drop(opened.map_err(failed("open_family"))?);
+    }
+    let family = database.open_family(&family_name(0), family_options.clone());
+    let family = family.map_err(failed("open_family"))?;
+    Ok(Box::new(Ours { database, family, family_options }))
 }
 
 fn too_long() -> EngineError {
@@ -90,7 +105,32 @@ fn too_long() -> EngineError {
 
 impl Engine for Ours {
     fn session<'a>(&'a self, mode: SessionMode) -> Result<Box<dyn Session + 'a>> {
-        Ok(Box::new(OurSession { engine: self, batch: WriteBatch::new(), scan: None, mode }))
+        Ok(Box::new(OurSession {
+            engine: self,
+            family: self.family.clone(),
+            families: Vec::new(),
+            batch: WriteBatch::new(),
+            scan: None,
+            mode,
+        }))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.database.flush().map_err(failed("flush"))
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.database.compact().map_err(failed("compact"))
+    }
+
+    fn create_family(&self, number: u32) -> Result<()> {
+        let name = family_name(number);
+        let made = self.database.create_family(&name, self.family_options.clone());
+        made.map(drop).map_err(failed("create_family"))
+    }
+
+    fn drop_family(&self, number: u32) -> Result<()> {
+        self.database.drop_family(&family_name(number)).map_err(failed("drop_family"))
     }
 
     fn settle(&self) -> Result<()> {
@@ -115,15 +155,16 @@ impl Engine for Ours {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            stores_data: true,
             native_interval_sync: true,
-            block_cache: true,
-            compression: true,
+            expiry: true,
+            families: true,
+            compact: true,
+            ..Capabilities::PLAIN
         }
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Ours { database, family } = *self;
+        let Ours { database, family, .. } = *self;
         drop(family);
         database.close().map_err(failed("close"))
     }
@@ -131,6 +172,10 @@ impl Engine for Ours {
 
 struct OurSession<'a> {
     engine: &'a Ours,
+    /// The family in use.
+    family: Family,
+    /// Families that were used before, by number.
+    families: Vec<Option<Family>>,
     batch: WriteBatch,
     scan: Option<Scan>,
     mode: SessionMode,
@@ -145,7 +190,7 @@ impl OurSession<'_> {
                 }
                 scan
             }
-            None => self.engine.family.scan(ScanOptions::new()).map_err(failed("scan"))?,
+            None => self.family.scan(ScanOptions::new()).map_err(failed("scan"))?,
         };
         let scan = self.scan.insert(scan);
         match (request.start, request.direction) {
@@ -161,11 +206,13 @@ impl OurSession<'_> {
 
 impl Session for OurSession<'_> {
     fn write_batch(&mut self, ops: &[Op<'_>]) -> Result<()> {
-        let family = &self.engine.family;
+        let family = &self.family;
         if let [op] = ops {
             return match *op {
                 Op::Put { key, value } => family.put(key, value),
                 Op::Delete { key } => family.delete(key),
+                Op::PutExpiring { key, value, at } => family.put_expiring(key, value, at),
+                Op::DeleteRange { .. } => return Err(EngineError::unsupported("deleting a range")),
             }
             .map_err(failed("write"));
         }
@@ -174,6 +221,10 @@ impl Session for OurSession<'_> {
             match *op {
                 Op::Put { key, value } => self.batch.put(family, key, value),
                 Op::Delete { key } => self.batch.delete(family, key),
+                Op::PutExpiring { key, value, at } => {
+                    self.batch.put_expiring(family, key, value, at)
+                }
+                Op::DeleteRange { .. } => return Err(EngineError::unsupported("deleting a range")),
             }
             .map_err(failed("batch"))?;
         }
@@ -181,8 +232,27 @@ impl Session for OurSession<'_> {
     }
 
     fn get(&mut self, key: &[u8], found: ValueVisitor<'_>) -> Result<bool> {
-        let read = self.engine.family.get_with(key, |value| found(value));
+        let read = self.family.get_with(key, |value| found(value));
         Ok(read.map_err(failed("get"))?.is_some())
+    }
+
+    fn use_family(&mut self, number: u32) -> Result<()> {
+        let index = number as usize;
+        if index >= self.families.len() {
+            self.families.resize_with(index + 1, || None);
+        }
+        let family = match &self.families[index] {
+            Some(family) => family.clone(),
+            None => {
+                let name = family_name(number);
+                let family = self.engine.database.family(&name).map_err(failed("family"))?;
+                self.families[index] = Some(family.clone());
+                family
+            }
+        };
+        self.family = family;
+        self.scan = None;
+        Ok(())
     }
 
     fn scan(&mut self, request: ScanRequest<'_>, visit: RowVisitor<'_>) -> Result<()> {

@@ -4,184 +4,18 @@
 //! answers with one [`JobResult`] on its standard output. Both are plain data; sizes are bytes,
 //! times are seconds unless a name says otherwise. The JSON report is a list of both.
 
-use crate::data::keys::Layout;
+mod setup;
+mod shape;
+
+pub(crate) use setup::{Codec, Setup, Sync};
+pub(crate) use shape::{
+    Contents, Isolation, Mix, Overlap, Pace, PageCache, Pattern, RowCount, Settle, Shape, Sizes,
+    Skew, Verify, Workload,
+};
+
 use crate::measure::observed::{Observed, Step};
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-
-/// What a test does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Workload {
-    /// Puts into an empty database.
-    Write,
-    /// Gets from a loaded, settled database.
-    Read,
-    /// Gets and overwrites interleaved on a loaded database.
-    Mixed,
-    /// Deletes from a loaded database.
-    Delete,
-    /// Positions on a key and reads the row.
-    Seek,
-    /// Reads `range_size` rows from a key on.
-    Range,
-    /// Reads all rows in order.
-    Iter,
-}
-
-impl Workload {
-    /// Whether the test starts from a loaded database.
-    pub(crate) fn needs_data(self) -> bool {
-        self != Self::Write
-    }
-
-    /// Whether the test changes the database.
-    pub(crate) fn mutates(self) -> bool {
-        matches!(self, Self::Write | Self::Mixed | Self::Delete)
-    }
-
-    /// Name of the main operation in reports.
-    pub(crate) fn operation(self) -> &'static str {
-        match self {
-            Self::Write | Self::Mixed => "PUT",
-            Self::Read => "GET",
-            Self::Delete => "DELETE",
-            Self::Seek => "SEEK",
-            Self::Range => "RANGE",
-            Self::Iter => "ITER",
-        }
-    }
-
-    /// Name of the workload.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Write => "write",
-            Self::Read => "read",
-            Self::Mixed => "mixed",
-            Self::Delete => "delete",
-            Self::Seek => "seek",
-            Self::Range => "range",
-            Self::Iter => "iter",
-        }
-    }
-}
-
-/// In which order keys are used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Pattern {
-    /// Ascending; each thread walks its own part.
-    Seq,
-    /// A true permutation: every key once, in pseudo-random order.
-    Random,
-    /// Skewed draws; hot keys are scattered over the key space.
-    Zipfian,
-    /// Independent draws with replacement.
-    Uniform,
-}
-
-impl Pattern {
-    /// Name of the pattern.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Seq => "seq",
-            Self::Random => "random",
-            Self::Zipfian => "zipfian",
-            Self::Uniform => "uniform",
-        }
-    }
-}
-
-/// Durability of commits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Sync {
-    /// Handed to the operating system.
-    None,
-    /// Synced once per period in the background.
-    Interval,
-    /// Synced before each commit returns.
-    Full,
-}
-
-/// Block codec.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Codec {
-    /// No compression.
-    None,
-    /// LZ4.
-    Lz4,
-    /// Zstandard.
-    Zstd,
-    /// Snappy.
-    Snappy,
-}
-
-/// The data set and the shape of the calls.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Shape {
-    /// What is done.
-    pub(crate) workload: Workload,
-    /// In which order.
-    pub(crate) pattern: Pattern,
-    /// Records of the data set; a write test writes as many.
-    pub(crate) num: u64,
-    /// Worker threads.
-    pub(crate) threads: u64,
-    /// Operations per commit.
-    pub(crate) batch: u64,
-    /// Bytes per key.
-    pub(crate) key_size: usize,
-    /// Bytes per value.
-    pub(crate) value_size: usize,
-    /// Rows per range.
-    pub(crate) range_size: u64,
-    /// Share of writes in a mixed workload, in percent.
-    pub(crate) write_percent: u64,
-    /// How keys are spread.
-    pub(crate) layout: Layout,
-    /// Compressed size of the values over their size, as LZ4 sees them.
-    pub(crate) compress_ratio: f64,
-    /// Exponent of the Zipfian pattern.
-    pub(crate) theta: f64,
-    /// Scans go downwards.
-    pub(crate) reverse: bool,
-    /// Operations of a test that does not write; `None`: until the time is up.
-    pub(crate) operations: Option<u64>,
-    /// Time limit of the measured phase.
-    pub(crate) seconds: Option<f64>,
-    /// Touch the whole data set before measuring reads.
-    pub(crate) warm: bool,
-    /// Seed of keys, values and orders.
-    pub(crate) seed: u64,
-}
-
-/// How the engine is set up.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Setup {
-    /// Block cache.
-    pub(crate) cache: u64,
-    /// One memtable.
-    pub(crate) memtable: u64,
-    /// Memtables in memory before writers wait.
-    pub(crate) memtable_count: u32,
-    /// Data block.
-    pub(crate) block: u64,
-    /// Block codec.
-    pub(crate) compression: Codec,
-    /// Durability of commits.
-    pub(crate) sync: Sync,
-    /// Period of interval syncs, in microseconds.
-    pub(crate) sync_interval_us: u64,
-    /// Filter bits per key.
-    pub(crate) bloom_bits: u32,
-    /// Background threads.
-    pub(crate) background_threads: u32,
-    /// Library to load RocksDB from.
-    pub(crate) rocksdb_library: Option<PathBuf>,
-}
 
 /// One engine, one test, one repetition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -200,6 +34,18 @@ pub(crate) struct JobSpec {
     pub(crate) directory: PathBuf,
     /// The directory holds the loaded data set already.
     pub(crate) loaded: bool,
+    /// Write every call into this file.
+    #[serde(default)]
+    pub(crate) record: Option<PathBuf>,
+    /// Calls to replay.
+    #[serde(default)]
+    pub(crate) replay: Option<PathBuf>,
+    /// Control group that the child joins before it does anything.
+    #[serde(default)]
+    pub(crate) control_group: Option<PathBuf>,
+    /// Say so when the writes are done, and wait to be killed (the first half of `recover`).
+    #[serde(default)]
+    pub(crate) wait_for_kill: bool,
 }
 
 /// Whether a row may be believed.
@@ -215,6 +61,8 @@ pub(crate) enum Status {
     Failed,
     /// The user interrupted it; figures cover what was done.
     Interrupted,
+    /// The engine has no such operation; there are no figures.
+    Skipped,
 }
 
 /// Throughput and latencies of one kind of operation.
@@ -327,12 +175,23 @@ pub(crate) struct JobResult {
     /// Memory over time, sizes on the way, processor time apart.
     #[serde(default)]
     pub(crate) observed: Observed,
+    /// Transactions that lost against another one; nothing is wrong about that.
+    #[serde(default)]
+    pub(crate) conflicts: u64,
+    /// What a reader of the figures has to know.
+    #[serde(default)]
+    pub(crate) notes: Vec<String>,
 }
 
 impl JobResult {
     /// The result of a job that produced none.
     pub(crate) fn failed(problem: String) -> Self {
         Self { problems: vec![problem], ..Self::default() }
+    }
+
+    /// The result of a job that the engine cannot do.
+    pub(crate) fn skipped(reason: String) -> Self {
+        Self { status: Status::Skipped, problems: vec![reason], ..Self::default() }
     }
 
     /// Throughput of the main operation, 0 if there is none.

@@ -1,153 +1,273 @@
-//! Suites: named lists of tests, as data.
+//! Suites: named lists of tests, as data, in three volumes.
 //!
-//! A row gives only what differs from [`BASE`]; sizes and time limits are multiplied by the scale. Tests
-//! that read share one loaded database per engine and data set, which the orchestrator loads first (and
-//! reports as a row of its own).
+//! A [`Row`] says what differs from the profile's base by a list of [`Set`]s; the tables are in
+//! `tables`, the presets that the command line shares with them (YCSB's letters, `db_bench`'s
+//! benchmarks) in `presets`. Tests that read share one loaded database per engine and data set, which
+//! the orchestrator loads first (and reports as a row of its own).
 
-use crate::cli::default_setup;
+pub(crate) mod presets;
+mod tables;
+
 use crate::data::keys::Layout;
+use crate::machine;
 use crate::orchestrate::Test;
-use crate::spec::{Pattern, Setup, Shape, Sync, Workload};
+use crate::spec::{
+    Contents, Isolation, Mix, Overlap, Pattern, RowCount, Settle, Setup, Shape, Skew, Sync,
+    Workload,
+};
+use clap::ValueEnum;
 
-/// Names of all suites.
-pub(crate) const NAMES: [&str; 2] = ["core", "compare"];
+/// Names of all suites, and what they are for.
+pub(crate) const SUITES: [(&str, &str); 16] = [
+    ("core", "every kind of operation; what claims are made from"),
+    ("compare", "a minute for everybody who has just built the tool"),
+    ("reach", "the rows that this engine's goals are measured by"),
+    ("sync", "durable commits"),
+    ("single", "core with one thread"),
+    ("threads", "scaling from 1 to 8 threads"),
+    ("batch", "commits of 1 to 10,000 operations"),
+    ("values", "values from 1 KiB to 64 MiB (1 GiB in the full profile)"),
+    ("ltm", "data larger than memory"),
+    ("cf", "many column families"),
+    ("deletes", "deletes, ranges of deletes, expiry, and scans over what they leave"),
+    ("txn", "transactions, disjoint and on hot keys"),
+    ("btree", "tables as B+trees against tables of blocks"),
+    ("alloc", "the same under several allocators"),
+    ("ycsb", "YCSB's workloads A to F"),
+    ("dbb", "what db_bench calls fillseq, readrandom and so on"),
+];
 
-/// One row of a suite.
+/// The names alone.
+pub(crate) fn names() -> Vec<&'static str> {
+    SUITES.iter().map(|suite| suite.0).chain(["seeds"]).collect()
+}
+
+/// How much is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Profile {
+    /// Minutes, one repetition.
+    Quick,
+    /// Under an hour on two cores.
+    Standard,
+    /// The volumes of the published runs; hours.
+    Full,
+}
+
+/// One difference from the base.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Set {
+    /// All that a preset says.
+    Like(&'static [Set]),
+    Do(Workload),
+    By(Pattern),
+    Threads(u64),
+    Batch(u64),
+    /// Bytes of key and value.
+    Size(usize, usize),
+    Rows(u64),
+    UpTo(u64),
+    Mixed(Mix),
+    Writers(u64),
+    Missing(u64),
+    /// Records that may be inserted, in percent of those loaded.
+    Spare(u64),
+    Synced,
+    Reverse,
+    Warm,
+    Incompressible,
+    Ramps,
+    Clustered,
+    Unscrambled,
+    /// The longest phase in tenths of a second; the profile's otherwise.
+    Tenths(u64),
+    /// No time limit.
+    Whole,
+    Families(u64),
+    At(Isolation),
+    Share(Overlap),
+    PerTxn(u64),
+    CacheMib(u64),
+    MemtableMib(u64),
+    LimitMib(u64),
+    Separate(u64),
+    Tree,
+    Unsettled,
+    Allocator(&'static str),
+}
+
+/// One test of a suite.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     name: &'static str,
-    workload: Workload,
-    pattern: Pattern,
-    /// Thousands of records.
-    thousands: u64,
-    threads: u64,
-    batch: u64,
+    /// Repeated in the standard profile, because claims are made from it.
+    star: bool,
+    /// Thousands of records per profile; 0 leaves the test out.
+    thousands: [u64; 3],
+    sets: &'static [Set],
+}
+
+const fn row(name: &'static str, thousands: [u64; 3], sets: &'static [Set]) -> Row {
+    Row { name, star: false, thousands, sets }
+}
+
+const fn star(name: &'static str, thousands: [u64; 3], sets: &'static [Set]) -> Row {
+    Row { name, star: true, thousands, sets }
+}
+
+/// The base of a profile.
+struct Base {
+    memtable_mib: u64,
     cache_mib: u64,
-    sync: Sync,
-    seconds: Option<f64>,
-    warm: bool,
+    /// Longest phase in seconds, and that of seeks, ranges and synced writes.
+    cap: Option<f64>,
+    short_cap: Option<f64>,
+    starred_repetitions: u32,
+    repetitions: u32,
 }
 
-const BASE: Row = Row {
-    name: "",
-    workload: Workload::Write,
-    pattern: Pattern::Random,
-    thousands: 5_000,
-    threads: 1,
-    batch: 1,
-    cache_mib: 64,
-    sync: Sync::None,
-    seconds: None,
-    warm: false,
-};
-
-const READ: Row = Row { workload: Workload::Read, seconds: Some(5.0), ..BASE };
-/// Everything in the block cache.
-const CACHED: Row = Row { cache_mib: 2_048, warm: true, ..READ };
-
-/// The rows that the engine is measured by.
-const CORE: [Row; 19] = [
-    Row { name: "write_random_b1_t1", thousands: 2_000, ..BASE },
-    Row { name: "write_random_b1_t2", thousands: 2_000, threads: 2, ..BASE },
-    Row { name: "write_random_b1000_t1", batch: 1_000, ..BASE },
-    Row { name: "write_random_b1000_t2", batch: 1_000, threads: 2, ..BASE },
-    Row { name: "write_seq_b1_t1", pattern: Pattern::Seq, thousands: 2_000, ..BASE },
-    Row { name: "write_seq_b1000_t1", pattern: Pattern::Seq, batch: 1_000, ..BASE },
-    Row { name: "read_64m_t1", ..READ },
-    Row { name: "read_64m_t2", threads: 2, ..READ },
-    Row { name: "read_cached_t1", ..CACHED },
-    Row { name: "seek_64m_t1", workload: Workload::Seek, ..READ },
-    Row { name: "seek_cached_t1", workload: Workload::Seek, ..CACHED },
-    Row { name: "range100_64m_t1", workload: Workload::Range, ..READ },
-    Row { name: "range100_cached_t1", workload: Workload::Range, ..CACHED },
-    Row { name: "iter_t1", workload: Workload::Iter, ..READ },
-    Row { name: "mixed_b1_t2", workload: Workload::Mixed, threads: 2, ..READ },
-    Row { name: "delete_b1_t2", workload: Workload::Delete, threads: 2, seconds: None, ..READ },
-    Row {
-        name: "sync_b1_t8",
-        thousands: 1_000,
-        threads: 8,
-        sync: Sync::Full,
-        seconds: Some(5.0),
-        ..BASE
-    },
-    Row {
-        name: "write_zipfian_b1000_t2",
-        pattern: Pattern::Zipfian,
-        batch: 1_000,
-        threads: 2,
-        ..BASE
-    },
-    Row { name: "load_10m_b1000_t2", thousands: 10_000, batch: 1_000, threads: 2, ..BASE },
-];
-
-const SHORT: Row = Row { thousands: 300, seconds: Some(1.5), ..BASE };
-
-/// A minute for everybody who has just built the tool.
-const COMPARE: [Row; 7] = [
-    Row { name: "write, one by one", ..SHORT },
-    Row { name: "get", workload: Workload::Read, ..SHORT },
-    Row { name: "seek", workload: Workload::Seek, ..SHORT },
-    Row { name: "range of 100", workload: Workload::Range, ..SHORT },
-    Row { name: "full scan, rows", workload: Workload::Iter, seconds: Some(0.7), ..SHORT },
-    Row { name: "get and put mixed, 2 threads", workload: Workload::Mixed, threads: 2, ..SHORT },
-    Row { name: "delete, one by one", workload: Workload::Delete, ..SHORT },
-];
-
-/// The tests of a suite; none if there is no such suite.
-pub(crate) fn tests(name: &str, scale: f64) -> Vec<Test> {
-    let rows: &[Row] = match name {
-        "core" => &CORE,
-        "compare" => &COMPARE,
-        _ => &[],
-    };
-    rows.iter().map(|row| test(row, scale)).collect()
-}
-
-fn test(row: &Row, scale: f64) -> Test {
-    let num = ((row.thousands * 1_000) as f64 * scale).max(1_000.0) as u64;
-    Test {
-        name: row.name.to_owned(),
-        shape: Shape {
-            workload: row.workload,
-            pattern: row.pattern,
-            num,
-            threads: row.threads,
-            batch: row.batch,
-            key_size: 16,
-            value_size: 100,
-            range_size: 100,
-            write_percent: 50,
-            layout: Layout::Scattered,
-            compress_ratio: 0.5,
-            theta: 0.99,
-            reverse: false,
-            operations: None,
-            seconds: row.seconds.map(|seconds| seconds * scale.min(1.0)),
-            warm: row.warm,
-            seed: 42,
+fn base(profile: Profile) -> Base {
+    match profile {
+        Profile::Quick => Base {
+            memtable_mib: 8,
+            cache_mib: 8,
+            cap: Some(5.0),
+            short_cap: Some(3.0),
+            starred_repetitions: 1,
+            repetitions: 1,
         },
-        setup: Setup { cache: row.cache_mib << 20, sync: row.sync, ..default_setup() },
+        Profile::Standard => Base {
+            memtable_mib: 32,
+            cache_mib: 32,
+            cap: Some(10.0),
+            short_cap: Some(5.0),
+            starred_repetitions: 3,
+            repetitions: 1,
+        },
+        Profile::Full => Base {
+            memtable_mib: 64,
+            cache_mib: 64,
+            cap: None,
+            short_cap: Some(60.0),
+            starred_repetitions: 3,
+            repetitions: 3,
+        },
+    }
+}
+
+/// The tests of a suite in a volume; sizes and time limits are multiplied by the scale.
+pub(crate) fn tests(name: &str, profile: Profile, scale: f64) -> Vec<Test> {
+    let parts = tables::of(name);
+    let single = name == "single";
+    let rows = parts.iter().flat_map(|rows| rows.iter());
+    let wanted = rows.filter(|row| row.thousands[profile as usize] > 0);
+    let mut tests: Vec<Test> = wanted.map(|row| test(row, profile, scale)).collect();
+    if single {
+        for test in &mut tests {
+            let readers = test.shape.threads.saturating_sub(test.shape.writers);
+            test.shape.threads = test.shape.writers + readers.min(1);
+            test.shape.num = (test.shape.num / 2).max(1_000);
+        }
+    }
+    tests
+}
+
+fn test(row: &Row, profile: Profile, scale: f64) -> Test {
+    let base = base(profile);
+    let records = (row.thousands[profile as usize] * 1_000) as f64 * scale;
+    let mut shape = Shape { num: records.max(1_000.0) as u64, ..Shape::default() };
+    let mut setup = Setup {
+        cache: base.cache_mib << 20,
+        memtable: base.memtable_mib << 20,
+        ..Setup::default()
+    };
+    let mut limit = Limit::Profile;
+    for set in row.sets {
+        if apply_shape(&mut shape, set) {
+            continue;
+        }
+        match set {
+            Set::Whole => limit = Limit::None,
+            Set::Tenths(tenths) => limit = Limit::Tenths(*tenths),
+            set => apply_setup(&mut setup, set),
+        }
+    }
+    if shape.value_size >= 1 << 16 {
+        // A few huge values are a data set of their own.
+        shape.num = (records as u64 / 1_000).max(1);
+    }
+    let short = setup.sync != Sync::None
+        || matches!(shape.workload, Workload::Seek | Workload::Range | Workload::Iter);
+    let cap = if short { base.short_cap } else { base.cap };
+    let passes_all =
+        matches!(shape.workload, Workload::WriteThenRead | Workload::Recover | Workload::Families);
+    shape.seconds = match limit {
+        Limit::None => None,
+        Limit::Tenths(tenths) => Some(tenths as f64 / 10.0),
+        Limit::Profile if passes_all => None,
+        Limit::Profile => cap,
+    }
+    .map(|seconds| seconds * scale.min(1.0));
+    let bounded = shape.seconds.is_some()
+        || matches!(shape.workload, Workload::Write | Workload::Delete | Workload::DeleteRange);
+    if !bounded && shape.workload != Workload::Iter {
+        shape.operations = Some(shape.num);
+    }
+    let repeat = if row.star { base.starred_repetitions } else { base.repetitions };
+    Test { name: row.name.to_owned(), shape, setup, repeat }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    Profile,
+    Tenths(u64),
+    None,
+}
+
+/// Changes the shape; false if the difference is not about the shape.
+fn apply_shape(shape: &mut Shape, set: &Set) -> bool {
+    match *set {
+        Set::Like(sets) => sets.iter().for_each(|set| {
+            apply_shape(shape, set);
+        }),
+        Set::Do(workload) => shape.workload = workload,
+        Set::By(pattern) => shape.pattern = pattern,
+        Set::Threads(threads) => shape.threads = threads,
+        Set::Batch(batch) => shape.batch = batch,
+        Set::Size(key, value) => (shape.key_size, shape.value_size) = (key, value),
+        Set::Rows(rows) => shape.range_size = rows,
+        Set::UpTo(rows) => (shape.range_size, shape.range_rows) = (rows, RowCount::Uniform),
+        Set::Mixed(mix) => (shape.workload, shape.mix) = (Workload::Mixed, mix),
+        Set::Writers(writers) => shape.writers = writers,
+        Set::Missing(percent) => shape.missing = percent,
+        Set::Spare(percent) => shape.spare = shape.num * percent / 100,
+        Set::Reverse => shape.reverse = true,
+        Set::Warm => shape.warm = true,
+        Set::Incompressible => shape.compress_ratio = 1.0,
+        Set::Ramps => shape.contents = Contents::Ramp,
+        Set::Clustered => shape.layout = Layout::Clustered,
+        Set::Unscrambled => shape.skew = Skew { scramble: false, ..shape.skew },
+        Set::Families(families) => shape.families = families,
+        Set::At(isolation) => shape.isolation = isolation,
+        Set::Share(overlap) => shape.overlap = overlap,
+        Set::PerTxn(size) => shape.txn_size = size,
+        Set::Unsettled => shape.settle = Settle::None,
+        _ => return false,
+    }
+    true
+}
+
+fn apply_setup(setup: &mut Setup, set: &Set) {
+    match *set {
+        Set::Synced => setup.sync = Sync::Full,
+        Set::CacheMib(mib) => setup.cache = mib << 20,
+        Set::MemtableMib(mib) => setup.memtable = mib << 20,
+        Set::LimitMib(mib) => setup.memory_limit = Some(mib << 20),
+        Set::Separate(bytes) => setup.value_separation = Some(bytes),
+        Set::Tree => setup.tree_tables = true,
+        Set::Allocator(name) => setup.preload = machine::find_allocator(name),
+        _ => {}
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn suites_have_distinct_tests_that_end() {
-        for name in NAMES {
-            let tests = tests(name, 0.01);
-            let names: BTreeSet<&str> = tests.iter().map(|test| test.name.as_str()).collect();
-            assert_eq!(names.len(), tests.len(), "{name}");
-            for test in &tests {
-                let bounded = test.shape.seconds.is_some()
-                    || matches!(test.shape.workload, Workload::Write | Workload::Delete);
-                assert!(bounded, "{name} {}", test.name);
-            }
-        }
-        assert!(tests("nothing", 1.0).is_empty());
-    }
-}
+mod tests;

@@ -40,30 +40,74 @@ macro_rules! c_functions {
 }
 
 c_functions! {
-    open: "rocksdb_open" = fn(Handle, *const c_char, ErrorSlot) -> Handle;
     close: "rocksdb_close" = fn(Handle);
     free: "rocksdb_free" = fn(*mut c_void);
-    put: "rocksdb_put" = fn(Handle, Handle, *const u8, size_t, *const u8, size_t, ErrorSlot);
-    delete: "rocksdb_delete" = fn(Handle, Handle, *const u8, size_t, ErrorSlot);
+    put: "rocksdb_put_cf" = fn(Handle, Handle, Handle, *const u8, size_t, *const u8, size_t, ErrorSlot);
+    delete: "rocksdb_delete_cf" = fn(Handle, Handle, Handle, *const u8, size_t, ErrorSlot);
     write: "rocksdb_write" = fn(Handle, Handle, Handle, ErrorSlot);
-    get_pinned: "rocksdb_get_pinned" = fn(Handle, Handle, *const u8, size_t, ErrorSlot) -> Handle;
+    get_pinned: "rocksdb_get_pinned_cf" = fn(Handle, Handle, Handle, *const u8, size_t, ErrorSlot) -> Handle;
+    batched_multi_get: "rocksdb_batched_multi_get_cf" = fn(
+        Handle, Handle, Handle, size_t, *const *const u8, *const size_t, *mut Handle, *mut *mut c_char, bool
+    );
+    open_families: "rocksdb_open_column_families" = fn(
+        Handle, *const c_char, c_int, *const *const c_char, *const Handle, *mut Handle, ErrorSlot
+    ) -> Handle;
+    list_families: "rocksdb_list_column_families" =
+        fn(Handle, *const c_char, *mut size_t, ErrorSlot) -> *mut *mut c_char;
+    list_families_destroy: "rocksdb_list_column_families_destroy" = fn(*mut *mut c_char, size_t);
+    create_family: "rocksdb_create_column_family" = fn(Handle, Handle, *const c_char, ErrorSlot) -> Handle;
+    drop_family: "rocksdb_drop_column_family" = fn(Handle, Handle, ErrorSlot);
+    family_handle_destroy: "rocksdb_column_family_handle_destroy" = fn(Handle);
+    compact_range: "rocksdb_compact_range_cf" =
+        fn(Handle, Handle, *const u8, size_t, *const u8, size_t);
+    checkpoint_object_create: "rocksdb_checkpoint_object_create" = fn(Handle, ErrorSlot) -> Handle;
+    checkpoint_create: "rocksdb_checkpoint_create" = fn(Handle, *const c_char, u64, ErrorSlot);
+    checkpoint_object_destroy: "rocksdb_checkpoint_object_destroy" = fn(Handle);
+    get_options_from_string:
+        "rocksdb_get_options_from_string" = fn(Handle, *const c_char, Handle, ErrorSlot);
+    optimistic_open: "rocksdb_optimistictransactiondb_open_column_families" = fn(
+        Handle, *const c_char, c_int, *const *const c_char, *const Handle, *mut Handle, ErrorSlot
+    ) -> Handle;
+    optimistic_close: "rocksdb_optimistictransactiondb_close" = fn(Handle);
+    optimistic_base: "rocksdb_optimistictransactiondb_get_base_db" = fn(Handle) -> Handle;
+    optimistic_close_base: "rocksdb_optimistictransactiondb_close_base_db" = fn(Handle);
+    optimistic_begin:
+        "rocksdb_optimistictransaction_begin" = fn(Handle, Handle, Handle, Handle) -> Handle;
+    optimistic_options_create: "rocksdb_optimistictransaction_options_create" = fn() -> Handle;
+    optimistic_options_destroy: "rocksdb_optimistictransaction_options_destroy" = fn(Handle);
+    optimistic_options_set_set_snapshot:
+        "rocksdb_optimistictransaction_options_set_set_snapshot" = fn(Handle, c_uchar);
+    transaction_put:
+        "rocksdb_transaction_put_cf" = fn(Handle, Handle, *const u8, size_t, *const u8, size_t, ErrorSlot);
+    transaction_get: "rocksdb_transaction_get_pinned_cf" =
+        fn(Handle, Handle, Handle, *const u8, size_t, ErrorSlot) -> Handle;
+    transaction_get_for_update: "rocksdb_transaction_get_pinned_for_update_cf" =
+        fn(Handle, Handle, Handle, *const u8, size_t, c_uchar, ErrorSlot) -> Handle;
+    transaction_get_snapshot: "rocksdb_transaction_get_snapshot" = fn(Handle) -> Handle;
+    transaction_commit: "rocksdb_transaction_commit" = fn(Handle, ErrorSlot);
+    transaction_rollback: "rocksdb_transaction_rollback" = fn(Handle, ErrorSlot);
+    transaction_destroy: "rocksdb_transaction_destroy" = fn(Handle);
     pinnableslice_value: "rocksdb_pinnableslice_value" = fn(Handle, *mut size_t) -> *const u8;
     pinnableslice_destroy: "rocksdb_pinnableslice_destroy" = fn(Handle);
-    flush: "rocksdb_flush" = fn(Handle, Handle, ErrorSlot);
+    flush: "rocksdb_flush_cf" = fn(Handle, Handle, Handle, ErrorSlot);
     flush_wal: "rocksdb_flush_wal" = fn(Handle, c_uchar, ErrorSlot);
     wait_for_compact: "rocksdb_wait_for_compact" = fn(Handle, Handle, ErrorSlot);
     property_value: "rocksdb_property_value" = fn(Handle, *const c_char) -> *mut c_char;
     writebatch_create: "rocksdb_writebatch_create" = fn() -> Handle;
     writebatch_destroy: "rocksdb_writebatch_destroy" = fn(Handle);
     writebatch_clear: "rocksdb_writebatch_clear" = fn(Handle);
-    writebatch_put: "rocksdb_writebatch_put" = fn(Handle, *const u8, size_t, *const u8, size_t);
-    writebatch_delete: "rocksdb_writebatch_delete" = fn(Handle, *const u8, size_t);
+    writebatch_put:
+        "rocksdb_writebatch_put_cf" = fn(Handle, Handle, *const u8, size_t, *const u8, size_t);
+    writebatch_delete: "rocksdb_writebatch_delete_cf" = fn(Handle, Handle, *const u8, size_t);
+    writebatch_delete_range: "rocksdb_writebatch_delete_range_cf" =
+        fn(Handle, Handle, *const u8, size_t, *const u8, size_t);
     writeoptions_create: "rocksdb_writeoptions_create" = fn() -> Handle;
     writeoptions_destroy: "rocksdb_writeoptions_destroy" = fn(Handle);
     writeoptions_set_sync: "rocksdb_writeoptions_set_sync" = fn(Handle, c_uchar);
     readoptions_create: "rocksdb_readoptions_create" = fn() -> Handle;
     readoptions_destroy: "rocksdb_readoptions_destroy" = fn(Handle);
-    create_iterator: "rocksdb_create_iterator" = fn(Handle, Handle) -> Handle;
+    readoptions_set_snapshot: "rocksdb_readoptions_set_snapshot" = fn(Handle, Handle);
+    create_iterator: "rocksdb_create_iterator_cf" = fn(Handle, Handle, Handle) -> Handle;
     iter_destroy: "rocksdb_iter_destroy" = fn(Handle);
     iter_refresh: "rocksdb_iter_refresh" = fn(Handle, ErrorSlot);
     iter_seek: "rocksdb_iter_seek" = fn(Handle, *const u8, size_t);
@@ -96,6 +140,16 @@ c_functions! {
     options_set_bytes_per_sync: "rocksdb_options_set_bytes_per_sync" = fn(Handle, u64);
     options_set_max_subcompactions: "rocksdb_options_set_max_subcompactions" = fn(Handle, u32);
     options_set_recycle_log_file_num: "rocksdb_options_set_recycle_log_file_num" = fn(Handle, size_t);
+    options_set_enable_blob_files: "rocksdb_options_set_enable_blob_files" = fn(Handle, c_uchar);
+    options_set_min_blob_size: "rocksdb_options_set_min_blob_size" = fn(Handle, u64);
+    options_set_blob_file_size: "rocksdb_options_set_blob_file_size" = fn(Handle, u64);
+    options_set_blob_compression_type: "rocksdb_options_set_blob_compression_type" = fn(Handle, c_int);
+    options_set_enable_blob_gc: "rocksdb_options_set_enable_blob_gc" = fn(Handle, c_uchar);
+    options_set_level_compaction_dynamic_level_bytes:
+        "rocksdb_options_set_level_compaction_dynamic_level_bytes" = fn(Handle, c_uchar);
+    options_set_db_write_buffer_size: "rocksdb_options_set_db_write_buffer_size" = fn(Handle, size_t);
+    block_based_options_set_optimize_filters_for_memory:
+        "rocksdb_block_based_options_set_optimize_filters_for_memory" = fn(Handle, c_uchar);
     block_based_options_create: "rocksdb_block_based_options_create" = fn() -> Handle;
     block_based_options_destroy: "rocksdb_block_based_options_destroy" = fn(Handle);
     block_based_options_set_block_size: "rocksdb_block_based_options_set_block_size" = fn(Handle, size_t);

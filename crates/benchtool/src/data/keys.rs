@@ -4,7 +4,7 @@
 //! meet the numbers in sequence: that makes every seek and range checkable. The position of a
 //! record in the 64-bit key space is its number ([`Layout::Dense`]) or a pseudo-random point of
 //! its share of the space ([`Layout::Scattered`], the default: keys as unlike each other as hashes
-//! or UUIDs). From 16 bytes on the position is printed in hex, zero-padded on the left; shorter keys
+//! or UUIDs); in [`Layout::Clustered`] the shares belong to groups of consecutive keys. From 16 bytes on the position is printed in hex, zero-padded on the left; shorter keys
 //! hold it in big-endian binary.
 
 use crate::data::random::{mix, scale};
@@ -18,6 +18,8 @@ pub(crate) enum Layout {
     Dense,
     /// Each record lies at a pseudo-random point of its equal share.
     Scattered,
+    /// Groups of consecutive keys; the groups lie scattered.
+    Clustered,
 }
 
 const HEX_DIGITS: usize = 16;
@@ -29,16 +31,20 @@ pub(crate) struct KeySpace {
     key_bytes: usize,
     /// Distance between two shares of the space; 1 when dense.
     stride: u64,
+    /// Records of one share: 1, or the size of a cluster.
+    group: u64,
     layout: Layout,
     seed: u64,
 }
 
 impl KeySpace {
-    /// A space of `count` keys of `key_bytes` bytes, or why there is none.
+    /// A space of `count` keys of `key_bytes` bytes, or why there is none; `group` is the size of a
+    /// cluster and matters only in the clustered layout.
     pub(crate) fn new(
         count: u64,
         key_bytes: usize,
         layout: Layout,
+        group: u64,
         seed: u64,
     ) -> Result<Self, String> {
         let position_bits = if key_bytes >= 8 { 64 } else { 8 * key_bytes };
@@ -46,11 +52,15 @@ impl KeySpace {
         if key_bytes == 0 || count == 0 || count - 1 > last {
             return Err(format!("{count} keys do not fit in keys of {key_bytes} bytes"));
         }
+        let group = if layout == Layout::Clustered { group.max(1) } else { 1 };
         let stride = match layout {
             Layout::Dense => 1,
-            Layout::Scattered => (last / count).max(1),
+            Layout::Scattered | Layout::Clustered => (last / count.div_ceil(group)).max(1),
         };
-        Ok(Self { count, key_bytes, stride, layout, seed })
+        if stride < group {
+            return Err(format!("clusters of {group} do not fit in keys of {key_bytes} bytes"));
+        }
+        Ok(Self { count, key_bytes, stride, group, layout, seed })
     }
 
     /// Number of records.
@@ -67,7 +77,33 @@ impl KeySpace {
         match self.layout {
             Layout::Dense => record,
             Layout::Scattered => record * self.stride + scale(mix(record ^ self.seed), self.stride),
+            Layout::Clustered => {
+                let (share, place) = (record / self.group, record % self.group);
+                let free = self.stride - self.group + 1;
+                share * self.stride + scale(mix(share ^ self.seed), free) + place
+            }
         }
+    }
+
+    /// Writes a key that no record has, right after the record's key if there is room; false if the
+    /// space is too full for one.
+    pub(crate) fn encode_absent(&self, record: u64, key: &mut [u8]) -> bool {
+        self.encode(record, key);
+        if self.key_bytes > 8 {
+            // Digits and padding are ASCII, so no record's key has this bit in its last byte.
+            if let Some(last) = key.last_mut() {
+                *last |= 0x80;
+            }
+            return true;
+        }
+        for distance in 1..=4 {
+            let position = self.position(record).wrapping_add(distance);
+            key.copy_from_slice(&position.to_be_bytes()[8 - self.key_bytes..]);
+            if self.decode(key).is_none() {
+                return true;
+            }
+        }
+        false
     }
 
     /// Writes the key of a record into `key`, which has `key_bytes` bytes.
@@ -98,7 +134,13 @@ impl KeySpace {
         } else {
             key.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte))
         };
-        let record = position / self.stride;
+        let share = position / self.stride;
+        let record = if self.group == 1 {
+            share
+        } else {
+            let first = share.checked_mul(self.group)?;
+            first + position.checked_sub(self.position(first))?.min(self.group - 1)
+        };
         let mut expected = vec![0; self.key_bytes];
         if record >= self.count {
             return None;
@@ -133,21 +175,27 @@ mod tests {
     #[test]
     fn keys_are_ordered_distinct_and_decodable() {
         for key_bytes in [3, 4, 8, 9, 16, 24, 256] {
-            for layout in [Layout::Dense, Layout::Scattered] {
-                let keys = KeySpace::new(5_000, key_bytes, layout, 7).unwrap();
+            for layout in [Layout::Dense, Layout::Scattered, Layout::Clustered] {
+                let keys = KeySpace::new(5_000, key_bytes, layout, 64, 7).unwrap();
                 let mut previous = Vec::new();
                 for record in 0..5_000 {
                     let mut key = vec![0; key_bytes];
                     keys.encode(record, &mut key);
                     assert!(key > previous, "{key_bytes} {layout:?} {record}");
                     assert_eq!(keys.decode(&key), Some(record));
-                    previous = key;
+                    previous.clone_from(&key);
+                    if keys.encode_absent(record, &mut key) {
+                        assert_eq!(keys.decode(&key), None, "{key_bytes} {layout:?} {record}");
+                        assert_ne!(key, previous);
+                    } else {
+                        assert!(key_bytes <= 8 && layout != Layout::Scattered);
+                    }
                 }
                 previous[key_bytes - 1] ^= 1;
                 assert_eq!(keys.decode(&previous[1..]), None);
             }
         }
-        assert!(KeySpace::new(257, 1, Layout::Dense, 0).is_err());
-        assert!(KeySpace::new(256, 1, Layout::Scattered, 0).is_ok());
+        assert!(KeySpace::new(257, 1, Layout::Dense, 1, 0).is_err());
+        assert!(KeySpace::new(256, 1, Layout::Scattered, 1, 0).is_ok());
     }
 }

@@ -1,4 +1,5 @@
-//! Orders over the record numbers: ascending, descending, or a keyed pseudo-random permutation.
+//! Orders over the record numbers: ascending, descending, by cursors, by groups, or a keyed
+//! pseudo-random permutation.
 //!
 //! The permutation is a true one: each record exactly once, no table, invertible (which lets a check
 //! ask "when was this record written?"). It scrambles the numbers below the next power of two by
@@ -86,16 +87,39 @@ fn inverse_of_odd(odd: u64) -> u64 {
 pub(crate) enum Order {
     /// Ascending record numbers.
     Ascending,
+    /// Descending record numbers, of `0..count`.
+    Descending(u64),
     /// Pseudo-random, each record once.
     Permuted(Permutation),
+    /// [`CURSORS`] ascending cursors taken in turn, over `0..count`.
+    Sweep(u64),
+    /// The records of one prefix after the other, prefixes in pseudo-random order.
+    Grouped {
+        /// Order of the full groups.
+        groups: Permutation,
+        /// Records of a group.
+        size: u64,
+    },
 }
+
+/// Cursors of [`Order::Sweep`]: the low byte of an index became the top byte of its key.
+pub(crate) const CURSORS: u64 = 256;
 
 impl Order {
     /// The record at a position.
     pub(crate) fn at(&self, position: u64) -> u64 {
         match self {
             Self::Ascending => position,
+            Self::Descending(count) => count - 1 - position,
             Self::Permuted(permutation) => permutation.at(position),
+            Self::Sweep(count) => {
+                slice_of(*count, CURSORS, position % CURSORS).start + position / CURSORS
+            }
+            Self::Grouped { groups, size } if position / size < groups.count => {
+                groups.at(position / size) * size + position % size
+            }
+            // What is left after the last full group.
+            Self::Grouped { .. } => position,
         }
     }
 
@@ -103,7 +127,16 @@ impl Order {
     pub(crate) fn position_of(&self, record: u64) -> u64 {
         match self {
             Self::Ascending => record,
+            Self::Descending(count) => count - 1 - record,
             Self::Permuted(permutation) => permutation.position_of(record),
+            Self::Sweep(count) => {
+                let cursor = owner_of(*count, CURSORS, record);
+                (record - slice_of(*count, CURSORS, cursor).start) * CURSORS + cursor
+            }
+            Self::Grouped { groups, size } if record / size < groups.count => {
+                groups.position_of(record / size) * size + record % size
+            }
+            Self::Grouped { .. } => record,
         }
     }
 }
@@ -142,6 +175,25 @@ mod tests {
                     assert!(!seen[record as usize], "{count} {seed} {position}");
                     seen[record as usize] = true;
                     assert_eq!(permutation.position_of(record), position);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_order_meets_each_record_once() {
+        for count in [1, 100, 256, 257, 1_000, 5_003] {
+            let groups = |size| Order::Grouped { groups: Permutation::new(count / size, 3), size };
+            let permuted = Order::Permuted(Permutation::new(count, 3));
+            let mut orders = vec![Order::Descending(count), Order::Sweep(count), permuted];
+            orders.extend([1, 7].into_iter().filter(|size| count >= *size).map(groups));
+            for order in orders {
+                let mut seen = vec![false; count as usize];
+                for position in 0..count {
+                    let record = order.at(position);
+                    assert!(!seen[record as usize], "{order:?} {position}");
+                    seen[record as usize] = true;
+                    assert_eq!(order.position_of(record), position, "{order:?}");
                 }
             }
         }

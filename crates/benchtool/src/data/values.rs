@@ -8,6 +8,7 @@
 //! proportion that lets LZ4 reach about the wanted ratio at any place of the slice.
 
 use crate::data::random::{Random, mix, scale};
+use crate::spec::{Contents, Shape, Sizes};
 
 /// Bytes before the pool slice.
 pub(crate) const HEADER_BYTES: usize = 12;
@@ -18,64 +19,163 @@ const POOL_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Values {
     pool: Vec<u8>,
-    value_bytes: usize,
+    largest: usize,
+    smallest: usize,
+    sizes: Sizes,
     seed: u64,
 }
 
+const WORDS: [&str; 24] = [
+    "the ",
+    "order ",
+    "of ",
+    "customer ",
+    "was ",
+    "sent ",
+    "to ",
+    "a ",
+    "store ",
+    "in ",
+    "London ",
+    "and ",
+    "arrived ",
+    "on ",
+    "Monday ",
+    "with ",
+    "no ",
+    "damage, ",
+    "which ",
+    "status ",
+    "paid ",
+    "shipped ",
+    "returned. ",
+    "12.50 ",
+];
+
+/// Bytes to cut values from.
+fn pool(contents: Contents, ratio: f64, bytes: usize, seed: u64) -> Vec<u8> {
+    let mut random = Random::new(seed, 0x7661_6c75_6573);
+    match contents {
+        Contents::Ramp => (0..bytes).map(|place| place as u8).collect(),
+        Contents::Text => {
+            let mut text = Vec::with_capacity(bytes + 16);
+            while text.len() < bytes {
+                text.extend(WORDS[random.below(WORDS.len() as u64) as usize].as_bytes());
+            }
+            text.truncate(bytes);
+            text
+        }
+        Contents::Random => {
+            let mut pool = vec![0; bytes];
+            // A run costs LZ4 about four bytes: token, offset, and the byte that is repeated.
+            let some = (ratio * CELL_BYTES as f64 - 4.0).clamp(0.0, CELL_BYTES as f64) as usize;
+            let random_bytes = if ratio >= 1.0 { CELL_BYTES } else { some };
+            for cell in pool.chunks_mut(CELL_BYTES) {
+                let run = (random.next_u64() >> 56) as u8;
+                for (place, byte) in cell.iter_mut().enumerate() {
+                    let next = if place < random_bytes { random.next_u64() >> 56 } else { 0 };
+                    *byte = if place < random_bytes { next as u8 } else { run };
+                }
+            }
+            pool
+        }
+    }
+}
+
 impl Values {
-    /// Values of `value_bytes` bytes that compress to about `ratio` (1.0: not at all).
-    pub(crate) fn new(value_bytes: usize, ratio: f64, seed: u64) -> Result<Self, String> {
-        if value_bytes < HEADER_BYTES {
+    /// Values of the sizes and contents that a test asks for.
+    pub(crate) fn new(shape: &Shape) -> Result<Self, String> {
+        let largest = shape.value_size;
+        let fixed = shape.value_sizes == Sizes::Fixed;
+        let smallest = if fixed { largest } else { shape.value_min };
+        if smallest < HEADER_BYTES {
             return Err(format!("values need at least {HEADER_BYTES} bytes to be checkable"));
         }
-        let mut random = Random::new(seed, 0x7661_6c75_6573);
-        let mut pool = vec![0; POOL_BYTES.max(2 * value_bytes)];
-        // A run costs LZ4 about four bytes: token, offset, and the byte that is repeated.
-        let random_bytes = (ratio * CELL_BYTES as f64 - 4.0).clamp(0.0, CELL_BYTES as f64) as usize;
-        let random_bytes = if ratio >= 1.0 { CELL_BYTES } else { random_bytes };
-        for cell in pool.chunks_mut(CELL_BYTES) {
-            let run = (random.next_u64() >> 56) as u8;
-            for (place, byte) in cell.iter_mut().enumerate() {
-                *byte = if place < random_bytes { (random.next_u64() >> 56) as u8 } else { run };
-            }
+        if smallest > largest {
+            return Err("the smallest value is larger than the largest".to_owned());
         }
-        Ok(Self { pool, value_bytes, seed })
+        let bytes = POOL_BYTES.max(2 * largest);
+        let pool = pool(shape.contents, shape.compress_ratio, bytes, shape.seed);
+        Ok(Self { pool, largest, smallest, sizes: shape.value_sizes, seed: shape.seed })
     }
 
-    /// Bytes of every value.
-    pub(crate) fn value_bytes(&self) -> usize {
-        self.value_bytes
+    /// Bytes of the largest value.
+    pub(crate) fn largest(&self) -> usize {
+        self.largest
     }
 
-    fn tail(&self, record: u64, generation: u32) -> &[u8] {
-        let length = self.value_bytes - HEADER_BYTES;
+    /// Bytes of the value of a record's generation.
+    pub(crate) fn size_of(&self, record: u64, generation: u32) -> usize {
+        if self.smallest == self.largest {
+            return self.largest;
+        }
+        let mut random = Random::new(record ^ self.seed, u64::from(generation) + 0x73_697a);
+        let (low, high) = (self.smallest as f64, self.largest as f64);
+        let size = match self.sizes {
+            Sizes::Fixed => return self.largest,
+            Sizes::Uniform => low + random.unit() * (high - low + 1.0),
+            Sizes::Normal => {
+                let bell: f64 = (0..4).map(|_| random.unit()).sum();
+                low + bell / 4.0 * (high - low + 1.0)
+            }
+            Sizes::Pareto => {
+                // A Pareto law with exponent 1.2, cut at the largest size.
+                let left = 1.0 - random.unit() * (1.0 - (low / high).powf(1.2));
+                low * left.powf(-1.0 / 1.2)
+            }
+        };
+        (size as usize).clamp(self.smallest, self.largest)
+    }
+
+    fn tail(&self, record: u64, generation: u32, bytes: usize) -> &[u8] {
+        let length = bytes - HEADER_BYTES;
         let places = (self.pool.len() - length) as u64;
         let turned = u64::from(generation).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let place = scale(mix(record ^ self.seed).wrapping_add(turned), places) as usize;
         &self.pool[place..place + length]
     }
 
-    /// Writes the value of a record's generation into `value`.
-    pub(crate) fn fill(&self, record: u64, generation: u32, value: &mut [u8]) {
+    /// Writes the value of a record's generation to the front of `value`, which has room for the
+    /// largest; returns its size.
+    pub(crate) fn fill(&self, record: u64, generation: u32, value: &mut [u8]) -> usize {
+        let bytes = self.size_of(record, generation);
         value[..8].copy_from_slice(&record.to_le_bytes());
         value[8..HEADER_BYTES].copy_from_slice(&generation.to_le_bytes());
-        value[HEADER_BYTES..].copy_from_slice(self.tail(record, generation));
+        value[HEADER_BYTES..bytes].copy_from_slice(self.tail(record, generation, bytes));
+        bytes
+    }
+
+    /// Appends bytes that depend on a hash and a version and have no header: for data sets whose
+    /// values are known otherwise, of any size.
+    pub(crate) fn free_form(&self, hash: u64, version: u64, bytes: usize, out: &mut Vec<u8>) {
+        let mut stream = Random::new(hash ^ self.seed, version);
+        let head = stream.next_u64().to_le_bytes();
+        let mut left = bytes;
+        let taken = left.min(head.len());
+        out.extend_from_slice(&head[..taken]);
+        left -= taken;
+        while left > 0 {
+            let place = stream.below(self.pool.len() as u64) as usize;
+            let taken = left.min(self.pool.len() - place);
+            out.extend_from_slice(&self.pool[place..place + taken]);
+            left -= taken;
+        }
     }
 
     /// The generation that the header of a value of `record` names; checks length and record.
     pub(crate) fn check_header(&self, record: u64, value: &[u8]) -> Option<u32> {
-        if value.len() != self.value_bytes {
-            return None;
-        }
         let (number, rest) = value.split_first_chunk::<8>()?;
-        let generation = rest.first_chunk::<4>()?;
-        (u64::from_le_bytes(*number) == record).then(|| u32::from_le_bytes(*generation))
+        let generation = u32::from_le_bytes(*rest.first_chunk::<4>()?);
+        let right = u64::from_le_bytes(*number) == record
+            && value.len() == self.size_of(record, generation);
+        right.then_some(generation)
     }
 
     /// Like [`Self::check_header`], and checks every other byte too.
     pub(crate) fn check(&self, record: u64, value: &[u8]) -> Option<u32> {
         let generation = self.check_header(record, value)?;
-        (value[HEADER_BYTES..] == *self.tail(record, generation)).then_some(generation)
+        let right = value[HEADER_BYTES..] == *self.tail(record, generation, value.len());
+        right.then_some(generation)
     }
 }
 
@@ -83,27 +183,60 @@ impl Values {
 mod tests {
     use super::*;
 
+    fn values(size: usize, contents: Contents, sizes: Sizes) -> Values {
+        let shape = Shape {
+            value_size: size,
+            value_min: 20,
+            contents,
+            value_sizes: sizes,
+            ..Shape::default()
+        };
+        Values::new(&shape).unwrap()
+    }
+
     #[test]
     fn any_changed_byte_is_noticed() {
-        let values = Values::new(100, 0.5, 9).unwrap();
-        let mut value = vec![0; 100];
-        values.fill(77, 3, &mut value);
-        assert_eq!(values.check(77, &value), Some(3));
-        assert_eq!(values.check(78, &value), None);
-        assert_eq!(values.check(77, &value[..99]), None);
-        for place in 0..100 {
-            let mut damaged = value.clone();
-            damaged[place] ^= 0x10;
-            assert_eq!(values.check(77, &damaged), None, "byte {place}");
+        for contents in [Contents::Random, Contents::Text] {
+            let values = values(100, contents, Sizes::Fixed);
+            let mut value = vec![0; 100];
+            assert_eq!(values.fill(77, 3, &mut value), 100);
+            assert_eq!(values.check(77, &value), Some(3));
+            assert_eq!(values.check(78, &value), None);
+            assert_eq!(values.check(77, &value[..99]), None);
+            for place in 0..100 {
+                let mut damaged = value.clone();
+                damaged[place] ^= 0x10;
+                assert_eq!(values.check(77, &damaged), None, "byte {place}");
+            }
         }
-        assert!(Values::new(11, 0.5, 0).is_err());
+        let small = Shape { value_size: 11, ..Shape::default() };
+        assert!(Values::new(&small).is_err());
     }
 
     #[test]
     fn large_values_fit_the_pool() {
-        let values = Values::new(3 << 20, 1.0, 9).unwrap();
+        let values = values(3 << 20, Contents::Ramp, Sizes::Fixed);
         let mut value = vec![0; 3 << 20];
         values.fill(1, 0, &mut value);
         assert_eq!(values.check(1, &value), Some(0));
+    }
+
+    #[test]
+    fn sizes_follow_their_law() {
+        for (sizes, mean) in
+            [(Sizes::Uniform, 510.0), (Sizes::Normal, 510.0), (Sizes::Pareto, 65.0)]
+        {
+            let values = values(1_000, Contents::Random, sizes);
+            let mut value = vec![0; 1_000];
+            let mut sum = 0;
+            for record in 0..20_000 {
+                let bytes = values.fill(record, 1, &mut value);
+                assert!((20..=1_000).contains(&bytes));
+                assert_eq!(values.check(record, &value[..bytes]), Some(1));
+                sum += bytes;
+            }
+            let found = sum as f64 / 20_000.0;
+            assert!((found / mean - 1.0_f64).abs() < 0.1, "{sizes:?}: {found}");
+        }
     }
 }

@@ -1,9 +1,13 @@
-//! One thread's measurements: latency histograms, completed operations, rate over time.
+//! One thread's measurements: latency histograms, completed operations, rate over time, pace.
 //!
 //! Reading the clock costs tens of nanoseconds, as much as a fast engine needs for an operation, so
 //! only one operation in `sample_every` is timed; the time between two samples is watched too,
 //! so that a stall in an operation that was not timed still shows as the longest gap. Batches are
-//! always timed one by one.
+//! always timed one by one, and so is everything that runs at a given rate.
+//!
+//! With a rate, operation `n` of a thread is due at a fixed time after the start. A closed loop waits
+//! for that time and measures from the issue; an open loop measures from the time when the operation
+//! was due, so that waiting behind a slow one counts.
 //!
 //! A recorder belongs to one worker thread and is merged after the thread has ended. A phase ends
 //! for a thread when [`Recorder::end`] returns false: time is up, or the run was interrupted.
@@ -18,14 +22,45 @@ pub(crate) const BUCKET_MILLIS: u64 = 100;
 const BUCKET: Duration = Duration::from_millis(BUCKET_MILLIS);
 /// Latencies above ten minutes are counted as ten minutes.
 const MAX_LATENCY_NANOS: u64 = 600_000_000_000;
+/// Kinds of operations.
+const KINDS: usize = 7;
 
 /// Which histogram an operation belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The operation that names the workload.
     Primary,
-    /// The reads of a mixed workload.
-    Secondary,
+    /// Puts beside it.
+    Put,
+    /// Gets beside it.
+    Get,
+    /// A get and a put of the same record.
+    Modify,
+    /// Scans beside it.
+    Scan,
+    /// Deletes beside it.
+    Delete,
+    /// Drops of families.
+    Drop,
+}
+
+impl Kind {
+    /// All kinds, the main one first.
+    pub(crate) const ALL: [Self; KINDS] =
+        [Self::Primary, Self::Put, Self::Get, Self::Modify, Self::Scan, Self::Delete, Self::Drop];
+
+    /// Name in reports; the main operation is named by its workload.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Primary => "",
+            Self::Put => "PUT",
+            Self::Get => "GET",
+            Self::Modify => "RMW",
+            Self::Scan => "SCAN",
+            Self::Delete => "DELETE",
+            Self::Drop => "CF_DROP",
+        }
+    }
 }
 
 /// Operations and latencies of one kind.
@@ -37,6 +72,19 @@ pub(crate) struct Series {
     pub(crate) operations: u64,
 }
 
+/// When operations are due.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Schedule {
+    /// Time between two calls of this thread; `None`: one after another.
+    pub(crate) interval: Option<Duration>,
+    /// Measure from when a call was due.
+    pub(crate) open_loop: bool,
+    /// Time that is not measured.
+    pub(crate) warmup: Duration,
+    /// Operations that are not measured.
+    pub(crate) warmup_operations: u64,
+}
+
 /// When a phase ends and how it is sampled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits<'a> {
@@ -46,6 +94,8 @@ pub(crate) struct Limits<'a> {
     pub(crate) interrupted: &'a AtomicBool,
     /// One call in this many is timed.
     pub(crate) sample_every: u32,
+    /// Rate and warm-up.
+    pub(crate) schedule: Schedule,
 }
 
 /// The measurements of one thread.
@@ -55,25 +105,24 @@ pub(crate) struct Recorder<'a> {
     start: Instant,
     call_start: Instant,
     last_sample: Instant,
+    due: Instant,
     until_sample: u32,
-    primary: Series,
-    secondary: Series,
+    series: [Series; KINDS],
     buckets: Vec<u64>,
     bucket_end: Instant,
     counted: u64,
     longest_gap: Duration,
     longest_gap_at: Instant,
     cpu_start: Option<Duration>,
+    warming: bool,
 }
 
 /// The measurements of one thread, or of several merged.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    /// The main operation.
-    pub(crate) primary: Series,
-    /// The other operation of a mixed workload.
-    pub(crate) secondary: Series,
-    /// Operations of both kinds per [`BUCKET_MILLIS`].
+    /// One per kind, in the order of [`Kind::ALL`].
+    pub(crate) series: [Series; KINDS],
+    /// Operations of all kinds per [`BUCKET_MILLIS`].
     pub(crate) buckets: Vec<u64>,
     /// Longest time between two readings of the clock.
     pub(crate) longest_gap: Duration,
@@ -96,36 +145,74 @@ impl Series {
         self.operations += other.operations;
         self.histogram.add(&other.histogram).map_err(|error| format!("latency histogram: {error}"))
     }
+
+    fn clear(&mut self) {
+        self.operations = 0;
+        self.histogram.reset();
+    }
+}
+
+fn all_series() -> Result<[Series; KINDS], String> {
+    // Made one by one, since a copy would touch all of a histogram's memory.
+    Ok([
+        Series::new()?,
+        Series::new()?,
+        Series::new()?,
+        Series::new()?,
+        Series::new()?,
+        Series::new()?,
+        Series::new()?,
+    ])
 }
 
 impl<'a> Recorder<'a> {
     /// Starts measuring now.
     pub(crate) fn start(limits: Limits<'a>) -> Result<Self, String> {
-        let primary = Series::new()?;
-        let secondary = Series::new()?;
+        let series = all_series()?;
         let cpu_start = thread_cpu();
         let start = Instant::now();
+        let schedule = limits.schedule;
+        let sample_every = if schedule.interval.is_some() { 1 } else { limits.sample_every };
         Ok(Self {
-            limits,
+            limits: Limits { sample_every, ..limits },
             start,
             call_start: start,
             last_sample: start,
+            due: start,
             until_sample: 0,
-            primary,
-            secondary,
+            series,
             buckets: Vec::with_capacity(1024),
             bucket_end: start + BUCKET,
             counted: 0,
             longest_gap: Duration::ZERO,
             longest_gap_at: start,
             cpu_start,
+            warming: schedule.warmup > Duration::ZERO || schedule.warmup_operations > 0,
         })
+    }
+
+    /// Times every call from now on.
+    pub(crate) fn time_all(&mut self) {
+        self.limits.sample_every = 1;
+        self.until_sample = 0;
     }
 
     /// Call right before the call into the engine.
     pub(crate) fn begin(&mut self) {
         if self.until_sample == 0 {
-            self.call_start = Instant::now();
+            let mut now = Instant::now();
+            if let Some(interval) = self.limits.schedule.interval {
+                if self.due > now {
+                    // Waiting for the time of the next call is what a rate means.
+                    std::thread::sleep(self.due - now);
+                    now = Instant::now();
+                }
+                self.last_sample = now;
+                self.call_start = if self.limits.schedule.open_loop { self.due } else { now };
+                self.due += interval;
+                return;
+            }
+            self.call_start = now;
             let gap = self.call_start.duration_since(self.last_sample);
             self.note_gap(gap, self.call_start);
         }
@@ -140,10 +227,7 @@ impl<'a> Recorder<'a> {
 
     /// Call right after it, with the operations it completed; false means: stop.
     pub(crate) fn end(&mut self, kind: Kind, operations: u64) -> bool {
-        let series = match kind {
-            Kind::Primary => &mut self.primary,
-            Kind::Secondary => &mut self.secondary,
-        };
+        let series = &mut self.series[kind as usize];
         series.operations += operations;
         if self.until_sample > 0 {
             self.until_sample -= 1;
@@ -159,6 +243,9 @@ impl<'a> Recorder<'a> {
     }
 
     fn after_sample(&mut self, now: Instant) -> bool {
+        if self.warming {
+            self.warm_up(now);
+        }
         if now >= self.bucket_end {
             self.close_bucket(now);
         }
@@ -167,9 +254,31 @@ impl<'a> Recorder<'a> {
         time_left && !self.limits.interrupted.load(Ordering::Relaxed)
     }
 
+    /// Forgets everything so far when the warm-up is over.
+    fn warm_up(&mut self, now: Instant) {
+        let schedule = &self.limits.schedule;
+        let warm = now.duration_since(self.start) >= schedule.warmup
+            && self.completed() >= schedule.warmup_operations;
+        if !warm {
+            return;
+        }
+        self.warming = false;
+        self.series.iter_mut().for_each(Series::clear);
+        self.buckets.clear();
+        self.counted = 0;
+        self.longest_gap = Duration::ZERO;
+        self.cpu_start = thread_cpu();
+        self.start = now;
+        self.bucket_end = now + BUCKET;
+    }
+
+    fn completed(&self) -> u64 {
+        self.series.iter().map(|series| series.operations).sum()
+    }
+
     /// Counts the operations since the last call into the bucket that has just ended.
     fn close_bucket(&mut self, now: Instant) {
-        let completed = self.primary.operations + self.secondary.operations;
+        let completed = self.completed();
         let elapsed = self.bucket_end.duration_since(self.start).as_millis() as u64;
         let index = (elapsed / BUCKET_MILLIS).saturating_sub(1) as usize;
         self.buckets.resize(index + 1, 0);
@@ -186,8 +295,7 @@ impl<'a> Recorder<'a> {
         self.note_gap(now.duration_since(self.last_sample), now);
         let cpu = thread_cpu().zip(self.cpu_start);
         Measured {
-            primary: self.primary,
-            secondary: self.secondary,
+            series: self.series,
             buckets: self.buckets,
             longest_gap: self.longest_gap,
             longest_gap_at: self.longest_gap_at,
@@ -198,13 +306,19 @@ impl<'a> Recorder<'a> {
 }
 
 impl Measured {
+    /// The series of a kind.
+    pub(crate) fn of(&self, kind: Kind) -> &Series {
+        &self.series[kind as usize]
+    }
+
     /// Merges the measurements of several threads; `None` if there is none.
     pub(crate) fn merge(parts: Vec<Self>) -> Result<Option<Self>, String> {
         let mut parts = parts.into_iter();
         let Some(mut merged) = parts.next() else { return Ok(None) };
         for part in parts {
-            merged.primary.add(&part.primary)?;
-            merged.secondary.add(&part.secondary)?;
+            for (series, other) in merged.series.iter_mut().zip(&part.series) {
+                series.add(other)?;
+            }
             let length = merged.buckets.len().max(part.buckets.len());
             merged.buckets.resize(length, 0);
             for (sum, count) in merged.buckets.iter_mut().zip(&part.buckets) {
@@ -233,68 +347,4 @@ impl Measured {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn limits(interrupted: &AtomicBool, sample_every: u32) -> Limits<'_> {
-        Limits { time: None, interrupted, sample_every }
-    }
-
-    #[test]
-    fn counts_every_operation_and_samples_some() {
-        let interrupted = AtomicBool::new(false);
-        let mut recorder = Recorder::start(limits(&interrupted, 4)).unwrap();
-        for _ in 0..100 {
-            recorder.begin();
-            assert!(recorder.end(Kind::Primary, 2));
-        }
-        recorder.begin();
-        recorder.end(Kind::Secondary, 1);
-        let measured = recorder.finish();
-        assert_eq!(measured.primary.operations, 200);
-        assert_eq!(measured.primary.histogram.len(), 25);
-        assert_eq!(measured.secondary.operations, 1);
-    }
-
-    #[test]
-    fn stops_when_interrupted() {
-        let interrupted = AtomicBool::new(true);
-        let mut recorder = Recorder::start(limits(&interrupted, 1)).unwrap();
-        recorder.begin();
-        assert!(!recorder.end(Kind::Primary, 1));
-    }
-
-    #[test]
-    fn merging_adds_and_keeps_extremes() {
-        let interrupted = AtomicBool::new(false);
-        let part = |buckets: Vec<u64>, gap_millis| {
-            let mut measured = Recorder::start(limits(&interrupted, 1)).unwrap().finish();
-            measured.buckets = buckets;
-            measured.longest_gap = Duration::from_millis(gap_millis);
-            measured.primary.operations = 7;
-            measured.primary.histogram.record(1_000 * gap_millis).unwrap();
-            measured
-        };
-        let parts = vec![part(vec![10; 12], 3), part(vec![5; 11], 9)];
-        let merged = Measured::merge(parts).unwrap().unwrap();
-        assert_eq!(merged.primary.operations, 14);
-        assert_eq!(merged.longest_gap, Duration::from_millis(9));
-        assert_eq!(merged.primary.histogram.len(), 2);
-        assert_eq!(merged.slowest_second(), Some(9.0 * 15.0 + 10.0));
-    }
-
-    #[test]
-    fn buckets_hold_the_operations_of_their_time() {
-        let interrupted = AtomicBool::new(false);
-        let mut recorder = Recorder::start(limits(&interrupted, 1)).unwrap();
-        recorder.primary.operations = 50;
-        let start = recorder.start;
-        recorder.after_sample(start + Duration::from_millis(120));
-        recorder.primary.operations = 60;
-        recorder.after_sample(start + Duration::from_millis(450));
-        // The stall between the two samples is a hole of two empty buckets.
-        recorder.primary.operations = 90;
-        recorder.after_sample(start + Duration::from_millis(510));
-        assert_eq!(recorder.buckets, [50, 10, 0, 0, 30]);
-    }
-}
+mod tests;

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 
 /// A valid run with invented but consistent figures.
 pub(crate) fn run(test: &str, engine: &str, workload: &str, operation: &str) -> Run {
-    let base = suites::tests("compare", 1.0).remove(0);
+    let base = suites::tests("compare", suites::Profile::Quick, 1.0).remove(0);
     let mut shape = base.shape;
     shape.workload = Workload::from_str(workload, true).unwrap();
     // Through its written form, in which fields for other purposes may be left out.

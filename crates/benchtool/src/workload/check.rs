@@ -9,7 +9,7 @@
 use super::{Dataset, Tally};
 use crate::data::expect::Expectation;
 use crate::data::random::Random;
-use bench_compare::engine::{Direction, Engine, ScanRequest, SessionMode};
+use bench_compare::engine::{Direction, Engine, ScanRequest, Session, SessionMode};
 use std::time::Instant;
 
 /// Keys looked up after a phase that wrote.
@@ -40,11 +40,25 @@ impl<'a> SequenceCheck<'a> {
         Self { dataset, next: 0, step, left: 0, key, rows: 0, wrong: 0, problem: None }
     }
 
-    /// Expects rows from `record` on, `limit` of them or as many as there are.
+    /// Expects rows from `record` on, which is resident, `limit` of them or as many as there are.
     pub(crate) fn restart(&mut self, record: u64, limit: u64) {
-        let available = if self.step > 0 { self.dataset.keys.count() - record } else { record + 1 };
         self.next = record;
-        self.left = limit.min(available);
+        self.left = limit;
+    }
+
+    /// Goes on to the next resident record, if there is one.
+    fn advance(&mut self) {
+        self.left -= 1;
+        loop {
+            self.next = self.next.wrapping_add_signed(self.step);
+            if self.next >= self.dataset.keys.count() {
+                self.left = 0;
+                return;
+            }
+            if self.dataset.is_resident(self.next) {
+                return;
+            }
+        }
     }
 
     /// Takes a row; returns whether more are wanted.
@@ -57,7 +71,7 @@ impl<'a> SequenceCheck<'a> {
         self.dataset.keys.encode(self.next, &mut self.key);
         let values = &self.dataset.values;
         let generation = if every_byte {
-            values.check(self.next, value)
+            self.dataset.check_value(self.next, value)
         } else {
             values.check_header(self.next, value)
         };
@@ -65,8 +79,14 @@ impl<'a> SequenceCheck<'a> {
             let expected = show(&self.key);
             self.report(|| format!("scan: expected row {expected}, got {}", show(key)));
         }
-        self.next = self.next.wrapping_add_signed(self.step);
-        self.left -= 1;
+        self.advance();
+        self.left > 0
+    }
+
+    /// Takes a row without looking at it; returns whether more are wanted.
+    pub(crate) fn count(&mut self) -> bool {
+        self.rows += 1;
+        self.left = self.left.saturating_sub(1);
         self.left > 0
     }
 
@@ -117,9 +137,31 @@ pub(crate) fn verify_contents(
 ) -> Result<Verified, String> {
     let mut verified = Verified::default();
     let mut session = engine.session(SessionMode::ReadOnly).map_err(|error| error.to_string())?;
-    let request = ScanRequest { start: None, direction: Direction::Forward };
     let start = Instant::now();
-    let tally = &mut verified.tally;
+    for family in 0..dataset.shape.families as u32 {
+        session.use_family(family).map_err(|error| error.to_string())?;
+        verified.visible +=
+            scan_family(session.as_mut(), dataset, expectation, family, &mut verified.tally)?;
+    }
+    let seconds = start.elapsed().as_secs_f64().max(1e-9);
+    verified.rows_per_second = verified.visible as f64 / seconds;
+    let (visible, expected) = (verified.visible, expectation.visible());
+    if visible != expected {
+        verified.tally.wrong(|| format!("after: {visible} rows visible, {expected} expected"));
+    }
+    sample_gets(session.as_mut(), dataset, expectation, &mut verified.tally)?;
+    Ok(verified)
+}
+
+/// Checks every row of a family; returns how many there are.
+fn scan_family(
+    session: &mut dyn Session,
+    dataset: &Dataset,
+    expectation: &Expectation,
+    family: u32,
+    tally: &mut Tally,
+) -> Result<u64, String> {
+    let request = ScanRequest { start: None, direction: Direction::Forward };
     let mut visible = 0;
     let mut previous = None;
     let scanned = session.scan(request, &mut |key, value| {
@@ -131,19 +173,15 @@ pub(crate) fn verify_contents(
         if previous.is_some_and(|previous| previous >= record) {
             tally.wrong(|| format!("after: key out of order: {}", show(key)));
         }
+        if dataset.family_of(record) != family {
+            tally.wrong(|| format!("after: record {record} is in family {family}"));
+        }
         previous = Some(record);
         check_row(dataset, expectation, record, value, tally);
         true
     });
     scanned.map_err(|error| error.to_string())?;
-    verified.rows_per_second = visible as f64 / start.elapsed().as_secs_f64().max(1e-9);
-    verified.visible = visible;
-    let expected = expectation.visible();
-    if visible != expected {
-        tally.wrong(|| format!("after: {visible} rows visible, {expected} expected"));
-    }
-    sample_gets(session.as_mut(), dataset, expectation, tally)?;
-    Ok(verified)
+    Ok(visible)
 }
 
 fn check_row(
@@ -153,7 +191,8 @@ fn check_row(
     value: &[u8],
     tally: &mut Tally,
 ) {
-    match (expectation.of(record), dataset.values.check(record, value)) {
+    let expected = expectation.of(record, dataset.is_resident(record));
+    match (expected, dataset.values.check(record, value)) {
         (None, _) => tally.wrong(|| format!("after: record {record} must be absent")),
         (Some(_), None) => tally.wrong(|| format!("after: record {record} has a wrong value")),
         (Some(allowed), Some(generation)) if !allowed.contains(&generation) => {
@@ -166,7 +205,7 @@ fn check_row(
 }
 
 fn sample_gets(
-    session: &mut dyn bench_compare::engine::Session,
+    session: &mut dyn Session,
     dataset: &Dataset,
     expectation: &Expectation,
     tally: &mut Tally,
@@ -177,10 +216,11 @@ fn sample_gets(
     for turn in 0..count.min(SAMPLED_GETS) {
         let record = if count <= SAMPLED_GETS { turn } else { random.below(count) };
         dataset.keys.encode(record, &mut key);
+        session.use_family(dataset.family_of(record)).map_err(|error| error.to_string())?;
         let found = session
             .get(&key, &mut |value| check_row(dataset, expectation, record, value, tally))
             .map_err(|error| error.to_string())?;
-        if !found && expectation.of(record).is_some() {
+        if !found && expectation.of(record, dataset.is_resident(record)).is_some() {
             tally.wrong(|| format!("after: record {record} is not found"));
         }
     }

@@ -2,137 +2,227 @@
 //!
 //! [`Phase`] runs a body in every thread: each opens its session, all start together behind a
 //! barrier, and the phase lasts from the first start to the last end. The bodies live in `write`
-//! (puts, overwrites, deletes), `read` (gets, mixed), `scan` (seek, range, full passes); `check`
-//! verifies what comes back. Threads share only read-only data and the generation table.
+//! (puts, overwrites, deletes), `read` (gets), `scan` (seek, range, full passes), `mixed` (everything
+//! interleaved), `transactions`, `families` and `trace` (replays); `check` verifies what comes back.
+//! Threads share only read-only data and the generation table.
 //!
 //! Every body checks every result; an error of the engine ends its thread and fails the row.
 
+pub(crate) mod batch;
 pub(crate) mod check;
+pub(crate) mod families;
+pub(crate) mod mixed;
 pub(crate) mod read;
 pub(crate) mod scan;
+pub(crate) mod trace;
+pub(crate) mod transactions;
 pub(crate) mod write;
 
+use crate::data::draw::Draw;
+use crate::data::expect::{Generations, Split};
 use crate::data::keys::KeySpace;
 use crate::data::order::{Order, Permutation, slice_of};
-use crate::data::random::Random;
 use crate::data::values::Values;
-use crate::data::zipf::Zipf;
 use crate::measure::recorder::{Limits, Measured, Recorder};
-use crate::spec::{Pattern, Shape};
+use crate::spec::{Pattern, Shape, Verify, Workload};
 use bench_compare::engine::{Engine, Session, SessionMode};
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Seeds of independent streams of one run.
 const WRITE_ORDER: u64 = 1;
 const READ_ORDER: u64 = 2;
-const RANK_ORDER: u64 = 3;
 
 /// Everything the threads of a job share.
 #[derive(Debug)]
 pub(crate) struct Dataset {
     /// The test's parameters.
     pub(crate) shape: Shape,
-    /// Keys.
+    /// Keys of resident and spare records.
     pub(crate) keys: KeySpace,
     /// Values.
     pub(crate) values: Values,
+    /// Position to record, if there are records beside the resident ones: positions below
+    /// `shape.num` are resident, the others are there to be inserted.
+    residence: Option<Permutation>,
+    /// Positions inserted so far, finished or not.
+    pub(crate) inserted: AtomicU64,
+}
+
+fn contradiction(shape: &Shape) -> Option<&'static str> {
+    let keyed = matches!(
+        shape.workload,
+        Workload::Write | Workload::Read | Workload::Overwrite | Workload::Delete
+    );
+    let many = shape.families > 1 && shape.workload != Workload::Families;
+    if shape.threads == 0 || shape.batch == 0 || shape.families == 0 {
+        Some("threads, batch and families must be at least 1")
+    } else if many && (shape.batch > 1 || !keyed) {
+        Some("several families go with single writes, reads, overwrites and deletes only")
+    } else if shape.mix.reads().is_none() {
+        Some("the shares of a mixed workload are more than 100 percent")
+    } else if shape.writers >= shape.threads && shape.writers > 0 {
+        Some("with threads that only write there must be others")
+    } else if !(shape.skew.theta > 0.0) || (shape.skew.theta - 1.0).abs() < 1e-9 {
+        Some("the exponent of a Zipfian pattern must be positive and not 1")
+    } else if shape.missing > 100 || shape.txn_size == 0 || shape.range_size == 0 {
+        Some("a percentage is above 100, or a size is 0")
+    } else {
+        None
+    }
 }
 
 impl Dataset {
     /// Prepares keys and values of a test, or says why the parameters are impossible.
     pub(crate) fn new(shape: &Shape) -> Result<Self, String> {
-        if shape.threads == 0 || shape.batch == 0 {
-            return Err("threads and batch must be at least 1".to_owned());
+        if let Some(problem) = contradiction(shape) {
+            return Err(problem.to_owned());
         }
-        let keys = KeySpace::new(shape.num, shape.key_size, shape.layout, shape.seed)?;
-        let values = Values::new(shape.value_size, shape.compress_ratio, shape.seed)?;
-        Ok(Self { shape: shape.clone(), keys, values })
+        let total = shape.num.checked_add(shape.spare).ok_or("too many records")?;
+        let group = shape.keys_per_prefix;
+        let keys = KeySpace::new(total, shape.key_size, shape.layout, group, shape.seed)?;
+        let mut probe = vec![0; shape.key_size];
+        if shape.missing > 0 && !keys.encode_absent(total - 1, &mut probe) {
+            return Err("the key space has no room for absent keys".to_owned());
+        }
+        let residence =
+            (shape.spare > 0).then(|| Permutation::new(total, shape.seed ^ WRITE_ORDER));
+        let values = Values::new(shape)?;
+        let inserted = AtomicU64::new(0);
+        Ok(Self { shape: shape.clone(), keys, values, residence, inserted })
     }
 
-    /// The order in which writes or deletes go through the records.
+    /// The record at a position; positions from `shape.num` on are those of spare records.
+    pub(crate) fn record_at(&self, position: u64) -> u64 {
+        self.residence.as_ref().map_or(position, |residence| residence.at(position))
+    }
+
+    /// Whether a record belongs to those that are loaded.
+    pub(crate) fn is_resident(&self, record: u64) -> bool {
+        self.residence
+            .as_ref()
+            .is_none_or(|residence| residence.position_of(record) < self.shape.num)
+    }
+
+    /// The order in which writes or deletes go through the resident records.
     pub(crate) fn write_order(&self) -> Order {
-        self.order(WRITE_ORDER)
+        match &self.residence {
+            Some(residence) => Order::Permuted(residence.clone()),
+            None => self.order(WRITE_ORDER),
+        }
+    }
+
+    /// How the threads divide that order.
+    pub(crate) fn split(&self) -> Split {
+        if self.shape.pattern == Pattern::SeqGlobal { Split::Interleaved } else { Split::Slices }
     }
 
     fn order(&self, stream: u64) -> Order {
+        let (count, seed) = (self.shape.num, self.shape.seed ^ stream);
         match self.shape.pattern {
-            Pattern::Seq => Order::Ascending,
-            _ => Order::Permuted(Permutation::new(self.shape.num, self.shape.seed ^ stream)),
-        }
-    }
-
-    /// What one thread reads, in which order.
-    pub(crate) fn chooser(&self, thread: u64) -> Chooser {
-        let shape = &self.shape;
-        let random = Random::new(shape.seed, 1_000 + thread);
-        match shape.pattern {
-            Pattern::Seq | Pattern::Random => {
-                let slice = slice_of(shape.num, shape.threads, thread);
-                Chooser::Ordered {
-                    order: self.order(READ_ORDER),
-                    next: slice.start,
-                    count: shape.num,
-                }
+            Pattern::Seq | Pattern::SeqGlobal => Order::Ascending,
+            Pattern::Reverse => Order::Descending(count),
+            Pattern::Sweep => Order::Sweep(count),
+            Pattern::Prefix if count >= self.shape.keys_per_prefix.max(1) => {
+                let size = self.shape.keys_per_prefix.max(1);
+                Order::Grouped { groups: Permutation::new(count / size, seed), size }
             }
-            Pattern::Uniform => Chooser::Uniform { random, count: shape.num },
-            Pattern::Zipfian => Chooser::Zipfian {
-                random,
-                zipf: Zipf::new(shape.num, shape.theta),
-                ranks: Permutation::new(shape.num, shape.seed ^ RANK_ORDER),
-            },
+            _ => Order::Permuted(Permutation::new(count, seed)),
         }
     }
 
-    /// Key plus value bytes of one record.
-    pub(crate) fn record_bytes(&self) -> u64 {
-        (self.keys.key_bytes() + self.values.value_bytes()) as u64
+    /// What one thread asks for, in which order.
+    pub(crate) fn chooser(&self, thread: u64) -> Chooser<'_> {
+        let shape = &self.shape;
+        let source = match shape.pattern {
+            Pattern::Latest => Source::Latest(Draw::new(shape, thread)),
+            pattern if pattern.draws() => Source::Drawn(Draw::new(shape, thread)),
+            Pattern::SeqGlobal => Source::Ordered {
+                order: Order::Ascending,
+                next: thread % shape.num,
+                step: shape.threads,
+            },
+            _ => {
+                let next = slice_of(shape.num, shape.threads, thread).start % shape.num;
+                Source::Ordered { order: self.order(READ_ORDER), next, step: 1 }
+            }
+        };
+        Chooser { dataset: self, source }
     }
+
+    /// The generation that a value of a record names, if the value is right as far as the test
+    /// wants it to be checked.
+    pub(crate) fn check_value(&self, record: u64, value: &[u8]) -> Option<u32> {
+        if self.shape.verify == Verify::Full {
+            self.values.check(record, value)
+        } else {
+            self.values.check_header(record, value)
+        }
+    }
+
+    /// Family of a record.
+    pub(crate) fn family_of(&self, record: u64) -> u32 {
+        (record % self.shape.families) as u32
+    }
+
+    /// A table of the states of all records, changed by the threads that write.
+    pub(crate) fn generations(&self) -> Generations {
+        let shape = &self.shape;
+        let loaded = shape.workload.needs_data();
+        let changers = if shape.writers > 0 { shape.writers } else { shape.threads };
+        Generations::new(shape.num + shape.spare, changers, |record| {
+            loaded && self.is_resident(record)
+        })
+    }
+}
+
+#[derive(Debug)]
+enum Source {
+    /// Walks an order from the thread's part on, around and around.
+    Ordered { order: Order, next: u64, step: u64 },
+    /// Independent draws.
+    Drawn(Draw),
+    /// Draws counted backwards from the newest record.
+    Latest(Draw),
 }
 
 /// A thread's source of record numbers; never ends.
 #[derive(Debug)]
-pub(crate) enum Chooser {
-    /// Walks an order from the thread's part on, around and around.
-    Ordered {
-        /// The order.
-        order: Order,
-        /// Next position.
-        next: u64,
-        /// Number of positions.
-        count: u64,
-    },
-    /// Independent draws.
-    Uniform {
-        /// The stream.
-        random: Random,
-        /// Number of records.
-        count: u64,
-    },
-    /// Skewed draws; ranks are scattered by a permutation.
-    Zipfian {
-        /// The stream.
-        random: Random,
-        /// The distribution of ranks.
-        zipf: Zipf,
-        /// Rank to record.
-        ranks: Permutation,
-    },
+pub(crate) struct Chooser<'a> {
+    dataset: &'a Dataset,
+    source: Source,
 }
 
-impl Chooser {
-    /// The next record number.
+impl Chooser<'_> {
+    /// The next record number. With the pattern `latest` it may be one whose insertion is under way.
     pub(crate) fn next(&mut self) -> u64 {
-        match self {
-            Self::Ordered { order, next, count } => {
-                let record = order.at(*next);
-                *next += 1;
-                if *next == *count {
-                    *next = 0;
+        let dataset = self.dataset;
+        let position = match &mut self.source {
+            Source::Ordered { order, next, step } => {
+                let position = order.at(*next);
+                *next += *step;
+                if *next >= dataset.shape.num {
+                    *next %= dataset.shape.num;
                 }
-                record
+                position
             }
-            Self::Uniform { random, count } => random.below(*count),
-            Self::Zipfian { random, zipf, ranks } => ranks.at(zipf.draw(random)),
+            Source::Drawn(draw) => draw.next(),
+            Source::Latest(draw) => {
+                let spare = dataset.shape.spare;
+                let inserted = dataset.inserted.load(Ordering::Relaxed).min(spare);
+                dataset.shape.num + inserted - 1 - draw.next()
+            }
+        };
+        dataset.record_at(position)
+    }
+
+    /// Like [`Self::next`], but never a record that was inserted in this phase.
+    pub(crate) fn next_resident(&mut self) -> u64 {
+        match &mut self.source {
+            Source::Latest(draw) => {
+                self.dataset.record_at(self.dataset.shape.num - 1 - draw.next())
+            }
+            _ => self.next(),
         }
     }
 }
@@ -154,6 +244,10 @@ pub(crate) struct Tally {
     pub(crate) problems: Vec<String>,
     /// Calls that returned an error.
     pub(crate) errors: u64,
+    /// Keys asked for that are absent, as they should be.
+    pub(crate) not_found: u64,
+    /// Transactions that lost against another one.
+    pub(crate) conflicts: u64,
 }
 
 /// Problems kept for the report.
@@ -176,6 +270,8 @@ impl Tally {
         self.commits += other.commits;
         self.wrong += other.wrong;
         self.errors += other.errors;
+        self.not_found += other.not_found;
+        self.conflicts += other.conflicts;
         self.problems.extend(other.problems);
         self.problems.truncate(KEPT_PROBLEMS);
     }

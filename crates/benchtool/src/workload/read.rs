@@ -1,45 +1,138 @@
-//! Gets on a loaded database, alone or mixed with overwrites.
+//! Gets on a loaded database, one by one or several in a call.
 //!
-//! Every value is compared with the bytes it must have. In a mixed workload each thread flips a
-//! coin per operation: reads ask for any record, writes overwrite one that the thread owns; the
-//! generation table says which generations a reader may meet.
+//! Every value is compared with the bytes it must have; a share of the gets may ask for keys that
+//! are absent, which must not be found. [`back`] reads what the same thread has written before.
 
 use super::check::show;
-use super::write::BatchBuffer;
 use super::{Dataset, Worker, share_of};
-use crate::data::expect::Generations;
+use crate::data::expect::Progress;
+use crate::data::order::Permutation;
 use crate::data::random::Random;
 use crate::measure::recorder::Kind;
+
+/// Seed stream of the choice between present and absent keys.
+const COIN: u64 = 3_000;
 
 /// Gets, each of which must return generation 0.
 pub(crate) fn read(
     dataset: &Dataset,
-    stores_data: bool,
+    checks: bool,
     worker: &mut Worker<'_, '_>,
 ) -> Result<(), String> {
     let shape = &dataset.shape;
     let mut chooser = dataset.chooser(worker.thread);
+    let mut coin = Random::new(shape.seed, COIN + worker.thread);
     let mut key = vec![0; dataset.keys.key_bytes()];
     let mut left = share_of(shape.operations, shape.threads, worker.thread);
     while left > 0 {
         let record = chooser.next();
-        dataset.keys.encode(record, &mut key);
-        let mut right = false;
-        worker.recorder.begin();
-        let found = worker
-            .session
-            .get(&key, &mut |value| right = dataset.values.check(record, value) == Some(0))
-            .map_err(|error| format!("get: {error}"))?;
-        let go_on = worker.recorder.end(Kind::Primary, 1);
-        if stores_data && !(found && right) {
-            worker.tally.wrong(|| {
-                let what = if found { "wrong value" } else { "not found" };
-                format!("get {}: {what}", show(&key))
-            });
+        let absent = shape.missing > 0 && coin.below(100) < shape.missing;
+        if absent {
+            dataset.keys.encode_absent(record, &mut key);
+        } else {
+            dataset.keys.encode(record, &mut key);
         }
-        worker.done += 1;
+        if shape.families > 1 {
+            let family = dataset.family_of(record);
+            worker.session.use_family(family).map_err(|error| format!("family: {error}"))?;
+        }
         left -= 1;
+        if !get(dataset, worker, (record, &key), checks, absent)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// One timed and checked get; returns whether to go on.
+fn get(
+    dataset: &Dataset,
+    worker: &mut Worker<'_, '_>,
+    (record, key): (u64, &[u8]),
+    checks: bool,
+    absent: bool,
+) -> Result<bool, String> {
+    let mut right = false;
+    worker.recorder.begin();
+    let found = worker
+        .session
+        .get(key, &mut |value| right = !checks || dataset.check_value(record, value) == Some(0))
+        .map_err(|error| format!("get: {error}"))?;
+    let go_on = worker.recorder.end(Kind::Primary, 1);
+    worker.done += 1;
+    worker.tally.not_found += u64::from(!found);
+    let as_expected = if absent { !found } else { found && right };
+    if checks && !as_expected {
+        worker.tally.wrong(|| {
+            let what = match (found, absent) {
+                (true, true) => "found, but was never written",
+                (true, false) => "wrong value",
+                (false, _) => "not found",
+            };
+            format!("get {}: {what}", show(key))
+        });
+    }
+    Ok(go_on)
+}
+
+/// Gets of `range_size` keys in one call.
+pub(crate) fn multi_get(
+    dataset: &Dataset,
+    checks: bool,
+    worker: &mut Worker<'_, '_>,
+) -> Result<(), String> {
+    let shape = &dataset.shape;
+    let mut chooser = dataset.chooser(worker.thread);
+    let count = shape.range_size as usize;
+    let mut bytes = vec![0; count * shape.key_size];
+    let mut records = vec![0; count];
+    let mut left = share_of(shape.operations, shape.threads, worker.thread);
+    while left > 0 {
+        for (record, key) in records.iter_mut().zip(bytes.chunks_mut(shape.key_size)) {
+            *record = chooser.next();
+            dataset.keys.encode(*record, key);
+        }
+        let keys: Vec<&[u8]> = bytes.chunks(shape.key_size).collect();
+        let mut right = 0;
+        worker.recorder.begin();
+        worker
+            .session
+            .multi_get(&keys, &mut |position, value| {
+                right += u64::from(dataset.check_value(records[position], value) == Some(0));
+            })
+            .map_err(|error| format!("multi-get: {error}"))?;
+        let go_on = worker.recorder.end(Kind::Primary, shape.range_size);
+        if checks && right != shape.range_size {
+            let wrong = shape.range_size - right.min(shape.range_size);
+            worker.tally.wrong(|| format!("multi-get: {wrong} of {count} values wrong or absent"));
+        }
+        worker.done += shape.range_size;
+        left = left.saturating_sub(shape.range_size);
         if !go_on {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Gets of the records that this thread has written in an earlier phase, in an order of its own.
+pub(crate) fn back(
+    dataset: &Dataset,
+    written: &Progress,
+    checks: bool,
+    worker: &mut Worker<'_, '_>,
+) -> Result<(), String> {
+    let shape = &dataset.shape;
+    let done = written.done[worker.thread as usize];
+    let steps = Permutation::new(done.max(1), shape.seed ^ 0x6261_636b);
+    let mut key = vec![0; dataset.keys.key_bytes()];
+    for turn in 0..done {
+        let threads = shape.threads;
+        let step = steps.at(turn);
+        let position = written.split.position(written.count, threads, worker.thread, step);
+        let record = written.order.at(position);
+        dataset.keys.encode(record, &mut key);
+        if !get(dataset, worker, (record, &key), checks, false)? {
             break;
         }
     }
@@ -64,83 +157,4 @@ pub(crate) fn warm(
         record += step * dataset.shape.threads;
     }
     Ok(())
-}
-
-/// Reads and overwrites interleaved; writes are the primary kind.
-pub(crate) fn mixed(
-    dataset: &Dataset,
-    table: &Generations,
-    stores_data: bool,
-    worker: &mut Worker<'_, '_>,
-) -> Result<(), String> {
-    let shape = &dataset.shape;
-    let mut chooser = dataset.chooser(worker.thread);
-    let mut coin = Random::new(shape.seed, 2_000 + worker.thread);
-    let mut batch = BatchBuffer::new(dataset, false);
-    let mut key = vec![0; dataset.keys.key_bytes()];
-    let mut left = share_of(shape.operations, shape.threads, worker.thread);
-    while left > 0 {
-        let record = chooser.next();
-        let go_on = if coin.below(100) < shape.write_percent {
-            let record = table.own(worker.thread, record);
-            batch.add(record, table.begin(record));
-            if batch.is_full() { commit(table, &mut batch, worker)? } else { true }
-        } else {
-            dataset.keys.encode(record, &mut key);
-            get_checked(dataset, table, (record, &key, stores_data), worker)?
-        };
-        left -= 1;
-        if !go_on {
-            break;
-        }
-    }
-    if !batch.records.is_empty() {
-        commit(table, &mut batch, worker)?;
-    }
-    Ok(())
-}
-
-fn commit(
-    table: &Generations,
-    batch: &mut BatchBuffer<'_>,
-    worker: &mut Worker<'_, '_>,
-) -> Result<bool, String> {
-    worker.recorder.begin();
-    batch.commit(worker.session.as_mut())?;
-    let go_on = worker.recorder.end(Kind::Primary, batch.records.len() as u64);
-    batch.records.iter().for_each(|record| table.commit(*record));
-    worker.tally.commits += 1;
-    worker.tally.user_bytes += batch.user_bytes();
-    worker.done += batch.records.len() as u64;
-    batch.records.clear();
-    Ok(go_on)
-}
-
-fn get_checked(
-    dataset: &Dataset,
-    table: &Generations,
-    (record, key, stores_data): (u64, &[u8], bool),
-    worker: &mut Worker<'_, '_>,
-) -> Result<bool, String> {
-    let committed = table.committed(record);
-    let mut generation = None;
-    worker.recorder.begin();
-    let found = worker
-        .session
-        .get(key, &mut |value| generation = dataset.values.check(record, value))
-        .map_err(|error| format!("get: {error}"))?;
-    let go_on = worker.recorder.end(Kind::Secondary, 1);
-    let right = generation.is_some_and(|generation| table.allows(record, committed, generation));
-    if stores_data && !right {
-        worker.tally.wrong(|| match (found, generation) {
-            (false, _) => format!("get {}: not found", show(key)),
-            (true, None) => format!("get {}: wrong value", show(key)),
-            (true, Some(generation)) => format!(
-                "get {}: generation {generation} after {} were committed",
-                show(key),
-                committed.saturating_sub(1)
-            ),
-        });
-    }
-    Ok(go_on)
 }

@@ -6,9 +6,13 @@
 
 use super::check::SequenceCheck;
 use super::{Dataset, Worker, share_of};
+use crate::data::random::Random;
 use crate::measure::recorder::Kind;
+use crate::spec::RowCount;
 use bench_compare::engine::{Direction, ScanRequest};
 
+/// Seed stream of the number of rows.
+const ROWS: u64 = 4_000;
 /// Rows per recorded call of a full pass.
 pub(crate) const PASS_STEP: u64 = 1_000;
 
@@ -20,7 +24,7 @@ fn direction(dataset: &Dataset) -> Direction {
 pub(crate) fn ranges(
     dataset: &Dataset,
     rows: u64,
-    stores_data: bool,
+    checks: bool,
     worker: &mut Worker<'_, '_>,
 ) -> Result<(), String> {
     let shape = &dataset.shape;
@@ -29,20 +33,25 @@ pub(crate) fn ranges(
     let mut chooser = dataset.chooser(worker.thread);
     let mut key = vec![0; dataset.keys.key_bytes()];
     let mut check = SequenceCheck::new(dataset, direction);
+    let mut coin = Random::new(shape.seed, ROWS + worker.thread);
     let mut left = share_of(shape.operations, shape.threads, worker.thread);
     while left > 0 {
         let record = chooser.next();
         dataset.keys.encode(record, &mut key);
+        let rows = match shape.range_rows {
+            RowCount::Uniform if rows > 1 => 1 + coin.below(rows),
+            _ => rows,
+        };
         check.restart(record, rows);
         worker.recorder.begin();
         worker
             .session
             .scan(ScanRequest { start: Some(&key), direction }, &mut |key, value| {
-                check.row(key, value, every_byte)
+                if checks { check.row(key, value, every_byte) } else { check.count() }
             })
             .map_err(|error| format!("scan: {error}"))?;
         let go_on = worker.recorder.end(Kind::Primary, 1);
-        if stores_data {
+        if checks {
             check.finish();
         }
         worker.done += 1;
@@ -58,12 +67,17 @@ pub(crate) fn ranges(
 /// Complete passes over all rows; each thread makes its own.
 pub(crate) fn passes(
     dataset: &Dataset,
-    stores_data: bool,
+    checks: bool,
     worker: &mut Worker<'_, '_>,
 ) -> Result<(), String> {
     let direction = direction(dataset);
     let count = dataset.keys.count();
-    let first = if direction == Direction::Forward { 0 } else { count - 1 };
+    let resident = |record: &u64| dataset.is_resident(*record);
+    let first = match direction {
+        Direction::Forward => (0..count).find(resident),
+        Direction::Reverse => (0..count).rev().find(resident),
+    };
+    let first = first.ok_or("there is no record to visit")?;
     let mut check = SequenceCheck::new(dataset, direction);
     let mut go_on = true;
     while go_on {
@@ -74,7 +88,7 @@ pub(crate) fn passes(
         worker
             .session
             .scan(ScanRequest { start: None, direction }, &mut |key, value| {
-                let more = check.row(key, value, false);
+                let more = if checks { check.row(key, value, false) } else { check.count() };
                 in_step += 1;
                 if in_step == PASS_STEP {
                     go_on &= recorder.end(Kind::Primary, in_step);
@@ -85,9 +99,9 @@ pub(crate) fn passes(
             })
             .map_err(|error| format!("scan: {error}"))?;
         // The pass is over even if the engine returned fewer rows than a step.
-        go_on &= recorder.end(Kind::Primary, in_step) && stores_data;
+        go_on &= recorder.end(Kind::Primary, in_step);
         go_on &= dataset.shape.seconds.is_some();
-        if stores_data {
+        if checks {
             check.finish();
         }
     }

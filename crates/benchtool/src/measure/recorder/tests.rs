@@ -1,0 +1,109 @@
+//! The recorder on known calls: counts, samples, buckets, pace, warm-up.
+
+use super::*;
+
+fn limits(interrupted: &AtomicBool, sample_every: u32) -> Limits<'_> {
+    Limits { time: None, interrupted, sample_every, schedule: Schedule::default() }
+}
+
+#[test]
+fn counts_every_operation_and_samples_some() {
+    let interrupted = AtomicBool::new(false);
+    let mut recorder = Recorder::start(limits(&interrupted, 4)).unwrap();
+    for _ in 0..100 {
+        recorder.begin();
+        assert!(recorder.end(Kind::Primary, 2));
+    }
+    recorder.begin();
+    recorder.end(Kind::Get, 1);
+    let measured = recorder.finish();
+    assert_eq!(measured.series[0].operations, 200);
+    assert_eq!(measured.series[0].histogram.len(), 25);
+    assert_eq!(measured.of(Kind::Get).operations, 1);
+}
+
+#[test]
+fn stops_when_interrupted() {
+    let interrupted = AtomicBool::new(true);
+    let mut recorder = Recorder::start(limits(&interrupted, 1)).unwrap();
+    recorder.begin();
+    assert!(!recorder.end(Kind::Primary, 1));
+}
+
+#[test]
+fn merging_adds_and_keeps_extremes() {
+    let interrupted = AtomicBool::new(false);
+    let part = |buckets: Vec<u64>, gap_millis| {
+        let mut measured = Recorder::start(limits(&interrupted, 1)).unwrap().finish();
+        measured.buckets = buckets;
+        measured.longest_gap = Duration::from_millis(gap_millis);
+        measured.series[0].operations = 7;
+        measured.series[0].histogram.record(1_000 * gap_millis).unwrap();
+        measured
+    };
+    let parts = vec![part(vec![10; 12], 3), part(vec![5; 11], 9)];
+    let merged = Measured::merge(parts).unwrap().unwrap();
+    assert_eq!(merged.series[0].operations, 14);
+    assert_eq!(merged.longest_gap, Duration::from_millis(9));
+    assert_eq!(merged.series[0].histogram.len(), 2);
+    assert_eq!(merged.slowest_second(), Some(9.0 * 15.0 + 10.0));
+}
+
+#[test]
+fn buckets_hold_the_operations_of_their_time() {
+    let interrupted = AtomicBool::new(false);
+    let mut recorder = Recorder::start(limits(&interrupted, 1)).unwrap();
+    recorder.series[0].operations = 50;
+    let start = recorder.start;
+    recorder.after_sample(start + Duration::from_millis(120));
+    recorder.series[0].operations = 60;
+    recorder.after_sample(start + Duration::from_millis(450));
+    // The stall between the two samples is a hole of two empty buckets.
+    recorder.series[0].operations = 90;
+    recorder.after_sample(start + Duration::from_millis(510));
+    assert_eq!(recorder.buckets, [50, 10, 0, 0, 30]);
+}
+
+#[test]
+fn an_open_loop_counts_the_waiting() {
+    let interrupted = AtomicBool::new(false);
+    for (open_loop, at_least) in [(true, Duration::from_millis(30)), (false, Duration::ZERO)] {
+        let schedule = Schedule {
+            interval: Some(Duration::from_millis(10)),
+            open_loop,
+            ..Schedule::default()
+        };
+        let limits = Limits { schedule, ..limits(&interrupted, 8) };
+        let mut recorder = Recorder::start(limits).unwrap();
+        recorder.begin();
+        // The first call takes as long as four: the next three are late when they are issued.
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(40) {
+            std::hint::spin_loop();
+        }
+        recorder.end(Kind::Primary, 1);
+        recorder.begin();
+        recorder.end(Kind::Primary, 1);
+        let measured = recorder.finish();
+        let histogram = &measured.of(Kind::Primary).histogram;
+        assert_eq!(histogram.len(), 2, "everything is timed");
+        let second = Duration::from_nanos(histogram.min());
+        assert!(second >= at_least.mul_f64(0.9), "{open_loop} {second:?}");
+        assert!(open_loop || second < Duration::from_millis(10), "{second:?}");
+    }
+}
+
+#[test]
+fn the_warm_up_is_forgotten() {
+    let interrupted = AtomicBool::new(false);
+    let schedule = Schedule { warmup_operations: 10, ..Schedule::default() };
+    let limits = Limits { schedule, ..limits(&interrupted, 1) };
+    let mut recorder = Recorder::start(limits).unwrap();
+    for _ in 0..25 {
+        recorder.begin();
+        assert!(recorder.end(Kind::Put, 1));
+    }
+    let measured = recorder.finish();
+    assert_eq!(measured.of(Kind::Put).operations, 15);
+    assert_eq!(measured.of(Kind::Put).histogram.len(), 15);
+}

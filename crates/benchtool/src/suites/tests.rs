@@ -1,0 +1,139 @@
+//! The tables are consistent, and every suite catches engines that lie.
+
+use super::*;
+use crate::child;
+use crate::spec::{JobSpec, Status};
+use presets::ALL_PROFILES;
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
+
+#[test]
+fn suites_have_distinct_tests_that_end() {
+    for name in names() {
+        for profile in ALL_PROFILES {
+            let tests = tests(name, profile, 0.01);
+            assert!(!tests.is_empty(), "{name}");
+            let distinct: BTreeSet<&str> = tests.iter().map(|test| test.name.as_str()).collect();
+            assert_eq!(distinct.len(), tests.len(), "{name}");
+            for test in &tests {
+                let shape = &test.shape;
+                let ends = shape.seconds.is_some()
+                    || shape.operations.is_some()
+                    || matches!(
+                        shape.workload,
+                        Workload::Write | Workload::Delete | Workload::DeleteRange | Workload::Iter
+                    );
+                assert!(ends && shape.num > 0, "{name} {}", test.name);
+                let small = Shape { num: 100, spare: 10, value_size: 100, ..shape.clone() };
+                let dataset = crate::workload::Dataset::new(&small);
+                assert!(dataset.is_ok(), "{name} {}: {dataset:?}", test.name);
+            }
+        }
+    }
+    assert!(tests("nothing", Profile::Quick, 1.0).is_empty());
+}
+
+#[test]
+fn presets_are_possible() {
+    for (name, ..) in presets::PRESETS {
+        let shape = presets::shape(name, 5_000).unwrap();
+        assert!(crate::workload::Dataset::new(&shape).is_ok(), "{name}");
+    }
+}
+
+/// A test of a suite, cut down to what runs in a moment but is large enough for one write in ten
+/// thousand to be dropped.
+fn cut_down(test: &Test, engine: &str, directory: &std::path::Path) -> JobSpec {
+    let shape = &test.shape;
+    let many = shape.value_size < 1 << 12;
+    let num = if many { 40_000 } else { 2_000 };
+    let full_pass = shape.workload == Workload::Iter;
+    let shape = Shape {
+        num,
+        spare: if shape.spare > 0 { 10_000 } else { 0 },
+        value_size: shape.value_size.min(1_000),
+        key_size: shape.key_size.min(24),
+        operations: (!full_pass).then_some(60_000),
+        seconds: full_pass.then_some(0.0),
+        threads: shape.threads.min(3),
+        families: shape.families.min(16),
+        warm: false,
+        ..shape.clone()
+    };
+    JobSpec {
+        test: test.name.clone(),
+        engine: engine.to_owned(),
+        repetition: 0,
+        shape,
+        setup: Setup { tree_tables: false, ..Setup::default() },
+        directory: directory.to_path_buf(),
+        loaded: false,
+        record: None,
+        replay: None,
+        control_group: None,
+        wait_for_kill: false,
+    }
+}
+
+fn statuses(suite: &str, engine: &str) -> Vec<(String, Status, Vec<String>)> {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |test: &Test| {
+        let result = child::run(&cut_down(test, engine, directory.path()), &AtomicBool::new(false));
+        (test.name.clone(), result.status, result.problems)
+    };
+    // Killing a process needs the program; checkpoints need files.
+    let possible = |test: &&Test| {
+        !matches!(test.shape.workload, Workload::Recover | Workload::Checkpoint | Workload::Reopen)
+    };
+    tests(suite, Profile::Quick, 1.0).iter().filter(possible).map(run).collect()
+}
+
+#[test]
+fn a_sound_engine_passes_every_suite() {
+    for suite in names() {
+        for (test, status, problems) in statuses(suite, "memory") {
+            assert_eq!(status, Status::Valid, "{suite} {test}: {problems:?}");
+        }
+    }
+}
+
+fn caught(suite: &str, engine: &str) -> bool {
+    statuses(suite, engine).iter().any(|row| row.1 == Status::Invalid)
+}
+
+#[test]
+fn every_suite_catches_dropped_writes() {
+    for suite in names() {
+        assert!(caught(suite, "broken-drops"), "{suite}");
+    }
+}
+
+#[test]
+fn every_suite_that_overwrites_catches_stale_values() {
+    for suite in names() {
+        let overwrites = tests(suite, Profile::Quick, 1.0).iter().any(|test| {
+            let shape = &test.shape;
+            shape.mix.update > 0 && shape.workload == Workload::Mixed
+                || matches!(shape.workload, Workload::Overwrite | Workload::Txn)
+                || shape.workload == Workload::Write && shape.pattern.draws()
+        });
+        assert_eq!(caught(suite, "broken-stale"), overwrites, "{suite}");
+    }
+}
+
+#[test]
+fn every_suite_that_deletes_catches_hidden_deletes() {
+    for suite in names() {
+        let deletes = tests(suite, Profile::Quick, 1.0).iter().any(|test| {
+            matches!(test.shape.workload, Workload::Delete | Workload::DeleteRange)
+                || test.shape.workload == Workload::Mixed && test.shape.mix.delete > 0
+        });
+        assert_eq!(caught(suite, "broken-deletes"), deletes, "{suite}");
+    }
+}
+
+#[test]
+fn lost_updates_and_late_expiry_are_caught() {
+    assert!(caught("txn", "broken-updates"));
+    assert!(caught("deletes", "broken-expiry"));
+}
