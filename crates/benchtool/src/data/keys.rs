@@ -128,11 +128,12 @@ impl KeySpace {
         if key.len() != self.key_bytes {
             return None;
         }
-        let position = if self.key_bytes >= HEX_DIGITS {
-            let digits = std::str::from_utf8(&key[self.key_bytes - HEX_DIGITS..]).ok()?;
-            u64::from_str_radix(digits, 16).ok()?
+        let (position, padding) = if self.key_bytes >= HEX_DIGITS {
+            let (padding, digits) = key.split_at(self.key_bytes - HEX_DIGITS);
+            (parse_hex(digits)?, padding)
         } else {
-            key.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte))
+            let (number, padding) = key.split_at(self.key_bytes.min(8));
+            (number.iter().fold(0_u64, |number, byte| (number << 8) | u64::from(*byte)), padding)
         };
         let share = position / self.stride;
         let record = if self.group == 1 {
@@ -141,13 +142,21 @@ impl KeySpace {
             let first = share.checked_mul(self.group)?;
             first + position.checked_sub(self.position(first))?.min(self.group - 1)
         };
-        let mut expected = vec![0; self.key_bytes];
-        if record >= self.count {
-            return None;
-        }
-        self.encode(record, &mut expected);
-        (expected == key).then_some(record)
+        let padded = padding.iter().all(|byte| *byte == b'0');
+        (record < self.count && padded && self.position(record) == position).then_some(record)
     }
+}
+
+/// The number that lower-case hex digits stand for.
+fn parse_hex(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0_u64, |number, digit| {
+        let value = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        Some((number << 4) | u64::from(value))
+    })
 }
 
 /// Eight lower-case hex digits of a number, without a branch or a table.
