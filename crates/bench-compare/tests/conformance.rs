@@ -37,9 +37,12 @@ fn get(engine: &dyn Engine, key: &[u8]) -> Option<Vec<u8>> {
     value
 }
 
-fn exercise(name: &str) {
+fn exercise(name: &str, library: Option<&std::path::Path>) {
     let directory = tempfile::tempdir().unwrap();
-    let options = options(directory.path());
+    let options = EngineOptions {
+        library: library.map(std::path::Path::to_path_buf),
+        ..options(directory.path())
+    };
     let engine = bench_compare::open(name, &options).unwrap();
     {
         let mut session = engine.session(SessionMode::ReadWrite).unwrap();
@@ -92,12 +95,155 @@ fn exercise(name: &str) {
     }
 }
 
+/// What goes beyond the required calls, where the engine says that it has it.
+fn exercise_extras(name: &str, library: Option<&std::path::Path>) {
+    let directory = tempfile::tempdir().unwrap();
+    let options = EngineOptions {
+        library: library.map(std::path::Path::to_path_buf),
+        transactions: true,
+        families: 2,
+        ..options(directory.path())
+    };
+    let engine = bench_compare::open(name, &options).unwrap();
+    let can = engine.capabilities();
+    let mut session = engine.session(SessionMode::ReadWrite).unwrap();
+    for number in 0..10_u8 {
+        session.write_batch(&[Op::Put { key: &[number], value: &[number] }]).unwrap();
+    }
+    let mut found = Vec::new();
+    session.multi_get(&[&[3], &[99], &[7]], &mut |at, value| found.push((at, value[0]))).unwrap();
+    found.sort_unstable();
+    assert_eq!(found, [(0, 3), (2, 7)], "{name}");
+    if can.range_delete {
+        session.write_batch(&[Op::DeleteRange { start: &[2], end: &[5] }]).unwrap();
+        let left = rows_of(session.as_mut());
+        assert_eq!(left, [0, 1, 5, 6, 7, 8, 9], "{name}");
+    }
+    if can.expiry {
+        session.write_batch(&[Op::PutExpiring { key: &[20], value: &[1], at: 1 }]).unwrap();
+        let later = 4_000_000_000;
+        session.write_batch(&[Op::PutExpiring { key: &[21], value: &[1], at: later }]).unwrap();
+        assert!(!session.get(&[20], &mut |_| {}).unwrap(), "{name}");
+        assert!(session.get(&[21], &mut |_| {}).unwrap(), "{name}");
+    }
+    if can.families {
+        exercise_families(name, engine.as_ref(), session.as_mut());
+    }
+    if can.transactions {
+        exercise_transactions(name, engine.as_ref(), session.as_mut());
+    }
+    if can.compact {
+        engine.compact().unwrap();
+        assert!(session.get(&[9], &mut |_| {}).unwrap(), "{name}");
+    }
+    if can.checkpoint {
+        let copy = directory.path().join("copy");
+        engine.checkpoint(&copy).unwrap();
+        let options = EngineOptions { directory: copy, ..options.clone() };
+        let engine = bench_compare::open(name, &options).unwrap();
+        let mut session = engine.session(SessionMode::ReadOnly).unwrap();
+        assert!(session.get(&[9], &mut |_| {}).unwrap(), "{name}");
+    }
+    drop(session);
+    engine.close().unwrap();
+}
+
+fn rows_of(session: &mut dyn bench_compare::engine::Session) -> Vec<u8> {
+    let mut seen = Vec::new();
+    let request = ScanRequest { start: None, direction: Direction::Forward };
+    session
+        .scan(request, &mut |key, _| {
+            seen.push(key[0]);
+            true
+        })
+        .unwrap();
+    seen
+}
+
+fn exercise_families(
+    name: &str,
+    engine: &dyn Engine,
+    session: &mut dyn bench_compare::engine::Session,
+) {
+    for family in [1, 2] {
+        session.use_family(family).unwrap();
+        session.write_batch(&[Op::Put { key: &[40 + family as u8], value: b"x" }]).unwrap();
+        assert_eq!(rows_of(session), [40 + family as u8], "{name}");
+    }
+    engine.create_family(3).unwrap();
+    session.use_family(3).unwrap();
+    assert!(rows_of(session).is_empty(), "{name}");
+    session.use_family(0).unwrap();
+    assert!(!session.get(&[41], &mut |_| {}).unwrap(), "{name}");
+}
+
+fn exercise_transactions(
+    name: &str,
+    engine: &dyn Engine,
+    session: &mut dyn bench_compare::engine::Session,
+) {
+    use bench_compare::engine::{Commit, Isolation};
+    for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
+        session.begin(isolation).unwrap();
+        session.put_in_transaction(&[60], b"mine").unwrap();
+        let mut seen = Vec::new();
+        session.get_in_transaction(&[60], &mut |value| seen = value.to_vec()).unwrap();
+        assert_eq!(seen, b"mine", "{name} {isolation:?}");
+        assert_eq!(session.commit().unwrap(), Commit::Done, "{name} {isolation:?}");
+    }
+    let mut other = engine.session(SessionMode::ReadWrite).unwrap();
+    session.begin(Isolation::Snapshot).unwrap();
+    session.get_in_transaction(&[60], &mut |_| {}).unwrap();
+    other.write_batch(&[Op::Put { key: &[60], value: b"theirs" }]).unwrap();
+    session.put_in_transaction(&[60], b"late").unwrap();
+    assert_eq!(session.commit().unwrap(), Commit::Conflict, "{name}");
+    assert!(session.get(&[60], &mut |value| assert_eq!(value, b"theirs")).unwrap());
+    session.begin(Isolation::ReadCommitted).unwrap();
+    session.put_in_transaction(&[61], b"gone").unwrap();
+    session.rollback().unwrap();
+    assert!(!session.get(&[61], &mut |_| {}).unwrap(), "{name}");
+}
+
 #[test]
 fn adapters_agree() {
-    exercise("memory");
-    for engine in bench_compare::catalogue(&bench_compare::Libraries::default()) {
+    let libraries = bench_compare::Libraries::default();
+    exercise("memory", None);
+    exercise_extras("memory", None);
+    for engine in bench_compare::catalogue(&libraries) {
         if engine.name != "null" && engine.available.is_ok() {
-            exercise(engine.name);
+            exercise(engine.name, None);
+            exercise_extras(engine.name, None);
         }
     }
+}
+
+/// A library with TidesDB's C interface, made by the C compiler if there is one.
+#[test]
+fn any_library_with_the_c_interface_can_be_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let library = directory.path().join("libfake.so");
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake_tidesdb/fake.c");
+    let compiled = std::process::Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .arg(&library)
+        .arg(&source)
+        .arg("-lpthread")
+        .status();
+    match compiled {
+        Ok(status) => assert!(status.success()),
+        Err(error) => {
+            eprintln!("no C compiler, nothing was tested: {error}");
+            return;
+        }
+    }
+    exercise("tidesdb-c", Some(&library));
+    exercise_extras("tidesdb-c", Some(&library));
+    let named = bench_compare::Libraries { tidesdb: Some(library), rocksdb: None };
+    let catalogue = bench_compare::catalogue(&named);
+    let entry = catalogue.iter().find(|engine| engine.name == "tidesdb-c").unwrap();
+    assert_eq!(entry.available, Ok(()));
+    let missing = bench_compare::Libraries { tidesdb: Some("/nowhere.so".into()), rocksdb: None };
+    let catalogue = bench_compare::catalogue(&missing);
+    let entry = catalogue.iter().find(|engine| engine.name == "tidesdb-c").unwrap();
+    assert!(entry.available.as_ref().unwrap_err().contains("no library at"));
 }

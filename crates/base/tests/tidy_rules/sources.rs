@@ -22,6 +22,8 @@ const UNSAFE: &[&str] = &[
     "crates/bench-compare/src/lmdb.rs",
     "crates/bench-compare/src/rocksdb.rs",
     "crates/bench-compare/src/rocksdb/",
+    "crates/bench-compare/src/tidesdb_c.rs",
+    "crates/bench-compare/src/tidesdb_c/",
 ];
 
 /// Crates whose first file forbids `unsafe` to all others.
