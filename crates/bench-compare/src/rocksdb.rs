@@ -108,8 +108,7 @@ impl RocksDb {
         let directory = c_path(&options.directory)?;
         let opened = {
             let settings = configure::options(&api, options, profile)?;
-            let opened = families::open(&api, &settings, &directory, options.transactions)?;
-            opened
+            families::open(&api, &settings, &directory, options.transactions)?
         };
         let optimistic = options.transactions.then_some(opened.database);
         let database = match optimistic {

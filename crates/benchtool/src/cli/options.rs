@@ -80,7 +80,8 @@ pub(super) struct ShapeOptions {
     #[arg(short, long, conflicts_with = "pattern")]
     sequential: bool,
     /// Records of the data set [default: as many as operations, or 1M]
-    #[arg(short, long, alias = "num-keys", alias = "recordcount", alias = "populate", value_parser = parse_count)]
+    #[arg(short, long, value_parser = parse_count)]
+    #[arg(alias = "num-keys", alias = "recordcount", alias = "populate")]
     num: Option<u64>,
     /// Operations of a test that does not write everything [default: until --seconds are over]
     #[arg(short, long, alias = "operations", alias = "operationcount", value_parser = parse_count)]

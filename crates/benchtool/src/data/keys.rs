@@ -4,8 +4,9 @@
 //! meet the numbers in sequence: that makes every seek and range checkable. The position of a
 //! record in the 64-bit key space is its number ([`Layout::Dense`]) or a pseudo-random point of
 //! its share of the space ([`Layout::Scattered`], the default: keys as unlike each other as hashes
-//! or UUIDs); in [`Layout::Clustered`] the shares belong to groups of consecutive keys. From 16 bytes on the position is printed in hex, zero-padded on the left; shorter keys
-//! hold it in big-endian binary.
+//! or UUIDs); in [`Layout::Clustered`] the shares belong to groups of consecutive keys.
+//! From 16 bytes on the position is printed in hex, zero-padded on the left; shorter keys hold it in
+//! big-endian binary.
 
 use crate::data::random::{mix, scale};
 use serde::{Deserialize, Serialize};

@@ -267,6 +267,7 @@ impl<'a> Recorder<'a> {
         self.buckets.clear();
         self.counted = 0;
         self.longest_gap = Duration::ZERO;
+        self.longest_gap_at = now;
         self.cpu_start = thread_cpu();
         self.start = now;
         self.bucket_end = now + BUCKET;

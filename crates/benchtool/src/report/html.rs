@@ -84,6 +84,7 @@ fn page(view: &View<'_>, plots: &[Drawn]) -> String {
     let mut body = String::new();
     body.push_str(&sections::head(view));
     body.push_str(&sections::bad_rows(view));
+    body.push_str(&sections::notes(view));
     body.push_str(&sections::comparison(view));
     body.push_str(&plot_sections(plots));
     body.push_str(&sections::environment(view));

@@ -107,3 +107,28 @@ fn the_warm_up_is_forgotten() {
     assert_eq!(measured.of(Kind::Put).operations, 15);
     assert_eq!(measured.of(Kind::Put).histogram.len(), 15);
 }
+
+#[test]
+fn the_longest_gap_knows_when_it_ended() {
+    let interrupted = AtomicBool::new(false);
+    let mut recorder = Recorder::start(limits(&interrupted, 1)).unwrap();
+    let start = recorder.start;
+    recorder.note_gap(Duration::from_millis(30), start + Duration::from_millis(100));
+    recorder.note_gap(Duration::from_millis(20), start + Duration::from_millis(200));
+    let first = recorder.finish();
+    let mut other = Recorder::start(limits(&interrupted, 1)).unwrap();
+    other.note_gap(Duration::from_secs(3_600), start + Duration::from_millis(300));
+    let merged = Measured::merge(vec![first, other.finish()]).unwrap().unwrap();
+    assert_eq!(merged.longest_gap, Duration::from_secs(3_600));
+    assert_eq!(merged.longest_gap_at, start + Duration::from_millis(300));
+}
+
+#[test]
+fn processor_time_of_the_thread_is_counted() {
+    let interrupted = AtomicBool::new(false);
+    let recorder = Recorder::start(limits(&interrupted, 1)).unwrap();
+    let begin = thread_cpu().unwrap();
+    while thread_cpu().unwrap() < begin + Duration::from_millis(10) {}
+    let measured = recorder.finish();
+    assert!(measured.cpu.unwrap() >= Duration::from_millis(10));
+}

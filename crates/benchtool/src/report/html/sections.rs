@@ -140,6 +140,30 @@ pub(super) fn bad_rows(view: &View<'_>) -> String {
     out
 }
 
+/// What the engines do not have, and what the runs noted about themselves.
+pub(super) fn notes(view: &View<'_>) -> String {
+    let mut items: Vec<String> = Vec::new();
+    for run in &view.set.runs {
+        let (engine, test) = (escape(&run.spec.engine), escape(&run.spec.test));
+        let skipped = run.result.status == Status::Skipped;
+        let left_out = run.result.problems.iter().filter(|_| skipped);
+        for text in left_out.chain(&run.result.notes) {
+            let item = format!("<li>{engine}, {test}: {}</li>", escape(text));
+            if !items.contains(&item) {
+                items.push(item);
+            }
+        }
+    }
+    if items.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<details><summary>{} left out or noted</summary><ul class=\"muted\">{}</ul></details>\n",
+        plural(items.len(), "thing", "things"),
+        items.concat()
+    )
+}
+
 fn cell(figure: Option<&Figure>) -> String {
     figure.map_or_else(
         || "<td>–</td>".to_owned(),

@@ -57,6 +57,24 @@ fn rows_that_may_not_be_believed_are_prominent_and_count_for_nothing() {
 }
 
 #[test]
+fn skipped_rows_and_notes_are_told_but_are_not_bad() {
+    let mut set = sample::set();
+    for run in &mut set.runs {
+        if run.spec.test == "seek_random" && run.spec.engine == "rocksdb" {
+            run.result = JobResult::skipped("seeks <backwards>: not available".to_owned());
+        }
+        if run.spec.test == "read_random" && run.spec.engine == "lmdb" {
+            run.result.notes = vec!["the page cache was not emptied".to_owned()];
+        }
+    }
+    let html = page_of(&set);
+    assert!(html.contains("2 things left out or noted"), "each is told once");
+    assert!(html.contains("rocksdb, seek_random: seeks &lt;backwards&gt;: not available"));
+    assert!(html.contains("Every row passed every check"));
+    assert!(html.contains("<tr><th>seek_random</th><td>–</td><td></td>"), "no verdict");
+}
+
+#[test]
 fn what_a_set_lacks_is_said() {
     let html = page_of(&sample::set());
     assert!(html.contains("Not in this set of results"));
