@@ -24,7 +24,7 @@ pub struct Workload {
     pub sessions: u32,
     /// Transactions that each of them finishes.
     pub transactions: u64,
-    /// Number of hot keys, spread over two families.
+    /// Number of hot keys, at most [`MOST_KEYS`], spread over two families.
     pub keys: u16,
     /// Level of all transactions; random ones when there is none.
     pub level: Option<Level>,
@@ -43,6 +43,9 @@ pub struct Tally {
     pub aborted: usize,
 }
 
+/// Most keys of a workload.
+pub const MOST_KEYS: u16 = 64;
+
 /// Number of families that keys are spread over.
 pub const FAMILIES: u8 = 2;
 
@@ -51,7 +54,8 @@ pub const FAMILIES: u8 = 2;
 /// # Errors
 /// Whatever the store says.
 pub fn run<S: TransactionalStore>(store: &S, workload: &Workload) -> Verdict<(History, Tally)> {
-    let recorder = Recorder::default();
+    // Numbers that an earlier run on the same store is unlikely to have used.
+    let recorder = Recorder::behind((workload.seed & 0xffff) << 24);
     let mut history = History::default();
     set_up(store, workload, &recorder, &mut history)?;
     let over = AtomicBool::new(false);
@@ -102,8 +106,8 @@ fn whole_family(workload: &Workload, family: u8) -> ScanRequest {
     ScanRequest { range, forward: true, most: usize::MAX }
 }
 
-/// Every key is written once or deleted, so that nothing of an earlier run is left; lists begin
-/// with one element, so that every level but the weakest keeps their order.
+/// Every key that a run may use is written once or deleted, so that nothing of an earlier one is
+/// left; lists begin with one element, so that every level but the weakest keeps their order.
 fn set_up<S: TransactionalStore>(
     store: &S,
     workload: &Workload,
@@ -111,8 +115,8 @@ fn set_up<S: TransactionalStore>(
     history: &mut History,
 ) -> Verdict {
     let mut transaction = recorder.begin(store, Level::Snapshot, u32::MAX)?;
-    for number in 0..u64::from(workload.keys) {
-        if workload.lists || number % 3 > 0 {
+    for number in 0..u64::from(MOST_KEYS) {
+        if number < u64::from(workload.keys) && (workload.lists || number % 3 > 0) {
             transaction.put(key(number))?;
         } else {
             transaction.delete(key(number))?;
