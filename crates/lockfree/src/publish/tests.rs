@@ -22,6 +22,66 @@ mod threads {
     }
 
     #[test]
+    fn only_rivals_are_waited_for() {
+        let sequencer = CommitSequencer::new(0);
+        let announced = |length: u64, signature| {
+            let start = sequencer.reserve(length);
+            sequencer.announce(start, start + length, signature);
+            (start, start + length)
+        };
+        let _open = announced(32, 0b0001);
+        let other = announced(96, 0b0010);
+        let mine = announced(32, 0b1100);
+        // Neither has a common bit: this returns although both are open.
+        sequencer.wait_for_rivals(mine.0, 0b1100);
+        assert_eq!(sequencer.published(), 0);
+        // Completed behind an open range, it is no rival of its own kind either.
+        sequencer.complete(other.0, other.1);
+        sequencer.wait_for_rivals(mine.0, 0b1000);
+    }
+
+    #[test]
+    fn rivals_and_those_who_announced_nothing_are_waited_for() {
+        for signature in [Some(0b0101), None] {
+            let sequencer = CommitSequencer::new(64);
+            let start = sequencer.reserve(32);
+            if let Some(signature) = signature {
+                sequencer.announce(start, start + 32, signature);
+            }
+            let mine = sequencer.reserve(32);
+            sequencer.announce(mine, mine + 32, 0b0100);
+            let done = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::yield_now();
+                    done.store(true, Ordering::SeqCst);
+                    sequencer.complete(start, start + 32);
+                });
+                sequencer.wait_for_rivals(mine, 0b0100);
+                assert!(done.load(Ordering::SeqCst), "{signature:?}");
+                assert_eq!(sequencer.published(), mine);
+            });
+        }
+    }
+
+    #[test]
+    fn announcements_far_ahead_of_the_published_position_are_not_made() {
+        let sequencer = CommitSequencer::new(0);
+        let hole = sequencer.reserve(32);
+        sequencer.announce(hole, 32, 1);
+        let far = sequencer.reserve(ANNOUNCED as u64 * 32 * 2);
+        let behind = sequencer.tail();
+        sequencer.announce(behind, behind + 32, 2);
+        assert_eq!(sequencer.announced_at(hole), Some((32, 1)));
+        assert_eq!(sequencer.announced_at(behind), None);
+        sequencer.complete(hole, 32);
+        assert_eq!(sequencer.announced_at(hole), None, "published: the slot may be another's");
+        sequencer.complete(far, behind);
+        sequencer.announce(behind, behind + 32, 2);
+        assert_eq!(sequencer.announced_at(behind), Some((behind + 32, 2)));
+    }
+
+    #[test]
     fn reset_forgets_reservations_that_were_given_up() {
         let sequencer = CommitSequencer::with_ring(0, 4);
         let first = sequencer.reserve(32);
