@@ -367,10 +367,7 @@ fn load_name(shape: &Shape) -> String {
     if (*key_size, *value_size, shape.families) == (16, 100, 1) {
         format!("load, batches of 1000 ({num} records)")
     } else {
-        format!(
-            "load ({num} records of {key_size}+{value_size} bytes, {} families)",
-            shape.families
-        )
+        format!("load, {num} records of {key_size}+{value_size} bytes, {} families", shape.families)
     }
 }
 

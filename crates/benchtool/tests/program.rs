@@ -121,3 +121,99 @@ fn a_worse_candidate_has_an_exit_code_of_its_own() {
     let answer = std::fs::read_to_string(directory.path().join("c.json")).unwrap();
     assert!(answer.contains("\"outcome\": \"regression\""), "{answer}");
 }
+
+#[test]
+fn a_killed_process_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let line = "run --engine tidesdb --workload recover --num 20K --batch 10 --json out.json";
+    let output = benchtool(directory.path(), line);
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    let json = std::fs::read_to_string(directory.path().join("out.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let result = &report["runs"][0]["result"];
+    assert_eq!(result["operations"][0]["operation"], "RECOVER");
+    assert_eq!((&result["keys_expected"], &result["keys_visible"]), (&20_000.into(), &20_000.into()));
+    // An engine that only lives in its process has lost everything, and that shows.
+    let line = "run --engine memory --workload recover --num 1K";
+    assert_eq!(benchtool(directory.path(), line).status.code(), Some(1));
+}
+
+#[test]
+fn other_ways_to_use_a_database_are_checked_too() {
+    let directory = tempfile::tempdir().unwrap();
+    for line in [
+        "run --engine tidesdb --workload reopen --num 5K",
+        "run --engine tidesdb --workload compact --num 5K --ops 1",
+        "run --engine tidesdb --workload cf --families 10",
+        "run --engine tidesdb --workload ttl --num 5K --batch 10",
+        "run --engine tidesdb --workload ycsb-e --num 5K --spare 1K --ops 2K --threads 2",
+        "run --engine tidesdb --workload write --num 5K --families 8 --pattern uniform",
+    ] {
+        let output = benchtool(directory.path(), line);
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stdout));
+        assert!(!text(&output.stdout).contains("SKIPPED"), "{line}");
+    }
+    // What it does not have is no failure, and is said.
+    let line = "run --engine tidesdb --workload read --num 5K --ops 1K --use-btree";
+    let output = benchtool(directory.path(), line);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("B+tree table format"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_run_is_recorded_and_replayed_on_another_engine() {
+    let directory = tempfile::tempdir().unwrap();
+    let line = "run --engine tidesdb --workload rmw --num 2K --ops 1K --record trace.jsonl";
+    let output = benchtool(directory.path(), line);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = benchtool(directory.path(), "replay trace.jsonl --engine tidesdb,memory");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    std::fs::write(directory.path().join("bad"), "{\"op\":\"put\"}\n").unwrap();
+    let output = benchtool(directory.path(), "replay bad --engine memory");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("bad, line 1"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn databases_are_kept_and_used_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let line = "run --engine tidesdb --workload write --num 3K --keep-db --dir kept";
+    assert_eq!(benchtool(directory.path(), line).status.code(), Some(0));
+    let run = std::fs::read_dir(directory.path().join("kept")).unwrap().next().unwrap().unwrap();
+    let kept = run.path().join("tidesdb-work");
+    let read = |num: &str| {
+        let line = format!(
+            "run --engine tidesdb --workload iter --ops 1 --num {num} --use-existing-db {}",
+            kept.display()
+        );
+        benchtool(directory.path(), &line).status.code()
+    };
+    assert_eq!(read("3K"), Some(0));
+    assert_eq!(read("4K"), Some(1), "another data set is not in there");
+}
+
+#[test]
+fn bad_use_is_refused_before_anything_starts() {
+    let directory = tempfile::tempdir().unwrap();
+    let held = directory.path().join("held");
+    std::fs::create_dir(&held).unwrap();
+    let lock = std::fs::File::create(held.join(".benchtool-lock")).unwrap();
+    lock.lock().unwrap();
+    for (line, part) in [
+        ("run --engine memory --num 1K --dir held", "in use by another benchtool"),
+        ("run --engine memory --num 1000000M --dir free", "free, the data sets need about"),
+        ("run --engine tidesdb-c", "--lib PATH"),
+        ("run --engine tidesdb-c --lib nowhere.so", "no library at nowhere.so"),
+        ("run --engine memory --cpus 99999", "--cpus"),
+        ("run --engine memory,null --record x", "one engine"),
+        ("run --engine memory --use-existing-db nowhere", "no database at nowhere"),
+        ("run --engine memory --engine-opt rocksdb:a=b", "not among the engines"),
+        ("suite cora", "core"),
+        ("suite core --only nothing-like-this", "no test is left"),
+    ] {
+        let output = benchtool(directory.path(), line);
+        assert_eq!(output.status.code(), Some(2), "{line}: {}", text(&output.stdout));
+        let shown = text(&output.stderr);
+        assert!(shown.contains(part), "{line}: {shown}");
+    }
+}
