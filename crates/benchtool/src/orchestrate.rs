@@ -117,8 +117,8 @@ pub(crate) struct Run {
 struct Store {
     identity: String,
     directory: PathBuf,
-    /// Why it cannot be used.
-    problem: Option<String>,
+    /// The result that tests which need it get, if it cannot be used.
+    problem: Option<JobResult>,
 }
 
 struct Orchestrator<'a> {
@@ -228,8 +228,7 @@ impl Orchestrator<'_> {
         }
         let store = match self.store(&spec)? {
             Ok(directory) => directory,
-            Err(problem) => {
-                let result = JobResult::failed(format!("no loaded database: {problem}"));
+            Err(result) => {
                 self.runs.push(Run { spec, result });
                 return Ok(());
             }
@@ -256,7 +255,7 @@ impl Orchestrator<'_> {
 
     /// The loaded database for a job, loading it if it is the first to ask; the inner error says
     /// why there is none.
-    fn store(&mut self, spec: &JobSpec) -> Result<Result<PathBuf, String>, String> {
+    fn store(&mut self, spec: &JobSpec) -> Result<Result<PathBuf, JobResult>, String> {
         let identity = store_identity(&spec.engine, &spec.shape, &spec.setup);
         let index = match self.stores.iter().position(|store| store.identity == identity) {
             Some(index) => index,
@@ -291,8 +290,12 @@ impl Orchestrator<'_> {
             ..spec.clone()
         };
         let result = self.run_child(load);
-        let problem = (result.status != Status::Valid)
-            .then(|| result.problems.first().cloned().unwrap_or_else(|| "interrupted".to_owned()));
+        let reason = result.problems.first().map_or("interrupted", String::as_str);
+        let problem = match result.status {
+            Status::Valid => None,
+            Status::Skipped => Some(JobResult::skipped(reason.to_owned())),
+            _ => Some(JobResult::failed(format!("no loaded database: {reason}"))),
+        };
         Store { identity, directory, problem }
     }
 

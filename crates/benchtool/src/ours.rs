@@ -9,11 +9,12 @@
 
 use bench_compare::EngineInfo;
 use bench_compare::engine::{
-    self, Capabilities, Direction, Engine, EngineError, EngineOptions, EngineStats, Op, Result,
-    RowVisitor, ScanRequest, Session, SessionMode, ValueVisitor,
+    self, Capabilities, Commit, Direction, Engine, EngineError, EngineOptions, EngineStats, Op,
+    Result, RowVisitor, ScanRequest, Session, SessionMode, ValueVisitor,
 };
 use tidesdb::{
-    Compression, Db, DbOptions, Family, FamilyOptions, Scan, ScanOptions, SyncMode, WriteBatch,
+    Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel, Scan,
+    ScanOptions, SyncMode, Transaction, WriteBatch,
 };
 
 /// Name on the command line.
@@ -111,6 +112,7 @@ impl Engine for Ours {
             families: Vec::new(),
             batch: WriteBatch::new(),
             scan: None,
+            transaction: None,
             mode,
         }))
     }
@@ -157,6 +159,7 @@ impl Engine for Ours {
         Capabilities {
             native_interval_sync: true,
             expiry: true,
+            transactions: true,
             families: true,
             compact: true,
             ..Capabilities::PLAIN
@@ -178,10 +181,20 @@ struct OurSession<'a> {
     families: Vec<Option<Family>>,
     batch: WriteBatch,
     scan: Option<Scan>,
+    /// The transaction of the user, kept to be used again.
+    transaction: Option<Transaction>,
     mode: SessionMode,
 }
 
+fn no_transaction() -> EngineError {
+    EngineError::new("no transaction was begun")
+}
+
 impl OurSession<'_> {
+    fn transaction(&mut self) -> Result<&mut Transaction> {
+        self.transaction.as_mut().ok_or_else(no_transaction)
+    }
+
     fn positioned(&mut self, request: ScanRequest<'_>) -> Result<&mut Scan> {
         let scan = match self.scan.take() {
             Some(mut scan) => {
@@ -253,6 +266,48 @@ impl Session for OurSession<'_> {
         self.family = family;
         self.scan = None;
         Ok(())
+    }
+
+    fn begin(&mut self, isolation: engine::Isolation) -> Result<()> {
+        let level = match isolation {
+            engine::Isolation::ReadUncommitted => IsolationLevel::ReadUncommitted,
+            engine::Isolation::ReadCommitted => IsolationLevel::ReadCommitted,
+            engine::Isolation::RepeatableRead => IsolationLevel::RepeatableRead,
+            engine::Isolation::Snapshot => IsolationLevel::Snapshot,
+            engine::Isolation::Serializable => IsolationLevel::Serializable,
+        };
+        if let Some(used) = &mut self.transaction {
+            return used.reset(level).map_err(failed("reset"));
+        }
+        self.transaction = Some(self.engine.database.begin(level).map_err(failed("begin"))?);
+        Ok(())
+    }
+
+    fn get_in_transaction(&mut self, key: &[u8], found: ValueVisitor<'_>) -> Result<bool> {
+        let transaction = self.transaction.as_ref().ok_or_else(no_transaction)?;
+        let read = transaction.get_with(&self.family, key, |value| found(value));
+        Ok(read.map_err(failed("get"))?.is_some())
+    }
+
+    fn put_in_transaction(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let transaction = self.transaction.as_mut().ok_or_else(no_transaction)?;
+        transaction.put(&self.family, key, value).map_err(failed("put"))
+    }
+
+    fn commit(&mut self) -> Result<Commit> {
+        let transaction = self.transaction()?;
+        match transaction.commit() {
+            Ok(_) => Ok(Commit::Done),
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                transaction.rollback().map_err(failed("rollback"))?;
+                Ok(Commit::Conflict)
+            }
+            Err(error) => Err(failed("commit")(error)),
+        }
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        self.transaction()?.rollback().map_err(failed("rollback"))
     }
 
     fn scan(&mut self, request: ScanRequest<'_>, visit: RowVisitor<'_>) -> Result<()> {

@@ -132,7 +132,10 @@ fn a_killed_process_loses_nothing() {
     let report: serde_json::Value = serde_json::from_str(&json).unwrap();
     let result = &report["runs"][0]["result"];
     assert_eq!(result["operations"][0]["operation"], "RECOVER");
-    assert_eq!((&result["keys_expected"], &result["keys_visible"]), (&20_000.into(), &20_000.into()));
+    assert_eq!(
+        (&result["keys_expected"], &result["keys_visible"]),
+        (&20_000.into(), &20_000.into())
+    );
     // An engine that only lives in its process has lost everything, and that shows.
     let line = "run --engine memory --workload recover --num 1K";
     assert_eq!(benchtool(directory.path(), line).status.code(), Some(1));
@@ -145,6 +148,9 @@ fn other_ways_to_use_a_database_are_checked_too() {
         "run --engine tidesdb --workload reopen --num 5K",
         "run --engine tidesdb --workload compact --num 5K --ops 1",
         "run --engine tidesdb --workload cf --families 10",
+        "run --engine tidesdb --workload txn --num 5K --ops 2K --isolation snapshot --txn-size 3",
+        "run --engine tidesdb --workload txn --overlap hot --threads 4 --ops 4K --isolation si",
+        "run --engine tidesdb --workload txn --overlap hot --threads 4 --ops 4K --isolation ser",
         "run --engine tidesdb --workload ttl --num 5K --batch 10",
         "run --engine tidesdb --workload ycsb-e --num 5K --spare 1K --ops 2K --threads 2",
         "run --engine tidesdb --workload write --num 5K --families 8 --pattern uniform",
