@@ -13,8 +13,8 @@ pub const MAX_SEQUENCE: SequenceNumber = (1 << 56) - 1;
 
 /// What a stored version of a key says about the key.
 ///
-/// The discriminants are persisted in the log and in tables; never renumber them. Numbers 4 to 15
-/// are reserved for range deletions, prepared transactions and merge operands.
+/// The discriminants are persisted in the log and in tables; never renumber them. Numbers 5 to 15
+/// are reserved for prepared transactions and merge operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ValueKind {
@@ -26,6 +26,10 @@ pub enum ValueKind {
     ValuePointer = 2,
     /// The key is deleted by a delete that promises to meet exactly one earlier put.
     SingleTombstone = 3,
+    /// Every key from this one up to, and without, the one in the value is deleted; up to the last
+    /// key when the value is empty. In the log only: it is no version of a key, and a table that
+    /// holds one is damaged.
+    RangeTombstone = 4,
 }
 
 impl ValueKind {
@@ -37,14 +41,24 @@ impl ValueKind {
             1 => Some(Self::Value),
             2 => Some(Self::ValuePointer),
             3 => Some(Self::SingleTombstone),
+            4 => Some(Self::RangeTombstone),
             _ => None,
         }
     }
 
-    /// True for both kinds of deletion.
+    /// Decodes the kind of a version of a key, as tables and memtables hold them.
+    #[must_use]
+    pub const fn of_version(byte: u8) -> Option<Self> {
+        match Self::from_u8(byte) {
+            Some(Self::RangeTombstone) => None,
+            kind => kind,
+        }
+    }
+
+    /// True for all kinds of deletion.
     #[must_use]
     pub const fn is_tombstone(self) -> bool {
-        matches!(self, Self::Tombstone | Self::SingleTombstone)
+        matches!(self, Self::Tombstone | Self::SingleTombstone | Self::RangeTombstone)
     }
 }
 
@@ -68,7 +82,7 @@ mod tests {
         for byte in 0..=255u8 {
             match ValueKind::from_u8(byte) {
                 Some(kind) => assert_eq!(kind as u8, byte),
-                None => assert!(byte > 3),
+                None => assert!(byte > 4),
             }
         }
     }

@@ -10,8 +10,10 @@ pub mod codec;
 pub mod compress;
 pub mod entry;
 pub mod error;
+pub mod key_ranges;
 pub mod limits;
 pub mod options;
+pub mod range_tombstone;
 
 pub use compress::Compression;
 pub use entry::{SequenceNumber, ValueKind};

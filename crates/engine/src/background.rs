@@ -102,7 +102,7 @@ impl Core {
 
     /// Queues a merge of the family if the planner wants one and none is queued or running.
     pub(crate) fn schedule_compaction(&self, family: &Arc<FamilyState>) {
-        if self.planned(family, Pace::Busy).is_none() {
+        if self.planned(family, Pace::Busy).is_none() && !self.has_covered_tables(family) {
             self.schedule_quiet_check(family);
             return;
         }
@@ -143,6 +143,7 @@ impl Core {
             if family.is_dropped() || self.health.is_closed() {
                 return Ok(());
             }
+            self.drop_covered_tables(family)?;
             let version = Arc::clone(&family.view.load().version);
             let Some(plan) = self.planned(family, pace) else { return Ok(()) };
             self.merge_runs(family, &version, plan)?;
@@ -247,8 +248,10 @@ impl Core {
     pub(crate) fn compact_family(&self, family: &Arc<FamilyState>) -> Result<()> {
         self.flush_family(family)?;
         let _merging = lock(&family.merging);
+        self.drop_covered_tables(family)?;
         let version = Arc::clone(&family.view.load().version);
         let settled = version.runs.len() == 1
+            && version.range_tombstones.is_empty()
             && version.runs.iter().all(|run| run.level > 1)
             && version.tables().all(|table| table.record.tombstones == 0);
         let runs = summarize(&version, &family.options.load());
@@ -289,7 +292,9 @@ impl Core {
             if !family.view.load().frozen.is_empty() {
                 self.schedule_flush(&family);
                 any = true;
-            } else if self.planned(&family, Pace::Quiet).is_some() {
+            } else if self.planned(&family, Pace::Quiet).is_some()
+                || self.has_covered_tables(&family)
+            {
                 self.schedule_merges(&family, Pace::Quiet);
                 any = true;
             }

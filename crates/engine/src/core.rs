@@ -40,6 +40,8 @@ pub(crate) struct Core {
     pub snapshots: SnapshotRegistry,
     /// What serializable transactions have read. Taken before the commit gate is entered.
     pub dependencies: Mutex<Dependencies>,
+    /// A table could go but for a snapshot; see `compaction/range_deletes.rs`.
+    pub range_deletes_held: AtomicBool,
     pub health: Health,
     pub progress: Progress,
     pub counters: CoreCounters,

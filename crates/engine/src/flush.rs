@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidesdb_base::error::{Error, Result};
-
-use tidesdb_files::manifest::Change;
+use tidesdb_base::range_tombstone::{RangeTombstone, part_swallowed};
+use tidesdb_files::manifest::{Change, TableRecord};
 use tidesdb_files::sstable::EntryMeta;
 use tidesdb_lockfree::sync::lock;
 
@@ -19,7 +19,7 @@ use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memtable::{Memtable, kind_of};
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_all};
-use crate::version::{TableChange, TableFile, ValueLogFile};
+use crate::version::{TableChange, TableFile, ValueLogFile, table_needs, table_overlaps};
 
 /// About what an entry takes in a memtable; only the size of a first allocation follows from it.
 const USUAL_ENTRY_BYTES: u64 = 128;
@@ -29,6 +29,29 @@ struct Flushed {
     family: Arc<FamilyState>,
     memtable: Arc<Memtable>,
     written: Written,
+    /// Range deletions of the memtable that readers and merges still need.
+    range_tombstones: Vec<Arc<RangeTombstone>>,
+}
+
+impl Flushed {
+    /// The range deletions that hide something in a table. `flushes` are all that are installed
+    /// together with this one.
+    fn needed_tombstones(&self, flushes: &[Self]) -> Vec<Arc<RangeTombstone>> {
+        if self.range_tombstones.is_empty() {
+            return Vec::new();
+        }
+        let version = Arc::clone(&self.family.view.load().version);
+        let same_family = flushes.iter().filter(|other| Arc::ptr_eq(&other.family, &self.family));
+        let new: Vec<&TableRecord> =
+            same_family.flat_map(|flushed| &flushed.written.tables).collect();
+        let needed = |tombstone: &&Arc<RangeTombstone>| {
+            let needs = |table: &&TableRecord| {
+                table_overlaps(table, tombstone) && table_needs(table, tombstone)
+            };
+            version.needs_tombstone(tombstone) || new.iter().any(needs)
+        };
+        self.range_tombstones.iter().filter(needed).cloned().collect()
+    }
 }
 
 impl Core {
@@ -106,11 +129,16 @@ impl Core {
         let snapshots = self.snapshots.list();
         let oldest = view.frozen.last().is_some_and(|last| Arc::ptr_eq(last, &memtable));
         let bottom = oldest && view.version.runs.is_empty();
-        let rules = DropRules::new(snapshots, bottom, self.clock.unix_seconds());
+        let mut range_tombstones = memtable.range_tombstones();
+        let (own, _) = part_swallowed(range_tombstones.iter().cloned().collect(), &snapshots);
+        range_tombstones.extend([Arc::clone(&view.version.range_tombstones)]);
+        let rules = DropRules::new(snapshots, bottom, self.clock.unix_seconds())
+            .with_range_tombstones(range_tombstones);
         let place = OutputPlace {
             level: 1,
             run: self.numbers.next(),
             table_bytes: options.target_table_bytes,
+            range_deletes_applied_through: rules.range_deletes_applied_through(),
             expected_entries: usize::try_from(memtable.used_bytes() / USUAL_ENTRY_BYTES)
                 .unwrap_or(0),
         };
@@ -131,12 +159,17 @@ impl Core {
             cursor.next();
         }
         drop(cursor);
-        Ok(Flushed { family: Arc::clone(family), memtable, written: rewriter.complete()? })
+        let (family, written) = (Arc::clone(family), rewriter.complete()?);
+        Ok(Flushed { family, memtable, written, range_tombstones: own })
     }
 
     /// Commits the manifest edit of finished flushes and swaps their tables in.
-    fn install(&self, flushes: Vec<Flushed>) -> Result<()> {
+    fn install(&self, mut flushes: Vec<Flushed>) -> Result<()> {
         let mut catalog = lock(&self.catalog);
+        let needed: Vec<_> = flushes.iter().map(|f| f.needed_tombstones(&flushes)).collect();
+        for (flushed, needed) in flushes.iter_mut().zip(needed) {
+            flushed.range_tombstones = needed;
+        }
         let mut changes = Vec::new();
         for flushed in flushes.iter().filter(|flushed| !flushed.family.is_dropped()) {
             let family = flushed.family.id;
@@ -146,6 +179,10 @@ impl Core {
             }
             if let Some(file) = flushed.written.value_log {
                 changes.push(Change::AddValueLog { family, file });
+            }
+            for tombstone in &flushed.range_tombstones {
+                let tombstone = Arc::clone(tombstone);
+                changes.push(Change::AddRangeTombstone { family, tombstone });
             }
             changes.push(Change::FlushedThrough { family, sequence: boundary });
             changes.push(Change::LastSequence { sequence: boundary });
@@ -200,7 +237,7 @@ impl Core {
     }
 
     fn swap_in(&self, flushed: Flushed) {
-        let Flushed { family, memtable, written } = flushed;
+        let Flushed { family, memtable, written, range_tombstones } = flushed;
         let counters = &family.counters;
         // ORDERING: statistics.
         counters.flush_bytes.fetch_add(written.bytes, Ordering::Relaxed);
@@ -216,6 +253,7 @@ impl Core {
             if let Some(file) = value_log {
                 version.value_logs.insert(file.number, file);
             }
+            version.add_tombstones(&range_tombstones);
             for file in version.value_logs.values() {
                 file.unpin(memtable.sealed_through());
             }

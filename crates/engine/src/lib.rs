@@ -22,6 +22,7 @@ mod iterator;
 mod log;
 mod memtable;
 mod numbers;
+mod range_tombstones;
 mod read;
 mod recovery;
 mod snapshot;

@@ -5,11 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::range_tombstone::{RangeTombstone, RangeTombstoneSets};
 use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::arena::{Arena, BlockPool};
 use tidesdb_lockfree::ordered::{
     MemtableIndex, NewVersion, OrderedIndex, OwnedCursor, Version, Versions,
 };
+
+use crate::range_tombstones::GrowingTombstones;
 
 /// Most memory one memtable may take; the arena's 32-bit offsets reach this far.
 const MOST_BYTES: u64 = 32 << 30;
@@ -17,6 +20,7 @@ const MOST_BYTES: u64 = 32 << 30;
 /// Versions of keys that are in the log and not in a table yet.
 pub(crate) struct Memtable {
     index: Arc<MemtableIndex>,
+    range_tombstones: GrowingTombstones,
     /// Lowest sequence number inserted; `u64::MAX` while empty.
     first_sequence: AtomicU64,
     /// Everything the memtable will ever hold is at most this; `u64::MAX` until it is frozen.
@@ -35,6 +39,7 @@ impl Memtable {
         let arena = Arena::new(Arc::clone(pool), MOST_BYTES);
         Self {
             index: Arc::new(MemtableIndex::with_arena(arena)),
+            range_tombstones: GrowingTombstones::default(),
             first_sequence: AtomicU64::new(u64::MAX),
             sealed_through: AtomicU64::new(u64::MAX),
         }
@@ -49,6 +54,11 @@ impl Memtable {
         // an acquiring load of the published position, which orders these before it.
         if self.first_sequence.load(Ordering::Relaxed) > sequence {
             self.first_sequence.fetch_min(sequence, Ordering::Relaxed);
+        }
+        if operation.kind == ValueKind::RangeTombstone {
+            let (start, end) = (operation.key.into(), operation.value.into());
+            self.range_tombstones.add(RangeTombstone { start, end, sequence });
+            return Ok(());
         }
         let version = NewVersion {
             seq: sequence,
@@ -70,6 +80,23 @@ impl Memtable {
     /// All versions of `key`, newest first.
     pub(crate) fn versions(&self, key: &[u8]) -> Versions<'_> {
         self.index.versions(key)
+    }
+
+    /// True when a range deletion in here, visible at `snapshot`, hides a version of `key` of this
+    /// sequence number; zero stands for any version of an older memtable or a table.
+    #[inline]
+    pub(crate) fn hides(
+        &self,
+        key: &[u8],
+        sequence: SequenceNumber,
+        snapshot: SequenceNumber,
+    ) -> bool {
+        self.range_tombstones.hides(key, sequence, snapshot)
+    }
+
+    /// The range deletions so far.
+    pub(crate) fn range_tombstones(&self) -> RangeTombstoneSets {
+        self.range_tombstones.sets()
     }
 
     /// A cursor over the keys that keeps the index alive.
@@ -100,18 +127,18 @@ impl Memtable {
         self.sealed_through.load(Ordering::Relaxed)
     }
 
-    /// Bytes taken from the arena.
+    /// Bytes taken from the arena and by range deletions.
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.index.arena().used_bytes()
+        self.index.arena().used_bytes() + self.range_tombstones.bytes()
     }
 
     /// Bytes of memory held.
     pub(crate) fn allocated_bytes(&self) -> u64 {
-        self.index.arena().allocated_bytes()
+        self.index.arena().allocated_bytes() + self.range_tombstones.bytes()
     }
 }
 
 /// The kind of a version in a memtable. The index stores what [`Memtable::insert`] gave it.
 pub(crate) fn kind_of(version: &Version<'_>) -> ValueKind {
-    ValueKind::from_u8(version.kind).unwrap_or(ValueKind::Tombstone)
+    ValueKind::of_version(version.kind).unwrap_or(ValueKind::Tombstone)
 }

@@ -24,15 +24,17 @@ impl SnapshotRegistry {
         sequence
     }
 
-    /// Gives up a registration.
-    pub(crate) fn release(&self, sequence: SequenceNumber) {
+    /// Gives up a registration; true when it was the oldest snapshot and nobody else holds it.
+    pub(crate) fn release(&self, sequence: SequenceNumber) -> bool {
         let mut live = lock(&self.0);
-        if let Some(count) = live.get_mut(&sequence) {
-            *count -= 1;
-            if *count == 0 {
-                live.remove(&sequence);
-            }
+        let oldest = live.first_key_value().is_some_and(|(oldest, _)| *oldest == sequence);
+        let Some(count) = live.get_mut(&sequence) else { return false };
+        *count -= 1;
+        if *count > 0 {
+            return false;
         }
+        live.remove(&sequence);
+        oldest
     }
 
     /// All live snapshots, oldest first.
@@ -49,7 +51,9 @@ struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.core.snapshots.release(self.sequence);
+        if self.core.snapshots.release(self.sequence) {
+            self.core.oldest_snapshot_gone();
+        }
     }
 }
 
@@ -106,9 +110,11 @@ mod tests {
         assert_eq!(registry.register(|| 7), 7);
         registry.register(|| 7);
         registry.register(|| 9);
-        registry.release(7);
+        assert!(!registry.release(7), "held once more");
         assert_eq!(registry.list(), [7, 9]);
-        registry.release(7);
+        assert!(registry.release(7));
         assert_eq!(registry.list(), [9]);
+        registry.register(|| 11);
+        assert!(!registry.release(11), "not the oldest");
     }
 }

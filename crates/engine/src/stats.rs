@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::core::Core;
-use crate::family::FamilyState;
+use crate::family::{FamilyState, View};
 
 /// Figures of a whole database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,6 +93,12 @@ fn memtable_bytes(family: &FamilyState) -> u64 {
     view.active.allocated_bytes() + frozen
 }
 
+fn range_tombstones(view: &View) -> u64 {
+    let memtables = std::iter::once(&view.active).chain(&view.frozen);
+    let in_memory: usize = memtables.map(|m| m.range_tombstones().iter().count()).sum();
+    (in_memory + view.version.range_tombstones.len()) as u64
+}
+
 /// Figures of one level of a family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LevelStats {
@@ -119,6 +125,9 @@ pub struct FamilyStats {
     pub immutable_memtables: u64,
     /// The levels that hold anything.
     pub levels: Vec<LevelStats>,
+    /// Range deletions that hide something, or may: those in memory, and those on disk that some
+    /// table still needs.
+    pub range_tombstones: u64,
     /// Value-log files.
     pub value_log_files: u64,
     /// Bytes of value-log files.
@@ -149,6 +158,7 @@ impl FamilyStats {
             memtable_bytes: memtable_bytes(family),
             immutable_memtables: view.frozen.len() as u64,
             levels: levels.into_values().collect(),
+            range_tombstones: range_tombstones(&view),
             value_log_files: view.version.value_logs.len() as u64,
             value_log_bytes: view.version.value_logs.values().map(|f| get(&f.bytes)).sum(),
             user_bytes_written,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidesdb_base::entry::ValueKind;
+use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::FamilyOptions;
 use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
@@ -21,6 +21,8 @@ pub(crate) struct OutputPlace {
     pub run: u64,
     /// Bytes at which another table is started.
     pub table_bytes: u64,
+    /// Nothing will come that a range tombstone with a sequence number up to this one hides.
+    pub range_deletes_applied_through: SequenceNumber,
     /// About how many entries will come in all.
     pub expected_entries: usize,
 }
@@ -205,5 +207,6 @@ fn record_of(number: u64, place: OutputPlace, summary: TableSummary) -> TableRec
         highest_sequence: summary.max_seq,
         value_references: summary.value_references.iter().map(|r| (r.file, r.bytes)).collect(),
         keys: summary.keys,
+        range_deletes_applied_through: place.range_deletes_applied_through,
     }
 }

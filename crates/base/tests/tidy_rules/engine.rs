@@ -7,6 +7,7 @@ use super::{is_test_file, shipped_lines};
 /// the work (`impl Core` in `flush`, `write`, ...), so a call may go where no name may.
 const ORDER: &[&[&str]] = &[
     &["numbers", "dependencies"],
+    &["range_tombstones"],
     &["memtable"],
     &["log"],
     &["cache", "version"],

@@ -3,9 +3,14 @@
 //! Live snapshots cut the sequence numbers into stripes: of all versions of a key within one
 //! stripe only the newest can be seen. A deletion, or an expired version, can go as well when
 //! nothing older of its key can lie below and no snapshot is older than it; until then it shadows
-//! what is older.
+//! what is older. A range tombstone drops what it hides from everybody; it goes by other rules
+//! (`version/range_tombstones.rs`).
+//!
+//! Sequence numbers that everybody sees are replaced by zero, which compresses well; but not under a
+//! range tombstone: it would take the version for an older one and hide it.
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
+use tidesdb_base::range_tombstone::RangeTombstoneSets;
 
 /// What to do with a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,22 +29,54 @@ pub(crate) struct DropRules {
     /// Nothing older than the inputs lies below them.
     bottom: bool,
     now_unix_seconds: u64,
+    /// Range deletions that are on disk when the outputs are, all visible to new snapshots.
+    range_tombstones: RangeTombstoneSets,
+    /// The present key, if there are range deletions.
+    key: Vec<u8>,
     /// Stripe of the last judged version of the present key.
     stripe: Option<usize>,
 }
 
 impl DropRules {
-    pub(crate) const fn new(
-        snapshots: Vec<SequenceNumber>,
-        bottom: bool,
-        now_unix_seconds: u64,
-    ) -> Self {
-        Self { snapshots, bottom, now_unix_seconds, stripe: None }
+    pub(crate) fn new(snapshots: Vec<SequenceNumber>, bottom: bool, now_unix_seconds: u64) -> Self {
+        Self {
+            snapshots,
+            bottom,
+            now_unix_seconds,
+            range_tombstones: RangeTombstoneSets::default(),
+            key: Vec::new(),
+            stripe: None,
+        }
     }
 
-    /// The versions judged next are of another key.
-    pub(crate) const fn next_key(&mut self) {
+    /// Applies these range deletions, which are on disk, or will be with the outputs, and which
+    /// every later snapshot sees.
+    pub(crate) fn with_range_tombstones(mut self, tombstones: RangeTombstoneSets) -> Self {
+        self.range_tombstones = tombstones;
+        self
+    }
+
+    /// Sequence number up to which range deletions are wholly applied: the outputs hold nothing
+    /// that they hide.
+    pub(crate) fn range_deletes_applied_through(&self) -> SequenceNumber {
+        let oldest = self.snapshots.first().copied().unwrap_or(SequenceNumber::MAX);
+        self.range_tombstones.highest_sequence().min(oldest)
+    }
+
+    /// The versions judged next are of this key.
+    pub(crate) fn next_key(&mut self, key: &[u8]) {
         self.stripe = None;
+        if !self.range_tombstones.is_empty() {
+            self.key.clear();
+            self.key.extend_from_slice(key);
+        }
+    }
+
+    /// True when a range deletion hides a version of the present key from everybody: from the
+    /// oldest snapshot that could see it, and so from all later ones.
+    fn is_range_deleted(&self, sequence: SequenceNumber, stripe: usize) -> bool {
+        let first = self.snapshots.get(stripe).copied().unwrap_or(SequenceNumber::MAX);
+        self.range_tombstones.hides(&self.key, sequence, first)
     }
 
     /// Whether every live snapshot sees the commit of this sequence number.
@@ -63,6 +100,9 @@ impl DropRules {
             return Verdict::Drop;
         }
         self.stripe = Some(stripe);
+        if self.is_range_deleted(sequence, stripe) {
+            return Verdict::Drop;
+        }
         let dead = kind.is_tombstone() || is_expired(expires_at, self.now_unix_seconds);
         if cfg!(planted_bug = "tombstone_dropped_too_early") && dead {
             return Verdict::Drop;
@@ -70,12 +110,21 @@ impl DropRules {
         if !self.bottom || stripe != 0 {
             return Verdict::Keep(sequence);
         }
-        if dead { Verdict::Drop } else { Verdict::Keep(0) }
+        if dead {
+            return Verdict::Drop;
+        }
+        let under_a_range = self.range_tombstones.hides(&self.key, 0, SequenceNumber::MAX)
+            && !cfg!(planted_bug = "sequence_zeroed_under_a_range_tombstone");
+        Verdict::Keep(if under_a_range { sequence } else { 0 })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tidesdb_base::range_tombstone::{RangeTombstone, RangeTombstones};
+
     use super::*;
     use ValueKind::{Tombstone, Value};
 
@@ -85,7 +134,7 @@ mod tests {
         versions: &[(u64, ValueKind, u64)],
     ) -> Vec<Verdict> {
         let mut rules = DropRules::new(snapshots.to_vec(), bottom, 1000);
-        rules.next_key();
+        rules.next_key(b"key");
         versions.iter().map(|&(s, k, e)| rules.judge(s, k, e)).collect()
     }
 
@@ -123,5 +172,44 @@ mod tests {
         assert_eq!(judge_all(&[], false, &versions), [Verdict::Keep(9), Verdict::Drop]);
         assert_eq!(judge_all(&[], true, &versions), [Verdict::Drop, Verdict::Drop]);
         assert_eq!(judge_all(&[], true, &[(9, Value, 1001)]), [Verdict::Keep(0)]);
+    }
+
+    fn judge_under(
+        tombstones: &[u64],
+        snapshots: &[u64],
+        bottom: bool,
+        versions: &[u64],
+    ) -> (Vec<Verdict>, u64) {
+        let range = |&sequence| {
+            let (start, end) = (b"k".as_slice().into(), b"l".as_slice().into());
+            Arc::new(RangeTombstone { start, end, sequence })
+        };
+        let set = RangeTombstones::new(tombstones.iter().map(range).collect());
+        let mut rules = DropRules::new(snapshots.to_vec(), bottom, 1000)
+            .with_range_tombstones([Arc::new(set)].into_iter().collect());
+        rules.next_key(b"key");
+        let verdicts = versions.iter().map(|&sequence| rules.judge(sequence, Value, 0)).collect();
+        (verdicts, rules.range_deletes_applied_through())
+    }
+
+    #[test]
+    fn a_range_deletion_drops_what_it_hides_from_everybody() {
+        use Verdict::{Drop, Keep};
+        assert_eq!(judge_under(&[7], &[], false, &[9, 5, 3]), (vec![Keep(9), Drop, Drop], 7));
+        assert_eq!(judge_under(&[7], &[], false, &[5, 3]), (vec![Drop, Drop], 7));
+        assert_eq!(judge_under(&[7], &[], false, &[7]), (vec![Keep(7)], 7), "the same commit");
+        assert_eq!(judge_under(&[7], &[6], false, &[5, 3]), (vec![Keep(5), Drop], 6));
+        assert_eq!(judge_under(&[7], &[7], false, &[5, 3]), (vec![Drop, Drop], 7));
+        assert_eq!(judge_under(&[7], &[4], false, &[6, 3]), (vec![Drop, Keep(3)], 4));
+        assert_eq!(judge_under(&[5, 7], &[6], false, &[4]), (vec![Drop], 6));
+    }
+
+    #[test]
+    fn a_sequence_number_stays_while_a_range_deletion_covers_the_key() {
+        assert_eq!(judge_under(&[7], &[], true, &[9]).0, [Verdict::Keep(9)]);
+        assert_eq!(judge_under(&[7], &[6], true, &[5]).0, [Verdict::Keep(5)]);
+        let mut rules = DropRules::new(Vec::new(), true, 1000);
+        rules.next_key(b"key");
+        assert_eq!(rules.judge(9, Value, 0), Verdict::Keep(0));
     }
 }

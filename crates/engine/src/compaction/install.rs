@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::{Change, TableRecord};
 use tidesdb_lockfree::sync::lock;
 
@@ -23,10 +24,18 @@ pub(super) struct Merged {
     /// Level and number of the output run.
     pub place: (u32, u64),
     pub written: Vec<Written>,
+    /// More of the same merge follows. Only the last piece lets go of range tombstones, since looking
+    /// for those that can go takes a look at each.
+    pub more_follows: bool,
 }
 
 impl Merged {
-    fn changes(&self, family: u32, dead_value_logs: &[u64]) -> Vec<Change> {
+    fn changes(
+        &self,
+        family: u32,
+        dead_value_logs: &[u64],
+        finished: Vec<Arc<RangeTombstone>>,
+    ) -> Vec<Change> {
         let mut changes = Vec::new();
         for table in self.replaced.iter().chain(&self.moved) {
             changes.push(Change::RemoveTable { family, number: table.record.number });
@@ -43,6 +52,9 @@ impl Merged {
         }
         let dead = dead_value_logs.iter();
         changes.extend(dead.map(|&number| Change::RemoveValueLog { family, number }));
+        let finished = finished.into_iter();
+        changes
+            .extend(finished.map(|tombstone| Change::RemoveRangeTombstone { family, tombstone }));
         changes
     }
 
@@ -83,11 +95,15 @@ impl Core {
             next.value_logs.insert(file.number, Arc::new(file));
         }
         let dead = next.dead_value_logs();
+        let finished = match merged.more_follows {
+            true => Vec::new(),
+            false => next.take_finished_tombstones(&self.snapshots.list()),
+        };
         if cfg!(planted_bug = "merge_inputs_removed_too_early") {
             let early = merged.replaced.iter().map(|table| table.path().to_path_buf());
             remove_all(self.vfs.as_ref(), &early.collect::<Vec<_>>());
         }
-        if let Err(e) = catalog.commit(merged.changes(family.id, &dead)) {
+        if let Err(e) = catalog.commit(merged.changes(family.id, &dead, finished)) {
             if catalog.is_certain() {
                 merged.remove_outputs(self);
             }

@@ -17,6 +17,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::FamilyOptions;
+use tidesdb_base::range_tombstone::RangeTombstones;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
@@ -29,7 +30,7 @@ use super::rewrite::{Rewriter, ValueRewrite};
 use crate::core::Core;
 use crate::family::FamilyState;
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_all};
-use crate::version::{Run, TableFile, Version};
+use crate::version::{Run, TableFile, Version, is_deleted_in_part};
 
 /// Versions between two looks at whether the merge is still wanted.
 const VERSIONS_PER_CHECK: u64 = 4096;
@@ -56,6 +57,8 @@ struct Merge {
     now: u64,
     table_bytes: u64,
     rewrite: ValueRewrite,
+    /// Range deletions that are applied to what is written.
+    range_tombstones: Arc<RangeTombstones>,
     /// Versions read or stepped over, to be compared with the tables' counts.
     passed: AtomicU64,
     state: Mutex<MergeState>,
@@ -129,6 +132,7 @@ impl Core {
                 files: version.mostly_dead_value_logs(),
                 version: version.as_ref().clone(),
             },
+            range_tombstones: Arc::clone(&version.range_tombstones),
             passed: AtomicU64::new(0),
             state: Mutex::new(MergeState::default()),
             part_done: Condvar::new(),
@@ -235,13 +239,15 @@ impl Merge {
         let entries: u64 = self.runs.iter().flatten().map(|table| table.record.entries).sum();
         let bytes: u64 = self.runs.iter().flatten().map(|table| table.record.bytes).sum();
         let tables = bytes.div_ceil(self.table_bytes).max(1);
+        let rules = DropRules::new(self.snapshots.clone(), self.bottom, self.now)
+            .with_range_tombstones([Arc::clone(&self.range_tombstones)].into_iter().collect());
         let place = OutputPlace {
             level: self.plan.level,
             run: self.plan.run,
             table_bytes: self.table_bytes,
+            range_deletes_applied_through: rules.range_deletes_applied_through(),
             expected_entries: usize::try_from(entries / tables).unwrap_or(0),
         };
-        let rules = DropRules::new(self.snapshots.clone(), self.bottom, self.now);
         Rewriter::new(rules, TableOutput::new(core, &self.options, place), &self.rewrite)
     }
 
@@ -252,6 +258,7 @@ impl Merge {
         let rewritten =
             record.value_references.iter().any(|(file, _)| self.rewrite.files.contains(file));
         if rewritten
+            || is_deleted_in_part(record, &self.range_tombstones)
             || record.bytes < self.table_bytes / LEAST_LONE_SHARE
             || (self.bottom && record.tombstones > 0)
         {
@@ -280,6 +287,7 @@ impl Merge {
             moved: Vec::new(),
             place: (self.plan.level, self.plan.run),
             written: vec![written],
+            more_follows: true,
         };
         core.install_merged(&self.family, &merged)?;
         let numbers = merged.replaced.iter().map(|table| table.record.number);
@@ -310,6 +318,7 @@ impl Merge {
             moved: outcome.moved,
             place: (self.plan.level, self.plan.run),
             written: outcome.written,
+            more_follows: false,
         };
         core.install_merged(&self.family, &merged)
     }

@@ -56,7 +56,7 @@ impl<'a> Rewriter<'a> {
         // Keys are not empty, so the first one differs from the buffer as it is made.
         if key != self.key.as_slice() {
             self.keep_single_deletion()?;
-            self.rules.next_key();
+            self.rules.next_key(key);
             self.key.clear();
             self.key.extend_from_slice(key);
         }

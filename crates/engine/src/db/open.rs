@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions};
+use tidesdb_base::range_tombstone::RangeTombstones;
 use tidesdb_files::manifest::Change;
 use tidesdb_files::naming::FileKind;
 use tidesdb_lockfree::arena::BlockPool;
@@ -245,6 +246,7 @@ fn build(
         memory,
         snapshots: SnapshotRegistry::default(),
         dependencies: std::sync::Mutex::default(),
+        range_deletes_held: AtomicBool::new(false),
         health: Health::default(),
         progress: Progress::default(),
         counters: CoreCounters::default(),
@@ -362,7 +364,10 @@ fn load_version(record: &FamilyRecord, files: &Arc<FileContext>) -> Version {
         .values()
         .map(|file| (file.number, Arc::new(ValueLogFile::new(files, file.number, file.bytes))))
         .collect();
-    Version::of_tables(tables, value_logs)
+    let mut version = Version::of_tables(tables, value_logs);
+    let tombstones = record.range_tombstones.iter().cloned().collect();
+    version.range_tombstones = Arc::new(RangeTombstones::new(tombstones));
+    version
 }
 
 /// Replays the log into the families' memtables, freezing those that get full.

@@ -13,6 +13,7 @@ use crate::iterator::{Scan, ScanOptions};
 use crate::snapshot::Snapshot;
 use crate::stats::FamilyStats;
 use crate::write::batch::expiry_after;
+use crate::write::{WriteBatch, WriteOptions};
 
 /// A handle of a column family. Cloning is cheap; any number of threads may use one.
 ///
@@ -121,6 +122,28 @@ impl Family {
     /// hook is caught and dropped. Hooks are not stored.
     pub fn set_commit_hook(&self, hook: Option<CommitHook>) {
         self.state.commit_hook.replace(hook);
+    }
+
+    /// Deletes every key from `start` on that comes before `end`. One log record, whatever the
+    /// number of keys; they are gone for readers at once, and from disk as merges come by: a table
+    /// that lies wholly in the range is removed without being read.
+    ///
+    /// # Errors
+    /// As [`Family::put`]; `Invalid` also when `start` is not before `end`.
+    pub fn delete_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_range(self, start, end)?;
+        self.core().write(&batch, WriteOptions::default())
+    }
+
+    /// Deletes every key that starts with `prefix`, as [`Family::delete_range`].
+    ///
+    /// # Errors
+    /// As [`Family::put`]; `Invalid` also for an empty prefix.
+    pub fn delete_prefix(&self, prefix: &[u8]) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_prefix(self, prefix)?;
+        self.core().write(&batch, WriteOptions::default())
     }
 
     /// The value of a key, copied; `None` when it is absent, deleted or expired.

@@ -29,6 +29,8 @@ pub enum CommittedKind {
     Delete,
     /// Deleted the key, which had been put at most once.
     SingleDelete,
+    /// Deleted every key from `key` on that comes before `value`; to the last if that is empty.
+    DeleteRange,
 }
 
 /// One operation of a commit.
@@ -39,7 +41,7 @@ pub struct CommittedOperation<'a> {
     pub kind: CommittedKind,
     /// The key.
     pub key: &'a [u8],
-    /// The value of a put; empty for deletions.
+    /// The value of a put, the end of a range; empty for other deletions.
     pub value: &'a [u8],
     /// Unix second at which the value expires; zero for never.
     pub expires_at_unix_seconds: u64,
@@ -50,6 +52,7 @@ impl<'a> CommittedOperation<'a> {
         let kind = match operation.kind {
             ValueKind::Tombstone => CommittedKind::Delete,
             ValueKind::SingleTombstone => CommittedKind::SingleDelete,
+            ValueKind::RangeTombstone => CommittedKind::DeleteRange,
             ValueKind::Value | ValueKind::ValuePointer => CommittedKind::Put,
         };
         let expires_at_unix_seconds = operation.expires_at;

@@ -11,6 +11,7 @@ pub(super) struct MemtableSource {
     cursor: OwnedCursor<MemtableIndex>,
     snapshot: SequenceNumber,
     kind: ValueKind,
+    sequence: SequenceNumber,
     expires_at: u64,
 }
 
@@ -22,8 +23,8 @@ impl std::fmt::Debug for MemtableSource {
 
 impl MemtableSource {
     pub(super) fn new(memtable: &Memtable, snapshot: SequenceNumber) -> Self {
-        let (kind, expires_at) = (ValueKind::Tombstone, 0);
-        Self { cursor: memtable.cursor(), snapshot, kind, expires_at }
+        let (kind, sequence, expires_at) = (ValueKind::Tombstone, 0, 0);
+        Self { cursor: memtable.cursor(), snapshot, kind, sequence, expires_at }
     }
 
     pub(super) fn valid(&self) -> bool {
@@ -38,6 +39,10 @@ impl MemtableSource {
         self.kind
     }
 
+    pub(super) const fn sequence(&self) -> SequenceNumber {
+        self.sequence
+    }
+
     pub(super) const fn expires_at(&self) -> u64 {
         self.expires_at
     }
@@ -49,8 +54,8 @@ impl MemtableSource {
     /// Takes the visible version of the present key; false when the snapshot sees none.
     fn take_visible(&mut self) -> bool {
         let Some(version) = self.cursor.version_at(self.snapshot) else { return false };
-        let (kind, expires_at) = (kind_of(&version), version.expires_at);
-        (self.kind, self.expires_at) = (kind, expires_at);
+        let (kind, sequence, expires_at) = (kind_of(&version), version.seq, version.expires_at);
+        (self.kind, self.sequence, self.expires_at) = (kind, sequence, expires_at);
         true
     }
 

@@ -1,5 +1,7 @@
 //! What a scan covers.
 
+use tidesdb_base::key_ranges::prefix_end;
+
 use crate::snapshot::Snapshot;
 
 /// Bounds and snapshot of a scan. The default covers the whole family as it is when the scan is
@@ -45,27 +47,5 @@ impl ScanOptions {
     pub fn snapshot(mut self, snapshot: &Snapshot) -> Self {
         self.snapshot = Some(snapshot.clone());
         self
-    }
-}
-
-/// The first key behind all keys that start with `prefix`; `None` when there is none, because the
-/// prefix is empty or all ones.
-fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::prefix_end;
-
-    #[test]
-    fn a_prefix_ends_before_its_successor() {
-        assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
-        assert_eq!(prefix_end(b"a\xff\xff"), Some(b"b".to_vec()));
-        assert_eq!(prefix_end(b"\xff"), None);
-        assert_eq!(prefix_end(b""), None);
     }
 }

@@ -1,11 +1,13 @@
 //! The keys of a sorted run as a snapshot sees them, across its tables.
 //!
-//! Versions of one key never straddle two tables of a run, so each table is walked by itself.
+//! Versions of one key never straddle two tables of a run, so each table is walked by itself. A table
+//! of which the snapshot sees nothing, since a range deletion covers it, is passed over unopened.
 
 use std::sync::Arc;
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::Result;
+use tidesdb_base::range_tombstone::RangeTombstoneSets;
 use tidesdb_files::sstable::{Readahead, Table, TableIterator};
 
 use crate::cache::CachedBlocks;
@@ -23,6 +25,8 @@ pub(super) struct RunSource {
     run: usize,
     snapshot: SequenceNumber,
     blocks: CachedBlocks,
+    /// Range deletions, for passing over whole tables; the scan looks at each key.
+    deleted: RangeTombstoneSets,
     /// The table that is being walked.
     at: usize,
     iterator: Option<Tables>,
@@ -37,10 +41,11 @@ impl RunSource {
         run: usize,
         snapshot: SequenceNumber,
         blocks: CachedBlocks,
+        deleted: RangeTombstoneSets,
     ) -> Self {
         let version = Arc::clone(version);
         let (at, iterator, plain) = (0, None, false);
-        Self { version, run, snapshot, blocks, at, iterator, plain, key: Vec::new() }
+        Self { version, run, snapshot, blocks, deleted, at, iterator, plain, key: Vec::new() }
     }
 
     fn tables(&self) -> &[Arc<TableFile>] {
@@ -63,6 +68,11 @@ impl RunSource {
     }
 
     #[inline]
+    pub(super) fn sequence(&self) -> SequenceNumber {
+        self.iterator.as_ref().map_or(0, TableIterator::seq)
+    }
+
+    #[inline]
     pub(super) fn expires_at(&self) -> u64 {
         self.iterator.as_ref().map_or(0, TableIterator::expires_at)
     }
@@ -70,6 +80,34 @@ impl RunSource {
     #[inline]
     pub(super) fn value(&self) -> &[u8] {
         self.iterator.as_ref().map_or(&[], TableIterator::value)
+    }
+
+    /// True when a range deletion hides all of table `at` from the snapshot.
+    fn is_covered(&self, at: usize) -> bool {
+        !self.deleted.is_empty()
+            && self.tables().get(at).is_some_and(|table| {
+                let record = &table.record;
+                let (smallest, largest) = (&record.smallest_key, &record.largest_key);
+                self.deleted.hides_all(smallest, largest, record.highest_sequence, self.snapshot)
+            })
+    }
+
+    /// The first table from `at` on that is not covered; behind the last when all are.
+    fn uncovered_from(&self, mut at: usize) -> usize {
+        while self.is_covered(at) {
+            at += 1;
+        }
+        at
+    }
+
+    /// The last table before `end` that is not covered.
+    fn uncovered_before(&self, mut end: usize) -> Option<usize> {
+        loop {
+            end = end.checked_sub(1)?;
+            if !self.is_covered(end) {
+                return Some(end);
+            }
+        }
     }
 
     /// Goes to table `at`, unpositioned; false when there is none.
@@ -104,7 +142,7 @@ impl RunSource {
                 }
                 iterator.next()?;
             }
-            let next = self.at + 1;
+            let next = self.uncovered_from(self.at + 1);
             if !self.enter(next)? {
                 return Ok(());
             }
@@ -131,7 +169,7 @@ impl RunSource {
                 iterator.prev()?;
             }
             skipping = false;
-            let Some(before) = self.at.checked_sub(1) else {
+            let Some(before) = self.uncovered_before(self.at) else {
                 self.iterator = None;
                 return Ok(());
             };
@@ -167,7 +205,7 @@ impl RunSource {
 
     pub(super) fn seek(&mut self, key: &[u8]) -> Result<()> {
         let at = self.tables().partition_point(|t| t.record.largest_key.as_slice() < key);
-        if self.enter(at)?
+        if self.enter(self.uncovered_from(at))?
             && let Some(iterator) = &mut self.iterator
         {
             iterator.seek_version(key, self.snapshot)?;
@@ -177,7 +215,7 @@ impl RunSource {
 
     pub(super) fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
         let after = self.tables().partition_point(|t| t.record.smallest_key.as_slice() <= key);
-        let Some(at) = after.checked_sub(1) else {
+        let Some(at) = self.uncovered_before(after) else {
             self.iterator = None;
             return Ok(());
         };
@@ -190,7 +228,7 @@ impl RunSource {
     }
 
     pub(super) fn seek_to_first(&mut self) -> Result<()> {
-        if self.enter(0)?
+        if self.enter(self.uncovered_from(0))?
             && let Some(iterator) = &mut self.iterator
         {
             iterator.seek_to_first()?;
@@ -199,7 +237,10 @@ impl RunSource {
     }
 
     pub(super) fn seek_to_last(&mut self) -> Result<()> {
-        let Some(last) = self.tables().len().checked_sub(1) else { return Ok(()) };
+        let Some(last) = self.uncovered_before(self.tables().len()) else {
+            self.iterator = None;
+            return Ok(());
+        };
         if self.enter(last)?
             && let Some(iterator) = &mut self.iterator
         {

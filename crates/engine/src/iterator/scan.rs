@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::{ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::range_tombstone::RangeTombstoneSets;
 
 use super::ScanOptions;
 use super::memtable_source::MemtableSource;
@@ -46,9 +47,11 @@ pub struct Scan {
     family: Arc<FamilyState>,
     options: ScanOptions,
     /// Keeps merges from dropping what the scan has still to see.
-    _snapshot: Snapshot,
+    snapshot: Snapshot,
     view: Arc<View>,
     merge: Merge,
+    /// Range deletions of the view's memtables and files.
+    deleted: RangeTombstoneSets,
     now: u64,
     valid: bool,
     /// The present value when it lies in a value log.
@@ -76,12 +79,18 @@ impl Scan {
         let sequence = snapshot.sequence();
         let blocks = CachedBlocks(Arc::clone(&core.files.blocks));
         let memtables = std::iter::once(&view.active).chain(&view.frozen);
+        let mut deleted = RangeTombstoneSets::default();
+        for memtable in memtables.clone() {
+            deleted.extend(memtable.range_tombstones().as_slice().iter().cloned());
+        }
+        deleted.push(Arc::clone(&view.version.range_tombstones));
         let mut sources: Vec<Source> = memtables
             .filter(|memtable| !memtable.is_empty())
             .map(|memtable| Source::Memtable(Box::new(MemtableSource::new(memtable, sequence))))
             .collect();
         for run in 0..view.version.runs.len() {
-            let source = RunSource::new(&view.version, run, sequence, blocks.clone());
+            let (blocks, deleted) = (blocks.clone(), deleted.clone());
+            let source = RunSource::new(&view.version, run, sequence, blocks, deleted);
             sources.push(Source::Run(Box::new(source)));
         }
         Ok(Self {
@@ -89,9 +98,10 @@ impl Scan {
             core,
             family,
             options,
-            _snapshot: snapshot,
+            snapshot,
             view,
             merge: Merge::new(sources),
+            deleted,
             valid: false,
             fetched: OnceCell::new(),
         })
@@ -248,13 +258,26 @@ impl Scan {
         }
     }
 
+    /// Whether the newest visible version of a key is one that the user gets to see.
+    #[inline]
+    fn shows(&self, source: &Source) -> bool {
+        !source.kind().is_tombstone()
+            && !is_expired(source.expires_at(), self.now)
+            && (self.deleted.is_empty() || !self.is_range_deleted(source))
+    }
+
+    #[cold]
+    fn is_range_deleted(&self, source: &Source) -> bool {
+        self.deleted.hides(source.key(), source.sequence(), self.snapshot.sequence())
+    }
+
     #[inline]
     fn settle_forward(&mut self) -> Result<()> {
         while let Some(source) = self.merge.current() {
             if self.options.upper.as_ref().is_some_and(|upper| source.key() >= upper.as_slice()) {
                 return Ok(());
             }
-            if !source.kind().is_tombstone() && !is_expired(source.expires_at(), self.now) {
+            if self.shows(source) {
                 self.valid = true;
                 return Ok(());
             }
@@ -268,7 +291,7 @@ impl Scan {
             if self.options.lower.as_ref().is_some_and(|lower| source.key() < lower.as_slice()) {
                 return Ok(());
             }
-            if !source.kind().is_tombstone() && !is_expired(source.expires_at(), self.now) {
+            if self.shows(source) {
                 self.valid = true;
                 return Ok(());
             }

@@ -1,6 +1,6 @@
 //! One sorted source of visible keys, whatever it is.
 
-use tidesdb_base::entry::ValueKind;
+use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::Result;
 
 use super::memtable_source::MemtableSource;
@@ -38,6 +38,11 @@ impl Source {
     #[inline]
     pub(super) fn kind(&self) -> ValueKind {
         each!(self, s => s.kind())
+    }
+
+    #[inline]
+    pub(super) fn sequence(&self) -> SequenceNumber {
+        each!(self, s => s.sequence())
     }
 
     #[inline]

@@ -44,7 +44,12 @@ impl Core {
         let view = family.view.load();
         let snapshot = snapshot.unwrap_or_else(|| self.log.published());
         for memtable in std::iter::once(&view.active).chain(&view.frozen) {
-            if let Some(version) = memtable.get(key, snapshot) {
+            let version = memtable.get(key, snapshot);
+            // All that lies further down is older than whatever this memtable deletes.
+            if memtable.hides(key, version.map_or(0, |version| version.seq), snapshot) {
+                return Ok(None);
+            }
+            if let Some(version) = version {
                 let found = (kind_of(&version), version.expires_at, version.value);
                 return self.answer(&view, found, read);
             }
@@ -73,6 +78,9 @@ impl Core {
             }
             if let Some(found) = table.lookup(key, snapshot, &blocks)? {
                 let meta = found.meta();
+                if view.version.range_tombstones.hides(key, meta.seq, snapshot) {
+                    return Ok(None);
+                }
                 return self.answer(view, (meta.kind, meta.expires_at, found.value()), read);
             }
         }
@@ -91,7 +99,9 @@ impl Core {
             return Ok(None);
         }
         match kind {
-            ValueKind::Tombstone | ValueKind::SingleTombstone => Ok(None),
+            ValueKind::Tombstone | ValueKind::SingleTombstone | ValueKind::RangeTombstone => {
+                Ok(None)
+            }
             ValueKind::Value => Ok(Some(read(value))),
             ValueKind::ValuePointer => {
                 // Taken out of its cell: the caller may read other keys meanwhile.

@@ -13,7 +13,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::wal::segment::{SYNC_MARK_BYTES, decode_sync_mark};
 use tidesdb_files::wal::{
-    BatchReader, Operation, RECORDS_OFFSET, RecordKind, SYNC_MARK_OFFSET, SegmentReader,
+    Operation, RECORDS_OFFSET, RecordKind, SYNC_MARK_OFFSET, SegmentReader, SurvivingOperations,
 };
 use tidesdb_sys::vfs::{File, OpenHow, Vfs};
 
@@ -142,7 +142,7 @@ fn read_segment(
         if record.kind == RecordKind::Void {
             continue;
         }
-        for operation in BatchReader::new(record.payload) {
+        for operation in SurvivingOperations::new(record.payload) {
             let operation = operation.map_err(|_| {
                 Error::corruption(&path, offset, "a log record's operations do not decode")
             })?;

@@ -6,6 +6,8 @@
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Result;
+use tidesdb_base::key_ranges::ends_behind;
+use tidesdb_base::range_tombstone::RangeTombstones;
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::{Readahead, TableIterator};
 
@@ -57,6 +59,25 @@ fn is_new(table: &TableFile, window: Window) -> bool {
     table.record.highest_sequence > window.since && !overlooked
 }
 
+/// Whether a range deletion in the window is one that `matches`. One that hides nothing is forgotten
+/// when it is flushed: it changed nothing.
+fn any_range_deleted(
+    view: &View,
+    window: Window,
+    matches: impl Fn(&RangeTombstones) -> bool,
+) -> bool {
+    let in_memory = memtables(view, window).any(|memtable| {
+        let sets = memtable.range_tombstones();
+        sets.as_slice().iter().any(|set| matches(set))
+    });
+    in_memory || matches(&view.version.range_tombstones)
+}
+
+/// What a range deletion in the window counts as: there may have been more than one.
+const fn deletion(window: Window) -> Change {
+    Change { sequence: window.through, hides: true }
+}
+
 /// Calls `found` with the changes of a key, newest first, until it answers false.
 ///
 /// # Errors
@@ -68,6 +89,10 @@ pub(super) fn changes_of_key(
     window: Window,
     mut found: impl FnMut(Change) -> bool,
 ) -> Result<()> {
+    let deletes = |set: &RangeTombstones| set.hides(key, window.since, window.through);
+    if any_range_deleted(view, window, deletes) && !found(deletion(window)) {
+        return Ok(());
+    }
     for memtable in memtables(view, window) {
         for version in memtable.versions(key) {
             if version.seq <= window.since {
@@ -98,7 +123,20 @@ pub(super) fn changes_of_key(
     Ok(())
 }
 
-/// Calls `found` with the changes of all keys in a range, in no order, until it answers an error.
+/// The change that range deletions in the window made to a range of keys, if any of them meets it.
+pub(super) fn deletion_in_range(view: &View, range: &ReadRange, window: Window) -> Option<Change> {
+    let deletes = |set: &RangeTombstones| {
+        set.highest_sequence() > window.since
+            && set.as_slice().iter().any(|tombstone| {
+                window.holds(tombstone.sequence)
+                    && ends_behind(&tombstone.end, &range.start)
+                    && range.end.admits(&tombstone.start)
+            })
+    };
+    any_range_deleted(view, window, deletes).then(|| deletion(window))
+}
+
+/// Calls `found` with the changes of all keys in a range, but for [`deletion_in_range`], in no order, until it answers an error.
 ///
 /// # Errors
 /// What `found` answers; `Corrupt` or `Io` when a table can't be read.

@@ -391,7 +391,9 @@ impl Transaction {
             if self.level == IsolationLevel::Serializable {
                 lock(&core.dependencies).end(sequence);
             }
-            core.snapshots.release(sequence);
+            if core.snapshots.release(sequence) {
+                core.oldest_snapshot_gone();
+            }
         }
         if let Some(writes) = &mut self.writes {
             writes.clear();

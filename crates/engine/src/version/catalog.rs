@@ -4,11 +4,12 @@
 //! could not be appended has no effect: its bytes may be on disk, so the catalog starts another
 //! manifest file from the state before it, and refuses further edits until that has worked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::{Change, Edit, ManifestWriter, TableRecord, ValueLogRecord, current};
 use tidesdb_files::naming;
 use tidesdb_sys::vfs::Vfs;
@@ -25,6 +26,7 @@ pub(crate) struct FamilyRecord {
     pub options: String,
     pub tables: BTreeMap<u64, TableRecord>,
     pub value_logs: BTreeMap<u64, ValueLogRecord>,
+    pub range_tombstones: BTreeSet<Arc<RangeTombstone>>,
     pub flushed_through: u64,
 }
 
@@ -77,6 +79,13 @@ impl PersistedState {
             Change::FlushedThrough { family, sequence } => {
                 self.families.get_mut(family)?.flushed_through = *sequence;
             }
+            Change::AddRangeTombstone { family, tombstone } => {
+                self.families.get_mut(family)?.range_tombstones.insert(Arc::clone(tombstone));
+            }
+            Change::RemoveRangeTombstone { family, tombstone } => {
+                let known = &mut self.families.get_mut(family)?.range_tombstones;
+                return known.remove(tombstone).then_some(());
+            }
             Change::LogStart { segment } => self.log_start = *segment,
             Change::NextFile { number } => self.next_file = self.next_file.max(*number),
             Change::NextFamily { family } => self.next_family = *family,
@@ -103,6 +112,10 @@ impl PersistedState {
             }
             for &file in record.value_logs.values() {
                 changes.push(Change::AddValueLog { family, file });
+            }
+            for tombstone in &record.range_tombstones {
+                let tombstone = Arc::clone(tombstone);
+                changes.push(Change::AddRangeTombstone { family, tombstone });
             }
             changes.push(Change::FlushedThrough { family, sequence: record.flushed_through });
         }

@@ -6,16 +6,19 @@
 
 mod catalog;
 mod garbage;
+mod range_tombstones;
 mod table_file;
 mod value_log_file;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tidesdb_base::range_tombstone::RangeTombstones;
 use tidesdb_files::vlog::VLOG_HEADER_BYTES;
 
 pub(crate) use self::catalog::{Catalog, FamilyRecord, PersistedState};
 pub(crate) use self::garbage::Garbage;
+pub(crate) use self::range_tombstones::{is_deleted_in_part, table_needs, table_overlaps};
 pub(crate) use self::table_file::{FileContext, TableFile};
 pub(crate) use self::value_log_file::ValueLogFile;
 
@@ -70,6 +73,8 @@ pub(crate) struct Version {
     pub runs: Vec<Run>,
     /// By file number.
     pub value_logs: BTreeMap<u64, Arc<ValueLogFile>>,
+    /// Range deletions that were flushed and that some table still needs.
+    pub range_tombstones: Arc<RangeTombstones>,
 }
 
 impl Version {
@@ -90,10 +95,12 @@ impl Version {
             let moves = moved.contains(&table.record.number);
             (if moves { change.moved_to } else { place }, table)
         });
-        Self::of_placed(placed.chain(placed_by_record(change.added)), self.value_logs.clone())
+        let placed = placed.chain(placed_by_record(change.added));
+        let range_tombstones = Arc::clone(&self.range_tombstones);
+        Self { range_tombstones, ..Self::of_placed(placed, self.value_logs.clone()) }
     }
 
-    /// A version of these tables, each in the run that its record names.
+    /// A version of these tables, each in the run that its record names, without range tombstones.
     pub(crate) fn of_tables(
         tables: impl IntoIterator<Item = Arc<TableFile>>,
         value_logs: BTreeMap<u64, Arc<ValueLogFile>>,
@@ -118,7 +125,7 @@ impl Version {
                 Run { level, id: id.0, tables }
             })
             .collect();
-        Self { runs, value_logs }
+        Self { runs, value_logs, range_tombstones: Arc::default() }
     }
 
     /// Numbers of the value-log files of which more than half is garbage, so that writing what is left

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::key_ranges::prefix_end;
 use tidesdb_base::limits::{DIRECT_VALUE_BYTES, MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use tidesdb_files::wal::{BatchReader, BatchWriter, Operation, RECORD_HEADER_BYTES};
 
@@ -41,6 +42,8 @@ pub struct WriteBatch {
     pub(crate) count: usize,
     /// Sum of key and value lengths.
     pub(crate) user_bytes: u64,
+    /// Range deletions among the operations.
+    pub(crate) deletes_ranges: bool,
     /// Values that go straight to a value log, in the order of their operations.
     pub(crate) direct: Vec<DirectValue>,
 }
@@ -103,6 +106,37 @@ impl WriteBatch {
         self.add(family.state(), ValueKind::SingleTombstone, NEVER_EXPIRES, key, &[])
     }
 
+    /// Adds the deletion of every key from `start` on that comes before `end`; what the batch puts
+    /// into the range afterwards stays. The cost does not depend on the number of keys.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when a key is empty or `start` is not before `end`;
+    /// [`Error::TooLarge`] as for [`WriteBatch::put`]. The batch is unchanged then.
+    pub fn delete_range(&mut self, family: &Family, start: &[u8], end: &[u8]) -> Result<()> {
+        if start.is_empty() || end.is_empty() {
+            return Err(Error::InvalidArgument("a key of the range is empty".to_owned()));
+        }
+        if start >= end {
+            let detail = "the range is empty: its start is not before its end";
+            return Err(Error::InvalidArgument(detail.to_owned()));
+        }
+        self.add(family.state(), ValueKind::RangeTombstone, NEVER_EXPIRES, start, end)
+    }
+
+    /// Adds the deletion of every key that starts with `prefix`, as [`WriteBatch::delete_range`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for an empty prefix, [`Error::TooLarge`]; the batch is unchanged
+    /// then.
+    pub fn delete_prefix(&mut self, family: &Family, prefix: &[u8]) -> Result<()> {
+        if prefix.is_empty() {
+            return Err(Error::InvalidArgument("the prefix is empty".to_owned()));
+        }
+        // No end at all when the prefix is all ones.
+        let end = prefix_end(prefix).unwrap_or_default();
+        self.add(family.state(), ValueKind::RangeTombstone, NEVER_EXPIRES, prefix, &end)
+    }
+
     pub(crate) fn add(
         &mut self,
         family: &Arc<FamilyState>,
@@ -112,6 +146,9 @@ impl WriteBatch {
         value: &[u8],
     ) -> Result<()> {
         check_sizes(key, value)?;
+        if kind == ValueKind::RangeTombstone && value.len() > MAX_KEY_BYTES {
+            return Err(too_large("key", value.len(), MAX_KEY_BYTES));
+        }
         if self.record.is_empty() {
             self.record.resize(RECORD_HEADER_BYTES, 0);
         }
@@ -138,6 +175,7 @@ impl WriteBatch {
         if !self.families.iter().any(|known| Arc::ptr_eq(known, family)) {
             self.families.push(Arc::clone(family));
         }
+        self.deletes_ranges |= kind == ValueKind::RangeTombstone;
         self.count += 1;
         self.user_bytes += (key.len() + value.len()) as u64;
         Ok(())
@@ -148,6 +186,7 @@ impl WriteBatch {
         self.record.clear();
         self.families.clear();
         self.direct.clear();
+        self.deletes_ranges = false;
         self.count = 0;
         self.user_bytes = 0;
     }
@@ -174,7 +213,7 @@ impl WriteBatch {
 
     /// Signature of the keys written; see [`signature_of`].
     pub(crate) fn signature(&self) -> u64 {
-        if self.count > MOST_SIGNED {
+        if self.count > MOST_SIGNED || self.deletes_ranges {
             return ANY_KEY;
         }
         self.operations().fold(0, |bits, op| bits | signature_of(op.family, op.key))

@@ -10,7 +10,9 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::limits::DIRECT_VALUE_BYTES;
 use tidesdb_base::options::SyncMode;
 use tidesdb_files::wal::record::record_bytes;
-use tidesdb_files::wal::{BatchReader, BatchWriter, Operation, RECORD_HEADER_BYTES};
+use tidesdb_files::wal::{
+    BatchReader, BatchWriter, Operation, RECORD_HEADER_BYTES, SurvivingOperations,
+};
 
 use super::WriteBatch;
 use super::batch::check_sizes;
@@ -256,7 +258,9 @@ impl Core {
 
 /// Applies the operations of a logged payload to the memtables of the batch's families.
 fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result<()> {
-    if let [family] = batch.families.as_slice() {
+    if let [family] = batch.families.as_slice()
+        && !batch.deletes_ranges
+    {
         let view = family.view.load();
         let insert = |operation: std::result::Result<Operation<'_>, Malformed>| {
             view.active.insert(&operation.map_err(undecodable)?, sequence)
@@ -266,16 +270,18 @@ fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result
     let views: Vec<_> =
         batch.families.iter().map(|family| (family.id, family.view.load())).collect();
     let mut at = 0;
-    for operation in BatchReader::new(payload) {
+    let insert = |operation: std::result::Result<Operation<'_>, Malformed>| {
         let operation = operation.map_err(undecodable)?;
         if views.get(at).is_none_or(|view| view.0 != operation.family) {
             at = views.iter().position(|view| view.0 == operation.family).unwrap_or(0);
         }
-        if let Some((_, view)) = views.get(at) {
-            view.active.insert(&operation, sequence)?;
-        }
+        views.get(at).map_or(Ok(()), |(_, view)| view.active.insert(&operation, sequence))
+    };
+    if batch.deletes_ranges {
+        SurvivingOperations::new(payload).try_for_each(insert)
+    } else {
+        BatchReader::new(payload).try_for_each(insert)
     }
-    Ok(())
 }
 
 #[cold]

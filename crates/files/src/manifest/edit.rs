@@ -1,7 +1,12 @@
 //! One atomic change of the set of files, and its encoding.
 
-use crate::sstable::KeySketch;
+use std::sync::Arc;
+
 use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_varint};
+use tidesdb_base::key_ranges::is_range;
+use tidesdb_base::range_tombstone::RangeTombstone;
+
+use crate::sstable::KeySketch;
 
 /// What the manifest remembers of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +35,8 @@ pub struct TableRecord {
     pub value_references: Vec<(u64, u64)>,
     /// Which keys there are, for estimates.
     pub keys: KeySketch,
+    /// The table holds nothing that a range tombstone with a sequence number up to this one hides.
+    pub range_deletes_applied_through: u64,
 }
 
 /// What the manifest remembers of a value-log file.
@@ -100,6 +107,20 @@ pub enum Change {
         /// The sequence number.
         sequence: u64,
     },
+    /// A range of the family's keys was deleted; what is older is still in tables.
+    AddRangeTombstone {
+        /// Number of the family.
+        family: u32,
+        /// The deletion.
+        tombstone: Arc<RangeTombstone>,
+    },
+    /// No table holds anything that the tombstone hides and that others do not hide as well.
+    RemoveRangeTombstone {
+        /// Number of the family.
+        family: u32,
+        /// The deletion.
+        tombstone: Arc<RangeTombstone>,
+    },
     /// Recovery starts reading the log in this segment; older ones are dead.
     LogStart {
         /// Number of the segment.
@@ -141,6 +162,8 @@ const TAG_LOG_START: u64 = 9;
 const TAG_NEXT_FILE: u64 = 10;
 const TAG_NEXT_FAMILY: u64 = 11;
 const TAG_LAST_SEQUENCE: u64 = 12;
+const TAG_ADD_RANGE_TOMBSTONE: u64 = 13;
+const TAG_REMOVE_RANGE_TOMBSTONE: u64 = 14;
 
 impl Edit {
     /// An edit of these changes.
@@ -207,6 +230,14 @@ impl Change {
             Self::FlushedThrough { family, sequence } => {
                 put(out, &[TAG_FLUSHED_THROUGH, u64::from(*family), *sequence]);
             }
+            Self::AddRangeTombstone { family, tombstone } => {
+                put(out, &[TAG_ADD_RANGE_TOMBSTONE, u64::from(*family)]);
+                encode_tombstone(tombstone, out);
+            }
+            Self::RemoveRangeTombstone { family, tombstone } => {
+                put(out, &[TAG_REMOVE_RANGE_TOMBSTONE, u64::from(*family)]);
+                encode_tombstone(tombstone, out);
+            }
             Self::LogStart { segment } => put(out, &[TAG_LOG_START, *segment]),
             Self::NextFile { number } => put(out, &[TAG_NEXT_FILE, *number]),
             Self::NextFamily { family } => put(out, &[TAG_NEXT_FAMILY, u64::from(*family)]),
@@ -240,9 +271,30 @@ impl Change {
             TAG_REMOVE_VALUE_LOG => Self::RemoveValueLog { family, number: decoder.varint()? },
             TAG_FLUSHED_THROUGH => Self::FlushedThrough { family, sequence: decoder.varint()? },
             TAG_NEXT_FAMILY => Self::NextFamily { family },
+            TAG_ADD_RANGE_TOMBSTONE => {
+                Self::AddRangeTombstone { family, tombstone: decode_tombstone(decoder)? }
+            }
+            TAG_REMOVE_RANGE_TOMBSTONE => {
+                Self::RemoveRangeTombstone { family, tombstone: decode_tombstone(decoder)? }
+            }
             _ => return Err(Malformed),
         })
     }
+}
+
+fn encode_tombstone(tombstone: &RangeTombstone, out: &mut Vec<u8>) {
+    put_varint(out, tombstone.sequence);
+    put_bytes(out, &tombstone.start);
+    put_bytes(out, &tombstone.end);
+}
+
+fn decode_tombstone(decoder: &mut Decoder<'_>) -> Result<Arc<RangeTombstone>, Malformed> {
+    let sequence = decoder.varint()?;
+    let (start, end) = (decoder.bytes()?, decoder.bytes()?);
+    if !is_range(start, end) {
+        return Err(Malformed);
+    }
+    Ok(Arc::new(RangeTombstone { start: start.into(), end: end.into(), sequence }))
 }
 
 impl TableRecord {
@@ -256,6 +308,7 @@ impl TableRecord {
             self.tombstones,
             self.lowest_sequence,
             self.highest_sequence,
+            self.range_deletes_applied_through,
         ] {
             put_varint(out, number);
         }
@@ -279,6 +332,7 @@ impl TableRecord {
             tombstones: decoder.varint()?,
             lowest_sequence: decoder.varint()?,
             highest_sequence: decoder.varint()?,
+            range_deletes_applied_through: decoder.varint()?,
             smallest_key: decoder.bytes()?.to_vec(),
             largest_key: decoder.bytes()?.to_vec(),
             value_references: Vec::new(),
@@ -311,6 +365,10 @@ mod tests {
             highest_sequence: 50,
             value_references: vec![(8, 77)],
             keys: KeySketch::default(),
+            range_deletes_applied_through: 40,
+        };
+        let range = |start: &[u8], end: &[u8]| {
+            Arc::new(RangeTombstone { start: start.into(), end: end.into(), sequence: 44 })
         };
         Edit::new(vec![
             Change::CreateFamily { family: 1, name: "users".into(), options: "a = 1".into() },
@@ -320,6 +378,8 @@ mod tests {
             Change::AddValueLog { family: 1, file: ValueLogRecord { number: 8, bytes: 500 } },
             Change::RemoveValueLog { family: 1, number: 2 },
             Change::FlushedThrough { family: 1, sequence: 50 },
+            Change::AddRangeTombstone { family: 1, tombstone: range(b"b", b"c") },
+            Change::RemoveRangeTombstone { family: 1, tombstone: range(b"", b"") },
             Change::LogStart { segment: 7 },
             Change::NextFile { number: 10 },
             Change::NextFamily { family: 2 },
@@ -339,6 +399,17 @@ mod tests {
         for cut in 0..bytes.len() {
             assert_ne!(Edit::decode(&bytes[..cut]), Ok(sample()));
         }
+    }
+
+    #[test]
+    fn a_tombstone_of_no_range_is_malformed() {
+        let tombstone = Arc::new(RangeTombstone {
+            start: b"b".as_slice().into(),
+            end: b"b".as_slice().into(),
+            sequence: 1,
+        });
+        let edit = Edit::new(vec![Change::AddRangeTombstone { family: 1, tombstone }]);
+        assert_eq!(Edit::decode(&edit.encode()), Err(Malformed));
     }
 
     proptest! {

@@ -4,7 +4,8 @@
 //! operation = kind 8 | family varint | key length varint | value length varint
 //!             | [expiry 64, when bit 7 of kind is set] | key | value
 //! ```
-//! The value of a [`ValueKind::ValuePointer`] is the encoded pointer into a value-log file.
+//! The value of a [`ValueKind::ValuePointer`] is the encoded pointer into a value-log file. Key and
+//! value of a [`ValueKind::RangeTombstone`] are the first key deleted and the one behind the last.
 
 use tidesdb_base::codec::{Decoder, Malformed, put_varint};
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
@@ -16,7 +17,7 @@ const EXPIRY_FLAG: u8 = 0x80;
 pub struct Operation<'a> {
     /// Number of the column family.
     pub family: u32,
-    /// Put, pointer or deletion.
+    /// Put, pointer, deletion or deletion of a range.
     pub kind: ValueKind,
     /// Unix second at which the value expires; zero for never.
     pub expires_at: u64,

@@ -189,7 +189,7 @@ impl Block {
         let bytes = self.raw.get(self.entry_start(position)?..)?;
         let (&tag, rest) = bytes.split_first()?;
         let (seq, rest) = split_seq(rest, usize::from(tag >> TAG_SEQ_SHIFT & 7))?;
-        let kind = ValueKind::from_u8(tag & TAG_KIND)?;
+        let kind = ValueKind::of_version(tag & TAG_KIND)?;
         let (expires_at, suffix_len, value_len, left) = match rest {
             // Nearly every entry: no expiry, and both lengths in one byte.
             [suffix_len @ 0..0x80, value_len @ 0..0x80, rest @ ..] if tag < TAG_HAS_EXPIRY => {

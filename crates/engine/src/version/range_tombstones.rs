@@ -1,0 +1,103 @@
+//! What becomes of the range tombstones of a version as its tables change.
+//!
+//! A tombstone in a version hides older entries of its tables. Merges leave such entries out, and
+//! state in each table's record up to which tombstone they have done so; a tombstone goes when no
+//! table needs it any more. A table that one tombstone covers wholly goes as it is.
+//!
+//! Pure functions of a version; called with the catalog locked, by flushes and merges, which write
+//! the manifest edit. Invariant: every tombstone of a version is older than whatever is in memory, so
+//! each reader who takes the version up from now on sees all of them.
+
+use std::sync::Arc;
+
+use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::key_ranges::ends_behind;
+use tidesdb_base::range_tombstone::{RangeTombstone, RangeTombstones, part_swallowed};
+use tidesdb_files::manifest::TableRecord;
+
+use super::{Run, TableFile, Version};
+
+impl Version {
+    /// Takes out the tombstones that are not needed any more and returns them. `snapshots` are
+    /// those that are live, oldest first.
+    pub(crate) fn take_finished_tombstones(
+        &mut self,
+        snapshots: &[SequenceNumber],
+    ) -> Vec<Arc<RangeTombstone>> {
+        if self.range_tombstones.is_empty() {
+            return Vec::new();
+        }
+        let all = self.range_tombstones.as_slice().iter().cloned();
+        let (needed, mut finished): (Vec<_>, Vec<_>) =
+            all.partition(|tombstone| self.needs_tombstone(tombstone));
+        let (needed, swallowed) = part_swallowed(needed, snapshots);
+        finished.extend(swallowed);
+        if !finished.is_empty() {
+            self.range_tombstones = Arc::new(RangeTombstones::new(needed));
+        }
+        finished
+    }
+
+    /// True when some table may hold an entry that the tombstone hides.
+    pub(crate) fn needs_tombstone(&self, tombstone: &RangeTombstone) -> bool {
+        self.runs.iter().any(|run| {
+            overlapping(run, tombstone).iter().any(|table| table_needs(&table.record, tombstone))
+        })
+    }
+
+    /// Adds tombstones.
+    pub(crate) fn add_tombstones(&mut self, added: &[Arc<RangeTombstone>]) {
+        if !added.is_empty() {
+            let all = self.range_tombstones.as_slice().iter().chain(added).cloned();
+            self.range_tombstones = Arc::new(RangeTombstones::new(all.collect()));
+        }
+    }
+
+    /// The tables of which nobody sees an entry: one tombstone covers all keys and is
+    /// newer than all entries, and no snapshot is so old that it sees entries and not the
+    /// tombstone. `snapshots` are those that are live, oldest first.
+    pub(crate) fn covered_tables(&self, snapshots: &[SequenceNumber]) -> Vec<Arc<TableFile>> {
+        if self.range_tombstones.is_empty() {
+            return Vec::new();
+        }
+        let covered = |table: &&Arc<TableFile>| {
+            let record = &table.record;
+            // The oldest snapshot that sees any entry must see the tombstone as well.
+            let older = snapshots.partition_point(|&snapshot| snapshot < record.lowest_sequence);
+            let first = snapshots.get(older).copied().unwrap_or(SequenceNumber::MAX);
+            let (smallest, largest) = (&record.smallest_key, &record.largest_key);
+            self.range_tombstones.hides_all(smallest, largest, record.highest_sequence, first)
+        };
+        self.tables().filter(covered).cloned().collect()
+    }
+}
+
+/// True when a table may hold an entry that the tombstone hides. Entries whose sequence number was
+/// replaced by zero count as older; none lies under a tombstone that it is newer than.
+pub(crate) fn table_needs(record: &TableRecord, tombstone: &RangeTombstone) -> bool {
+    if cfg!(planted_bug = "range_tombstone_removed_too_early") {
+        return record.highest_sequence < tombstone.sequence
+            && record.range_deletes_applied_through < tombstone.sequence;
+    }
+    record.lowest_sequence < tombstone.sequence
+        && record.range_deletes_applied_through < tombstone.sequence
+}
+
+/// True when a merge that applies the tombstones may find something in the table to leave out.
+pub(crate) fn is_deleted_in_part(record: &TableRecord, tombstones: &RangeTombstones) -> bool {
+    let through = record.lowest_sequence.max(record.range_deletes_applied_through);
+    tombstones.meets(&record.smallest_key, &record.largest_key, through)
+}
+
+/// True when the ranges of keys of a table and a tombstone have a key in common.
+pub(crate) fn table_overlaps(record: &TableRecord, tombstone: &RangeTombstone) -> bool {
+    *record.largest_key >= *tombstone.start && ends_behind(&tombstone.end, &record.smallest_key)
+}
+
+/// The tables of a run whose range of keys meets the tombstone's.
+fn overlapping<'a>(run: &'a Run, tombstone: &RangeTombstone) -> &'a [Arc<TableFile>] {
+    let before = |table: &Arc<TableFile>| *table.record.largest_key < *tombstone.start;
+    let behind = run.tables.get(run.tables.partition_point(before)..).unwrap_or_default();
+    let meets = |table: &Arc<TableFile>| ends_behind(&tombstone.end, &table.record.smallest_key);
+    behind.get(..behind.partition_point(meets)).unwrap_or_default()
+}
