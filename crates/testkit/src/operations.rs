@@ -3,9 +3,12 @@
 //! An operation is plain data, drawn from a seed alone: whether it makes sense in the present
 //! state (a family may be gone) is decided by whoever applies it.
 
+use tidesdb_engine::{Error, Family, WriteBatch};
 use tidesdb_sys::rng::SplitMix64;
 
+use crate::oracle::{FamilyId, StoredValue, Write, entry_hash};
 use crate::settings::{SLOTS, Settings};
+use crate::values::Tag;
 
 /// One write inside a transaction.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +21,67 @@ pub struct PlannedWrite {
     pub length: Option<u32>,
     /// Seconds until it expires.
     pub lives: Option<u64>,
+    /// Deletes every key between this one and the other, whichever comes first.
+    pub until: Option<u64>,
+}
+
+impl PlannedWrite {
+    /// What the write does to the oracle, and the bytes of its value.
+    #[must_use]
+    pub fn materialize(
+        &self,
+        (transaction, operation): (u64, u32),
+        family: FamilyId,
+        now: u64,
+    ) -> (Write, Vec<u8>) {
+        let key = key_bytes(self.key);
+        if let Some(other) = self.until.map(key_bytes).filter(|other| *other != key) {
+            let end = Some((&key).max(&other).clone());
+            return (Write { family, key: key.min(other), value: None, end }, Vec::new());
+        }
+        let Some(length) = self.length else {
+            return (Write { family, key, value: None, end: None }, Vec::new());
+        };
+        let tag = Tag { transaction, operation, length };
+        let bytes = tag.bytes(&key);
+        let hash = entry_hash(family, &key, &bytes);
+        let expires_at = self.lives.map_or(0, |seconds| now + seconds);
+        let value = Some(StoredValue { tag, expires_at, hash });
+        (Write { family, key, value, end: None }, bytes)
+    }
+}
+
+impl Write {
+    /// Adds the write to a batch.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn add_to(
+        &self,
+        batch: &mut WriteBatch,
+        family: &Family,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        match (&self.end, self.value) {
+            (Some(end), _) => batch.delete_range(family, &self.key, end),
+            (None, None) => batch.delete(family, &self.key),
+            (None, Some(value)) if value.expires_at == 0 => batch.put(family, &self.key, bytes),
+            (None, Some(value)) => batch.put_expiring(family, &self.key, bytes, value.expires_at),
+        }
+    }
+
+    /// Applies the write without a batch.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn apply_to(&self, family: &Family, bytes: &[u8]) -> Result<(), Error> {
+        match (&self.end, self.value) {
+            (Some(end), _) => family.delete_range(&self.key, end),
+            (None, None) => family.delete(&self.key),
+            (None, Some(value)) if value.expires_at == 0 => family.put(&self.key, bytes),
+            (None, Some(value)) => family.put_expiring(&self.key, bytes, value.expires_at),
+        }
+    }
 }
 
 /// One step of a workload.
@@ -98,12 +162,23 @@ fn write(random: &mut SplitMix64, settings: &Settings) -> PlannedWrite {
     let lives = random.chance(1, 12).then(|| 1 + random.below(40));
     // A value that expires says who wrote it: from its bytes alone one can't tell when it expires.
     let least = if lives.is_some() { 8 } else { 0 };
+    let key = 1 + random.below(settings.keys);
     PlannedWrite {
         slot: random.index(SLOTS),
-        key: 1 + random.below(settings.keys),
+        key,
         length: random.chance(4, 5).then(|| least + length(random)),
         lives,
+        until: random.chance(1, 40).then(|| until(random, settings, key)),
     }
+}
+
+/// The other end of a range deletion. Numbers that differ by a multiple of seven give keys of one
+/// shape, which lie close together if the numbers do; others may have anything between them.
+fn until(random: &mut SplitMix64, settings: &Settings, key: u64) -> u64 {
+    if random.chance(1, 4) {
+        return 1 + random.below(settings.keys);
+    }
+    key + 7 * (1 + random.below(6))
 }
 
 fn batch(random: &mut SplitMix64, settings: &Settings) -> Operation {
@@ -115,7 +190,8 @@ fn batch(random: &mut SplitMix64, settings: &Settings) -> Operation {
     let mut slots: Vec<usize> = writes.iter().map(|write| write.slot).collect();
     slots.sort_unstable();
     slots.dedup();
-    let number = |slot| PlannedWrite { slot, key: NUMBER_KEY, length: Some(24), lives: None };
+    let number =
+        |slot| PlannedWrite { slot, key: NUMBER_KEY, length: Some(24), lives: None, until: None };
     writes.extend(slots.into_iter().map(number));
     let sync = match random.below(16) {
         0 => Some(true),

@@ -7,7 +7,7 @@
 //! A family that is dropped and created again is another family: each life has its own
 //! [`FamilyId`]. Entries that have expired count as absent, whatever the engine keeps of them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use tidesdb_base::checksum;
 use tidesdb_base::entry::is_expired;
@@ -38,6 +38,18 @@ pub struct Write {
     pub key: Vec<u8>,
     /// What is written.
     pub value: Option<StoredValue>,
+    /// Every key from `key` up to this one, and without it, is deleted.
+    pub end: Option<Vec<u8>>,
+}
+
+impl Write {
+    fn covers(&self, family: FamilyId, key: &[u8]) -> bool {
+        let inside = match &self.end {
+            Some(end) => self.key.as_slice() <= key && key < end.as_slice(),
+            None => self.key == key,
+        };
+        self.family == family && inside
+    }
 }
 
 /// Operations that take effect together.
@@ -113,7 +125,7 @@ impl History {
     /// The latest prefix within `bounds` whose content has this hash, over the families `live`.
     #[must_use]
     pub fn find_prefix(&self, live: &[FamilyId], hash: u64, bounds: PrefixBounds) -> Option<u64> {
-        let mut present: HashMap<(FamilyId, &[u8]), u64> = HashMap::new();
+        let mut present: BTreeMap<(FamilyId, &[u8]), u64> = BTreeMap::new();
         let (mut running, mut found) = (0, None);
         let mut at = 0usize;
         loop {
@@ -127,6 +139,14 @@ impl History {
             let Some(transaction) = next else { return found };
             for write in transaction.writes.iter().filter(|write| live.contains(&write.family)) {
                 let place = (write.family, write.key.as_slice());
+                if let Some(end) = &write.end {
+                    let range = present.range(place..(write.family, end.as_slice()));
+                    let gone: Vec<_> = range.map(|(place, _)| *place).collect();
+                    for place in gone {
+                        running ^= present.remove(&place).unwrap_or(0);
+                    }
+                    continue;
+                }
                 let alive = write.value.filter(|value| !is_expired(value.expires_at, bounds.now));
                 let old = match alive {
                     Some(value) => present.insert(place, value.hash),
@@ -146,6 +166,10 @@ impl History {
         for transaction in self.transactions.iter().take_while(|t| t.number <= upto) {
             for write in &transaction.writes {
                 let Some(family) = last.get_mut(&write.family) else { continue };
+                if let Some(end) = &write.end {
+                    family.retain(|key, _| *key < write.key.as_slice() || *key >= end.as_slice());
+                    continue;
+                }
                 match write.value.filter(|value| !is_expired(value.expires_at, now)) {
                     Some(value) => family.insert(&write.key, value),
                     None => family.remove(write.key.as_slice()),
@@ -162,8 +186,11 @@ impl History {
     #[must_use]
     pub fn story(&self, family: FamilyId, key: &[u8]) -> String {
         let told = self.transactions.iter().rev().flat_map(|transaction| {
-            let of_key = |write: &&Write| write.family == family && write.key == key;
+            let of_key = |write: &&Write| write.covers(family, key);
             transaction.writes.iter().filter(of_key).map(|write| match write.value {
+                _ if write.end.is_some() => {
+                    format!("{}: delete a range from {:?}", transaction.number, write.key)
+                }
                 Some(value) => format!(
                     "{}: put {} bytes, expires {}",
                     transaction.number, value.tag.length, value.expires_at
@@ -212,7 +239,7 @@ mod tests {
         let tag = Tag { transaction: number, operation: 0, length: 40 };
         let hash = entry_hash(family, key, &tag.bytes(key));
         let value = Some(StoredValue { tag, expires_at, hash });
-        Transaction { number, writes: vec![Write { family, key: key.to_vec(), value }] }
+        Transaction { number, writes: vec![Write { family, key: key.to_vec(), value, end: None }] }
     }
 
     #[test]
@@ -220,7 +247,7 @@ mod tests {
         let mut history = History::default();
         history.push(put(1, 0, b"a", 0));
         history.push(put(3, 1, b"a", 0));
-        let gone = Write { family: 0, key: b"a".to_vec(), value: None };
+        let gone = Write { family: 0, key: b"a".to_vec(), value: None, end: None };
         history.push(Transaction { number: 5, writes: vec![gone] });
         let hash = |upto| contents_hash(&history.contents(&[0, 1], upto, 100));
         let find = |hash, lower, upper| {
@@ -242,5 +269,22 @@ mod tests {
         assert_eq!((at(49), at(50)), (1, 0));
         let bounds = PrefixBounds { lower: 1, upper: 1, now: 50 };
         assert_eq!(history.find_prefix(&[0], 0, bounds), Some(1));
+    }
+
+    #[test]
+    fn a_range_deletion_takes_its_keys_and_no_others() {
+        let mut history = History::default();
+        for (number, key) in [b"a", b"b", b"c"].iter().enumerate() {
+            history.push(put(number as u64 + 1, 0, *key, 0));
+        }
+        history.push(put(4, 1, b"b", 0));
+        let end = Some(b"c".to_vec());
+        let range = Write { family: 0, key: b"b".to_vec(), value: None, end };
+        history.push(Transaction { number: 5, writes: vec![range] });
+        let contents = history.contents(&[0, 1], 5, 1);
+        let keys: Vec<_> = contents[&0].keys().cloned().collect();
+        assert_eq!((keys, contents[&1].len()), (vec![b"a".to_vec(), b"c".to_vec()], 1));
+        let bounds = PrefixBounds { lower: 0, upper: 9, now: 1 };
+        assert_eq!(history.find_prefix(&[0, 1], contents_hash(&contents), bounds), Some(9));
     }
 }

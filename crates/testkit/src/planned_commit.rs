@@ -2,6 +2,9 @@
 
 use tidesdb_engine::{Db, Error, Family, IsolationLevel, WriteBatch, WriteOptions};
 
+use crate::operations::PlannedWrite;
+use crate::oracle::Write;
+
 /// What several writes are committed with: every other time a transaction, of each level in turn.
 pub(crate) enum PlannedCommit {
     Batch(WriteBatch),
@@ -9,8 +12,12 @@ pub(crate) enum PlannedCommit {
 }
 
 impl PlannedCommit {
-    pub(crate) fn new(db: &Db, number: u64) -> Result<Self, Error> {
+    pub(crate) fn new(db: &Db, number: u64, planned: &[PlannedWrite]) -> Result<Self, Error> {
         let level = match number % 10 {
+            // Transactions have no range deletions.
+            _ if planned.iter().any(|write| write.until.is_some()) => {
+                return Ok(Self::Batch(WriteBatch::new()));
+            }
             1 => IsolationLevel::ReadUncommitted,
             3 => IsolationLevel::ReadCommitted,
             5 => IsolationLevel::RepeatableRead,
@@ -24,16 +31,14 @@ impl PlannedCommit {
     pub(crate) fn add(
         &mut self,
         family: &Family,
-        key: &[u8],
-        value: Option<&[u8]>,
-        expires_at: u64,
+        write: &Write,
+        bytes: &[u8],
     ) -> Result<(), Error> {
-        match (self, value) {
-            (Self::Batch(batch), None) => batch.delete(family, key),
-            (Self::Batch(batch), Some(value)) => batch.put_expiring(family, key, value, expires_at),
-            (Self::Transaction(transaction), None) => transaction.delete(family, key),
+        match (self, write.value) {
+            (Self::Batch(batch), _) => write.add_to(batch, family, bytes),
+            (Self::Transaction(transaction), None) => transaction.delete(family, &write.key),
             (Self::Transaction(transaction), Some(value)) => {
-                transaction.put_expiring(family, key, value, expires_at)
+                transaction.put_expiring(family, &write.key, bytes, value.expires_at)
             }
         }
     }

@@ -17,13 +17,9 @@ use crate::Verdict;
 use crate::faults::Faults;
 use crate::inspect;
 use crate::operations::{self, Operation, PlannedWrite, key_bytes};
-use crate::oracle::{
-    Contents, FamilyId, History, PrefixBounds, StoredValue, Transaction, Write, contents_hash,
-    entry_hash,
-};
+use crate::oracle::{Contents, FamilyId, History, PrefixBounds, Transaction, contents_hash};
 use crate::planned_commit::PlannedCommit;
 use crate::settings::{SLOTS, Settings};
-use crate::values::Tag;
 use crate::watch::WatchedScheduler;
 
 /// What a crash at this moment may and may not take.
@@ -334,7 +330,8 @@ impl Runner {
         let now = self.world.clock.unix_seconds();
         let families = locked(&self.promises).families;
         let mut transaction = Transaction { number, writes: Vec::new() };
-        let mut batch = PlannedCommit::new(db, number).map_err(|e| format!("begin: {e}"))?;
+        let mut batch =
+            PlannedCommit::new(db, number, planned).map_err(|e| format!("begin: {e}"))?;
         let mut full = self.world.settings.database.sync_mode == SyncMode::Full;
         let mut alone = Ok(());
         for (place, write) in planned.iter().enumerate() {
@@ -342,20 +339,14 @@ impl Runner {
                 continue;
             };
             full |= family.options().sync_mode == SyncMode::Full;
-            let (write, bytes) = materialize(write, number, place as u32, id, now);
+            let (write, bytes) = write.materialize((number, place as u32), id, now);
             transaction.writes.push(write.clone());
-            let (key, value) = (write.key.as_slice(), write.value);
-            let expires_at = value.map_or(0, |value| value.expires_at);
-            let added = batch.add(family, key, value.map(|_| bytes.as_slice()), expires_at);
+            let added = batch.add(family, &write, &bytes);
             added.map_err(|e| format!("building a batch: {e}"))?;
             if single {
                 self.history.push(transaction.clone());
                 locked(&self.promises).started = number;
-                alone = match value {
-                    None => family.delete(key),
-                    Some(_) if expires_at == 0 => family.put(key, &bytes),
-                    Some(_) => family.put_expiring(key, &bytes, expires_at),
-                };
+                alone = write.apply_to(family, &bytes);
             }
         }
         if transaction.writes.is_empty() {
@@ -572,22 +563,4 @@ impl Runner {
         self.scheduler.begin();
         self.scheduler.manual().run_until_idle();
     }
-}
-
-fn materialize(
-    planned: &PlannedWrite,
-    transaction: u64,
-    operation: u32,
-    family: FamilyId,
-    now: u64,
-) -> (Write, Vec<u8>) {
-    let key = key_bytes(planned.key);
-    let Some(length) = planned.length else {
-        return (Write { family, key, value: None }, Vec::new());
-    };
-    let tag = Tag { transaction, operation, length };
-    let bytes = tag.bytes(&key);
-    let hash = entry_hash(family, &key, &bytes);
-    let expires_at = planned.lives.map_or(0, |seconds| now + seconds);
-    (Write { family, key, value: Some(StoredValue { tag, expires_at, hash }) }, bytes)
 }

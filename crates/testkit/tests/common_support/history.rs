@@ -163,7 +163,8 @@ impl Run {
     pub(crate) fn step(&mut self) {
         match self.random.below(1_000) {
             0..350 => self.put(),
-            350..430 => self.delete(),
+            350..420 => self.delete(),
+            420..430 => self.delete_range(),
             430..530 => self.batch(),
             530..560 => self.put_expiring(),
             560..760 => self.get(),
@@ -215,11 +216,46 @@ impl Run {
         self.set(&name, key, None);
     }
 
+    /// A range of keys: those with one head, those between two, or a prefix's.
+    fn range(&mut self) -> (Vec<u8>, Vec<u8>) {
+        let start = self.key();
+        let end = match self.random.below(8) {
+            0 => self.key(),
+            1 => vec![255; 30],
+            _ => {
+                // Numbers that begin with the same digits, or with a neighbour's.
+                let mut end = start.clone();
+                end.truncate(start.len().saturating_sub(self.random.index(2)).max(1));
+                end.push(255);
+                end
+            }
+        };
+        if start < end { (start, end) } else { (end, [start, vec![0]].concat()) }
+    }
+
+    fn set_range(&mut self, name: &str, (start, end): &(Vec<u8>, Vec<u8>)) {
+        let model = Rc::make_mut(self.models.get_mut(name).unwrap());
+        model.retain(|key, _| key < start || key >= end);
+    }
+
+    fn delete_range(&mut self) {
+        let (name, family) = self.family();
+        let range = self.range();
+        family.delete_range(&range.0, &range.1).unwrap();
+        self.set_range(&name, &range);
+    }
+
     fn batch(&mut self) {
         let mut batch = WriteBatch::new();
         for _ in 0..self.random.below(25) {
             let (name, family) = self.family();
             let key = self.key();
+            if self.random.chance(1, 40) {
+                let range = self.range();
+                batch.delete_range(&family, &range.0, &range.1).unwrap();
+                self.set_range(&name, &range);
+                continue;
+            }
             match self.random.below(10) {
                 0..2 => {
                     batch.delete(&family, &key).unwrap();
