@@ -188,6 +188,12 @@ pub(crate) struct DeleteArgs {
     pub(crate) target: TargetArgs,
     /// The key; removing one that is not there is no error
     pub(crate) key: OsString,
+    /// Remove every key that starts with KEY
+    #[arg(long, conflicts_with = "to")]
+    pub(crate) prefix: bool,
+    /// Remove every key from KEY on that comes before this one
+    #[arg(long, value_name = "END")]
+    pub(crate) to: Option<OsString>,
     #[command(flatten)]
     pub(crate) encoding: EncodingArgs,
 }

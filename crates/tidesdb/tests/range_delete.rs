@@ -210,6 +210,7 @@ fn in_a_batch_the_order_decides() {
     batch.put(&family, b"d", &large).unwrap();
     batch.put(&other, b"b", b"another family").unwrap();
     batch.delete_range(&family, b"b", b"e").unwrap();
+    batch.delete_range(&family, b"b", b"e").unwrap();
     batch.put(&family, b"c", b"after").unwrap();
     batch.put(&family, b"e", b"outside").unwrap();
     batch.put(&family, b"dd", &large).unwrap();
@@ -235,6 +236,40 @@ fn in_a_batch_the_order_decides() {
     batch.put(&family, b"x", b"1").unwrap();
     db.write(&batch).unwrap();
     assert_eq!(family.get(b"x").unwrap().unwrap(), b"1", "a cleared batch deletes no range");
+}
+
+#[test]
+fn many_threads_delete_ranges_and_see_their_own_deletions() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, family) = open(directory.path());
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let family = family.clone();
+            scope.spawn(move || {
+                let key = |n: u64| format!("{thread}-{n:04}").into_bytes();
+                for n in 0..1500u64 {
+                    family.put(&key(n), &value(n)).unwrap();
+                    if n % 10 == 9 {
+                        family.delete_range(&key(n - 8), &key(n)).unwrap();
+                        let mut scan = family.scan(ScanOptions::new()).unwrap();
+                        scan.seek(&key(n - 9)).unwrap();
+                        assert_eq!(scan.key(), key(n - 9));
+                        scan.next().unwrap();
+                        assert_eq!(scan.key(), key(n));
+                        scan.prev().unwrap();
+                        assert_eq!(scan.key(), key(n - 9));
+                        assert_eq!(family.get(&key(n - 1)).unwrap(), None);
+                        assert_eq!(family.get(&key(n)).unwrap().unwrap(), value(n));
+                    }
+                }
+            });
+        }
+    });
+    db.wait_idle().unwrap();
+    assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 4 * 300);
+    db.compact().unwrap();
+    assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 4 * 300);
+    assert!(db.verify().unwrap().problems.is_empty());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `tidesdb delete`: removes a key.
+//! `tidesdb delete`: removes a key, or all keys with a prefix or in a range.
 //!
 //! Removing a key that is not there succeeds. When the command succeeds, the removal is on disk.
 
@@ -14,10 +14,16 @@ use crate::failure::Result;
 /// When the database or the family does not exist, and those of the engine.
 pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     let key = args.encoding.decode("key", &args.key)?;
+    let end =
+        args.to.as_ref().map(|end| args.encoding.decode("end of the range", end)).transpose()?;
     let db = database::open(&args.target.database.db, Access::Change)?;
     let family = database::family(&db, &args.target.family)?;
     let mut batch = WriteBatch::new();
-    batch.delete(&family, &key)?;
+    match end {
+        Some(end) => batch.delete_range(&family, &key, &end)?,
+        None if args.prefix => batch.delete_prefix(&family, &key)?,
+        None => batch.delete(&family, &key)?,
+    }
     db.write_with(&batch, WriteOptions { sync: Some(true) })?;
     drop(family);
     Ok(db.close()?)

@@ -81,6 +81,7 @@ fn family_json(name: &str, stats: &FamilyStats) -> Value {
         "name": name,
         "memtable_bytes": stats.memtable_bytes,
         "immutable_memtables": stats.immutable_memtables,
+        "range_tombstones": stats.range_tombstones,
         "value_log_files": stats.value_log_files,
         "value_log_bytes": stats.value_log_bytes,
         "levels": levels,
@@ -112,6 +113,7 @@ fn family_tables(stats: &FamilyStats) -> String {
     let rows = [
         ("memtable", bytes(stats.memtable_bytes)),
         ("memtables waiting", stats.immutable_memtables.to_string()),
+        ("range tombstones", count(stats.range_tombstones)),
         ("value-log files", stats.value_log_files.to_string()),
         ("value-log size", bytes(stats.value_log_bytes)),
     ];

@@ -19,6 +19,19 @@ fn put_get_delete() {
 }
 
 #[test]
+fn ranges_and_prefixes_are_deleted() {
+    let place = Place::new();
+    for key in ["a", "ab", "ac", "b", "c", "d"] {
+        place.run("put", &[key, "1"]).ok();
+    }
+    place.run("delete", &["--prefix", "a"]).ok();
+    place.run("delete", &["b", "--to", "d"]).ok();
+    assert_eq!(place.run("scan", &["--format", "tsv"]).ok().text(), "d\t1\n");
+    place.run("delete", &["d", "--to", "d"]).fails(1, &["the range is empty"]);
+    place.run("delete", &["d", "--to", "e", "--prefix"]).fails(2, &["--prefix"]);
+}
+
+#[test]
 fn bytes_as_escapes_hex_and_base64() {
     let place = Place::new();
     place.run("put", &[r"a\x00\xff", r"tab\t back\\slash"]).ok();

@@ -68,9 +68,13 @@ impl Core {
             return Ok(None);
         }
         let hash = key_hash(key);
+        let deleted = &view.version.range_tombstones;
         let blocks = CachedBlocks(Arc::clone(&self.files.blocks));
         for run in &view.version.runs {
             let Some(file) = run.table_for(key) else { continue };
+            if deleted.hides(key, file.record.highest_sequence, snapshot) {
+                continue;
+            }
             let open = file.table()?;
             let Some(table) = open.as_ref() else { continue };
             if !table.may_contain(hash) {
@@ -78,7 +82,7 @@ impl Core {
             }
             if let Some(found) = table.lookup(key, snapshot, &blocks)? {
                 let meta = found.meta();
-                if view.version.range_tombstones.hides(key, meta.seq, snapshot) {
+                if deleted.hides(key, meta.seq, snapshot) {
                     return Ok(None);
                 }
                 return self.answer(view, (meta.kind, meta.expires_at, found.value()), read);
