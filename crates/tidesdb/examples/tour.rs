@@ -33,6 +33,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let snapshot = db.snapshot();
     users.delete(b"alan")?;
     assert!(users.get_at(&snapshot, b"alan")?.is_some());
+    // All keys from the first on that come before the second, at the price of one.
+    log.delete_range(b"0000", b"0100")?;
 
     for entry in users.scan(ScanOptions::new().prefix(b"a").snapshot(&snapshot))?.entries() {
         let (key, value) = entry?;
