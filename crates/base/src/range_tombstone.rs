@@ -117,7 +117,7 @@ impl RangeTombstones {
         snapshot: SequenceNumber,
     ) -> bool {
         let wanted = Wanted { starts_by: first_key, ends_behind: last_key, sequence, snapshot };
-        !self.sorted.is_empty() && self.search(0, self.sorted.len(), &wanted)
+        !self.sorted.is_empty() && self.search_all(&wanted)
     }
 
     /// True when a tombstone newer than `sequence` holds any key from `first_key` to `last_key`, both
@@ -126,7 +126,13 @@ impl RangeTombstones {
     pub fn meets(&self, first_key: &[u8], last_key: &[u8], sequence: SequenceNumber) -> bool {
         let snapshot = SequenceNumber::MAX;
         let wanted = Wanted { starts_by: last_key, ends_behind: first_key, sequence, snapshot };
-        !self.sorted.is_empty() && self.search(0, self.sorted.len(), &wanted)
+        !self.sorted.is_empty() && self.search_all(&wanted)
+    }
+
+    /// Out of line, so that asking an empty set costs a comparison.
+    #[cold]
+    fn search_all(&self, wanted: &Wanted<'_>) -> bool {
+        self.search(0, self.sorted.len(), wanted)
     }
 
     fn search(&self, low: usize, high: usize, wanted: &Wanted<'_>) -> bool {
