@@ -1,7 +1,7 @@
 //! Merging tables: what to merge (`plan`, pure, from what `state` gathers), which versions to drop
 //! (`drop_rules`, pure), the order of versions (`merge`), writing those that stay (`rewrite`, also
-//! for flushes), doing it in parallel parts (`job`), and making the result known (`install`). `range_deletes` removes whole
-//! tables.
+//! for flushes), doing it in parallel parts (`job`), and making the result known (`install`).
+//! `range_deletes` removes whole tables.
 
 pub(crate) mod drop_rules;
 mod install;
