@@ -8,6 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::event::StallReason;
+
 /// Result of every fallible operation of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -35,6 +37,9 @@ pub enum ErrorKind {
     Closed,
     /// Another commit came first; roll the transaction back and run it again.
     Conflict,
+    /// Background work that the call depends on makes no progress; the call had no effect and may
+    /// be repeated.
+    Stalled,
     /// The engine broke one of its own rules; please report it.
     Internal,
 }
@@ -110,6 +115,17 @@ pub enum Error {
     TransactionFinished,
     /// The transaction has no savepoint of that name.
     SavepointNotFound(String),
+    /// Background work is paused, and the call depends on it.
+    Paused,
+    /// Merges were cancelled; this one was given up without effect.
+    Cancelled,
+    /// A writer waited for background work that got nowhere for `stall_timeout_ms`.
+    Stalled {
+        /// What it waited for.
+        reason: StallReason,
+        /// How long nothing moved, in milliseconds.
+        milliseconds: u64,
+    },
     /// The engine broke one of its own rules.
     Internal(String),
 }
@@ -161,6 +177,8 @@ impl Error {
             Self::Corruption { .. } => ErrorKind::Corrupt,
             Self::ReadOnly(_) | Self::OpenedReadOnly => ErrorKind::ReadOnly,
             Self::Closed | Self::FamilyDropped(_) => ErrorKind::Closed,
+            Self::Stalled { .. } | Self::Paused => ErrorKind::Stalled,
+            Self::Cancelled => ErrorKind::Closed,
             Self::Internal(_) => ErrorKind::Internal,
         }
     }
@@ -204,6 +222,12 @@ impl fmt::Display for Error {
             }
             Self::TransactionFinished => f.write_str("the transaction is finished"),
             Self::SavepointNotFound(name) => write!(f, "no savepoint is named '{name}'"),
+            Self::Paused => f.write_str("background work is paused"),
+            Self::Cancelled => f.write_str("merges were cancelled until the database is reopened"),
+            Self::Stalled { reason, milliseconds } => write!(
+                f,
+                "writes are stalled ({reason}) and background work got nowhere for {milliseconds} ms"
+            ),
             Self::Internal(text) => write!(f, "internal error, please report it: {text}"),
         }
     }

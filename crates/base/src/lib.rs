@@ -10,6 +10,7 @@ pub mod codec;
 pub mod compress;
 pub mod entry;
 pub mod error;
+pub mod event;
 pub mod key_ranges;
 pub mod limits;
 pub mod options;

@@ -3,6 +3,7 @@
 
 use crate::compress::Compression;
 use crate::error::{Error, Result};
+use crate::event::EventListener;
 
 /// When a commit's log record is forced to disk.
 ///
@@ -50,6 +51,19 @@ pub struct DbOptions {
     pub max_retained_log_bytes: u64,
     /// Write the log through `pwrite` instead of a shared mapping. Default `false`.
     pub log_without_mapping: bool,
+    /// Bytes of memory that the database may take in all: memtables, block cache, indexes and
+    /// filters, log buffers, scans, transactions, and what flushes and merges need. As it is
+    /// approached, large memtables are written out early and the block cache shrinks, then
+    /// writers are slowed down, then they wait for flushes; reads never wait. A budget smaller
+    /// than a write buffer is kept by freezing memtables earlier. 0 means three quarters of the
+    /// smaller of the machine's memory and the control group's limit; otherwise at least 4 MiB
+    /// and at least eight log segments. Default 0.
+    pub max_memory_usage: u64,
+    /// Milliseconds without any progress of flushes after which a writer that waits for them gets
+    /// an error of kind `Stalled` instead of waiting on; 0 means for ever. Default 60,000.
+    pub stall_timeout_ms: u64,
+    /// Called with rare events worth a line in a log. Default none.
+    pub event_listener: Option<EventListener>,
 }
 
 impl Default for DbOptions {
@@ -65,6 +79,9 @@ impl Default for DbOptions {
             log_segment_bytes: 8 << 20,
             max_retained_log_bytes: 0,
             log_without_mapping: false,
+            max_memory_usage: 0,
+            stall_timeout_ms: 60_000,
+            event_listener: None,
         }
     }
 }
@@ -94,15 +111,53 @@ impl DbOptions {
         if self.sync_mode == (SyncMode::Interval { interval_us: 0 }) {
             problems.push("sync interval is 0 us, must be at least 1".to_owned());
         }
+        problems.extend(self.memory_problem(self.max_memory_usage));
         refuse(problems)
     }
+
+    /// Checks a memory budget for this database.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOptions`] when it is too small to work with.
+    pub fn validate_memory_budget(&self, bytes: u64) -> Result<()> {
+        refuse(self.memory_problem(bytes).into_iter().collect())
+    }
+
+    /// The smallest memory budget that this database can work with, in bytes.
+    #[must_use]
+    pub fn least_memory_budget(&self) -> u64 {
+        LEAST_MEMORY_BUDGET.max(self.log_segment_bytes.saturating_mul(8))
+    }
+
+    fn memory_problem(&self, budget: u64) -> Option<String> {
+        let least = self.least_memory_budget();
+        (budget != 0 && budget < least)
+            .then(|| format!("max_memory_usage is {budget}, must be 0 or at least {least}"))
+    }
 }
+
+/// Settings of an open database that can be changed while it is in use; what is `None` stays.
+/// They hold until the database is closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuntimeOptions {
+    /// See [`DbOptions::block_cache_bytes`]. The number of the cache's shards stays what the open
+    /// made it, so a cache that was opened small and is made large has fewer than it would.
+    pub block_cache_bytes: Option<usize>,
+    /// See [`DbOptions::max_open_tables`].
+    pub max_open_tables: Option<usize>,
+    /// See [`DbOptions::max_memory_usage`].
+    pub max_memory_usage: Option<u64>,
+}
+
+/// The smallest memory budget that leaves every part of the engine room to work, in bytes.
+const LEAST_MEMORY_BUDGET: u64 = 4 << 20;
 
 /// Settings of one column family, stored with the data and taken up again at each open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FamilyOptions {
-    /// Memory for writes, in bytes. A memtable is written out when it holds three quarters of it,
-    /// so that what comes in meanwhile finds room. Default 64 MiB.
+    /// Memory for writes, in bytes. A memtable is written out when it holds five eighths of it, and
+    /// all memtables of the family take a quarter more than it at most: writers are slowed down
+    /// as they get there. Default 64 MiB.
     pub write_buffer_size: usize,
     /// Values of at least this many bytes live in value-log files. Default 512.
     pub klog_value_threshold: usize,
@@ -114,7 +169,8 @@ pub struct FamilyOptions {
     pub enable_bloom_filter: bool,
     /// Share of absent keys that a filter lets through. Default 0.01.
     pub bloom_fpr: f64,
-    /// Memtables waiting to be written out at which writers wait. Default 10.
+    /// Memtables waiting to be written out at which writers wait. It matters for write buffers of
+    /// less than 16 MiB; larger ones reach their bound on bytes first. Default 10.
     pub l0_queue_stall_threshold: usize,
     /// Sorted runs of the first level that start a merge. Default 4.
     pub l1_file_count_trigger: usize,

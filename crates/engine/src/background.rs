@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::event::Event;
 use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
@@ -22,6 +23,9 @@ use crate::family::FamilyState;
 
 /// A family is quiet when nothing was committed for this long.
 const QUIET_PERIOD: Duration = Duration::from_secs(2);
+
+/// Families that are flushed for the sake of the log before others in the lane have their turn.
+const FAMILIES_PER_TRIM: usize = 16;
 
 /// How long a waiting caller sleeps before it looks again even if nobody wakes it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
@@ -62,9 +66,12 @@ impl Core {
 
     /// Queues a flush of the family unless one is queued or running.
     pub(crate) fn schedule_flush(&self, family: &Arc<FamilyState>) {
+        if self.control.is_paused() || family.view.load().frozen.is_empty() {
+            return;
+        }
         // ORDERING: the swap decides which caller queues the job; the job clears the flag before
         // it looks for work a last time, so a memtable frozen meanwhile is not forgotten.
-        if family.view.load().frozen.is_empty() || family.flushing.swap(true, Ordering::SeqCst) {
+        if family.flushing.swap(true, Ordering::SeqCst) {
             return;
         }
         let family = Arc::clone(family);
@@ -73,7 +80,7 @@ impl Core {
 
     fn run_flushes(&self, family: &Arc<FamilyState>) {
         let result = loop {
-            if family.is_dropped() {
+            if family.is_dropped() || self.control.is_paused() {
                 break Ok(());
             }
             match self.flush_oldest(family) {
@@ -91,7 +98,7 @@ impl Core {
                 self.schedule_compaction(family);
             }
             Err(e) => {
-                *lock(&family.background_error) = Some(e);
+                self.note_failure(family, e);
                 // A flush that needs a log that failed works again only after its repair, and
                 // writers who wait for the flush never get as far as the log.
                 self.repair_log_later();
@@ -110,12 +117,29 @@ impl Core {
     }
 
     fn schedule_merges(&self, family: &Arc<FamilyState>, pace: Pace) {
+        if !self.may_merge() {
+            return;
+        }
         // ORDERING: as for `flushing`.
         if family.compacting.swap(true, Ordering::SeqCst) {
             return;
         }
         let family = Arc::clone(family);
         self.submit(Lane::Compaction, move |core| core.run_merges(&family, pace));
+    }
+
+    /// Whether merges may start by themselves.
+    fn may_merge(&self) -> bool {
+        !self.control.is_paused() && !self.control.merges_are_cancelled()
+    }
+
+    /// Keeps a failure of background work for whoever waits for that.
+    fn note_failure(&self, family: &FamilyState, error: Error) {
+        let event = Event::BackgroundFailed { family: family.name.clone(), error: error.clone() };
+        *lock(&family.background_error) = Some(error);
+        if self.flow.failure_told.is_due(self.clock.monotonic_nanos()) {
+            self.tell(&event);
+        }
     }
 
     fn planned(&self, family: &FamilyState, pace: Pace) -> Option<MergePlan> {
@@ -131,8 +155,8 @@ impl Core {
         family.compacting.store(false, Ordering::SeqCst);
         match result {
             Ok(()) => self.schedule_compaction(family),
-            Err(Error::Closed | Error::FamilyDropped(_)) => {}
-            Err(e) => *lock(&family.background_error) = Some(e),
+            Err(Error::Closed | Error::FamilyDropped(_) | Error::Cancelled) => {}
+            Err(e) => self.note_failure(family, e),
         }
         self.files.garbage.sweep();
     }
@@ -140,7 +164,7 @@ impl Core {
     fn merge_while_planned(&self, family: &Arc<FamilyState>, pace: Pace) -> Result<()> {
         loop {
             let _merging = lock(&family.merging);
-            if family.is_dropped() || self.health.is_closed() {
+            if family.is_dropped() || self.health.is_closed() || !self.may_merge() {
                 return Ok(());
             }
             self.drop_covered_tables(family)?;
@@ -173,6 +197,36 @@ impl Core {
             }
         };
         self.scheduler.submit_after(Lane::Housekeeping, QUIET_PERIOD, Box::new(check));
+    }
+
+    /// Queues flushes of the families that keep the log from being shortened.
+    pub(crate) fn trim_log_later(&self) {
+        self.submit(Lane::Housekeeping, |core| core.trim_log());
+    }
+
+    fn trim_log(&self) {
+        let pinning = self.families_pinning_log(FAMILIES_PER_TRIM);
+        let mut stop = self.control.is_paused() || self.health.is_closed();
+        let mut flushed = 0;
+        for family in &pinning {
+            if stop {
+                break;
+            }
+            self.freeze(family, 0);
+            // ORDERING: as in `schedule_flush`.
+            if !family.flushing.swap(true, Ordering::SeqCst) {
+                self.run_flushes(family);
+                stop = lock(&family.background_error).is_some();
+                flushed += 1;
+            }
+        }
+        if flushed > 0 && pinning.len() == FAMILIES_PER_TRIM && !stop {
+            // Behind what else waits in the lane: the next log segment may be among it.
+            self.trim_log_later();
+        } else {
+            // ORDERING: pairs with the swap in `limit_retained_log`.
+            self.control.log_is_trimmed.store(false, Ordering::SeqCst);
+        }
     }
 
     /// Queues the preparation of the next log segment.
@@ -236,6 +290,9 @@ impl Core {
             }
             self.check_open()?;
             self.health.check()?;
+            if self.control.is_paused() {
+                return Err(Error::Paused);
+            }
             self.schedule_flush(family);
             self.wait_for_progress(seen);
         }
@@ -247,6 +304,9 @@ impl Core {
     /// Why that failed.
     pub(crate) fn compact_family(&self, family: &Arc<FamilyState>) -> Result<()> {
         self.flush_family(family)?;
+        if self.control.merges_are_cancelled() {
+            return Ok(());
+        }
         let _merging = lock(&family.merging);
         self.drop_covered_tables(family)?;
         let version = Arc::clone(&family.view.load().version);
@@ -256,7 +316,38 @@ impl Core {
             && version.tables().all(|table| table.record.tombstones == 0);
         let runs = summarize(&version, &family.options.load());
         if !settled && let Some(plan) = plan::full_merge(&runs) {
-            self.merge_runs(family, &version, plan)?;
+            unless_cancelled(self.merge_runs(family, &version, plan))?;
+        }
+        drop(version);
+        self.files.garbage.sweep();
+        Ok(())
+    }
+
+    /// Flushes the family and merges its newest runs, down to the last that holds a key from
+    /// `start` on and before `end`.
+    ///
+    /// # Errors
+    /// Why that failed.
+    pub(crate) fn compact_family_range(
+        &self,
+        family: &Arc<FamilyState>,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        self.flush_family(family)?;
+        if self.control.merges_are_cancelled() {
+            return Ok(());
+        }
+        let _merging = lock(&family.merging);
+        let version = Arc::clone(&family.view.load().version);
+        let touched = version.runs.iter().rposition(|run| run.overlaps(start, end));
+        let Some(last) = touched else { return Ok(()) };
+        let settled = last == 0
+            && version.runs.iter().take(1).all(|run| run.level > 1)
+            && version.tables_between(start, end).all(|table| table.record.tombstones == 0);
+        let runs = summarize(&version, &family.options.load());
+        if !settled && let Some(plan) = plan::merge_newest(&runs, last + 1) {
+            unless_cancelled(self.merge_runs(family, &version, plan))?;
         }
         drop(version);
         self.files.garbage.sweep();
@@ -288,12 +379,16 @@ impl Core {
 
     fn schedule_quiet_merges(&self) -> bool {
         let mut any = false;
+        if self.control.is_paused() {
+            return false;
+        }
         for family in self.families.all() {
             if !family.view.load().frozen.is_empty() {
                 self.schedule_flush(&family);
                 any = true;
-            } else if self.planned(&family, Pace::Quiet).is_some()
-                || self.has_covered_tables(&family)
+            } else if self.may_merge()
+                && (self.planned(&family, Pace::Quiet).is_some()
+                    || self.has_covered_tables(&family))
             {
                 self.schedule_merges(&family, Pace::Quiet);
                 any = true;
@@ -302,7 +397,8 @@ impl Core {
         any
     }
 
-    fn wait_for_progress(&self, seen: u64) {
+    /// Waits until background work has got on since `seen`, or does some of it.
+    pub(crate) fn wait_for_progress(&self, seen: u64) {
         if !self.scheduler.help() {
             self.progress.wait(seen, LONGEST_SLEEP);
         }
@@ -317,5 +413,13 @@ impl Core {
         self.scheduler.shutdown();
         self.files.garbage.sweep();
         *lock(&self.directory_lock) = None;
+    }
+}
+
+/// A merge that was cancelled has changed nothing, which is what the caller was told of.
+fn unless_cancelled(result: Result<()>) -> Result<()> {
+    match result {
+        Err(Error::Cancelled) => Ok(()),
+        other => other,
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, RwLock, Weak};
 use std::time::Duration;
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::event::Event;
 use tidesdb_base::options::DbOptions;
 use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_lockfree::sync::lock;
@@ -16,6 +17,7 @@ use tidesdb_sys::vfs::{LockGuard, Vfs};
 
 use crate::dependencies::Dependencies;
 use crate::family::FamilyState;
+use crate::flow::{DatabaseFlow, MemoryBudget};
 use crate::log::Log;
 use crate::numbers::FileNumbers;
 use crate::snapshot::SnapshotRegistry;
@@ -37,6 +39,10 @@ pub(crate) struct Core {
     pub families: Families,
     pub files: Arc<FileContext>,
     pub memory: Arc<BlockPool>,
+    pub budget: Arc<MemoryBudget>,
+    pub flow: DatabaseFlow,
+    pub counters: CoreCounters,
+    pub control: Control,
     pub snapshots: SnapshotRegistry,
     /// What serializable transactions have read. Taken before the commit gate is entered.
     pub dependencies: Mutex<Dependencies>,
@@ -44,7 +50,6 @@ pub(crate) struct Core {
     pub range_deletes_held: AtomicBool,
     pub health: Health,
     pub progress: Progress,
-    pub counters: CoreCounters,
     /// Background jobs queued or running.
     pub jobs: AtomicU64,
     pub(crate) directory_lock: Mutex<Option<Box<dyn LockGuard>>>,
@@ -59,9 +64,6 @@ impl std::fmt::Debug for Core {
 /// Counters of the database, for statistics.
 #[derive(Debug, Default)]
 pub(crate) struct CoreCounters {
-    pub stall_nanos: AtomicU64,
-    /// Memory of open transactions, to within some ten kibibytes each.
-    pub transaction_bytes: AtomicU64,
     pub transaction_conflicts: AtomicU64,
     pub serialization_conflicts: AtomicU64,
 }
@@ -71,6 +73,13 @@ impl Core {
     #[inline]
     pub(crate) fn identity(&self) -> usize {
         Arc::as_ptr(&self.files).addr()
+    }
+
+    /// Passes an event on to the listener, if there is one.
+    pub(crate) fn tell(&self, event: &Event) {
+        if let Some(listener) = &self.options.event_listener {
+            listener.tell(event);
+        }
     }
 
     /// Refuses reads of a closed database or a dropped family.
@@ -101,6 +110,65 @@ impl Core {
             return Err(Error::InvalidArgument("the family is of another database".to_owned()));
         }
         Ok(())
+    }
+}
+
+/// What users have told background work to do.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    /// Callers that want no flush and no merge to start.
+    paused: AtomicU64,
+    /// No merge runs any more until the database is reopened.
+    cancelled: AtomicBool,
+    /// Number of the timer of interval syncs that is in force; others end.
+    sync_timer: AtomicU64,
+    /// A job that lets the log be shortened is queued or running.
+    pub log_is_trimmed: AtomicBool,
+}
+
+// ORDERING: SeqCst throughout: set before the flags of running work are read, and read by that
+// work after it has set its flag, so that one of the two sees the other.
+impl Control {
+    /// No flush and no merge starts any more until as many calls of [`Control::resume`].
+    pub(crate) fn pause(&self) {
+        self.paused.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Takes one call of [`Control::pause`] back; true when it was the last.
+    pub(crate) fn resume(&self) -> bool {
+        let less_one = |paused: u64| paused.checked_sub(1);
+        let before = self.paused.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less_one);
+        before == Ok(1)
+    }
+
+    /// Takes all calls of [`Control::pause`] back.
+    pub(crate) fn end_pauses(&self) {
+        self.paused.store(0, Ordering::SeqCst);
+    }
+
+    /// True while no flush and no merge may start.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::SeqCst) > 0
+    }
+
+    /// No merge runs any more.
+    pub(crate) fn cancel_merges(&self) {
+        self.cancelled.store(true, Ordering::SeqCst);
+    }
+
+    /// True once merges were cancelled.
+    pub(crate) fn merges_are_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::SeqCst)
+    }
+
+    /// Puts another timer of interval syncs in force.
+    pub(crate) fn next_sync_timer(&self) -> u64 {
+        self.sync_timer.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// Whether that timer is in force.
+    pub(crate) fn is_sync_timer(&self, number: u64) -> bool {
+        self.sync_timer.load(Ordering::SeqCst) == number
     }
 }
 

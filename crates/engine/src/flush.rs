@@ -17,12 +17,16 @@ use crate::compaction::drop_rules::DropRules;
 use crate::compaction::rewrite::{Rewriter, ValueRewrite};
 use crate::core::Core;
 use crate::family::{FamilyState, View};
+use crate::flow::{FamilyFlow, FlushMeter, Holder, TABLE_WRITER_BYTES, TABLE_WRITER_ENTRY_BYTES};
 use crate::memtable::{Memtable, kind_of};
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_all};
 use crate::version::{TableChange, TableFile, ValueLogFile, table_needs, table_overlaps};
 
 /// About what an entry takes in a memtable; only the size of a first allocation follows from it.
 const USUAL_ENTRY_BYTES: u64 = 128;
+
+/// Bytes between two reports of progress.
+const PROGRESS_BYTES: u64 = 256 << 10;
 
 /// Tables of one memtable, written and synced.
 struct Flushed {
@@ -54,6 +58,30 @@ impl Flushed {
     }
 }
 
+/// Tells waiting writers how far a flush has got.
+struct FlushProgress<'a> {
+    meter: &'a FlushMeter,
+    family: &'a FamilyFlow,
+    untold_bytes: u64,
+}
+
+impl<'a> FlushProgress<'a> {
+    fn new(meter: &'a FlushMeter, family: &'a FamilyFlow) -> Self {
+        // ORDERING: relaxed here and below; estimates.
+        family.flushed_bytes.store(0, Ordering::Relaxed);
+        Self { meter, family, untold_bytes: 0 }
+    }
+
+    fn add(&mut self, bytes: usize) {
+        self.untold_bytes += bytes as u64;
+        if self.untold_bytes >= PROGRESS_BYTES {
+            self.family.flushed_bytes.fetch_add(self.untold_bytes, Ordering::Relaxed);
+            self.meter.advanced(self.untold_bytes);
+            self.untold_bytes = 0;
+        }
+    }
+}
+
 impl Core {
     /// Writes out the oldest frozen memtable of a family. False when there is none.
     ///
@@ -63,6 +91,7 @@ impl Core {
         let view = family.view.load_full();
         let Some(memtable) = view.frozen.last().map(Arc::clone) else { return Ok(false) };
         self.check_disk_space(family)?;
+        let (started, bytes) = (self.clock.monotonic_nanos(), memtable.used_bytes());
         let flushed = self.write_tables(family, &view, memtable)?;
         let boundary = flushed.memtable.sealed_through();
         if self.others_depend_on_log(family, boundary)
@@ -73,6 +102,9 @@ impl Core {
             return Err(e);
         }
         self.install(vec![flushed])?;
+        let nanos = self.clock.monotonic_nanos().saturating_sub(started);
+        self.flow.flushes.finished(bytes, nanos);
+        self.review_memory();
         Ok(true)
     }
 
@@ -134,21 +166,25 @@ impl Core {
         range_tombstones.extend([Arc::clone(&view.version.range_tombstones)]);
         let rules = DropRules::new(snapshots, bottom, self.clock.unix_seconds())
             .with_range_tombstones(range_tombstones);
+        let expected_entries = memtable.used_bytes() / USUAL_ENTRY_BYTES;
+        let buffers = TABLE_WRITER_BYTES + expected_entries * TABLE_WRITER_ENTRY_BYTES;
+        let _lent = self.budget.lend(Holder::Background, buffers);
         let place = OutputPlace {
             level: 1,
             run: self.numbers.next(),
             table_bytes: options.target_table_bytes,
             range_deletes_applied_through: rules.range_deletes_applied_through(),
-            expected_entries: usize::try_from(memtable.used_bytes() / USUAL_ENTRY_BYTES)
-                .unwrap_or(0),
+            expected_entries: usize::try_from(expected_entries).unwrap_or(0),
         };
         let no_values = ValueRewrite::default();
         let output = TableOutput::new(self, &options, place);
         let mut rewriter = Rewriter::new(rules, output, &no_values);
         let mut cursor = memtable.cursor();
         cursor.seek_to_first();
+        let mut progress = FlushProgress::new(&self.flow.flushes, &family.flow);
         while cursor.valid() {
             for version in cursor.versions() {
+                progress.add(cursor.key().len() + version.value.len());
                 let meta = EntryMeta {
                     seq: version.seq,
                     kind: kind_of(&version),
@@ -247,6 +283,8 @@ impl Core {
         let value_log = written
             .value_log
             .map(|record| Arc::new(ValueLogFile::new(&self.files, record.number, record.bytes)));
+        // ORDERING: relaxed; an estimate. What is the oldest from now on was not begun.
+        family.flow.flushed_bytes.store(0, Ordering::Relaxed);
         family.change_view(|view| {
             let change = TableChange { added: tables, ..TableChange::default() };
             let mut version = view.version.with_tables(change);

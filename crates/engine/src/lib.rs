@@ -17,6 +17,7 @@ mod core;
 mod db;
 mod dependencies;
 mod family;
+mod flow;
 mod flush;
 mod iterator;
 mod log;
@@ -35,14 +36,15 @@ mod write;
 
 pub use tidesdb_base::compress::Compression;
 pub use tidesdb_base::error::{Error, ErrorKind, Result};
+pub use tidesdb_base::event::{Event, EventListener, MemoryLevel, StallReason};
 pub use tidesdb_base::limits;
-pub use tidesdb_base::options::{DbOptions, FamilyOptions, SyncMode};
+pub use tidesdb_base::options::{DbOptions, FamilyOptions, RuntimeOptions, SyncMode};
 
 pub use crate::db::{Components, Db};
 pub use crate::family::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation, Family};
 pub use crate::iterator::{Scan, ScanEntries, ScanOptions};
 pub use crate::snapshot::Snapshot;
-pub use crate::stats::{DbStats, FamilyStats, LevelStats};
+pub use crate::stats::{DbStats, FamilyStats, LevelStats, MemoryStats, StallStats};
 pub use crate::transaction::{
     IsolationLevel, Transaction, TransactionEntries, TransactionScan, TransactionStats,
 };

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tidesdb_base::event::{MemoryLevel, StallReason};
+
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 
@@ -48,8 +50,78 @@ pub struct DbStats {
     pub compaction_bytes_read: u64,
     /// Merges since the open.
     pub compaction_count: u64,
-    /// Nanoseconds that writers waited for room since the open.
+    /// Nanoseconds that writers were held up since the open, for all reasons.
     pub stall_nanos: u64,
+    /// The same by reason, all reasons in the order of [`StallReason::ALL`].
+    pub stalls: Vec<StallStats>,
+    /// Memory in use.
+    pub memory: MemoryStats,
+}
+
+/// How often and how long writers were held up for one reason since the open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StallStats {
+    /// Why.
+    pub reason: StallReason,
+    /// Waits and delays.
+    pub count: u64,
+    /// Nanoseconds of all of them.
+    pub nanos: u64,
+    /// Nanoseconds of the longest.
+    pub longest_nanos: u64,
+}
+
+/// Memory in use, in bytes, as the database accounts for it. See `DbOptions::max_memory_usage`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryStats {
+    /// The budget; `u64::MAX` when the machine does not tell how much memory it has.
+    pub budget_bytes: u64,
+    /// All that is listed below.
+    pub used_bytes: u64,
+    /// How much of the budget is in use.
+    pub level: MemoryLevel,
+    /// Memtables.
+    pub memtable_bytes: u64,
+    /// Memory of former memtables, kept for the next.
+    pub recycled_bytes: u64,
+    /// The block cache.
+    pub block_cache_bytes: u64,
+    /// Indexes and filters of open tables.
+    pub table_bytes: u64,
+    /// Buffers of scans.
+    pub scan_bytes: u64,
+    /// Open transactions.
+    pub transaction_bytes: u64,
+    /// Buffers of flushes and merges.
+    pub background_bytes: u64,
+    /// Mapped log segments.
+    pub log_bytes: u64,
+}
+
+impl MemoryStats {
+    fn of(core: &Core) -> Self {
+        let held = core.budget.held();
+        Self {
+            budget_bytes: core.budget.bytes(),
+            used_bytes: held.total(),
+            level: core.budget.level(),
+            memtable_bytes: held.memtables,
+            recycled_bytes: held.recycled,
+            block_cache_bytes: held.block_cache,
+            table_bytes: held.tables,
+            scan_bytes: held.scans,
+            transaction_bytes: held.transactions,
+            background_bytes: held.background,
+            log_bytes: held.log,
+        }
+    }
+}
+
+impl StallStats {
+    fn of(core: &Core, reason: StallReason) -> Self {
+        let [count, nanos, longest_nanos] = core.flow.stalls.figures(reason);
+        Self { reason, count, nanos, longest_nanos }
+    }
 }
 
 fn get(counter: &AtomicU64) -> u64 {
@@ -82,8 +154,22 @@ impl DbStats {
             compaction_bytes_written: sum(|f| get(&f.counters.compaction_bytes_written)),
             compaction_bytes_read: sum(|f| get(&f.counters.compaction_bytes_read)),
             compaction_count: sum(|f| get(&f.counters.compaction_count)),
-            stall_nanos: get(&core.counters.stall_nanos),
+            stall_nanos: core.flow.stalls.nanos(),
+            stalls: StallReason::ALL.map(|reason| StallStats::of(core, reason)).to_vec(),
+            memory: MemoryStats::of(core),
         }
+    }
+
+    /// Bytes written to log, tables and value logs for each byte that users wrote, since the
+    /// open; 0 when they wrote none.
+    #[must_use]
+    pub fn write_amplification(&self) -> f64 {
+        if self.user_bytes_written == 0 {
+            return 0.0;
+        }
+        let written =
+            self.log_bytes_written + self.flush_bytes_written + self.compaction_bytes_written;
+        written as f64 / self.user_bytes_written as f64
     }
 }
 
@@ -136,6 +222,19 @@ pub struct FamilyStats {
     pub user_bytes_written: u64,
     /// Operations committed since the open.
     pub operations_written: u64,
+    /// Bytes of tables and value logs written by flushes since the open.
+    pub flush_bytes_written: u64,
+    /// Tables written by flushes since the open.
+    pub flush_count: u64,
+    /// Bytes of tables written by merges since the open.
+    pub compaction_bytes_written: u64,
+    /// Bytes of tables read by merges since the open.
+    pub compaction_bytes_read: u64,
+    /// Merges since the open.
+    pub compaction_count: u64,
+    /// Places where a lookup without filters searches: memtables that hold anything, and sorted
+    /// runs. A seek searches all of them.
+    pub read_amplification: u64,
 }
 
 impl FamilyStats {
@@ -163,6 +262,14 @@ impl FamilyStats {
             value_log_bytes: view.version.value_logs.values().map(|f| get(&f.bytes)).sum(),
             user_bytes_written,
             operations_written,
+            flush_bytes_written: get(&family.counters.flush_bytes),
+            flush_count: get(&family.counters.flush_count),
+            compaction_bytes_written: get(&family.counters.compaction_bytes_written),
+            compaction_bytes_read: get(&family.counters.compaction_bytes_read),
+            compaction_count: get(&family.counters.compaction_count),
+            read_amplification: (view.version.runs.len()
+                + view.frozen.len()
+                + usize::from(!view.active.is_empty())) as u64,
         }
     }
 }

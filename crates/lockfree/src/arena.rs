@@ -239,7 +239,9 @@ impl Arena {
         }
         let needed = units as usize * UNIT_BYTES;
         let fitting = CLASS_BYTES.iter().position(|&bytes| bytes >= needed * 2);
-        let class = growth.next_class.max(fitting.unwrap_or(0)).min(CLASS_BYTES.len() - 1);
+        let largest = self.pool.largest_block_bytes();
+        let usual = CLASS_BYTES.iter().rposition(|&bytes| bytes as u64 <= largest).unwrap_or(0);
+        let class = growth.next_class.min(usual).max(fitting.unwrap_or(CLASS_BYTES.len() - 1));
         let Ok(block) = self.take_block(&mut growth, CLASS_BYTES[class]) else {
             // Undo the pile of failed claims, or endless retries would overflow into the other
             // fields. Beyond the capacity by one, so that none of them counts as crossing again.

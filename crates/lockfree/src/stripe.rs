@@ -5,6 +5,7 @@
 //! stripe, so stripes are still atomics; they are just rarely contended. Used by the commit gate
 //! and the block cache's hit counters. Any thread may ask at any time.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::sync::CachePadded;
@@ -27,16 +28,20 @@ const SUM_STRIPES: usize = 8;
 /// Two sums that many threads add to together, each thread mostly on a cache line of its own.
 ///
 /// Made for statistics: [`StripedSums::totals`] adds up what it finds while others go on adding.
+/// It takes a kilobyte from the first addition on, and next to nothing before.
 #[derive(Debug, Default)]
 pub struct StripedSums {
-    stripes: [CachePadded<[AtomicU64; 2]>; SUM_STRIPES],
+    stripes: OnceLock<Box<Stripes>>,
 }
+
+type Stripes = [CachePadded<[AtomicU64; 2]>; SUM_STRIPES];
 
 impl StripedSums {
     /// Adds to both sums.
     #[inline]
     pub fn add(&self, first: u64, second: u64) {
-        let [a, b] = &*self.stripes[thread_number() % SUM_STRIPES];
+        let stripes = self.stripes.get_or_init(Box::default);
+        let [a, b] = &*stripes[thread_number() % SUM_STRIPES];
         // ORDERING: relaxed; statistics order nothing.
         a.fetch_add(first, Ordering::Relaxed);
         b.fetch_add(second, Ordering::Relaxed);
@@ -45,10 +50,13 @@ impl StripedSums {
     /// Both sums.
     #[must_use]
     pub fn totals(&self) -> (u64, u64) {
-        self.stripes.iter().fold((0, 0), |(first, second), stripe| {
-            let [a, b] = &**stripe;
-            // ORDERING: as in `add`.
-            (first + a.load(Ordering::Relaxed), second + b.load(Ordering::Relaxed))
-        })
+        self.stripes.get().into_iter().flat_map(|stripes| stripes.iter()).fold(
+            (0, 0),
+            |(first, second), stripe| {
+                let [a, b] = &**stripe;
+                // ORDERING: as in `add`.
+                (first + a.load(Ordering::Relaxed), second + b.load(Ordering::Relaxed))
+            },
+        )
     }
 }

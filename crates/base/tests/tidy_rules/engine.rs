@@ -10,7 +10,7 @@ const ORDER: &[&[&str]] = &[
     &["range_tombstones"],
     &["memtable"],
     &["log"],
-    &["cache", "version"],
+    &["cache", "flow", "version"],
     &["recovery"],
     // What all others share. The handle of a family is listed on its own, further down.
     &["core", "family", "snapshot"],
@@ -33,7 +33,14 @@ const EXCEPTIONS: &[(&str, &str, &str)] =
     &[("family/state", "write", "a family owns the open value log that its large values go to")];
 
 /// Files that decide and own no lock, handle or clock: they name nothing of the engine.
-const PURE: &[&str] = &["compaction/plan", "compaction/drop_rules", "numbers", "dependencies"];
+const PURE: &[&str] = &[
+    "flow/levels",
+    "flow/pace",
+    "compaction/plan",
+    "compaction/drop_rules",
+    "numbers",
+    "dependencies",
+];
 
 fn rank(module: &str) -> Option<usize> {
     ORDER.iter().position(|row| row.contains(&module))

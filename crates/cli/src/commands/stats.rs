@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use tidesdb::{Db, DbStats, FamilyStats};
+use tidesdb::{Db, DbStats, FamilyStats, MemoryStats};
 
 use crate::args::ReportArgs;
 use crate::database::{self, Access};
@@ -39,7 +39,35 @@ fn as_json(db: &Db) -> Result<String> {
     Ok(text)
 }
 
+fn memory_json(memory: &MemoryStats) -> Value {
+    json!({
+        "budget_bytes": memory.budget_bytes,
+        "used_bytes": memory.used_bytes,
+        "level": memory.level.name(),
+        "memtable_bytes": memory.memtable_bytes,
+        "recycled_bytes": memory.recycled_bytes,
+        "block_cache_bytes": memory.block_cache_bytes,
+        "table_bytes": memory.table_bytes,
+        "scan_bytes": memory.scan_bytes,
+        "transaction_bytes": memory.transaction_bytes,
+        "background_bytes": memory.background_bytes,
+        "log_bytes": memory.log_bytes,
+    })
+}
+
 fn database_json(stats: &DbStats) -> Value {
+    let stalls: Vec<Value> = stats
+        .stalls
+        .iter()
+        .map(|stall| {
+            json!({
+                "reason": stall.reason.name(),
+                "count": stall.count,
+                "nanos": stall.nanos,
+                "longest_nanos": stall.longest_nanos,
+            })
+        })
+        .collect();
     json!({
         "sequence": stats.sequence,
         "memtable_bytes": stats.memtable_bytes,
@@ -59,6 +87,8 @@ fn database_json(stats: &DbStats) -> Value {
         "compaction_bytes_read": stats.compaction_bytes_read,
         "compaction_bytes_written": stats.compaction_bytes_written,
         "stall_nanos": stats.stall_nanos,
+        "stalls": stalls,
+        "memory": memory_json(&stats.memory),
     })
 }
 
@@ -84,6 +114,10 @@ fn family_json(name: &str, stats: &FamilyStats) -> Value {
         "range_tombstones": stats.range_tombstones,
         "value_log_files": stats.value_log_files,
         "value_log_bytes": stats.value_log_bytes,
+        "read_amplification": stats.read_amplification,
+        "flush_bytes_written": stats.flush_bytes_written,
+        "compaction_bytes_written": stats.compaction_bytes_written,
+        "compaction_bytes_read": stats.compaction_bytes_read,
         "levels": levels,
     })
 }
@@ -106,7 +140,75 @@ fn database_table(stats: &DbStats) -> String {
         ("block cache in use", bytes(stats.block_cache_bytes)),
         ("block cache capacity", bytes(stats.block_cache_capacity)),
     ];
-    render(&["", ""], &rows.map(|(name, value)| vec![name.to_owned(), value]))
+    let mut text = render(&["", ""], &rows.map(|(name, value)| vec![name.to_owned(), value]));
+    text.push_str(&written_table(stats));
+    text.push_str(&memory_table(&stats.memory));
+    text.push_str(&stall_table(stats));
+    text
+}
+
+/// What was written since the open, if anything was.
+fn written_table(stats: &DbStats) -> String {
+    let written = [
+        ("by users", stats.user_bytes_written),
+        ("to the log", stats.log_bytes_written),
+        ("by flushes", stats.flush_bytes_written),
+        ("by merges", stats.compaction_bytes_written),
+    ];
+    if written.iter().all(|&(_, amount)| amount == 0) {
+        return String::new();
+    }
+    let mut rows: Vec<Vec<String>> =
+        written.iter().map(|&(name, amount)| vec![name.to_owned(), bytes(amount)]).collect();
+    let amplification = format!("{:.2}", stats.write_amplification());
+    rows.push(vec!["write amplification".to_owned(), amplification]);
+    render(&["written since the open", ""], &rows)
+}
+
+fn memory_table(memory: &MemoryStats) -> String {
+    let budget = match memory.budget_bytes {
+        u64::MAX => "none".to_owned(),
+        budget => bytes(budget),
+    };
+    let held = [
+        ("memtables", memory.memtable_bytes),
+        ("recycled blocks", memory.recycled_bytes),
+        ("block cache", memory.block_cache_bytes),
+        ("indexes and filters", memory.table_bytes),
+        ("scans", memory.scan_bytes),
+        ("transactions", memory.transaction_bytes),
+        ("flushes and merges", memory.background_bytes),
+        ("log segments", memory.log_bytes),
+    ];
+    let mut rows = vec![
+        vec!["budget".to_owned(), budget],
+        vec!["level".to_owned(), memory.level.name().to_owned()],
+        vec!["in use".to_owned(), bytes(memory.used_bytes)],
+    ];
+    let held = held.iter().filter(|&&(_, amount)| amount > 0);
+    rows.extend(held.map(|&(name, amount)| vec![format!("  {name}"), bytes(amount)]));
+    render(&["memory", ""], &rows)
+}
+
+/// What held writers up since the open, if anything did.
+fn stall_table(stats: &DbStats) -> String {
+    let rows: Vec<Vec<String>> = stats
+        .stalls
+        .iter()
+        .filter(|stall| stall.count > 0)
+        .map(|stall| {
+            vec![
+                stall.reason.name().to_owned(),
+                count(stall.count),
+                format!("{} ms", stall.nanos / 1_000_000),
+                format!("{} ms", stall.longest_nanos / 1_000_000),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    render(&["writers held up by", "times", "in all", "longest"], &rows)
 }
 
 fn family_tables(stats: &FamilyStats) -> String {
@@ -116,6 +218,7 @@ fn family_tables(stats: &FamilyStats) -> String {
         ("range tombstones", count(stats.range_tombstones)),
         ("value-log files", stats.value_log_files.to_string()),
         ("value-log size", bytes(stats.value_log_bytes)),
+        ("read amplification", stats.read_amplification.to_string()),
     ];
     let mut text = render(&["", ""], &rows.map(|(name, value)| vec![name.to_owned(), value]));
     let levels: Vec<Vec<String>> = stats

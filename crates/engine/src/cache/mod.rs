@@ -29,6 +29,11 @@ impl BlockCache {
         self.0.erase_file(file);
     }
 
+    /// Changes the budget, evicting what no longer fits.
+    pub(crate) fn set_capacity(&self, capacity_bytes: u64) {
+        self.0.set_capacity(usize::try_from(capacity_bytes).unwrap_or(usize::MAX));
+    }
+
     /// Figures for statistics: bytes used, capacity, hits, misses.
     pub(crate) fn figures(&self) -> [u64; 4] {
         [

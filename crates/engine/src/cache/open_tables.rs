@@ -13,14 +13,24 @@ use crate::version::TableFile;
 #[derive(Debug)]
 pub(crate) struct OpenTables {
     /// Zero means no bound.
-    most: usize,
+    most: AtomicUsize,
     open: AtomicUsize,
     ring: Mutex<VecDeque<Weak<TableFile>>>,
 }
 
 impl OpenTables {
     pub(crate) const fn new(most: usize) -> Self {
-        Self { most, open: AtomicUsize::new(0), ring: Mutex::new(VecDeque::new()) }
+        Self {
+            most: AtomicUsize::new(most),
+            open: AtomicUsize::new(0),
+            ring: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    /// Changes the bound; it holds from the next table that is opened on.
+    pub(crate) fn set_most(&self, most: usize) {
+        // ORDERING: relaxed; a setting.
+        self.most.store(most, Ordering::Relaxed);
     }
 
     /// Number of open tables.
@@ -35,11 +45,13 @@ impl OpenTables {
         ring.push_back(Arc::downgrade(table));
         // ORDERING: relaxed; changed with the lock held or by drops, a soft bound either way.
         self.open.fetch_add(1, Ordering::Relaxed);
-        if self.most == 0 {
+        // ORDERING: relaxed; a setting.
+        let most = self.most.load(Ordering::Relaxed);
+        if most == 0 {
             return;
         }
         let mut passes = 2 * ring.len();
-        while self.count() > self.most && passes > 0 {
+        while self.count() > most && passes > 0 {
             passes -= 1;
             let Some(weak) = ring.pop_front() else { break };
             let Some(candidate) = weak.upgrade() else { continue };

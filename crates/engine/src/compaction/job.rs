@@ -23,12 +23,13 @@ use tidesdb_sys::sched::Lane;
 
 use super::drop_rules::DropRules;
 use super::install::Merged;
-use super::merge::{KeyRange, VersionMerge};
+use super::merge::{KeyRange, READAHEAD_BYTES, VersionMerge};
 use super::parts::parts;
 use super::plan::MergePlan;
 use super::rewrite::{Rewriter, ValueRewrite};
 use crate::core::Core;
 use crate::family::FamilyState;
+use crate::flow::{Holder, Lent, TABLE_WRITER_BYTES, TABLE_WRITER_ENTRY_BYTES};
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_all};
 use crate::version::{Run, TableFile, Version, is_deleted_in_part};
 
@@ -144,6 +145,9 @@ impl Core {
         if family.is_dropped() {
             return Err(Error::FamilyDropped(family.name.clone()));
         }
+        if self.control.merges_are_cancelled() {
+            return Err(Error::Cancelled);
+        }
         if self.health.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
 }
@@ -196,6 +200,7 @@ impl Merge {
 
     fn merge_part(&self, core: &Core, range: KeyRange) -> Result<()> {
         let oldest = self.runs.len() - 1;
+        let _lent = self.buffers(core);
         let mut merge = VersionMerge::open(self.runs.clone(), range)?;
         let mut rewriter = self.rewriter(core);
         let mut used_up = Vec::new();
@@ -235,10 +240,21 @@ impl Merge {
         Ok(())
     }
 
-    fn rewriter<'a>(&'a self, core: &'a Core) -> Rewriter<'a> {
+    /// Entries of a table of the output, about.
+    fn entries_per_table(&self) -> u64 {
         let entries: u64 = self.runs.iter().flatten().map(|table| table.record.entries).sum();
         let bytes: u64 = self.runs.iter().flatten().map(|table| table.record.bytes).sum();
-        let tables = bytes.div_ceil(self.table_bytes).max(1);
+        entries / bytes.div_ceil(self.table_bytes).max(1)
+    }
+
+    /// Notes the memory that a part of the merge takes.
+    fn buffers(&self, core: &Core) -> Lent {
+        let read = self.runs.len() as u64 * READAHEAD_BYTES as u64;
+        let written = TABLE_WRITER_BYTES + self.entries_per_table() * TABLE_WRITER_ENTRY_BYTES;
+        core.budget.lend(Holder::Background, read + written)
+    }
+
+    fn rewriter<'a>(&'a self, core: &'a Core) -> Rewriter<'a> {
         let rules = DropRules::new(self.snapshots.clone(), self.bottom, self.now)
             .with_range_tombstones([Arc::clone(&self.range_tombstones)].into_iter().collect());
         let place = OutputPlace {
@@ -246,7 +262,7 @@ impl Merge {
             run: self.plan.run,
             table_bytes: self.table_bytes,
             range_deletes_applied_through: rules.range_deletes_applied_through(),
-            expected_entries: usize::try_from(entries / tables).unwrap_or(0),
+            expected_entries: usize::try_from(self.entries_per_table()).unwrap_or(0),
         };
         Rewriter::new(rules, TableOutput::new(core, &self.options, place), &self.rewrite)
     }

@@ -14,7 +14,7 @@ use tidesdb_files::sstable::{EntryMeta, Readahead, Table, TableIterator, Uncache
 use crate::version::TableFile;
 
 /// Bytes of each input read at a time.
-const READAHEAD_BYTES: usize = 256 << 10;
+pub(super) const READAHEAD_BYTES: usize = 256 << 10;
 
 /// Keys from `from` (all from the first if `None`) up to and without `until`.
 #[derive(Clone, Debug, Default)]

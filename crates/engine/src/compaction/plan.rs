@@ -156,7 +156,12 @@ fn by_rest(runs: &[RunSummary], size_ratio: usize) -> Option<usize> {
 
 /// A merge of everything that can be read, whatever the sizes.
 pub(crate) fn full_merge(runs: &[RunSummary]) -> Option<MergePlan> {
-    merge_of(runs, runs.iter().take_while(|run| !run.damaged).count())
+    merge_newest(runs, runs.len())
+}
+
+/// A merge of the newest `count` runs, as far as they can be read.
+pub(crate) fn merge_newest(runs: &[RunSummary], count: usize) -> Option<MergePlan> {
+    merge_of(runs, runs.iter().take(count).take_while(|run| !run.damaged).count())
 }
 
 /// The newest `count` runs become one. If the oldest of them was merged before, it takes the others

@@ -28,6 +28,7 @@ impl Core {
 
     fn flush_for_close(&self) -> Result<()> {
         self.health.check()?;
+        self.control.end_pauses();
         self.families.all().iter().try_for_each(|family| self.flush_family(family))
     }
 
@@ -70,6 +71,8 @@ impl Core {
         if self.options.read_only {
             return;
         }
+        // Whatever timer there was ends, also when nobody asks for one any more.
+        let timer = self.control.next_sync_timer();
         let families = self.families.all();
         let modes = families.iter().map(|family| family.options.load().sync_mode);
         let intervals = modes.chain([self.options.sync_mode]).filter_map(|mode| match mode {
@@ -77,22 +80,23 @@ impl Core {
             _ => None,
         });
         if let Some(interval_us) = intervals.min() {
-            schedule_sync(self.this.clone(), self, Duration::from_micros(interval_us));
+            let timer = (timer, Duration::from_micros(interval_us));
+            schedule_sync(self.this.clone(), self, timer);
         }
     }
 }
 
-fn schedule_sync(core: Weak<Core>, now: &Core, interval: Duration) {
+fn schedule_sync(core: Weak<Core>, now: &Core, timer: (u64, Duration)) {
     let job = move || {
         let Some(strong) = core.upgrade() else { return };
-        if strong.health.is_closed() {
+        if strong.health.is_closed() || !strong.control.is_sync_timer(timer.0) {
             return;
         }
         let published = strong.log.published();
         if published > strong.log.synced() && strong.log.sync_through(published).is_err() {
             strong.repair_log_later();
         }
-        schedule_sync(core, &strong, interval);
+        schedule_sync(core, &strong, timer);
     };
-    now.scheduler.submit_after(Lane::Sync, interval, Box::new(job));
+    now.scheduler.submit_after(Lane::Sync, timer.1, Box::new(job));
 }

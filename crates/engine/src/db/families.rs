@@ -1,5 +1,6 @@
 //! Creating and dropping column families.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -15,50 +16,94 @@ use crate::memtable::Memtable;
 use crate::version::Version;
 
 impl Core {
-    /// Creates a family.
+    /// Creates families in one step: all of them or none.
     ///
     /// # Errors
     /// See [`crate::Db::create_family`].
-    pub(crate) fn create_family(
+    pub(crate) fn create_families(
         &self,
-        name: &str,
-        options: &FamilyOptions,
-    ) -> Result<Arc<FamilyState>> {
+        wanted: &[(&str, FamilyOptions)],
+    ) -> Result<Vec<Arc<FamilyState>>> {
         self.check_changeable()?;
-        check_name(name)?;
-        options.validate()?;
         let mut catalog = lock(&self.catalog);
-        if self.families.by_name(name).is_some() {
-            return Err(Error::FamilyExists(name.to_owned()));
+        self.check_new_families(wanted, catalog.state.families.len())?;
+        let first = catalog.state.next_family;
+        let boundary = self.log.published();
+        let mut changes = Vec::new();
+        for (family, (name, options)) in (first..).zip(wanted) {
+            let (name, options) = ((*name).to_owned(), options.to_text());
+            changes.push(Change::CreateFamily { family, name, options });
+            changes.push(Change::FlushedThrough { family, sequence: boundary });
         }
-        if catalog.state.families.len() >= MAX_FAMILIES {
+        changes.push(Change::NextFamily { family: first + wanted.len() as u32 });
+        catalog.commit(changes)?;
+        let mut created = Vec::with_capacity(wanted.len());
+        for (id, (name, options)) in (first..).zip(wanted) {
+            let view = View {
+                active: Arc::new(Memtable::new(&self.memory)),
+                frozen: Vec::new(),
+                version: Arc::new(Version::default()),
+            };
+            let (database, name) = (self.identity(), (*name).to_owned());
+            let family = Arc::new(FamilyState::new(database, id, name, options.clone(), view));
+            self.families.insert(Arc::clone(&family));
+            created.push(family);
+        }
+        drop(catalog);
+        let timed =
+            |options: &FamilyOptions| matches!(options.sync_mode, SyncMode::Interval { .. });
+        if wanted.iter().any(|(_, options)| timed(options)) {
+            self.start_interval_sync();
+        }
+        Ok(created)
+    }
+
+    fn check_new_families(&self, wanted: &[(&str, FamilyOptions)], present: usize) -> Result<()> {
+        let mut names = BTreeSet::new();
+        for (name, options) in wanted {
+            check_name(name)?;
+            options.validate()?;
+            if !names.insert(*name) || self.families.by_name(name).is_some() {
+                return Err(Error::FamilyExists((*name).to_owned()));
+            }
+        }
+        let count = present + wanted.len();
+        if count > MAX_FAMILIES {
             return Err(Error::TooLarge {
                 what: "number of column families",
-                size: catalog.state.families.len() as u64 + 1,
+                size: count as u64,
                 limit: MAX_FAMILIES as u64,
             });
         }
-        let id = catalog.state.next_family;
-        let boundary = self.log.published();
-        catalog.commit(vec![
-            Change::CreateFamily { family: id, name: name.to_owned(), options: options.to_text() },
-            Change::FlushedThrough { family: id, sequence: boundary },
-            Change::NextFamily { family: id + 1 },
-        ])?;
-        let view = View {
-            active: Arc::new(Memtable::new(&self.memory)),
-            frozen: Vec::new(),
-            version: Arc::new(Version::default()),
-        };
-        let name = name.to_owned();
-        let family = FamilyState::new(self.identity(), id, name, options.clone(), view);
-        let family = Arc::new(family);
-        self.families.insert(Arc::clone(&family));
+        Ok(())
+    }
+
+    /// Changes a family's options and stores them.
+    ///
+    /// # Errors
+    /// See [`crate::Family::set_options`].
+    pub(crate) fn set_family_options(
+        &self,
+        family: &Arc<FamilyState>,
+        options: FamilyOptions,
+    ) -> Result<()> {
+        self.check_writable(family)?;
+        options.validate()?;
+        let mut catalog = lock(&self.catalog);
+        if family.is_dropped() {
+            return Err(Error::FamilyDropped(family.name.clone()));
+        }
+        let before = family.options.load().sync_mode;
+        let (timed, text) = (options.sync_mode != before, options.to_text());
+        catalog.commit(vec![Change::SetOptions { family: family.id, options: text }])?;
+        family.apply_options(options);
         drop(catalog);
-        if matches!(options.sync_mode, SyncMode::Interval { .. }) {
+        if timed {
             self.start_interval_sync();
         }
-        Ok(family)
+        self.rotate_if_full(family);
+        self.schedule_compaction(family);
+        Ok(())
     }
 
     /// Drops a family.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_base::options::{DbOptions, FamilyOptions};
+use tidesdb_base::options::{DbOptions, FamilyOptions, RuntimeOptions};
 
 use super::open::{Components, open_core};
 use crate::core::{Core, Owner};
@@ -78,7 +78,18 @@ impl Db {
     /// # Errors
     /// `Exists`, `Invalid` for a bad name or wrong options, `ReadOnly`, `Closed`, `Io`.
     pub fn create_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
-        self.core().create_family(name, &options).map(|state| self.handle(state))
+        let mut created = self.create_families(&[(name, options)])?;
+        created.pop().ok_or_else(|| Error::FamilyNotFound(name.to_owned()))
+    }
+
+    /// Creates many column families at once, all of them or none: one wait for the disk instead
+    /// of one each.
+    ///
+    /// # Errors
+    /// As [`Db::create_family`]; none was created then.
+    pub fn create_families(&self, families: &[(&str, FamilyOptions)]) -> Result<Vec<Family>> {
+        let created = self.core().create_families(families)?;
+        Ok(created.into_iter().map(|state| self.handle(state)).collect())
     }
 
     /// The family of that name.
@@ -186,6 +197,47 @@ impl Db {
     /// Why background work failed.
     pub fn wait_idle(&self) -> Result<()> {
         self.core().wait_idle()
+    }
+
+    /// Flushes and merges all families and waits until no background work is left.
+    ///
+    /// # Errors
+    /// The first error; the other families are purged all the same.
+    pub fn purge(&self) -> Result<()> {
+        self.core().purge()
+    }
+
+    /// Keeps flushes and merges from starting, and returns when none runs any more. Reads and
+    /// writes go on; writers whose memtables are full wait, and get an error of kind `Stalled`
+    /// in the end. Calls add up: as many calls of [`Db::resume_background`] are needed.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn pause_background(&self) -> Result<()> {
+        self.core().pause_background()
+    }
+
+    /// Takes one call of [`Db::pause_background`] back; a call too many does nothing.
+    pub fn resume_background(&self) {
+        self.core().resume_background();
+    }
+
+    /// Gives up all merges that run, without effect, and starts no more until the database is
+    /// opened again: later calls of [`Db::compact`] only flush. Flushes, reads and writes go on.
+    /// Returns when no merge runs any more.
+    ///
+    /// # Errors
+    /// `Closed`; `Stalled` when a merge has not ended within 30 seconds.
+    pub fn cancel_background_work(&self) -> Result<()> {
+        self.core().cancel_merges()
+    }
+
+    /// Changes settings of the open database; they hold until it is closed.
+    ///
+    /// # Errors
+    /// `Invalid` when a value is out of range (nothing has changed then), `Closed`.
+    pub fn set_options(&self, options: RuntimeOptions) -> Result<()> {
+        self.core().set_runtime_options(options)
     }
 
     /// Returns when everything committed so far survives a power cut.

@@ -1,6 +1,7 @@
 //! The handle of a database, and its life: opening, families, closing.
 
 mod close;
+mod control;
 mod families;
 mod handle;
 mod open;

@@ -17,8 +17,9 @@ use tidesdb_sys::sched::{LaneThreads, Scheduler, ThreadPool};
 use tidesdb_sys::vfs::{LockGuard, RealVfs, Vfs};
 
 use crate::cache::{BlockCache, OpenTables};
-use crate::core::{Core, CoreCounters, Families, Health, Progress};
+use crate::core::{Control, Core, CoreCounters, Families, Health, Progress};
 use crate::family::{FamilyState, View};
+use crate::flow::{DatabaseFlow, MemoryBudget};
 use crate::log::{Log, LogConfig};
 use crate::memtable::Memtable;
 use crate::numbers::FileNumbers;
@@ -27,9 +28,6 @@ use crate::snapshot::SnapshotRegistry;
 use crate::version::{
     Catalog, FamilyRecord, FileContext, Garbage, PersistedState, TableFile, ValueLogFile, Version,
 };
-
-/// Memory of retired memtables kept for the next ones.
-const KEPT_MEMTABLE_BYTES: u64 = 64 << 20;
 
 /// Block size that the cache's slots are laid out for.
 const USUAL_BLOCK_BYTES: usize = 4096;
@@ -116,6 +114,15 @@ pub(super) fn open_core(
     build(path, options, components, directory_lock, found)
 }
 
+/// The memory budget in bytes for a setting of `max_memory_usage`.
+pub(super) fn memory_budget(options: &DbOptions, setting: u64) -> u64 {
+    if setting != 0 {
+        return setting;
+    }
+    let available = tidesdb_sys::memory::available_bytes();
+    available.map_or(u64::MAX, |bytes| (bytes / 4 * 3).max(options.least_memory_budget()))
+}
+
 fn no_database(path: &Path) -> Error {
     let reason = "it is empty or absent, and creating one was not asked for".to_owned();
     Error::NotADatabase { path: path.to_path_buf(), reason }
@@ -196,14 +203,7 @@ fn build(
     found: Option<Inventory>,
 ) -> Result<Arc<Core>> {
     let vfs = Arc::clone(&components.vfs);
-    let files = Arc::new(FileContext {
-        dir: path.to_path_buf(),
-        vfs: Arc::clone(&vfs),
-        garbage: Garbage::new(Arc::clone(&vfs)),
-        open_tables: OpenTables::new(options.max_open_tables),
-        blocks: Arc::new(BlockCache::new(options.block_cache_bytes, USUAL_BLOCK_BYTES)),
-    });
-    let memory = BlockPool::new(KEPT_MEMTABLE_BYTES);
+    let (files, memory) = shared_memory(path, &options, &vfs);
     let state = found.as_ref().map(|found| found.state.clone()).unwrap_or_default();
     let families = load_families(&state, &files, &memory)?;
     let replayed = match &found {
@@ -242,14 +242,17 @@ fn build(
         log,
         catalog: Mutex::new(catalog),
         families: Families::default(),
+        budget: Arc::clone(&files.budget),
         files,
         memory,
+        flow: DatabaseFlow::default(),
+        counters: CoreCounters::default(),
+        control: Control::default(),
         snapshots: SnapshotRegistry::default(),
         dependencies: std::sync::Mutex::default(),
         range_deletes_held: AtomicBool::new(false),
         health: Health::default(),
         progress: Progress::default(),
-        counters: CoreCounters::default(),
         jobs: AtomicU64::new(0),
         directory_lock: Mutex::new(directory_lock),
     });
@@ -265,6 +268,29 @@ fn build(
     core.start_interval_sync();
     leftover.release(&core);
     Ok(core)
+}
+
+/// What tables need, and the memory of memtables, under one budget.
+fn shared_memory(
+    path: &Path,
+    options: &DbOptions,
+    vfs: &Arc<dyn Vfs>,
+) -> (Arc<FileContext>, Arc<BlockPool>) {
+    let blocks = Arc::new(BlockCache::new(options.block_cache_bytes, USUAL_BLOCK_BYTES));
+    let memory = BlockPool::new(0);
+    let bytes = memory_budget(options, options.max_memory_usage);
+    // The active log segment and the one prepared to be next.
+    let log_bytes = 2 * options.log_segment_bytes;
+    let budget = MemoryBudget::new(bytes, log_bytes, Arc::clone(&blocks), Arc::clone(&memory));
+    let files = Arc::new(FileContext {
+        dir: path.to_path_buf(),
+        vfs: Arc::clone(vfs),
+        garbage: Garbage::new(Arc::clone(vfs)),
+        open_tables: OpenTables::new(options.max_open_tables),
+        blocks,
+        budget: Arc::new(budget),
+    });
+    (files, memory)
 }
 
 /// What a recovery leaves of the log: each open starts a segment of its own, so processes that

@@ -61,6 +61,17 @@ impl Family {
         self.state.options.load().as_ref().clone()
     }
 
+    /// Changes the family's options while it is in use, and stores them with the data. Every
+    /// option can be changed. Limits and the sync mode take effect at once; what shapes files
+    /// (codec, block size, filters, thresholds of values) holds for files that are written from
+    /// now on, and older ones stay readable.
+    ///
+    /// # Errors
+    /// `Invalid` for wrong options, `ReadOnly`, `Closed`, `Io`; nothing has changed then.
+    pub fn set_options(&self, options: FamilyOptions) -> Result<()> {
+        self.core().set_family_options(&self.state, options)
+    }
+
     /// Stores a value under a key, replacing any other.
     ///
     /// When this returns, the value is visible to every later read and survives the death of the
@@ -216,6 +227,46 @@ impl Family {
     /// Why the flush or the merge failed; nothing is lost then.
     pub fn compact(&self) -> Result<()> {
         self.core().compact_family(&self.state)
+    }
+
+    /// Has everything in memory written to tables in the background, and does not wait for it.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `Closed`.
+    pub fn start_flush(&self) -> Result<()> {
+        self.core().check_writable(&self.state)?;
+        self.core().rotate(&self.state, 0);
+        Ok(())
+    }
+
+    /// Flushes, then merges the runs that hold keys from `start` on and before `end`, and those
+    /// that are newer; `None` leaves a side open. Where no table overlaps the range nothing is
+    /// rewritten.
+    ///
+    /// # Errors
+    /// As [`Family::compact`].
+    pub fn compact_range(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
+        self.core().compact_family_range(&self.state, start, end)
+    }
+
+    /// Flushes and merges, and waits until no background work of the family is left.
+    ///
+    /// # Errors
+    /// As [`Family::compact`].
+    pub fn purge(&self) -> Result<()> {
+        self.core().purge_family(&self.state)
+    }
+
+    /// True while a memtable waits to be written to tables, or is being written.
+    #[must_use]
+    pub fn is_flushing(&self) -> bool {
+        self.state.is_flushing()
+    }
+
+    /// True while a merge is queued or running.
+    #[must_use]
+    pub fn is_compacting(&self) -> bool {
+        self.state.is_compacting()
     }
 
     /// Figures of the family.

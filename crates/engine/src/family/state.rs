@@ -11,6 +11,7 @@ use tidesdb_lockfree::stripe::StripedSums;
 use tidesdb_lockfree::sync::lock;
 
 use super::CommitHookSlot;
+use crate::flow::{FamilyFlow, FamilySignals, is_held};
 use crate::memtable::Memtable;
 use crate::version::Version;
 use crate::write::DirectValueWriter;
@@ -58,8 +59,8 @@ pub(crate) struct FamilyState {
     pub freeze_bytes: AtomicU64,
     /// The options ask for a sync of each commit; for the write path.
     pub syncs_commits: AtomicBool,
-    /// Writers must wait until background work has made room. Follows from the view.
-    pub stalled: AtomicBool,
+    /// How fast writers may go.
+    pub flow: FamilyFlow,
     pub view: ArcSwap<View>,
     /// Held while the view is replaced, so that no change is lost.
     changing_view: Mutex<()>,
@@ -89,13 +90,15 @@ impl FamilyState {
         options: FamilyOptions,
         view: View,
     ) -> Self {
+        let trigger = options.l1_file_count_trigger as u64;
+        let held = is_held(view.frozen.len() as u64, view.version.young_runs(), trigger);
         Self {
             database,
             id,
             name,
             freeze_bytes: AtomicU64::new(freeze_bytes(&options)),
             syncs_commits: AtomicBool::new(options.sync_mode == SyncMode::Full),
-            stalled: AtomicBool::new(is_stalled(&view, &options)),
+            flow: FamilyFlow { held: AtomicBool::new(held), ..FamilyFlow::default() },
             options: ArcSwap::from_pointee(options),
             view: ArcSwap::from_pointee(view),
             changing_view: Mutex::new(()),
@@ -116,10 +119,44 @@ impl FamilyState {
     pub(crate) fn change_view(&self, change: impl FnOnce(&View) -> View) {
         let _one_at_a_time = lock(&self.changing_view);
         let next = change(&self.view.load());
-        let stalled = is_stalled(&next, &self.options.load());
+        let young = next.version.young_runs();
+        let held = is_held(next.frozen.len() as u64, young, self.merge_trigger());
         self.view.store(Arc::new(next));
         // ORDERING: release, so that a writer let in again finds the view that made room.
-        self.stalled.store(stalled, Ordering::Release);
+        self.flow.held.store(held, Ordering::Release);
+    }
+
+    fn merge_trigger(&self) -> u64 {
+        self.options.load().l1_file_count_trigger as u64
+    }
+
+    /// Puts other options in force.
+    pub(crate) fn apply_options(&self, options: FamilyOptions) {
+        // ORDERING: relaxed; settings that take effect soon.
+        self.freeze_bytes.store(freeze_bytes(&options), Ordering::Relaxed);
+        self.syncs_commits.store(options.sync_mode == SyncMode::Full, Ordering::Relaxed);
+        self.options.store(Arc::new(options));
+        // What holds writers up follows from the options as well.
+        self.change_view(View::clone);
+    }
+
+    /// The figures that decide how fast the family may be written.
+    pub(crate) fn signals(&self, flush_bytes_per_second: u64) -> FamilySignals {
+        let (options, view) = (self.options.load(), self.view.load());
+        FamilySignals {
+            write_buffer_bytes: options.write_buffer_size as u64,
+            freeze_bytes: freeze_bytes(&options),
+            queue_limit: options.l0_queue_stall_threshold as u64,
+            merge_trigger: options.l1_file_count_trigger as u64,
+            active_bytes: view.active.used_bytes(),
+            frozen: view.frozen.len() as u64,
+            frozen_bytes: view.frozen.iter().map(|memtable| memtable.used_bytes()).sum(),
+            oldest_frozen_bytes: view.frozen.last().map_or(0, |memtable| memtable.used_bytes()),
+            // ORDERING: relaxed; an estimate.
+            flushed_bytes: self.flow.flushed_bytes.load(Ordering::Relaxed),
+            young_runs: view.version.young_runs(),
+            flush_bytes_per_second,
+        }
     }
 
     /// True once the family was dropped.
@@ -129,18 +166,8 @@ impl FamilyState {
     }
 }
 
-/// Runs of the first level, as a multiple of the trigger of merges, at which writers wait.
-const STALLING_RUNS_PER_TRIGGER: usize = 9;
-
-/// A memtable is frozen at three quarters of the write buffer: what comes in while it is written
-/// out takes memory too, and a fast writer fills another half of a memtable meanwhile.
+/// A memtable is frozen at five eighths of the write buffer. All memtables of a family may take
+/// ten eighths together, so the next one can fill while this one is written out.
 const fn freeze_bytes(options: &FamilyOptions) -> u64 {
-    options.write_buffer_size as u64 / 4 * 3
-}
-
-/// Whether writers must wait for a flush or a merge.
-fn is_stalled(view: &View, options: &FamilyOptions) -> bool {
-    let young = view.version.runs.iter().filter(|run| run.level == 1).count();
-    view.frozen.len() >= options.l0_queue_stall_threshold
-        || young >= options.l1_file_count_trigger * STALLING_RUNS_PER_TRIGGER
+    options.write_buffer_size as u64 / 8 * 5
 }

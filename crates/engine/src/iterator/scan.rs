@@ -15,8 +15,12 @@ use super::source::Source;
 use crate::cache::CachedBlocks;
 use crate::core::Core;
 use crate::family::{FamilyState, View};
+use crate::flow::{Holder, Lent};
 use crate::read::read_pointer;
 use crate::snapshot::Snapshot;
+
+/// What a source of a scan takes, about: a block or a part of its read-ahead, and a key.
+const SOURCE_BYTES: u64 = 16 << 10;
 
 /// Walks the keys of a family in order, both ways, as of one moment.
 ///
@@ -52,6 +56,7 @@ pub struct Scan {
     merge: Merge,
     /// Range deletions of the view's memtables and files.
     deleted: RangeTombstoneSets,
+    _lent: Lent,
     now: u64,
     valid: bool,
     /// The present value when it lies in a value log.
@@ -93,7 +98,9 @@ impl Scan {
             let source = RunSource::new(&view.version, run, sequence, blocks, deleted);
             sources.push(Source::Run(Box::new(source)));
         }
+        let buffers = sources.len() as u64 * SOURCE_BYTES;
         Ok(Self {
+            _lent: core.budget.lend(Holder::Scans, buffers),
             now: core.clock.unix_seconds(),
             core,
             family,

@@ -16,6 +16,7 @@ use super::scan::{ScanParts, Tracked, TransactionScan};
 use super::write_set::WriteSet;
 use crate::core::{Core, Owner};
 use crate::family::{Family, FamilyState};
+use crate::flow::Holder;
 use crate::iterator::{Scan, ScanOptions};
 use crate::snapshot::Snapshot;
 use crate::write::batch::expiry_after;
@@ -436,10 +437,11 @@ impl Transaction {
 
     fn set_charge(&self, bytes: usize) {
         let before = self.charged.replace(bytes);
-        if bytes != before {
-            let counter = &self.core().counters.transaction_bytes;
-            // ORDERING: a statistic; wraps to the right sum whatever the order.
-            counter.fetch_add((bytes as u64).wrapping_sub(before as u64), Ordering::Relaxed);
+        let budget = &self.core().budget;
+        if bytes > before {
+            budget.take(Holder::Transactions, (bytes - before) as u64);
+        } else {
+            budget.give_back(Holder::Transactions, (before - bytes) as u64);
         }
     }
 
@@ -475,7 +477,7 @@ impl TransactionStats {
     pub(crate) fn of(core: &Core) -> Self {
         // ORDERING: statistics.
         Self {
-            open_bytes: core.counters.transaction_bytes.load(Ordering::Relaxed),
+            open_bytes: core.budget.held().transactions,
             conflicts: core.counters.transaction_conflicts.load(Ordering::Relaxed),
             serialization_conflicts: core.counters.serialization_conflicts.load(Ordering::Relaxed),
             coarsened: lock(&core.dependencies).coarsened(),

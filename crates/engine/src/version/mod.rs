@@ -41,6 +41,11 @@ impl Run {
         (table.record.smallest_key.as_slice() <= key).then_some(table)
     }
 
+    /// Whether a table may hold a key from `start` on and before `end`.
+    pub(crate) fn overlaps(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> bool {
+        self.tables.iter().any(|table| table.overlaps(start, end))
+    }
+
     /// Bytes of all tables.
     pub(crate) fn bytes(&self) -> u64 {
         self.tables.iter().map(|t| t.record.bytes).sum()
@@ -81,6 +86,20 @@ impl Version {
     /// All tables, newest run first.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableFile>> {
         self.runs.iter().flat_map(|run| run.tables.iter())
+    }
+
+    /// The tables that may hold a key from `start` on and before `end`, newest run first.
+    pub(crate) fn tables_between(
+        &self,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> impl Iterator<Item = &Arc<TableFile>> {
+        self.tables().filter(move |table| table.overlaps(start, end))
+    }
+
+    /// Number of runs in the first level.
+    pub(crate) fn young_runs(&self) -> u64 {
+        self.runs.iter().take_while(|run| run.level == 1).count() as u64
     }
 
     /// This version with other tables.

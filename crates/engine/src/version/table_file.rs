@@ -13,6 +13,7 @@ use tidesdb_sys::vfs::{OpenHow, Vfs};
 
 use super::Garbage;
 use crate::cache::{BlockCache, OpenTables};
+use crate::flow::{Holder, MemoryBudget};
 
 /// What files of all families need to be opened and deleted.
 #[derive(Debug)]
@@ -22,6 +23,7 @@ pub(crate) struct FileContext {
     pub garbage: Garbage,
     pub open_tables: OpenTables,
     pub blocks: Arc<BlockCache>,
+    pub budget: Arc<MemoryBudget>,
 }
 
 /// A table. When it is obsolete, the last one to let go of it notes it for deletion.
@@ -88,8 +90,14 @@ impl TableFile {
             return Err(Error::corruption(&self.path, 0, detail));
         }
         let table = Arc::new(table);
-        self.open.store(Some(Arc::clone(&table)));
-        self.context.open_tables.opened(self);
+        self.context.budget.take(Holder::Tables, table.memory_bytes() as u64);
+        // Two threads that open it at once store one after the other; the first is let go.
+        match self.open.swap(Some(Arc::clone(&table))) {
+            Some(first) => {
+                self.context.budget.give_back(Holder::Tables, first.memory_bytes() as u64);
+            }
+            None => self.context.open_tables.opened(self),
+        }
         Ok(arc_swap::Guard::from_inner(Some(table)))
     }
 
@@ -99,8 +107,17 @@ impl TableFile {
         if self.recently_used.swap(false, Ordering::Relaxed) {
             return false;
         }
-        self.open.store(None);
+        self.close();
         true
+    }
+
+    /// Closes the file; false when it was not open.
+    fn close(&self) -> bool {
+        let table = self.open.swap(None);
+        if let Some(table) = &table {
+            self.context.budget.give_back(Holder::Tables, table.memory_bytes() as u64);
+        }
+        table.is_some()
     }
 
     /// The file may be deleted once nobody reads it.
@@ -121,6 +138,12 @@ impl TableFile {
         self.damaged.load(Ordering::Relaxed)
     }
 
+    /// Whether the table may hold a key from `start` on and before `end`.
+    pub(crate) fn overlaps(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> bool {
+        start.is_none_or(|start| self.record.largest_key.as_slice() >= start)
+            && end.is_none_or(|end| self.record.smallest_key.as_slice() < end)
+    }
+
     /// The table's file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -129,7 +152,7 @@ impl TableFile {
 
 impl Drop for TableFile {
     fn drop(&mut self) {
-        if self.open.load().is_some() {
+        if self.close() {
             self.context.open_tables.closed();
         }
         if *self.obsolete.get_mut() {

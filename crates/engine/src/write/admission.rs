@@ -1,61 +1,272 @@
 //! Letting writers in only as fast as memory and the background work allow.
+//!
+//! Each commit asks before it reserves anything. Usually the answer is two loads. While a flush
+//! is under way, or merges or memory are short, bytes are handed out at a rate that `flow`
+//! decides, and when there is no room at all a writer waits for a flush. Every wait has a reason,
+//! is counted, and ends: by progress, by the failure of what it waits for, or by the deadline of
+//! a disk that does not answer.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidesdb_base::error::Result;
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::event::{Event, MemoryLevel, StallReason};
 use tidesdb_lockfree::sync::lock;
 
 use crate::core::Core;
 use crate::family::FamilyState;
+use crate::flow::{MemoryPlan, Pace, family_pace, memory_pace};
 
 /// How long a waiting writer sleeps before it looks again even if nobody wakes it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
+/// Waits shorter than this are not worth an event.
+const TOLD_WAIT_NANOS: u64 = 10_000_000;
+
+/// What an operation takes in a memtable beyond its key and value, about.
+const OPERATION_OVERHEAD_BYTES: u64 = 40;
+
+/// Families that are frozen at once for the sake of memory.
+const MOST_FROZEN_AT_ONCE: usize = 64;
+
+/// A writer that has to wait, while it waits.
+struct Wait<'a> {
+    core: &'a Core,
+    family: &'a Arc<FamilyState>,
+    started_nanos: u64,
+    reason: Option<StallReason>,
+    /// Flush progress that was seen last, and when it changed.
+    progress: u64,
+    progress_nanos: u64,
+    failures: u32,
+}
+
 impl Core {
-    /// Returns once the family has room for another commit.
+    /// Returns once the family has room for another commit of `bytes` in `operations`.
     ///
     /// # Errors
-    /// Why the flush that would make room fails, such as a full disk. The commit had no effect
-    /// and may be repeated.
+    /// Why the flush that would make room fails, such as a full disk; [`Error::Stalled`] when it
+    /// gets nowhere. The commit had no effect and may be repeated.
     #[inline]
-    pub(crate) fn admit(&self, family: &Arc<FamilyState>) -> Result<()> {
+    pub(crate) fn admit(
+        &self,
+        family: &Arc<FamilyState>,
+        bytes: u64,
+        operations: u64,
+    ) -> Result<()> {
+        let bytes = bytes + operations * OPERATION_OVERHEAD_BYTES;
         // ORDERING: acquire pairs with the release where the view is changed.
-        if family.stalled.load(Ordering::Acquire) { self.wait_for_room(family) } else { Ok(()) }
+        if family.flow.held.load(Ordering::Acquire) && !family.flow.pacer.take(bytes) {
+            self.wait_for_family(family)?;
+        }
+        if self.budget.is_due(bytes) {
+            self.review_memory();
+        }
+        // ORDERING: relaxed; a hint that the next review renews.
+        if self.flow.held.load(Ordering::Relaxed) && !self.flow.pacer.take(bytes) {
+            self.wait_for_memory(family)?;
+        }
+        Ok(())
     }
 
     #[cold]
-    fn wait_for_room(&self, family: &Arc<FamilyState>) -> Result<()> {
-        let started = self.clock.monotonic_nanos();
-        let mut failures = 0;
-        let result = loop {
-            // ORDERING: as in `admit`.
-            if !family.stalled.load(Ordering::Acquire) {
-                break Ok(());
-            }
-            if let Err(e) = self.check_writable(family) {
-                break Err(e);
-            }
-            let seen = self.progress.now();
-            // Taken in a statement of its own: the lock must be free again when it is given back.
-            let failed = lock(&family.background_error).take();
-            if let Some(cause) = failed {
-                failures += 1;
-                if failures > 1 {
-                    *lock(&family.background_error) = Some(cause.clone());
-                    break Err(cause);
+    fn wait_for_family(&self, family: &Arc<FamilyState>) -> Result<()> {
+        let mut wait = Wait::new(self, family);
+        loop {
+            let rate = self.flow.flushes.bytes_per_second();
+            let signals = family.signals(rate);
+            match family_pace(&signals) {
+                Pace::Free => break,
+                Pace::Slow { bytes_per_second, reason } => {
+                    if reason == StallReason::MergeDebt {
+                        self.schedule_compaction(family);
+                    }
+                    let nanos = family.flow.pacer.refill(
+                        bytes_per_second,
+                        signals.write_buffer_bytes,
+                        wait.now(),
+                    );
+                    wait.slow_down(nanos, bytes_per_second, reason)?;
+                    break;
                 }
+                Pace::Wait(reason) => wait.for_flush(reason)?,
             }
-            self.schedule_flush(family);
-            self.schedule_compaction(family);
-            if !self.scheduler.help() {
-                self.progress.wait(seen, LONGEST_SLEEP);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn wait_for_memory(&self, family: &Arc<FamilyState>) -> Result<()> {
+        let mut wait = Wait::new(self, family);
+        loop {
+            let plan = self.review_memory();
+            let flushing = self.frozen_bytes();
+            let rate = self.flow.flushes.bytes_per_second();
+            match memory_pace(plan.level, plan.room_bytes, flushing, rate) {
+                Pace::Free => break,
+                Pace::Slow { bytes_per_second, reason } => {
+                    let scale = self.budget.bytes() / 64;
+                    let nanos = self.flow.pacer.refill(bytes_per_second, scale, wait.now());
+                    wait.slow_down(nanos, bytes_per_second, reason)?;
+                    break;
+                }
+                Pace::Wait(reason) => wait.for_flush(reason)?,
             }
-        };
-        let waited = self.clock.monotonic_nanos().saturating_sub(started);
-        // ORDERING: a statistic.
-        self.counters.stall_nanos.fetch_add(waited, Ordering::Relaxed);
-        result
+        }
+        Ok(())
+    }
+
+    /// Makes a new plan for memory and does what it asks of memtables.
+    #[cold]
+    pub(crate) fn review_memory(&self) -> MemoryPlan {
+        let plan = self.budget.review();
+        // ORDERING: relaxed; see `admit`.
+        self.flow.held.store(plan.level >= MemoryLevel::High, Ordering::Relaxed);
+        if plan.flush_bytes > 0 {
+            self.flush_largest(&plan);
+        }
+        self.tell_level(&plan);
+        plan
+    }
+
+    fn tell_level(&self, plan: &MemoryPlan) {
+        // ORDERING: relaxed; of two that tell at once, one may be late.
+        let told = self.flow.told_level.load(Ordering::Relaxed);
+        let level = plan.level as u64;
+        if told != level && self.flow.level_told.is_due(self.clock.monotonic_nanos()) {
+            self.flow.told_level.store(level, Ordering::Relaxed);
+            let (used_bytes, budget_bytes) = (self.budget.held().total(), self.budget.bytes());
+            self.tell(&Event::MemoryLevelChanged { level: plan.level, used_bytes, budget_bytes });
+        }
+    }
+
+    /// Bytes in frozen memtables of all families.
+    fn frozen_bytes(&self) -> u64 {
+        let families = self.families.all();
+        families
+            .iter()
+            .flat_map(|f| f.view.load().frozen.clone())
+            .map(|m| m.allocated_bytes())
+            .sum()
+    }
+
+    /// Freezes the largest memtables until what waits for a flush is as much as the plan wants.
+    fn flush_largest(&self, plan: &MemoryPlan) {
+        let mut active = Vec::new();
+        let mut frozen_bytes = 0;
+        for family in self.families.all() {
+            let view = family.view.load();
+            frozen_bytes += view.frozen.iter().map(|m| m.allocated_bytes()).sum::<u64>();
+            let bytes = view.active.allocated_bytes();
+            if !view.frozen.is_empty() {
+                self.schedule_flush(&family);
+            }
+            if bytes >= plan.least_flush_bytes && !view.active.is_empty() {
+                drop(view);
+                active.push((bytes, family));
+            }
+        }
+        active.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        for (bytes, family) in active.into_iter().take(MOST_FROZEN_AT_ONCE) {
+            if frozen_bytes >= plan.flush_bytes {
+                break;
+            }
+            self.rotate(&family, 0);
+            frozen_bytes += bytes;
+        }
+    }
+}
+
+impl<'a> Wait<'a> {
+    fn new(core: &'a Core, family: &'a Arc<FamilyState>) -> Self {
+        let started_nanos = core.clock.monotonic_nanos();
+        let progress = core.flow.flushes.progress();
+        let (reason, progress_nanos, failures) = (None, started_nanos, 0);
+        Self { core, family, started_nanos, reason, progress, progress_nanos, failures }
+    }
+
+    fn now(&self) -> u64 {
+        self.core.clock.monotonic_nanos()
+    }
+
+    /// Sleeps for `nanos`, or does background work if there is nobody else to do it.
+    fn slow_down(&mut self, nanos: u64, bytes_per_second: u64, reason: StallReason) -> Result<()> {
+        if nanos == 0 {
+            return Ok(());
+        }
+        self.core.check_writable(self.family)?;
+        self.reason = Some(reason);
+        if self.core.flow.stalls.should_tell_slowing(reason, self.now()) {
+            let family = self.family.name.clone();
+            self.core.tell(&Event::WritesSlowed { family, reason, bytes_per_second });
+        }
+        if !self.core.scheduler.help() {
+            self.core.clock.sleep(Duration::from_nanos(nanos));
+        }
+        Ok(())
+    }
+
+    /// Waits until some background work has got somewhere.
+    fn for_flush(&mut self, reason: StallReason) -> Result<()> {
+        self.core.check_writable(self.family)?;
+        self.reason = Some(reason);
+        let seen = self.core.progress.now();
+        self.take_failure()?;
+        self.check_deadline(reason)?;
+        self.core.schedule_flush(self.family);
+        if !self.core.scheduler.help() {
+            self.core.progress.wait(seen, LONGEST_SLEEP);
+        }
+        Ok(())
+    }
+
+    /// Has a failed flush tried again once, and gives the second failure to the caller.
+    fn take_failure(&mut self) -> Result<()> {
+        let waits_for_all = self.reason == Some(StallReason::MemoryBudget);
+        let mut families = if waits_for_all { self.core.families.all() } else { Vec::new() };
+        families.push(Arc::clone(self.family));
+        for family in families {
+            if waits_for_all && family.view.load().frozen.is_empty() {
+                continue;
+            }
+            // Taken in a statement of its own: the lock must be free when it is given back.
+            let failed = lock(&family.background_error).take();
+            let Some(cause) = failed else { continue };
+            self.failures += 1;
+            if self.failures > 1 {
+                *lock(&family.background_error) = Some(cause.clone());
+                return Err(cause);
+            }
+            self.core.schedule_flush(&family);
+        }
+        Ok(())
+    }
+
+    fn check_deadline(&mut self, reason: StallReason) -> Result<()> {
+        let (now, progress) = (self.now(), self.core.flow.flushes.progress());
+        if progress != self.progress {
+            (self.progress, self.progress_nanos) = (progress, now);
+            return Ok(());
+        }
+        let milliseconds = now.saturating_sub(self.progress_nanos) / 1_000_000;
+        let deadline = self.core.options.stall_timeout_ms;
+        if deadline == 0 || milliseconds < deadline {
+            return Ok(());
+        }
+        Err(Error::Stalled { reason, milliseconds })
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        let Some(reason) = self.reason else { return };
+        let now = self.now();
+        let nanos = now.saturating_sub(self.started_nanos);
+        self.core.flow.stalls.count(reason, nanos);
+        if nanos >= TOLD_WAIT_NANOS && self.core.flow.stalls.should_tell_wait(reason, now) {
+            let (family, milliseconds) = (self.family.name.clone(), nanos / 1_000_000);
+            self.core.tell(&Event::WriterWaited { family, reason, milliseconds });
+        }
     }
 }

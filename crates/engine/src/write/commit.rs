@@ -101,7 +101,7 @@ impl Core {
         }
         check_sizes(key, value)?;
         self.check_writable(family)?;
-        self.admit(family)?;
+        self.admit(family, (key.len() + value.len()) as u64, 1)?;
         let operation = Operation { family: family.id, kind, expires_at, key, value };
         let mut used_bytes = 0;
         let sequence = with_record(|record| {
@@ -146,19 +146,20 @@ impl Core {
         batch: &WriteBatch,
         check: &mut impl CommitCheck,
     ) -> Result<SequenceNumber, CommitFailure> {
+        let families = batch.families.len() as u64;
+        // Large values go to a value log and take no room in a memtable.
+        let (bytes, operations) = (batch.record.len() as u64, batch.count as u64);
         for family in &batch.families {
             self.check_writable(family)?;
-            self.admit(family)?;
+            self.admit(family, bytes / families, operations / families)?;
         }
         let sequence = if batch.direct.is_empty() {
             self.commit_operations(batch, &batch.record, check)?
         } else {
             self.write_with_direct_values(batch, check)?
         };
-        let families = batch.families.len() as u64;
         for family in &batch.families {
-            let (bytes, operations) = (batch.user_bytes, batch.count as u64);
-            family.counters.user.add(bytes / families, operations / families);
+            family.counters.user.add(batch.user_bytes / families, operations / families);
         }
         Ok(sequence)
     }

@@ -30,10 +30,18 @@ impl Core {
     /// Freezes the family's memtable when it holds at least `least_bytes`, and has it written out
     /// in the background. An empty one stays.
     pub(crate) fn rotate(&self, family: &Arc<FamilyState>, least_bytes: u64) {
+        if self.freeze(family, least_bytes) {
+            self.schedule_flush(family);
+        }
+    }
+
+    /// Freezes the family's memtable when it holds at least `least_bytes`; an empty one stays.
+    /// True when it did.
+    pub(crate) fn freeze(&self, family: &Arc<FamilyState>, least_bytes: u64) -> bool {
         let _one_at_a_time = lock(&family.rotation);
         let active = Arc::clone(&family.view.load().active);
         if active.used_bytes() < least_bytes || active.is_empty() {
-            return;
+            return false;
         }
         let fresh = Arc::new(Memtable::new(&self.memory));
         {
@@ -47,32 +55,43 @@ impl Core {
                 View { active: fresh, frozen, version: Arc::clone(&view.version) }
             });
         }
-        self.schedule_flush(family);
+        true
     }
 
-    /// Writes out the family with the oldest unflushed commit when the log has grown past its
-    /// bound, so that a family that is rarely written can't keep the whole log alive.
+    /// When the log has grown past its bound, writes out the families that keep it alive though
+    /// they are rarely written. One job does it for some of them at a time, beside the flushes
+    /// that writers wait for.
     fn limit_retained_log(&self) {
-        let families = self.families.all();
-        let bound = match self.options.max_retained_log_bytes {
-            0 => families
-                .iter()
-                .map(|family| 4 * family.options.load().write_buffer_size as u64)
-                .max()
-                .unwrap_or(0)
-                .max(256 << 20),
-            bytes => bytes,
-        };
-        if self.log.retained_bytes() <= bound {
+        if self.log.retained_bytes() <= self.retained_log_bound() {
             return;
         }
-        let oldest = families.iter().min_by_key(|family| family.view.load().first_unflushed());
-        if let Some(family) = oldest {
-            if family.view.load().frozen.is_empty() {
-                self.rotate(family, 0);
-            } else {
-                self.schedule_flush(family);
-            }
+        // ORDERING: the swap decides which caller queues the job.
+        if !self.control.log_is_trimmed.swap(true, Ordering::SeqCst) {
+            self.trim_log_later();
         }
+    }
+
+    fn retained_log_bound(&self) -> u64 {
+        match self.options.max_retained_log_bytes {
+            0 => {
+                let families = self.families.all();
+                let sizes = families.iter().map(|f| f.options.load().write_buffer_size as u64);
+                sizes.max().unwrap_or(0).saturating_mul(4).max(256 << 20)
+            }
+            bytes => bytes,
+        }
+    }
+
+    /// The families, oldest commit first, whose unflushed commits lie in the older half of the
+    /// log that may be kept.
+    pub(crate) fn families_pinning_log(&self, most: usize) -> Vec<Arc<FamilyState>> {
+        let keep_from = self.log.published().saturating_sub(self.retained_log_bound() / 2);
+        let families = self.families.all().into_iter();
+        let mut pinning: Vec<_> = families
+            .map(|family| (family.view.load().first_unflushed(), family))
+            .filter(|(first, _)| *first < keep_from)
+            .collect();
+        pinning.sort_by_key(|(first, _)| *first);
+        pinning.into_iter().take(most).map(|(_, family)| family).collect()
     }
 }

@@ -74,6 +74,15 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
+        // Allocators keep freed memory of this size for themselves for a long time, in pieces that
+        // nobody else can use; a memory budget is about what the system has to provide.
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if self.layout.size() == BLOCK_BYTES {
+            // SAFETY: the block begins and ends at a page, is owned here, and is not read again.
+            unsafe {
+                libc::madvise(self.address.as_ptr().cast(), BLOCK_BYTES, libc::MADV_DONTNEED);
+            }
+        }
         // SAFETY: allocated in `new` with this very layout, and freed once, here.
         unsafe { dealloc(self.address.as_ptr(), self.layout) };
     }
@@ -85,6 +94,7 @@ pub struct BlockPool {
     idle: Mutex<Vec<Block>>,
     idle_cap_bytes: AtomicU64,
     lent_bytes: AtomicU64,
+    largest_block_bytes: AtomicU64,
 }
 
 impl BlockPool {
@@ -94,6 +104,7 @@ impl BlockPool {
             idle: Mutex::new(Vec::new()),
             idle_cap_bytes: AtomicU64::new(idle_cap_bytes),
             lent_bytes: AtomicU64::new(0),
+            largest_block_bytes: AtomicU64::new(BLOCK_BYTES as u64),
         })
     }
 
@@ -103,6 +114,23 @@ impl BlockPool {
             idle_bytes: (self.lock_idle().len() * BLOCK_BYTES) as u64,
             lent_bytes: self.lent_bytes.load(Ordering::Relaxed),
         }
+    }
+
+    /// Bytes in the hands of arenas, without taking the lock that [`BlockPool::usage`] takes.
+    #[inline]
+    pub fn lent_bytes(&self) -> u64 {
+        self.lent_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Keeps arenas from growing in blocks larger than this where smaller ones will do, for
+    /// whoever has little memory to share out. [`BLOCK_BYTES`] at first.
+    pub fn set_largest_block_bytes(&self, bytes: u64) {
+        self.largest_block_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// See [`BlockPool::set_largest_block_bytes`].
+    pub(super) fn largest_block_bytes(&self) -> u64 {
+        self.largest_block_bytes.load(Ordering::Relaxed)
     }
 
     /// Changes the cap on unused bytes and frees at once what lies above it.

@@ -138,3 +138,26 @@ fn threads_never_share_memory_and_every_byte_is_counted() {
     let total: usize = all.iter().map(|(_, bytes)| bytes).sum();
     assert_eq!(arena.used_bytes(), total as u64);
 }
+
+#[test]
+fn blocks_stay_as_small_as_the_pool_asks_for() {
+    let pool = BlockPool::new(0);
+    pool.set_largest_block_bytes(100 << 10);
+    let arena = Arena::new(Arc::clone(&pool), NO_LIMIT);
+    let mut last = 0;
+    for _ in 0..20_000 {
+        arena.allocate(64).unwrap();
+        let grown = arena.allocated_bytes() - last;
+        assert!(grown <= 64 << 10, "{grown}");
+        last = arena.allocated_bytes();
+    }
+    // What does not fit into such a block still finds room.
+    arena.allocate(OWN_BLOCK_BYTES).unwrap();
+    arena.allocate(2 * BLOCK_BYTES).unwrap();
+    pool.set_largest_block_bytes(BLOCK_BYTES as u64);
+    let before = arena.allocated_bytes();
+    while arena.allocated_bytes() == before {
+        arena.allocate(64).unwrap();
+    }
+    assert!(arena.allocated_bytes() - before >= 64 << 10);
+}

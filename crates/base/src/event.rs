@@ -1,0 +1,187 @@
+//! What an open database tells its owner of its own accord: rare lines for a log, never one per
+//! operation.
+//!
+//! The engine calls the [`EventListener`] of the database options from whichever thread notices:
+//! a writer that was held up, a background job that failed. A listener must return soon and must
+//! not call the database it listens to. Events of one kind are passed on at most once in ten
+//! seconds; the counters in the statistics miss nothing.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::Error;
+
+/// Why a writer was slowed down or made to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum StallReason {
+    /// The family's memtables are near the bound on their bytes: flushes are slower than writes.
+    MemtableBytes,
+    /// So many memtables wait for their flush that one more would reach
+    /// `l0_queue_stall_threshold`.
+    FlushQueue,
+    /// Merges are behind: the first level has many runs.
+    MergeDebt,
+    /// The database is near its memory budget.
+    MemoryBudget,
+}
+
+impl StallReason {
+    /// All reasons, in the order of their numbers.
+    pub const ALL: [Self; 4] =
+        [Self::MemtableBytes, Self::FlushQueue, Self::MergeDebt, Self::MemoryBudget];
+
+    /// Short name, used in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MemtableBytes => "memtable bytes",
+            Self::FlushQueue => "flush queue",
+            Self::MergeDebt => "merge debt",
+            Self::MemoryBudget => "memory budget",
+        }
+    }
+}
+
+impl fmt::Display for StallReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How much of the memory budget is in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum MemoryLevel {
+    /// Under 60 %: nothing is done.
+    #[default]
+    Normal,
+    /// From 60 %: large memtables are written out early and the block cache gives way.
+    Elevated,
+    /// From 75 %: writers are slowed down as well.
+    High,
+    /// From 95 %: writers wait until a flush has freed memory.
+    Critical,
+}
+
+impl MemoryLevel {
+    /// Short name, used in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::Elevated => "elevated",
+            Self::High => "high",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// Something worth a line in a log. [`fmt::Display`] gives that line.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// Writers of a family are being slowed down.
+    WritesSlowed {
+        /// The family.
+        family: String,
+        /// Why.
+        reason: StallReason,
+        /// What writers are held to, in bytes of keys and values a second.
+        bytes_per_second: u64,
+    },
+    /// A writer had to wait for background work, and goes on now.
+    WriterWaited {
+        /// The family.
+        family: String,
+        /// Why.
+        reason: StallReason,
+        /// How long, in milliseconds.
+        milliseconds: u64,
+    },
+    /// Memory in use crossed a bound of its budget.
+    MemoryLevelChanged {
+        /// The level reached.
+        level: MemoryLevel,
+        /// Bytes in use.
+        used_bytes: u64,
+        /// The budget in bytes.
+        budget_bytes: u64,
+    },
+    /// A flush or a merge failed. It is tried again when a writer needs it.
+    BackgroundFailed {
+        /// The family.
+        family: String,
+        /// Why.
+        error: Error,
+    },
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WritesSlowed { family, reason, bytes_per_second } => {
+                write!(f, "writes to '{family}' are held to {bytes_per_second} B/s: {reason}")
+            }
+            Self::WriterWaited { family, reason, milliseconds } => {
+                write!(f, "a writer of '{family}' waited {milliseconds} ms: {reason}")
+            }
+            Self::MemoryLevelChanged { level, used_bytes, budget_bytes } => {
+                let level = level.name();
+                write!(f, "memory is {level}: {used_bytes} of {budget_bytes} bytes in use")
+            }
+            Self::BackgroundFailed { family, error } => {
+                write!(f, "background work on '{family}' failed: {error}")
+            }
+        }
+    }
+}
+
+/// A function that is called with each [`Event`]. Listeners are equal when they are the same one.
+#[derive(Clone)]
+pub struct EventListener(Arc<dyn Fn(&Event) + Send + Sync>);
+
+impl EventListener {
+    /// Wraps a function.
+    pub fn new(listen: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(listen))
+    }
+
+    /// Calls the function.
+    pub fn tell(&self, event: &Event) {
+        (self.0)(event);
+    }
+}
+
+impl fmt::Debug for EventListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EventListener")
+    }
+}
+
+impl PartialEq for EventListener {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_numbered_as_listed() {
+        for (number, reason) in StallReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, number);
+        }
+    }
+
+    #[test]
+    fn an_event_reads_as_one_line() {
+        let event = Event::WriterWaited {
+            family: "orders".to_owned(),
+            reason: StallReason::FlushQueue,
+            milliseconds: 12,
+        };
+        assert_eq!(event.to_string(), "a writer of 'orders' waited 12 ms: flush queue");
+    }
+}

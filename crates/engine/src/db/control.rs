@@ -1,0 +1,146 @@
+//! Telling background work what to do, and changing settings of an open database.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::event::StallReason;
+use tidesdb_base::options::RuntimeOptions;
+use tidesdb_lockfree::sync::lock;
+
+use super::open::memory_budget;
+use crate::core::Core;
+use crate::family::FamilyState;
+
+/// How long a call waits for running merges to notice that they were cancelled.
+const CANCEL_PATIENCE_NANOS: u64 = 30_000_000_000;
+
+impl Core {
+    /// Changes settings of the open database.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOptions`]; nothing has changed then.
+    pub(crate) fn set_runtime_options(&self, options: RuntimeOptions) -> Result<()> {
+        self.check_open()?;
+        if let Some(bytes) = options.max_memory_usage {
+            self.options.validate_memory_budget(bytes)?;
+            self.budget.set_bytes(memory_budget(&self.options, bytes));
+        }
+        if let Some(bytes) = options.block_cache_bytes {
+            self.budget.set_cache_wanted(bytes as u64);
+        }
+        if let Some(most) = options.max_open_tables {
+            self.files.open_tables.set_most(most);
+        }
+        if !self.options.read_only {
+            self.review_memory();
+        }
+        Ok(())
+    }
+
+    /// Keeps flushes and merges from starting and waits until none runs.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub(crate) fn pause_background(&self) -> Result<()> {
+        self.check_open()?;
+        self.control.pause();
+        loop {
+            let seen = self.progress.now();
+            self.check_open()?;
+            if !self.families.all().iter().any(|family| family.has_running_work()) {
+                return Ok(());
+            }
+            self.wait_for_progress(seen);
+        }
+    }
+
+    /// Lets flushes and merges start again, and starts those that are due.
+    pub(crate) fn resume_background(&self) {
+        if self.control.resume() && !self.options.read_only {
+            for family in self.families.all() {
+                self.schedule_flush(&family);
+                self.schedule_compaction(&family);
+            }
+        }
+    }
+
+    /// Ends all merges for good and waits until none runs.
+    ///
+    /// # Errors
+    /// [`Error::Stalled`] when one does not end.
+    pub(crate) fn cancel_merges(&self) -> Result<()> {
+        self.check_open()?;
+        self.control.cancel_merges();
+        let started = self.clock.monotonic_nanos();
+        loop {
+            let seen = self.progress.now();
+            self.check_open()?;
+            if !self.families.all().iter().any(|family| family.is_compacting()) {
+                return Ok(());
+            }
+            let waited = self.clock.monotonic_nanos().saturating_sub(started);
+            if waited > CANCEL_PATIENCE_NANOS {
+                let (reason, milliseconds) = (StallReason::MergeDebt, waited / 1_000_000);
+                return Err(Error::Stalled { reason, milliseconds });
+            }
+            self.wait_for_progress(seen);
+        }
+    }
+
+    /// Flushes and merges a family, and waits until no more of that is queued.
+    ///
+    /// # Errors
+    /// Why it failed.
+    pub(crate) fn purge_family(&self, family: &Arc<FamilyState>) -> Result<()> {
+        self.compact_family(family)?;
+        loop {
+            let seen = self.progress.now();
+            self.check_readable(family)?;
+            if !family.has_running_work() && !family.is_compacting() {
+                return Ok(());
+            }
+            if let Some(cause) = lock(&family.background_error).take() {
+                return Err(cause);
+            }
+            self.wait_for_progress(seen);
+        }
+    }
+
+    /// As [`Core::purge_family`] for all families; goes on after an error.
+    ///
+    /// # Errors
+    /// The first.
+    pub(crate) fn purge(&self) -> Result<()> {
+        let families = self.families.all();
+        let mut first_error = Ok(());
+        for family in &families {
+            match self.purge_family(family) {
+                // One that was dropped meanwhile is as purged as can be.
+                Ok(()) | Err(Error::FamilyDropped(_)) => {}
+                Err(e) => first_error = first_error.and(Err(e)),
+            }
+        }
+        first_error.and(self.wait_idle())
+    }
+}
+
+impl FamilyState {
+    /// A flush or a merge of the family is queued or running in the background.
+    fn has_running_work(&self) -> bool {
+        // ORDERING: pairs with the swaps in `background`.
+        self.flushing.load(Ordering::SeqCst) || self.compacting.load(Ordering::SeqCst)
+    }
+
+    /// A memtable waits to be written out, or is being written.
+    pub(crate) fn is_flushing(&self) -> bool {
+        // ORDERING: as above.
+        self.flushing.load(Ordering::SeqCst) || !self.view.load().frozen.is_empty()
+    }
+
+    /// A merge is queued or running, by itself or because somebody asked for it.
+    pub(crate) fn is_compacting(&self) -> bool {
+        // ORDERING: as above.
+        self.compacting.load(Ordering::SeqCst) || self.merging.try_lock().is_err()
+    }
+}

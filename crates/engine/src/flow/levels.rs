@@ -1,0 +1,253 @@
+//! What has to give way at a given use of memory.
+//!
+//! Four levels: normal under 60 % of the budget, elevated under 75, high under 95, critical. The
+//! block cache and the recycled blocks of memtables take what the others leave up to a little less
+//! than the first bound, within limits. What memtables once took is kept free for them: memory
+//! that the cache gave back is in pieces that memtables cannot use. So the cache does not breathe
+//! with each flush, and nothing moves in steps. Above the first
+//! bound memtables are to be written out until enough comes back.
+
+use tidesdb_base::event::MemoryLevel;
+
+/// Bounds of the levels in per cent of the budget.
+const ELEVATED_PERCENT: u64 = 60;
+const HIGH_PERCENT: u64 = 75;
+const CRITICAL_PERCENT: u64 = 95;
+
+/// What block cache and recycled blocks fill up, and flushes bring the use of memory back to.
+const TARGET_PERCENT: u64 = 55;
+
+/// Bounds of the block cache in per cent of the budget.
+const LEAST_CACHE_PERCENT: u64 = 10;
+const MOST_CACHE_PERCENT: u64 = 40;
+
+/// What is kept free for memtables even before they took it: per cent of the budget, and bytes.
+const RESERVED_PERCENT: u64 = 30;
+const RESERVED_BYTES: u64 = 80 << 20;
+
+/// What is wanted of memory, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MemoryWish {
+    /// The budget.
+    pub budget: u64,
+    /// What the block cache would take if memory were no matter.
+    pub cache: u64,
+    /// What recycled blocks would take.
+    pub recycled: u64,
+    /// The most that memtables took so far.
+    pub memtables: u64,
+}
+
+/// Memory in use, in bytes, by who holds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MemoryUse {
+    /// Memtables, active and frozen.
+    pub memtables: u64,
+    /// Blocks of former memtables, kept for the next.
+    pub recycled: u64,
+    /// The block cache.
+    pub block_cache: u64,
+    /// Indexes and filters of open tables.
+    pub tables: u64,
+    /// Buffers of scans.
+    pub scans: u64,
+    /// Open transactions.
+    pub transactions: u64,
+    /// Buffers of flushes and merges.
+    pub background: u64,
+    /// Mapped log segments.
+    pub log: u64,
+}
+
+impl MemoryUse {
+    /// All of it.
+    pub(crate) const fn total(&self) -> u64 {
+        self.cannot_shrink()
+            .saturating_add(self.memtables)
+            .saturating_add(self.recycled)
+            .saturating_add(self.block_cache)
+    }
+
+    /// What no decision here can give back.
+    const fn cannot_shrink(&self) -> u64 {
+        self.tables
+            .saturating_add(self.scans)
+            .saturating_add(self.transactions)
+            .saturating_add(self.background)
+            .saturating_add(self.log)
+    }
+}
+
+/// What is to be done at a use of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MemoryPlan {
+    pub level: MemoryLevel,
+    /// What the block cache may take, in bytes.
+    pub cache_bytes: u64,
+    /// What the recycled blocks may take, in bytes.
+    pub recycled_bytes: u64,
+    /// Memtables of so many bytes in all should be written out; 0 when there is no need.
+    pub flush_bytes: u64,
+    /// Memtables smaller than this are not worth it.
+    pub least_flush_bytes: u64,
+    /// Bytes of memtables from which on the plan has to be made anew.
+    pub memtable_bound: u64,
+    /// What is left before writers have to wait.
+    pub room_bytes: u64,
+}
+
+const fn percent(of: u64, percent: u64) -> u64 {
+    of / 100 * percent
+}
+
+const fn level(used: u64, budget: u64) -> MemoryLevel {
+    if used < percent(budget, ELEVATED_PERCENT) {
+        MemoryLevel::Normal
+    } else if used < percent(budget, HIGH_PERCENT) {
+        MemoryLevel::Elevated
+    } else if used < percent(budget, CRITICAL_PERCENT) {
+        MemoryLevel::High
+    } else {
+        MemoryLevel::Critical
+    }
+}
+
+/// What is to be done.
+pub(crate) fn plan(held: &MemoryUse, wish: &MemoryWish) -> MemoryPlan {
+    let budget = wish.budget;
+    let (elevated, target) = (percent(budget, ELEVATED_PERCENT), percent(budget, TARGET_PERCENT));
+    let others = held.cannot_shrink().saturating_add(held.memtables);
+    let most = wish.cache.min(percent(budget, MOST_CACHE_PERCENT));
+    let least = most.min(percent(budget, LEAST_CACHE_PERCENT));
+    let reserved = percent(budget, RESERVED_PERCENT).min(RESERVED_BYTES);
+    let reserved = reserved.max(wish.memtables).max(held.memtables);
+    let cache_bytes = target.saturating_sub(held.cannot_shrink() + reserved).clamp(least, most);
+    let kept = held.block_cache.min(cache_bytes);
+    let recycled_bytes = target.saturating_sub(others + kept).min(wish.recycled);
+    // As it will be when both have given way.
+    let used = others.saturating_add(kept).saturating_add(held.recycled.min(recycled_bytes));
+    let level = level(used, budget);
+    // The next look is due when memtables reach the first bound with the cache as it is, or
+    // have grown by another step beyond it.
+    let step = (budget / 256).max(64 << 10);
+    let first = elevated.saturating_sub(held.cannot_shrink().saturating_add(cache_bytes));
+    MemoryPlan {
+        level,
+        cache_bytes,
+        recycled_bytes,
+        flush_bytes: match level {
+            MemoryLevel::Normal => 0,
+            _ => used - target,
+        },
+        least_flush_bytes: match level {
+            MemoryLevel::Normal | MemoryLevel::Elevated => budget / 64,
+            MemoryLevel::High => budget / 256,
+            MemoryLevel::Critical => budget / 1024,
+        },
+        memtable_bound: first.max(held.memtables.saturating_add(step)),
+        room_bytes: percent(budget, CRITICAL_PERCENT).saturating_sub(used),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn held(memtables: u64, block_cache: u64, others: u64) -> MemoryUse {
+        MemoryUse {
+            memtables: memtables * MIB,
+            block_cache: block_cache * MIB,
+            tables: others * MIB,
+            ..MemoryUse::default()
+        }
+    }
+
+    fn plan_of(held: &MemoryUse, budget_mib: u64, peak_mib: u64) -> MemoryPlan {
+        let wish = MemoryWish {
+            budget: budget_mib * MIB,
+            cache: 64 * MIB,
+            recycled: 64 * MIB,
+            memtables: peak_mib * MIB,
+        };
+        plan(held, &wish)
+    }
+
+    #[test]
+    fn levels_follow_from_what_cannot_be_given_back() {
+        // memtables, cache, others in MiB of a budget of 100 -> level, cache capacity
+        let table = [
+            (0, 0, 0, MemoryLevel::Normal, 25),
+            (20, 40, 0, MemoryLevel::Normal, 25),
+            (35, 40, 0, MemoryLevel::Normal, 20),
+            (20, 40, 10, MemoryLevel::Normal, 15),
+            (49, 40, 0, MemoryLevel::Normal, 10),
+            (55, 40, 0, MemoryLevel::Elevated, 10),
+            (55, 0, 0, MemoryLevel::Normal, 10),
+            (70, 40, 0, MemoryLevel::High, 10),
+            (90, 10, 0, MemoryLevel::Critical, 10),
+            (0, 0, 96, MemoryLevel::Critical, 10),
+            (1, 0, 10_000, MemoryLevel::Critical, 10),
+        ];
+        for (memtables, cache, others, level, capacity) in table {
+            let plan = plan_of(&held(memtables, cache, others), 100, 0);
+            assert!(
+                plan.level == level && plan.cache_bytes.abs_diff(capacity * MIB) < MIB,
+                "{memtables} {cache} {others}: {plan:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_cache_does_not_take_what_memtables_come_back_for() {
+        assert!(plan_of(&held(0, 0, 0), 100, 45).cache_bytes <= 10 * MIB);
+        let (empty, full) = (held(5, 10, 5), held(45, 10, 5));
+        let before = plan_of(&full, 100, 45).cache_bytes;
+        assert_eq!(plan_of(&empty, 100, 45).cache_bytes, before);
+    }
+
+    #[test]
+    fn a_large_budget_changes_nothing() {
+        let plan = plan_of(&held(96, 64, 20), 16 << 10, 96);
+        assert_eq!(plan.level, MemoryLevel::Normal);
+        assert_eq!((plan.cache_bytes, plan.recycled_bytes), (64 * MIB, 64 * MIB));
+        assert_eq!(plan.flush_bytes, 0);
+        assert!(plan.memtable_bound > 9 << 30);
+    }
+
+    #[test]
+    fn recycled_blocks_go_before_anything_is_flushed() {
+        let use_now = MemoryUse { recycled: 50 * MIB, ..held(30, 20, 5) };
+        let plan = plan_of(&use_now, 100, 0);
+        assert_eq!((plan.level, plan.flush_bytes), (MemoryLevel::Normal, 0));
+        assert!(plan.recycled_bytes <= 2 * MIB, "{plan:?}");
+    }
+
+    #[test]
+    fn what_is_to_be_flushed_brings_the_level_back_to_normal() {
+        for memtables in [52, 60, 70, 80, 94] {
+            let before = held(memtables, 40, 0);
+            let first = plan_of(&before, 100, memtables);
+            assert!(first.flush_bytes > 0 && first.flush_bytes <= before.memtables, "{first:?}");
+            let after = MemoryUse {
+                memtables: before.memtables - first.flush_bytes,
+                block_cache: before.block_cache.min(first.cache_bytes),
+                ..before
+            };
+            assert_eq!(plan_of(&after, 100, memtables).level, MemoryLevel::Normal);
+        }
+    }
+
+    #[test]
+    fn the_next_look_is_never_behind_and_never_far_ahead() {
+        for memtables in 0..200 {
+            let now = held(memtables, 10, 10);
+            let plan = plan_of(&now, 100, 0);
+            let bound = plan.memtable_bound;
+            assert!(bound > now.memtables);
+            let expected = (40 * MIB).max(now.memtables + MIB);
+            assert!(bound <= expected, "{memtables}: {}", bound / MIB);
+        }
+    }
+}

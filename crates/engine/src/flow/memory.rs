@@ -1,0 +1,250 @@
+//! The memory budget: who holds how much, and what memtables may take.
+//!
+//! Memtables and the block cache count themselves; everybody else notes here what it takes and
+//! gives back. A plan (`levels`) is made when memtables reach the bound of the last one, or when
+//! the others together have grown by a sixty-fourth of the budget since: by whoever takes the
+//! memory, so there is nothing to poll and no moment in which the budget is not watched.
+//!
+//! Any thread may call anything; no locks but those of cache and pool.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use tidesdb_base::event::MemoryLevel;
+use tidesdb_lockfree::sync::{CachePadded, lock};
+
+use tidesdb_lockfree::arena::BlockPool;
+
+use super::levels::{MemoryPlan, MemoryUse, MemoryWish, plan};
+use crate::cache::BlockCache;
+
+/// Memory of retired memtables that is kept for the next ones, in bytes.
+const RECYCLED_BYTES: u64 = 64 << 20;
+
+/// Buffers of a table that is being written: blocks, index, compression, about.
+pub(crate) const TABLE_WRITER_BYTES: u64 = 1 << 20;
+/// What it keeps for each entry until it is finished: the hash for the filter and the filter.
+pub(crate) const TABLE_WRITER_ENTRY_BYTES: u64 = 12;
+
+/// Who holds memory that it notes by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// Indexes and filters of open tables.
+    Tables,
+    /// Buffers of scans.
+    Scans,
+    /// Open transactions.
+    Transactions,
+    /// Buffers of flushes and merges.
+    Background,
+}
+
+/// See the module documentation.
+#[derive(Debug)]
+pub(crate) struct MemoryBudget {
+    blocks: Arc<BlockCache>,
+    memtables: Arc<BlockPool>,
+    /// The budget in bytes; `u64::MAX` for none.
+    budget: AtomicU64,
+    /// What the options give the block cache.
+    cache_wanted: AtomicU64,
+    /// What the log's mapped segments take.
+    log_bytes: u64,
+    held: [AtomicU64; 4],
+    /// What holders took since the last plan, less what they gave back.
+    grown: AtomicI64,
+    /// The most that memtables took so far.
+    most_memtables: AtomicU64,
+    /// Bytes of memtables at which the next plan is due. Every commit reads it, so it lies apart
+    /// from what others write.
+    memtable_bound: CachePadded<AtomicU64>,
+    /// Level of the last plan.
+    level: Mutex<MemoryLevel>,
+}
+
+impl MemoryBudget {
+    /// A budget of `bytes` over these and whatever is noted.
+    pub(crate) fn new(
+        bytes: u64,
+        log_bytes: u64,
+        blocks: Arc<BlockCache>,
+        memtables: Arc<BlockPool>,
+    ) -> Self {
+        let budget = Self {
+            cache_wanted: AtomicU64::new(blocks.figures()[1]),
+            blocks,
+            memtables,
+            budget: AtomicU64::new(bytes),
+            log_bytes,
+            held: Default::default(),
+            grown: AtomicI64::new(0),
+            most_memtables: AtomicU64::new(0),
+            memtable_bound: CachePadded(AtomicU64::new(0)),
+            level: Mutex::new(MemoryLevel::Normal),
+        };
+        budget.review();
+        budget
+    }
+
+    /// The budget in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        // ORDERING: relaxed here and below; figures of the moment, each by itself.
+        self.budget.load(Ordering::Relaxed)
+    }
+
+    /// Level of the last plan.
+    pub(crate) fn level(&self) -> MemoryLevel {
+        *lock(&self.level)
+    }
+
+    /// Changes the budget.
+    pub(crate) fn set_bytes(&self, bytes: u64) {
+        self.budget.store(bytes, Ordering::Relaxed);
+        self.review();
+    }
+
+    /// Changes what the block cache may take when memory is not scarce.
+    pub(crate) fn set_cache_wanted(&self, bytes: u64) {
+        self.cache_wanted.store(bytes, Ordering::Relaxed);
+        self.review();
+    }
+
+    /// True when memtables that take another `bytes` reach the bound of the last plan.
+    #[inline]
+    pub(crate) fn is_due(&self, bytes: u64) -> bool {
+        self.memtables.lent_bytes().saturating_add(bytes)
+            > self.memtable_bound.load(Ordering::Relaxed)
+    }
+
+    /// Notes that somebody holds `bytes` more.
+    pub(crate) fn take(&self, holder: Holder, bytes: u64) {
+        self.held[holder as usize].fetch_add(bytes, Ordering::Relaxed);
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX / 2);
+        let grown = self.grown.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if grown > 0 && grown.unsigned_abs() > self.bytes() / 64 {
+            self.review();
+            // The next writer takes part: what it may have to do, nobody else can.
+            self.memtable_bound.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that somebody has given `bytes` back.
+    pub(crate) fn give_back(&self, holder: Holder, bytes: u64) {
+        self.held[holder as usize].fetch_sub(bytes, Ordering::Relaxed);
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX / 2);
+        self.grown.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Notes `bytes` for as long as the guard lives.
+    pub(crate) fn lend(self: &Arc<Self>, holder: Holder, bytes: u64) -> Lent {
+        self.take(holder, bytes);
+        Lent { budget: Arc::clone(self), holder, bytes }
+    }
+
+    /// Who holds how much.
+    pub(crate) fn held(&self) -> MemoryUse {
+        let pool = self.memtables.usage();
+        let held = |holder: Holder| self.held[holder as usize].load(Ordering::Relaxed);
+        MemoryUse {
+            memtables: pool.lent_bytes,
+            recycled: pool.idle_bytes,
+            block_cache: self.blocks.figures()[0],
+            tables: held(Holder::Tables),
+            scans: held(Holder::Scans),
+            transactions: held(Holder::Transactions),
+            background: held(Holder::Background),
+            log: self.log_bytes,
+        }
+    }
+
+    /// Makes a plan from what is held now, and has block cache and recycled blocks follow it.
+    pub(crate) fn review(&self) -> MemoryPlan {
+        self.grown.store(0, Ordering::Relaxed);
+        let held = self.held();
+        let most = self.most_memtables.fetch_max(held.memtables, Ordering::Relaxed);
+        let wanted = self.cache_wanted.load(Ordering::Relaxed);
+        let wish = MemoryWish {
+            budget: self.bytes(),
+            cache: wanted,
+            recycled: RECYCLED_BYTES,
+            memtables: most.max(held.memtables),
+        };
+        let plan = plan(&held, &wish);
+        let capacity = self.blocks.figures()[1];
+        // Small changes are not worth a walk through the cache's shards, whose shares are rounded.
+        let tolerance = if plan.cache_bytes == wanted { 64 } else { capacity / 32 };
+        if plan.cache_bytes.abs_diff(capacity) > tolerance {
+            self.blocks.set_capacity(plan.cache_bytes);
+        }
+        self.memtables.set_idle_cap_bytes(plan.recycled_bytes);
+        self.memtables.set_largest_block_bytes(wish.budget / 32);
+        self.memtable_bound.store(plan.memtable_bound, Ordering::Relaxed);
+        *lock(&self.level) = plan.level;
+        plan
+    }
+}
+
+/// Memory that is noted as held until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    budget: Arc<MemoryBudget>,
+    holder: Holder,
+    bytes: u64,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.budget.give_back(self.holder, self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn budget(mib: u64) -> Arc<MemoryBudget> {
+        let blocks = Arc::new(BlockCache::new(32 << 20, 4096));
+        Arc::new(MemoryBudget::new(mib * MIB, 0, blocks, BlockPool::new(0)))
+    }
+
+    #[test]
+    fn what_is_lent_is_counted_until_it_is_dropped() {
+        let budget = budget(1000);
+        let lent = budget.lend(Holder::Scans, 5);
+        budget.take(Holder::Tables, 7);
+        let held = budget.held();
+        assert_eq!((held.scans, held.tables, held.transactions), (5, 7, 0));
+        drop(lent);
+        budget.take(Holder::Transactions, 1);
+        assert_eq!((budget.held().scans, budget.held().transactions), (0, 1));
+    }
+
+    #[test]
+    fn growth_of_others_shrinks_the_cache_and_calls_for_a_writer() {
+        let budget = budget(100);
+        let before = budget.blocks.figures()[1];
+        assert!(before > 20 * MIB);
+        assert!(!budget.is_due(MIB));
+        let lent = budget.lend(Holder::Background, 45 * MIB);
+        assert!(budget.blocks.figures()[1] <= 10 * MIB);
+        assert!(budget.is_due(1));
+        drop(lent);
+        budget.review();
+        assert_eq!(budget.blocks.figures()[1], before);
+        assert!(!budget.is_due(MIB));
+    }
+
+    #[test]
+    fn budget_and_cache_can_be_changed() {
+        let budget = budget(1000);
+        budget.set_cache_wanted(8 * MIB);
+        assert_eq!(budget.blocks.figures()[1], 8 * MIB);
+        budget.set_bytes(10 * MIB);
+        assert!(budget.blocks.figures()[1] <= 4 * MIB);
+        budget.set_bytes(u64::MAX);
+        assert_eq!(budget.blocks.figures()[1], 8 * MIB);
+    }
+}

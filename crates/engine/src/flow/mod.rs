@@ -1,0 +1,55 @@
+//! Flow control: how fast writers may go, and what the database may hold in memory.
+//!
+//! | file | what |
+//! |---|---|
+//! | `pace` | decides from figures of a family how fast it may be written; pure |
+//! | `levels` | decides from memory in use what has to give way; pure |
+//! | `pacer` | hands out bytes at a given rate, so that most commits pass with one addition |
+//! | `memory` | the memory budget: who holds how much, and the bound for memtables |
+//! | `stalls` | counters of waits by reason, and the measured rate of flushes |
+//!
+//! `write/admission.rs` calls all of it before each commit; flushes and merges report their
+//! progress. Nothing here knows the database: it is plain data and atomics.
+//!
+//! Any thread may call anything. A commit that is not held up reads one flag and one bound.
+
+mod levels;
+mod memory;
+mod pace;
+mod pacer;
+mod stalls;
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+pub(crate) use self::levels::MemoryPlan;
+pub(crate) use self::memory::{
+    Holder, Lent, MemoryBudget, TABLE_WRITER_BYTES, TABLE_WRITER_ENTRY_BYTES,
+};
+pub(crate) use self::pace::{FamilySignals, Pace, family_pace, is_held, memory_pace};
+pub(crate) use self::pacer::Pacer;
+pub(crate) use self::stalls::{FlushMeter, Stalls, Throttle};
+
+/// Flow control of the whole database.
+#[derive(Debug, Default)]
+pub(crate) struct DatabaseFlow {
+    pub stalls: Stalls,
+    pub flushes: FlushMeter,
+    /// Paces all writers while memory is scarce.
+    pub pacer: Pacer,
+    /// The memory budget asks for `pacer` to be used.
+    pub held: AtomicBool,
+    /// Level of memory use that was last told to the listener.
+    pub told_level: AtomicU64,
+    pub level_told: Throttle,
+    pub failure_told: Throttle,
+}
+
+/// Flow control of one family.
+#[derive(Debug, Default)]
+pub(crate) struct FamilyFlow {
+    /// Commits go through `pacer`. Follows from the view.
+    pub held: AtomicBool,
+    pub pacer: Pacer,
+    /// Bytes of the memtable being flushed that are written already.
+    pub flushed_bytes: AtomicU64,
+}

@@ -1,0 +1,316 @@
+//! How fast a family may be written, decided from a few figures.
+//!
+//! While a memtable is being flushed, the room left for writes must last until its memory comes
+//! back: the rate is that room divided by the time that the flush still takes at the measured
+//! rate. So writers go at full speed while there is plenty of room, and are at the rate of the
+//! flush when there is none, without a jump. They wait only when the room is used up, and only
+//! for a flush that is under way. Merges never make them wait: the more runs lie in the first
+//! level, the slower they go, down to a fiftieth of the rate of flushes.
+
+use tidesdb_base::event::{MemoryLevel, StallReason};
+
+/// Rate of flushes that is assumed until one was measured.
+const ASSUMED_FLUSH_BYTES_PER_SECOND: u64 = 64 << 20;
+
+/// Memtables of a family may take this much in any case: small ones cost nothing worth a wait.
+const SMALL_BYTES: u64 = 16 << 20;
+
+/// Runs of the first level, as multiples of the trigger of merges, between which writers are
+/// slowed more and more.
+const SLOWING_RUNS_PER_TRIGGER: u64 = 2;
+const SLOWEST_RUNS_PER_TRIGGER: u64 = 9;
+
+/// Writers are never held to less than the rate of flushes divided by this.
+const MOST_SLOWDOWN: u64 = 50;
+
+/// Figures of a family that decide how fast it may be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FamilySignals {
+    /// `write_buffer_size` in bytes.
+    pub write_buffer_bytes: u64,
+    /// Bytes at which the active memtable is frozen.
+    pub freeze_bytes: u64,
+    /// `l0_queue_stall_threshold`.
+    pub queue_limit: u64,
+    /// `l1_file_count_trigger`.
+    pub merge_trigger: u64,
+    /// Bytes in the active memtable.
+    pub active_bytes: u64,
+    /// Memtables waiting for a flush, the one being flushed included.
+    pub frozen: u64,
+    /// Bytes in all of them.
+    pub frozen_bytes: u64,
+    /// Bytes in the oldest of them.
+    pub oldest_frozen_bytes: u64,
+    /// How many of those are written already.
+    pub flushed_bytes: u64,
+    /// Runs in the first level.
+    pub young_runs: u64,
+    /// Measured rate of flushes in bytes of memtable a second; 0 when none was measured.
+    pub flush_bytes_per_second: u64,
+}
+
+/// How fast writers may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// As fast as they can.
+    Free,
+    /// At this rate, in bytes of memtable a second.
+    Slow { bytes_per_second: u64, reason: StallReason },
+    /// Not before a flush has made room.
+    Wait(StallReason),
+}
+
+/// Whether writers of a family have to ask at all: cheap, and true whenever [`family_pace`] may
+/// say anything but [`Pace::Free`].
+pub(crate) const fn is_held(frozen: u64, young_runs: u64, merge_trigger: u64) -> bool {
+    frozen > 0 || young_runs > merge_trigger * SLOWING_RUNS_PER_TRIGGER
+}
+
+/// Bytes that the memtables of a family may take together.
+const fn memtable_limit(write_buffer_bytes: u64, queue_limit: u64) -> u64 {
+    let usual = write_buffer_bytes / 4 * 5;
+    let queued = write_buffer_bytes.saturating_mul(queue_limit);
+    let small = if queued < SMALL_BYTES { queued } else { SMALL_BYTES };
+    if usual > small { usual } else { small }
+}
+
+fn flush_rate(measured: u64) -> u64 {
+    if measured == 0 { ASSUMED_FLUSH_BYTES_PER_SECOND } else { measured.max(MOST_SLOWDOWN) }
+}
+
+fn at_rate(bytes: u64, per: u64, of: u64) -> u64 {
+    let product = u128::from(bytes) * u128::from(per) / u128::from(of.max(1));
+    u64::try_from(product).unwrap_or(u64::MAX)
+}
+
+/// How fast a family may be written.
+pub(crate) fn family_pace(signals: &FamilySignals) -> Pace {
+    slower(memtable_pace(signals), merge_pace(signals))
+}
+
+fn slower(first: Pace, second: Pace) -> Pace {
+    match (first, second) {
+        (Pace::Free, other) | (other, Pace::Free) => other,
+        (wait @ Pace::Wait(_), _) | (_, wait @ Pace::Wait(_)) => wait,
+        (Pace::Slow { bytes_per_second: a, .. }, Pace::Slow { bytes_per_second: b, .. }) => {
+            if a <= b { first } else { second }
+        }
+    }
+}
+
+fn memtable_pace(signals: &FamilySignals) -> Pace {
+    if signals.frozen == 0 {
+        return Pace::Free;
+    }
+    let limit = memtable_limit(signals.write_buffer_bytes, signals.queue_limit);
+    let held = signals.frozen_bytes.saturating_add(signals.active_bytes);
+    let mut room = limit.saturating_sub(held);
+    let mut reason = StallReason::MemtableBytes;
+    if signals.frozen + 1 >= signals.queue_limit {
+        // Freezing one more would fill the queue, so the active memtable has to last.
+        let in_active = match signals.frozen < signals.queue_limit {
+            true => signals.freeze_bytes.saturating_sub(signals.active_bytes),
+            false => 0,
+        };
+        if in_active < room {
+            (room, reason) = (in_active, StallReason::FlushQueue);
+        }
+    }
+    if room == 0 {
+        return Pace::Wait(reason);
+    }
+    let rate = flush_rate(signals.flush_bytes_per_second);
+    let left = signals.oldest_frozen_bytes.saturating_sub(signals.flushed_bytes);
+    let bytes_per_second = at_rate(room, rate, left).max(rate / MOST_SLOWDOWN);
+    Pace::Slow { bytes_per_second, reason }
+}
+
+fn merge_pace(signals: &FamilySignals) -> Pace {
+    let from = signals.merge_trigger * SLOWING_RUNS_PER_TRIGGER;
+    let to = signals.merge_trigger * SLOWEST_RUNS_PER_TRIGGER;
+    if signals.young_runs <= from {
+        return Pace::Free;
+    }
+    let rate = flush_rate(signals.flush_bytes_per_second);
+    let (past, left) = (signals.young_runs - from, to.saturating_sub(signals.young_runs));
+    let bytes_per_second = at_rate(rate, left, past).max(rate / MOST_SLOWDOWN);
+    Pace::Slow { bytes_per_second, reason: StallReason::MergeDebt }
+}
+
+/// How fast the whole database may be written at a level of memory use. `room_bytes` is what is
+/// left before writers have to wait, `flushing_bytes` what flushes that are under way will free.
+pub(crate) fn memory_pace(
+    level: MemoryLevel,
+    room_bytes: u64,
+    flushing_bytes: u64,
+    flush_bytes_per_second: u64,
+) -> Pace {
+    let rate = flush_rate(flush_bytes_per_second);
+    let reason = StallReason::MemoryBudget;
+    match level {
+        MemoryLevel::Normal | MemoryLevel::Elevated => Pace::Free,
+        MemoryLevel::Critical if flushing_bytes > 0 => Pace::Wait(reason),
+        // Waiting would not help: what holds the memory is not freed by any flush.
+        MemoryLevel::Critical => Pace::Slow { bytes_per_second: rate / MOST_SLOWDOWN, reason },
+        MemoryLevel::High => {
+            let bytes_per_second =
+                at_rate(room_bytes, rate, flushing_bytes).max(rate / MOST_SLOWDOWN);
+            Pace::Slow { bytes_per_second, reason }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn usual() -> FamilySignals {
+        FamilySignals {
+            write_buffer_bytes: 64 * MIB,
+            freeze_bytes: 48 * MIB,
+            queue_limit: 10,
+            merge_trigger: 4,
+            active_bytes: 8 * MIB,
+            frozen: 1,
+            frozen_bytes: 48 * MIB,
+            oldest_frozen_bytes: 48 * MIB,
+            flushed_bytes: 0,
+            young_runs: 0,
+            flush_bytes_per_second: 100 * MIB,
+        }
+    }
+
+    fn rate(pace: Pace) -> u64 {
+        match pace {
+            Pace::Free => u64::MAX,
+            Pace::Slow { bytes_per_second, .. } => bytes_per_second,
+            Pace::Wait(_) => 0,
+        }
+    }
+
+    #[test]
+    fn without_a_frozen_memtable_nothing_is_held() {
+        let signals = FamilySignals {
+            frozen: 0,
+            frozen_bytes: 0,
+            oldest_frozen_bytes: 0,
+            active_bytes: 500 * MIB,
+            ..usual()
+        };
+        assert_eq!(family_pace(&signals), Pace::Free);
+        assert!(!is_held(0, 8, 4) && is_held(1, 0, 4) && is_held(0, 9, 4));
+    }
+
+    #[test]
+    fn the_room_lasts_until_the_flush_is_done() {
+        // 80 MiB in all, 56 taken: 24 MiB of room for the 0.48 s that the flush takes.
+        assert_eq!(rate(family_pace(&usual())), 50 * MIB);
+        // Half of it written: twice the rate.
+        let halfway = FamilySignals { flushed_bytes: 24 * MIB, ..usual() };
+        assert_eq!(rate(family_pace(&halfway)), 100 * MIB);
+    }
+
+    #[test]
+    fn the_rate_falls_without_jumps_and_ends_in_a_wait() {
+        let mut last = u64::MAX;
+        for active in 0..=32 {
+            let now = rate(family_pace(&FamilySignals { active_bytes: active * MIB, ..usual() }));
+            assert!(now < last, "{active}: {now} after {last}");
+            last = now;
+        }
+        assert_eq!(last, 0);
+        let full = FamilySignals { active_bytes: 32 * MIB, ..usual() };
+        assert_eq!(family_pace(&full), Pace::Wait(StallReason::MemtableBytes));
+    }
+
+    #[test]
+    fn a_full_queue_is_met_smoothly_as_well() {
+        // (queue limit, frozen, active MiB) -> (rate in MiB/s, reason)
+        let table = [
+            (2, 1, 0, 66, StallReason::MemtableBytes),
+            (2, 1, 30, 4, StallReason::MemtableBytes),
+            (1, 1, 0, 0, StallReason::FlushQueue),
+            (2, 2, 0, 0, StallReason::FlushQueue),
+        ];
+        for (queue_limit, frozen, active, wanted, reason) in table {
+            let signals =
+                FamilySignals { queue_limit, frozen, active_bytes: active * MIB, ..usual() };
+            let pace = family_pace(&signals);
+            assert_eq!(rate(pace) / MIB, wanted, "{signals:?}");
+            let found = match pace {
+                Pace::Slow { reason, .. } | Pace::Wait(reason) => reason,
+                Pace::Free => panic!("{signals:?}"),
+            };
+            assert_eq!(found, reason, "{signals:?}");
+        }
+    }
+
+    #[test]
+    fn small_write_buffers_may_queue_up() {
+        let small = FamilySignals {
+            write_buffer_bytes: 64 << 10,
+            freeze_bytes: 48 << 10,
+            frozen: 5,
+            frozen_bytes: 5 * (48 << 10),
+            oldest_frozen_bytes: 48 << 10,
+            active_bytes: 40 << 10,
+            ..usual()
+        };
+        assert!(matches!(family_pace(&small), Pace::Slow { .. }));
+        let full = FamilySignals { frozen: 10, ..small };
+        assert_eq!(family_pace(&full), Pace::Wait(StallReason::FlushQueue));
+    }
+
+    #[test]
+    fn runs_slow_writers_more_and_more_but_never_stop_them() {
+        let mut last = u64::MAX;
+        for young_runs in 8..=36 {
+            let signals = FamilySignals { frozen: 0, young_runs, ..usual() };
+            let now = rate(family_pace(&signals));
+            assert!(now <= last && now >= 2 * MIB, "{young_runs}: {now} after {last}");
+            last = now;
+        }
+        for young_runs in [36, 37, 10_000] {
+            let signals = FamilySignals { frozen: 0, young_runs, ..usual() };
+            assert_eq!(rate(family_pace(&signals)), 2 * MIB);
+        }
+    }
+
+    #[test]
+    fn an_unknown_or_tiny_flush_rate_is_no_division_by_zero() {
+        for flush_bytes_per_second in [0, 1, u64::MAX] {
+            let signals = FamilySignals {
+                flush_bytes_per_second,
+                young_runs: 30,
+                flushed_bytes: 48 * MIB,
+                ..usual()
+            };
+            assert!(rate(family_pace(&signals)) > 0);
+        }
+    }
+
+    #[test]
+    fn memory_makes_writers_wait_only_for_a_flush() {
+        let reason = StallReason::MemoryBudget;
+        // level, room, flushing -> pace
+        let table = [
+            (MemoryLevel::Normal, 0, 0, Pace::Free),
+            (MemoryLevel::Elevated, 0, MIB, Pace::Free),
+            (
+                MemoryLevel::High,
+                10 * MIB,
+                20 * MIB,
+                Pace::Slow { bytes_per_second: 50 * MIB, reason },
+            ),
+            (MemoryLevel::High, 0, MIB, Pace::Slow { bytes_per_second: 2 * MIB, reason }),
+            (MemoryLevel::Critical, 0, MIB, Pace::Wait(reason)),
+            (MemoryLevel::Critical, 0, 0, Pace::Slow { bytes_per_second: 2 * MIB, reason }),
+        ];
+        for (level, room, flushing, wanted) in table {
+            assert_eq!(memory_pace(level, room, flushing, 100 * MIB), wanted, "{level:?}");
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! What holds writers up, what ends it, and what the database may take of memory: on a simulated
+//! disk with background work that is stepped by hand, so that nothing depends on speed.
+
+#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tidesdb_engine::{
+    Components, Db, DbOptions, ErrorKind, Event, EventListener, Family, FamilyOptions, MemoryLevel,
+    RuntimeOptions, ScanOptions, StallReason, SyncMode,
+};
+use tidesdb_sys::clock::ManualClock;
+use tidesdb_sys::sched::{Job, Lane, ManualScheduler, Scheduler};
+use tidesdb_sys::vfs::SimVfs;
+
+/// Background work by hand, with a disk that takes no flush while `stuck` is set. Whoever waits
+/// for it passes the time.
+#[derive(Debug)]
+struct StuckDisk {
+    inner: ManualScheduler,
+    clock: Arc<ManualClock>,
+    stuck: AtomicBool,
+}
+
+impl Scheduler for StuckDisk {
+    fn submit(&self, lane: Lane, job: Job) {
+        self.inner.submit(lane, job);
+    }
+
+    fn submit_after(&self, lane: Lane, delay: Duration, job: Job) {
+        self.inner.submit_after(lane, delay, job);
+    }
+
+    fn help(&self) -> bool {
+        if !self.stuck.load(Ordering::SeqCst) {
+            return self.inner.help();
+        }
+        let others = [Lane::Compaction, Lane::Sync, Lane::Housekeeping];
+        if !others.into_iter().any(|lane| self.inner.step_lane(lane)) {
+            self.clock.advance(Duration::from_secs(1));
+        }
+        true
+    }
+
+    fn shutdown(&self) {
+        self.inner.shutdown();
+    }
+}
+
+struct World {
+    sim: Arc<SimVfs>,
+    clock: Arc<ManualClock>,
+    disk: Arc<StuckDisk>,
+    events: Arc<Mutex<Vec<String>>>,
+}
+
+impl World {
+    fn new() -> Self {
+        let clock = Arc::new(ManualClock::new(1_000_000));
+        let disk = Self::scheduler(&clock);
+        Self { sim: SimVfs::new(1), clock, disk, events: Arc::default() }
+    }
+
+    fn scheduler(clock: &Arc<ManualClock>) -> Arc<StuckDisk> {
+        let (inner, clock) = (ManualScheduler::new(1), Arc::clone(clock));
+        Arc::new(StuckDisk { inner, clock, stuck: AtomicBool::new(false) })
+    }
+
+    fn open(&mut self, options: DbOptions) -> Db {
+        self.disk = Self::scheduler(&self.clock);
+        let events = Arc::clone(&self.events);
+        let listen = move |event: &Event| events.lock().unwrap().push(event.to_string());
+        let options = DbOptions {
+            log_segment_bytes: 64 << 10,
+            event_listener: Some(EventListener::new(listen)),
+            ..options
+        };
+        let components = Components {
+            vfs: Arc::clone(&self.sim) as _,
+            scheduler: Arc::clone(&self.disk) as _,
+            clock: Arc::clone(&self.clock) as _,
+        };
+        Db::open_with("/db", options, components).unwrap()
+    }
+
+    fn told(&self, what: &str) -> usize {
+        self.events.lock().unwrap().iter().filter(|line| line.contains(what)).count()
+    }
+}
+
+fn small() -> FamilyOptions {
+    FamilyOptions {
+        write_buffer_size: 64 << 10,
+        l0_queue_stall_threshold: 2,
+        min_disk_space: 0,
+        ..FamilyOptions::default()
+    }
+}
+
+/// Writes until the first error.
+fn write_until_refused(family: &Family) -> tidesdb_engine::Error {
+    (0_u64..100_000).find_map(|n| family.put(&n.to_be_bytes(), &[7; 200]).err()).unwrap()
+}
+
+fn stall_count(db: &Db, reason: StallReason) -> u64 {
+    db.stats().stalls.iter().find(|stall| stall.reason == reason).unwrap().count
+}
+
+#[test]
+fn a_disk_that_takes_nothing_ends_in_an_error_and_not_in_a_hang() {
+    let mut world = World::new();
+    let db = world.open(DbOptions { stall_timeout_ms: 5_000, ..DbOptions::default() });
+    let family = db.create_family("family", small()).unwrap();
+    world.disk.stuck.store(true, Ordering::SeqCst);
+    let error = write_until_refused(&family);
+    assert_eq!(error.kind(), ErrorKind::Stalled, "{error}");
+    assert!(error.to_string().contains("flush queue"), "{error}");
+    assert!(stall_count(&db, StallReason::FlushQueue) > 0);
+    assert!(db.stats().stall_nanos >= 5_000_000_000);
+    assert!(world.told("waited") > 0, "{:?}", world.events);
+    // Refused without effect, and let in again as soon as the disk takes something.
+    assert_eq!(family.put(b"refused", b"1").unwrap_err().kind(), ErrorKind::Stalled);
+    assert_eq!(family.get(b"refused").unwrap(), None);
+    world.disk.stuck.store(false, Ordering::SeqCst);
+    family.put(b"taken", b"1").unwrap();
+    assert_eq!(family.get(&0_u64.to_be_bytes()).unwrap(), Some(vec![7; 200]));
+    db.close().unwrap();
+}
+
+#[test]
+fn a_budget_below_one_memtable_is_kept_and_writers_get_on() {
+    let mut world = World::new();
+    let budget = 4 << 20;
+    let db = world.open(DbOptions { max_memory_usage: budget, ..DbOptions::default() });
+    let options = FamilyOptions { min_disk_space: 0, ..FamilyOptions::default() };
+    assert!(options.write_buffer_size as u64 > budget);
+    let open = |n| db.create_family(&format!("family-{n}"), options.clone()).unwrap();
+    let families: Vec<Family> = (0..3).map(open).collect();
+    for n in 0_u64..60_000 {
+        families[n as usize % 3].put(&n.to_be_bytes(), &[n as u8; 100]).unwrap();
+        if n % 64 == 0 {
+            let memory = db.stats().memory;
+            assert!(memory.used_bytes < budget, "{n}: {memory:?}");
+        }
+    }
+    let stats = db.stats();
+    assert!(stats.flush_count > 3, "{stats:?}");
+    assert!(world.told("memory is") > 0);
+    for n in (0_u64..60_000).step_by(97) {
+        let value = families[n as usize % 3].get(&n.to_be_bytes()).unwrap();
+        assert_eq!(value, Some(vec![n as u8; 100]));
+    }
+    db.close().unwrap();
+}
+
+#[test]
+fn memory_that_no_flush_frees_slows_writers_and_does_not_stop_them() {
+    let mut world = World::new();
+    let db = world.open(DbOptions { max_memory_usage: 4 << 20, ..DbOptions::default() });
+    let options = FamilyOptions { min_disk_space: 0, ..FamilyOptions::default() };
+    let family = db.create_family("family", options).unwrap();
+    // Scans hold on to the memtables that they read, flushed or not.
+    let mut scans = Vec::new();
+    for n in 0_u64..40_000 {
+        family.put(&n.to_be_bytes(), &[n as u8; 100]).unwrap();
+        if n % 1000 == 0 {
+            scans.push(family.scan(ScanOptions::new()).unwrap());
+        }
+    }
+    let memory = db.stats().memory;
+    assert_eq!(memory.level, MemoryLevel::Critical, "{memory:?}");
+    assert!(stall_count(&db, StallReason::MemoryBudget) > 0);
+    drop(scans);
+    family.flush().unwrap();
+    family.put(b"last", b"1").unwrap();
+    let memory = db.stats().memory;
+    assert!(memory.level < MemoryLevel::High, "{memory:?}");
+}
+
+#[test]
+fn budgets_that_cannot_work_are_refused() {
+    let mut world = World::new();
+    let db = world.open(DbOptions::default());
+    let refused = RuntimeOptions { max_memory_usage: Some(1 << 20), ..RuntimeOptions::default() };
+    assert_eq!(db.set_options(refused).unwrap_err().kind(), ErrorKind::Invalid);
+    let changed = RuntimeOptions {
+        max_memory_usage: Some(8 << 20),
+        block_cache_bytes: Some(1 << 20),
+        max_open_tables: Some(3),
+    };
+    db.set_options(changed).unwrap();
+    let stats = db.stats();
+    assert_eq!((stats.memory.budget_bytes, stats.block_cache_capacity), (8 << 20, 1 << 20));
+    let options =
+        DbOptions { max_memory_usage: 5 << 20, log_segment_bytes: 1 << 20, ..DbOptions::default() };
+    assert!(options.validate().is_err());
+    assert!(DbOptions { max_memory_usage: 8 << 20, ..options }.validate().is_ok());
+}
+
+#[test]
+fn many_runs_slow_writers_while_merges_are_cancelled() {
+    let mut world = World::new();
+    let db = world.open(DbOptions::default());
+    let options = FamilyOptions { l1_file_count_trigger: 2, ..small() };
+    let family = db.create_family("family", options).unwrap();
+    db.cancel_background_work().unwrap();
+    for n in 0_u64..12_000 {
+        family.put(&n.to_be_bytes(), &[7; 100]).unwrap();
+    }
+    let stats = family.stats();
+    assert!(stats.read_amplification > 10, "{stats:?}");
+    assert_eq!((stats.compaction_count, family.is_compacting()), (0, false));
+    assert!(stall_count(&db, StallReason::MergeDebt) > 0, "{:?}", db.stats());
+    // Compacting only flushes now; a reopened database merges again.
+    family.compact().unwrap();
+    assert!(family.stats().levels[0].runs > 10);
+    db.close().unwrap();
+    let db = world.open(DbOptions::default());
+    let family = db.family("family").unwrap();
+    db.purge().unwrap();
+    assert_eq!(family.stats().read_amplification, 1);
+    assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 12_000);
+}
+
+#[test]
+fn paused_work_does_not_start_until_it_is_resumed_as_often() {
+    let mut world = World::new();
+    let db = world.open(DbOptions::default());
+    let family = db.create_family("family", small()).unwrap();
+    db.pause_background().unwrap();
+    db.pause_background().unwrap();
+    family.put(b"key", b"value").unwrap();
+    family.start_flush().unwrap();
+    assert!(family.is_flushing());
+    world.disk.inner.run_until_idle();
+    assert!(family.is_flushing());
+    assert_eq!(family.flush().unwrap_err().kind(), ErrorKind::Stalled);
+    db.wait_idle().unwrap();
+    db.resume_background();
+    world.disk.inner.run_until_idle();
+    assert_eq!(family.stats().flush_count, 0);
+    db.resume_background();
+    world.disk.inner.run_until_idle();
+    assert!(!family.is_flushing());
+    assert_eq!(family.stats().flush_count, 1);
+    db.resume_background();
+    // A pause that nobody ended does not keep the database from closing.
+    db.pause_background().unwrap();
+    db.close().unwrap();
+}
+
+#[test]
+fn changed_options_hold_at_once_and_after_a_reopening() {
+    let mut world = World::new();
+    let db = world.open(DbOptions::default());
+    let family = db.create_family("family", small()).unwrap();
+    for n in 0_u64..100 {
+        family.put(&n.to_be_bytes(), &[7; 200]).unwrap();
+    }
+    assert!(!family.is_flushing());
+    let wrong = FamilyOptions { block_size: 1, ..small() };
+    assert_eq!(family.set_options(wrong).unwrap_err().kind(), ErrorKind::Invalid);
+    let changed = FamilyOptions {
+        write_buffer_size: 16 << 10,
+        sync_mode: SyncMode::Full,
+        enable_bloom_filter: false,
+        ..small()
+    };
+    family.set_options(changed.clone()).unwrap();
+    assert!(family.is_flushing(), "a smaller write buffer freezes what is over it");
+    let synced = db.stats().synced_commits;
+    family.put(b"synced", b"1").unwrap();
+    assert_eq!(db.stats().synced_commits, synced + 1);
+    db.close().unwrap();
+    let db = world.open(DbOptions::default());
+    let family = db.family("family").unwrap();
+    assert_eq!(family.options(), changed);
+    assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 101);
+}
+
+#[test]
+fn a_timer_of_syncs_ends_when_nobody_asks_for_it() {
+    let mut world = World::new();
+    let db = world.open(DbOptions::default());
+    let family = db.create_family("family", small()).unwrap();
+    let timed = FamilyOptions { sync_mode: SyncMode::Interval { interval_us: 10 }, ..small() };
+    family.set_options(timed).unwrap();
+    family.put(b"key", b"value").unwrap();
+    let published = db.stats().sequence;
+    while world.disk.inner.fire_timer() && db.stats().synced_sequence < published {
+        world.disk.inner.run_until_idle();
+    }
+    assert_eq!(db.stats().synced_sequence, published);
+    family.set_options(small()).unwrap();
+    for _ in 0..100 {
+        world.disk.inner.fire_timer();
+        world.disk.inner.run_until_idle();
+    }
+    assert_eq!(world.disk.inner.timers(), 0);
+}
+
+#[test]
+fn compacting_a_range_leaves_the_rest_alone() {
+    let mut world = World::new();
+    let db = world.open(DbOptions::default());
+    let options = FamilyOptions { l1_file_count_trigger: 100, ..small() };
+    let family = db.create_family("family", options).unwrap();
+    for range in [b'a', b'm', b'x'] {
+        for n in 0..100_u8 {
+            family.put(&[range, n], b"value").unwrap();
+        }
+        family.delete(&[range, 7]).unwrap();
+        family.flush().unwrap();
+    }
+    assert_eq!(family.stats().levels[0].runs, 3);
+    family.compact_range(Some(b"b"), Some(b"m")).unwrap();
+    assert_eq!(family.stats().compaction_count, 0, "nothing lies there");
+    family.compact_range(Some(b"m"), Some(b"n")).unwrap();
+    let stats = family.stats();
+    assert_eq!((stats.compaction_count, stats.read_amplification), (1, 2), "{stats:?}");
+    family.compact_range(None, Some(b"b")).unwrap();
+    assert_eq!(family.stats().read_amplification, 1);
+    let count = family.stats().compaction_count;
+    family.compact_range(None, None).unwrap();
+    assert_eq!(family.stats().compaction_count, count, "it is one run without tombstones");
+    assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 297);
+    assert_eq!(family.get(&[b'm', 7]).unwrap(), None);
+}
+
+#[test]
+fn families_are_created_together_or_not_at_all() {
+    let mut world = World::new();
+    let db = world.open(DbOptions::default());
+    let created = db.create_families(&[("a", small()), ("b", small())]).unwrap();
+    assert_eq!(created.len(), 2);
+    for wrong in [[("c", small()), ("a", small())], [("c", small()), ("c", small())]] {
+        assert_eq!(db.create_families(&wrong).unwrap_err().kind(), ErrorKind::Exists);
+    }
+    created[1].put(b"key", b"value").unwrap();
+    drop((db, created));
+    let db = world.open(DbOptions::default());
+    assert_eq!(db.family_names(), ["a", "b"]);
+    assert_eq!(db.family("b").unwrap().get(b"key").unwrap(), Some(b"value".to_vec()));
+}
+
+/// Idle families with a little in memory must not keep the whole log alive.
+#[test]
+fn many_idle_families_do_not_pin_the_log() {
+    let mut world = World::new();
+    let bound = 256 << 10;
+    let db = world.open(DbOptions { max_retained_log_bytes: bound, ..DbOptions::default() });
+    let names: Vec<String> = (0..100).map(|n| format!("idle-{n}")).collect();
+    let wanted: Vec<_> = names.iter().map(|name| (name.as_str(), small())).collect();
+    let idle = db.create_families(&wanted).unwrap();
+    idle.iter().for_each(|family| family.put(b"key", b"value").unwrap());
+    let busy = db.create_family("busy", small()).unwrap();
+    for n in 0_u64..10_000 {
+        busy.put(&n.to_be_bytes(), &[7; 100]).unwrap();
+        if n % 100 == 0 {
+            world.disk.inner.run_until_idle();
+        }
+    }
+    let retained = db.stats().log_retained_bytes;
+    assert!(retained < 2 * bound, "{retained} bytes of log are kept");
+    assert!(idle.iter().all(|family| family.stats().flush_count == 1));
+}
