@@ -9,7 +9,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tidesdb::{Db, DbOptions, ErrorKind, Family, FamilyOptions, ScanOptions, Snapshot, WriteBatch};
+use tidesdb::{
+    Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, IsolationLevel, ScanOptions, Snapshot,
+    WriteBatch,
+};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -359,6 +362,36 @@ fn a_settled_key_under_an_old_deletion_is_not_hidden() {
     both.db.compact().unwrap();
     assert_eq!(both.family.stats().range_tombstones, 0);
     both.check("the deletion is gone");
+}
+
+#[test]
+fn transactions_conflict_with_a_deletion_of_what_they_touch() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, family) = open(directory.path());
+    for flushed in [false, true] {
+        let run = |level, from: &[u8], to: &[u8], reads: bool| {
+            for key in [b"b", b"c", b"d"] {
+                family.put(key, b"v").unwrap();
+            }
+            let mut transaction = db.begin(level).unwrap();
+            if reads {
+                transaction.get(&family, b"c").unwrap();
+            } else {
+                transaction.put(&family, b"c", b"mine").unwrap();
+            }
+            family.delete_range(from, to).unwrap();
+            if flushed {
+                db.flush().unwrap();
+            }
+            transaction.put(&family, b"x", b"too").unwrap();
+            transaction.commit()
+        };
+        let conflicts = |result: Result<_, Error>| matches!(result, Err(Error::Conflict { .. }));
+        assert!(conflicts(run(IsolationLevel::Snapshot, b"b", b"d", false)), "{flushed}");
+        assert!(!conflicts(run(IsolationLevel::Snapshot, b"d", b"e", false)), "{flushed}");
+        assert!(conflicts(run(IsolationLevel::RepeatableRead, b"b", b"d", true)), "{flushed}");
+        assert!(!conflicts(run(IsolationLevel::RepeatableRead, b"d", b"e", true)), "{flushed}");
+    }
 }
 
 #[test]
