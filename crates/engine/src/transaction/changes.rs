@@ -136,8 +136,8 @@ pub(super) fn deletion_in_range(view: &View, range: &ReadRange, window: Window) 
     any_range_deleted(view, window, deletes).then(|| deletion(window))
 }
 
-/// Calls `found` with the changes of all keys in a range, but for [`deletion_in_range`], in no
-/// order, until it answers an error.
+/// Calls `found` with the changes of all keys in a range, but for [`deletion_in_range`], in no order,
+/// until it answers an error.
 ///
 /// # Errors
 /// What `found` answers; `Corrupt` or `Io` when a table can't be read.

@@ -376,3 +376,59 @@ fn lower_levels_overwrite_whatever_has_happened() {
         assert_eq!(place.family.get(b"k").unwrap().as_deref(), Some(&b"mine"[..]));
     }
 }
+
+#[test]
+fn a_range_deletion_is_a_change_of_all_keys_in_it() {
+    for level in [RepeatableRead, Snapshot, Serializable] {
+        for through in ["memtable", "flush", "compact"] {
+            for by_scan in [false, true] {
+                let place = place();
+                for key in [b"a", b"k", b"z"] {
+                    place.family.put(key, b"0").unwrap();
+                }
+                place.family.flush().unwrap();
+                let mut inside = place.db.begin(level).unwrap();
+                let mut beside = place.db.begin(level).unwrap();
+                assert!(text(&beside, &place, "z").is_some());
+                if by_scan {
+                    assert_eq!(keys(&inside, &place).len(), 3);
+                } else {
+                    assert!(text(&inside, &place, "k").is_some());
+                }
+                inside.put(&place.family, b"k", b"mine").unwrap();
+                beside.put(&place.family, b"z", b"mine").unwrap();
+                place.family.delete_range(b"j", b"l").unwrap();
+                match through {
+                    "flush" => place.family.flush().unwrap(),
+                    "compact" => place.family.compact().unwrap(),
+                    _ => {}
+                }
+                assert!(is_conflict(inside.commit()), "{level:?} {through} {by_scan}");
+                beside.commit().unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_range_deletion_can_be_the_last_of_a_dangerous_row() {
+    for by_scan in [false, true] {
+        let place = place();
+        place.family.put(b"k", b"0").unwrap();
+        place.family.put(b"x", b"0").unwrap();
+        let mut pivot = place.db.begin(Serializable).unwrap();
+        let mut reader = place.db.begin(Serializable).unwrap();
+        if by_scan {
+            let scan = pivot.scan(&place.family, ScanOptions::new().prefix(b"k")).unwrap();
+            assert_eq!(scan.entries().count(), 1);
+        } else {
+            assert!(text(&pivot, &place, "k").is_some());
+        }
+        assert!(text(&reader, &place, "x").is_some());
+        place.family.delete_range(b"j", b"l").unwrap();
+        reader.put(&place.family, b"y", b"1").unwrap();
+        reader.commit().unwrap();
+        pivot.put(&place.family, b"x", b"1").unwrap();
+        assert!(is_conflict(pivot.commit()), "scan {by_scan}");
+    }
+}
