@@ -19,7 +19,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_lockfree::sync::lock;
 
 use super::IsolationLevel;
-use super::changes::{Window, changes_of_key, changes_of_range};
+use super::changes::{Window, changes_of_key, changes_of_range, deletion_in_range};
 use super::handle::{State, Transaction};
 use super::read_set::ReadSet;
 use crate::core::Core;
@@ -233,10 +233,11 @@ impl<'t> Validation<'t> {
         }
         for range in reads.ranges() {
             let Some(family) = views.enter(range.family) else { continue };
-            changes_of_range(self.core, family.view(), range, window, |key, change| {
-                if change.of_range {
-                    return Err(self.conflict(family.name(), key, REASON));
-                }
+            // Whether it found any of the keys is not asked: such a deletion is rare.
+            if deletion_in_range(family.view(), range, window).is_some() {
+                return Err(self.conflict(family.name(), &range.start, REASON));
+            }
+            changes_of_range(self.core, family.view(), range, window, |key, _| {
                 let was_there =
                     self.core.get_with(family.state, Some(self.snapshot), key, |_| ())?;
                 match was_there {
@@ -270,6 +271,9 @@ impl<'t> Validation<'t> {
         }
         for range in reads.ranges() {
             let Some(family) = views.enter(range.family) else { continue };
+            if let Some(change) = deletion_in_range(family.view(), range, window) {
+                self.overwritten.add(change.sequence, change.hides);
+            }
             changes_of_range(self.core, family.view(), range, window, |_, change| {
                 self.overwritten.add(change.sequence, change.hides);
                 Ok(())
