@@ -16,7 +16,7 @@ use crate::publish::CommitSequencer;
 
 const RECORD_BYTES: u64 = 32;
 
-/// What every commit touches: the one key.
+/// What every checked commit touches: the one key.
 const SIGNATURE: u64 = 1;
 
 /// A memtable for one key: the sequence number of its newest version, zero while it has none.
@@ -34,6 +34,13 @@ struct Engine {
     gate: CommitGate,
     /// Stands for the engine's atomically swapped reference.
     view: Mutex<Arc<View>>,
+}
+
+/// Interleavings with at most two preemptions: a commit that waits for another takes many steps.
+fn bounded(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(model);
 }
 
 impl Engine {
@@ -54,7 +61,6 @@ impl Engine {
         let inside = self.gate.enter();
         let start = self.sequencer.reserve(RECORD_BYTES);
         let end = start + RECORD_BYTES;
-        self.sequencer.announce(start, end, SIGNATURE);
         let view = self.load_view();
         view.active.0.fetch_max(end, Ordering::Relaxed);
         self.sequencer.complete(start, end);
@@ -171,7 +177,7 @@ fn loom_a_snapshot_finds_what_was_published_when_it_was_taken() {
 #[test]
 #[cfg_attr(planted_bug = "validation_skipped_after_reserve", should_panic)]
 fn loom_of_two_checked_commits_the_second_sees_the_first() {
-    loom::model(|| {
+    bounded(|| {
         let engine = Engine::new();
         let other = {
             let engine = Arc::clone(&engine);
@@ -186,7 +192,7 @@ fn loom_of_two_checked_commits_the_second_sees_the_first() {
 
 #[test]
 fn loom_a_checked_commit_and_a_rotation_do_not_block_each_other() {
-    loom::model(|| {
+    bounded(|| {
         let engine = Engine::new();
         let first = engine.commit();
         let committer = {
