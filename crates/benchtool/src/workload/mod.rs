@@ -63,7 +63,10 @@ fn contradiction(shape: &Shape) -> Option<&'static str> {
         Some("the shares of a mixed workload are more than 100 percent")
     } else if shape.writers >= shape.threads && shape.writers > 0 {
         Some("with threads that only write there must be others")
-    } else if !(shape.skew.theta > 0.0) || (shape.skew.theta - 1.0).abs() < 1e-9 {
+    } else if shape.skew.theta.is_nan()
+        || shape.skew.theta <= 0.0
+        || (shape.skew.theta - 1.0).abs() < 1e-9
+    {
         Some("the exponent of a Zipfian pattern must be positive and not 1")
     } else if shape.missing > 100 || shape.txn_size == 0 || shape.range_size == 0 {
         Some("a percentage is above 100, or a size is 0")

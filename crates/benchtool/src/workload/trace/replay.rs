@@ -14,6 +14,9 @@ use bench_compare::engine::{Direction, Engine, Op, ScanRequest, SessionMode};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+/// Rows that come next: key, then version and size.
+type Ahead<'a> = Box<dyn Iterator<Item = (&'a Vec<u8>, &'a (u64, u32))> + 'a>;
+
 /// Version and size of each live key.
 pub(crate) type Model = BTreeMap<Vec<u8>, (u64, u32)>;
 
@@ -149,7 +152,7 @@ impl Player<'_> {
     ) -> Result<bool, String> {
         let bound = start.map_or(Bound::Unbounded, Bound::Included);
         let direction = if reverse { Direction::Reverse } else { Direction::Forward };
-        let mut ahead: Box<dyn Iterator<Item = (&Vec<u8>, &(u64, u32))>> = if reverse {
+        let mut ahead: Ahead<'_> = if reverse {
             Box::new(self.model.range::<[u8], _>((Bound::Unbounded, bound)).rev())
         } else {
             Box::new(self.model.range::<[u8], _>((bound, Bound::Unbounded)))
