@@ -162,6 +162,7 @@ impl Engine for Ours {
             transactions: true,
             families: true,
             compact: true,
+            range_delete: true,
             ..Capabilities::PLAIN
         }
     }
@@ -225,7 +226,7 @@ impl Session for OurSession<'_> {
                 Op::Put { key, value } => family.put(key, value),
                 Op::Delete { key } => family.delete(key),
                 Op::PutExpiring { key, value, at } => family.put_expiring(key, value, at),
-                Op::DeleteRange { .. } => return Err(EngineError::unsupported("deleting a range")),
+                Op::DeleteRange { start, end } => family.delete_range(start, end),
             }
             .map_err(failed("write"));
         }
@@ -237,7 +238,7 @@ impl Session for OurSession<'_> {
                 Op::PutExpiring { key, value, at } => {
                     self.batch.put_expiring(family, key, value, at)
                 }
-                Op::DeleteRange { .. } => return Err(EngineError::unsupported("deleting a range")),
+                Op::DeleteRange { start, end } => self.batch.delete_range(family, start, end),
             }
             .map_err(failed("batch"))?;
         }
