@@ -191,6 +191,7 @@ impl Core {
             family.quiet_check.store(false, Ordering::SeqCst);
             let Some(core) = core.upgrade() else { return };
             if core.log.published() == seen {
+                core.log.remove_free_segments();
                 core.schedule_merges(&family, Pace::Quiet);
             } else {
                 core.schedule_quiet_check(&family);
@@ -370,6 +371,7 @@ impl Core {
             self.health.check()?;
             // ORDERING: pairs with `JobGuard`.
             if self.jobs.load(Ordering::SeqCst) == 0 && !self.schedule_quiet_merges() {
+                self.log.remove_free_segments();
                 self.files.garbage.sweep();
                 return Ok(());
             }

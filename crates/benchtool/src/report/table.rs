@@ -14,6 +14,8 @@ use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Tab
 /// Width when the output is no terminal.
 const DEFAULT_WIDTH: u16 = 140;
 const LEAST_WIDTH: u16 = 60;
+/// Narrower than this, names of tests are not readable.
+const LEAST_NAME_WIDTH: usize = 10;
 
 /// Width to print for: `COLUMNS` if it is set, else the terminal's.
 pub(crate) fn width() -> u16 {
@@ -38,9 +40,14 @@ fn width_of(table: &Table) -> usize {
     table.to_string().lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
-/// Lets the first column wrap so that the table fits.
+/// Lets the first column wrap so that the table fits. One whose other columns alone take nearly all
+/// the width stays as it is: a terminal that cuts it is easier to read than letters below each other.
 fn fitted(mut table: Table, width: u16) -> String {
-    if width_of(&table) > usize::from(width) {
+    let natural = width_of(&table);
+    let names = table.column_max_content_widths();
+    let first = names.first().copied().map_or(0, usize::from);
+    let room = usize::from(width).saturating_sub(natural.saturating_sub(first));
+    if natural > usize::from(width) && room >= LEAST_NAME_WIDTH.min(first) {
         for column in table.column_iter_mut().skip(1) {
             column.set_constraint(ColumnConstraint::ContentWidth);
         }

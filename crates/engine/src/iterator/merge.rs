@@ -156,6 +156,14 @@ impl Merge {
     /// Moves every source that stands on the present key one step on.
     #[inline]
     fn advance(&mut self, step: impl Fn(&mut Source) -> Result<()>) -> Result<()> {
+        if let &[only] = self.heap.as_slice() {
+            // Nothing to compare with until the next seek, which takes all heads anew.
+            let stepped = step(&mut self.sources[only]);
+            if stepped.is_err() || !self.sources[only].valid() {
+                self.heap.clear();
+            }
+            return stepped;
+        }
         // Shadowed versions first: once the root has moved, its key is gone.
         while let Some(child) = self.smaller_child(0) {
             if !self.same_key(self.heap[0], self.heap[child]) {

@@ -333,6 +333,15 @@ impl Log {
         }
     }
 
+    /// Gives the disk back what is kept for writers, when there are none.
+    pub(crate) fn remove_free_segments(&self) {
+        let free = lock(&self.files).take_all_free();
+        for path in free {
+            // As in `retire_before`.
+            let _ = self.config.vfs.remove(&path);
+        }
+    }
+
     /// Bytes of log that recovery would read.
     pub(crate) fn retained_bytes(&self) -> u64 {
         let active = self.active.load();

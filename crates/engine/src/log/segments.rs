@@ -173,6 +173,11 @@ impl SegmentFiles {
         self.free.drain(..surplus).map(|(path, _)| path).collect()
     }
 
+    /// Takes the free files out.
+    pub(super) fn take_all_free(&mut self) -> Vec<PathBuf> {
+        self.free.drain(..).map(|(path, _)| path).collect()
+    }
+
     pub(super) fn discard_prepared(&mut self, config: &LogConfig) {
         if let Some(prepared) = self.prepared.take() {
             let _ = config.vfs.remove(&prepared.path);
