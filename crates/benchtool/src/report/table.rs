@@ -15,7 +15,7 @@ use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Tab
 const DEFAULT_WIDTH: u16 = 140;
 const LEAST_WIDTH: u16 = 60;
 /// Narrower than this, names of tests are not readable.
-const LEAST_NAME_WIDTH: usize = 10;
+const LEAST_NAME_WIDTH: usize = 4;
 
 /// Width to print for: `COLUMNS` if it is set, else the terminal's.
 pub(crate) fn width() -> u16 {

@@ -256,8 +256,13 @@ fn build(
         jobs: AtomicU64::new(0),
         directory_lock: Mutex::new(directory_lock),
     });
-    for family in families.into_values() {
-        core.families.insert(Arc::clone(&family));
+    // CRASH: a flush gives up the log that no family needs, so it must not begin before all are
+    // known: what was replayed for the others would be lost with the next crash.
+    let families: Vec<_> = families.into_values().collect();
+    for family in &families {
+        core.families.insert(Arc::clone(family));
+    }
+    for family in families {
         if !core.options.read_only {
             // What was replayed may be more than a memtable should hold.
             core.rotate_if_full(&family);
