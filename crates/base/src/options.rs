@@ -31,8 +31,8 @@ pub struct DbOptions {
     pub create_if_missing: bool,
     /// Open without writing anything; writes answer `OpenedReadOnly`. Default `false`.
     pub read_only: bool,
-    /// Bytes of decoded blocks, filters and indexes kept in memory. 0 disables the block cache.
-    /// Default 64 MiB.
+    /// Bytes of decoded blocks kept in memory; filters and indexes count in the memory budget.
+    /// 0 disables the block cache. Default 64 MiB.
     pub block_cache_bytes: usize,
     /// Tables kept open at a time; the least recently used are closed beyond it. 0 means no bound.
     /// Default 256.
