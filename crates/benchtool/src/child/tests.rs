@@ -245,22 +245,22 @@ fn dropped_writes_are_caught() {
         if matches!(workload, Workload::Mixed | Workload::Overwrite | Workload::Txn) {
             spec.shape.operations = Some(600_000);
         }
-        // Deleting everything leaves nothing that could be missing.
+        // Whoever deletes a dropped write hides it, so only few of the rows are deleted.
         if workload == Workload::Delete {
+            spec.shape.num = 300_000;
             spec.shape.seconds = Some(0.003);
+        }
+        if workload == Workload::DeleteRange {
+            // One range of each thread, since the model engine looks at every row for each of them.
+            spec.shape.num = 100_000;
+            spec.shape.range_size = 1_000;
+            spec.shape.seconds = Some(0.0);
         }
         if workload == Workload::Ttl {
             // Nobody misses a dropped write that had expired before: enough that some had not.
             spec.shape.num = 200_000;
         }
-        if workload == Workload::DeleteRange {
-            // The model engine looks at every row for each of them.
-            spec.shape.range_size = 1_000;
-        }
         let result = run_in_memory(spec);
-        if workload == Workload::Delete && result.keys_expected == 0 {
-            continue;
-        }
         assert_eq!(result.status, Status::Invalid, "{workload:?}");
         assert!(result.wrong > 0 && !result.problems.is_empty());
     }
