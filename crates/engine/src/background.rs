@@ -84,7 +84,14 @@ impl Core {
                 break Ok(());
             }
             match self.flush_oldest(family) {
-                Ok(true) => self.progress.ring(),
+                Ok(true) => {
+                    self.progress.ring();
+                    // Writers who nearly outran the flush would fill the rest while nothing is
+                    // written out.
+                    // ORDERING: relaxed; a setting.
+                    let full = family.freeze_bytes.load(Ordering::Relaxed);
+                    self.freeze(family, full / 4 * 3);
+                }
                 Ok(false) => break Ok(()),
                 Err(e) => break Err(e),
             }

@@ -20,6 +20,7 @@ mod family;
 mod flow;
 mod flush;
 mod iterator;
+mod key_parts;
 mod log;
 mod memtable;
 mod numbers;

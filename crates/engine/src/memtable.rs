@@ -25,6 +25,8 @@ pub(crate) struct Memtable {
     first_sequence: AtomicU64,
     /// Everything the memtable will ever hold is at most this; `u64::MAX` until it is frozen.
     sealed_through: AtomicU64,
+    /// How long it took to fill; see [`Memtable::fill_nanos`].
+    fill_nanos: AtomicU64,
 }
 
 impl std::fmt::Debug for Memtable {
@@ -42,6 +44,7 @@ impl Memtable {
             range_tombstones: GrowingTombstones::default(),
             first_sequence: AtomicU64::new(u64::MAX),
             sealed_through: AtomicU64::new(u64::MAX),
+            fill_nanos: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -115,10 +118,25 @@ impl Memtable {
         self.first_sequence.load(Ordering::Relaxed)
     }
 
-    /// Notes that the memtable takes no more and holds nothing above `boundary`.
-    pub(crate) fn seal(&self, boundary: SequenceNumber) {
+    /// Notes that the memtable takes no more, holds nothing above `boundary`, and took `fill_nanos`
+    /// to fill.
+    pub(crate) fn seal(&self, boundary: SequenceNumber, fill_nanos: u64) {
         // ORDERING: relaxed; read through the view that the freezing thread publishes next.
         self.sealed_through.store(boundary, Ordering::Relaxed);
+        self.fill_nanos.store(fill_nanos, Ordering::Relaxed);
+    }
+
+    /// Time from the freezing of the one before to that of this one; `u64::MAX` until then.
+    pub(crate) fn fill_nanos(&self) -> u64 {
+        // ORDERING: see `seal`.
+        self.fill_nanos.load(Ordering::Relaxed)
+    }
+
+    /// Keys that cut the memtable into about `parts` parts of about equal size, ascending. Fewer when
+    /// it is small.
+    pub(crate) fn keys_between(&self, parts: u64) -> Vec<Vec<u8>> {
+        let parts = usize::try_from(parts).unwrap_or(usize::MAX);
+        self.index.keys_between(parts).into_iter().map(<[u8]>::to_vec).collect()
     }
 
     /// The boundary given to [`Memtable::seal`].

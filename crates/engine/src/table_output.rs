@@ -46,9 +46,20 @@ struct OpenValueLog {
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     pub tables: Vec<TableRecord>,
-    pub value_log: Option<ValueLogRecord>,
+    pub value_logs: Vec<ValueLogRecord>,
     pub bytes: u64,
     pub paths: Vec<PathBuf>,
+}
+
+impl Written {
+    /// Both together.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.tables.extend(other.tables);
+        self.value_logs.extend(other.value_logs);
+        self.bytes += other.bytes;
+        self.paths.extend(other.paths);
+        self
+    }
 }
 
 /// Takes versions in order and cuts them into tables. Dropped unfinished, it removes what it
@@ -168,7 +179,7 @@ impl<'a> TableOutput<'a> {
             let summary = log.writer.finish()?;
             log.file.sync_data().map_err(|e| Error::io("sync", &log.path, e))?;
             self.written.bytes += summary.file_len;
-            self.written.value_log = Some(ValueLogRecord { number, bytes: summary.file_len });
+            self.written.value_logs.push(ValueLogRecord { number, bytes: summary.file_len });
         }
         if !self.written.paths.is_empty() {
             let dir = &self.core.path;
@@ -190,6 +201,13 @@ pub(crate) fn remove_all(vfs: &dyn Vfs, paths: &[PathBuf]) {
     for path in paths {
         // One that stays is unknown to the manifest and removed at the next open.
         let _ = vfs.remove(path);
+    }
+}
+
+/// As [`remove_all`] for what outputs have completed.
+pub(crate) fn remove_written(core: &Core, written: &[Written]) {
+    for written in written {
+        remove_all(core.vfs.as_ref(), &written.paths);
     }
 }
 

@@ -59,6 +59,26 @@ pub(crate) fn reserve(_file: &File, _len: u64, _length: ReservedLength) -> io::R
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Begins to write a range of `file` to the disk without waiting for it.
+///
+/// An error is not worth telling: the pages stay dirty, or fail for the sync that follows. Asking
+/// only for the start of writing neither waits for nor reports earlier failures (`sync_file_range(2)`).
+#[cfg(target_os = "linux")]
+pub(crate) fn start_write_back(file: &File, at: u64, len: u64) {
+    let (Ok(at), Ok(len)) = (libc::off64_t::try_from(at), libc::off64_t::try_from(len)) else {
+        return;
+    };
+    // SAFETY: the descriptor is open for the duration of the borrow of `file`; the call touches no
+    // memory of this process.
+    unsafe {
+        libc::sync_file_range(file.as_raw_fd(), at, len, libc::SYNC_FILE_RANGE_WRITE);
+    }
+}
+
+/// Begins to write a range of `file` to the disk: not offered on this platform.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn start_write_back(_file: &File, _at: u64, _len: u64) {}
+
 /// Bytes that an unprivileged process may still write on the file system holding `path`.
 pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
     let path = CString::new(path.as_os_str().as_bytes())?;

@@ -14,7 +14,7 @@ const ORDER: &[&[&str]] = &[
     &["recovery"],
     // What all others share. The handle of a family is listed on its own, further down.
     &["core", "family", "snapshot"],
-    &["table_output"],
+    &["key_parts", "table_output"],
     &["read"],
     &["stats"],
     &["verify"],

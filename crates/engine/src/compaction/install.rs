@@ -11,7 +11,7 @@ use tidesdb_lockfree::sync::lock;
 
 use crate::core::Core;
 use crate::family::{FamilyState, View};
-use crate::table_output::{Written, remove_all};
+use crate::table_output::{Written, remove_all, remove_written};
 use crate::version::{TableChange, TableFile, ValueLogFile};
 
 /// What a merge, or a piece of one, has done.
@@ -46,7 +46,8 @@ impl Merged {
             changes.push(Change::AddTable { family, table });
         }
         for written in &self.written {
-            changes.extend(written.value_log.map(|file| Change::AddValueLog { family, file }));
+            let value_logs = written.value_logs.iter();
+            changes.extend(value_logs.map(|&file| Change::AddValueLog { family, file }));
             let tables = written.tables.iter().cloned();
             changes.extend(tables.map(|table| Change::AddTable { family, table }));
         }
@@ -68,12 +69,6 @@ impl Merged {
             added: records.map(|record| TableFile::new(&core.files, record.clone())).collect(),
         }
     }
-
-    fn remove_outputs(&self, core: &Core) {
-        for written in &self.written {
-            remove_all(core.vfs.as_ref(), &written.paths);
-        }
-    }
 }
 
 impl Core {
@@ -85,12 +80,12 @@ impl Core {
     pub(super) fn install_merged(&self, family: &Arc<FamilyState>, merged: &Merged) -> Result<()> {
         let mut catalog = lock(&self.catalog);
         if family.is_dropped() {
-            merged.remove_outputs(self);
+            remove_written(self, &merged.written);
             return Err(Error::FamilyDropped(family.name.clone()));
         }
         let old = Arc::clone(&family.view.load().version);
         let mut next = old.with_tables(merged.table_change(self));
-        for file in merged.written.iter().filter_map(|written| written.value_log) {
+        for file in merged.written.iter().flat_map(|written| &written.value_logs) {
             let file = ValueLogFile::new(&self.files, file.number, file.bytes);
             next.value_logs.insert(file.number, Arc::new(file));
         }
@@ -105,7 +100,7 @@ impl Core {
         }
         if let Err(e) = catalog.commit(merged.changes(family.id, &dead, finished)) {
             if catalog.is_certain() {
-                merged.remove_outputs(self);
+                remove_written(self, &merged.written);
             }
             return Err(e);
         }

@@ -9,28 +9,28 @@
 //! the same versions, so every edit leaves a right state, and a merge that ends early for whatever
 //! reason has lost nothing and may be begun again.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::FamilyOptions;
 use tidesdb_base::range_tombstone::RangeTombstones;
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::sched::Lane;
 
 use super::drop_rules::DropRules;
 use super::install::Merged;
-use super::merge::{KeyRange, READAHEAD_BYTES, VersionMerge};
+use super::merge::{READAHEAD_BYTES, VersionMerge};
 use super::parts::parts;
 use super::plan::MergePlan;
 use super::rewrite::{Rewriter, ValueRewrite};
 use crate::core::Core;
 use crate::family::FamilyState;
 use crate::flow::{Holder, Lent, TABLE_WRITER_BYTES, TABLE_WRITER_ENTRY_BYTES};
-use crate::table_output::{OutputPlace, TableOutput, Written, remove_all};
+use crate::key_parts::{KeyParts, KeyRange};
+use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
 use crate::version::{Run, TableFile, Version, is_deleted_in_part};
 
 /// Versions between two looks at whether the merge is still wanted.
@@ -42,7 +42,7 @@ const PIECES: u64 = 16;
 const LEAST_TABLE_BYTES: u64 = 4 << 20;
 /// A table is left as it is when it has at least this share of the usual size: many small ones would
 /// otherwise stay for ever.
-const LEAST_LONE_SHARE: u64 = 4;
+const LEAST_LONE_SHARE: u64 = 8;
 
 /// One merge under way, shared by the threads that do its parts.
 #[derive(Debug)]
@@ -62,21 +62,12 @@ struct Merge {
     range_tombstones: Arc<RangeTombstones>,
     /// Versions read or stepped over, to be compared with the tables' counts.
     passed: AtomicU64,
-    state: Mutex<MergeState>,
-    part_done: Condvar,
+    outcome: Mutex<Outcome>,
 }
 
-#[derive(Debug, Default)]
-struct MergeState {
-    waiting: VecDeque<KeyRange>,
-    running: usize,
-    outcome: Outcome,
-    failure: Option<Error>,
-}
-
+/// What the parts have done besides writing.
 #[derive(Debug, Default)]
 struct Outcome {
-    written: Vec<Written>,
     moved: Vec<Arc<TableFile>>,
     /// Tables that need no change any more: exchanged already, or part of the output as they are.
     settled: BTreeSet<u64>,
@@ -99,7 +90,7 @@ impl Core {
         let inputs = version.runs.get(..plan.count).unwrap_or_default();
         let bytes_read: u64 = inputs.iter().map(Run::bytes).sum();
         let merge = Arc::new(self.prepare_merge(family, version, plan));
-        let result = merge.run(self).and_then(|()| merge.install(self));
+        let result = merge.run(self).and_then(|written| merge.install(self, written));
         if let Err(Error::Corruption { file, .. }) = &result {
             set_aside(version, file);
         }
@@ -135,8 +126,7 @@ impl Core {
             },
             range_tombstones: Arc::clone(&version.range_tombstones),
             passed: AtomicU64::new(0),
-            state: Mutex::new(MergeState::default()),
-            part_done: Condvar::new(),
+            outcome: Mutex::new(Outcome::default()),
         }
     }
 
@@ -160,45 +150,18 @@ fn set_aside(version: &Version, path: &Path) {
 
 impl Merge {
     /// Does all parts, with the help of other threads where there are any.
-    fn run(self: &Arc<Self>, core: &Core) -> Result<()> {
-        let threads = core.options.compaction_threads.max(1);
-        let parts = parts(&self.runs, self.table_bytes, threads)?;
-        let helpers = parts.len() - 1;
-        lock(&self.state).waiting = parts.into();
-        for _ in 0..helpers {
-            let merge = Arc::clone(self);
-            core.submit(Lane::Compaction, move |core| merge.work(core));
-        }
-        self.work(core);
-        let mut state = lock(&self.state);
-        while state.running > 0 {
-            state = self.part_done.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
-        }
-        let Some(failure) = state.failure.take() else { return Ok(()) };
-        for written in state.outcome.written.drain(..) {
-            remove_all(core.vfs.as_ref(), &written.paths);
-        }
+    fn run(self: &Arc<Self>, core: &Core) -> Result<Vec<Written>> {
+        let threads = core.options.merging_threads();
+        let parts = KeyParts::new(parts(&self.runs, self.table_bytes, threads)?);
+        let merge = Arc::clone(self);
+        let work = move |core: &Core, range: &KeyRange| merge.merge_part(core, range.clone());
+        let results = parts.run(core, &Arc::new(work));
+        let Some(failure) = results.failure else { return Ok(results.done) };
+        remove_written(core, &results.done);
         Err(failure)
     }
 
-    /// Does parts until none is waiting.
-    fn work(&self, core: &Core) {
-        loop {
-            let mut state = lock(&self.state);
-            let Some(range) = state.waiting.pop_front() else { return };
-            state.running += 1;
-            drop(state);
-            let part = RunningPart(self);
-            if let Err(failure) = self.merge_part(core, range) {
-                let mut state = lock(&self.state);
-                state.waiting.clear();
-                state.failure.get_or_insert(failure);
-            }
-            drop(part);
-        }
-    }
-
-    fn merge_part(&self, core: &Core, range: KeyRange) -> Result<()> {
+    fn merge_part(&self, core: &Core, range: KeyRange) -> Result<Written> {
         let oldest = self.runs.len() - 1;
         let _lent = self.buffers(core);
         let mut merge = VersionMerge::open(self.runs.clone(), range)?;
@@ -235,9 +198,7 @@ impl Merge {
         }
         // ORDERING: read after all parts have ended.
         self.passed.fetch_add(read, Ordering::Relaxed);
-        let written = rewriter.complete()?;
-        lock(&self.state).outcome.written.push(written);
-        Ok(())
+        rewriter.complete()
     }
 
     /// Entries of a table of the output, about.
@@ -289,10 +250,10 @@ impl Merge {
     }
 
     fn leave_as_it_is(&self, table: Arc<TableFile>, of_oldest: bool) {
-        let mut state = lock(&self.state);
-        state.outcome.settled.insert(table.record.number);
+        let mut outcome = lock(&self.outcome);
+        outcome.settled.insert(table.record.number);
         if !(self.plan.into_oldest && of_oldest) {
-            state.outcome.moved.push(table);
+            outcome.moved.push(table);
         }
     }
 
@@ -307,21 +268,19 @@ impl Merge {
         };
         core.install_merged(&self.family, &merged)?;
         let numbers = merged.replaced.iter().map(|table| table.record.number);
-        lock(&self.state).outcome.settled.extend(numbers);
+        lock(&self.outcome).settled.extend(numbers);
         core.files.garbage.sweep();
         Ok(())
     }
 
     /// Makes known what the pieces did not yet, and lets go of the inputs.
-    fn install(&self, core: &Core) -> Result<()> {
-        let outcome = std::mem::take(&mut lock(&self.state).outcome);
+    fn install(&self, core: &Core, written: Vec<Written>) -> Result<()> {
+        let outcome = std::mem::take(&mut *lock(&self.outcome));
         let entries: u64 = self.runs.iter().flatten().map(|table| table.record.entries).sum();
         // ORDERING: all parts have ended.
         let passed = self.passed.load(Ordering::Relaxed);
         if passed != entries {
-            for written in &outcome.written {
-                remove_all(core.vfs.as_ref(), &written.paths);
-            }
+            remove_written(core, &written);
             let file = self.runs.iter().flatten().next();
             let path = file.map(|table| table.path().to_path_buf()).unwrap_or_default();
             let detail = format!("a merge read {passed} entries of {entries}");
@@ -333,25 +292,9 @@ impl Merge {
             replaced: left.cloned().collect(),
             moved: outcome.moved,
             place: (self.plan.level, self.plan.run),
-            written: outcome.written,
+            written,
             more_follows: false,
         };
         core.install_merged(&self.family, &merged)
-    }
-}
-
-/// Counts a part as running until it has ended, in whatever way.
-struct RunningPart<'a>(&'a Merge);
-
-impl Drop for RunningPart<'_> {
-    fn drop(&mut self) {
-        let mut state = lock(&self.0.state);
-        state.running -= 1;
-        if std::thread::panicking() {
-            let cause = Error::Internal("a part of a merge panicked".to_owned());
-            state.failure.get_or_insert(cause);
-        }
-        drop(state);
-        self.0.part_done.notify_all();
     }
 }

@@ -11,28 +11,17 @@ use std::sync::Arc;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::sstable::{EntryMeta, Readahead, Table, TableIterator, Uncached};
 
+use crate::key_parts::KeyRange;
 use crate::version::TableFile;
 
 /// Bytes of each input read at a time.
 pub(super) const READAHEAD_BYTES: usize = 256 << 10;
 
-/// Keys from `from` (all from the first if `None`) up to and without `until`.
-#[derive(Clone, Debug, Default)]
-pub(super) struct KeyRange {
-    pub from: Option<Vec<u8>>,
-    pub until: Option<Vec<u8>>,
-}
-
-impl KeyRange {
-    fn is_before_end(&self, key: &[u8]) -> bool {
-        self.until.as_deref().is_none_or(|until| key < until)
-    }
-
-    fn holds(&self, table: &TableFile) -> bool {
-        let starts_inside =
-            self.from.as_deref().is_none_or(|from| table.record.smallest_key.as_slice() >= from);
-        starts_inside && self.is_before_end(&table.record.largest_key)
-    }
+/// Whether all of a table's keys lie in the range.
+fn holds(range: &KeyRange, table: &TableFile) -> bool {
+    let starts_inside =
+        range.from.as_deref().is_none_or(|from| table.record.smallest_key.as_slice() >= from);
+    starts_inside && range.is_before_end(&table.record.largest_key)
 }
 
 /// One sorted run, read once from front to back, past the block cache.
@@ -74,7 +63,7 @@ impl RunReader {
             return Ok(None);
         }
         // Of a table that reaches into another part only this part was read.
-        let table = self.table.take().filter(|table| range.holds(table));
+        let table = self.table.take().filter(|table| holds(range, table));
         if let Some(table) = &table
             && self.passed != table.record.entries
         {
@@ -117,7 +106,7 @@ impl RunReader {
 
     /// The present table, when nothing of it was read yet and all of it lies in the range.
     fn whole_table(&self, range: &KeyRange) -> Option<&Arc<TableFile>> {
-        self.table.as_ref().filter(|table| self.passed == 0 && range.holds(table))
+        self.table.as_ref().filter(|table| self.passed == 0 && holds(range, table))
     }
 
     fn key(&self) -> &[u8] {

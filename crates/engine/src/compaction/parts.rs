@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidesdb_base::error::Result;
 
-use super::merge::KeyRange;
+use crate::key_parts::KeyRange;
 use crate::version::TableFile;
 
 /// A part is at least this many output tables long.
@@ -29,7 +29,7 @@ pub(super) fn parts(
         Some(tables) => bounds_between(tables, worth),
         None => Vec::new(),
     };
-    Ok(ranges(bounds))
+    Ok(KeyRange::between(bounds))
 }
 
 /// Bounds between the tables of the largest run, so that its tables are not cut.
@@ -53,16 +53,4 @@ fn bounds_within(table: &Arc<TableFile>, parts: u64) -> Result<Vec<Vec<u8>>> {
     let blocks = open.block_count();
     let places = (1..parts).map(|part| blocks * part as usize / parts as usize);
     Ok(places.filter(|&at| at > 0).map(|at| open.separator(at - 1)).collect())
-}
-
-fn ranges(mut bounds: Vec<Vec<u8>>) -> Vec<KeyRange> {
-    bounds.dedup();
-    let mut ranges = vec![KeyRange::default()];
-    for bound in bounds {
-        if let Some(last) = ranges.last_mut() {
-            last.until = Some(bound.clone());
-        }
-        ranges.push(KeyRange { from: Some(bound), until: None });
-    }
-    ranges
 }

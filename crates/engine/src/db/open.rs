@@ -56,10 +56,7 @@ impl Components {
                 0 => processors.min(4),
                 threads => threads,
             },
-            compaction: match options.compaction_threads {
-                0 => 2,
-                threads => threads,
-            },
+            compaction: options.merging_threads(),
             sync: 1,
             housekeeping: 1,
         };

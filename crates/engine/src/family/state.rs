@@ -166,8 +166,8 @@ impl FamilyState {
     }
 }
 
-/// A memtable is frozen at five eighths of the write buffer. All memtables of a family may take
-/// ten eighths together, so the next one can fill while this one is written out.
+/// A memtable is frozen at nine sixteenths of the write buffer. All memtables of a family may take
+/// twice that together, so the next one can fill while this one is written out.
 const fn freeze_bytes(options: &FamilyOptions) -> u64 {
-    options.write_buffer_size as u64 / 8 * 5
+    options.write_buffer_size as u64 / 16 * 9
 }

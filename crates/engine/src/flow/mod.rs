@@ -25,6 +25,7 @@ pub(crate) use self::levels::MemoryPlan;
 pub(crate) use self::memory::{
     Holder, Lent, MemoryBudget, TABLE_WRITER_BYTES, TABLE_WRITER_ENTRY_BYTES,
 };
+pub(crate) use self::pace::flush_parts;
 pub(crate) use self::pace::{FamilySignals, Pace, family_pace, is_held, memory_pace};
 pub(crate) use self::pacer::Pacer;
 pub(crate) use self::stalls::{FlushMeter, Stalls, Throttle};
@@ -52,4 +53,6 @@ pub(crate) struct FamilyFlow {
     pub pacer: Pacer,
     /// Bytes of the memtable being flushed that are written already.
     pub flushed_bytes: AtomicU64,
+    /// When a memtable was last frozen, in nanoseconds of the monotonic clock; 0 for never.
+    pub frozen_nanos: AtomicU64,
 }

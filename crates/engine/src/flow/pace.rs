@@ -69,7 +69,7 @@ pub(crate) const fn is_held(frozen: u64, young_runs: u64, merge_trigger: u64) ->
 
 /// Bytes that the memtables of a family may take together.
 const fn memtable_limit(write_buffer_bytes: u64, queue_limit: u64) -> u64 {
-    let usual = write_buffer_bytes / 4 * 5;
+    let usual = write_buffer_bytes / 8 * 9;
     let queued = write_buffer_bytes.saturating_mul(queue_limit);
     let small = if queued < SMALL_BYTES { queued } else { SMALL_BYTES };
     if usual > small { usual } else { small }
@@ -77,6 +77,20 @@ const fn memtable_limit(write_buffer_bytes: u64, queue_limit: u64) -> u64 {
 
 fn flush_rate(measured: u64) -> u64 {
     if measured == 0 { ASSUMED_FLUSH_BYTES_PER_SECOND } else { measured.max(MOST_SLOWDOWN) }
+}
+
+/// How many threads a flush of `bytes` of memtable should have so that flushes are a fifth faster
+/// than writers, who took `fill_nanos` to fill it; at least one, at most `most`.
+pub(crate) fn flush_parts(
+    bytes: u64,
+    fill_nanos: u64,
+    thread_bytes_per_second: u64,
+    most: u64,
+) -> u64 {
+    let rate = u128::from(flush_rate(thread_bytes_per_second));
+    let one_thread_nanos = u128::from(bytes) * 1_000_000_000 / rate;
+    let wanted = (one_thread_nanos * 6 / 5).div_ceil(u128::from(fill_nanos.max(1)));
+    u64::try_from(wanted).unwrap_or(u64::MAX).min(most).max(1)
 }
 
 fn at_rate(bytes: u64, per: u64, of: u64) -> u64 {
@@ -173,7 +187,7 @@ mod tests {
             freeze_bytes: 48 * MIB,
             queue_limit: 10,
             merge_trigger: 4,
-            active_bytes: 8 * MIB,
+            active_bytes: 0,
             frozen: 1,
             frozen_bytes: 48 * MIB,
             oldest_frozen_bytes: 48 * MIB,
@@ -205,8 +219,23 @@ mod tests {
     }
 
     #[test]
+    fn a_flush_gets_as_many_threads_as_writers_outrun() {
+        let second = 1_000_000_000;
+        // 100 MiB/s each: filled in a second, written in 0.4 s.
+        assert_eq!(flush_parts(40 * MIB, second, 100 * MIB, 4), 1);
+        assert_eq!(flush_parts(40 * MIB, second / 2, 100 * MIB, 4), 1);
+        // As fast as one thread, or nearly: too close.
+        assert_eq!(flush_parts(40 * MIB, second * 4 / 10, 100 * MIB, 4), 2);
+        assert_eq!(flush_parts(40 * MIB, second / 10, 100 * MIB, 4), 4);
+        assert_eq!(flush_parts(40 * MIB, second / 10, 100 * MIB, 8), 5);
+        assert_eq!(flush_parts(40 * MIB, 0, 0, 3), 3);
+        assert_eq!(flush_parts(0, 0, 0, 0), 1);
+        assert_eq!(flush_parts(u64::MAX, 0, 1, u64::MAX), u64::MAX);
+    }
+
+    #[test]
     fn the_room_lasts_until_the_flush_is_done() {
-        // 80 MiB in all, 56 taken: 24 MiB of room for the 0.48 s that the flush takes.
+        // 72 MiB in all, 48 taken: 24 MiB of room for the 0.48 s that the flush takes.
         assert_eq!(rate(family_pace(&usual())), 50 * MIB);
         // Half of it written: twice the rate.
         let halfway = FamilySignals { flushed_bytes: 24 * MIB, ..usual() };
@@ -216,13 +245,13 @@ mod tests {
     #[test]
     fn the_rate_falls_without_jumps_and_ends_in_a_wait() {
         let mut last = u64::MAX;
-        for active in 0..=32 {
+        for active in 0..=24 {
             let now = rate(family_pace(&FamilySignals { active_bytes: active * MIB, ..usual() }));
             assert!(now < last, "{active}: {now} after {last}");
             last = now;
         }
         assert_eq!(last, 0);
-        let full = FamilySignals { active_bytes: 32 * MIB, ..usual() };
+        let full = FamilySignals { active_bytes: 24 * MIB, ..usual() };
         assert_eq!(family_pace(&full), Pace::Wait(StallReason::MemtableBytes));
     }
 
@@ -230,8 +259,8 @@ mod tests {
     fn a_full_queue_is_met_smoothly_as_well() {
         // (queue limit, frozen, active MiB) -> (rate in MiB/s, reason)
         let table = [
-            (2, 1, 0, 66, StallReason::MemtableBytes),
-            (2, 1, 30, 4, StallReason::MemtableBytes),
+            (2, 1, 0, 50, StallReason::MemtableBytes),
+            (2, 1, 22, 4, StallReason::MemtableBytes),
             (1, 1, 0, 0, StallReason::FlushQueue),
             (2, 2, 0, 0, StallReason::FlushQueue),
         ];

@@ -88,23 +88,22 @@ impl Throttle {
 pub(crate) struct FlushMeter {
     /// Bytes of memtable a second, averaged; 0 until the first flush.
     bytes_per_second: AtomicU64,
+    /// The same for one thread, of which several may do one flush.
+    thread_bytes_per_second: AtomicU64,
     /// Bytes of all flushes, counted as they are written: any change is progress.
     progress_bytes: AtomicU64,
 }
 
 impl FlushMeter {
-    /// Notes a finished flush of `bytes` of memtable.
-    pub(crate) fn finished(&self, bytes: u64, nanos: u64) {
+    /// Notes a finished flush of `bytes` of memtable. It took `nanos`; the threads that did it took
+    /// `thread_nanos` together.
+    pub(crate) fn finished(&self, bytes: u64, nanos: u64, thread_nanos: u64) {
         self.advanced(1);
         if bytes < LEAST_MEASURED_BYTES {
             return;
         }
-        let rate = u128::from(bytes) * 1_000_000_000 / u128::from(nanos.max(1));
-        let rate = u64::try_from(rate).unwrap_or(u64::MAX).max(1);
-        // ORDERING: relaxed; an estimate.
-        let before = self.bytes_per_second.load(Ordering::Relaxed);
-        let after = if before == 0 { rate } else { before / 2 + rate / 2 };
-        self.bytes_per_second.store(after.max(1), Ordering::Relaxed);
+        average(&self.bytes_per_second, bytes, nanos);
+        average(&self.thread_bytes_per_second, bytes, thread_nanos);
     }
 
     /// Notes that a flush got on by `bytes`.
@@ -119,11 +118,26 @@ impl FlushMeter {
         self.bytes_per_second.load(Ordering::Relaxed)
     }
 
+    /// The same for a flush by one thread.
+    pub(crate) fn thread_bytes_per_second(&self) -> u64 {
+        // ORDERING: relaxed; an estimate.
+        self.thread_bytes_per_second.load(Ordering::Relaxed)
+    }
+
     /// Changes whenever a flush gets on.
     pub(crate) fn progress(&self) -> u64 {
         // ORDERING: relaxed; see `advanced`.
         self.progress_bytes.load(Ordering::Relaxed)
     }
+}
+
+fn average(rate: &AtomicU64, bytes: u64, nanos: u64) {
+    let latest = u128::from(bytes) * 1_000_000_000 / u128::from(nanos.max(1));
+    let latest = u64::try_from(latest).unwrap_or(u64::MAX).max(1);
+    // ORDERING: relaxed; an estimate.
+    let before = rate.load(Ordering::Relaxed);
+    let after = if before == 0 { latest } else { before / 2 + latest / 2 };
+    rate.store(after.max(1), Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -156,15 +170,17 @@ mod tests {
     fn the_flush_rate_is_an_average_and_never_zero_again() {
         let meter = FlushMeter::default();
         assert_eq!(meter.bytes_per_second(), 0);
-        meter.finished(100 << 20, 1_000_000_000);
+        meter.finished(100 << 20, 1_000_000_000, 2_000_000_000);
         assert_eq!(meter.bytes_per_second(), 100 << 20);
-        meter.finished(300 << 20, 1_000_000_000);
+        assert_eq!(meter.thread_bytes_per_second(), 50 << 20);
+        meter.finished(300 << 20, 1_000_000_000, 2_000_000_000);
         assert_eq!(meter.bytes_per_second(), 200 << 20);
+        assert_eq!(meter.thread_bytes_per_second(), 100 << 20);
         // A flush of next to nothing, which takes as long as the disk's answer, says nothing.
-        meter.finished(100, 1_000_000_000);
+        meter.finished(100, 1_000_000_000, 1_000_000_000);
         assert_eq!(meter.bytes_per_second(), 200 << 20);
-        (0..99).for_each(|_| meter.finished(1 << 20, u64::MAX));
+        (0..99).for_each(|_| meter.finished(1 << 20, u64::MAX, u64::MAX));
         assert_eq!(meter.bytes_per_second(), 1);
-        meter.finished(u64::MAX, 0);
+        meter.finished(u64::MAX, 0, 0);
     }
 }

@@ -47,7 +47,10 @@ impl Core {
         {
             // Every commit lies wholly on one side of the boundary: none is under way here.
             let _closed = self.log.close_gate();
-            active.seal(self.log.published());
+            let now = self.clock.monotonic_nanos();
+            // ORDERING: relaxed; guarded by the rotation lock.
+            let before = family.flow.frozen_nanos.swap(now, Ordering::Relaxed);
+            active.seal(self.log.published(), now.saturating_sub(before));
             family.change_view(|view| {
                 let mut frozen = Vec::with_capacity(view.frozen.len() + 1);
                 frozen.push(Arc::clone(&view.active));

@@ -272,7 +272,9 @@ impl TableWriter {
         self.file
             .write_all_at(&self.buffer, self.written)
             .map_err(|error| Error::io("write", &self.path, error))?;
-        self.written += self.buffer.len() as u64;
+        let len = self.buffer.len() as u64;
+        self.file.start_write_back(self.written, len);
+        self.written += len;
         self.buffer.clear();
         Ok(())
     }

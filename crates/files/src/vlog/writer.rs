@@ -117,7 +117,11 @@ impl VlogWriter {
             return Ok(());
         }
         self.file.write_all_at(&self.buffer, self.written).map_err(|error| self.failed(error))?;
-        self.written += self.buffer.len() as u64;
+        let len = self.buffer.len() as u64;
+        if len >= WRITE_BYTES as u64 {
+            self.file.start_write_back(self.written, len);
+        }
+        self.written += len;
         self.buffer.clear();
         Ok(())
     }

@@ -32,6 +32,9 @@ use node::{Handle, NewEntry, NodeRef};
 /// Entries per node: a leaf is 13 cache lines, of which a search touches five or six.
 const DEFAULT_FANOUT: usize = 64;
 
+/// Keys of upper nodes to choose from for each part that a tree is cut into.
+const SEPARATORS_PER_PART: usize = 8;
+
 /// A concurrent B+tree over an arena; see the module documentation. `FANOUT` (at least 3) is there
 /// for tests, which want splits after a handful of keys.
 pub struct BPlusTree<const FANOUT: usize = DEFAULT_FANOUT> {
@@ -203,6 +206,41 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
             visit = child;
         }
         self.insert_in_leaf(visit, parent, pending)
+    }
+
+    /// Keys that cut the tree into about `parts` parts of about equal size, ascending; fewer when it
+    /// is small. They are keys of upper nodes, so this costs no more than a few descents. While the
+    /// tree grows they may be any of its keys.
+    pub fn keys_between(&self, parts: usize) -> Vec<&[u8]> {
+        let Some(root) = self.root().filter(|_| parts > 1) else { return Vec::new() };
+        let root = Handle::new(&self.arena, root);
+        let mut keys = Vec::new();
+        // Nodes at the right edge may be nearly empty, so a few keys for each part.
+        for lowest in (1..=root.level()).rev() {
+            keys.clear();
+            self.separators(root, lowest, &mut keys);
+            if keys.len() / SEPARATORS_PER_PART >= parts {
+                break;
+            }
+        }
+        let parts = parts.min(keys.len() + 1);
+        (1..parts).filter_map(|part| keys.get(part * keys.len() / parts).copied()).collect()
+    }
+
+    /// The keys of a node and of those below it, in order, down to the level `lowest`.
+    fn separators<'a>(&'a self, node: Handle<'a, FANOUT>, lowest: u32, keys: &mut Vec<&'a [u8]>) {
+        for index in 0..=node.count() {
+            if node.level() > lowest
+                && let Some(child) = node.child(index)
+            {
+                self.separators(Handle::new(&self.arena, child), lowest, keys);
+            }
+            if index < node.count()
+                && let Some(record) = node.record(index)
+            {
+                keys.push(record.key(&self.arena));
+            }
+        }
     }
 
     fn insert_in_leaf(

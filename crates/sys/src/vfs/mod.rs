@@ -193,6 +193,11 @@ pub trait File: Send + Sync + Debug {
     /// `StorageFull` when the disk has no room, or the kernel's error.
     fn allocate(&self, len: u64) -> io::Result<()>;
 
+    /// Has the kernel begin to write these bytes to the disk, so that a later sync has less to wait
+    /// for. Makes nothing durable, and leaves what fails to that sync; where there is no such call,
+    /// nothing happens.
+    fn start_write_back(&self, _at: u64, _len: u64) {}
+
     /// Forgets what a failed write-back loses: unsynced bytes stay readable but no later sync
     /// makes them durable. Only simulated files do anything here; fault injection calls it when
     /// it makes a sync fail.

@@ -203,6 +203,10 @@ impl File for RealFile {
         self.file.set_len(len)
     }
 
+    fn start_write_back(&self, at: u64, len: u64) {
+        os_calls::start_write_back(&self.file, at, len);
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()
     }

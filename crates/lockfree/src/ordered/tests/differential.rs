@@ -298,3 +298,41 @@ fn heads_are_the_padded_bytes_behind_the_prefix() {
         }
     }
 }
+
+/// Parts between the keys, none much larger than its share.
+fn check_parts<const FANOUT: usize>(keys: &[u64], parts: usize) {
+    let index: BPlusTree<FANOUT> = new_index();
+    for key in keys {
+        let version = NewVersion { seq: 1, kind: 0, expires_at: 0, value: b"" };
+        index.insert(&key.to_be_bytes(), version).unwrap();
+    }
+    let bounds = index.keys_between(parts);
+    assert_eq!(bounds.len() + 1, parts, "{FANOUT}, {parts} parts of {}", keys.len());
+    assert!(bounds.is_sorted_by(|a, b| a < b));
+    let of_part = |key: &u64| bounds.partition_point(|bound| **bound <= key.to_be_bytes()[..]);
+    let mut counts = vec![0; parts];
+    keys.iter().for_each(|key| counts[of_part(key)] += 1);
+    let most = keys.len() / parts * 3 / 2;
+    assert!(counts.iter().all(|&count| count > 0 && count <= most), "{FANOUT}: {counts:?}");
+}
+
+#[test]
+fn a_tree_is_cut_into_parts_of_about_equal_size() {
+    let mut random = Random::new("a_tree_is_cut_into_parts_of_about_equal_size", 1);
+    let ascending: Vec<u64> = (0..20_000).collect();
+    let descending: Vec<u64> = ascending.iter().rev().copied().collect();
+    let scattered: Vec<u64> = ascending.iter().map(|_| random.next()).collect();
+    for keys in [&ascending, &descending, &scattered] {
+        for parts in [1, 2, 3, 7] {
+            check_parts::<3>(keys, parts);
+            check_parts::<4>(keys, parts);
+            check_parts::<64>(keys, parts);
+        }
+    }
+    // Trees that just got a level, whose last nodes are nearly empty.
+    (100..2_000).step_by(50).for_each(|count| check_parts::<4>(&ascending[..count], 2));
+    let empty: BPlusTree = new_index();
+    assert!(empty.keys_between(4).is_empty());
+    check_parts::<64>(&ascending[..10], 1);
+    assert!(empty.keys_between(0).is_empty());
+}

@@ -57,6 +57,10 @@ impl File for FaultFile {
         self.inner.set_len(len)
     }
 
+    fn start_write_back(&self, at: u64, len: u64) {
+        self.inner.start_write_back(at, len);
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         self.admit_sync()?;
         self.inner.sync_data()

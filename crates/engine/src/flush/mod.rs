@@ -4,29 +4,21 @@
 //! families depend on it, commits one manifest edit, swaps the tables in, and gives up the log
 //! segments that nobody needs any more, in this order.
 
+mod tables;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_base::range_tombstone::{RangeTombstone, part_swallowed};
+use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::{Change, TableRecord};
-use tidesdb_files::sstable::EntryMeta;
 use tidesdb_lockfree::sync::lock;
 
-use crate::compaction::drop_rules::DropRules;
-use crate::compaction::rewrite::{Rewriter, ValueRewrite};
 use crate::core::Core;
 use crate::family::{FamilyState, View};
-use crate::flow::{FamilyFlow, FlushMeter, Holder, TABLE_WRITER_BYTES, TABLE_WRITER_ENTRY_BYTES};
-use crate::memtable::{Memtable, kind_of};
-use crate::table_output::{OutputPlace, TableOutput, Written, remove_all};
+use crate::memtable::Memtable;
+use crate::table_output::{Written, remove_all};
 use crate::version::{TableChange, TableFile, ValueLogFile, table_needs, table_overlaps};
-
-/// About what an entry takes in a memtable; only the size of a first allocation follows from it.
-const USUAL_ENTRY_BYTES: u64 = 128;
-
-/// Bytes between two reports of progress.
-const PROGRESS_BYTES: u64 = 256 << 10;
 
 /// Tables of one memtable, written and synced.
 struct Flushed {
@@ -35,6 +27,8 @@ struct Flushed {
     written: Written,
     /// Range deletions of the memtable that readers and merges still need.
     range_tombstones: Vec<Arc<RangeTombstone>>,
+    /// Time that all threads took together to write the tables.
+    thread_nanos: u64,
 }
 
 impl Flushed {
@@ -58,30 +52,6 @@ impl Flushed {
     }
 }
 
-/// Tells waiting writers how far a flush has got.
-struct FlushProgress<'a> {
-    meter: &'a FlushMeter,
-    family: &'a FamilyFlow,
-    untold_bytes: u64,
-}
-
-impl<'a> FlushProgress<'a> {
-    fn new(meter: &'a FlushMeter, family: &'a FamilyFlow) -> Self {
-        // ORDERING: relaxed here and below; estimates.
-        family.flushed_bytes.store(0, Ordering::Relaxed);
-        Self { meter, family, untold_bytes: 0 }
-    }
-
-    fn add(&mut self, bytes: usize) {
-        self.untold_bytes += bytes as u64;
-        if self.untold_bytes >= PROGRESS_BYTES {
-            self.family.flushed_bytes.fetch_add(self.untold_bytes, Ordering::Relaxed);
-            self.meter.advanced(self.untold_bytes);
-            self.untold_bytes = 0;
-        }
-    }
-}
-
 impl Core {
     /// Writes out the oldest frozen memtable of a family. False when there is none.
     ///
@@ -101,9 +71,10 @@ impl Core {
             remove_all(self.vfs.as_ref(), &flushed.written.paths);
             return Err(e);
         }
+        let thread_nanos = flushed.thread_nanos;
         self.install(vec![flushed])?;
         let nanos = self.clock.monotonic_nanos().saturating_sub(started);
-        self.flow.flushes.finished(bytes, nanos);
+        self.flow.flushes.finished(bytes, nanos, thread_nanos);
         self.review_memory();
         Ok(true)
     }
@@ -150,55 +121,6 @@ impl Core {
         }
     }
 
-    fn write_tables(
-        &self,
-        family: &Arc<FamilyState>,
-        view: &View,
-        memtable: Arc<Memtable>,
-    ) -> Result<Flushed> {
-        let options = family.options.load_full();
-        // Listed before the first version is read: later snapshots see the newest of each key.
-        let snapshots = self.snapshots.list();
-        let oldest = view.frozen.last().is_some_and(|last| Arc::ptr_eq(last, &memtable));
-        let bottom = oldest && view.version.runs.is_empty();
-        let mut range_tombstones = memtable.range_tombstones();
-        let (own, _) = part_swallowed(range_tombstones.iter().cloned().collect(), &snapshots);
-        range_tombstones.extend([Arc::clone(&view.version.range_tombstones)]);
-        let rules = DropRules::new(snapshots, bottom, self.clock.unix_seconds())
-            .with_range_tombstones(range_tombstones);
-        let expected_entries = memtable.used_bytes() / USUAL_ENTRY_BYTES;
-        let buffers = TABLE_WRITER_BYTES + expected_entries * TABLE_WRITER_ENTRY_BYTES;
-        let _lent = self.budget.lend(Holder::Background, buffers);
-        let place = OutputPlace {
-            level: 1,
-            run: self.numbers.next(),
-            table_bytes: options.target_table_bytes,
-            range_deletes_applied_through: rules.range_deletes_applied_through(),
-            expected_entries: usize::try_from(expected_entries).unwrap_or(0),
-        };
-        let no_values = ValueRewrite::default();
-        let output = TableOutput::new(self, &options, place);
-        let mut rewriter = Rewriter::new(rules, output, &no_values);
-        let mut cursor = memtable.cursor();
-        cursor.seek_to_first();
-        let mut progress = FlushProgress::new(&self.flow.flushes, &family.flow);
-        while cursor.valid() {
-            for version in cursor.versions() {
-                progress.add(cursor.key().len() + version.value.len());
-                let meta = EntryMeta {
-                    seq: version.seq,
-                    kind: kind_of(&version),
-                    expires_at: version.expires_at,
-                };
-                rewriter.push(cursor.key(), meta, version.value)?;
-            }
-            cursor.next();
-        }
-        drop(cursor);
-        let (family, written) = (Arc::clone(family), rewriter.complete()?);
-        Ok(Flushed { family, memtable, written, range_tombstones: own })
-    }
-
     /// Commits the manifest edit of finished flushes and swaps their tables in.
     fn install(&self, mut flushes: Vec<Flushed>) -> Result<()> {
         let mut catalog = lock(&self.catalog);
@@ -213,7 +135,7 @@ impl Core {
             for table in &flushed.written.tables {
                 changes.push(Change::AddTable { family, table: table.clone() });
             }
-            if let Some(file) = flushed.written.value_log {
+            for &file in &flushed.written.value_logs {
                 changes.push(Change::AddValueLog { family, file });
             }
             for tombstone in &flushed.range_tombstones {
@@ -273,24 +195,23 @@ impl Core {
     }
 
     fn swap_in(&self, flushed: Flushed) {
-        let Flushed { family, memtable, written, range_tombstones } = flushed;
+        let Flushed { family, memtable, written, range_tombstones, .. } = flushed;
         let counters = &family.counters;
         // ORDERING: statistics.
         counters.flush_bytes.fetch_add(written.bytes, Ordering::Relaxed);
         counters.flush_count.fetch_add(written.tables.len() as u64, Ordering::Relaxed);
         let tables: Vec<_> =
             written.tables.into_iter().map(|record| TableFile::new(&self.files, record)).collect();
-        let value_log = written
-            .value_log
-            .map(|record| Arc::new(ValueLogFile::new(&self.files, record.number, record.bytes)));
+        let value_logs = written.value_logs.iter();
+        let value_logs: Vec<_> = value_logs
+            .map(|record| Arc::new(ValueLogFile::new(&self.files, record.number, record.bytes)))
+            .collect();
         // ORDERING: relaxed; an estimate. What is the oldest from now on was not begun.
         family.flow.flushed_bytes.store(0, Ordering::Relaxed);
         family.change_view(|view| {
             let change = TableChange { added: tables, ..TableChange::default() };
             let mut version = view.version.with_tables(change);
-            if let Some(file) = value_log {
-                version.value_logs.insert(file.number, file);
-            }
+            version.value_logs.extend(value_logs.into_iter().map(|file| (file.number, file)));
             version.add_tombstones(&range_tombstones);
             for file in version.value_logs.values() {
                 file.unpin(memtable.sealed_through());

@@ -1,0 +1,169 @@
+//! Writing the tables of one memtable.
+//!
+//! A flush that one thread could not do as fast as writers fill memtables is cut at keys of the
+//! memtable, and free threads of the compaction lane help with the parts. All parts belong to
+//! one run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::error::Result;
+use tidesdb_base::options::FamilyOptions;
+use tidesdb_base::range_tombstone::{RangeTombstoneSets, part_swallowed};
+use tidesdb_files::sstable::EntryMeta;
+
+use super::Flushed;
+use crate::compaction::drop_rules::DropRules;
+use crate::compaction::rewrite::{Rewriter, ValueRewrite};
+use crate::core::Core;
+use crate::family::{FamilyState, View};
+use crate::flow::{
+    FamilyFlow, FlushMeter, Holder, TABLE_WRITER_BYTES, TABLE_WRITER_ENTRY_BYTES, flush_parts,
+};
+use crate::key_parts::{KeyParts, KeyRange};
+use crate::memtable::{Memtable, kind_of};
+use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
+
+/// About what an entry takes in a memtable; only the size of a first allocation follows from it.
+const USUAL_ENTRY_BYTES: u64 = 128;
+
+/// Bytes between two reports of progress.
+const PROGRESS_BYTES: u64 = 256 << 10;
+
+/// A part of a flush takes at least this share of what fills a table.
+const LEAST_PART_SHARE: u64 = 8;
+
+/// Tells waiting writers how far a flush has got.
+struct FlushProgress<'a> {
+    meter: &'a FlushMeter,
+    family: &'a FamilyFlow,
+    untold_bytes: u64,
+}
+
+impl FlushProgress<'_> {
+    fn add(&mut self, bytes: usize) {
+        self.untold_bytes += bytes as u64;
+        if self.untold_bytes >= PROGRESS_BYTES {
+            // ORDERING: relaxed; an estimate.
+            self.family.flushed_bytes.fetch_add(self.untold_bytes, Ordering::Relaxed);
+            self.meter.advanced(self.untold_bytes);
+            self.untold_bytes = 0;
+        }
+    }
+}
+
+/// A memtable being written, shared by the threads that do its parts.
+struct MemtableFlush {
+    family: Arc<FamilyState>,
+    options: Arc<FamilyOptions>,
+    memtable: Arc<Memtable>,
+    snapshots: Vec<SequenceNumber>,
+    range_tombstones: RangeTombstoneSets,
+    /// Nothing older lies below.
+    bottom: bool,
+    now: u64,
+    run: u64,
+    /// Entries of a part, about.
+    expected_entries: u64,
+    /// Time that all threads took together.
+    thread_nanos: AtomicU64,
+}
+
+impl MemtableFlush {
+    fn write_part(&self, core: &Core, range: &KeyRange) -> Result<Written> {
+        let started = core.clock.monotonic_nanos();
+        let buffers = TABLE_WRITER_BYTES + self.expected_entries * TABLE_WRITER_ENTRY_BYTES;
+        let _lent = core.budget.lend(Holder::Background, buffers);
+        let rules = DropRules::new(self.snapshots.clone(), self.bottom, self.now)
+            .with_range_tombstones(self.range_tombstones.clone());
+        let place = OutputPlace {
+            level: 1,
+            run: self.run,
+            table_bytes: self.options.target_table_bytes,
+            range_deletes_applied_through: rules.range_deletes_applied_through(),
+            expected_entries: usize::try_from(self.expected_entries).unwrap_or(0),
+        };
+        let no_values = ValueRewrite::default();
+        let output = TableOutput::new(core, &self.options, place);
+        let mut rewriter = Rewriter::new(rules, output, &no_values);
+        let (meter, family) = (&core.flow.flushes, &self.family.flow);
+        let mut progress = FlushProgress { meter, family, untold_bytes: 0 };
+        let mut cursor = self.memtable.cursor();
+        match &range.from {
+            Some(from) => cursor.seek(from),
+            None => cursor.seek_to_first(),
+        }
+        while cursor.valid() && range.is_before_end(cursor.key()) {
+            for version in cursor.versions() {
+                progress.add(cursor.key().len() + version.value.len());
+                let meta = EntryMeta {
+                    seq: version.seq,
+                    kind: kind_of(&version),
+                    expires_at: version.expires_at,
+                };
+                rewriter.push(cursor.key(), meta, version.value)?;
+            }
+            cursor.next();
+        }
+        let written = rewriter.complete()?;
+        let nanos = core.clock.monotonic_nanos().saturating_sub(started);
+        // ORDERING: read after all parts have ended.
+        self.thread_nanos.fetch_add(nanos, Ordering::Relaxed);
+        Ok(written)
+    }
+}
+
+impl Core {
+    /// Writes and syncs the tables of `memtable`, which is one of `view`.
+    pub(super) fn write_tables(
+        &self,
+        family: &Arc<FamilyState>,
+        view: &View,
+        memtable: Arc<Memtable>,
+    ) -> Result<Flushed> {
+        let options = family.options.load_full();
+        let parts = self.parts_of(&memtable, &options);
+        // Listed before the first version is read: later snapshots see the newest of each key.
+        let snapshots = self.snapshots.list();
+        let oldest = view.frozen.last().is_some_and(|last| Arc::ptr_eq(last, &memtable));
+        let mut range_tombstones = memtable.range_tombstones();
+        let (own, _) = part_swallowed(range_tombstones.iter().cloned().collect(), &snapshots);
+        range_tombstones.extend([Arc::clone(&view.version.range_tombstones)]);
+        // ORDERING: relaxed; an estimate.
+        family.flow.flushed_bytes.store(0, Ordering::Relaxed);
+        let flush = Arc::new(MemtableFlush {
+            family: Arc::clone(family),
+            options,
+            expected_entries: memtable.used_bytes() / USUAL_ENTRY_BYTES / parts.len() as u64,
+            memtable: Arc::clone(&memtable),
+            snapshots,
+            range_tombstones,
+            bottom: oldest && view.version.runs.is_empty(),
+            now: self.clock.unix_seconds(),
+            run: self.numbers.next(),
+            thread_nanos: AtomicU64::new(0),
+        });
+        let shared = Arc::clone(&flush);
+        let work = move |core: &Core, range: &KeyRange| shared.write_part(core, range);
+        let results = KeyParts::new(parts).run(self, &Arc::new(work));
+        if let Some(failure) = results.failure {
+            remove_written(self, &results.done);
+            return Err(failure);
+        }
+        let written = results.done.into_iter().fold(Written::default(), Written::and);
+        // ORDERING: all parts have ended.
+        let thread_nanos = flush.thread_nanos.load(Ordering::Relaxed);
+        let family = Arc::clone(family);
+        Ok(Flushed { family, memtable, written, range_tombstones: own, thread_nanos })
+    }
+
+    fn parts_of(&self, memtable: &Memtable, options: &FamilyOptions) -> Vec<KeyRange> {
+        let bytes = memtable.used_bytes();
+        let worth = bytes / (options.target_table_bytes / LEAST_PART_SHARE).max(1);
+        let most = worth.min(1 + self.options.merging_threads() as u64);
+        let rate = self.flow.flushes.thread_bytes_per_second();
+        let parts = flush_parts(bytes, memtable.fill_nanos(), rate, most);
+        KeyRange::between(memtable.keys_between(parts))
+    }
+}

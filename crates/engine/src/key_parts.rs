@@ -1,0 +1,132 @@
+//! Work on a key space that is cut into parts: the thread that has the work does them, with the
+//! help of whichever others are free.
+//!
+//! Helpers are jobs of the compaction lane. A part that nobody has begun is done by the owner, so
+//! nothing ever waits for a job that has not started: a busy or a manual scheduler only means
+//! that the owner does everything by itself. Flushes and merges use this.
+//!
+//! Invariant: after [`KeyParts::run`] no thread works on a part, whatever failed.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex};
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::sched::Lane;
+
+use crate::core::Core;
+
+/// Keys from `from` (all from the first if `None`) up to and without `until`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeyRange {
+    pub from: Option<Vec<u8>>,
+    pub until: Option<Vec<u8>>,
+}
+
+impl KeyRange {
+    /// The ranges between `bounds`, which ascend; together they hold all keys.
+    pub(crate) fn between(mut bounds: Vec<Vec<u8>>) -> Vec<Self> {
+        bounds.dedup();
+        let mut ranges = vec![Self::default()];
+        for bound in bounds {
+            if let Some(last) = ranges.last_mut() {
+                last.until = Some(bound.clone());
+            }
+            ranges.push(Self { from: Some(bound), until: None });
+        }
+        ranges
+    }
+
+    /// Whether `key`, known not to lie before the range, lies in it.
+    #[inline]
+    pub(crate) fn is_before_end(&self, key: &[u8]) -> bool {
+        self.until.as_deref().is_none_or(|until| key < until)
+    }
+}
+
+/// Parts that wait and what came of those that were done. See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct KeyParts<R> {
+    state: Mutex<State<R>>,
+    part_done: Condvar,
+}
+
+#[derive(Debug)]
+struct State<R> {
+    waiting: VecDeque<KeyRange>,
+    running: usize,
+    results: Vec<R>,
+    failure: Option<Error>,
+}
+
+/// What came of all parts.
+#[derive(Debug)]
+pub(crate) struct Results<R> {
+    /// Of the parts that were done, in no particular order.
+    pub done: Vec<R>,
+    /// Why a part could not be done; no part was begun after that.
+    pub failure: Option<Error>,
+}
+
+impl<R: Send + 'static> KeyParts<R> {
+    pub(crate) fn new(parts: Vec<KeyRange>) -> Arc<Self> {
+        let (waiting, running) = (VecDeque::from(parts), 0);
+        let state = State { waiting, running, results: Vec::new(), failure: None };
+        Arc::new(Self { state: Mutex::new(state), part_done: Condvar::new() })
+    }
+
+    /// Does all parts with `work` and waits for those that helpers have begun.
+    pub(crate) fn run<W>(self: &Arc<Self>, core: &Core, work: &Arc<W>) -> Results<R>
+    where
+        W: Fn(&Core, &KeyRange) -> Result<R> + Send + Sync + 'static,
+    {
+        let helpers = lock(&self.state).waiting.len().saturating_sub(1);
+        for _ in 0..helpers {
+            let (parts, work) = (Arc::clone(self), Arc::clone(work));
+            core.submit(Lane::Compaction, move |core| parts.do_waiting(core, work.as_ref()));
+        }
+        self.do_waiting(core, work.as_ref());
+        let mut state = lock(&self.state);
+        while state.running > 0 {
+            state = self.part_done.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+        Results { done: std::mem::take(&mut state.results), failure: state.failure.take() }
+    }
+
+    fn do_waiting(&self, core: &Core, work: &dyn Fn(&Core, &KeyRange) -> Result<R>) {
+        loop {
+            let mut state = lock(&self.state);
+            let Some(range) = state.waiting.pop_front() else { return };
+            state.running += 1;
+            drop(state);
+            let running = RunningPart(self);
+            let result = work(core, &range);
+            let mut state = lock(&self.state);
+            match result {
+                Ok(result) => state.results.push(result),
+                Err(failure) => {
+                    state.waiting.clear();
+                    state.failure.get_or_insert(failure);
+                }
+            }
+            drop(state);
+            drop(running);
+        }
+    }
+}
+
+/// Counts a part as running until it has ended, in whatever way.
+struct RunningPart<'a, R>(&'a KeyParts<R>);
+
+impl<R> Drop for RunningPart<'_, R> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.running -= 1;
+        if std::thread::panicking() {
+            let cause = Error::Internal("a part of a flush or a merge panicked".to_owned());
+            state.failure.get_or_insert(cause);
+        }
+        drop(state);
+        self.0.part_done.notify_all();
+    }
+}
