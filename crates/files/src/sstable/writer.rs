@@ -24,6 +24,8 @@ use tidesdb_sys::vfs::File;
 
 /// Bytes gathered before they are written.
 const WRITE_BYTES: usize = 256 << 10;
+/// Bytes that go to the disk together, before the sync at the end; each time is a call into the device.
+const WRITE_BACK_BYTES: u64 = 1 << 20;
 /// Largest raw section or block; LZ4 takes no more, and every length fits 32 bits.
 const MAX_SECTION_BYTES: usize = 0x7E00_0000;
 
@@ -60,6 +62,8 @@ pub struct TableWriter {
     /// Bytes not written to the file yet; they go to `written`.
     buffer: Vec<u8>,
     written: u64,
+    /// Bytes of the file that the kernel was asked to write to the disk.
+    handed_over: u64,
 }
 
 impl TableWriter {
@@ -83,6 +87,7 @@ impl TableWriter {
             compressed: Vec::new(),
             buffer: Vec::new(),
             written: 0,
+            handed_over: 0,
         }
     }
 
@@ -272,10 +277,13 @@ impl TableWriter {
         self.file
             .write_all_at(&self.buffer, self.written)
             .map_err(|error| Error::io("write", &self.path, error))?;
-        let len = self.buffer.len() as u64;
-        self.file.start_write_back(self.written, len);
-        self.written += len;
+        self.written += self.buffer.len() as u64;
         self.buffer.clear();
+        let waiting = self.written - self.handed_over;
+        if waiting >= WRITE_BACK_BYTES {
+            self.file.start_write_back(self.handed_over, waiting);
+            self.handed_over = self.written;
+        }
         Ok(())
     }
 }
