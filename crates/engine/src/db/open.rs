@@ -256,10 +256,14 @@ fn build(
     // CRASH: a flush gives up the log that no family needs, so it must not begin before all are
     // known: what was replayed for the others would be lost with the next crash.
     let families: Vec<_> = families.into_values().collect();
-    for family in &families {
+    let one_by_one = cfg!(planted_bug = "families_known_one_by_one");
+    for family in families.iter().filter(|_| !one_by_one) {
         core.families.insert(Arc::clone(family));
     }
     for family in families {
+        if one_by_one {
+            core.families.insert(Arc::clone(&family));
+        }
         if !core.options.read_only {
             // What was replayed may be more than a memtable should hold.
             core.rotate_if_full(&family);

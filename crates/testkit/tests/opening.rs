@@ -1,0 +1,122 @@
+//! What background work may do while a database is being opened: on a simulated disk, with a
+//! scheduler that runs each flush the moment it is queued, as an idle thread may.
+
+#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tidesdb_engine::{Components, Db, DbOptions, FamilyOptions, SyncMode};
+use tidesdb_sys::clock::ManualClock;
+use tidesdb_sys::sched::{Job, Lane, ManualScheduler, Scheduler};
+use tidesdb_sys::vfs::{CrashProfile, MutationKind, Phase, SimVfs};
+
+/// Nobody steps it but writers and callers who wait, except that an eager one does flushes at
+/// once.
+#[derive(Debug)]
+struct Flusher {
+    inner: ManualScheduler,
+    eager: bool,
+}
+
+impl Flusher {
+    fn new(eager: bool) -> Arc<Self> {
+        Arc::new(Self { inner: ManualScheduler::new(1), eager })
+    }
+}
+
+impl Scheduler for Flusher {
+    fn submit(&self, lane: Lane, job: Job) {
+        if self.eager && lane == Lane::Flush {
+            job();
+        } else {
+            self.inner.submit(lane, job);
+        }
+    }
+
+    fn submit_after(&self, lane: Lane, delay: Duration, job: Job) {
+        self.inner.submit_after(lane, delay, job);
+    }
+
+    fn help(&self) -> bool {
+        self.inner.help()
+    }
+
+    fn shutdown(&self) {
+        self.inner.shutdown();
+    }
+}
+
+fn open(sim: &Arc<SimVfs>, scheduler: Arc<Flusher>) -> Db {
+    let options = DbOptions {
+        log_segment_bytes: 64 << 10,
+        sync_mode: SyncMode::Full,
+        ..DbOptions::default()
+    };
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    Db::open_with("/db", options, Components { vfs: Arc::clone(sim) as _, scheduler, clock })
+        .unwrap()
+}
+
+const FAMILIES: [&str; 3] = ["a", "b", "c"];
+/// Enough for a frozen memtable.
+const ENTRIES_OF_BUSY: u64 = 60;
+
+/// A disk after a power cut: one family has more in the log than a memtable holds, the others
+/// little, and nothing of all that is in tables.
+fn with_log_of(busy: &str) -> Arc<SimVfs> {
+    let sim = SimVfs::new(1);
+    let small = FamilyOptions {
+        write_buffer_size: 16 << 10,
+        min_disk_space: 0,
+        ..FamilyOptions::default()
+    };
+    let db = open(&sim, Flusher::new(false));
+    for name in FAMILIES {
+        let family = db.create_family(name, small.clone()).unwrap();
+        let entries = if name == busy { ENTRIES_OF_BUSY } else { 1 };
+        (0..entries).for_each(|n| family.put(&n.to_be_bytes(), &[7; 250]).unwrap());
+    }
+    assert_eq!(db.stats().flush_count, 0);
+    sim.crash_image(CrashProfile::Nothing, 1)
+}
+
+fn check(sim: &Arc<SimVfs>, busy: &str, when: &str) {
+    let db = open(sim, Flusher::new(false));
+    for name in FAMILIES {
+        let family = db.family(name).unwrap();
+        let entries = if name == busy { ENTRIES_OF_BUSY } else { 1 };
+        for n in 0..entries {
+            let found = family.get(&n.to_be_bytes()).unwrap();
+            assert!(found.is_some(), "{busy} is busy: '{name}' has lost entry {n} after {when}");
+        }
+    }
+}
+
+/// I-54. Families became known one after the other while the first was flushed already. That flush
+/// found that no other family needs the log, and gave it up.
+#[test]
+fn a_flush_during_the_opening_leaves_the_log_to_families_that_come_later() {
+    for busy in FAMILIES {
+        let sim = with_log_of(busy);
+        let images = Arc::new(Mutex::new(Vec::new()));
+        let taking = Arc::clone(&images);
+        sim.on_mutation(Some(Arc::new(move |sim, mutation| {
+            if mutation.phase == Phase::After && mutation.kind != MutationKind::SegmentPiece {
+                let when = format!("{:?} of {}", mutation.kind, mutation.path.display());
+                for profile in [CrashProfile::Everything, CrashProfile::Nothing] {
+                    taking.lock().unwrap().push((when.clone(), sim.crash_image(profile, 1)));
+                }
+            }
+        })));
+        let db = open(&sim, Flusher::new(true));
+        assert_eq!(db.family(busy).unwrap().stats().flush_count, 1, "nothing was put to the test");
+        sim.on_mutation(None);
+        let taken = std::mem::take(&mut *images.lock().unwrap());
+        assert!(taken.len() > 20, "{}", taken.len());
+        for (when, image) in taken {
+            check(&image, busy, &when);
+        }
+        check(&sim.crash_image(CrashProfile::Everything, 1), busy, "the opening");
+    }
+}
