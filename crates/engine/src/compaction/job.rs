@@ -170,7 +170,8 @@ impl Merge {
         let mut read = 0;
         loop {
             if let Some((run, table)) = merge.lone_table()
-                && rewriter.last_key() != table.record.smallest_key.as_slice()
+                && (rewriter.last_key() != table.record.smallest_key.as_slice()
+                    || cfg!(planted_bug = "shadowed_first_key_passed_over"))
                 && self.may_stay(table)?
             {
                 let table = Arc::clone(table);
@@ -188,7 +189,7 @@ impl Merge {
             }
             if let Some((run, table)) = merge.next()?
                 && self.plan.into_oldest
-                && run == oldest
+                && (run == oldest || cfg!(planted_bug = "newer_input_let_go_early"))
             {
                 used_up.push(table);
                 if rewriter.pending_bytes() >= self.table_bytes {
