@@ -15,3 +15,5 @@ pub mod sync;
 
 #[cfg(all(test, loom))]
 mod publication_models;
+#[cfg(all(test, loom))]
+mod transaction_models;

@@ -91,7 +91,7 @@ impl CommitSequencer {
     }
 
     /// `slots` must be a power of two and at least 2.
-    fn with_ring(start: u64, slots: usize) -> Self {
+    pub(crate) fn with_ring(start: u64, slots: usize) -> Self {
         debug_assert!(slots.is_power_of_two() && slots >= 2);
         Self {
             tail: CachePadded(AtomicU64::new(start)),
