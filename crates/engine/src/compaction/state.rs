@@ -14,16 +14,18 @@ const FAN_IN_PER_TRIGGER: usize = 2;
 pub(crate) fn summarize(version: &Version, options: &FamilyOptions) -> Vec<RunSummary> {
     let mut keys = KeySketch::default();
     let mut summary = |run: &Run| {
-        run.tables.iter().for_each(|table| keys.merge(&table.record.keys));
+        let totals = &run.totals;
+        keys.merge(&totals.keys);
         RunSummary {
             level: run.level,
             id: run.id,
-            bytes: run.bytes().max(1),
-            entries: run.tables.iter().map(|table| table.record.entries).sum(),
-            tombstones: run.tables.iter().map(|table| table.record.tombstones).sum(),
+            bytes: totals.bytes.max(1),
+            entries: totals.entries,
+            tombstones: totals.tombstones,
             distinct_through: keys.estimate(),
-            too_many_tombstones: run.tables.iter().any(|t| has_too_many_tombstones(t, options)),
-            damaged: run.tables.iter().any(|table| table.is_damaged()),
+            too_many_tombstones: totals.tombstones > 0
+                && run.tables.iter().any(|table| has_too_many_tombstones(table, options)),
+            damaged: run.is_damaged(),
         }
     };
     version.runs.iter().map(&mut summary).collect()

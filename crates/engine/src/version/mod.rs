@@ -7,6 +7,8 @@
 mod catalog;
 mod garbage;
 mod range_tombstones;
+mod run;
+mod space;
 mod table_file;
 mod value_log_file;
 
@@ -19,38 +21,10 @@ use tidesdb_files::vlog::VLOG_HEADER_BYTES;
 pub(crate) use self::catalog::{Catalog, FamilyRecord, PersistedState};
 pub(crate) use self::garbage::Garbage;
 pub(crate) use self::range_tombstones::{is_deleted_in_part, table_needs, table_overlaps};
+pub(crate) use self::run::Run;
+pub(crate) use self::space::SpaceEstimate;
 pub(crate) use self::table_file::{FileContext, TableFile};
 pub(crate) use self::value_log_file::ValueLogFile;
-
-/// A sorted run: tables whose key ranges do not overlap.
-#[derive(Clone, Debug)]
-pub(crate) struct Run {
-    /// Level, 1 being the newest on disk.
-    pub level: u32,
-    /// Age within the level; a higher number is newer.
-    pub id: u64,
-    /// The tables in key order.
-    pub tables: Vec<Arc<TableFile>>,
-}
-
-impl Run {
-    /// The only table that may hold `key`.
-    pub(crate) fn table_for(&self, key: &[u8]) -> Option<&Arc<TableFile>> {
-        let at = self.tables.partition_point(|t| t.record.largest_key.as_slice() < key);
-        let table = self.tables.get(at)?;
-        (table.record.smallest_key.as_slice() <= key).then_some(table)
-    }
-
-    /// Whether a table may hold a key from `start` on and before `end`.
-    pub(crate) fn overlaps(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> bool {
-        self.tables.iter().any(|table| table.overlaps(start, end))
-    }
-
-    /// Bytes of all tables.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.tables.iter().map(|t| t.record.bytes).sum()
-    }
-}
 
 /// What a flush or a merge does to the tables of a version.
 #[derive(Debug, Default)]
@@ -80,6 +54,8 @@ pub(crate) struct Version {
     pub value_logs: BTreeMap<u64, Arc<ValueLogFile>>,
     /// Range deletions that were flushed and that some table still needs.
     pub range_tombstones: Arc<RangeTombstones>,
+    /// What the runs take and how much of it is needed.
+    pub space: SpaceEstimate,
 }
 
 impl Version {
@@ -106,7 +82,17 @@ impl Version {
     pub(crate) fn with_tables(&self, change: TableChange) -> Self {
         let removed: BTreeSet<u64> = change.removed.iter().copied().collect();
         let moved: BTreeSet<u64> = change.moved.iter().copied().collect();
-        let kept = self.runs.iter().flat_map(|run| {
+        let added = change.added.iter().map(|table| (table.record.level, table.record.run));
+        let moved_to = (!moved.is_empty()).then_some(change.moved_to);
+        let grown: BTreeSet<(u32, u64)> = added.chain(moved_to).collect();
+        let loses = |run: &&Run| {
+            let mut numbers = run.tables.iter().map(|table| table.record.number);
+            !(removed.is_empty() && moved.is_empty())
+                && numbers.any(|number| removed.contains(&number) || moved.contains(&number))
+        };
+        let (changed, untouched): (Vec<&Run>, Vec<&Run>) =
+            self.runs.iter().partition(|run| grown.contains(&(run.level, run.id)) || loses(run));
+        let kept = changed.into_iter().flat_map(|run| {
             run.tables.iter().map(|table| ((run.level, run.id), Arc::clone(table)))
         });
         let kept = kept.filter(|(_, table)| !removed.contains(&table.record.number));
@@ -116,7 +102,10 @@ impl Version {
         });
         let placed = placed.chain(placed_by_record(change.added));
         let range_tombstones = Arc::clone(&self.range_tombstones);
-        Self { range_tombstones, ..Self::of_placed(placed, self.value_logs.clone()) }
+        let mut next = Self::of_placed(placed, self.value_logs.clone());
+        next.runs.extend(untouched.into_iter().cloned());
+        next.runs.sort_by_key(|run| (run.level, std::cmp::Reverse(run.id)));
+        Self { range_tombstones, space: SpaceEstimate::of(&next.runs), ..next }
     }
 
     /// A version of these tables, each in the run that its record names, without range tombstones.
@@ -137,25 +126,21 @@ impl Version {
         for ((level, run), table) in tables {
             runs.entry((level, std::cmp::Reverse(run))).or_default().push(table);
         }
-        let runs = runs
-            .into_iter()
-            .map(|((level, id), mut tables)| {
-                tables.sort_by(|a, b| a.record.smallest_key.cmp(&b.record.smallest_key));
-                Run { level, id: id.0, tables }
-            })
-            .collect();
-        Self { runs, value_logs, range_tombstones: Arc::default() }
+        let runs = runs.into_iter().map(|((level, id), tables)| Run::of(level, id.0, tables));
+        let runs: Vec<Run> = runs.collect();
+        let space = SpaceEstimate::of(&runs);
+        Self { runs, value_logs, range_tombstones: Arc::default(), space }
     }
 
     /// Numbers of the value-log files of which more than half is garbage, so that writing what is left
     /// elsewhere frees more than it costs.
     pub(crate) fn mostly_dead_value_logs(&self) -> BTreeSet<u64> {
-        let mut referenced: BTreeMap<u64, u64> = BTreeMap::new();
-        for &(file, bytes) in self.tables().flat_map(|table| &table.record.value_references) {
-            *referenced.entry(file).or_default() += bytes;
-        }
+        let referenced = |file| {
+            let runs = self.runs.iter();
+            runs.filter_map(|run| run.totals.value_references.get(&file)).sum::<u64>()
+        };
         let dead = self.value_logs.values().filter(|file| {
-            let live = referenced.get(&file.number).copied().unwrap_or(0);
+            let live = referenced(file.number);
             let values = file.known_bytes().saturating_sub(VLOG_HEADER_BYTES);
             !file.is_pinned() && !file.is_damaged() && live * 2 < values
         });
@@ -164,18 +149,19 @@ impl Version {
 
     /// Numbers of the value-log files that no table points into and no commit may point into.
     pub(crate) fn dead_value_logs(&self) -> Vec<u64> {
-        let referenced: BTreeSet<u64> = self
-            .tables()
-            .flat_map(|t| t.record.value_references.iter().map(|&(file, _)| file))
-            .collect();
+        let is_referenced =
+            |file: u64| self.runs.iter().any(|run| run.totals.value_references.contains_key(&file));
         self.value_logs
             .values()
             .filter(|file| {
                 let pinned =
                     file.is_pinned() && !cfg!(planted_bug = "value_collected_while_pinned");
-                !referenced.contains(&file.number) && !pinned
+                !is_referenced(file.number) && !pinned
             })
             .map(|file| file.number)
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! A sorted run, and what is known of it without looking at each of its tables.
+//!
+//! The sums over a run's tables, the sketch of its keys among them, are made once when the run is
+//! built. A version that takes a run over from the one before takes its sums over as well, so that
+//! planning the next merge and estimating the space of a family costs in proportion to the runs,
+//! and not to the tables: there may be thousands, and both happen with every flush.
+//!
+//! Immutable; any thread may read it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidesdb_files::sstable::KeySketch;
+
+use super::TableFile;
+
+/// A sorted run: tables whose key ranges do not overlap.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    /// Level, 1 being the newest on disk.
+    pub level: u32,
+    /// Age within the level; a higher number is newer.
+    pub id: u64,
+    /// The tables in key order.
+    pub tables: Vec<Arc<TableFile>>,
+    /// Sums over the tables.
+    pub totals: Arc<RunTotals>,
+}
+
+/// Sums over the tables of a run.
+#[derive(Debug, Default)]
+pub(crate) struct RunTotals {
+    /// Bytes of the tables.
+    pub bytes: u64,
+    /// Versions, tombstones included.
+    pub entries: u64,
+    pub tombstones: u64,
+    /// All keys.
+    pub keys: KeySketch,
+    /// About how many they are.
+    pub distinct_keys: u64,
+    /// Bytes of values that the tables point at, by number of the value log.
+    pub value_references: BTreeMap<u64, u64>,
+}
+
+impl RunTotals {
+    fn of(tables: &[Arc<TableFile>]) -> Self {
+        let mut totals = Self::default();
+        for record in tables.iter().map(|table| &table.record) {
+            totals.bytes += record.bytes;
+            totals.entries += record.entries;
+            totals.tombstones += record.tombstones;
+            totals.keys.merge(&record.keys);
+            for &(file, bytes) in &record.value_references {
+                *totals.value_references.entry(file).or_default() += bytes;
+            }
+        }
+        totals.distinct_keys = totals.keys.estimate().min(totals.entries);
+        totals
+    }
+}
+
+impl Run {
+    /// A run of these tables, in whatever order.
+    pub(super) fn of(level: u32, id: u64, mut tables: Vec<Arc<TableFile>>) -> Self {
+        tables.sort_by(|a, b| a.record.smallest_key.cmp(&b.record.smallest_key));
+        let totals = Arc::new(RunTotals::of(&tables));
+        Self { level, id, tables, totals }
+    }
+
+    /// The only table that may hold `key`.
+    pub(crate) fn table_for(&self, key: &[u8]) -> Option<&Arc<TableFile>> {
+        let at = self.tables.partition_point(|t| t.record.largest_key.as_slice() < key);
+        let table = self.tables.get(at)?;
+        (table.record.smallest_key.as_slice() <= key).then_some(table)
+    }
+
+    /// Whether a table may hold a key from `start` on and before `end`.
+    pub(crate) fn overlaps(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> bool {
+        self.tables.iter().any(|table| table.overlaps(start, end))
+    }
+
+    /// Bytes of all tables.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.totals.bytes
+    }
+
+    /// Holds a table that could not be read: it takes no part in merges.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.tables.iter().any(|table| table.is_damaged())
+    }
+}

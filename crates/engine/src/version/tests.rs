@@ -1,0 +1,122 @@
+//! What a version takes over from the one before, and what it says of the space that is used.
+
+use tidesdb_files::manifest::TableRecord;
+use tidesdb_files::sstable::KeySketch;
+use tidesdb_lockfree::arena::BlockPool;
+use tidesdb_sys::vfs::SimVfs;
+
+use super::*;
+use crate::cache::{BlockCache, OpenTables};
+use crate::flow::MemoryBudget;
+
+fn context() -> Arc<FileContext> {
+    let vfs = SimVfs::new(1);
+    let blocks = Arc::new(BlockCache::new(0, 4096));
+    let budget = MemoryBudget::new(u64::MAX, 0, Arc::clone(&blocks), BlockPool::new(0));
+    Arc::new(FileContext {
+        dir: "/db".into(),
+        garbage: Garbage::new(Arc::clone(&vfs) as _),
+        vfs,
+        open_tables: OpenTables::new(0),
+        blocks,
+        budget: Arc::new(budget),
+    })
+}
+
+/// Keys of one table.
+const KEYS: u64 = 1000;
+
+/// A table of keys from `first` on, with a value log of the table's own.
+fn table(context: &Arc<FileContext>, place: (u32, u64), number: u64, first: u64) -> Arc<TableFile> {
+    let mut keys = KeySketch::default();
+    for key in first..first + KEYS {
+        keys.add(key.wrapping_mul(0x2545_f491_4f6c_dd1d));
+    }
+    let record = TableRecord {
+        number,
+        level: place.0,
+        run: place.1,
+        bytes: 10 * KEYS,
+        entries: KEYS,
+        smallest_key: first.to_be_bytes().to_vec(),
+        largest_key: (first + KEYS - 1).to_be_bytes().to_vec(),
+        value_references: vec![(number, 90 * KEYS)],
+        keys,
+        ..TableRecord::default()
+    };
+    TableFile::new(context, record)
+}
+
+fn totals(version: &Version) -> Vec<*const run::RunTotals> {
+    version.runs.iter().map(|run| Arc::as_ptr(&run.totals)).collect()
+}
+
+#[test]
+fn runs_that_a_change_does_not_touch_keep_their_sums() {
+    let context = context();
+    let tables = (0..4).map(|n| table(&context, (2, n / 2), 10 + n, n * KEYS));
+    let old = Version::of_tables(tables, BTreeMap::new());
+    let before = totals(&old);
+    // A flush.
+    let added = vec![table(&context, (1, 7), 20, 0)];
+    let flushed = old.with_tables(TableChange { added, ..TableChange::default() });
+    let places: Vec<_> = flushed.runs.iter().map(|run| (run.level, run.id)).collect();
+    assert_eq!(places, [(1, 7), (2, 1), (2, 0)]);
+    assert_eq!(totals(&flushed)[1..], before);
+    // A merge of the two newest runs that moves one table and replaces the others.
+    let change = TableChange {
+        removed: vec![20, 12],
+        moved: vec![13],
+        moved_to: (2, 1),
+        added: vec![table(&context, (2, 1), 30, 2 * KEYS)],
+    };
+    let merged = flushed.with_tables(change);
+    let places: Vec<_> = merged.runs.iter().map(|run| (run.level, run.id)).collect();
+    assert_eq!(places, [(2, 1), (2, 0)]);
+    assert_eq!(totals(&merged)[1], before[1]);
+    let numbers: Vec<_> = merged.tables().map(|table| table.record.number).collect();
+    assert_eq!(numbers, [30, 13, 10, 11]);
+    assert_eq!(merged.runs[0].totals.entries, 2 * KEYS);
+    let references: Vec<_> = merged.runs[0].totals.value_references.keys().copied().collect();
+    assert_eq!(references, [13, 30]);
+    // The last table of a run goes.
+    let removed = vec![10, 11];
+    let less = merged.with_tables(TableChange { removed, ..TableChange::default() });
+    assert_eq!(totals(&less), totals(&merged)[..1]);
+}
+
+#[test]
+fn space_counts_what_several_runs_hold_of_a_key() {
+    let context = context();
+    // number of runs, whether they hold the same keys -> share that is alive
+    for (runs, same, share) in [(1, true, 1.0), (4, true, 0.25), (4, false, 1.0)] {
+        let first = |run| if same { 0 } else { run * KEYS };
+        let tables = (0..runs).map(|run| table(&context, (1, run), run, first(run)));
+        let version = Version::of_tables(tables, BTreeMap::new());
+        let space = version.space;
+        assert_eq!(space.bytes, runs * 100 * KEYS);
+        let found = space.live as f64 / space.entries as f64;
+        assert!((found - share).abs() < 0.15, "{runs} runs, {same}: {space:?}");
+        let allowed = space.allowed_bytes(1.5) as f64 / space.bytes as f64;
+        assert!((allowed - 1.5 * share).abs() < 0.25, "{runs} runs, {same}: {space:?}");
+        version.tables().for_each(|table| table.set_aside());
+        let tables = version.tables().cloned();
+        assert_eq!(Version::of_tables(tables, BTreeMap::new()).space, SpaceEstimate::default());
+    }
+}
+
+/// Prints what a flush of a family with many tables costs in the version.
+#[test]
+fn a_flush_beside_five_thousand_tables() {
+    let context = context();
+    let tables = (0..5000).map(|n| table(&context, (2, n % 10), n, (n / 10) * KEYS));
+    let old = Version::of_tables(tables, BTreeMap::new());
+    let begun = std::time::Instant::now();
+    old.runs.iter().for_each(|run| drop(Run::of(run.level, run.id, run.tables.clone())));
+    let all = begun.elapsed();
+    let added = vec![table(&context, (1, 7), 9999, 0)];
+    let begun = std::time::Instant::now();
+    let next = old.with_tables(TableChange { added, ..TableChange::default() });
+    println!("sums of all runs: {all:?}; a version more: {:?}", begun.elapsed());
+    assert_eq!(totals(&next)[1..], totals(&old));
+}
