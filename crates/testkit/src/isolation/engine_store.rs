@@ -13,7 +13,7 @@ use tidesdb_engine::{
 };
 
 use super::store::{
-    CommitAnswer, Entries, Key, Level, ScanRequest, StoreTransaction, TransactionalStore,
+    CommitAnswer, Entries, Key, KeyRange, Level, ScanRequest, StoreTransaction, TransactionalStore,
 };
 use crate::Verdict;
 use crate::watch::WatchedScheduler;
@@ -79,6 +79,16 @@ const fn engine_level(level: Level) -> IsolationLevel {
     }
 }
 
+/// The range of two keys or more that these writes delete, if they do nothing else.
+fn deleted_range(writes: &[(Key, Option<Vec<u8>>)]) -> Option<KeyRange> {
+    let [(first, _), _, ..] = writes else { return None };
+    let neighbours = writes.iter().zip(first.number..).all(|((key, value), number)| {
+        value.is_none() && (key.family, key.number) == (first.family, number)
+    });
+    let to = first.number + writes.len() as u16;
+    neighbours.then_some(KeyRange { family: first.family, from: first.number, to })
+}
+
 impl TransactionalStore for EngineStore {
     type Transaction = EngineTransaction;
 
@@ -101,11 +111,13 @@ impl TransactionalStore for EngineStore {
             })?;
         }
         NEWEST_COMMIT.set(None);
-        // A single write has a way of its own.
-        said(match writes {
-            [(key, Some(value))] => {
+        // A single write has a way of its own, and so have neighbours that are all deleted.
+        said(match (writes, deleted_range(writes)) {
+            ([(key, Some(value))], _) => {
                 self.families[usize::from(key.family)].put(&key.number.to_be_bytes(), value)
             }
+            (_, Some(KeyRange { family, from, to })) => self.families[usize::from(family)]
+                .delete_range(&from.to_be_bytes(), &to.to_be_bytes()),
             _ => self.db.write(&batch),
         })?;
         Ok(NEWEST_COMMIT.take())

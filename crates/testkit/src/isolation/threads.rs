@@ -1,7 +1,8 @@
 //! Threads on few hot keys, with the history that they leave.
 //!
 //! Every session is a thread with random transactions of its own: points and ranges in both
-//! directions, puts, deletions, savepoints. A refused commit is tried again, rolled back and reset,
+//! directions, puts, deletions, savepoints; now and then it writes without a transaction, ranges that
+//! are deleted among it. A refused commit is tried again, rolled back and reset,
 //! or abandoned. One more thread makes the store flush and merge all the while. The order in which
 //! threads run is the machine's; the seed determines what each of them tries.
 
@@ -211,10 +212,17 @@ impl<'a> Session<'a> {
     /// Writes without a transaction count as well.
     fn write_batch<S: TransactionalStore>(&mut self, store: &S) -> Verdict {
         let mut keys: Vec<(Key, bool)> = Vec::new();
-        for _ in 0..=self.random.below(3) {
-            let key = self.key();
-            if keys.iter().all(|(other, _)| *other != key) {
-                keys.push((key, self.random.chance(1, 4)));
+        if self.random.chance(1, 6) {
+            // Neighbours, which the store deletes as a range.
+            let Key { family, number } = self.key();
+            let last = number + 1 + self.random.below(4) as u16;
+            keys.extend((number..=last).map(|number| (Key { family, number }, true)));
+        } else {
+            for _ in 0..=self.random.below(3) {
+                let key = self.key();
+                if keys.iter().all(|(other, _)| *other != key) {
+                    keys.push((key, self.random.chance(1, 4)));
+                }
             }
         }
         self.finished.push(self.recorder.write_batch(store, &keys, self.number)?);
