@@ -117,6 +117,8 @@ fn bounded(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 }
 
 #[test]
+#[cfg_attr(planted_bug = "validation_skipped_after_reserve", should_panic)]
+#[cfg_attr(planted_bug = "rivals_not_waited_for", should_panic)]
 #[cfg_attr(planted_bug = "publish_out_of_order", should_panic)]
 fn loom_a_snapshot_sees_both_keys_of_a_commit_or_neither() {
     bounded(3, || {
