@@ -119,7 +119,8 @@ pub enum Error {
     Paused,
     /// Merges were cancelled; this one was given up without effect.
     Cancelled,
-    /// A writer waited for background work that got nowhere for `stall_timeout_ms`.
+    /// A writer, a flush or a merge waited for background work that got nowhere for
+    /// `stall_timeout_ms`.
     Stalled {
         /// What it waited for.
         reason: StallReason,
@@ -224,10 +225,9 @@ impl fmt::Display for Error {
             Self::SavepointNotFound(name) => write!(f, "no savepoint is named '{name}'"),
             Self::Paused => f.write_str("background work is paused"),
             Self::Cancelled => f.write_str("merges were cancelled until the database is reopened"),
-            Self::Stalled { reason, milliseconds } => write!(
-                f,
-                "writes are stalled ({reason}) and background work got nowhere for {milliseconds} ms"
-            ),
+            Self::Stalled { reason, milliseconds } => {
+                write!(f, "stalled ({reason}): background work got nowhere for {milliseconds} ms")
+            }
             Self::Internal(text) => write!(f, "internal error, please report it: {text}"),
         }
     }

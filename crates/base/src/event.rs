@@ -24,12 +24,20 @@ pub enum StallReason {
     MergeDebt,
     /// The database is near its memory budget.
     MemoryBudget,
+    /// Merges are behind with garbage: the tables of the family take far more than
+    /// `max_space_amplification` allows.
+    SpaceAmplification,
 }
 
 impl StallReason {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Self; 4] =
-        [Self::MemtableBytes, Self::FlushQueue, Self::MergeDebt, Self::MemoryBudget];
+    pub const ALL: [Self; 5] = [
+        Self::MemtableBytes,
+        Self::FlushQueue,
+        Self::MergeDebt,
+        Self::MemoryBudget,
+        Self::SpaceAmplification,
+    ];
 
     /// Short name, used in reports.
     #[must_use]
@@ -39,6 +47,7 @@ impl StallReason {
             Self::FlushQueue => "flush queue",
             Self::MergeDebt => "merge debt",
             Self::MemoryBudget => "memory budget",
+            Self::SpaceAmplification => "space amplification",
         }
     }
 }

@@ -59,8 +59,9 @@ pub struct DbOptions {
     /// smaller of the machine's memory and the control group's limit; otherwise at least 4 MiB
     /// and at least eight log segments. Default 0.
     pub max_memory_usage: u64,
-    /// Milliseconds without any progress of flushes after which a writer that waits for them gets
-    /// an error of kind `Stalled` instead of waiting on; 0 means for ever. Default 60,000.
+    /// Milliseconds without any progress of flushes after which a writer that waits for them, or the
+    /// caller of an explicit flush, gets an error of kind `Stalled` instead of waiting on; likewise
+    /// whoever asks for a merge and waits for another to end. 0 means for ever. Default 60,000.
     pub stall_timeout_ms: u64,
     /// Called with rare events worth a line in a log. Default none.
     pub event_listener: Option<EventListener>,
@@ -186,7 +187,10 @@ pub struct FamilyOptions {
     /// Size ratio between levels. Default 10.
     pub level_size_ratio: usize,
     /// Versions on disk per live key, estimated, beyond which merges collect the garbage whatever
-    /// the number of runs. At least 1.1. Default 1.5.
+    /// the number of runs. Writers are slowed down when merges are behind with that: from a quarter,
+    /// or two write buffers, more than this allows, and most at twice what it allows, or eight
+    /// write buffers more; they are never stopped. What a snapshot still sees does not count. A
+    /// value log is collected when more than half of it is garbage. At least 1.1. Default 1.5.
     pub max_space_amplification: f64,
     /// Share of tombstones in a table that starts a merge of it; 0 turns that off. Default 0.
     pub tombstone_density_trigger: f64,

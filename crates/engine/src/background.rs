@@ -5,13 +5,13 @@
 //! so that a disk that was full is tried again without reopening anything.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
-use tidesdb_base::event::Event;
+use tidesdb_base::event::{Event, StallReason};
 use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
@@ -20,6 +20,7 @@ use crate::compaction::plan::{self, MergePlan, Pace};
 use crate::compaction::state::{rules, summarize};
 use crate::core::Core;
 use crate::family::FamilyState;
+use crate::flow::Patience;
 
 /// A family is quiet when nothing was committed for this long.
 const QUIET_PERIOD: Duration = Duration::from_secs(2);
@@ -279,12 +280,13 @@ impl Core {
     /// Writes the family's memory to tables and waits for it.
     ///
     /// # Errors
-    /// Why that failed.
+    /// Why that failed; [`Error::Stalled`] when no flush gets anywhere.
     pub(crate) fn flush_family(&self, family: &Arc<FamilyState>) -> Result<()> {
         self.check_writable(family)?;
         let target = self.log.published();
         self.rotate(family, 0);
         *lock(&family.background_error) = None;
+        let mut patience = self.patience_with_flushes();
         loop {
             if family.view.load().first_unflushed() > target {
                 return Ok(());
@@ -301,7 +303,32 @@ impl Core {
             if self.control.is_paused() {
                 return Err(Error::Paused);
             }
+            let (progress, now) = (self.flow.flushes.progress(), self.clock.monotonic_nanos());
+            patience.check(progress, now, StallReason::FlushQueue)?;
             self.schedule_flush(family);
+            self.wait_for_progress(seen);
+        }
+    }
+
+    /// Waits for the merge of the family that is under way, and keeps others from starting.
+    ///
+    /// # Errors
+    /// [`Error::Stalled`] when it gets nowhere, [`Error::Closed`].
+    fn lock_merging<'f>(&self, family: &'f FamilyState) -> Result<MutexGuard<'f, ()>> {
+        // ORDERING: relaxed; only whether it changes matters.
+        let progress = || self.flow.merged.load(Ordering::Relaxed);
+        let now = || self.clock.monotonic_nanos();
+        let mut patience = Patience::new(self.options.stall_timeout_ms, progress(), now());
+        loop {
+            let seen = self.progress.now();
+            match family.merging.try_lock() {
+                Ok(guard) => return Ok(guard),
+                // The data is (), so a panic has left nothing half done.
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            self.check_open()?;
+            patience.check(progress(), now(), StallReason::MergeDebt)?;
             self.wait_for_progress(seen);
         }
     }
@@ -315,7 +342,7 @@ impl Core {
         if self.control.merges_are_cancelled() {
             return Ok(());
         }
-        let _merging = lock(&family.merging);
+        let _merging = self.lock_merging(family)?;
         self.drop_covered_tables(family)?;
         let version = Arc::clone(&family.view.load().version);
         let settled = version.runs.len() == 1
@@ -346,7 +373,7 @@ impl Core {
         if self.control.merges_are_cancelled() {
             return Ok(());
         }
-        let _merging = lock(&family.merging);
+        let _merging = self.lock_merging(family)?;
         let version = Arc::clone(&family.view.load().version);
         let touched = version.runs.iter().rposition(|run| run.overlaps(start, end));
         let Some(last) = touched else { return Ok(()) };

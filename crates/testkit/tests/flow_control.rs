@@ -8,20 +8,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidesdb_engine::{
-    Components, Db, DbOptions, ErrorKind, Event, EventListener, Family, FamilyOptions, MemoryLevel,
-    RuntimeOptions, ScanOptions, StallReason, SyncMode,
+    Components, Compression, Db, DbOptions, ErrorKind, Event, EventListener, Family, FamilyOptions,
+    MemoryLevel, RuntimeOptions, ScanOptions, StallReason, SyncMode,
 };
-use tidesdb_sys::clock::ManualClock;
+use tidesdb_sys::clock::{Clock, ManualClock};
 use tidesdb_sys::sched::{Job, Lane, ManualScheduler, Scheduler};
-use tidesdb_sys::vfs::SimVfs;
+use tidesdb_sys::vfs::{MutationKind, Phase, SimVfs};
 
 /// Background work by hand, with a disk that takes no flush while `stuck` is set. Whoever waits
-/// for it passes the time.
+/// for it passes the time. With `merges_last`, merges go on only when somebody waits and nothing
+/// else is to be done.
 #[derive(Debug)]
 struct StuckDisk {
     inner: ManualScheduler,
     clock: Arc<ManualClock>,
     stuck: AtomicBool,
+    merges_last: AtomicBool,
 }
 
 impl Scheduler for StuckDisk {
@@ -34,6 +36,10 @@ impl Scheduler for StuckDisk {
     }
 
     fn help(&self) -> bool {
+        if self.merges_last.load(Ordering::SeqCst) {
+            let lanes = [Lane::Flush, Lane::Sync, Lane::Housekeeping, Lane::Compaction];
+            return lanes.into_iter().any(|lane| self.inner.step_lane(lane));
+        }
         if !self.stuck.load(Ordering::SeqCst) {
             return self.inner.help();
         }
@@ -65,7 +71,8 @@ impl World {
 
     fn scheduler(clock: &Arc<ManualClock>) -> Arc<StuckDisk> {
         let (inner, clock) = (ManualScheduler::new(1), Arc::clone(clock));
-        Arc::new(StuckDisk { inner, clock, stuck: AtomicBool::new(false) })
+        let (stuck, merges_last) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(StuckDisk { inner, clock, stuck, merges_last })
     }
 
     fn open(&mut self, options: DbOptions) -> Db {
@@ -127,6 +134,122 @@ fn a_disk_that_takes_nothing_ends_in_an_error_and_not_in_a_hang() {
     family.put(b"taken", b"1").unwrap();
     assert_eq!(family.get(&0_u64.to_be_bytes()).unwrap(), Some(vec![7; 200]));
     db.close().unwrap();
+}
+
+#[test]
+fn an_explicit_flush_of_a_disk_that_takes_nothing_ends_in_an_error() {
+    let mut world = World::new();
+    let db = world.open(DbOptions { stall_timeout_ms: 5_000, ..DbOptions::default() });
+    let family = db.create_family("family", small()).unwrap();
+    family.put(b"key", b"value").unwrap();
+    world.disk.stuck.store(true, Ordering::SeqCst);
+    for call in [Family::flush, Family::compact, Family::purge] {
+        let before = world.clock.monotonic_nanos();
+        let error = call(&family).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Stalled, "{error}");
+        assert!(error.to_string().contains("flush queue"), "{error}");
+        let seconds = (world.clock.monotonic_nanos() - before) / 1_000_000_000;
+        assert!((5..8).contains(&seconds), "{seconds} s");
+    }
+    assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::Stalled);
+    world.disk.stuck.store(false, Ordering::SeqCst);
+    family.flush().unwrap();
+    assert_eq!((family.stats().flush_count, family.stats().immutable_memtables), (1, 0));
+}
+
+/// While a merge is in the middle of something, here in creating its table, another is asked for.
+#[test]
+fn a_merge_that_gets_nowhere_does_not_hold_up_others_for_ever() {
+    let mut world = World::new();
+    let db = world.open(DbOptions { stall_timeout_ms: 5_000, ..DbOptions::default() });
+    let family = db.create_family("family", small()).unwrap();
+    for n in 0_u64..2 {
+        (0_u64..100).for_each(|key| family.put(&key.to_be_bytes(), &[n as u8; 20]).unwrap());
+        family.flush().unwrap();
+    }
+    world.disk.stuck.store(true, Ordering::SeqCst);
+    let (inner, errors) = (family.clone(), Arc::new(Mutex::new(Vec::new())));
+    let met = Arc::clone(&errors);
+    world.sim.on_mutation(Some(Arc::new(move |_, mutation| {
+        let table = mutation.path.extension().is_some_and(|extension| extension == "klog");
+        if table && mutation.kind == MutationKind::Create && mutation.phase == Phase::Before {
+            met.lock().unwrap().push(inner.compact().unwrap_err());
+        }
+    })));
+    family.compact().unwrap();
+    world.sim.on_mutation(None);
+    let errors = errors.lock().unwrap();
+    let [error] = errors.as_slice() else { panic!("{errors:?}") };
+    assert_eq!(error.kind(), ErrorKind::Stalled, "{error}");
+    assert!(error.to_string().contains("merge debt"), "{error}");
+    assert_eq!(family.stats().read_amplification, 1);
+    assert_eq!(family.get(&7_u64.to_be_bytes()).unwrap(), Some(vec![1; 20]));
+}
+
+/// Bytes of the family's tables and value logs.
+fn bytes_on_disk(family: &Family) -> u64 {
+    let stats = family.stats();
+    stats.levels.iter().map(|level| level.bytes).sum::<u64>() + stats.value_log_bytes
+}
+
+/// Merges do nothing here unless a writer is held up.
+#[test]
+fn overwriting_is_slowed_before_garbage_passes_its_bound() {
+    const KEYS: u64 = 5_000;
+    // From which size on values lie in value logs -> bound on what is there for each live byte: a
+    // value log may be half garbage.
+    for (klog_value_threshold, bound) in [(512, 1.5), (64, 2.0)] {
+        let mut world = World::new();
+        let db = world.open(DbOptions::default());
+        let options = FamilyOptions {
+            l1_file_count_trigger: 500,
+            klog_value_threshold,
+            compression: Compression::None,
+            ..small()
+        };
+        assert!((options.max_space_amplification - 1.5).abs() < 1e-9);
+        let family = db.create_family("family", options.clone()).unwrap();
+        world.disk.merges_last.store(true, Ordering::SeqCst);
+        let mut most = 0;
+        for n in 0..40 * KEYS {
+            let key = (n * 7919 % KEYS).to_be_bytes();
+            family.put(&key, &[(n / KEYS) as u8; 100]).unwrap();
+            if n % 50 == 0 {
+                most = most.max(bytes_on_disk(&family));
+            }
+        }
+        assert!(stall_count(&db, StallReason::SpaceAmplification) > 0, "{:?}", db.stats());
+        assert!(world.told("space amplification") > 0, "{:?}", world.events);
+        family.compact().unwrap();
+        let live = bytes_on_disk(&family);
+        // A quarter more, and what is written while a merge runs.
+        let allowed = live as f64 * bound * 1.25 + 6.0 * options.write_buffer_size as f64;
+        assert!(most as f64 <= allowed, "{most} bytes were there for {live} live ones");
+        assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count() as u64, KEYS);
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn what_a_snapshot_holds_does_not_slow_writers() {
+    const KEYS: u64 = 5_000;
+    let mut world = World::new();
+    let db = world.open(DbOptions::default());
+    let options = FamilyOptions { compression: Compression::None, ..small() };
+    let family = db.create_family("family", options).unwrap();
+    let write_all = |value| {
+        (0..KEYS).for_each(|n| family.put(&n.to_be_bytes(), &[value; 100]).unwrap());
+        family.compact().unwrap();
+    };
+    write_all(1);
+    let snapshot = db.snapshot();
+    let before = stall_count(&db, StallReason::SpaceAmplification);
+    write_all(2);
+    let entries: u64 = family.stats().levels.iter().map(|level| level.entries).sum();
+    assert_eq!(entries, 2 * KEYS, "nothing was put to the test");
+    (0..100_u64).for_each(|n| family.put(&n.to_be_bytes(), &[3; 100]).unwrap());
+    assert_eq!(stall_count(&db, StallReason::SpaceAmplification), before);
+    assert_eq!(family.get_at(&snapshot, &7_u64.to_be_bytes()).unwrap(), Some(vec![1; 100]));
 }
 
 #[test]

@@ -36,6 +36,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] =
 const PURE: &[&str] = &[
     "flow/levels",
     "flow/pace",
+    "flow/patience",
     "compaction/plan",
     "compaction/drop_rules",
     "numbers",

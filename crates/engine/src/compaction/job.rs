@@ -33,8 +33,8 @@ use crate::key_parts::{KeyParts, KeyRange};
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
 use crate::version::{Run, TableFile, Version, is_deleted_in_part};
 
-/// Versions between two looks at whether the merge is still wanted.
-const VERSIONS_PER_CHECK: u64 = 4096;
+/// Versions between two looks at whether the merge is still wanted, and two reports of progress.
+const VERSIONS_PER_CHECK: u64 = 256;
 /// Tables of a small family are smaller than the options allow, so that a merge of it can be done
 /// in about this many pieces,
 const PIECES: u64 = 16;
@@ -179,6 +179,9 @@ impl Merge {
                 self.passed.fetch_add(table.record.entries, Ordering::Relaxed);
                 self.leave_as_it_is(table, run == oldest);
                 merge.skip_table()?;
+                core.check_merge_wanted(&self.family)?;
+                // ORDERING: as below.
+                core.flow.merged.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
             let Some((key, meta, value)) = merge.current() else { break };
@@ -186,6 +189,8 @@ impl Merge {
             read += 1;
             if read % VERSIONS_PER_CHECK == 0 {
                 core.check_merge_wanted(&self.family)?;
+                // ORDERING: relaxed; only whether it changes matters.
+                core.flow.merged.fetch_add(VERSIONS_PER_CHECK, Ordering::Relaxed);
             }
             if let Some((run, table)) = merge.next()?
                 && self.plan.into_oldest

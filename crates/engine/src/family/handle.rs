@@ -216,7 +216,8 @@ impl Family {
     /// Writes everything in memory to tables and waits for it.
     ///
     /// # Errors
-    /// Why the flush failed; the data stays in memory and in the log then.
+    /// Why the flush failed; of kind `Stalled` when it got nowhere for `stall_timeout_ms`. The data
+    /// stays in memory and in the log then.
     pub fn flush(&self) -> Result<()> {
         self.core().flush_family(&self.state)
     }
@@ -224,7 +225,8 @@ impl Family {
     /// Flushes, then merges all tables into one sorted run, and waits for it.
     ///
     /// # Errors
-    /// Why the flush or the merge failed; nothing is lost then.
+    /// Why the flush or the merge failed; of kind `Stalled` when the flush, or a merge under way that
+    /// is waited for, got nowhere for `stall_timeout_ms`. Nothing is lost then.
     pub fn compact(&self) -> Result<()> {
         self.core().compact_family(&self.state)
     }

@@ -90,8 +90,7 @@ impl FamilyState {
         options: FamilyOptions,
         view: View,
     ) -> Self {
-        let trigger = options.l1_file_count_trigger as u64;
-        let held = is_held(view.frozen.len() as u64, view.version.young_runs(), trigger);
+        let held = is_held(&signals(&options, &view));
         Self {
             database,
             id,
@@ -119,15 +118,10 @@ impl FamilyState {
     pub(crate) fn change_view(&self, change: impl FnOnce(&View) -> View) {
         let _one_at_a_time = lock(&self.changing_view);
         let next = change(&self.view.load());
-        let young = next.version.young_runs();
-        let held = is_held(next.frozen.len() as u64, young, self.merge_trigger());
+        let held = is_held(&signals(&self.options.load(), &next));
         self.view.store(Arc::new(next));
         // ORDERING: release, so that a writer let in again finds the view that made room.
         self.flow.held.store(held, Ordering::Release);
-    }
-
-    fn merge_trigger(&self) -> u64 {
-        self.options.load().l1_file_count_trigger as u64
     }
 
     /// Puts other options in force.
@@ -142,20 +136,11 @@ impl FamilyState {
 
     /// The figures that decide how fast the family may be written.
     pub(crate) fn signals(&self, flush_bytes_per_second: u64) -> FamilySignals {
-        let (options, view) = (self.options.load(), self.view.load());
         FamilySignals {
-            write_buffer_bytes: options.write_buffer_size as u64,
-            freeze_bytes: freeze_bytes(&options),
-            queue_limit: options.l0_queue_stall_threshold as u64,
-            merge_trigger: options.l1_file_count_trigger as u64,
-            active_bytes: view.active.used_bytes(),
-            frozen: view.frozen.len() as u64,
-            frozen_bytes: view.frozen.iter().map(|memtable| memtable.used_bytes()).sum(),
-            oldest_frozen_bytes: view.frozen.last().map_or(0, |memtable| memtable.used_bytes()),
             // ORDERING: relaxed; an estimate.
             flushed_bytes: self.flow.flushed_bytes.load(Ordering::Relaxed),
-            young_runs: view.version.young_runs(),
             flush_bytes_per_second,
+            ..signals(&self.options.load(), &self.view.load())
         }
     }
 
@@ -163,6 +148,26 @@ impl FamilyState {
     pub(crate) fn is_dropped(&self) -> bool {
         // ORDERING: acquire pairs with the release in `drop_family`.
         self.dropped.load(Ordering::Acquire)
+    }
+}
+
+/// The figures that follow from options and view alone.
+fn signals(options: &FamilyOptions, view: &View) -> FamilySignals {
+    let space = view.version.space;
+    FamilySignals {
+        write_buffer_bytes: options.write_buffer_size as u64,
+        freeze_bytes: freeze_bytes(options),
+        queue_limit: options.l0_queue_stall_threshold as u64,
+        merge_trigger: options.l1_file_count_trigger as u64,
+        active_bytes: view.active.used_bytes(),
+        frozen: view.frozen.len() as u64,
+        frozen_bytes: view.frozen.iter().map(|memtable| memtable.used_bytes()).sum(),
+        oldest_frozen_bytes: view.frozen.last().map_or(0, |memtable| memtable.used_bytes()),
+        flushed_bytes: 0,
+        young_runs: view.version.young_runs(),
+        table_bytes: space.bytes,
+        allowed_table_bytes: space.allowed_bytes(options.max_space_amplification),
+        flush_bytes_per_second: 0,
     }
 }
 

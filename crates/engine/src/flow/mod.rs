@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `pace` | decides from figures of a family how fast it may be written; pure |
 //! | `levels` | decides from memory in use what has to give way; pure |
+//! | `patience` | how long anybody waits for work that gets nowhere |
 //! | `pacer` | hands out bytes at a given rate, so that most commits pass with one addition |
 //! | `memory` | the memory budget: who holds how much, and the bound for memtables |
 //! | `stalls` | counters of waits by reason, and the measured rate of flushes |
@@ -17,6 +18,7 @@ mod levels;
 mod memory;
 mod pace;
 mod pacer;
+mod patience;
 mod stalls;
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -28,6 +30,7 @@ pub(crate) use self::memory::{
 pub(crate) use self::pace::flush_parts;
 pub(crate) use self::pace::{FamilySignals, Pace, family_pace, is_held, memory_pace};
 pub(crate) use self::pacer::Pacer;
+pub(crate) use self::patience::Patience;
 pub(crate) use self::stalls::{FlushMeter, Stalls, Throttle};
 
 /// Flow control of the whole database.
@@ -35,6 +38,8 @@ pub(crate) use self::stalls::{FlushMeter, Stalls, Throttle};
 pub(crate) struct DatabaseFlow {
     pub stalls: Stalls,
     pub flushes: FlushMeter,
+    /// Versions that merges have read, about: any change is progress.
+    pub merged: AtomicU64,
     /// Paces all writers while memory is scarce.
     pub pacer: Pacer,
     /// The memory budget asks for `pacer` to be used.

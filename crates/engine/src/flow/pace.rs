@@ -5,7 +5,8 @@
 //! rate. So writers go at full speed while there is plenty of room, and are at the rate of the
 //! flush when there is none, without a jump. They wait only when the room is used up, and only
 //! for a flush that is under way. Merges never make them wait: the more runs lie in the first
-//! level, the slower they go, down to a fiftieth of the rate of flushes.
+//! level, and the more the tables take beyond what `max_space_amplification` allows, the slower
+//! they go, down to a fiftieth of the rate of flushes.
 
 use tidesdb_base::event::{MemoryLevel, StallReason};
 
@@ -19,6 +20,12 @@ const SMALL_BYTES: u64 = 16 << 20;
 /// slowed more and more.
 const SLOWING_RUNS_PER_TRIGGER: u64 = 2;
 const SLOWEST_RUNS_PER_TRIGGER: u64 = 9;
+
+/// Garbage beyond the bound at which writers are slowed, and at which they are slowest: so many write
+/// buffers, for what is written while a merge runs, or such a share of what is allowed if that is
+/// more, since a merge takes the longer the more there is.
+const SLOWING_GARBAGE: (u64, u64) = (2, 4);
+const SLOWEST_GARBAGE: (u64, u64) = (8, 1);
 
 /// Writers are never held to less than the rate of flushes divided by this.
 const MOST_SLOWDOWN: u64 = 50;
@@ -46,6 +53,9 @@ pub(crate) struct FamilySignals {
     pub flushed_bytes: u64,
     /// Runs in the first level.
     pub young_runs: u64,
+    /// Bytes of the tables that count for the bound on space, and how many of them it allows.
+    pub table_bytes: u64,
+    pub allowed_table_bytes: u64,
     /// Measured rate of flushes in bytes of memtable a second; 0 when none was measured.
     pub flush_bytes_per_second: u64,
 }
@@ -61,10 +71,10 @@ pub(crate) enum Pace {
     Wait(StallReason),
 }
 
-/// Whether writers of a family have to ask at all: cheap, and true whenever [`family_pace`] may
-/// say anything but [`Pace::Free`].
-pub(crate) const fn is_held(frozen: u64, young_runs: u64, merge_trigger: u64) -> bool {
-    frozen > 0 || young_runs > merge_trigger * SLOWING_RUNS_PER_TRIGGER
+/// Whether writers of a family have to ask at all, as long as its view stays as it is: true whenever
+/// [`family_pace`] may say anything but [`Pace::Free`].
+pub(crate) fn is_held(signals: &FamilySignals) -> bool {
+    signals.frozen > 0 || merge_pace(signals) != Pace::Free || space_pace(signals) != Pace::Free
 }
 
 /// Bytes that the memtables of a family may take together.
@@ -100,7 +110,8 @@ fn at_rate(bytes: u64, per: u64, of: u64) -> u64 {
 
 /// How fast a family may be written.
 pub(crate) fn family_pace(signals: &FamilySignals) -> Pace {
-    slower(memtable_pace(signals), merge_pace(signals))
+    let merges = slower(merge_pace(signals), space_pace(signals));
+    slower(memtable_pace(signals), merges)
 }
 
 fn slower(first: Pace, second: Pace) -> Pace {
@@ -152,6 +163,22 @@ fn merge_pace(signals: &FamilySignals) -> Pace {
     Pace::Slow { bytes_per_second, reason: StallReason::MergeDebt }
 }
 
+fn space_pace(signals: &FamilySignals) -> Pace {
+    let excess = signals.table_bytes.saturating_sub(signals.allowed_table_bytes);
+    let bound = |(buffers, part): (u64, u64)| {
+        let buffers = signals.write_buffer_bytes.saturating_mul(buffers);
+        buffers.max(signals.allowed_table_bytes / part)
+    };
+    let (from, to) = (bound(SLOWING_GARBAGE), bound(SLOWEST_GARBAGE));
+    if excess <= from {
+        return Pace::Free;
+    }
+    let rate = flush_rate(signals.flush_bytes_per_second);
+    let (past, left) = (excess - from, to.saturating_sub(excess));
+    let bytes_per_second = at_rate(rate, left, past).max(rate / MOST_SLOWDOWN);
+    Pace::Slow { bytes_per_second, reason: StallReason::SpaceAmplification }
+}
+
 /// How fast the whole database may be written at a level of memory use. `room_bytes` is what is
 /// left before writers have to wait, `flushing_bytes` what flushes that are under way will free.
 pub(crate) fn memory_pace(
@@ -193,6 +220,8 @@ mod tests {
             oldest_frozen_bytes: 48 * MIB,
             flushed_bytes: 0,
             young_runs: 0,
+            table_bytes: 0,
+            allowed_table_bytes: 0,
             flush_bytes_per_second: 100 * MIB,
         }
     }
@@ -215,7 +244,8 @@ mod tests {
             ..usual()
         };
         assert_eq!(family_pace(&signals), Pace::Free);
-        assert!(!is_held(0, 8, 4) && is_held(1, 0, 4) && is_held(0, 9, 4));
+        let held = |frozen, young_runs| is_held(&FamilySignals { frozen, young_runs, ..signals });
+        assert!(!held(0, 8) && held(1, 0) && held(0, 9));
     }
 
     #[test]
@@ -305,6 +335,58 @@ mod tests {
         for young_runs in [36, 37, 10_000] {
             let signals = FamilySignals { frozen: 0, young_runs, ..usual() };
             assert_eq!(rate(family_pace(&signals)), 2 * MIB);
+        }
+    }
+
+    #[test]
+    fn garbage_beyond_the_bound_slows_writers_in_proportion() {
+        let reason = StallReason::SpaceAmplification;
+        let slow = |mib| Pace::Slow { bytes_per_second: mib * MIB, reason };
+        // tables and what is allowed of them in MiB -> pace; the write buffer is 64 MiB
+        let table = [
+            (0, 0, Pace::Free),
+            (1000, 1000, Pace::Free),
+            // Two write buffers, or a quarter of what is allowed, are no matter.
+            (128, 0, Pace::Free),
+            (1250, 1000, Pace::Free),
+            (228, 100, Pace::Free),
+            // Half way between the bounds at the rate of flushes, and less from there on.
+            (320, 0, slow(100)),
+            (1625, 1000, slow(100)),
+            (416, 0, slow(33)),
+            (512, 0, slow(2)),
+            (2000, 1000, slow(2)),
+            (u64::MAX / MIB, 1000, slow(2)),
+        ];
+        for (tables, allowed, wanted) in table {
+            let signals = FamilySignals {
+                frozen: 0,
+                table_bytes: tables * MIB,
+                allowed_table_bytes: allowed * MIB,
+                ..usual()
+            };
+            let rounded = match family_pace(&signals) {
+                Pace::Slow { bytes_per_second, reason } => {
+                    Pace::Slow { bytes_per_second: bytes_per_second / MIB * MIB, reason }
+                }
+                other => other,
+            };
+            assert_eq!(rounded, wanted, "{tables} of {allowed}");
+            assert_eq!(is_held(&signals), wanted != Pace::Free, "{tables} of {allowed}");
+        }
+    }
+
+    #[test]
+    fn the_rate_falls_without_jumps_as_garbage_grows() {
+        let mut last = u64::MAX;
+        for table_bytes in (0..6000).map(|n| n * MIB / 4) {
+            let allowed_table_bytes = 400 * MIB;
+            let signals = FamilySignals { frozen: 0, table_bytes, allowed_table_bytes, ..usual() };
+            let now = rate(family_pace(&signals));
+            // Above what anybody reaches a jump is none.
+            let (was, is) = (last.min(1 << 32), now.min(1 << 32));
+            assert!(is <= was && is >= was / 2, "{table_bytes}: {now} after {last}");
+            last = now;
         }
     }
 

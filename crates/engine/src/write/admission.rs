@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidesdb_base::error::{Error, Result};
+use tidesdb_base::error::Result;
 use tidesdb_base::event::{Event, MemoryLevel, StallReason};
 use tidesdb_lockfree::sync::lock;
 
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::flow::{MemoryPlan, Pace, family_pace, memory_pace};
+use crate::flow::{MemoryPlan, Pace, Patience, family_pace, memory_pace};
 
 /// How long a waiting writer sleeps before it looks again even if nobody wakes it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
@@ -36,17 +36,21 @@ struct Wait<'a> {
     family: &'a Arc<FamilyState>,
     started_nanos: u64,
     reason: Option<StallReason>,
-    /// Flush progress that was seen last, and when it changed.
-    progress: u64,
-    progress_nanos: u64,
+    patience: Patience,
     failures: u32,
 }
 
 impl Core {
+    /// A wait for flushes that begins now.
+    pub(crate) fn patience_with_flushes(&self) -> Patience {
+        let (limit, now) = (self.options.stall_timeout_ms, self.clock.monotonic_nanos());
+        Patience::new(limit, self.flow.flushes.progress(), now)
+    }
+
     /// Returns once the family has room for another commit of `bytes` in `operations`.
     ///
     /// # Errors
-    /// Why the flush that would make room fails, such as a full disk; [`Error::Stalled`] when it
+    /// Why the flush that would make room fails, such as a full disk; `Stalled` when it
     /// gets nowhere. The commit had no effect and may be repeated.
     #[inline]
     pub(crate) fn admit(
@@ -79,7 +83,8 @@ impl Core {
             match family_pace(&signals) {
                 Pace::Free => break,
                 Pace::Slow { bytes_per_second, reason } => {
-                    if reason == StallReason::MergeDebt {
+                    let for_merges = [StallReason::MergeDebt, StallReason::SpaceAmplification];
+                    if for_merges.contains(&reason) {
                         self.schedule_compaction(family);
                     }
                     let nanos = family.flow.pacer.refill(
@@ -181,9 +186,8 @@ impl Core {
 impl<'a> Wait<'a> {
     fn new(core: &'a Core, family: &'a Arc<FamilyState>) -> Self {
         let started_nanos = core.clock.monotonic_nanos();
-        let progress = core.flow.flushes.progress();
-        let (reason, progress_nanos, failures) = (None, started_nanos, 0);
-        Self { core, family, started_nanos, reason, progress, progress_nanos, failures }
+        let patience = core.patience_with_flushes();
+        Self { core, family, started_nanos, reason: None, patience, failures: 0 }
     }
 
     fn now(&self) -> u64 {
@@ -213,7 +217,7 @@ impl<'a> Wait<'a> {
         self.reason = Some(reason);
         let seen = self.core.progress.now();
         self.take_failure()?;
-        self.check_deadline(reason)?;
+        self.patience.check(self.core.flow.flushes.progress(), self.now(), reason)?;
         self.core.schedule_flush(self.family);
         if !self.core.scheduler.help() {
             self.core.progress.wait(seen, LONGEST_SLEEP);
@@ -241,20 +245,6 @@ impl<'a> Wait<'a> {
             self.core.schedule_flush(&family);
         }
         Ok(())
-    }
-
-    fn check_deadline(&mut self, reason: StallReason) -> Result<()> {
-        let (now, progress) = (self.now(), self.core.flow.flushes.progress());
-        if progress != self.progress {
-            (self.progress, self.progress_nanos) = (progress, now);
-            return Ok(());
-        }
-        let milliseconds = now.saturating_sub(self.progress_nanos) / 1_000_000;
-        let deadline = self.core.options.stall_timeout_ms;
-        if deadline == 0 || milliseconds < deadline {
-            return Ok(());
-        }
-        Err(Error::Stalled { reason, milliseconds })
     }
 }
 

@@ -1,0 +1,74 @@
+//! How long anybody waits for background work that gets nowhere.
+//!
+//! Writers that wait for a flush and callers of an explicit flush or merge give up by the same rule:
+//! when nothing has moved for `stall_timeout_ms`. Work that is slow but moves is waited for.
+//!
+//! Plain data of the waiting thread; progress is a number that changes whenever work gets on.
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::event::StallReason;
+
+/// One wait.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    limit_ms: u64,
+    /// Progress that was seen last, and when it was seen first.
+    progress: u64,
+    since_nanos: u64,
+}
+
+impl Patience {
+    /// A wait that begins now. `limit_ms` is `stall_timeout_ms`; 0 means for ever.
+    pub(crate) const fn new(limit_ms: u64, progress: u64, now_nanos: u64) -> Self {
+        Self { limit_ms, progress, since_nanos: now_nanos }
+    }
+
+    /// Looks at the progress made.
+    ///
+    /// # Errors
+    /// [`Error::Stalled`] when there was none for too long.
+    pub(crate) fn check(
+        &mut self,
+        progress: u64,
+        now_nanos: u64,
+        reason: StallReason,
+    ) -> Result<()> {
+        if progress != self.progress {
+            (self.progress, self.since_nanos) = (progress, now_nanos);
+            return Ok(());
+        }
+        let milliseconds = now_nanos.saturating_sub(self.since_nanos) / 1_000_000;
+        if self.limit_ms == 0 || milliseconds < self.limit_ms {
+            return Ok(());
+        }
+        Err(Error::Stalled { reason, milliseconds })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLISECOND: u64 = 1_000_000;
+
+    #[test]
+    fn patience_ends_when_nothing_moves_and_not_when_it_moves_slowly() {
+        let reason = StallReason::FlushQueue;
+        let mut patience = Patience::new(100, 7, 0);
+        for step in 1..100 {
+            let (progress, now) = (7 + step / 2, step * 60 * MILLISECOND);
+            assert!(patience.check(progress, now, reason).is_ok(), "{step}");
+        }
+        let (progress, now) = (1000, 7000 * MILLISECOND);
+        assert!(patience.check(progress, now, reason).is_ok());
+        assert!(patience.check(progress, now + 99 * MILLISECOND, reason).is_ok());
+        let error = patience.check(progress, now + 101 * MILLISECOND, reason).unwrap_err();
+        assert!(matches!(error, Error::Stalled { milliseconds: 101, .. }), "{error}");
+    }
+
+    #[test]
+    fn no_limit_means_for_ever() {
+        let mut patience = Patience::new(0, 7, 0);
+        assert!(patience.check(7, u64::MAX, StallReason::FlushQueue).is_ok());
+    }
+}
