@@ -170,7 +170,7 @@ fn space_pace(signals: &FamilySignals) -> Pace {
         buffers.max(signals.allowed_table_bytes / part)
     };
     let (from, to) = (bound(SLOWING_GARBAGE), bound(SLOWEST_GARBAGE));
-    if excess <= from {
+    if excess <= from || cfg!(planted_bug = "garbage_never_slows") {
         return Pace::Free;
     }
     let rate = flush_rate(signals.flush_bytes_per_second);
