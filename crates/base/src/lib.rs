@@ -13,6 +13,7 @@ pub mod error;
 pub mod event;
 pub mod key_ranges;
 pub mod limits;
+pub mod live_sequences;
 pub mod options;
 pub mod range_tombstone;
 

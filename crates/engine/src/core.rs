@@ -10,7 +10,8 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::Event;
 use tidesdb_base::options::DbOptions;
 use tidesdb_lockfree::arena::BlockPool;
-use tidesdb_lockfree::sync::lock;
+use tidesdb_lockfree::stripe::thread_number;
+use tidesdb_lockfree::sync::{CachePadded, lock};
 use tidesdb_sys::clock::Clock;
 use tidesdb_sys::sched::Scheduler;
 use tidesdb_sys::vfs::{LockGuard, Vfs};
@@ -299,5 +300,39 @@ impl Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         self.0.shut_down();
+    }
+}
+
+/// Counts of references to the owner besides its own: more than the threads that usually begin
+/// transactions at once.
+const SHARES: usize = 16;
+
+/// A count of references to the owner that few threads share, on cache lines of its own. Who makes
+/// and drops handles all the time counts them here: one count for all would be a word that every
+/// thread writes to.
+pub(crate) type OwnerShare = CachePadded<Arc<Owner>>;
+
+/// The owner as the handles of a database hold it.
+#[derive(Debug)]
+pub(crate) struct SharedOwner {
+    owner: Arc<Owner>,
+    shares: [Arc<OwnerShare>; SHARES],
+}
+
+impl SharedOwner {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        let owner = Arc::new(Owner::new(core));
+        let shares = std::array::from_fn(|_| Arc::new(CachePadded(Arc::clone(&owner))));
+        Self { owner, shares }
+    }
+
+    pub(crate) const fn owner(&self) -> &Arc<Owner> {
+        &self.owner
+    }
+
+    /// The share of the calling thread.
+    #[inline]
+    pub(crate) fn share(&self) -> &Arc<OwnerShare> {
+        &self.shares[thread_number() % SHARES]
     }
 }

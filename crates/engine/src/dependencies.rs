@@ -24,6 +24,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
+use tidesdb_base::live_sequences::LiveSequences;
+
 /// Entries of a table that are not worth a sweep.
 const FEW_ENTRIES: usize = 256;
 
@@ -136,9 +138,8 @@ impl RangeLimits {
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Dependencies {
-    /// Snapshots of the live serializable transactions, with how often each is held.
-    live: BTreeMap<u64, usize>,
-    live_count: usize,
+    /// Snapshots of the live serializable transactions.
+    live: LiveSequences,
     /// Highest sequence number recorded.
     last_commit: u64,
     /// Keys that were read, each behind its family's number, with their limits.
@@ -160,20 +161,13 @@ pub(crate) struct Dependencies {
 impl Dependencies {
     /// A serializable transaction has taken its snapshot. Everything recorded is visible in it.
     pub(crate) fn begin(&mut self, snapshot: u64) {
-        *self.live.entry(snapshot).or_insert(0) += 1;
-        self.live_count += 1;
+        self.live.add(snapshot);
     }
 
     /// A transaction is finished, and its commit published if it has one.
     pub(crate) fn end(&mut self, snapshot: u64) {
-        if let Some(count) = self.live.get_mut(&snapshot) {
-            self.live_count -= 1;
-            *count -= 1;
-            if *count == 0 {
-                self.live.remove(&snapshot);
-            }
-        }
-        if self.live_count == 0 {
+        self.live.remove(snapshot);
+        if self.live.is_empty() {
             // Whoever begins next sees everything that was recorded.
             self.points.clear();
             self.points.shrink_to(FEW_ENTRIES);
@@ -198,7 +192,7 @@ impl Dependencies {
     /// live transaction.
     pub(crate) fn is_alone(&self) -> bool {
         let recorded = self.points.len() + self.ranges.len() + self.pivots.len();
-        self.live_count <= 1 && recorded == 0 && self.everything.max(self.pivots_through) == 0
+        self.live.len() <= 1 && recorded == 0 && self.everything.max(self.pivots_through) == 0
     }
 
     /// Whether the commit of `candidate`, which writes the keys `written`, could close a cycle.
@@ -253,7 +247,7 @@ impl Dependencies {
     pub(crate) fn record(&mut self, candidate: Candidate<'_>) -> Option<u64> {
         self.last_commit = self.last_commit.max(candidate.commit.unwrap_or(0));
         // Alone: whoever begins later sees this commit.
-        if self.live_count <= 1 {
+        if self.live.len() <= 1 {
             return None;
         }
         if let Some(commit) = candidate.commit
@@ -340,7 +334,7 @@ impl Dependencies {
 
     /// Limits and pivots up to this sequence number say nothing any more.
     fn oldest(&self) -> u64 {
-        self.live.first_key_value().map_or(u64::MAX - 1, |(&snapshot, _)| snapshot)
+        self.live.oldest().unwrap_or(u64::MAX - 1)
     }
 }
 

@@ -1,17 +1,17 @@
 //! Snapshots: a sequence number up to which a reader sees everything, and a registry that keeps
 //! merges from dropping what some snapshot still needs.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::live_sequences::LiveSequences;
 use tidesdb_lockfree::sync::lock;
 
 use crate::core::Core;
 
-/// The sequence numbers of all live snapshots, with how often each is held.
+/// The sequence numbers of all live snapshots: 16 bytes for each moment that somebody sees.
 #[derive(Debug, Default)]
-pub(crate) struct SnapshotRegistry(Mutex<BTreeMap<SequenceNumber, usize>>);
+pub(crate) struct SnapshotRegistry(Mutex<LiveSequences>);
 
 impl SnapshotRegistry {
     /// Registers a snapshot at the sequence number that `now` returns. `now` is called with the
@@ -20,26 +20,18 @@ impl SnapshotRegistry {
     pub(crate) fn register(&self, now: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
         let mut live = lock(&self.0);
         let sequence = now();
-        *live.entry(sequence).or_insert(0) += 1;
+        live.add(sequence);
         sequence
     }
 
     /// Gives up a registration; true when it was the oldest snapshot and nobody else holds it.
     pub(crate) fn release(&self, sequence: SequenceNumber) -> bool {
-        let mut live = lock(&self.0);
-        let oldest = live.first_key_value().is_some_and(|(oldest, _)| *oldest == sequence);
-        let Some(count) = live.get_mut(&sequence) else { return false };
-        *count -= 1;
-        if *count > 0 {
-            return false;
-        }
-        live.remove(&sequence);
-        oldest
+        lock(&self.0).remove(sequence)
     }
 
     /// All live snapshots, oldest first.
     pub(crate) fn list(&self) -> Vec<SequenceNumber> {
-        lock(&self.0).keys().copied().collect()
+        lock(&self.0).iter().collect()
     }
 }
 

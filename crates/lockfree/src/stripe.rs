@@ -2,8 +2,8 @@
 //!
 //! A structure that every thread writes to keeps one copy of the written word per stripe, each on
 //! cache lines of its own, and each thread uses the stripe of its number. Threads may share a
-//! stripe, so stripes are still atomics; they are just rarely contended. Used by the commit gate
-//! and the block cache's hit counters. Any thread may ask at any time.
+//! stripe, so stripes are still atomics; they are just rarely contended. Used by the commit gate,
+//! the block cache's hit counters and the handles of transactions. Any thread may ask at any time.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,7 +13,8 @@ use crate::sync::CachePadded;
 /// The calling thread's number: consecutive from 0 in the order of first use, never used twice.
 /// A thread that is being torn down may get a number that no other thread will have, either.
 #[inline]
-pub(crate) fn thread_number() -> usize {
+#[must_use]
+pub fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -19,6 +19,8 @@ const UNSAFE: &[&str] = &[
     "crates/lockfree/src/ordered/record.rs",
     "crates/lockfree/src/ordered/skiplist.rs",
     "crates/lockfree/src/ordered/btree/node.rs",
+    // A counting allocator.
+    "crates/tidesdb/tests/transaction_costs.rs",
     "crates/bench-compare/src/lmdb.rs",
     "crates/bench-compare/src/rocksdb.rs",
     "crates/bench-compare/src/rocksdb/",

@@ -7,7 +7,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions, RuntimeOptions};
 
 use super::open::{Components, open_core};
-use crate::core::{Core, Owner};
+use crate::core::{Core, SharedOwner};
 use crate::family::{Family, FamilyState};
 use crate::snapshot::Snapshot;
 use crate::stats::DbStats;
@@ -37,7 +37,7 @@ use crate::write::{WriteBatch, WriteOptions};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Db {
-    owner: Arc<Owner>,
+    owner: Arc<SharedOwner>,
 }
 
 impl Db {
@@ -62,15 +62,15 @@ impl Db {
         components: Components,
     ) -> Result<Self> {
         let core = open_core(path.as_ref(), options, components)?;
-        Ok(Self { owner: Arc::new(Owner::new(core)) })
+        Ok(Self { owner: Arc::new(SharedOwner::new(core)) })
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
-        self.owner.core()
+        self.owner.owner().core()
     }
 
     fn handle(&self, state: Arc<FamilyState>) -> Family {
-        Family { owner: Arc::clone(&self.owner), state }
+        Family { owner: Arc::clone(self.owner.owner()), state }
     }
 
     /// Creates a column family. When this returns, the family survives a power cut.
@@ -157,7 +157,7 @@ impl Db {
     /// # Errors
     /// `Closed`.
     pub fn begin(&self, level: IsolationLevel) -> Result<Transaction> {
-        Transaction::begin(&self.owner, level)
+        Transaction::begin(self.owner.share(), level)
     }
 
     /// Figures of the transactions.

@@ -30,8 +30,8 @@ use arc_swap::ArcSwap;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::filter::key_hash;
-use tidesdb_files::wal::record::{self, RecordKind, RecordPlace};
-use tidesdb_files::wal::{RECORD_HEADER_BYTES, RECORDS_OFFSET, SegmentHeader};
+use tidesdb_files::wal::record::{self, RecordPlace};
+use tidesdb_files::wal::{RECORDS_OFFSET, SegmentHeader};
 use tidesdb_lockfree::gate::{ClosedGuard, CommitGate};
 use tidesdb_lockfree::publish::CommitSequencer;
 use tidesdb_lockfree::sync::lock;
@@ -198,8 +198,7 @@ impl Log {
         self.active.load().header.number
     }
 
-    /// Logs one commit and applies it. `record` is a whole record whose payload of `payload_bytes`
-    /// is in place; `apply` puts the operations into the memtables under the sequence number it
+    /// Logs one commit and applies it. `payload` is that of its record; `apply` puts the operations into the memtables under the sequence number it
     /// is given, and can't fail. Returns the sequence number once the commit is visible.
     ///
     /// `signature` tells others what the commit touches, see [`signature_of`]. `check` is called
@@ -212,13 +211,12 @@ impl Log {
     /// segment can't be created. Nothing happened then, unless `apply` was called.
     pub(crate) fn commit(
         &self,
-        record: &mut [u8],
-        payload_bytes: usize,
+        payload: &[u8],
         signature: u64,
         check: impl FnOnce(u64, SequenceNumber) -> Result<()>,
         apply: impl FnOnce(SequenceNumber),
     ) -> Result<SequenceNumber> {
-        let length = record.len() as u64;
+        let length = record::record_bytes(payload.len()) as u64;
         let (start, inside, active) = loop {
             let inside = self.gate.enter();
             self.check_health()?;
@@ -242,13 +240,11 @@ impl Log {
         };
         let mut reservation = Reservation { log: self, start, end, filled: false };
         let checked = check(start, end);
+        let offset = active.offset_of(start);
         let written = if checked.is_ok() {
-            record::seal(record, payload_bytes, RecordKind::Commit, place);
-            active.io.write(active.offset_of(start), record)
+            active.io.write_two(offset, &record::commit_header(payload, place), payload)
         } else {
-            let header = record.get_mut(..RECORD_HEADER_BYTES).unwrap_or_default();
-            record::seal(header, payload_bytes, RecordKind::Void, place);
-            active.io.write(active.offset_of(start), header)
+            active.io.write(offset, &record::void_header(payload.len(), place))
         };
         match written {
             Ok(()) => {

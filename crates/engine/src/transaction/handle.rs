@@ -1,6 +1,7 @@
 //! The transaction that users hold.
 
 use std::cell::{Cell, OnceCell};
+use std::cmp::Ordering::{Equal, Greater, Less};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,11 +15,12 @@ use super::overlay::Overlay;
 use super::read_set::ReadSet;
 use super::scan::{ScanParts, Tracked, TransactionScan};
 use super::write_set::WriteSet;
-use crate::core::{Core, Owner};
+use crate::core::{Core, OwnerShare};
 use crate::family::{Family, FamilyState};
 use crate::flow::Holder;
 use crate::iterator::{Scan, ScanOptions};
 use crate::snapshot::Snapshot;
+use crate::write::Visible;
 use crate::write::batch::expiry_after;
 
 /// Change of a transaction's memory that is worth telling the others.
@@ -29,7 +31,7 @@ const CHARGED_STEP_BYTES: usize = 16 << 10;
 pub(super) enum State {
     Active,
     /// Committed and visible, but its durability failed: a commit may be tried again.
-    Visible(SequenceNumber),
+    Visible(Visible),
     Finished,
 }
 
@@ -62,7 +64,7 @@ pub(super) enum State {
 /// ```
 #[derive(Debug)]
 pub struct Transaction {
-    pub(super) owner: Arc<Owner>,
+    owner: Arc<OwnerShare>,
     pub(super) level: IsolationLevel,
     pub(super) state: State,
     /// Registered as long as it is there.
@@ -76,7 +78,7 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn begin(owner: &Arc<Owner>, level: IsolationLevel) -> Result<Self> {
+    pub(crate) fn begin(owner: &Arc<OwnerShare>, level: IsolationLevel) -> Result<Self> {
         let mut transaction = Self {
             owner: Arc::clone(owner),
             level,
@@ -94,12 +96,22 @@ impl Transaction {
         self.owner.core()
     }
 
+    #[inline]
     fn start(&mut self, level: IsolationLevel) -> Result<()> {
-        let core = self.owner.core();
-        if core.health.is_closed() {
+        if self.core().health.is_closed() {
             return Err(Error::Closed);
         }
-        self.snapshot = match level {
+        if level.has_snapshot() {
+            self.snapshot = Some(self.take_snapshot(level));
+        }
+        self.level = level;
+        self.state = State::Active;
+        Ok(())
+    }
+
+    fn take_snapshot(&self, level: IsolationLevel) -> SequenceNumber {
+        let core = self.core();
+        match level {
             IsolationLevel::Serializable => {
                 let mut dependencies = lock(&core.dependencies);
                 // Whoever begins sees all serializable commits that are recorded, so of these only
@@ -107,18 +119,14 @@ impl Transaction {
                 core.log.wait_published(dependencies.last_commit());
                 let sequence = core.snapshots.register(|| core.log.published());
                 dependencies.begin(sequence);
-                Some(sequence)
+                sequence
             }
-            _ if level.has_snapshot() => {
+            _ => {
                 // With the bug, a snapshot that commits go on to enter, key by key.
                 let early = if cfg!(planted_bug = "commit_partially_visible") { 300 } else { 0 };
-                Some(core.snapshots.register(|| core.log.published() + early))
+                core.snapshots.register(|| core.log.published() + early)
             }
-            _ => None,
-        };
-        self.level = level;
-        self.state = State::Active;
-        Ok(())
+        }
     }
 
     /// The level that the transaction was begun or last reset with.
@@ -376,6 +384,7 @@ impl Transaction {
     ///
     /// # Errors
     /// `Invalid` when the transaction is not finished, `Closed`.
+    #[inline]
     pub fn reset(&mut self, level: IsolationLevel) -> Result<()> {
         if self.state != State::Finished {
             let text = "only a transaction that was committed or rolled back can be reset";
@@ -385,20 +394,34 @@ impl Transaction {
     }
 
     /// Lets go of everything but some memory.
+    #[inline]
     pub(super) fn finish(&mut self) {
         self.state = State::Finished;
         if let Some(sequence) = self.snapshot.take() {
-            let core = self.owner.core();
-            if self.level == IsolationLevel::Serializable {
-                lock(&core.dependencies).end(sequence);
-            }
-            if core.snapshots.release(sequence) {
-                core.oldest_snapshot_gone();
-            }
+            self.give_up_snapshot(sequence);
         }
-        if let Some(writes) = &mut self.writes {
+        if let Some(writes) = &mut self.writes
+            && writes.was_used()
+        {
             writes.clear();
         }
+        if self.reads.get().is_some() {
+            self.forget_reads();
+        }
+        self.set_charge(0);
+    }
+
+    fn give_up_snapshot(&self, sequence: SequenceNumber) {
+        let core = self.core();
+        if self.level == IsolationLevel::Serializable {
+            lock(&core.dependencies).end(sequence);
+        }
+        if core.snapshots.release(sequence) {
+            core.oldest_snapshot_gone();
+        }
+    }
+
+    fn forget_reads(&mut self) {
         match self.reads.get_mut().and_then(Arc::get_mut) {
             Some(reads) => {
                 reads.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
@@ -406,7 +429,6 @@ impl Transaction {
             // A scan that outlives the transaction goes on writing to it.
             None => self.reads = OnceCell::new(),
         }
-        self.set_charge(0);
     }
 
     fn check_active(&self) -> Result<()> {
@@ -435,13 +457,15 @@ impl Transaction {
         }
     }
 
+    #[inline]
     fn set_charge(&self, bytes: usize) {
         let before = self.charged.replace(bytes);
         let budget = &self.core().budget;
-        if bytes > before {
-            budget.take(Holder::Transactions, (bytes - before) as u64);
-        } else {
-            budget.give_back(Holder::Transactions, (before - bytes) as u64);
+        match bytes.cmp(&before) {
+            // A transaction that holds little writes to nothing that others share.
+            Equal => {}
+            Greater => budget.take(Holder::Transactions, (bytes - before) as u64),
+            Less => budget.give_back(Holder::Transactions, (before - bytes) as u64),
         }
     }
 

@@ -89,7 +89,7 @@ impl ReadRange {
 #[derive(Debug, Default)]
 pub(super) struct ReadSet {
     families: Vec<Arc<FamilyState>>,
-    /// A byte that belongs to nobody, then family, length and bytes of each key.
+    /// Family, length and bytes of each key.
     keys: Vec<u8>,
     index: OffsetIndex,
     closed: Vec<ReadRange>,
@@ -123,7 +123,7 @@ impl ReadSet {
 
     /// All keys that were read one by one, with their families.
     pub(super) fn points(&self) -> impl Iterator<Item = (u32, &[u8])> {
-        let mut at = 1;
+        let mut at = 0;
         std::iter::from_fn(move || {
             let (family, key) = key_at(&self.keys, at)?;
             at += (KEY_HEADER_BYTES + key.len()) as u32;
@@ -157,16 +157,11 @@ impl ReadSet {
         if self.keys.len() > MOST_POINT_BYTES {
             self.join_points();
         }
-        if self.keys.is_empty() {
-            self.keys.push(0);
-        }
         let at = self.keys.len() as u32;
         self.keys.extend_from_slice(&family.id.to_le_bytes());
         self.keys.extend_from_slice(&length.to_le_bytes());
         self.keys.extend_from_slice(key);
-        let keys = &self.keys;
-        let hash_of_entry = |at| key_at(keys, at).map_or(0, |(family, key)| hash_of(family, key));
-        self.index.put(hash, at, |_| false, hash_of_entry);
+        self.index.put(hash, at, |_| false);
     }
 
     /// Makes of the keys of each family one range.

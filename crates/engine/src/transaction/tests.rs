@@ -54,7 +54,7 @@ fn refuse(db: &Db, families: &[Family], bytes: usize) {
     }
     let refused = db.core().commit_batch(&batch, &mut Refusing(db)).unwrap_err();
     assert_eq!(refused.error.kind(), ErrorKind::Conflict);
-    assert_eq!(refused.visible_at, None);
+    assert_eq!(refused.visible, None);
 }
 
 /// The number that all families hold; they must agree.
@@ -152,4 +152,46 @@ fn after_a_crash_commits_are_there_in_all_families_or_in_none() {
         images += crash(seed + round, SyncMode::Full);
     }
     assert!(images > 100, "only {images} images");
+}
+
+#[test]
+fn below_repeatable_read_no_reference_that_others_share_is_counted() {
+    let sim = SimVfs::new(7);
+    let (db, families) = open(&sim, SyncMode::None);
+    let family = &families[0];
+    let counts = || (Arc::strong_count(&family.owner), Arc::strong_count(family.state()));
+    let (owner, state) = counts();
+    let mut transaction = db.begin(IsolationLevel::ReadCommitted).unwrap();
+    assert_eq!(transaction.get(family, b"k").unwrap(), None);
+    assert_eq!(transaction.commit().unwrap(), None);
+    assert_eq!(counts(), (owner, state), "a transaction that reads counts in its thread's share");
+    for n in 0..10u8 {
+        transaction.reset(IsolationLevel::ReadCommitted).unwrap();
+        transaction.put(family, b"k", &[n]).unwrap();
+        assert_eq!(counts(), (owner, state + 1), "{n}: the family is counted once and kept");
+        transaction.commit().unwrap();
+        assert_eq!(counts(), (owner, state + 1), "{n}");
+    }
+    assert_eq!(db.core().snapshots.list(), []);
+    // What is not used again is let go, and all of it in the end.
+    transaction.reset(IsolationLevel::ReadCommitted).unwrap();
+    transaction.put(&families[1], b"k", b"v").unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(counts(), (owner, state));
+    drop(transaction);
+    assert_eq!(Arc::strong_count(families[1].state()), state);
+}
+
+#[test]
+fn the_last_transaction_keeps_the_database_open() {
+    let sim = SimVfs::new(7);
+    let (db, families) = open(&sim, SyncMode::None);
+    let mut transaction = db.begin(IsolationLevel::ReadCommitted).unwrap();
+    transaction.put(&families[0], b"k", b"v").unwrap();
+    let core = Arc::downgrade(db.core());
+    drop((db, families));
+    assert!(!core.upgrade().unwrap().health.is_closed());
+    transaction.commit().unwrap();
+    drop(transaction);
+    assert!(core.upgrade().is_none_or(|core| core.health.is_closed()));
 }

@@ -26,7 +26,7 @@ use crate::core::Core;
 use crate::dependencies::{Candidate, Dependencies, Overwritten};
 use crate::family::FamilyState;
 use crate::log::ANY_KEY;
-use crate::write::{CommitCheck, Unchecked, WriteBatch, WriteOptions};
+use crate::write::{CommitCheck, CommitFailure, Unchecked, Visible, WriteBatch, WriteOptions};
 
 impl Transaction {
     /// Makes all writes visible at once and as durable as the sync mode says, and finishes the
@@ -37,6 +37,7 @@ impl Transaction {
     /// `Full`, `Io`, `ReadOnly`: nothing was written, and the transaction is as it was. Only after
     /// an error of a sync the commit may be visible already: committing again tries to make it
     /// durable, and all else but a rollback is refused.
+    #[inline]
     pub fn commit(&mut self) -> Result<Option<u64>> {
         self.commit_with(WriteOptions::default())
     }
@@ -45,47 +46,74 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::commit`].
+    #[inline]
     pub fn commit_with(&mut self, options: WriteOptions) -> Result<Option<u64>> {
-        let sequence = match self.state {
-            State::Finished => return Err(Error::TransactionFinished),
-            State::Visible(sequence) => Some(sequence),
-            State::Active => self.make_visible()?,
-        };
-        if let (Some(sequence), Some(writes)) = (sequence, &self.writes) {
-            self.state = State::Visible(sequence);
-            self.owner.core().settle_batch(writes.batch(), sequence, options)?;
+        if self.has_nothing_to_commit() {
+            self.finish();
+            return Ok(None);
         }
-        self.finish();
-        Ok(sequence)
+        self.commit_changes(options)
     }
 
-    fn make_visible(&mut self) -> Result<Option<SequenceNumber>> {
+    /// It saw no moment of its own and wrote nothing.
+    #[inline]
+    fn has_nothing_to_commit(&self) -> bool {
+        self.state == State::Active
+            && self.snapshot.is_none()
+            && self.writes.as_ref().is_none_or(|writes| writes.is_empty())
+    }
+
+    fn commit_changes(&mut self, options: WriteOptions) -> Result<Option<u64>> {
+        let visible = match self.state {
+            State::Finished => return Err(Error::TransactionFinished),
+            State::Visible(visible) => Some(visible),
+            State::Active => self.make_visible()?,
+        };
+        if let (Some(visible), Some(writes)) = (visible, &self.writes) {
+            self.state = State::Visible(visible);
+            self.core().settle_batch(writes.batch(), visible, options)?;
+        }
+        self.finish();
+        Ok(visible.map(|visible| visible.sequence))
+    }
+
+    fn make_visible(&mut self) -> Result<Option<Visible>> {
         let committed = match (&self.writes, self.snapshot) {
             (Some(writes), None) if !writes.is_empty() => {
                 self.core().commit_batch(writes.batch(), &mut Unchecked)
             }
             (_, None) => return Ok(None),
-            (writes, Some(snapshot)) => {
-                let batch = writes.as_deref().map(super::write_set::WriteSet::batch);
-                let batch = batch.filter(|batch| !batch.is_empty());
-                let reads = self.reads.get().map(|reads| lock(reads));
-                let core = self.core();
-                let mut check = Validation::new(core, self.level, snapshot, batch, reads);
-                match batch {
-                    Some(batch) => {
-                        check.look(core.log.published())?;
-                        core.commit_batch(batch, &mut check)
-                    }
-                    None => return check.finish_reading().map(|()| None),
-                }
-            }
+            (_, Some(snapshot)) => match self.check_and_commit(snapshot) {
+                Ok(None) => return Ok(None),
+                Ok(Some(visible)) => Ok(visible),
+                Err(failure) => Err(failure),
+            },
         };
         committed.map(Some).map_err(|failure| {
-            if let Some(sequence) = failure.visible_at {
-                self.state = State::Visible(sequence);
+            if let Some(visible) = failure.visible {
+                self.state = State::Visible(visible);
             }
             failure.error
         })
+    }
+
+    #[inline(never)]
+    fn check_and_commit(
+        &self,
+        snapshot: SequenceNumber,
+    ) -> std::result::Result<Option<Visible>, CommitFailure> {
+        let batch = self.writes.as_deref().map(super::write_set::WriteSet::batch);
+        let batch = batch.filter(|batch| !batch.is_empty());
+        let reads = self.reads.get().map(|reads| lock(reads));
+        let core = self.core();
+        let mut check = Validation::new(core, self.level, snapshot, batch, reads);
+        match batch {
+            Some(batch) => {
+                check.look(core.log.published())?;
+                core.commit_batch(batch, &mut check).map(Some)
+            }
+            None => Ok(check.finish_reading().map(|()| None)?),
+        }
     }
 }
 
@@ -163,7 +191,7 @@ impl<'t> Validation<'t> {
         let signature = match (self.level, &self.reads) {
             (IsolationLevel::Serializable, _) => ANY_KEY,
             (IsolationLevel::RepeatableRead, Some(reads)) => reads.signature(),
-            _ => written.map_or(0, WriteBatch::signature),
+            _ => written.map_or(0, |batch| batch.signature),
         };
         match signature {
             0 => {}
@@ -334,29 +362,22 @@ impl Viewed<'_> {
     }
 }
 
-/// The views of some families, each loaded when it is first needed.
+/// The views of some families, one at a time: keys of a family mostly stand together.
 struct Views<'f> {
     families: &'f [std::sync::Arc<FamilyState>],
-    loaded: Vec<Viewed<'f>>,
-    at: usize,
+    entered: Option<Viewed<'f>>,
 }
 
 impl<'f> Views<'f> {
-    fn new(families: &'f [std::sync::Arc<FamilyState>]) -> Self {
-        Self { families, loaded: Vec::new(), at: 0 }
+    const fn new(families: &'f [std::sync::Arc<FamilyState>]) -> Self {
+        Self { families, entered: None }
     }
 
     fn enter(&mut self, family: u32) -> Option<&Viewed<'f>> {
-        if self.loaded.get(self.at).is_none_or(|viewed| viewed.state.id != family) {
-            self.at = match self.loaded.iter().position(|viewed| viewed.state.id == family) {
-                Some(at) => at,
-                None => {
-                    let state = self.families.iter().find(|state| state.id == family)?;
-                    self.loaded.push(Viewed { state, view: state.view.load() });
-                    self.loaded.len() - 1
-                }
-            };
+        if self.entered.as_ref().is_none_or(|viewed| viewed.state.id != family) {
+            let state = self.families.iter().find(|state| state.id == family)?;
+            self.entered = Some(Viewed { state, view: state.view.load() });
         }
-        self.loaded.get(self.at)
+        self.entered.as_ref()
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::ValueKind;
 use tidesdb_base::error::{Error, Result};
-use tidesdb_files::wal::{BatchReader, Operation, RECORD_HEADER_BYTES};
+use tidesdb_files::wal::{BatchReader, Operation};
 
 use super::offset_index::{OffsetIndex, hash_of};
 use super::overlay::Overlay;
@@ -120,7 +120,7 @@ impl WriteSet {
 
     fn bring_up_to_date(&self, index: &mut Index) {
         let (position, direct) = index.through;
-        let mut operations = self.batch.operations_from(position.max(RECORD_HEADER_BYTES), direct);
+        let mut operations = self.batch.operations_from(position, direct);
         loop {
             let (position, direct) = operations.place();
             let Some(operation) = operations.next() else { break };
@@ -128,8 +128,7 @@ impl WriteSet {
             let entry = if is_direct { direct as u32 | DIRECT } else { position as u32 };
             let (family, key) = (operation.family, operation.key);
             let same = |entry| self.is_of(entry, family, key);
-            let hash = |entry| self.operation(entry).map_or(0, |op| hash_of(op.family, op.key));
-            index.entries.put(hash_of(family, key), entry, same, hash);
+            index.entries.put(hash_of(family, key), entry, same);
         }
         index.through = operations.place();
     }
@@ -190,19 +189,29 @@ impl WriteSet {
     }
 
     /// Forgets everything and keeps a moderate amount of memory.
+    #[inline]
     pub(super) fn clear(&mut self) {
+        if self.batch.memory_bytes() > MOST_KEPT_BYTES {
+            self.batch = WriteBatch::new();
+        }
         let index = self.index.get_mut();
         index.overlays.clear();
         index.entries.clear();
         index.through = (0, 0);
         self.savepoints.clear();
-        if self.batch.memory_bytes() > MOST_KEPT_BYTES {
-            self.batch = WriteBatch::new();
-        }
         self.batch.clear();
     }
 
+    /// False when it is as after [`WriteSet::clear`].
+    #[inline]
+    pub(super) fn was_used(&mut self) -> bool {
+        let indexed = self.index.get_mut().through != (0, 0);
+        let large = self.batch.memory_bytes() > MOST_KEPT_BYTES;
+        indexed || large || !self.batch.is_empty() || !self.savepoints.is_empty()
+    }
+
     /// Bytes of memory held.
+    #[inline]
     pub(super) fn memory_bytes(&self) -> usize {
         self.batch.memory_bytes() + self.index.borrow().entries.memory_bytes()
     }

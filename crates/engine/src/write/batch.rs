@@ -7,13 +7,13 @@ use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::key_ranges::prefix_end;
 use tidesdb_base::limits::{DIRECT_VALUE_BYTES, MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_VALUE_BYTES};
-use tidesdb_files::wal::{BatchReader, BatchWriter, Operation, RECORD_HEADER_BYTES};
+use tidesdb_files::wal::{BatchReader, BatchWriter, Operation};
 
 use crate::family::{Family, FamilyState};
 use crate::log::{ANY_KEY, signature_of};
 
 /// Beyond as many keys nearly every bit of a signature would be set.
-const MOST_SIGNED: usize = 64;
+const MOST_SIGNED: usize = 32;
 
 /// Operations that are committed together: after a crash all of them are there or none, and no
 /// reader ever sees some of them. Later operations on a key win over earlier ones.
@@ -36,9 +36,14 @@ const MOST_SIGNED: usize = 64;
 /// ```
 #[derive(Debug, Default)]
 pub struct WriteBatch {
-    /// A log record in the making: room for the header, then the operations.
+    /// The operations, as the log wants them.
     pub(crate) record: Vec<u8>,
     pub(crate) families: Vec<Arc<FamilyState>>,
+    /// Families of before the last [`WriteBatch::clear`]: who writes to one of them again counts no
+    /// reference, which would be a shared write.
+    known_families: Vec<Arc<FamilyState>>,
+    /// Signature of the keys, or of more; see [`signature_of`].
+    pub(crate) signature: u64,
     pub(crate) count: usize,
     /// Sum of key and value lengths.
     pub(crate) user_bytes: u64,
@@ -149,9 +154,6 @@ impl WriteBatch {
         if kind == ValueKind::RangeTombstone && value.len() > MAX_KEY_BYTES {
             return Err(too_large("key", value.len(), MAX_KEY_BYTES));
         }
-        if self.record.is_empty() {
-            self.record.resize(RECORD_HEADER_BYTES, 0);
-        }
         if value.len() >= DIRECT_VALUE_BYTES {
             self.direct.push(DirectValue {
                 family: Arc::clone(family),
@@ -173,19 +175,37 @@ impl WriteBatch {
             BatchWriter::new(&mut self.record).push(operation);
         }
         if !self.families.iter().any(|known| Arc::ptr_eq(known, family)) {
-            self.families.push(Arc::clone(family));
+            self.add_family(family);
         }
-        self.deletes_ranges |= kind == ValueKind::RangeTombstone;
+        if kind == ValueKind::RangeTombstone {
+            self.deletes_ranges = true;
+            self.signature = ANY_KEY;
+        } else if self.count < MOST_SIGNED {
+            self.signature |= signature_of(family.id, key);
+        } else {
+            self.signature = ANY_KEY;
+        }
         self.count += 1;
         self.user_bytes += (key.len() + value.len()) as u64;
         Ok(())
     }
 
+    fn add_family(&mut self, family: &Arc<FamilyState>) {
+        let known = self.known_families.iter().position(|known| Arc::ptr_eq(known, family));
+        let family = match known {
+            Some(at) => self.known_families.swap_remove(at),
+            None => Arc::clone(family),
+        };
+        self.families.push(family);
+    }
+
     /// Removes all operations and keeps the memory.
     pub fn clear(&mut self) {
         self.record.clear();
+        std::mem::swap(&mut self.families, &mut self.known_families);
         self.families.clear();
         self.direct.clear();
+        self.signature = 0;
         self.deletes_ranges = false;
         self.count = 0;
         self.user_bytes = 0;
@@ -209,19 +229,15 @@ impl WriteBatch {
         self.families.truncate(mark.families);
         self.count = mark.count;
         self.user_bytes = mark.user_bytes;
-    }
-
-    /// Signature of the keys written; see [`signature_of`].
-    pub(crate) fn signature(&self) -> u64 {
-        if self.count > MOST_SIGNED || self.deletes_ranges {
-            return ANY_KEY;
+        if self.count == 0 {
+            // Otherwise it may stand for keys that are gone, at the price of some waiting.
+            self.signature = 0;
         }
-        self.operations().fold(0, |bits, op| bits | signature_of(op.family, op.key))
     }
 
     /// All operations in the order in which they were added, with their whole values.
     pub(crate) fn operations(&self) -> BatchOperations<'_> {
-        self.operations_from(RECORD_HEADER_BYTES, 0)
+        self.operations_from(0, 0)
     }
 
     /// The operations from a place in the record and among the direct values on.

@@ -9,16 +9,14 @@ use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::limits::DIRECT_VALUE_BYTES;
 use tidesdb_base::options::SyncMode;
-use tidesdb_files::wal::record::record_bytes;
-use tidesdb_files::wal::{
-    BatchReader, BatchWriter, Operation, RECORD_HEADER_BYTES, SurvivingOperations,
-};
+use tidesdb_files::wal::{BatchReader, BatchWriter, Operation, SurvivingOperations};
 
 use super::WriteBatch;
 use super::batch::check_sizes;
 use crate::core::Core;
 use crate::family::{CommittedOperation, FamilyState};
 use crate::log::signature_of;
+use crate::memtable::Memtable;
 
 /// How one commit is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,14 +55,22 @@ impl CommitCheck for Unchecked {
 #[derive(Debug)]
 pub(crate) struct CommitFailure {
     pub error: Error,
-    /// The commit is visible under this sequence number, but the log in front of it is broken:
-    /// it is not promised until the log is repaired.
-    pub visible_at: Option<SequenceNumber>,
+    /// The commit is visible, but the log in front of it is broken: it is not promised until the
+    /// log is repaired.
+    pub visible: Option<Visible>,
+}
+
+/// A commit that others see, and that may not be on disk yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Visible {
+    pub sequence: SequenceNumber,
+    /// It has filled a memtable.
+    pub fills: bool,
 }
 
 impl From<Error> for CommitFailure {
     fn from(error: Error) -> Self {
-        Self { error, visible_at: None }
+        Self { error, visible: None }
     }
 }
 
@@ -78,7 +84,7 @@ impl From<CommitFailure> for Error {
 const LARGEST_KEPT_BYTES: usize = 4 << 20;
 
 thread_local! {
-    static RECORD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static PAYLOAD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Core {
@@ -103,24 +109,28 @@ impl Core {
         self.check_writable(family)?;
         self.admit(family, (key.len() + value.len()) as u64, 1)?;
         let operation = Operation { family: family.id, kind, expires_at, key, value };
-        let mut used_bytes = 0;
-        let sequence = with_record(|record| {
-            BatchWriter::new(record).push(operation);
+        let visible = with_payload(|payload| {
+            BatchWriter::new(payload).push(operation);
             let signature = signature_of(family.id, key);
-            self.log_and_apply(record, signature, &mut Unchecked, |sequence| {
+            self.log_and_apply(payload, signature, &mut Unchecked, |sequence| {
                 let view = family.view.load();
                 view.active.insert(&operation, sequence)?;
-                used_bytes = view.active.used_bytes();
-                Ok(())
+                Ok(is_full(family, &view.active))
             })
         })?;
         family.counters.user.add((key.len() + value.len()) as u64, 1);
         // ORDERING: relaxed; a setting.
         let family_syncs = family.syncs_commits.load(Ordering::Relaxed);
-        self.make_durable(sequence, family_syncs || self.syncs_commits())?;
-        self.rotate_at(family, used_bytes);
+        self.make_durable(visible.sequence, family_syncs || self.syncs_commits())?;
+        if visible.fills {
+            self.rotate_if_full(family);
+        }
         if family.commit_hook.is_set() {
-            family.commit_hook.call(&family.name, sequence, &[CommittedOperation::of(&operation)]);
+            family.commit_hook.call(
+                &family.name,
+                visible.sequence,
+                &[CommittedOperation::of(&operation)],
+            );
         }
         Ok(())
     }
@@ -133,8 +143,8 @@ impl Core {
         if batch.is_empty() {
             return Ok(());
         }
-        let sequence = self.commit_batch(batch, &mut Unchecked)?;
-        self.settle_batch(batch, sequence, options)
+        let visible = self.commit_batch(batch, &mut Unchecked)?;
+        self.settle_batch(batch, visible, options)
     }
 
     /// Makes a batch that is not empty visible, if `check` agrees.
@@ -145,7 +155,7 @@ impl Core {
         &self,
         batch: &WriteBatch,
         check: &mut impl CommitCheck,
-    ) -> Result<SequenceNumber, CommitFailure> {
+    ) -> Result<Visible, CommitFailure> {
         let families = batch.families.len() as u64;
         // Large values go to a value log and take no room in a memtable.
         let (bytes, operations) = (batch.record.len() as u64, batch.count as u64);
@@ -153,7 +163,7 @@ impl Core {
             self.check_writable(family)?;
             self.admit(family, bytes / families, operations / families)?;
         }
-        let sequence = if batch.direct.is_empty() {
+        let visible = if batch.direct.is_empty() {
             self.commit_operations(batch, &batch.record, check)?
         } else {
             self.write_with_direct_values(batch, check)?
@@ -161,7 +171,7 @@ impl Core {
         for family in &batch.families {
             family.counters.user.add(batch.user_bytes / families, operations / families);
         }
-        Ok(sequence)
+        Ok(visible)
     }
 
     /// What follows once a batch is visible: durability, hooks, freezing what is full.
@@ -171,7 +181,7 @@ impl Core {
     pub(crate) fn settle_batch(
         &self,
         batch: &WriteBatch,
-        sequence: SequenceNumber,
+        Visible { sequence, fills }: Visible,
         options: WriteOptions,
     ) -> Result<()> {
         // ORDERING: relaxed; a setting.
@@ -179,7 +189,9 @@ impl Core {
             batch.families.iter().any(|family| family.syncs_commits.load(Ordering::Relaxed));
         self.make_durable(sequence, options.sync.unwrap_or(families_sync || self.syncs_commits()))?;
         for family in &batch.families {
-            self.rotate_if_full(family);
+            if fills {
+                self.rotate_if_full(family);
+            }
             if family.commit_hook.is_set() {
                 let operations: Vec<_> = batch
                     .operations()
@@ -192,37 +204,30 @@ impl Core {
         Ok(())
     }
 
-    /// Logs and applies a batch, whose encoded operations lie in `operations` behind room for a
-    /// record's header.
+    /// Logs and applies a batch whose operations, encoded, are `payload`.
+    #[inline]
     pub(super) fn commit_operations(
         &self,
         batch: &WriteBatch,
-        operations: &[u8],
+        payload: &[u8],
         check: &mut impl CommitCheck,
-    ) -> Result<SequenceNumber, CommitFailure> {
-        let payload = operations.get(RECORD_HEADER_BYTES..).unwrap_or_default();
-        with_record(|record| {
-            record.extend_from_slice(payload);
-            let apply = |sequence| apply(batch, payload, sequence);
-            self.log_and_apply(record, batch.signature(), check, apply)
-        })
+    ) -> Result<Visible, CommitFailure> {
+        let apply = |sequence| apply(batch, payload, sequence);
+        self.log_and_apply(payload, batch.signature, check, apply)
     }
 
     #[inline]
     fn log_and_apply(
         &self,
-        record: &mut Vec<u8>,
+        payload: &[u8],
         signature: u64,
         check: &mut impl CommitCheck,
-        apply: impl FnOnce(SequenceNumber) -> Result<()>,
-    ) -> Result<SequenceNumber, CommitFailure> {
-        let payload_bytes = record.len() - RECORD_HEADER_BYTES;
-        record.resize(record_bytes(payload_bytes), 0);
+        apply: impl FnOnce(SequenceNumber) -> Result<bool>,
+    ) -> Result<Visible, CommitFailure> {
         check.before_reserving();
         let mut applied = None;
         let committed = self.log.commit(
-            record,
-            payload_bytes,
+            payload,
             signature,
             |start, end| check.check(start, end),
             |sequence| applied = Some((sequence, apply(sequence))),
@@ -230,19 +235,23 @@ impl Core {
         if self.log.wants_preparation() {
             self.prepare_log_later();
         }
-        let sequence = match applied {
+        let visible = match applied {
             Some((_, Err(cause))) => {
                 // The log holds a commit that memory does not: nothing may build on that.
                 self.health.fail(cause.clone());
                 return Err(cause.into());
             }
-            Some((sequence, Ok(()))) => Some(sequence),
+            Some((sequence, Ok(fills))) => Some(Visible { sequence, fills }),
             None => None,
         };
-        committed.map_err(|error| {
-            self.repair_log_later();
-            CommitFailure { error, visible_at: sequence }
-        })
+        match (committed, visible) {
+            (Ok(_), Some(visible)) => Ok(visible),
+            (Ok(_), None) => Err(Error::Internal("a commit was not applied".to_owned()).into()),
+            (Err(error), visible) => {
+                self.repair_log_later();
+                Err(CommitFailure { error, visible })
+            }
+        }
     }
 
     fn make_durable(&self, sequence: SequenceNumber, sync: bool) -> Result<()> {
@@ -257,32 +266,39 @@ impl Core {
     }
 }
 
-/// Applies the operations of a logged payload to the memtables of the batch's families.
-fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result<()> {
+/// Applies the operations of a logged payload to the memtables of the batch's families. True when
+/// one of those is full then.
+fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result<bool> {
     if let [family] = batch.families.as_slice()
         && !batch.deletes_ranges
     {
         let view = family.view.load();
-        let insert = |operation: std::result::Result<Operation<'_>, Malformed>| {
-            view.active.insert(&operation.map_err(undecodable)?, sequence)
-        };
-        return BatchReader::new(payload).try_for_each(insert);
+        for operation in BatchReader::new(payload) {
+            view.active.insert(&operation.map_err(undecodable)?, sequence)?;
+        }
+        return Ok(is_full(family, &view.active));
     }
-    let views: Vec<_> =
-        batch.families.iter().map(|family| (family.id, family.view.load())).collect();
+    let views: Vec<_> = batch.families.iter().map(|family| (family, family.view.load())).collect();
     let mut at = 0;
     let insert = |operation: std::result::Result<Operation<'_>, Malformed>| {
         let operation = operation.map_err(undecodable)?;
-        if views.get(at).is_none_or(|view| view.0 != operation.family) {
-            at = views.iter().position(|view| view.0 == operation.family).unwrap_or(0);
+        if views.get(at).is_none_or(|view| view.0.id != operation.family) {
+            at = views.iter().position(|view| view.0.id == operation.family).unwrap_or(0);
         }
         views.get(at).map_or(Ok(()), |(_, view)| view.active.insert(&operation, sequence))
     };
     if batch.deletes_ranges {
-        SurvivingOperations::new(payload).try_for_each(insert)
+        SurvivingOperations::new(payload).try_for_each(insert)?;
     } else {
-        BatchReader::new(payload).try_for_each(insert)
+        BatchReader::new(payload).try_for_each(insert)?;
     }
+    Ok(views.iter().any(|(family, view)| is_full(family, &view.active)))
+}
+
+#[inline]
+fn is_full(family: &FamilyState, memtable: &Memtable) -> bool {
+    // ORDERING: relaxed; a setting.
+    memtable.used_bytes() >= family.freeze_bytes.load(Ordering::Relaxed)
 }
 
 #[cold]
@@ -290,14 +306,13 @@ fn undecodable(_: Malformed) -> Error {
     Error::Internal("a write batch does not decode".to_owned())
 }
 
-/// Runs `work` with this thread's record buffer, which holds room for a record's header.
-fn with_record<R>(work: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-    RECORD.with_borrow_mut(|record| {
-        record.clear();
-        record.resize(RECORD_HEADER_BYTES, 0);
-        let result = work(record);
-        if record.capacity() > LARGEST_KEPT_BYTES {
-            *record = Vec::new();
+/// Runs `work` with this thread's buffer for the payload of a record, which is empty.
+fn with_payload<R>(work: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    PAYLOAD.with_borrow_mut(|payload| {
+        payload.clear();
+        let result = work(payload);
+        if payload.capacity() > LARGEST_KEPT_BYTES {
+            *payload = Vec::new();
         }
         result
     })

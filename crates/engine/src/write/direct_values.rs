@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidesdb_base::entry::{SequenceNumber, ValueKind};
+use tidesdb_base::entry::ValueKind;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::limits::MAX_BATCH_BYTES;
 use tidesdb_files::manifest::{Change, ValueLogRecord};
@@ -19,7 +19,7 @@ use tidesdb_sys::vfs::{File, OpenHow};
 
 use super::WriteBatch;
 use super::batch::DirectValue;
-use super::commit::{CommitCheck, CommitFailure};
+use super::commit::{CommitCheck, CommitFailure, Visible};
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::version::ValueLogFile;
@@ -41,7 +41,7 @@ impl Core {
         &self,
         batch: &WriteBatch,
         check: &mut impl CommitCheck,
-    ) -> Result<SequenceNumber, CommitFailure> {
+    ) -> Result<Visible, CommitFailure> {
         // Families in the order of their numbers, so that two such commits can't deadlock.
         let mut families: Vec<&Arc<FamilyState>> =
             batch.direct.iter().map(|value| &value.family).collect();

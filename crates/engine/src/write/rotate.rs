@@ -10,18 +10,13 @@ use crate::family::{FamilyState, View};
 use crate::memtable::Memtable;
 
 impl Core {
-    /// Freezes the family's memtable if it has reached its size. Called after each commit.
-    #[inline]
+    /// Freezes the family's memtable if it has reached its size. Called after a commit that found
+    /// it so.
+    #[cold]
     pub(crate) fn rotate_if_full(&self, family: &Arc<FamilyState>) {
-        self.rotate_at(family, family.view.load().active.used_bytes());
-    }
-
-    /// As [`Core::rotate_if_full`] for a caller that knows how full the memtable is.
-    #[inline]
-    pub(crate) fn rotate_at(&self, family: &Arc<FamilyState>, used_bytes: u64) {
         // ORDERING: relaxed; a setting.
         let limit = family.freeze_bytes.load(Ordering::Relaxed);
-        if used_bytes >= limit {
+        if family.view.load().active.used_bytes() >= limit {
             self.rotate(family, limit);
             self.limit_retained_log();
         }

@@ -6,9 +6,10 @@
 //! | sum 32 | len 32 | kind 8 | sync mark 56     | payload | pad  |
 //! +--------+--------+---------------------------+---------+------+
 //! ```
-//! `sum` is the low half of XXH3 over everything behind it without the padding, seeded by the
-//! segment's number and the record's position. A record is at least 32 bytes long, so two
-//! records never start within the same 32 bytes of the log.
+//! `sum` is the low half of XXH3 over the payload, seeded by that of the header's other fields,
+//! which is seeded by the segment's number and the record's position. So header and payload are
+//! sealed where they lie, apart. The padding is arbitrary. A record is at least 32 bytes long, so
+//! two records never start within the same 32 bytes of the log.
 
 use tidesdb_base::checksum;
 use tidesdb_base::entry::MAX_SEQUENCE;
@@ -38,14 +39,6 @@ impl RecordKind {
             _ => None,
         }
     }
-
-    /// Bytes of the record, from its start, that the checksum covers.
-    const fn covered_bytes(self, payload_bytes: usize) -> usize {
-        match self {
-            Self::Commit => RECORD_HEADER_BYTES + payload_bytes,
-            Self::Void => RECORD_HEADER_BYTES,
-        }
-    }
 }
 
 /// Length in the log of a record with a payload of `payload_bytes`.
@@ -67,25 +60,42 @@ pub struct RecordPlace {
     pub synced: u64,
 }
 
-/// Fills in the header of a record whose payload lies at `record[RECORD_HEADER_BYTES..]` and
-/// takes `payload_bytes`; what follows is padding. The length of `record` is
-/// [`record_bytes`]`(payload_bytes)`; of a void record the header is enough.
+/// Header of the commit record with this payload.
 #[inline]
-pub fn seal(record: &mut [u8], payload_bytes: usize, kind: RecordKind, place: RecordPlace) {
-    let mark = place.synced.min(MAX_SEQUENCE) | ((kind as u64) << 56);
-    let end = kind.covered_bytes(payload_bytes);
-    record[4..8].copy_from_slice(&(payload_bytes as u32).to_le_bytes());
-    record[8..16].copy_from_slice(&mark.to_le_bytes());
-    let sum = place_sum(place.segment, place.position, &record[4..end]);
-    record[..4].copy_from_slice(&sum.to_le_bytes());
+#[must_use]
+pub fn commit_header(payload: &[u8], place: RecordPlace) -> [u8; RECORD_HEADER_BYTES] {
+    header(RecordKind::Commit, payload.len(), payload, place)
 }
 
-/// Checksum of a record, which holds in its own place only.
+/// Header of a void record that takes the space of a payload of `payload_bytes`.
+#[must_use]
+pub fn void_header(payload_bytes: usize, place: RecordPlace) -> [u8; RECORD_HEADER_BYTES] {
+    header(RecordKind::Void, payload_bytes, &[], place)
+}
+
 #[inline]
-fn place_sum(segment: u64, position: u64, body: &[u8]) -> u32 {
+fn header(
+    kind: RecordKind,
+    payload_bytes: usize,
+    covered: &[u8],
+    place: RecordPlace,
+) -> [u8; RECORD_HEADER_BYTES] {
+    let mark = place.synced.min(MAX_SEQUENCE) | ((kind as u64) << 56);
+    let mut header = [0; RECORD_HEADER_BYTES];
+    header[4..8].copy_from_slice(&(payload_bytes as u32).to_le_bytes());
+    header[8..16].copy_from_slice(&mark.to_le_bytes());
+    let sum = place_sum(place.segment, place.position, &header[4..], covered);
+    header[..4].copy_from_slice(&sum.to_le_bytes());
+    header
+}
+
+/// Checksum of a record, which holds in its own place only: of the rest of its header, and of
+/// the part of its payload that counts.
+#[inline]
+fn place_sum(segment: u64, position: u64, header: &[u8], payload: &[u8]) -> u32 {
     let stale = cfg!(planted_bug = "stale_record_accepted");
     let (segment, position) = if stale { (0, 0) } else { (segment, position) };
-    checksum::placed(segment, position, body) as u32
+    checksum::placed(checksum::placed(segment, position, header), 0, payload) as u32
 }
 
 /// A record that was read and whose checksum holds.
@@ -123,13 +133,15 @@ pub fn open(bytes: &[u8], segment: u64, position: u64) -> Option<RecordView<'_>>
     let payload_bytes = u32::from_le_bytes(*bytes.get(4..)?.first_chunk()?) as usize;
     let mark = u64::from_le_bytes(*bytes.get(8..)?.first_chunk()?);
     let kind = RecordKind::from_u8((mark >> 56) as u8)?;
-    let end = kind.covered_bytes(payload_bytes);
-    let body = bytes.get(4..end)?;
-    let sum = u32::from_le_bytes(*bytes.first_chunk()?);
-    if place_sum(segment, position, body) != sum {
+    let (header, rest) = bytes.split_at_checked(RECORD_HEADER_BYTES)?;
+    let payload = match kind {
+        RecordKind::Commit => rest.get(..payload_bytes)?,
+        RecordKind::Void => &[],
+    };
+    let sum = u32::from_le_bytes(*header.first_chunk()?);
+    if place_sum(segment, position, header.get(4..)?, payload) != sum {
         return None;
     }
-    let payload = bytes.get(RECORD_HEADER_BYTES..end)?;
     Some(RecordView { kind, synced: mark & MAX_SEQUENCE, payload, length })
 }
 
@@ -138,9 +150,9 @@ mod tests {
     use super::*;
 
     fn sealed(payload: &[u8], place: RecordPlace) -> Vec<u8> {
-        let mut record = vec![0; record_bytes(payload.len())];
-        record[RECORD_HEADER_BYTES..][..payload.len()].copy_from_slice(payload);
-        seal(&mut record, payload.len(), RecordKind::Commit, place);
+        let mut record = commit_header(payload, place).to_vec();
+        record.extend_from_slice(payload);
+        record.resize(record_bytes(payload.len()), 0);
         record
     }
 
@@ -174,7 +186,7 @@ mod tests {
     fn a_void_record_skips_its_space_whatever_lies_there() {
         let place = RecordPlace { segment: 3, position: 640, synced: 500 };
         let mut record = vec![0xab; record_bytes(100)];
-        seal(&mut record[..RECORD_HEADER_BYTES], 100, RecordKind::Void, place);
+        record[..RECORD_HEADER_BYTES].copy_from_slice(&void_header(100, place));
         let view = open(&record, 3, 640).unwrap();
         assert_eq!((view.kind, view.payload.len()), (RecordKind::Void, 0));
         assert_eq!((view.length, view.synced), (record.len(), 500));

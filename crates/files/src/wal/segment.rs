@@ -14,7 +14,7 @@ pub const SYNC_MARK_OFFSET: u64 = 64;
 pub const SYNC_MARK_BYTES: usize = 16;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TDBWAL\r\n");
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Seed of the header's own checksum; the header can't be seeded by what it tells.
 const HEADER_SEED: u64 = 0x5445_4741_4c57;
 const HEADER_BODY_BYTES: usize = 48;

@@ -259,6 +259,16 @@ pub trait LogSegment: Send + Sync + Debug {
     /// one that writes with system calls passes on the kernel's error.
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
 
+    /// Copies `first` to offset `at` and `second` behind it, as [`LogSegment::write`] does with
+    /// bytes that lie together.
+    ///
+    /// # Errors
+    /// As [`LogSegment::write`].
+    fn write_two(&self, at: u64, first: &[u8], second: &[u8]) -> io::Result<()> {
+        // One write, for those to whom writes cost more than bytes.
+        self.write(at, &[first, second].concat())
+    }
+
     /// Makes the bytes `0..upto` durable, with the file's length.
     ///
     /// # Errors

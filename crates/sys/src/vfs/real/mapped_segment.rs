@@ -132,6 +132,13 @@ impl LogSegment for MappedSegment {
         Ok(())
     }
 
+    fn write_two(&self, at: u64, first: &[u8], second: &[u8]) -> io::Result<()> {
+        check_segment_range(at, first.len() + second.len(), self.capacity())?;
+        self.mapping.copy_in(at as usize, first);
+        self.mapping.copy_in(at as usize + first.len(), second);
+        Ok(())
+    }
+
     fn sync(&self, _upto: u64) -> io::Result<()> {
         self.mapping.write_back()?;
         self.file.sync_data()
