@@ -92,6 +92,7 @@ impl Transaction {
         Ok(transaction)
     }
 
+    #[inline]
     pub(super) fn core(&self) -> &Arc<Core> {
         self.owner.core()
     }
@@ -240,6 +241,27 @@ impl Transaction {
     /// As [`Transaction::get`].
     #[inline]
     pub fn get_with<R>(
+        &self,
+        family: &Family,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        if self.is_plain() {
+            self.check_family(family.state())?;
+            return self.core().get_with(family.state(), None, key, read);
+        }
+        self.get_tracked(family, key, read)
+    }
+
+    /// Reads are those of the database: nothing is written yet, and nothing remembered.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.state == State::Active
+            && !self.level.has_snapshot()
+            && self.writes.as_ref().is_none_or(|writes| writes.is_empty())
+    }
+
+    fn get_tracked<R>(
         &self,
         family: &Family,
         key: &[u8],
@@ -431,10 +453,12 @@ impl Transaction {
         }
     }
 
+    #[inline]
     fn check_active(&self) -> Result<()> {
         if self.state == State::Active { Ok(()) } else { Err(Error::TransactionFinished) }
     }
 
+    #[inline]
     fn check_family(&self, family: &FamilyState) -> Result<()> {
         if self.core().identity() != family.database {
             return Err(Error::InvalidArgument("the family is of another database".to_owned()));

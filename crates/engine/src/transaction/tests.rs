@@ -11,7 +11,7 @@ use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::sched::ManualScheduler;
 use tidesdb_sys::vfs::{CrashProfile, SimVfs};
 
-use super::IsolationLevel;
+use super::{IsolationLevel, Transaction};
 use crate::db::{Components, Db};
 use crate::family::Family;
 use crate::write::{CommitCheck, WriteBatch};
@@ -182,16 +182,59 @@ fn below_repeatable_read_no_reference_that_others_share_is_counted() {
     assert_eq!(Arc::strong_count(families[1].state()), state);
 }
 
+/// Takes images while a commit over three families of several MiB is written, between small ones.
 #[test]
-fn the_last_transaction_keeps_the_database_open() {
-    let sim = SimVfs::new(7);
+fn a_transaction_of_megabytes_is_there_wholly_or_not_at_all() {
+    const ENTRIES: u32 = 5000;
+    let given = std::env::var("TIDESDB_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = given.unwrap_or(20_261_121u64);
+    println!("TIDESDB_SEED={seed}");
+    let sim = SimVfs::new(seed);
     let (db, families) = open(&sim, SyncMode::None);
-    let mut transaction = db.begin(IsolationLevel::ReadCommitted).unwrap();
-    transaction.put(&families[0], b"k", b"v").unwrap();
-    let core = Arc::downgrade(db.core());
-    drop((db, families));
-    assert!(!core.upgrade().unwrap().health.is_closed());
+    let put_all = |transaction: &mut Transaction, byte: u8| {
+        for n in 0..ENTRIES {
+            let value = vec![byte; 300 + (n % 700) as usize];
+            transaction.put(&families[n as usize % 3], &n.to_be_bytes(), &value).unwrap();
+        }
+    };
+    let mut transaction = db.begin(IsolationLevel::Snapshot).unwrap();
+    put_all(&mut transaction, 1);
     transaction.commit().unwrap();
-    drop(transaction);
-    assert!(core.upgrade().is_none_or(|core| core.health.is_closed()));
+    let images = Arc::new(Mutex::new(Vec::new()));
+    let (into, random) = (Arc::clone(&images), Mutex::new(SplitMix64::new(seed)));
+    // A commit this large changes the disk some ten thousand times.
+    let one_in = Arc::new(AtomicU64::new(1500));
+    let rate = Arc::clone(&one_in);
+    sim.on_mutation(Some(Arc::new(move |sim, _| {
+        let mut random = lock(&random);
+        if random.chance(1, rate.load(Ordering::Relaxed)) {
+            let profile = CrashProfile::ALL[random.index(CrashProfile::ALL.len())];
+            lock(&into).push(sim.crash_image(profile, random.next_u64()));
+        }
+    })));
+    transaction.reset(IsolationLevel::Snapshot).unwrap();
+    put_all(&mut transaction, 2);
+    transaction.commit().unwrap();
+    one_in.store(10, Ordering::Relaxed);
+    (0..200u8).for_each(|n| families[0].put(&[n], b"small").unwrap());
+    sim.on_mutation(None);
+    let images = std::mem::take(&mut *lock(&images));
+    let mut seen = [0; 3];
+    for image in &images {
+        let (_db, families) = open(image, SyncMode::None);
+        let read = |n: u32| {
+            let value = families[n as usize % 3].get(&n.to_be_bytes()).unwrap();
+            value.map_or((0, 0), |value| (value[0], value.len()))
+        };
+        let (first, _) = read(0);
+        seen[first as usize] += 1;
+        for n in 0..ENTRIES {
+            let bytes = if first == 0 { 0 } else { 300 + (n % 700) as usize };
+            assert_eq!(read(n), (first, bytes), "seed {seed}: torn at {n}");
+        }
+        let small = (0..200u8).any(|n| families[0].contains(&[n]).unwrap());
+        assert!(first == 2 || !small, "seed {seed}: a later commit without the earlier one");
+    }
+    println!("images with nothing, the first and the second commit: {seen:?}");
+    assert!(seen[1] >= 5 && seen[2] >= 5, "{seen:?}");
 }

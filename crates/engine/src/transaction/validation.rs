@@ -48,19 +48,11 @@ impl Transaction {
     /// As [`Transaction::commit`].
     #[inline]
     pub fn commit_with(&mut self, options: WriteOptions) -> Result<Option<u64>> {
-        if self.has_nothing_to_commit() {
+        if self.is_plain() {
             self.finish();
             return Ok(None);
         }
         self.commit_changes(options)
-    }
-
-    /// It saw no moment of its own and wrote nothing.
-    #[inline]
-    fn has_nothing_to_commit(&self) -> bool {
-        self.state == State::Active
-            && self.snapshot.is_none()
-            && self.writes.as_ref().is_none_or(|writes| writes.is_empty())
     }
 
     fn commit_changes(&mut self, options: WriteOptions) -> Result<Option<u64>> {
