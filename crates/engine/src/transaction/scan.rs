@@ -5,6 +5,7 @@
 //! movement tells the read set how far the scan has come: what lies between two keys shown was
 //! read as well.
 
+use std::cmp::Ordering;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 
@@ -193,7 +194,7 @@ impl<'t> TransactionScan<'t> {
         self.begin(Direction::Forward)?;
         self.scan.seek(key)?;
         self.own_at = self.own_from(self.parts.overlay.before(key).max(self.own.start));
-        self.settle_forward()?;
+        self.settle()?;
         self.track(|scan| ReadRange {
             family: scan.parts.family,
             start: key.to_vec(),
@@ -213,7 +214,7 @@ impl<'t> TransactionScan<'t> {
         self.begin(Direction::Backward)?;
         self.scan.seek_for_prev(key)?;
         self.own_at = self.own_before(self.parts.overlay.through(key).min(self.own.end));
-        self.settle_backward()?;
+        self.settle()?;
         self.track(|scan| ReadRange {
             family: scan.parts.family,
             start: scan.reached_start().to_vec(),
@@ -230,7 +231,7 @@ impl<'t> TransactionScan<'t> {
         self.begin(Direction::Forward)?;
         self.scan.seek_to_first()?;
         self.own_at = self.own_from(self.own.start);
-        self.settle_forward()?;
+        self.settle()?;
         self.track(|scan| ReadRange {
             family: scan.parts.family,
             start: scan.parts.lower.clone().unwrap_or_default(),
@@ -247,7 +248,7 @@ impl<'t> TransactionScan<'t> {
         self.begin(Direction::Backward)?;
         self.scan.seek_to_last()?;
         self.own_at = self.own_before(self.own.end);
-        self.settle_backward()?;
+        self.settle()?;
         self.track(|scan| ReadRange {
             family: scan.parts.family,
             start: scan.reached_start().to_vec(),
@@ -263,19 +264,7 @@ impl<'t> TransactionScan<'t> {
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "a scan moves; entries() is the Iterator")]
     pub fn next(&mut self) -> Result<()> {
-        if self.at == At::Nothing {
-            return Ok(());
-        }
-        if self.direction == Direction::Backward {
-            self.turn_forward()?;
-        } else {
-            self.step_forward()?;
-        }
-        self.settle_forward()?;
-        if let Some(Tracked { reads, place }) = &self.parts.tracked {
-            lock(reads).extend_end(*place, self.reached_end());
-        }
-        Ok(())
+        self.go(Direction::Forward)
     }
 
     /// Goes to the key before. On a scan that is not valid it does nothing.
@@ -283,19 +272,7 @@ impl<'t> TransactionScan<'t> {
     /// # Errors
     /// As [`TransactionScan::seek`].
     pub fn prev(&mut self) -> Result<()> {
-        if self.at == At::Nothing {
-            return Ok(());
-        }
-        if self.direction == Direction::Forward {
-            self.turn_backward()?;
-        } else {
-            self.step_backward()?;
-        }
-        self.settle_backward()?;
-        if let Some(Tracked { reads, place }) = &self.parts.tracked {
-            lock(reads).extend_start(*place, self.reached_start());
-        }
-        Ok(())
+        self.go(Direction::Backward)
     }
 
     /// The entries from the present position on, or from the first when the scan was never
@@ -347,30 +324,55 @@ impl<'t> TransactionScan<'t> {
         at.checked_sub(1).filter(|&at| at >= self.own.start)
     }
 
-    /// Steps over the present key on the sides that stand on it. Both stand at or behind it.
-    fn step_forward(&mut self) -> Result<()> {
-        let both = self.same_key();
-        if self.at == At::Own || both {
-            self.own_at = self.own_at.and_then(|at| self.own_from(at + 1));
+    /// Goes to the neighbour of the present key.
+    #[inline]
+    fn go(&mut self, direction: Direction) -> Result<()> {
+        if self.at == At::Nothing {
+            return Ok(());
         }
-        if self.at == At::Committed || both {
-            self.at = At::Nothing;
-            self.scan.next()?;
+        if self.direction == direction {
+            self.step()?;
+        } else {
+            self.turn(direction)?;
         }
-        self.at = At::Nothing;
+        self.settle()?;
+        if let Some(Tracked { reads, place }) = &self.parts.tracked {
+            match direction {
+                Direction::Forward => lock(reads).extend_end(*place, self.reached_end()),
+                Direction::Backward => lock(reads).extend_start(*place, self.reached_start()),
+            }
+        }
         Ok(())
     }
 
-    fn step_backward(&mut self) -> Result<()> {
+    /// Moves the committed side on.
+    #[inline]
+    fn step_committed(&mut self) -> Result<()> {
+        match self.direction {
+            Direction::Forward => self.scan.next(),
+            Direction::Backward => self.scan.prev(),
+        }
+    }
+
+    /// Moves the own side on.
+    fn step_own(&mut self) {
+        self.own_at = self.own_at.and_then(|at| match self.direction {
+            Direction::Forward => self.own_from(at + 1),
+            Direction::Backward => self.own_before(at),
+        });
+    }
+
+    /// Steps over the present key on the sides that stand on it. Both stand at it or further on.
+    #[inline]
+    fn step(&mut self) -> Result<()> {
         let both = self.same_key();
-        if self.at == At::Own || both {
-            self.own_at = self.own_at.and_then(|at| self.own_before(at));
+        let at = std::mem::replace(&mut self.at, At::Nothing);
+        if at == At::Own || both {
+            self.step_own();
         }
-        if self.at == At::Committed || both {
-            self.at = At::Nothing;
-            self.scan.prev()?;
+        if at == At::Committed || both {
+            self.step_committed()?;
         }
-        self.at = At::Nothing;
         Ok(())
     }
 
@@ -381,28 +383,24 @@ impl<'t> TransactionScan<'t> {
         }
     }
 
-    /// Puts both sides on their first key behind the present one.
-    fn turn_forward(&mut self) -> Result<()> {
+    /// Puts both sides on the neighbours of the present key in the other direction.
+    fn turn(&mut self, direction: Direction) -> Result<()> {
         self.keep_key();
         self.at = At::Nothing;
-        self.direction = Direction::Forward;
-        self.own_at = self.own_from(self.parts.overlay.through(&self.key).max(self.own.start));
-        self.scan.seek(&self.key)?;
-        if self.scan.valid() && self.scan.key() == self.key.as_slice() {
-            self.scan.next()?;
+        self.direction = direction;
+        let (own, overlay) = (&self.own, &self.parts.overlay);
+        match direction {
+            Direction::Forward => {
+                self.own_at = self.own_from(overlay.through(&self.key).max(own.start));
+                self.scan.seek(&self.key)?;
+            }
+            Direction::Backward => {
+                self.own_at = self.own_before(overlay.before(&self.key).min(own.end));
+                self.scan.seek_for_prev(&self.key)?;
+            }
         }
-        Ok(())
-    }
-
-    /// Puts both sides on their last key before the present one.
-    fn turn_backward(&mut self) -> Result<()> {
-        self.keep_key();
-        self.at = At::Nothing;
-        self.direction = Direction::Backward;
-        self.own_at = self.own_before(self.parts.overlay.before(&self.key).min(self.own.end));
-        self.scan.seek_for_prev(&self.key)?;
         if self.scan.valid() && self.scan.key() == self.key.as_slice() {
-            self.scan.prev()?;
+            self.step_committed()?;
         }
         Ok(())
     }
@@ -414,16 +412,20 @@ impl<'t> TransactionScan<'t> {
         self.key = key;
     }
 
-    /// Chooses the smaller of the two sides, past what own writes hide.
+    /// Chooses the side that comes first, past what own writes hide.
     #[inline]
-    fn settle_forward(&mut self) -> Result<()> {
+    fn settle(&mut self) -> Result<()> {
+        let first = match self.direction {
+            Direction::Forward => Ordering::Less,
+            Direction::Backward => Ordering::Greater,
+        };
         loop {
             let Some(own) = self.own_at else {
                 self.at = if self.scan.valid() { At::Committed } else { At::Nothing };
                 return Ok(());
             };
             let own_key = self.parts.overlay.key(own);
-            if self.scan.valid() && self.scan.key() < own_key {
+            if self.scan.valid() && self.scan.key().cmp(own_key) == first {
                 self.at = At::Committed;
                 return Ok(());
             }
@@ -432,32 +434,9 @@ impl<'t> TransactionScan<'t> {
                 return Ok(());
             }
             if self.same_key() {
-                self.scan.next()?;
+                self.step_committed()?;
             }
-            self.own_at = self.own_from(own + 1);
-        }
-    }
-
-    /// Chooses the greater of the two sides, past what own writes hide.
-    fn settle_backward(&mut self) -> Result<()> {
-        loop {
-            let Some(own) = self.own_at else {
-                self.at = if self.scan.valid() { At::Committed } else { At::Nothing };
-                return Ok(());
-            };
-            let own_key = self.parts.overlay.key(own);
-            if self.scan.valid() && self.scan.key() > own_key {
-                self.at = At::Committed;
-                return Ok(());
-            }
-            if !self.parts.overlay.hides(own, self.now) {
-                self.at = At::Own;
-                return Ok(());
-            }
-            if self.same_key() {
-                self.scan.prev()?;
-            }
-            self.own_at = self.own_before(own);
+            self.step_own();
         }
     }
 }
