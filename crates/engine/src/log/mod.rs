@@ -198,8 +198,9 @@ impl Log {
         self.active.load().header.number
     }
 
-    /// Logs one commit and applies it. `payload` is that of its record; `apply` puts the operations into the memtables under the sequence number it
-    /// is given, and can't fail. Returns the sequence number once the commit is visible.
+    /// Logs one commit and applies it. `payload` is that of its record; `apply` puts the operations
+    /// into the memtables under the sequence number it is given, and can't fail. Returns the
+    /// sequence number once the commit is visible.
     ///
     /// `signature` tells others what the commit touches, see [`signature_of`]. `check` is called
     /// with the reserved range, inside the gate, before anything is written; it may wait until
