@@ -296,6 +296,21 @@ impl Capabilities {
     };
 }
 
+/// How often a wait for background work looks.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// Waits until an engine has found nothing to do several times in a row: a flush that has just ended
+/// may be about to queue a merge.
+pub(crate) fn wait_until_quiet(mut is_busy: impl FnMut() -> Result<bool>) -> Result<()> {
+    const QUIET_LOOKS: u32 = 5;
+    let mut quiet = 0;
+    while quiet < QUIET_LOOKS {
+        quiet = if is_busy()? { 0 } else { quiet + 1 };
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}
+
 /// One opened database.
 pub trait Engine: Send + Sync {
     /// A handle for the calling thread.

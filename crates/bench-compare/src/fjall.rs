@@ -7,13 +7,13 @@
 use crate::engine::{
     Capabilities, Compression, Direction, Engine, EngineError, EngineOptions, EngineStats, Op,
     Result, RowVisitor, ScanRequest, Session, SessionMode, SyncMode, ValueVisitor,
+    wait_until_quiet,
 };
 use ::fjall::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
 };
 use ::fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::ops::Bound;
-use std::time::Duration;
 
 /// An opened fjall database with one keyspace.
 pub struct Fjall {
@@ -71,16 +71,11 @@ impl Engine for Fjall {
 
     fn settle(&self) -> Result<()> {
         self.keyspace.rotate_memtable_and_wait().map_err(failed("fjall rotate_memtable"))?;
-        // Compactions are queued by finished flushes: idle means idle for several polls.
-        let mut idle_polls = 0;
-        while idle_polls < 5 {
-            let busy = self.database.outstanding_flushes() > 0
+        wait_until_quiet(|| {
+            Ok(self.database.outstanding_flushes() > 0
                 || self.database.active_compactions() > 0
-                || self.keyspace.sealed_memtable_count() > 0;
-            idle_polls = if busy { 0 } else { idle_polls + 1 };
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(())
+                || self.keyspace.sealed_memtable_count() > 0)
+        })
     }
 
     fn sync_now(&self) -> Result<()> {

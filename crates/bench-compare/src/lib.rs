@@ -2,11 +2,12 @@
 //!
 //! [`engine`] defines the trait; each other module is one adapter. RocksDB, and libraries with TidesDB's C
 //! interface, are loaded at run time;
-//! LMDB, fjall and redb are compiled in behind features of the same names; `null` and `memory`
+//! LMDB, fjall, redb and TidesDB 10 are compiled in behind features of the same names; `null` and `memory`
 //! serve the benchmark itself. [`open`] and [`catalogue`] are the two entries the benchmark uses.
 //!
 //! Adapters state what they cannot match under parity in [`EngineInfo::unequal`].
 
+mod c_functions;
 pub mod engine;
 #[cfg(feature = "fjall")]
 pub mod fjall;
@@ -17,6 +18,8 @@ pub mod null;
 #[cfg(feature = "redb")]
 pub mod redb;
 pub mod rocksdb;
+#[cfg(feature = "tidesdb10")]
+pub mod tidesdb10;
 pub mod tidesdb_c;
 
 use engine::{Engine, EngineError, EngineOptions, Result};
@@ -39,6 +42,21 @@ pub struct EngineInfo {
 /// Whether a feature of this crate was compiled in, as an availability.
 fn compiled(feature: bool) -> std::result::Result<(), String> {
     if feature { Ok(()) } else { Err("not compiled in".to_owned()) }
+}
+
+#[cfg(feature = "tidesdb10")]
+fn tidesdb10_info() -> EngineInfo {
+    tidesdb10::info()
+}
+
+#[cfg(not(feature = "tidesdb10"))]
+fn tidesdb10_info() -> EngineInfo {
+    EngineInfo {
+        name: "tidesdb10",
+        version: String::new(),
+        available: Err("build with --features tidesdb10 (see docs/benchmarks.md)".to_owned()),
+        unequal: "",
+    }
 }
 
 /// Shared libraries named by the user.
@@ -66,8 +84,8 @@ pub fn catalogue(libraries: &Libraries) -> Vec<EngineInfo> {
             "rocksdb",
             location.clone(),
             available.clone(),
-            "allocates with the C library's malloc; prebuilt for baseline x86-64 plus run-time \
-             dispatch",
+            "allocates with the C library's malloc; prebuilt for baseline x86-64: CRC32C of its log not \
+             in hardware",
         ),
         entry("rocksdb-tuned", location, available, "parity plus the settings of its guides"),
         tidesdb_c::info(libraries.tidesdb.as_deref()),
@@ -89,6 +107,7 @@ pub fn catalogue(libraries: &Libraries) -> Vec<EngineInfo> {
             compiled(cfg!(feature = "redb")),
             "no log, no compression, one writer at a time; unsynced commits stay in memory",
         ),
+        tidesdb10_info(),
         entry("null", "1".to_owned(), Ok(()), "stores nothing: the cost of the benchmark itself"),
     ]
 }
@@ -105,6 +124,8 @@ pub fn open(name: &str, options: &EngineOptions) -> Result<Box<dyn Engine>> {
         "fjall" => Ok(Box::new(fjall::Fjall::open(options)?)),
         #[cfg(feature = "redb")]
         "redb" => Ok(Box::new(redb::Redb::open(options)?)),
+        #[cfg(feature = "tidesdb10")]
+        tidesdb10::NAME => Ok(Box::new(tidesdb10::TidesDb10::open(options)?)),
         "null" => Ok(Box::new(null::NullEngine)),
         "memory" => Ok(Box::new(MemoryEngine::new(Fault::None, options.families))),
         "broken-drops" => Ok(Box::new(MemoryEngine::new(Fault::DropsWrites, options.families))),

@@ -14,9 +14,9 @@ mod session;
 use crate::EngineInfo;
 use crate::engine::{
     Capabilities, Compression, Engine, EngineError, EngineOptions, EngineStats, Result, Session,
-    SessionMode, SyncMode,
+    SessionMode, SyncMode, wait_until_quiet,
 };
-use api::{Api, Config, DbStats, FamilyConfig, Handle};
+use api::{Api, Config, DbStats, FamilyConfig, Handle, check_layout};
 use libc::c_int;
 use session::TidesSession;
 use std::ffi::CString;
@@ -37,17 +37,13 @@ const UNKNOWN: c_int = -11;
 const BUSY: c_int = -14;
 /// Longest time that a call which asks to be repeated is repeated.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a wait for background work looks.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// Looks in a row that must find nothing to do.
-const QUIET_LOOKS: u32 = 5;
 
 /// Entry of the catalogue.
 pub fn info(library: Option<&Path>) -> EngineInfo {
     let available = match library {
         None => Err("pass --lib PATH to a library with TidesDB's C interface".to_owned()),
         Some(path) if !path.exists() => Err(format!("no library at {}", path.display())),
-        Some(path) => Api::load(path).map(|_| ()).map_err(|error| error.to_string()),
+        Some(path) => load(path).map(|_| ()).map_err(|error| error.to_string()),
     };
     EngineInfo {
         name: NAME,
@@ -105,6 +101,11 @@ fn family_name(number: u32) -> Result<CString> {
     CString::new(name).map_err(|error| EngineError::from_call("family name", error))
 }
 
+fn load(library: &Path) -> Result<Api> {
+    check_layout()?;
+    Api::load(library)
+}
+
 /// An opened database.
 pub struct TidesDbC {
     api: Api,
@@ -124,7 +125,7 @@ impl TidesDbC {
         let library = options.library.as_deref();
         let library =
             library.ok_or_else(|| EngineError::new("no library was named (--lib PATH)"))?;
-        let api = Api::load(library)?;
+        let api = load(library)?;
         let path = CString::new(options.directory.as_os_str().as_bytes())
             .map_err(|error| EngineError::from_call("directory name", error))?;
         let config = configure(&api, &path, options);
@@ -243,12 +244,7 @@ impl Engine for TidesDbC {
 
     fn settle(&self) -> Result<()> {
         self.flush()?;
-        let mut quiet = 0;
-        while quiet < QUIET_LOOKS {
-            quiet = if self.is_busy()? { 0 } else { quiet + 1 };
-            std::thread::sleep(LOOK_EVERY);
-        }
-        Ok(())
+        wait_until_quiet(|| self.is_busy())
     }
 
     fn compact(&self) -> Result<()> {

@@ -247,3 +247,28 @@ fn any_library_with_the_c_interface_can_be_used() {
     let entry = catalogue.iter().find(|engine| engine.name == "tidesdb-c").unwrap();
     assert!(entry.available.as_ref().unwrap_err().contains("no library at"));
 }
+
+/// A peer that was built for an old processor calculates the checksum of each log record by table,
+/// which makes it slower than it is. RocksDB says in its log which it is; this shows it to whoever
+/// chose the library, and fails if the log can no longer be asked.
+#[test]
+fn rocksdb_says_whether_checksums_use_the_processor() {
+    let libraries = bench_compare::Libraries::default();
+    let catalogue = bench_compare::catalogue(&libraries);
+    let found = catalogue.iter().find(|engine| engine.name == "rocksdb").unwrap();
+    if let Err(reason) = &found.available {
+        eprintln!("nothing was tested: {reason}");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let options = EngineOptions {
+        extra: vec![("info_log_level".into(), "INFO_LEVEL".into())],
+        ..options(directory.path())
+    };
+    bench_compare::open("rocksdb", &options).unwrap().close().unwrap();
+    let log = std::fs::read_to_string(directory.path().join("LOG")).unwrap();
+    let stated = log.lines().find_map(|line| line.split_once("Fast CRC32 supported: "));
+    let (_, support) = stated.expect("the log says how checksums are calculated");
+    println!("RocksDB, CRC32C in hardware: {support}");
+    assert!(support.starts_with("Supported") || support.starts_with("Not supported"), "{support}");
+}

@@ -21,9 +21,12 @@ const UNSAFE: &[&str] = &[
     "crates/lockfree/src/ordered/btree/node.rs",
     // A counting allocator.
     "crates/tidesdb/tests/transaction_costs.rs",
+    "crates/bench-compare/src/c_functions.rs",
     "crates/bench-compare/src/lmdb.rs",
     "crates/bench-compare/src/rocksdb.rs",
     "crates/bench-compare/src/rocksdb/",
+    "crates/bench-compare/src/tidesdb10.rs",
+    "crates/bench-compare/src/tidesdb10/",
     "crates/bench-compare/src/tidesdb_c.rs",
     "crates/bench-compare/src/tidesdb_c/",
 ];

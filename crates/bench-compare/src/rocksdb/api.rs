@@ -6,38 +6,15 @@
 //! missing symbol. [`Api`] keeps the library mapped for as long as a pointer into it can be used.
 #![expect(unsafe_code, reason = "function pointers of a C library that is loaded at run time")]
 
+use crate::c_functions::c_functions;
 use crate::engine::{EngineError, Result};
 use libc::{c_char, c_double, c_int, c_uchar, c_void, size_t};
-use libloading::Library;
 use std::path::{Path, PathBuf};
 
 /// Pointer to an opaque object of the library.
 pub(super) type Handle = *mut c_void;
 /// Where the library stores an allocated error text.
 pub(super) type ErrorSlot = *mut *mut c_char;
-
-macro_rules! c_functions {
-    ($($name:ident: $symbol:literal = fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The loaded functions, named as in `c.h` without the prefix.
-        pub(super) struct Api {
-            $(pub(super) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-            _library: Library,
-        }
-
-        impl Api {
-            fn resolve(library: Library) -> std::result::Result<Self, libloading::Error> {
-                $(
-                    // SAFETY: the type is the C prototype of that symbol in `rocksdb/c.h`, and
-                    // the pointer is only used while `_library` of the same struct is alive.
-                    let $name = *unsafe {
-                        library.get::<unsafe extern "C" fn($($argument),*) $(-> $result)?>($symbol)
-                    }?;
-                )*
-                Ok(Self { $($name,)* _library: library })
-            }
-        }
-    };
-}
 
 c_functions! {
     close: "rocksdb_close" = fn(Handle);
@@ -164,19 +141,6 @@ c_functions! {
     flushoptions_destroy: "rocksdb_flushoptions_destroy" = fn(Handle);
     wait_for_compact_options_create: "rocksdb_wait_for_compact_options_create" = fn() -> Handle;
     wait_for_compact_options_destroy: "rocksdb_wait_for_compact_options_destroy" = fn(Handle);
-}
-
-impl Api {
-    /// Loads the library at `path`.
-    pub(super) fn load(path: &Path) -> Result<Self> {
-        // SAFETY: RocksDB's static initialisers only register factories and statistics names;
-        // they have no precondition. The caller chose the library.
-        let library = unsafe { Library::new(path) };
-        let library =
-            library.map_err(|error| EngineError::from_call(&path.display().to_string(), error))?;
-        Self::resolve(library)
-            .map_err(|error| EngineError::from_call(&path.display().to_string(), error))
-    }
 }
 
 /// Places to look for the library, in order, when no path is named.

@@ -6,11 +6,10 @@
 //! pointer into it can be used.
 #![expect(unsafe_code, reason = "function pointers of a C library that is loaded at run time")]
 
+use crate::c_functions::c_functions;
 use crate::engine::{EngineError, Result};
 use libc::{c_char, c_double, c_float, c_int, c_void, size_t, time_t};
-use libloading::Library;
 use std::mem::{offset_of, size_of};
-use std::path::Path;
 
 /// Pointer to an opaque object of the library.
 pub(super) type Handle = *mut c_void;
@@ -148,29 +147,6 @@ pub(super) fn check_layout() -> Result<()> {
     }
 }
 
-macro_rules! c_functions {
-    ($($name:ident: $symbol:literal = fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The loaded functions, named as in the header without the prefix.
-        pub(super) struct Api {
-            $(pub(super) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-            _library: Library,
-        }
-
-        impl Api {
-            fn resolve(library: Library) -> std::result::Result<Self, libloading::Error> {
-                $(
-                    // SAFETY: the type is the C prototype of that symbol in the header, and the
-                    // pointer is only used while `_library` of the same struct is alive.
-                    let $name = *unsafe {
-                        library.get::<unsafe extern "C" fn($($argument),*) $(-> $result)?>($symbol)
-                    }?;
-                )*
-                Ok(Self { $($name,)* _library: library })
-            }
-        }
-    };
-}
-
 c_functions! {
     default_config: "tidesdb_default_config" = fn() -> Config;
     default_family_config: "tidesdb_default_column_family_config" = fn() -> FamilyConfig;
@@ -208,18 +184,6 @@ c_functions! {
     iter_key_value: "tidesdb_iter_key_value" =
         fn(Handle, *mut *mut u8, *mut size_t, *mut *mut u8, *mut size_t) -> c_int;
     iter_free: "tidesdb_iter_free" = fn(Handle);
-}
-
-impl Api {
-    /// Loads the library at `path`.
-    pub(super) fn load(path: &Path) -> Result<Self> {
-        check_layout()?;
-        let shown = path.display().to_string();
-        // SAFETY: the user chose the library; its initialisers have no precondition that we know of.
-        let library = unsafe { Library::new(path) };
-        let library = library.map_err(|error| EngineError::from_call(&shown, error))?;
-        Self::resolve(library).map_err(|error| EngineError::from_call(&shown, error))
-    }
 }
 
 #[cfg(test)]
