@@ -211,11 +211,17 @@ pub(crate) fn main() -> Result<ExitCode, String> {
         Command::Regress(options) => options.run(),
         Command::Claims(options) => options.run(),
         Command::Suites => {
-            for (name, purpose) in suites::SUITES {
-                let tests = suites::tests(name, Profile::Quick, 1.0).len();
-                println!("{name:<8} {tests:>3} tests  {purpose}");
+            println!("{:<10} tests  minutes per engine, quick and standard, at most", "suite");
+            let all = suites::SUITES.into_iter();
+            for (name, purpose) in
+                all.chain([("seeds", "the tests of the published runs, flaws included")])
+            {
+                let minutes =
+                    |profile| (suites::budget(&suites::tests(name, profile, 1.0), 1) / 60.0).ceil();
+                let count = suites::tests(name, Profile::Quick, 1.0).len();
+                let (quick, standard) = (minutes(Profile::Quick), minutes(Profile::Standard));
+                println!("{name:<10} {count:>5}  {quick:>3} {standard:>4}  {purpose}");
             }
-            println!("seeds        the tests of the published runs, flaws included");
             Ok(ExitCode::SUCCESS)
         }
         Command::Run(options) => {

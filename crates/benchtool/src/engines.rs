@@ -2,7 +2,7 @@
 
 use crate::ours;
 use crate::spec::{Codec, JobSpec, Setup, Sync, Workload};
-use bench_compare::engine::{Compression, Engine, EngineOptions, Result, SyncMode};
+use bench_compare::engine::{Compression, Engine, EngineError, EngineOptions, Result, SyncMode};
 use bench_compare::{EngineInfo, Libraries};
 use std::time::Duration;
 
@@ -20,6 +20,10 @@ fn libraries(setup: &Setup) -> Libraries {
 /// Opens the engine of a job in its directory.
 pub(crate) fn open(spec: &JobSpec) -> Result<Box<dyn Engine>> {
     let options = options(spec);
+    if !options.extra.is_empty() && !spec.engine.starts_with("rocksdb") {
+        // Ignoring them would report figures of settings that were never made.
+        return Err(EngineError::unsupported("passing settings on (--engine-opt)"));
+    }
     if spec.engine == ours::NAME {
         ours::open(&options)
     } else {

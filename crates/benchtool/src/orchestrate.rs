@@ -329,7 +329,7 @@ impl Orchestrator<'_> {
 }
 
 /// Two jobs with the same identity can use the same loaded database.
-fn store_identity(engine: &str, shape: &Shape, setup: &Setup) -> String {
+pub(crate) fn store_identity(engine: &str, shape: &Shape, setup: &Setup) -> String {
     let Shape { num, spare, key_size, value_size, value_min, value_sizes, contents, .. } = shape;
     let Shape { layout, keys_per_prefix, compress_ratio, families, settle, seed, .. } = shape;
     let Setup { memtable, memtable_count, block, compression, bloom_bits, .. } = setup;

@@ -10,7 +10,7 @@ mod tables;
 
 use crate::data::keys::Layout;
 use crate::machine;
-use crate::orchestrate::Test;
+use crate::orchestrate::{self, Test};
 use crate::spec::{
     Contents, Isolation, Mix, Overlap, Pattern, RowCount, Settle, Setup, Shape, Skew, Sync,
     Workload,
@@ -18,10 +18,11 @@ use crate::spec::{
 use clap::ValueEnum;
 
 /// Names of all suites, and what they are for.
-pub(crate) const SUITES: [(&str, &str); 16] = [
+pub(crate) const SUITES: [(&str, &str); 17] = [
     ("core", "every kind of operation; what claims are made from"),
     ("compare", "a minute for everybody who has just built the tool"),
     ("reach", "the rows that this engine's goals are measured by"),
+    ("sustained", "overwrites for minutes, and reads beside writers against quiet ones"),
     ("sync", "durable commits"),
     ("single", "core with one thread"),
     ("threads", "scaling from 1 to 8 threads"),
@@ -82,6 +83,8 @@ pub(crate) enum Set {
     Tenths(u64),
     /// No time limit.
     Whole,
+    /// As long as the profile takes to show a steady state.
+    Steady,
     Families(u64),
     At(Isolation),
     Share(Overlap),
@@ -121,6 +124,8 @@ struct Base {
     /// Longest phase in seconds, and that of seeks, ranges and synced writes.
     cap: Option<f64>,
     short_cap: Option<f64>,
+    /// Seconds of a phase that shows a steady state.
+    steady: f64,
     starred_repetitions: u32,
     repetitions: u32,
 }
@@ -132,6 +137,7 @@ fn base(profile: Profile) -> Base {
             cache_mib: 8,
             cap: Some(5.0),
             short_cap: Some(3.0),
+            steady: 20.0,
             starred_repetitions: 1,
             repetitions: 1,
         },
@@ -140,6 +146,7 @@ fn base(profile: Profile) -> Base {
             cache_mib: 32,
             cap: Some(10.0),
             short_cap: Some(5.0),
+            steady: 120.0,
             starred_repetitions: 3,
             repetitions: 1,
         },
@@ -148,6 +155,7 @@ fn base(profile: Profile) -> Base {
             cache_mib: 64,
             cap: None,
             short_cap: Some(60.0),
+            steady: 600.0,
             starred_repetitions: 3,
             repetitions: 3,
         },
@@ -188,6 +196,7 @@ fn test(row: &Row, profile: Profile, scale: f64) -> Test {
         match set {
             Set::Whole => limit = Limit::None,
             Set::Tenths(tenths) => limit = Limit::Tenths(*tenths),
+            Set::Steady => limit = Limit::Tenths((base.steady * 10.0) as u64),
             set => apply_setup(&mut setup, set),
         }
     }
@@ -214,6 +223,47 @@ fn test(row: &Row, profile: Profile, scale: f64) -> Test {
     }
     let repeat = if row.star { base.starred_repetitions } else { base.repetitions };
     Test { name: row.name.to_owned(), shape, setup, repeat }
+}
+
+/// Records per second of a load, of a pass over all rows, and of writing out what is left: what a
+/// slow engine reaches on a slow disk.
+const LOADED_PER_SECOND: f64 = 300_000.0;
+const SCANNED_PER_SECOND: f64 = 1_000_000.0;
+/// Bytes per second of copying a loaded database.
+const COPIED_PER_SECOND: f64 = 400e6;
+/// Seconds that a process takes to start, open, close and be removed.
+const AROUND_A_JOB: f64 = 0.4;
+
+/// Seconds that tests take with so many engines, at most and roughly: the longest phases, and what
+/// comes before and after them on a slow machine.
+pub(crate) fn budget(tests: &[Test], engines: usize) -> f64 {
+    let mut stores: Vec<String> = Vec::new();
+    let mut seconds = 0.0;
+    for test in tests {
+        let shape = &test.shape;
+        let records = (shape.num + shape.spare) as f64;
+        let bytes = records * (shape.key_size + shape.value_size) as f64;
+        // Large values count by their bytes.
+        let work = (bytes / 116.0).max(records);
+        let pass = work / SCANNED_PER_SECOND;
+        let phase = match shape.workload {
+            Workload::Iter => pass.max(shape.seconds.unwrap_or(0.0)),
+            Workload::Reopen => shape.seconds.unwrap_or(1.0),
+            _ => shape.seconds.unwrap_or(work / LOADED_PER_SECOND),
+        };
+        let around = match (shape.workload.mutates(), shape.workload.needs_data()) {
+            (true, true) => pass + bytes / COPIED_PER_SECOND,
+            (true, false) => pass,
+            (false, _) => 0.0,
+        };
+        seconds += f64::from(test.repeat) * (phase + around + AROUND_A_JOB);
+        let store = orchestrate::store_identity("", shape, &test.setup);
+        if shape.workload.needs_data() && !stores.contains(&store) {
+            seconds += work / LOADED_PER_SECOND + pass;
+            stores.push(store);
+        }
+    }
+    seconds * engines as f64
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -87,6 +87,9 @@ fn measure(figure: &str) -> Option<(bool, Measure)> {
         "average" => (false, |_, operation| Some(operation.average_us)),
         "p50" => (false, |_, operation| Some(operation.p50_us)),
         "p99" => (false, |_, operation| Some(operation.p99_us)),
+        "spread" => (false, |_, operation| {
+            (operation.p50_us > 0.0).then(|| operation.p99_us / operation.p50_us)
+        }),
         "tail" => (false, |_, operation| Some(operation.p99_us / operation.average_us)),
         "cv" => (false, |_, operation| metrics::variation(operation)),
         "wa" => (false, |run, _| run.result.write_amplification),
@@ -280,6 +283,26 @@ mod tests {
         // Every claim of the articles that has a ratio of its own is there.
         for id in ["A01", "B13c", "C17e", "D06", "E16", "G01", "G21"] {
             assert!(table.iter().any(|claim| claim.id == id), "{id}");
+        }
+    }
+
+    /// The rule of the specification: at least the published ratio where the test was valid and 1.05
+    /// for throughput, at least as good for figures in which the peer was ahead.
+    #[test]
+    fn targets_follow_the_rule() {
+        let table = table().unwrap();
+        let target = |id: &str, figure: &str| {
+            let claim = table.iter().find(|claim| claim.id == id && claim.figure == figure);
+            claim.unwrap().target()
+        };
+        for (id, published) in [("A01", 1.31), ("B08", 3.11), ("C01", 3.05), ("G13", 9.90)] {
+            assert_eq!(target(id, "throughput"), published, "{id}");
+        }
+        assert_eq!(target("A03g", "throughput"), LEAST, "reads that followed the writes");
+        assert_eq!(target("B10c", "throughput"), LEAST, "published as 1.01");
+        assert_eq!(target("E13", "throughput"), LEAST, "the peer was ahead");
+        for (id, figure) in [("E13", "wa"), ("B07", "p99"), ("G01", "spread"), ("G22", "rss")] {
+            assert_eq!(target(id, figure), 1.0, "{id} {figure}");
         }
     }
 

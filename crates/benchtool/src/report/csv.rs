@@ -60,7 +60,7 @@ const ORIGINAL: [Column; 33] = [
 /// Columns whose figures this tool cannot get from any engine yet keep their place, empty.
 const NOT_MEASURED: fn(&Row<'_>) -> String = |_| String::new();
 
-const ADDED: [Column; 63] = [
+const ADDED: [Column; 64] = [
     ("schema", |row| row.set.schema.to_string()),
     ("run_id", |row| row.set.id()),
     ("rep", |row| row.run.spec.repetition.to_string()),
@@ -119,6 +119,7 @@ const ADDED: [Column; 63] = [
     ("page_cache_policy", |row| shape_option(row.run, "page_cache", "keep")),
     // Beyond the list of the specification.
     ("slowest_second_ops", |row| optional(row.run.result.slowest_second)),
+    ("slowest_over_median", |row| optional(metrics::evenness(row.run))),
     ("anon_mb", |row| mebibytes(row.run.result.peak_anonymous)),
     ("size_phase_end_mb", |row| mebibytes(row.run.result.observed.size_phase_end)),
     ("size_closed_mb", |row| mebibytes(row.run.result.size_closed)),

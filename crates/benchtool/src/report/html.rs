@@ -31,6 +31,11 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
+/// A name of words joined by underscores, escaped, that may be broken behind each of them.
+pub(crate) fn breakable(name: &str) -> String {
+    escape(name).replace('_', "_<wbr>")
+}
+
 /// Panels of a plot that are shown without being asked for.
 const SHOWN_PANELS: usize = 6;
 

@@ -48,6 +48,13 @@ pub(crate) fn rate_p5(run: &Run) -> Option<f64> {
     (rates.len() >= 5).then(|| rates[rates.len() * 5 / 100])
 }
 
+/// The slowest second over the median one: 1 is perfectly even. `None` under five seconds.
+pub(crate) fn evenness(run: &Run) -> Option<f64> {
+    let rates = per_second(run);
+    let median = super::median(rates.clone()).filter(|_| rates.len() >= 5)?;
+    over(run.result.slowest_second?, median)
+}
+
 /// Seconds with less than a tenth of the median rate.
 pub(crate) fn stall_seconds(run: &Run) -> Option<f64> {
     let rates = per_second(run);
@@ -201,6 +208,19 @@ mod tests {
         assert_eq!(stall_seconds(&run), Some(0.0));
         run.result.rate.clear();
         assert_eq!(stall_seconds(&run), None);
+    }
+
+    #[test]
+    fn evenness_is_the_slowest_second_over_the_median() {
+        let mut run = known();
+        run.result.rate = vec![20; 60];
+        run.result.slowest_second = Some(50.0);
+        assert_eq!(evenness(&run), Some(0.25));
+        run.result.slowest_second = None;
+        assert_eq!(evenness(&run), None);
+        run.result.slowest_second = Some(50.0);
+        run.result.rate.truncate(40);
+        assert_eq!(evenness(&run), None, "four seconds say little");
     }
 
     #[test]

@@ -23,12 +23,13 @@ pub(crate) enum Cell {
 
 use Cell::{None as Lacks, Not, Same};
 
-const ENGINES: [&str; 5] = ["tidesdb", "rocksdb", "lmdb", "fjall", "redb"];
+const ENGINES: [&str; 7] =
+    ["tidesdb", "rocksdb", "lmdb", "fjall", "redb", "tidesdb-c", "tidesdb10"];
 
 /// Field of the settings, label, and the cells in the order of [`ENGINES`].
-type Knob = (&'static str, &'static str, [Cell; 5]);
+type Knob = (&'static str, &'static str, [Cell; 7]);
 
-const KNOBS: [Knob; 17] = [
+const KNOBS: [Knob; 23] = [
     (
         "memtable",
         "memtable bytes",
@@ -38,6 +39,8 @@ const KNOBS: [Knob; 17] = [
             Lacks("copy on write"),
             Same(""),
             Lacks("copy on write"),
+            Same("write_buffer_size"),
+            Same("memtable_write_buffer_size, of all families together"),
         ],
     ),
     (
@@ -49,25 +52,35 @@ const KNOBS: [Knob; 17] = [
             Lacks("no memtables"),
             Not("bounds the log instead, at least 64 MiB"),
             Lacks("no memtables"),
+            Same("l0_queue_stall_threshold, one less for the active one"),
+            Same("memtable_l0_queue_stall_threshold, one less for the active one"),
         ],
     ),
     (
         "cache",
         "block cache bytes",
         [
-            Same("index and filters are charged to it"),
-            Not(
-                "HyperClock; index and filters outside of it: more memory than asked; likely helps it",
-            ),
+            Same("index and filters of open tables outside of it, in the memory budget"),
+            Same("HyperClock; index and filters outside of it"),
             Not("none: the page cache, without a bound; likely helps it"),
             Same(""),
             Same("caches pages"),
+            Same("block_cache_size"),
+            Same("block_cache_size"),
         ],
     ),
     (
         "block",
         "data block bytes",
-        [Same(""), Same("block_size"), Not("pages of 4 KiB"), Same(""), Not("pages of 4 KiB")],
+        [
+            Same(""),
+            Same("block_size"),
+            Not("pages of 4 KiB"),
+            Same(""),
+            Not("pages of 4 KiB"),
+            Not("the library's own: the interface has no such setting"),
+            Same("btree_klog_block_size"),
+        ],
     ),
     (
         "compression",
@@ -78,6 +91,8 @@ const KNOBS: [Knob; 17] = [
             Not("none: reads cost less, space more"),
             Same("LZ4 only, by a Rust implementation"),
             Not("none: reads cost less, space more"),
+            Same("compression_algorithm"),
+            Same("all levels and separated values"),
         ],
     ),
     (
@@ -89,6 +104,8 @@ const KNOBS: [Knob; 17] = [
             Lacks("a tree needs none"),
             Same(""),
             Lacks("a tree needs none"),
+            Same("by false positive rate"),
+            Same("by false positive rate"),
         ],
     ),
     (
@@ -100,6 +117,8 @@ const KNOBS: [Knob; 17] = [
             Lacks("work is done in commits"),
             Same(""),
             Lacks("work is done in commits"),
+            Same("one for flushes, the rest for merges"),
+            Same("one for flushes, the rest for merges"),
         ],
     ),
     (
@@ -111,6 +130,8 @@ const KNOBS: [Knob; 17] = [
             Not("unsynced is MDB_NOSYNC: a power cut may destroy the database, not only the tail"),
             Same(""),
             Not("unsynced commits stay in memory until the next synced one; likely helps it"),
+            Same("sync_mode"),
+            Not("unsynced, the death of the process alone may lose commits; likely helps it"),
         ],
     ),
     (
@@ -122,6 +143,8 @@ const KNOBS: [Knob; 17] = [
             Same("the benchmark calls mdb_env_sync"),
             Same("the benchmark calls it"),
             Same("the benchmark calls it"),
+            Same("by itself"),
+            Same("by itself"),
         ],
     ),
     (
@@ -133,6 +156,8 @@ const KNOBS: [Knob; 17] = [
             Lacks("none: copy on write"),
             Same("on"),
             Lacks("none: copy on write"),
+            Same("on"),
+            Same("on"),
         ],
     ),
     (
@@ -144,6 +169,8 @@ const KNOBS: [Knob; 17] = [
             Not("none; likely helps it"),
             Same("XXH3"),
             Not("stored, checked on repair only; likely helps it"),
+            Same("the library's own"),
+            Same("XXH3"),
         ],
     ),
     (
@@ -155,6 +182,8 @@ const KNOBS: [Knob; 17] = [
             Not("a write transaction, one at a time: more than asked; likely costs it"),
             Same("batch"),
             Not("a write transaction, one at a time: more than asked; likely costs it"),
+            Not("a transaction at READ COMMITTED: no other way; likely costs it"),
+            Not("a transaction at READ COMMITTED: no other way; likely costs it"),
         ],
     ),
     (
@@ -166,17 +195,21 @@ const KNOBS: [Knob; 17] = [
             Same("read transaction, renewed; value lent"),
             Same("latest committed, value shared"),
             Same("read transaction; value lent"),
+            Not("latest committed, value copied by the library; likely costs it"),
+            Not("latest committed, value and rows copied; likely costs it"),
         ],
     ),
     (
         "*merges",
         "merge policy",
         [
-            Not("size-tiered; 4 or more runs per class"),
+            Not("size-tiered, 8 runs per class"),
             Not("leveled, ratio 10, base of 4 memtables"),
             Lacks("a tree"),
             Not("leveled"),
             Lacks("a tree"),
+            Not("the library's own"),
+            Not("leveled, its defaults"),
         ],
     ),
     (
@@ -188,6 +221,8 @@ const KNOBS: [Knob; 17] = [
             Lacks("none"),
             Not("its own policy"),
             Lacks("none"),
+            Not("the library's own"),
+            Not("its own policy"),
         ],
     ),
     (
@@ -199,6 +234,8 @@ const KNOBS: [Knob; 17] = [
             Not("the C library's malloc"),
             Not("mimalloc, as the benchmark; likely helps it"),
             Not("mimalloc, as the benchmark; likely helps it"),
+            Not("whatever the library was linked with"),
+            Not("the C library's malloc"),
         ],
     ),
     (
@@ -206,10 +243,66 @@ const KNOBS: [Knob; 17] = [
         "build",
         [
             Same("compiled with the benchmark"),
-            Not("prebuilt library for baseline x86-64 with run-time dispatch, unless one is named"),
+            Not("prebuilt for baseline x86-64, CRC32C of its log not in hardware; likely costs it"),
             Same("C compiler, optimised"),
             Same("compiled with the benchmark"),
             Same("compiled with the benchmark"),
+            Not("whoever built the library"),
+            Not("C compiler for baseline x86-64, RelWithDebInfo; CFLAGS reach it"),
+        ],
+    ),
+    (
+        "value_separation",
+        "values apart from keys, from bytes on",
+        [
+            Not("512 by default"),
+            Same("off by default; blob files with garbage collection"),
+            Lacks("large values take pages of their own"),
+            Lacks("not used by the adapter"),
+            Lacks("large values take pages of their own"),
+            Not("its default, 512"),
+            Not("its default"),
+        ],
+    ),
+    (
+        "tree_tables",
+        "tables as B+trees",
+        [
+            Lacks("tables of blocks"),
+            Lacks("tables of blocks"),
+            Not("the database is one"),
+            Lacks("tables of blocks"),
+            Not("the database is one"),
+            Lacks("not set by the adapter"),
+            Not("always"),
+        ],
+    ),
+    (
+        "engine_options",
+        "settings passed on (--engine-opt)",
+        [
+            Lacks("refused"),
+            Same("by RocksDB's names, for one engine"),
+            Lacks("refused"),
+            Lacks("refused"),
+            Lacks("refused"),
+            Lacks("refused"),
+            Lacks("refused"),
+        ],
+    ),
+    ("memory_limit", "memory limit of the process", [Same("control group"); 7]),
+    ("processors", "processors", [Same("affinity of the process"); 7]),
+    (
+        "preload",
+        "preloaded allocator",
+        [
+            Not("linked with mimalloc: without effect"),
+            Same("replaces malloc"),
+            Same("replaces malloc"),
+            Not("linked with mimalloc: without effect"),
+            Not("linked with mimalloc: without effect"),
+            Same("replaces malloc, unless the library has its own"),
+            Same("replaces malloc"),
         ],
     ),
 ];
@@ -235,7 +328,8 @@ fn cell(knob: &Knob, engine: &str) -> Cell {
 /// The value of an option for people.
 fn text_of(field: &str, value: &Value) -> String {
     // Counts and times may be multiples of 1,024 too, so the field decides.
-    let bytes = ["memtable", "cache", "block"].contains(&field) || field.contains("limit");
+    let bytes = ["memtable", "cache", "block", "value_separation"].contains(&field)
+        || field.contains("limit");
     match value {
         Value::Number(number) => match number.as_u64().filter(|_| bytes) {
             Some(size) if size >= 1 << 20 && size % (1 << 20) == 0 => {
@@ -269,13 +363,24 @@ fn asked(runs: &[Run], field: &str) -> String {
     }
 }
 
+/// Whether a row says something: a setting that nobody gave does not, unless the engines' defaults
+/// for it differ.
+fn is_of_interest(field: &str, asked: &str) -> bool {
+    let given = !asked.is_empty() && asked != "default";
+    given || field.starts_with('*') || field == "value_separation"
+}
+
 /// The table for these engines: the known options, then the other settings by their names.
 pub(crate) fn table(runs: &[Run], engines: &[String]) -> Vec<Row> {
     let mut rows: Vec<Row> = KNOBS
         .iter()
-        .map(|knob| Row {
+        .map(|knob| {
+            (knob, if knob.0.starts_with('*') { String::new() } else { asked(runs, knob.0) })
+        })
+        .filter(|(knob, asked)| is_of_interest(knob.0, asked))
+        .map(|(knob, asked)| Row {
             option: knob.1.to_owned(),
-            asked: if knob.0.starts_with('*') { String::new() } else { asked(runs, knob.0) },
+            asked,
             cells: engines.iter().map(|engine| cell(knob, engine)).collect(),
         })
         .collect();
@@ -307,17 +412,50 @@ mod tests {
         let cache = table.iter().find(|row| row.option == "block cache bytes").unwrap();
         assert_eq!(cache.asked, "64 MiB, 8 MiB");
         assert!(matches!(cache.cells[0], Cell::Same(_)));
-        assert!(matches!(cache.cells[1], Cell::Not(_)));
+        let stalls = table.iter().find(|row| row.option == "slowdown and stop triggers").unwrap();
+        assert!(matches!(stalls.cells[0], Cell::Not(_)));
         assert_eq!(cache.cells[2], Cell::NotStated);
         let sync = table.iter().find(|row| row.option == "sync mode of commits").unwrap();
         assert_eq!(sync.asked, "none, full");
         let period = table.iter().find(|row| row.option == "period of interval syncs").unwrap();
         assert_eq!(period.asked, "128000 µs");
+        assert!(table.iter().all(|row| row.option != "processors"), "nobody chose any");
+        let apart = table.iter().find(|row| row.option.starts_with("values apart")).unwrap();
+        assert_eq!(apart.asked, "default");
+    }
+
+    /// The sample with every setting given.
+    fn with_all_settings() -> super::super::set::ResultSet {
+        let mut set = sample::set();
+        for run in &mut set.runs {
+            let setup = &mut run.spec.setup;
+            setup.value_separation = Some(4096);
+            setup.tree_tables = true;
+            setup.memory_limit = Some(1 << 30);
+            setup.processors = Some("0".to_owned());
+            setup.preload = Some("allocator.so".into());
+            setup.engine_options = vec![("rocksdb".into(), "a".into(), "b".into())];
+        }
+        set
+    }
+
+    /// No engine that can be run has a cell that nobody wrote, whatever is set.
+    #[test]
+    fn every_engine_states_every_option() {
+        let set = with_all_settings();
+        let known = crate::engines::catalogue(&crate::spec::Setup::default());
+        let names: Vec<String> = known.iter().map(|engine| engine.name.to_owned()).collect();
+        let engines: Vec<String> = names.into_iter().filter(|name| name != "null").collect();
+        for row in table(&set.runs, &engines) {
+            for (engine, cell) in engines.iter().zip(&row.cells) {
+                assert_ne!(*cell, Cell::NotStated, "{engine}: {}", row.option);
+            }
+        }
     }
 
     #[test]
     fn every_setting_of_a_test_is_in_the_table() {
-        let set = sample::set();
+        let set = with_all_settings();
         let setup = serde_json::to_value(&set.runs[0].spec.setup).unwrap();
         let covered = |name: &str| KNOBS.iter().any(|knob| knob.0 == name);
         for knob in KNOBS.iter().filter(|knob| !knob.0.starts_with('*')) {

@@ -151,12 +151,13 @@ type Column = (&'static str, bool, Measure);
 
 const MIB: f64 = (1_u32 << 20) as f64;
 
-const COLUMNS: [Column; 15] = [
+const COLUMNS: [Column; 16] = [
     ("p50 µs", true, |_, operation| Some(operation.p50_us)),
     ("p99 µs", true, |_, operation| Some(operation.p99_us)),
     ("p99.9 µs", false, |_, operation| Some(operation.p999_us)),
     ("max µs", true, |_, operation| Some(operation.max_us)),
     ("slowest s", false, |run, _| run.result.slowest_second),
+    ("slowest/median", false, |run, _| super::metrics::evenness(run)),
     ("sustained", false, |run, operation| {
         let mutates = run.spec.shape.workload.mutates();
         mutates.then(|| super::metrics::sustained(run, operation)).flatten()

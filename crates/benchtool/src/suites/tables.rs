@@ -6,8 +6,8 @@
 
 use super::Set::{
     Allocator, At, Batch, By, CacheMib, Do, Families, Incompressible, Like, LimitMib, MemtableMib,
-    Missing, Mixed, PerTxn, Ramps, Reverse, Rows, Separate, Share, Size, Synced, Tenths, Threads,
-    Tree, Unscrambled, Unsettled, UpTo, Warm, Whole,
+    Missing, Mixed, PerTxn, Ramps, Reverse, Rows, Separate, Share, Size, Steady, Synced, Tenths,
+    Threads, Tree, Unscrambled, Unsettled, UpTo, Warm, Whole, Writers,
 };
 use super::presets::{
     READ_WHILE_WRITING, SCAN_WHILE_WRITING, YCSB_A, YCSB_B, YCSB_C, YCSB_D, YCSB_E, YCSB_F,
@@ -34,6 +34,7 @@ pub(super) fn of(name: &str) -> &'static [&'static [Row]] {
         "core" | "single" => &[CORE, YCSB, CF_SHORT, SYNC],
         "compare" => &[COMPARE],
         "reach" => &[REACH],
+        "sustained" => &[SUSTAINED],
         "sync" => &[SYNC, SYNC_MORE],
         "threads" => &[THREADS],
         "batch" => &[BATCH],
@@ -73,7 +74,7 @@ const CORE: &[Row] = &[
     star(
         "read_while_write",
         M1,
-        &[Mixed(Mix::updates(0)), Set::Writers(1), UNIFORM, Threads(3), Batch(1_000)],
+        &[Mixed(Mix::updates(0)), Writers(1), UNIFORM, Threads(3), Batch(1_000)],
     ),
     star("seek_random", M1, &[SEEK, UNIFORM, T2]),
     row("seek_seq", M1, &[SEEK, SEQ, T2]),
@@ -100,6 +101,22 @@ const YCSB: &[Row] = &[
     row("ycsb_d", YCSB_NUM, &[Like(YCSB_D), T2, Tenths(40)]),
     row("ycsb_e", YCSB_NUM, &[Like(YCSB_E), T2, Tenths(40)]),
     row("ycsb_f", YCSB_NUM, &[Like(YCSB_F), T2, Tenths(40)]),
+];
+
+const OVERWRITE: Set = Do(Workload::Overwrite);
+const ONLY_READ: Set = Mixed(Mix::updates(0));
+const ONLY_SCAN: Set = Mixed(Mix { insert: 0, update: 0, modify: 0, delete: 0, scan: 100 });
+/// How even the rate of writes is over time, and what writers cost the readers beside them. The quiet
+/// tests have as many readers as those beside one writer.
+const SUSTAINED: &[Row] = &[
+    star("sustained_4k", [100, 500, 500], &[OVERWRITE, UNIFORM, T2, Size(16, 4_096), Steady]),
+    star("sustained_100", M1, &[OVERWRITE, UNIFORM, T2, Steady]),
+    row("sustained_100_b1000", M1, &[OVERWRITE, UNIFORM, T2, Batch(1_000), Steady]),
+    star("get_quiet", M1, &[READ, UNIFORM]),
+    star("get_beside_writer", M1, &[ONLY_READ, UNIFORM, Writers(1), T2]),
+    row("get_beside_batches", M1, &[ONLY_READ, UNIFORM, Writers(1), T2, Batch(1_000)]),
+    row("range_quiet", M1, &[RANGE, UNIFORM, Tenths(50)]),
+    row("range_beside_writer", M1, &[ONLY_SCAN, UNIFORM, Writers(1), T2, Tenths(50)]),
 ];
 
 const SYNC: &[Row] = &[
@@ -217,7 +234,7 @@ const LARGER: [[Row; 2]; 10] = [
     tight!("ltm_range_100", RANGE, UNIFORM),
     tight!("ltm_range_1000", RANGE, UNIFORM, Rows(1_000)),
     tight!("ltm_mixed", EVEN, UNIFORM),
-    tight!("ltm_read_while_write", Mixed(Mix::updates(0)), Set::Writers(1), UNIFORM, Batch(100)),
+    tight!("ltm_read_while_write", Mixed(Mix::updates(0)), Writers(1), UNIFORM, Batch(100)),
     tight!("ltm_overwrite", Do(Workload::Overwrite), UNIFORM, Batch(100)),
     tight!("ltm_delete", DELETE, UNIFORM, Batch(100)),
 ];

@@ -34,6 +34,16 @@ fn suites_have_distinct_tests_that_end() {
     assert!(tests("nothing", Profile::Quick, 1.0).is_empty());
 }
 
+/// What the profiles promise for two engines on two cores.
+#[test]
+fn the_core_suite_fits_its_profiles() {
+    let quick = budget(&tests("core", Profile::Quick, 1.0), 2) / 60.0;
+    let standard = budget(&tests("core", Profile::Standard, 1.0), 2) / 60.0;
+    assert!(quick < 10.0, "{quick} minutes");
+    assert!(standard < 45.0, "{standard} minutes");
+    assert!(quick > 3.0 && standard > 20.0, "the rows became too short: {quick}, {standard}");
+}
+
 #[test]
 fn presets_are_possible() {
     for (name, ..) in presets::PRESETS {

@@ -1,6 +1,6 @@
 //! The sections of the page other than the plots.
 
-use super::escape;
+use super::{breakable, escape};
 use crate::report::compare::{self, Comparison, Verdict};
 use crate::report::environment::date_of;
 use crate::report::metrics;
@@ -203,7 +203,7 @@ pub(super) fn comparison(view: &View<'_>) -> String {
             Some(Verdict::Invalid) => " class=\"invalid\"",
             _ => "",
         };
-        out.push_str(&format!("<tr{class}><th>{}</th>", escape(&line.label)));
+        out.push_str(&format!("<tr{class}><th>{}</th>", breakable(&line.label)));
         if !view.sides.peers.is_empty() {
             out.push_str(&verdict_cells(found));
         }
@@ -339,7 +339,7 @@ pub(super) fn details(view: &View<'_>) -> String {
         for engine in &view.engines {
             let Some(status) = view.set.status(&line.test, engine) else { continue };
             let class = if BAD.contains(&status) { " class=\"invalid\"" } else { "" };
-            let (label, name) = (escape(&line.label), escape(engine));
+            let (label, name) = (breakable(&line.label), escape(engine));
             out.push_str(&format!("<tr{class}><th>{label}</th><td class=\"text\">{name}</td>"));
             for (column, measure) in COLUMNS {
                 let figure = view.set.figure(&line, engine, measure).map(|figure| figure.median);

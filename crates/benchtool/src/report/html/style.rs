@@ -43,7 +43,8 @@ figcaption{font-size:.9rem;margin-bottom:6px}
 svg{display:block;width:100%;max-width:620px;height:auto;margin:0 auto}
 summary{cursor:pointer;color:var(--link);padding:4px 0}
 .scroll{overflow-x:auto;border:1px solid var(--line);border-radius:8px;margin:10px 0;
-max-width:max-content}
+max-width:max-content;background:linear-gradient(to left,var(--back) 40%,transparent) right/36px 100%
+no-repeat local,linear-gradient(to left,var(--muted),transparent) right/12px 100% no-repeat scroll}
 table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}
 th,td{padding:5px 11px;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap;
 vertical-align:top}
@@ -57,8 +58,8 @@ tr.invalid td,tr.invalid th{background:var(--bad-back);color:var(--loss)}
 dl{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:2px 16px;max-width:90ch}
 dt{color:var(--muted)}dd{margin:0;overflow-wrap:anywhere}
 @media(max-width:600px){main{padding:8px 10px 48px}body{font-size:15px}
-figure{padding:6px 4px}th:first-child{min-width:36vw;max-width:44vw;white-space:normal;
-overflow-wrap:anywhere}
+figure{padding:6px 4px}th:first-child{min-width:30vw;max-width:44vw;white-space:normal;
+overflow-wrap:break-word}
 th,td{padding:5px 8px}dl{grid-template-columns:1fr}dd{margin-bottom:6px}
 .score div{padding:6px 12px;min-width:76px}.toc a{white-space:normal}}
 @media print{details>div{display:block}figure{break-inside:avoid}}

@@ -32,7 +32,7 @@ fn texts_of_others_are_escaped() {
 fn losses_are_named_beside_wins() {
     let html = page_of(&sample::set());
     assert!(html.contains("Losses:</span> delete_b1 (0.58x)"), "named at the top");
-    assert!(html.contains("<tr class=\"lost\"><th>delete_b1</th>"), "marked in the table");
+    assert!(html.contains("<tr class=\"lost\"><th>delete_<wbr>b1</th>"), "marked in the table");
     assert!(html.contains("Every row passed every check"));
 }
 
@@ -51,7 +51,7 @@ fn rows_that_may_not_be_believed_are_prominent_and_count_for_nothing() {
     let html = page_of(&set);
     assert!(html.contains("6 runs</strong> may not be believed"));
     assert!(html.contains("key 7: value &lt;differs&gt;"));
-    assert!(html.contains("<tr class=\"invalid\"><th>read_random</th><td class=\"bad\">–"));
+    assert!(html.contains("<tr class=\"invalid\"><th>read_<wbr>random</th><td class=\"bad\">–"));
     assert!(html.contains("<td class=\"bad\">FAILED</td>"));
     assert!(!html.contains("Every row passed every check"));
 }
@@ -71,7 +71,7 @@ fn skipped_rows_and_notes_are_told_but_are_not_bad() {
     assert!(html.contains("2 things left out or noted"), "each is told once");
     assert!(html.contains("rocksdb, seek_random: seeks &lt;backwards&gt;: not available"));
     assert!(html.contains("Every row passed every check"));
-    assert!(html.contains("<tr><th>seek_random</th><td>–</td><td></td>"), "no verdict");
+    assert!(html.contains("<tr><th>seek_<wbr>random</th><td>–</td><td></td>"), "no verdict");
 }
 
 #[test]
