@@ -35,7 +35,7 @@ pub(crate) const MARK: &str = "BENCHTOOL-RESULT ";
 pub(crate) static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// One operation in this many is timed when operations are not batched.
-const SAMPLE_EVERY: u32 = 8;
+const SAMPLE_EVERY: u32 = 16;
 /// Records between two gets of a warm-up: several per data block.
 const WARM_STEP: u64 = 8;
 const WARM_LIMIT: Duration = Duration::from_secs(20);

@@ -343,3 +343,28 @@ fn amplification_follows_from_known_counters() {
     assert_eq!((result.cpu_user, result.settle), (2.5, 2.0));
     assert_eq!(result.operations[0].operations, 30_000);
 }
+
+/// An engine whose adapter knows no settings of its own must not run as if it had taken them.
+#[test]
+fn settings_that_would_be_ignored_are_refused() {
+    let mut spec = spec("memory", Workload::Write, Pattern::Random);
+    spec.setup.engine_options = vec![("memory".into(), "block_size".into(), "1".into())];
+    let result = run_in_memory(spec);
+    assert_eq!(result.status, Status::Failed);
+    assert!(result.problems[0].contains("--engine-opt"), "{:?}", result.problems);
+}
+
+/// What a synced commit costs is a sync, and the engine's own counter says so.
+#[test]
+fn synced_commits_are_synced_one_by_one() {
+    for (sync, expected) in [(Sync::Full, 1), (Sync::None, 0)] {
+        let shape = Shape { num: 40, operations: None, ..Shape::default() };
+        let mut spec = job(crate::ours::NAME, shape);
+        spec.setup.sync = sync;
+        let result = run_in_memory(spec);
+        assert_eq!(result.status, Status::Valid, "{:?}", result.problems);
+        let syncs = result.log_syncs.unwrap();
+        // Settling may sync the log once more on its own account.
+        assert!((40 * expected..=40 * expected + 2).contains(&syncs), "{sync:?}: {syncs}");
+    }
+}

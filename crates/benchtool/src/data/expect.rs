@@ -161,6 +161,14 @@ impl Split {
         }
     }
 
+    /// From one position of a thread to its next.
+    pub(crate) fn stride(self, threads: u64) -> u64 {
+        match self {
+            Self::Slices => 1,
+            Self::Interleaved => threads,
+        }
+    }
+
     /// The thread and step of a position.
     fn owner(self, count: u64, threads: u64, position: u64) -> (u64, u64) {
         match self {

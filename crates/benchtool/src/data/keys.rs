@@ -110,9 +110,10 @@ impl KeySpace {
     /// Writes the key of a record into `key`, which has `key_bytes` bytes.
     pub(crate) fn encode(&self, record: u64, key: &mut [u8]) {
         let position = self.position(record);
-        if self.key_bytes >= HEX_DIGITS {
-            let (padding, digits) = key.split_at_mut(self.key_bytes - HEX_DIGITS);
-            padding.fill(b'0');
+        if let Some((padding, digits)) = key.split_last_chunk_mut::<HEX_DIGITS>() {
+            if !padding.is_empty() {
+                padding.fill(b'0');
+            }
             digits[..8].copy_from_slice(&hex_digits((position >> 32) as u32));
             digits[8..].copy_from_slice(&hex_digits(position as u32));
         } else if self.key_bytes >= 8 {

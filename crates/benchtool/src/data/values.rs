@@ -239,4 +239,55 @@ mod tests {
             assert!((found / mean - 1.0_f64).abs() < 0.1, "{sizes:?}: {found}");
         }
     }
+
+    /// What LZ4 makes of blocks full of values, over their size.
+    fn compressed(contents: Contents, ratio: f64, value_bytes: usize, block: usize) -> f64 {
+        let shape =
+            Shape { value_size: value_bytes, contents, compress_ratio: ratio, ..Shape::default() };
+        let values = Values::new(&shape).unwrap();
+        let (mut before, mut after) = (0, 0);
+        let mut record = 0;
+        for _ in 0..50 {
+            let mut bytes = Vec::new();
+            while bytes.len() < block {
+                let mut value = vec![0; value_bytes];
+                // Scattered records, as they lie in a table after random writes.
+                values.fill(mix(record) >> 30, 0, &mut value);
+                bytes.extend(value);
+                record += 1;
+            }
+            before += bytes.len();
+            after += lz4::block::compress(&bytes, None, false).unwrap().len();
+        }
+        f64::from(after as u32) / f64::from(before as u32)
+    }
+
+    /// Sizes on disk say something about an engine only if the values compress as they are said to.
+    #[test]
+    fn values_compress_to_the_wanted_ratio() {
+        for block in [4 << 10, 64 << 10] {
+            for bytes in [100, 1_024, 4_096] {
+                for ratio in [0.3, 0.5, 0.75, 1.0] {
+                    let found = compressed(Contents::Random, ratio, bytes, block);
+                    let off = (found - ratio).abs();
+                    assert!(off < 0.1, "{bytes} bytes in {block}: {found} for {ratio}");
+                }
+            }
+            // The ramps of the published runs: what made ten million records fit in memory.
+            assert!(compressed(Contents::Ramp, 0.5, 1_024, block) < 0.1);
+        }
+    }
+
+    #[test]
+    fn values_are_distinct() {
+        let values = values(100, Contents::Random, Sizes::Fixed);
+        let mut seen = std::collections::HashSet::new();
+        let mut value = vec![0; 100];
+        for record in 0..5_000 {
+            values.fill(record, 0, &mut value);
+            // The header differs anyway; what an engine could fold into one is the rest.
+            assert!(seen.insert(value[HEADER_BYTES..].to_vec()) || record > 256, "{record}");
+        }
+        assert!(seen.len() > 4_900, "{}", seen.len());
+    }
 }

@@ -1,9 +1,10 @@
 //! One thread's measurements: latency histograms, completed operations, rate over time, pace.
 //!
 //! Reading the clock costs tens of nanoseconds, as much as a fast engine needs for an operation, so
-//! only one operation in `sample_every` is timed; the time between two samples is watched too,
-//! so that a stall in an operation that was not timed still shows as the longest gap. Batches are
-//! always timed one by one, and so is everything that runs at a given rate.
+//! while operations are that fast only one in `sample_every` is timed, and counts as so many in the
+//! histogram. The time between two samples is watched too, so that a stall in an operation that was
+//! not timed still shows as the longest gap. Slow operations and batches are timed one by one, and so
+//! is everything that runs at a given rate.
 //!
 //! With a rate, operation `n` of a thread is due at a fixed time after the start. A closed loop waits
 //! for that time and measures from the issue; an open loop measures from the time when the operation
@@ -22,6 +23,8 @@ pub(crate) const BUCKET_MILLIS: u64 = 100;
 const BUCKET: Duration = Duration::from_millis(BUCKET_MILLIS);
 /// Latencies above ten minutes are counted as ten minutes.
 const MAX_LATENCY_NANOS: u64 = 600_000_000_000;
+/// Calls that take longer on average are all timed.
+const SLOW_CALL: Duration = Duration::from_micros(2);
 /// Kinds of operations.
 const KINDS: usize = 7;
 
@@ -92,7 +95,7 @@ pub(crate) struct Limits<'a> {
     pub(crate) time: Option<Duration>,
     /// Set when the user interrupts the run.
     pub(crate) interrupted: &'a AtomicBool,
-    /// One call in this many is timed.
+    /// One call in this many is timed while calls are fast.
     pub(crate) sample_every: u32,
     /// Rate and warm-up.
     pub(crate) schedule: Schedule,
@@ -107,9 +110,12 @@ pub(crate) struct Recorder<'a> {
     last_sample: Instant,
     due: Instant,
     until_sample: u32,
+    /// One call in this many is timed now.
+    sample_every: u32,
     series: [Series; KINDS],
     buckets: Vec<u64>,
     bucket_end: Instant,
+    last_bucket: Instant,
     counted: u64,
     longest_gap: Duration,
     longest_gap_at: Instant,
@@ -180,9 +186,12 @@ impl<'a> Recorder<'a> {
             last_sample: start,
             due: start,
             until_sample: 0,
+            // How fast calls are is known after the first tenth of a second.
+            sample_every: 1,
             series,
             buckets: Vec::with_capacity(1024),
             bucket_end: start + BUCKET,
+            last_bucket: start,
             counted: 0,
             longest_gap: Duration::ZERO,
             longest_gap_at: start,
@@ -193,29 +202,34 @@ impl<'a> Recorder<'a> {
 
     /// Times every call from now on.
     pub(crate) fn time_all(&mut self) {
-        self.limits.sample_every = 1;
+        (self.limits.sample_every, self.sample_every) = (1, 1);
         self.until_sample = 0;
     }
 
     /// Call right before the call into the engine.
+    #[inline]
     pub(crate) fn begin(&mut self) {
         if self.until_sample == 0 {
-            let mut now = Instant::now();
-            if let Some(interval) = self.limits.schedule.interval {
-                if self.due > now {
-                    // Waiting for the time of the next call is what a rate means.
-                    std::thread::sleep(self.due - now);
-                    now = Instant::now();
-                }
-                self.last_sample = now;
-                self.call_start = if self.limits.schedule.open_loop { self.due } else { now };
-                self.due += interval;
-                return;
-            }
-            self.call_start = now;
-            let gap = self.call_start.duration_since(self.last_sample);
-            self.note_gap(gap, self.call_start);
+            self.begin_sample();
         }
+    }
+
+    #[cold]
+    fn begin_sample(&mut self) {
+        let mut now = Instant::now();
+        if let Some(interval) = self.limits.schedule.interval {
+            if self.due > now {
+                // Waiting for the time of the next call is what a rate means.
+                std::thread::sleep(self.due - now);
+                now = Instant::now();
+            }
+            self.last_sample = now;
+            self.call_start = if self.limits.schedule.open_loop { self.due } else { now };
+            self.due += interval;
+            return;
+        }
+        self.call_start = now;
+        self.note_gap(now.duration_since(self.last_sample), now);
     }
 
     fn note_gap(&mut self, gap: Duration, now: Instant) {
@@ -226,6 +240,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Call right after it, with the operations it completed; false means: stop.
+    #[inline]
     pub(crate) fn end(&mut self, kind: Kind, operations: u64) -> bool {
         let series = &mut self.series[kind as usize];
         series.operations += operations;
@@ -233,12 +248,19 @@ impl<'a> Recorder<'a> {
             self.until_sample -= 1;
             return true;
         }
+        self.end_sample(kind)
+    }
+
+    #[cold]
+    fn end_sample(&mut self, kind: Kind) -> bool {
+        let series = &mut self.series[kind as usize];
         let now = Instant::now();
         let latency = now.duration_since(self.call_start);
-        series.histogram.saturating_record(latency.as_nanos() as u64);
+        let nanos = latency.as_nanos() as u64;
+        series.histogram.saturating_record_n(nanos, u64::from(self.sample_every));
         self.note_gap(latency, now);
         self.last_sample = now;
-        self.until_sample = self.limits.sample_every - 1;
+        self.until_sample = self.sample_every - 1;
         self.after_sample(now)
     }
 
@@ -271,6 +293,7 @@ impl<'a> Recorder<'a> {
         self.cpu_start = thread_cpu();
         self.start = now;
         self.bucket_end = now + BUCKET;
+        self.last_bucket = now;
     }
 
     fn completed(&self) -> u64 {
@@ -283,8 +306,14 @@ impl<'a> Recorder<'a> {
         let elapsed = self.bucket_end.duration_since(self.start).as_millis() as u64;
         let index = (elapsed / BUCKET_MILLIS).saturating_sub(1) as usize;
         self.buckets.resize(index + 1, 0);
-        self.buckets[index] += completed - self.counted;
+        let done = completed - self.counted;
+        self.buckets[index] += done;
         self.counted = completed;
+        let slow = now.duration_since(self.last_bucket).as_nanos() as u64
+            > done * SLOW_CALL.as_nanos() as u64;
+        self.sample_every = if slow { 1 } else { self.limits.sample_every };
+        self.until_sample = self.until_sample.min(self.sample_every - 1);
+        self.last_bucket = now;
         while self.bucket_end <= now {
             self.bucket_end += BUCKET;
         }

@@ -48,6 +48,7 @@ impl<'a> BatchBuffer<'a> {
         self.records.len() == self.limit
     }
 
+    #[inline]
     fn add(&mut self, record: u64, change: Change, bytes: usize) {
         let index = self.records.len();
         let key_bytes = self.dataset.keys.key_bytes();
@@ -58,6 +59,7 @@ impl<'a> BatchBuffer<'a> {
     }
 
     /// Writes the value of the next entry; returns its size.
+    #[inline]
     fn fill(&mut self, record: u64, generation: u32) -> usize {
         let (index, largest) = (self.records.len(), self.dataset.values.largest());
         if self.values.is_empty() {
@@ -84,6 +86,7 @@ impl<'a> BatchBuffer<'a> {
         self.add(record, Change::Delete, 0);
     }
 
+    #[inline]
     fn op(&self, index: usize) -> Op<'_> {
         let key_bytes = self.dataset.keys.key_bytes();
         let key = &self.keys[index * key_bytes..][..key_bytes];

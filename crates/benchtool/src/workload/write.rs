@@ -1,7 +1,7 @@
 //! Puts, overwrites and deletes, in batches.
 //!
 //! [`each`] takes every record of the thread's part of an order once, so the expected contents follow
-//! from how far each thread came. [`overwrite`] and [`delete_drawn`] draw records with
+//! from how far each thread came. [`drawn`] draws records with
 //! replacement; they go through the generation table, where each record belongs to one thread.
 //! Keys and values of a batch are made before the clock is read.
 
@@ -16,10 +16,10 @@ use bench_compare::engine::Op;
 const NEVER: u64 = 4_000_000_000;
 const LONG_AGO: u64 = 1;
 
-/// What [`each`] does with a record.
+/// What is done with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Puts generation 0.
+    /// Puts generation 0, or the next one of a record that was drawn.
     Put,
     /// Puts generation 0, which has expired already if the record's number is odd.
     Expire,
@@ -53,8 +53,12 @@ pub(crate) fn each(
     let shape = &dataset.shape;
     let (split, thread) = (dataset.split(), worker.thread);
     let mut batch = BatchBuffer::new(dataset);
-    for step in 0..split.length(shape.num, shape.threads, thread) {
-        let record = order.at(split.position(shape.num, shape.threads, thread, step));
+    // Divisions belong before the loop: they cost as much as a key.
+    let mut position = split.position(shape.num, shape.threads, thread, 0);
+    let stride = split.stride(shape.threads);
+    for _ in 0..split.length(shape.num, shape.threads, thread) {
+        let record = order.at(position);
+        position += stride;
         match change {
             Change::Put => batch.put(record, 0),
             Change::Expire if record.is_multiple_of(2) => batch.put_expiring(record, NEVER),
@@ -83,44 +87,24 @@ fn draws(dataset: &Dataset, thread: u64) -> u64 {
     share_of(total, shape.threads, thread)
 }
 
-/// Draws records and puts their next generation.
-pub(crate) fn overwrite(
+/// Draws records and puts their next generation, or deletes them, again where they are gone already.
+pub(crate) fn drawn(
     dataset: &Dataset,
     table: &Generations,
     worker: &mut Worker<'_, '_>,
+    change: Change,
 ) -> Result<(), String> {
     let mut chooser = dataset.chooser(worker.thread);
     let mut batch = BatchBuffer::new(dataset);
     let mut left = draws(dataset, worker.thread);
     while left > 0 {
         let record = table.own(worker.thread, chooser.next_resident());
-        batch.put(record, table.begin(record));
-        left -= 1;
-        if batch.is_full() || left == 0 {
-            let go_on = timed_commit(worker, &mut batch, Kind::Primary)?;
-            batch.records.iter().for_each(|record| table.commit(*record));
-            batch.clear();
-            if !go_on {
-                break;
-            }
+        if change == Change::Delete {
+            table.begin_delete(record);
+            batch.delete(record);
+        } else {
+            batch.put(record, table.begin(record));
         }
-    }
-    Ok(())
-}
-
-/// Draws records and deletes them, again where they are gone already.
-pub(crate) fn delete_drawn(
-    dataset: &Dataset,
-    table: &Generations,
-    worker: &mut Worker<'_, '_>,
-) -> Result<(), String> {
-    let mut chooser = dataset.chooser(worker.thread);
-    let mut batch = BatchBuffer::new(dataset);
-    let mut left = draws(dataset, worker.thread);
-    while left > 0 {
-        let record = table.own(worker.thread, chooser.next_resident());
-        table.begin_delete(record);
-        batch.delete(record);
         left -= 1;
         if batch.is_full() || left == 0 {
             let go_on = timed_commit(worker, &mut batch, Kind::Primary)?;

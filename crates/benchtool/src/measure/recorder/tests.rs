@@ -10,6 +10,7 @@ fn limits(interrupted: &AtomicBool, sample_every: u32) -> Limits<'_> {
 fn counts_every_operation_and_samples_some() {
     let interrupted = AtomicBool::new(false);
     let mut recorder = Recorder::start(limits(&interrupted, 4)).unwrap();
+    recorder.sample_every = 4;
     for _ in 0..100 {
         recorder.begin();
         assert!(recorder.end(Kind::Primary, 2));
@@ -18,8 +19,27 @@ fn counts_every_operation_and_samples_some() {
     recorder.end(Kind::Get, 1);
     let measured = recorder.finish();
     assert_eq!(measured.series[0].operations, 200);
-    assert_eq!(measured.series[0].histogram.len(), 25);
+    // 25 samples that stand for four calls each.
+    assert_eq!(measured.series[0].histogram.len(), 100);
     assert_eq!(measured.of(Kind::Get).operations, 1);
+}
+
+#[test]
+fn slow_calls_are_all_timed() {
+    let interrupted = AtomicBool::new(false);
+    let mut recorder = Recorder::start(limits(&interrupted, 16)).unwrap();
+    assert_eq!(recorder.sample_every, 1, "nothing is known yet");
+    let mut now = recorder.start;
+    for (operations, expected) in [(100_000, 16), (100_000, 16), (49_000, 1), (51_000, 16)] {
+        recorder.series[0].operations += operations;
+        now += BUCKET;
+        recorder.after_sample(now);
+        assert_eq!(recorder.sample_every, expected, "{operations} in a tenth of a second");
+    }
+    recorder.time_all();
+    recorder.series[0].operations += 1_000_000;
+    recorder.after_sample(now + BUCKET);
+    assert_eq!(recorder.sample_every, 1);
 }
 
 #[test]
