@@ -21,6 +21,7 @@ use crate::compaction::state::{rules, summarize};
 use crate::core::Core;
 use crate::family::FamilyState;
 use crate::flow::Patience;
+use crate::version::TableFile;
 
 /// A family is quiet when nothing was committed for this long.
 const QUIET_PERIOD: Duration = Duration::from_secs(2);
@@ -347,8 +348,9 @@ impl Core {
         let version = Arc::clone(&family.view.load().version);
         let settled = version.runs.len() == 1
             && version.range_tombstones.is_empty()
+            && version.mostly_dead_value_logs().is_empty()
             && version.runs.iter().all(|run| run.level > 1)
-            && version.tables().all(|table| table.record.tombstones == 0);
+            && version.tables().all(|table| self.is_settled(table));
         let runs = summarize(&version, &family.options.load());
         if !settled && let Some(plan) = plan::full_merge(&runs) {
             unless_cancelled(self.merge_runs(family, &version, plan))?;
@@ -356,6 +358,13 @@ impl Core {
         drop(version);
         self.files.garbage.sweep();
         Ok(())
+    }
+
+    /// Whether a merge of nothing else would leave the table as it is. One that can't be read is for
+    /// the merge to tell of.
+    fn is_settled(&self, table: &Arc<TableFile>) -> bool {
+        table.record.tombstones == 0
+            && table.is_free_of_garbage(self.clock.unix_seconds()).unwrap_or(false)
     }
 
     /// Flushes the family and merges its newest runs, down to the last that holds a key from
@@ -379,7 +388,7 @@ impl Core {
         let Some(last) = touched else { return Ok(()) };
         let settled = last == 0
             && version.runs.iter().take(1).all(|run| run.level > 1)
-            && version.tables_between(start, end).all(|table| table.record.tombstones == 0);
+            && version.tables_between(start, end).all(|table| self.is_settled(table));
         let runs = summarize(&version, &family.options.load());
         if !settled && let Some(plan) = plan::merge_newest(&runs, last + 1) {
             unless_cancelled(self.merge_runs(family, &version, plan))?;

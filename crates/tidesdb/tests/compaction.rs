@@ -134,6 +134,28 @@ fn a_snapshot_keeps_its_values_while_their_log_is_collected() {
 }
 
 #[test]
+fn an_asked_for_merge_drops_what_a_snapshot_held() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, family) = open(directory.path(), options());
+    (0..500).for_each(|n| family.put(&key(n), &value(n, 0, 100)).unwrap());
+    let snapshot = db.snapshot();
+    (0..500).for_each(|n| family.put(&key(n), &value(n, 1, 100)).unwrap());
+    db.compact().unwrap();
+    let both = bytes(directory.path(), "klog");
+    assert_eq!(family.get_at(&snapshot, &key(7)).unwrap(), Some(value(7, 0, 100)));
+    // One run, and yet half of it is garbage from here on.
+    drop(snapshot);
+    db.compact().unwrap();
+    let one = bytes(directory.path(), "klog");
+    assert!(one < both * 6 / 10, "{one} of {both}");
+    assert_eq!(family.get(&key(7)).unwrap(), Some(value(7, 1, 100)));
+    // Nothing is left to do: the same files stay.
+    let before = files(directory.path(), "klog");
+    db.compact().unwrap();
+    assert_eq!(files(directory.path(), "klog"), before);
+}
+
+#[test]
 fn a_damaged_table_is_set_aside_and_the_rest_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let (db, family) = open(directory.path(), options());

@@ -247,12 +247,7 @@ impl Merge {
         {
             return Ok(false);
         }
-        let open = table.table()?;
-        Ok(open.as_ref().is_some_and(|open| {
-            let summary = open.summary();
-            let expired = summary.earliest_expiry != 0 && summary.earliest_expiry <= self.now;
-            !expired && summary.entries == summary.distinct_keys
-        }))
+        table.is_free_of_garbage(self.now)
     }
 
     fn leave_as_it_is(&self, table: Arc<TableFile>, of_oldest: bool) {

@@ -120,6 +120,21 @@ impl TableFile {
         table.is_some()
     }
 
+    /// Whether the table holds one version of each key, and none that has expired by `now`: nothing
+    /// that a merge could drop for its own sake.
+    ///
+    /// # Errors
+    /// As [`TableFile::table`].
+    pub(crate) fn is_free_of_garbage(self: &Arc<Self>, now_unix_seconds: u64) -> Result<bool> {
+        let open = self.table()?;
+        Ok(open.as_ref().is_some_and(|open| {
+            let summary = open.summary();
+            let expiry = summary.earliest_expiry;
+            let expired = expiry != 0 && expiry <= now_unix_seconds;
+            !expired && summary.entries == summary.distinct_keys
+        }))
+    }
+
     /// The file may be deleted once nobody reads it.
     pub(crate) fn mark_obsolete(&self) {
         // ORDERING: relaxed; the drop that looks at it comes after every other use of the `Arc`.
