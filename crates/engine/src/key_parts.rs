@@ -5,7 +5,8 @@
 //! nothing ever waits for a job that has not started: a busy or a manual scheduler only means
 //! that the owner does everything by itself. Flushes and merges use this.
 //!
-//! Invariant: after [`KeyParts::run`] no thread works on a part, whatever failed.
+//! Invariants: after [`KeyParts::run`] no thread works on a part, whatever failed; a helper that
+//! comes later keeps nothing of the work alive.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex};
@@ -82,8 +83,14 @@ impl<R: Send + 'static> KeyParts<R> {
     {
         let helpers = lock(&self.state).waiting.len().saturating_sub(1);
         for _ in 0..helpers {
-            let (parts, work) = (Arc::clone(self), Arc::clone(work));
-            core.submit(Lane::Compaction, move |core| parts.do_waiting(core, work.as_ref()));
+            // Weak: the job may wait behind a long merge when all is done, and must not keep what the
+            // work holds, a memtable or the tables of a merge.
+            let (parts, work) = (Arc::downgrade(self), Arc::downgrade(work));
+            core.submit(Lane::Compaction, move |core| {
+                if let (Some(parts), Some(work)) = (parts.upgrade(), work.upgrade()) {
+                    parts.do_waiting(core, work.as_ref());
+                }
+            });
         }
         self.do_waiting(core, work.as_ref());
         let mut state = lock(&self.state);

@@ -5,6 +5,8 @@
 //! segments that nobody needs any more, in this order.
 
 mod tables;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
