@@ -165,8 +165,8 @@ const LEAST_MEMORY_BUDGET: u64 = 4 << 20;
 /// Settings of one column family, stored with the data and taken up again at each open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FamilyOptions {
-    /// Memory for writes, in bytes. A memtable is written out when it holds nine sixteenths of it,
-    /// and all memtables of the family take an eighth more than it at most: writers are slowed down
+    /// Memory for writes, in bytes. A memtable is written out when it holds half of it, and
+    /// all memtables of the family take no more than it: writers are slowed down
     /// as they get there. Default 64 MiB.
     pub write_buffer_size: usize,
     /// Values of at least this many bytes live in value-log files. Default 512.

@@ -200,13 +200,20 @@ impl Core {
             family.quiet_check.store(false, Ordering::SeqCst);
             let Some(core) = core.upgrade() else { return };
             if core.log.published() == seen {
-                core.log.remove_free_segments();
+                core.release_spare();
                 core.schedule_merges(&family, Pace::Quiet);
             } else {
                 core.schedule_quiet_check(&family);
             }
         };
         self.scheduler.submit_after(Lane::Housekeeping, QUIET_PERIOD, Box::new(check));
+    }
+
+    /// Gives back what only the next burst of writes would need: free log segments and the memory of
+    /// former memtables.
+    fn release_spare(&self) {
+        self.log.remove_free_segments();
+        self.memory.release_idle();
     }
 
     /// Queues flushes of the families that keep the log from being shortened.
@@ -414,7 +421,7 @@ impl Core {
             self.health.check()?;
             // ORDERING: pairs with `JobGuard`.
             if self.jobs.load(Ordering::SeqCst) == 0 && !self.schedule_quiet_merges() {
-                self.log.remove_free_segments();
+                self.release_spare();
                 self.files.garbage.sweep();
                 return Ok(());
             }

@@ -171,8 +171,8 @@ fn signals(options: &FamilyOptions, view: &View) -> FamilySignals {
     }
 }
 
-/// A memtable is frozen at nine sixteenths of the write buffer. All memtables of a family may take
+/// A memtable is frozen at half of the write buffer. All memtables of a family may take
 /// twice that together, so the next one can fill while this one is written out.
 const fn freeze_bytes(options: &FamilyOptions) -> u64 {
-    options.write_buffer_size as u64 / 16 * 9
+    options.write_buffer_size as u64 / 2
 }

@@ -79,10 +79,9 @@ pub(crate) fn is_held(signals: &FamilySignals) -> bool {
 
 /// Bytes that the memtables of a family may take together.
 const fn memtable_limit(write_buffer_bytes: u64, queue_limit: u64) -> u64 {
-    let usual = write_buffer_bytes / 8 * 9;
     let queued = write_buffer_bytes.saturating_mul(queue_limit);
     let small = if queued < SMALL_BYTES { queued } else { SMALL_BYTES };
-    if usual > small { usual } else { small }
+    if write_buffer_bytes > small { write_buffer_bytes } else { small }
 }
 
 fn flush_rate(measured: u64) -> u64 {
@@ -211,13 +210,13 @@ mod tests {
     fn usual() -> FamilySignals {
         FamilySignals {
             write_buffer_bytes: 64 * MIB,
-            freeze_bytes: 48 * MIB,
+            freeze_bytes: 40 * MIB,
             queue_limit: 10,
             merge_trigger: 4,
             active_bytes: 0,
             frozen: 1,
-            frozen_bytes: 48 * MIB,
-            oldest_frozen_bytes: 48 * MIB,
+            frozen_bytes: 40 * MIB,
+            oldest_frozen_bytes: 40 * MIB,
             flushed_bytes: 0,
             young_runs: 0,
             table_bytes: 0,
@@ -265,11 +264,11 @@ mod tests {
 
     #[test]
     fn the_room_lasts_until_the_flush_is_done() {
-        // 72 MiB in all, 48 taken: 24 MiB of room for the 0.48 s that the flush takes.
-        assert_eq!(rate(family_pace(&usual())), 50 * MIB);
+        // 64 MiB in all, 40 taken: 24 MiB of room for the 0.4 s that the flush takes.
+        assert_eq!(rate(family_pace(&usual())), 60 * MIB);
         // Half of it written: twice the rate.
-        let halfway = FamilySignals { flushed_bytes: 24 * MIB, ..usual() };
-        assert_eq!(rate(family_pace(&halfway)), 100 * MIB);
+        let halfway = FamilySignals { flushed_bytes: 20 * MIB, ..usual() };
+        assert_eq!(rate(family_pace(&halfway)), 120 * MIB);
     }
 
     #[test]
@@ -289,8 +288,8 @@ mod tests {
     fn a_full_queue_is_met_smoothly_as_well() {
         // (queue limit, frozen, active MiB) -> (rate in MiB/s, reason)
         let table = [
-            (2, 1, 0, 50, StallReason::MemtableBytes),
-            (2, 1, 22, 4, StallReason::MemtableBytes),
+            (2, 1, 0, 60, StallReason::MemtableBytes),
+            (2, 1, 22, 5, StallReason::MemtableBytes),
             (1, 1, 0, 0, StallReason::FlushQueue),
             (2, 2, 0, 0, StallReason::FlushQueue),
         ];

@@ -145,6 +145,13 @@ impl BlockPool {
         drop(surplus);
     }
 
+    /// Frees all unused blocks; those that come back later are kept as before.
+    pub fn release_idle(&self) {
+        let idle = std::mem::take(&mut *self.lock_idle());
+        // Freed outside the lock, as in `set_idle_cap_bytes`.
+        drop(idle);
+    }
+
     /// Prepares memory until `blocks` blocks of [`BLOCK_BYTES`] lie idle or the cap is reached.
     /// Slow (it touches every page): for a background thread. Returns how many blocks it added.
     pub fn warm(&self, blocks: usize) -> usize {
