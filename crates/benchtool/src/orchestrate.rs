@@ -387,6 +387,9 @@ fn progress_line(spec: &JobSpec, result: &JobResult) -> String {
     format!("{:<14} {:<34} {throughput:>10.1} K/s{conflicts}{status}", spec.engine, spec.test)
 }
 
+/// Milliseconds after which mimalloc gives freed pages back to the system.
+const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
+
 /// Runs a job in a child process.
 fn spawn(spec: &JobSpec, timeout: Duration) -> Result<JobResult, String> {
     let program = std::env::current_exe().map_err(|error| format!("own program: {error}"))?;
@@ -394,6 +397,10 @@ fn spawn(spec: &JobSpec, timeout: Duration) -> Result<JobResult, String> {
     let mut command = machine::command(&program, spec.setup.processors.as_deref());
     if let Some(allocator) = &spec.setup.preload {
         command.env("LD_PRELOAD", allocator);
+    }
+    // What an engine has freed is not to count as its memory: by default mimalloc keeps it a while.
+    if std::env::var_os(PURGE_DELAY).is_none() {
+        command.env(PURGE_DELAY, "0");
     }
     let mut child = command
         .arg("child")
