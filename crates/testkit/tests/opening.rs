@@ -48,11 +48,11 @@ impl Scheduler for Flusher {
 }
 
 fn open(sim: &Arc<SimVfs>, scheduler: Arc<Flusher>) -> Db {
-    let options = DbOptions {
-        log_segment_bytes: 64 << 10,
-        sync_mode: SyncMode::Full,
-        ..DbOptions::default()
-    };
+    open_synced(sim, scheduler, SyncMode::Full)
+}
+
+fn open_synced(sim: &Arc<SimVfs>, scheduler: Arc<Flusher>, sync_mode: SyncMode) -> Db {
+    let options = DbOptions { log_segment_bytes: 64 << 10, sync_mode, ..DbOptions::default() };
     let clock = Arc::new(ManualClock::new(1_000_000));
     Db::open_with("/db", options, Components { vfs: Arc::clone(sim) as _, scheduler, clock })
         .unwrap()
@@ -118,5 +118,52 @@ fn a_flush_during_the_opening_leaves_the_log_to_families_that_come_later() {
             check(&image, busy, &when);
         }
         check(&sim.crash_image(CrashProfile::Everything, 1), busy, "the opening");
+    }
+}
+
+/// The manifest knew that all through some byte between two records is in tables, and the log was
+/// lost. The first segment of the new log, which starts at the next whole position, claimed that the
+/// log was on disk up to there: an opening that ended with that, before the manifest named the
+/// segment, was the last.
+#[test]
+fn an_opening_cut_short_after_a_lost_log_can_be_repeated() {
+    let sim = SimVfs::new(1);
+    let flusher = Flusher::new(false);
+    let db = open_synced(&sim, Arc::clone(&flusher), SyncMode::None);
+    let small = FamilyOptions { write_buffer_size: 16 << 10, ..FamilyOptions::default() };
+    let (a, b) = (db.create_family("a", small.clone()).unwrap(), db.create_family("b", small));
+    let mut entries = 0_u64;
+    while flusher.inner.ready_in(Lane::Flush) == 0 {
+        a.put(&entries.to_be_bytes(), &[7; 250]).unwrap();
+        entries += 1;
+    }
+    // Behind what the flush needs of the log, so that nobody syncs it.
+    b.unwrap().put(b"lost", b"with the log").unwrap();
+    while flusher.inner.step_lane(Lane::Flush) {}
+    assert_eq!(db.stats().flush_count, 1);
+    let lost = sim.crash_image(CrashProfile::Nothing, 1);
+
+    let images = Arc::new(Mutex::new(Vec::new()));
+    let taking = Arc::clone(&images);
+    lost.on_mutation(Some(Arc::new(move |sim, mutation| {
+        if mutation.phase == Phase::After {
+            let when = format!("{:?} of {}", mutation.kind, mutation.path.display());
+            taking.lock().unwrap().push((when, sim.crash_image(CrashProfile::Everything, 1)));
+        }
+    })));
+    drop(open(&lost, Flusher::new(false)));
+    lost.on_mutation(None);
+    let taken = std::mem::take(&mut *images.lock().unwrap());
+    assert!(taken.len() > 10, "{}", taken.len());
+    for (when, image) in taken {
+        let clock = Arc::new(ManualClock::new(1_000_000));
+        let components =
+            Components { vfs: Arc::clone(&image) as _, scheduler: Flusher::new(false), clock };
+        let db = Db::open_with("/db", DbOptions::default(), components);
+        let db = db.unwrap_or_else(|e| panic!("after {when}: {e}"));
+        let a = db.family("a").unwrap();
+        for n in 0..entries {
+            assert!(a.get(&n.to_be_bytes()).unwrap().is_some(), "entry {n} after {when}");
+        }
     }
 }

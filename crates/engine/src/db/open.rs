@@ -358,7 +358,7 @@ fn start(
     if cfg!(planted_bug = "sequence_restored_too_low") {
         position = replayed.retained.last().map_or(0, |segment| segment.end);
     }
-    let log = Log::start(config, position, replayed.retained)?;
+    let log = Log::start(config, position, replayed.end, replayed.retained)?;
     if fresh_log {
         log.sync_names()?;
         catalog.commit(vec![

@@ -152,17 +152,24 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Starts the log at `position` with a new segment. `retained` are the segments that recovery
-    /// read; all of their records are on disk.
+    /// Starts the log at `position` with a new segment. All commits up to `on_disk_through` are on
+    /// disk, in tables or in `retained`, the segments that recovery read.
     ///
     /// # Errors
     /// [`Error::Io`] when the first segment can't be created.
-    pub(crate) fn start(config: LogConfig, position: u64, retained: Vec<Retained>) -> Result<Self> {
+    pub(crate) fn start(
+        config: LogConfig,
+        position: u64,
+        on_disk_through: u64,
+        retained: Vec<Retained>,
+    ) -> Result<Self> {
         // Recovery goes on from the segment before only where its records end exactly.
         let previous_end = retained.last().map_or(position, |segment| segment.end);
         let mut files = SegmentFiles::new(retained);
-        let header =
-            SegmentHeader { number: 0, base: position, previous_end, synced: previous_end };
+        // CRASH: the header may be on disk before the manifest knows of it, so it must not promise
+        // more than was recovered: positions up to its own base may have been skipped.
+        let synced = on_disk_through;
+        let header = SegmentHeader { number: 0, base: position, previous_end, synced };
         let active = files.activate(&config, header, 0)?;
         Ok(Self::over(config, position, files, active))
     }
