@@ -21,7 +21,7 @@ use crate::compaction::state::{rules, summarize};
 use crate::core::Core;
 use crate::family::FamilyState;
 use crate::flow::Patience;
-use crate::version::TableFile;
+use crate::version::{TableFile, Version};
 
 /// A family is quiet when nothing was committed for this long.
 const QUIET_PERIOD: Duration = Duration::from_secs(2);
@@ -118,7 +118,8 @@ impl Core {
 
     /// Queues a merge of the family if the planner wants one and none is queued or running.
     pub(crate) fn schedule_compaction(&self, family: &Arc<FamilyState>) {
-        if self.planned(family, Pace::Busy).is_none() && !self.has_covered_tables(family) {
+        let planned = self.planned(family, &family.current_version(), Pace::Busy);
+        if planned.is_none() && !self.has_covered_tables(family) {
             self.schedule_quiet_check(family);
             return;
         }
@@ -151,11 +152,12 @@ impl Core {
         }
     }
 
-    fn planned(&self, family: &FamilyState, pace: Pace) -> Option<MergePlan> {
+    /// The next merge of the runs of `version`. It is right for no other version, because it counts
+    /// runs from the newest one.
+    fn planned(&self, family: &FamilyState, version: &Version, pace: Pace) -> Option<MergePlan> {
         let options = family.options.load();
-        let version = Arc::clone(&family.view.load().version);
-        let rules = rules(&options, &version);
-        plan::next_merge(&summarize(&version, &options), &rules, pace)
+        let rules = rules(&options, version);
+        plan::next_merge(&summarize(version, &options), &rules, pace)
     }
 
     fn run_merges(&self, family: &Arc<FamilyState>, pace: Pace) {
@@ -177,9 +179,14 @@ impl Core {
                 return Ok(());
             }
             self.drop_covered_tables(family)?;
-            let version = Arc::clone(&family.view.load().version);
-            let Some(plan) = self.planned(family, pace) else { return Ok(()) };
-            self.merge_runs(family, &version, plan)?;
+            let version = family.current_version();
+            let Some(plan) = self.planned(family, &version, pace) else { return Ok(()) };
+            if cfg!(planted_bug = "planned_from_another_version") {
+                self.progress.wait(self.progress.now(), Duration::from_millis(1));
+                self.merge_runs(family, &family.current_version(), plan)?;
+            } else {
+                self.merge_runs(family, &version, plan)?;
+            }
             self.progress.ring();
         }
     }
@@ -187,7 +194,8 @@ impl Core {
     /// Looks again after a while whether the family is still being written; if not, merges it for
     /// its readers.
     fn schedule_quiet_check(&self, family: &Arc<FamilyState>) {
-        if self.planned(family, Pace::Quiet).is_none() || self.health.is_closed() {
+        let planned = self.planned(family, &family.current_version(), Pace::Quiet);
+        if planned.is_none() || self.health.is_closed() {
             return;
         }
         // ORDERING: as for `flushing`.
@@ -352,7 +360,7 @@ impl Core {
         }
         let _merging = self.lock_merging(family)?;
         self.drop_covered_tables(family)?;
-        let version = Arc::clone(&family.view.load().version);
+        let version = family.current_version();
         let settled = version.runs.len() == 1
             && version.range_tombstones.is_empty()
             && version.mostly_dead_value_logs().is_empty()
@@ -390,7 +398,7 @@ impl Core {
             return Ok(());
         }
         let _merging = self.lock_merging(family)?;
-        let version = Arc::clone(&family.view.load().version);
+        let version = family.current_version();
         let touched = version.runs.iter().rposition(|run| run.overlaps(start, end));
         let Some(last) = touched else { return Ok(()) };
         let settled = last == 0
@@ -439,7 +447,7 @@ impl Core {
                 self.schedule_flush(&family);
                 any = true;
             } else if self.may_merge()
-                && (self.planned(&family, Pace::Quiet).is_some()
+                && (self.planned(&family, &family.current_version(), Pace::Quiet).is_some()
                     || self.has_covered_tables(&family))
             {
                 self.schedule_merges(&family, Pace::Quiet);

@@ -83,7 +83,7 @@ impl Core {
             remove_written(self, &merged.written);
             return Err(Error::FamilyDropped(family.name.clone()));
         }
-        let old = Arc::clone(&family.view.load().version);
+        let old = family.current_version();
         let mut next = old.with_tables(merged.table_change(self));
         for file in merged.written.iter().flat_map(|written| &written.value_logs) {
             let file = ValueLogFile::new(&self.files, file.number, file.bytes);

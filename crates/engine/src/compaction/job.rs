@@ -78,6 +78,7 @@ impl Core {
     /// oldest of the family. The family's merge lock is held.
     ///
     /// # Errors
+    /// [`Error::Internal`] for a plan that was made from another version;
     /// [`Error::Corruption`] when an input is damaged; it is set aside then, so that the next plan
     /// does without it. [`Error::Io`]; [`Error::Closed`] and [`Error::FamilyDropped`] when the merge
     /// is not wanted any more. Nothing is lost then.
@@ -87,9 +88,9 @@ impl Core {
         version: &Arc<Version>,
         plan: MergePlan,
     ) -> Result<()> {
-        let inputs = version.runs.get(..plan.count).unwrap_or_default();
+        let inputs = inputs(version, plan)?;
         let bytes_read: u64 = inputs.iter().map(Run::bytes).sum();
-        let merge = Arc::new(self.prepare_merge(family, version, plan));
+        let merge = Arc::new(self.prepare_merge(family, version, inputs, plan));
         let result = merge.run(self).and_then(|written| merge.install(self, written));
         if let Err(Error::Corruption { file, .. }) = &result {
             set_aside(version, file);
@@ -104,10 +105,10 @@ impl Core {
         &self,
         family: &Arc<FamilyState>,
         version: &Arc<Version>,
+        inputs: &[Run],
         plan: MergePlan,
     ) -> Merge {
         let options = family.options.load_full();
-        let inputs = version.runs.get(..plan.count).unwrap_or_default();
         let bytes: u64 = inputs.iter().map(Run::bytes).sum();
         let usual_bytes = (bytes / PIECES).max(LEAST_TABLE_BYTES);
         Merge {
@@ -140,6 +141,21 @@ impl Core {
         }
         if self.health.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
+}
+
+/// The runs that `plan` merges, which must be runs of `version`.
+fn inputs(version: &Version, plan: MergePlan) -> Result<&[Run]> {
+    let inputs = version.runs.get(..plan.count).unwrap_or_default();
+    let output = if plan.into_oldest {
+        inputs.last().map(|run| run.id)
+    } else {
+        inputs.iter().map(|run| run.id).max()
+    };
+    if output == Some(plan.run) || cfg!(planted_bug = "planned_from_another_version") {
+        return Ok(inputs);
+    }
+    let runs = version.runs.len();
+    Err(Error::Internal(format!("a merge was planned from other runs than these {runs}: {plan:?}")))
 }
 
 /// Marks the file of the version that could not be read.
@@ -299,3 +315,6 @@ impl Merge {
         core.install_merged(&self.family, &merged)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,7 +32,7 @@ impl Core {
     /// True when tables can be removed now. When snapshots are all that keeps them, the last such
     /// snapshot to go has merges scheduled again.
     pub(crate) fn has_covered_tables(&self, family: &FamilyState) -> bool {
-        let version = Arc::clone(&family.view.load().version);
+        let version = family.current_version();
         if version.range_tombstones.is_empty() {
             return false;
         }

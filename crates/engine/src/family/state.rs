@@ -114,6 +114,12 @@ impl FamilyState {
         }
     }
 
+    /// The files of the family now. What one decision needs comes from one call of this: a flush
+    /// may add a run between two.
+    pub(crate) fn current_version(&self) -> Arc<Version> {
+        Arc::clone(&self.view.load().version)
+    }
+
     /// Replaces the view by what `change` makes of it.
     pub(crate) fn change_view(&self, change: impl FnOnce(&View) -> View) {
         let _one_at_a_time = lock(&self.changing_view);

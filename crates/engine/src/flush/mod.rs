@@ -40,7 +40,7 @@ impl Flushed {
         if self.range_tombstones.is_empty() {
             return Vec::new();
         }
-        let version = Arc::clone(&self.family.view.load().version);
+        let version = self.family.current_version();
         let same_family = flushes.iter().filter(|other| Arc::ptr_eq(&other.family, &self.family));
         let new: Vec<&TableRecord> =
             same_family.flat_map(|flushed| &flushed.written.tables).collect();

@@ -1,0 +1,47 @@
+//! Plans and the versions that they are made for.
+
+use std::sync::Arc;
+
+use tidesdb_base::error::Error;
+use tidesdb_base::options::{DbOptions, FamilyOptions};
+use tidesdb_sys::clock::ManualClock;
+use tidesdb_sys::sched::ManualScheduler;
+use tidesdb_sys::vfs::SimVfs;
+
+use crate::compaction::plan;
+use crate::compaction::state::summarize;
+use crate::db::{Components, Db};
+
+#[test]
+fn a_plan_for_other_runs_is_refused_and_changes_nothing() {
+    let scheduler = Arc::new(ManualScheduler::new(1));
+    let components = Components {
+        vfs: SimVfs::new(1),
+        scheduler: Arc::clone(&scheduler) as _,
+        clock: Arc::new(ManualClock::new(1000)),
+    };
+    let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+    let family = db.open_family("plans", FamilyOptions::default()).unwrap();
+    let state = family.state();
+    let flushed = |value: &[u8]| {
+        family.put(b"key", value).unwrap();
+        family.flush().unwrap();
+        state.current_version()
+    };
+    let (one, two, three) = (flushed(b"1"), flushed(b"2"), flushed(b"3"));
+    assert_eq!([one.runs.len(), two.runs.len(), three.runs.len()], [1, 2, 3]);
+    let options = state.options.load();
+    // What a flush between reading the version and planning would do, in all its forms: more runs than
+    // there are, as many as there are, and fewer.
+    for (version, planned_from, count) in [(&one, &three, 2), (&two, &three, 2), (&two, &three, 1)]
+    {
+        let plan = plan::merge_newest(&summarize(planned_from, &options), count).unwrap();
+        let result = db.core().merge_runs(state, version, plan);
+        assert!(matches!(result, Err(Error::Internal(_))), "{plan:?}: {result:?}");
+    }
+    assert_eq!(state.current_version().runs.len(), 3);
+    let plan = plan::merge_newest(&summarize(&three, &options), 3).unwrap();
+    db.core().merge_runs(state, &three, plan).unwrap();
+    assert_eq!(state.current_version().runs.len(), 1);
+    assert_eq!(family.get(b"key").unwrap().as_deref(), Some(&b"3"[..]));
+}
