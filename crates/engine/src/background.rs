@@ -222,6 +222,7 @@ impl Core {
     fn release_spare(&self) {
         self.log.remove_free_segments();
         self.memory.release_idle();
+        self.spare_buffers.release();
     }
 
     /// Queues flushes of the families that keep the log from being shortened.

@@ -22,6 +22,7 @@ use crate::flow::{DatabaseFlow, MemoryBudget};
 use crate::log::Log;
 use crate::numbers::FileNumbers;
 use crate::snapshot::SnapshotRegistry;
+use crate::spare_buffers::SpareBuffers;
 use crate::version::{Catalog, FileContext};
 
 /// The inside of an open database.
@@ -40,6 +41,7 @@ pub(crate) struct Core {
     pub families: Families,
     pub files: Arc<FileContext>,
     pub memory: Arc<BlockPool>,
+    pub spare_buffers: SpareBuffers,
     pub budget: Arc<MemoryBudget>,
     pub flow: DatabaseFlow,
     pub counters: CoreCounters,

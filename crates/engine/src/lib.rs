@@ -28,6 +28,7 @@ mod range_tombstones;
 mod read;
 mod recovery;
 mod snapshot;
+mod spare_buffers;
 mod stats;
 mod table_output;
 mod transaction;

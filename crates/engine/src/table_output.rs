@@ -132,7 +132,8 @@ impl<'a> TableOutput<'a> {
                 identity: number,
                 expected_entries: self.place.expected_entries,
             };
-            let writer = TableWriter::new(Arc::clone(&file), &path, options);
+            let buffers = self.core.spare_buffers.take();
+            let writer = TableWriter::with_buffers(Arc::clone(&file), &path, options, buffers);
             self.table = Some(OpenTable { number, path, file, writer });
         }
         self.table.as_mut().ok_or_else(|| Error::Internal("no open table".to_owned()))
@@ -160,7 +161,8 @@ impl<'a> TableOutput<'a> {
     /// [`Error::Io`].
     pub(crate) fn finish_table(&mut self) -> Result<()> {
         let Some(table) = self.table.take() else { return Ok(()) };
-        let summary = table.writer.finish()?;
+        let (summary, buffers) = table.writer.finish()?;
+        self.core.spare_buffers.give(buffers);
         table.file.sync_data().map_err(|e| Error::io("sync", &table.path, e))?;
         self.written.bytes += summary.file_len;
         self.written.tables.push(record_of(table.number, self.place, summary));

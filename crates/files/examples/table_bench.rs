@@ -96,7 +96,7 @@ fn build(file: Arc<dyn File>, path: &Path, keys: &[Key]) -> Result<()> {
         for (key, value) in keys.iter().zip(&values) {
             writer.add(key, meta, value)?;
         }
-        let summary = writer.finish()?;
+        let (summary, _) = writer.finish()?;
         let per_entry = summary.file_len as f64 / summary.entries as f64;
         println!("file: {} bytes, {per_entry:.1} per entry", summary.file_len);
         Ok(summary.entries as usize)

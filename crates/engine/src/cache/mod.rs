@@ -50,25 +50,38 @@ thread_local! {
     static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Blocks through the cache; those it does not have are read and put into it.
+/// Blocks that the cache does not have are read and put into it.
+impl BlockSource for BlockCache {
+    type Block = Pinned<Block>;
+
+    #[inline]
+    fn block(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {
+        let key = CacheKey { file: table.identity(), offset: handle.offset };
+        if let Some(block) = self.0.get(key) {
+            return Ok(block);
+        }
+        let block = STORED.with_borrow_mut(|stored| table.read_block(handle, stored))?;
+        let charge = block.memory_bytes() + BLOCK_OVERHEAD_BYTES;
+        Ok(self.0.insert(key, block, charge, Priority::Normal))
+    }
+
+    fn cached(&self, table: &Table, handle: BlockHandle) -> Option<Self::Block> {
+        self.0.get(CacheKey { file: table.identity(), offset: handle.offset })
+    }
+}
+
+/// Blocks through a cache that is kept alive: for iterators, which outlive the call.
 #[derive(Clone, Debug)]
 pub(crate) struct CachedBlocks(pub Arc<BlockCache>);
 
 impl BlockSource for CachedBlocks {
     type Block = Pinned<Block>;
 
-    #[inline]
     fn block(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {
-        let key = CacheKey { file: table.identity(), offset: handle.offset };
-        if let Some(block) = self.0.0.get(key) {
-            return Ok(block);
-        }
-        let block = STORED.with_borrow_mut(|stored| table.read_block(handle, stored))?;
-        let charge = block.memory_bytes() + BLOCK_OVERHEAD_BYTES;
-        Ok(self.0.0.insert(key, block, charge, Priority::Normal))
+        self.0.block(table, handle)
     }
 
     fn cached(&self, table: &Table, handle: BlockHandle) -> Option<Self::Block> {
-        self.0.0.get(CacheKey { file: table.identity(), offset: handle.offset })
+        self.0.cached(table, handle)
     }
 }

@@ -25,6 +25,7 @@ use crate::memtable::Memtable;
 use crate::numbers::FileNumbers;
 use crate::recovery::{self, Inventory, Leftovers, Replayed};
 use crate::snapshot::SnapshotRegistry;
+use crate::spare_buffers::SpareBuffers;
 use crate::version::{
     Catalog, FamilyRecord, FileContext, Garbage, PersistedState, TableFile, ValueLogFile, Version,
 };
@@ -218,14 +219,13 @@ fn build(
         segment_bytes: options.log_segment_bytes,
         numbers: Arc::clone(&numbers),
     };
-    let read_only = options.read_only;
-    if !read_only {
+    if !options.read_only {
         recovery::make_durable(vfs.as_ref(), path, &replayed.retained)?;
     }
     let leftover = LeftoverLog::of(&replayed);
     let (catalog, log) = start(&options, config, state, found, replayed)?;
     // CRASH: only now, with the new log named by the manifest, may the last old segment go.
-    if let Some(leftovers) = leftovers.filter(|_| !read_only) {
+    if let Some(leftovers) = leftovers.filter(|_| !options.read_only) {
         recovery::tidy(vfs.as_ref(), path, &leftovers)?;
     }
     let core = Arc::new_cyclic(|this| Core {
@@ -242,6 +242,7 @@ fn build(
         budget: Arc::clone(&files.budget),
         files,
         memory,
+        spare_buffers: SpareBuffers::default(),
         flow: DatabaseFlow::default(),
         counters: CoreCounters::default(),
         control: Control::default(),

@@ -1,14 +1,12 @@
 //! Getting one key.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::vlog::ValuePointer;
 
-use crate::cache::CachedBlocks;
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
@@ -69,7 +67,7 @@ impl Core {
         }
         let hash = key_hash(key);
         let deleted = &view.version.range_tombstones;
-        let blocks = CachedBlocks(Arc::clone(&self.files.blocks));
+        let blocks = self.files.blocks.as_ref();
         for run in &view.version.runs {
             let Some(file) = run.table_for(key) else { continue };
             if deleted.hides(key, file.record.highest_sequence, snapshot) {
@@ -80,7 +78,7 @@ impl Core {
             if !table.may_contain(hash) {
                 continue;
             }
-            if let Some(found) = table.lookup(key, snapshot, &blocks)? {
+            if let Some(found) = table.lookup(key, snapshot, blocks)? {
                 let meta = found.meta();
                 if deleted.hides(key, meta.seq, snapshot) {
                     return Ok(None);

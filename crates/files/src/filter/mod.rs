@@ -45,14 +45,21 @@ struct Shape {
 }
 
 impl Shape {
-    /// The smallest shape whose expected rate is at most `rate`.
+    /// The smallest shape whose expected rate is at most `rate`, taken to the nearest sensible one.
     fn for_rate(rate: f64) -> Self {
+        let rate = rate.clamp(1e-7, 0.5);
         let (mut low, mut high) = (0.5, MAX_BITS_PER_KEY);
         for _ in 0..10 {
             let middle = f64::midpoint(low, high);
             if Self::best(middle).1 <= rate { high = middle } else { low = middle }
         }
         Self::best(high).0
+    }
+
+    /// Lines of a filter over so many keys.
+    fn lines(self, keys: usize) -> usize {
+        let bits = keys as f64 * self.bits_per_key;
+        ((bits / f64::from(LINE_BITS)).ceil() as usize).max(1)
     }
 
     /// The best number of probes for a size, and the rate it gives.
@@ -86,6 +93,51 @@ fn expected_rate(bits_per_key: f64, probes: u8) -> f64 {
     rate
 }
 
+/// Makes the filter of one table after the other in the same memory.
+#[derive(Debug, Default)]
+pub(crate) struct FilterBuilder {
+    hashes: Vec<u64>,
+    lines: Vec<Line>,
+}
+
+impl FilterBuilder {
+    /// Expects about so many keys; only saves allocations.
+    pub(crate) fn reserve(&mut self, keys: usize) {
+        self.hashes.reserve(keys);
+    }
+
+    /// Adds the key with this [`key_hash`].
+    #[inline]
+    pub(crate) fn add(&mut self, hash: u64) {
+        self.hashes.push(hash);
+    }
+
+    /// Forgets the keys added.
+    pub(crate) fn clear(&mut self) {
+        self.hashes.clear();
+    }
+
+    /// Bytes of the persisted form at this rate.
+    pub(crate) fn encoded_len(&self, false_positive_rate: f64) -> usize {
+        let shape = Shape::for_rate(false_positive_rate);
+        HEADER_BYTES + shape.lines(self.hashes.len()) * LINE_BYTES
+    }
+
+    /// Appends the persisted form of the filter of all keys added, and forgets them.
+    pub(crate) fn finish(&mut self, false_positive_rate: f64, out: &mut Vec<u8>) {
+        let lines = std::mem::take(&mut self.lines);
+        let filter = Filter::build_in(lines, &self.hashes, false_positive_rate);
+        filter.encode(out);
+        self.lines = filter.lines;
+        self.hashes.clear();
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.hashes.capacity() * size_of::<u64>() + self.lines.capacity() * LINE_BYTES
+    }
+}
+
 /// A filter over the keys of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
@@ -94,14 +146,18 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// A filter that holds all of `hashes` and lets about `false_positive_rate` of other keys
-    /// through. Rates outside (0, 1) are taken to the nearest sensible one.
-    #[must_use]
-    pub fn build(hashes: &[u64], false_positive_rate: f64) -> Self {
-        let shape = Shape::for_rate(false_positive_rate.clamp(1e-7, 0.5));
-        let bits = hashes.len() as f64 * shape.bits_per_key;
-        let line_count = ((bits / f64::from(LINE_BITS)).ceil() as usize).max(1);
-        let mut filter = Self { lines: vec![Line::default(); line_count], probes: shape.probes };
+    #[cfg(test)]
+    fn build(hashes: &[u64], false_positive_rate: f64) -> Self {
+        Self::build_in(Vec::new(), hashes, false_positive_rate)
+    }
+
+    /// A filter in this memory that holds all of `hashes` and lets about `false_positive_rate` of
+    /// other keys through.
+    fn build_in(mut lines: Vec<Line>, hashes: &[u64], false_positive_rate: f64) -> Self {
+        let shape = Shape::for_rate(false_positive_rate);
+        lines.clear();
+        lines.resize(shape.lines(hashes.len()), Line::default());
+        let mut filter = Self { lines, probes: shape.probes };
         for &hash in hashes {
             filter.insert(hash);
         }

@@ -40,6 +40,17 @@ impl IndexBuilder {
         self.ends.len()
     }
 
+    pub(crate) fn clear(&mut self) {
+        self.keys.clear();
+        self.ends.clear();
+        self.lens.clear();
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.keys.capacity() + self.ends.capacity() * 8 + self.lens.capacity() * 4
+    }
+
     /// Bytes the encoded form takes at most.
     pub(crate) fn encoded_bound(&self) -> usize {
         8 + self.keys.len() + self.ends.len() * 10

@@ -26,7 +26,7 @@ pub use iterator::{Readahead, TableIterator};
 pub use properties::{TableSummary, ValueReferences};
 pub use sketch::KeySketch;
 pub use table::{Found, Table};
-pub use writer::{TableOptions, TableWriter};
+pub use writer::{TableOptions, TableWriter, WriterBuffers};
 
 use std::ops::Deref;
 use tidesdb_base::Result;

@@ -38,7 +38,7 @@ fn write(model: &Model, options: TableOptions) -> (Arc<MemoryFile>, TableSummary
         assert_eq!(writer.last_key(), key);
     }
     assert_eq!(writer.entries(), model.len() as u64);
-    let summary = writer.finish().unwrap();
+    let (summary, _) = writer.finish().unwrap();
     (file, summary)
 }
 

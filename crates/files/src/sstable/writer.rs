@@ -11,7 +11,7 @@ use super::block::{BlockBuilder, EntryMeta, Place, TRAILER_BYTES, seal_stored};
 use super::footer::{FOOTER_BYTES, Footer, Section};
 use super::index::{IndexBuilder, shortest_separator};
 use super::properties::{TableSummary, ValueReferences};
-use crate::filter::{Filter, key_hash};
+use crate::filter::{FilterBuilder, key_hash};
 use crate::vlog::ValuePointer;
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -44,23 +44,52 @@ pub struct TableOptions {
     pub expected_entries: usize,
 }
 
+/// Memory of a writer that the next one can use again: a flush would otherwise fetch megabytes from
+/// the system and give them back for every table.
+#[derive(Debug, Default)]
+pub struct WriterBuffers {
+    block: BlockBuilder,
+    index: IndexBuilder,
+    filter: FilterBuilder,
+    raw: Vec<u8>,
+    compressed: Vec<u8>,
+    /// Bytes not written to the file yet.
+    output: Vec<u8>,
+}
+
+impl WriterBuffers {
+    /// Bytes of memory held.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.block.memory_bytes()
+            + self.index.memory_bytes()
+            + self.filter.memory_bytes()
+            + self.raw.capacity()
+            + self.compressed.capacity()
+            + self.output.capacity()
+    }
+
+    /// Forgets what a writer that did not finish has left.
+    fn clear(&mut self) {
+        self.block.clear();
+        self.index.clear();
+        self.filter.clear();
+        self.output.clear();
+    }
+}
+
 /// Writes one table. See the module's documentation.
 #[derive(Debug)]
 pub struct TableWriter {
     file: Arc<dyn File>,
     path: PathBuf,
     options: TableOptions,
-    block: BlockBuilder,
-    index: IndexBuilder,
-    hashes: Vec<u64>,
+    buffers: WriterBuffers,
     summary: TableSummary,
     last_key: Vec<u8>,
     last_seq: u64,
     separator: Vec<u8>,
-    raw: Vec<u8>,
-    compressed: Vec<u8>,
-    /// Bytes not written to the file yet; they go to `written`.
-    buffer: Vec<u8>,
+    /// Bytes of the file so far; what is in the buffer follows.
     written: u64,
     /// Bytes of the file that the kernel was asked to write to the disk.
     handed_over: u64,
@@ -70,22 +99,31 @@ impl TableWriter {
     /// A writer for the empty file `file`, which is called `path` in errors.
     #[must_use]
     pub fn new(file: Arc<dyn File>, path: &Path, options: TableOptions) -> Self {
-        let hashes = if options.filter_rate.is_some() { options.expected_entries } else { 0 };
+        Self::with_buffers(file, path, options, WriterBuffers::default())
+    }
+
+    /// Like [`TableWriter::new`], in the memory of an earlier writer.
+    #[must_use]
+    pub fn with_buffers(
+        file: Arc<dyn File>,
+        path: &Path,
+        options: TableOptions,
+        mut buffers: WriterBuffers,
+    ) -> Self {
+        buffers.clear();
+        if options.filter_rate.is_some() {
+            // The estimate may be far off: it never reserves more than 32 MiB.
+            buffers.filter.reserve(options.expected_entries.min(4 << 20));
+        }
         Self {
             file,
             path: path.to_path_buf(),
-            block: BlockBuilder::default(),
-            index: IndexBuilder::default(),
-            // The estimate may be far off: it never reserves more than 32 MiB.
-            hashes: Vec::with_capacity(hashes.min(4 << 20)),
             options,
+            buffers,
             summary: TableSummary::default(),
             last_key: Vec::new(),
             last_seq: 0,
             separator: Vec::new(),
-            raw: Vec::new(),
-            compressed: Vec::new(),
-            buffer: Vec::new(),
             written: 0,
             handed_over: 0,
         }
@@ -103,10 +141,12 @@ impl TableWriter {
             return Err(Error::Internal(format!("sequence number {} is not possible", meta.seq)));
         }
         let new_key = self.check_order(key, meta.seq)?;
-        if !self.block.is_empty() && self.block.len_with(key, value) > self.options.block_size {
+        if !self.buffers.block.is_empty()
+            && self.buffers.block.len_with(key, value) > self.options.block_size
+        {
             let len = self.finish_block()?;
             shortest_separator(&self.last_key, key, &mut self.separator);
-            self.index.push(&self.separator, len);
+            self.buffers.index.push(&self.separator, len);
         }
         self.account(key, &meta, value)?;
         if new_key {
@@ -115,13 +155,13 @@ impl TableWriter {
             let hash = key_hash(if wrong { &key[..key.len().min(8)] } else { key });
             self.summary.keys.add(hash);
             if self.options.filter_rate.is_some() {
-                self.hashes.push(hash);
+                self.buffers.filter.add(hash);
             }
             self.last_key.clear();
             self.last_key.extend_from_slice(key);
         }
         self.last_seq = meta.seq;
-        self.block.push(key, meta, value);
+        self.buffers.block.push(key, meta, value);
         Ok(())
     }
 
@@ -192,7 +232,7 @@ impl TableWriter {
     /// Bytes of finished blocks so far: what the file will at least be long.
     #[must_use]
     pub fn data_len(&self) -> u64 {
-        self.written + self.buffer.len() as u64
+        self.written + self.buffers.output.len() as u64
     }
 
     /// The last key added; empty at first.
@@ -201,18 +241,19 @@ impl TableWriter {
         &self.last_key
     }
 
-    /// Writes out what is left and the sections behind the data. Does not sync.
+    /// Writes out what is left and the sections behind the data. Does not sync. The memory that comes
+    /// back is for the next writer.
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::TooLarge`].
-    pub fn finish(mut self) -> Result<TableSummary> {
-        if !self.block.is_empty() {
+    pub fn finish(mut self) -> Result<(TableSummary, WriterBuffers)> {
+        if !self.buffers.block.is_empty() {
             let len = self.finish_block()?;
             let last_key = std::mem::take(&mut self.last_key);
-            self.index.push(&last_key, len);
+            self.buffers.index.push(&last_key, len);
             self.summary.max_key = last_key;
         }
-        self.summary.data_blocks = self.index.len() as u64;
+        self.summary.data_blocks = self.buffers.index.len() as u64;
         let mut footer = Footer {
             entries: self.summary.entries,
             tombstones: self.summary.tombstones,
@@ -220,22 +261,22 @@ impl TableWriter {
             ..Footer::default()
         };
         footer.filter = self.write_filter()?;
-        check_size("index", self.index.encoded_bound(), MAX_SECTION_BYTES)?;
-        self.raw.clear();
-        self.index.encode(&mut self.raw);
+        check_size("index", self.buffers.index.encoded_bound(), MAX_SECTION_BYTES)?;
+        self.buffers.raw.clear();
+        self.buffers.index.encode(&mut self.buffers.raw);
         footer.index = self.write_section()?;
-        self.raw.clear();
-        self.summary.encode(&mut self.raw);
+        self.buffers.raw.clear();
+        self.summary.encode(&mut self.buffers.raw);
         footer.properties = self.write_section()?;
-        footer.encode(self.data_len(), &mut self.buffer);
+        footer.encode(self.data_len(), &mut self.buffers.output);
         self.write_buffer()?;
         self.summary.file_len = self.written;
-        Ok(self.summary)
+        Ok((self.summary, self.buffers))
     }
 
     /// Seals the block under construction; returns its stored length.
     fn finish_block(&mut self) -> Result<u32> {
-        self.block.finish(&mut self.raw);
+        self.buffers.block.finish(&mut self.buffers.raw);
         self.seal_raw(self.options.compression)
     }
 
@@ -245,12 +286,12 @@ impl TableWriter {
         let Some(rate) = self.options.filter_rate else {
             return Ok(none);
         };
-        let filter = Filter::build(&std::mem::take(&mut self.hashes), rate);
-        if filter.memory_bytes() > MAX_SECTION_BYTES - 64 {
+        let WriterBuffers { filter, raw, .. } = &mut self.buffers;
+        if filter.encoded_len(rate) > MAX_SECTION_BYTES {
             return Ok(none);
         }
-        self.raw.clear();
-        filter.encode(&mut self.raw);
+        raw.clear();
+        filter.finish(rate, raw);
         self.write_section()
     }
 
@@ -262,12 +303,18 @@ impl TableWriter {
     }
 
     fn seal_raw(&mut self, codec: Compression) -> Result<u32> {
-        check_size("block", self.raw.len(), MAX_SECTION_BYTES)?;
+        check_size("block", self.buffers.raw.len(), MAX_SECTION_BYTES)?;
         let place = Place { identity: self.options.identity, offset: self.data_len() };
-        let start = self.buffer.len();
-        seal_stored(&self.raw, codec, place, &mut self.compressed, &mut self.buffer);
-        let len = self.buffer.len() - start;
-        if self.buffer.len() >= WRITE_BYTES {
+        let start = self.buffers.output.len();
+        seal_stored(
+            &self.buffers.raw,
+            codec,
+            place,
+            &mut self.buffers.compressed,
+            &mut self.buffers.output,
+        );
+        let len = self.buffers.output.len() - start;
+        if self.buffers.output.len() >= WRITE_BYTES {
             self.write_buffer()?;
         }
         Ok(len as u32)
@@ -275,10 +322,10 @@ impl TableWriter {
 
     fn write_buffer(&mut self) -> Result<()> {
         self.file
-            .write_all_at(&self.buffer, self.written)
+            .write_all_at(&self.buffers.output, self.written)
             .map_err(|error| Error::io("write", &self.path, error))?;
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
+        self.written += self.buffers.output.len() as u64;
+        self.buffers.output.clear();
         let waiting = self.written - self.handed_over;
         if waiting >= WRITE_BACK_BYTES {
             self.file.start_write_back(self.handed_over, waiting);

@@ -111,10 +111,23 @@ impl BlockBuilder {
         }
         out.extend_from_slice(&self.bytes[..prefix_len]);
         out.extend_from_slice(&self.encoded);
+        self.clear();
+    }
+
+    /// Forgets the entries added since the last block.
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
         self.meta_bytes = 0;
         self.prefix_len = 0;
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+            + self.encoded.capacity()
+            + self.lengths.capacity() * size_of::<usize>()
+            + self.entries.capacity() * size_of::<Staged>()
     }
 }
 
