@@ -9,8 +9,9 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use tidesdb::{Db, DbOptions, Family, FamilyOptions, ScanOptions};
+use tidesdb::{Db, DbOptions, Family, FamilyOptions, IsolationLevel, ScanOptions};
 
 const MIB: u64 = 1 << 20;
 
@@ -38,15 +39,20 @@ fn write(family: &Family, records: u64, seed: u64) {
     }
 }
 
-/// Runs one of the functions below, named by its test, alone, and checks what it took at most.
-#[track_caller]
-fn measure(test: &str, most: u64) {
+/// A process that runs one of the functions below, named by its test, alone.
+fn alone(test: &str) -> Command {
     let program = std::env::current_exe().unwrap();
     let mut child = Command::new(program);
     child.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]);
     child.env("MALLOC_ARENA_MAX", "1");
     child.env("MALLOC_MMAP_THRESHOLD_", "131072").env("MALLOC_TRIM_THRESHOLD_", "131072");
-    let output = child.output().unwrap();
+    child
+}
+
+/// Runs one of the functions below and checks what it took at most.
+#[track_caller]
+fn measure(test: &str, most: u64) {
+    let output = alone(test).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{test}: {text}{}", String::from_utf8_lossy(&output.stderr));
     let peak = text.lines().find_map(|line| line.split("peak bytes: ").nth(1)).unwrap();
@@ -114,6 +120,111 @@ fn budget_64() {
 #[ignore = "run by the_budget_bounds_resident_memory"]
 fn budget_256() {
     mixed(256 * MIB);
+}
+
+/// A number from the environment.
+fn setting(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |text| text.parse().unwrap())
+}
+
+/// Values whose first bytes tell their key, of 50 to 800 bytes and now and then of 20 KiB.
+fn value_of(number: u64, turn: u64) -> Vec<u8> {
+    let bytes = if turn.is_multiple_of(500) { 20 << 10 } else { 50 + turn % 750 };
+    let noise = turn.wrapping_mul(0xff51_afd7_ed55_8ccd).to_le_bytes();
+    let mut value = noise.repeat(bytes as usize / 8 + 2);
+    value[..8].copy_from_slice(&number.to_le_bytes());
+    value
+}
+
+fn check_value(number: u64, value: &[u8]) {
+    assert_eq!(value.first_chunk(), Some(&number.to_le_bytes()), "{number}");
+}
+
+/// Keys of each family in a soak: with their values a few times the largest budget in use.
+const SOAK_KEYS: u64 = 400_000;
+
+/// Overwrites, deletes and transactions.
+fn soak_writes(db: &Db, families: &[Family], turn: u64) {
+    let number = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) % SOAK_KEYS;
+    let family = &families[turn as usize % families.len()];
+    match turn % 1_000 {
+        0 => {
+            let mut transaction = db.begin(IsolationLevel::Snapshot).unwrap();
+            for n in number..number + 1_000 {
+                transaction.put(family, &key(n), &value_of(n, turn + n)).unwrap();
+            }
+            transaction.commit().unwrap();
+        }
+        1 => family.delete_range(&key(number), &key(number + 1)).unwrap_or(()),
+        2..100 => family.delete(&key(number)).unwrap(),
+        _ => family.put(&key(number), &value_of(number, turn)).unwrap(),
+    }
+}
+
+/// Gets and, now and then, a scan that stays open for a while.
+fn soak_reads(families: &[Family], turn: u64) {
+    let number = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) % SOAK_KEYS;
+    let family = &families[turn as usize % families.len()];
+    if let Some(value) = family.get(&key(number)).unwrap() {
+        check_value(number, &value);
+    }
+    if turn.is_multiple_of(20_000) {
+        let mut scan = family.scan(ScanOptions::new()).unwrap();
+        scan.seek(&key(number)).unwrap();
+        for _ in 0..50_000 {
+            if !scan.valid() {
+                break;
+            }
+            assert!(scan.value().unwrap().len() >= 50);
+            scan.next().unwrap();
+        }
+    }
+}
+
+/// Two threads that write and two that read, for `TIDESDB_SOAK_SECONDS`, within a budget of
+/// `TIDESDB_SOAK_BUDGET_MIB`; 0 is what the engine takes from the machine or the control group.
+#[test]
+#[ignore = "run by memory_stays_within_its_budget_for_long"]
+fn soak() {
+    let seconds = setting("TIDESDB_SOAK_SECONDS", 60);
+    let directory = tempfile::tempdir().unwrap();
+    let max_memory_usage = setting("TIDESDB_SOAK_BUDGET_MIB", 64) * MIB;
+    let options = DbOptions { max_memory_usage, ..DbOptions::default() };
+    let db = Db::open(directory.path(), options).unwrap();
+    let budget = db.stats().memory.budget_bytes;
+    println!("budget {} MiB", budget / MIB);
+    let open = |n| db.open_family(&format!("f{n}"), FamilyOptions::default()).unwrap();
+    let families: Vec<Family> = (0..4).map(open).collect();
+    let (started, end) = (Instant::now(), Duration::from_secs(seconds));
+    let work = |first: u64, turn: &(dyn Fn(u64) + Sync)| {
+        let turns = (first..).step_by(2).take_while(|_| started.elapsed() < end);
+        turns.inspect(|n| turn(*n)).count()
+    };
+    let (work, families, db) = (&work, &families, &db);
+    let peak = std::thread::scope(|scope| {
+        for first in 0..2 {
+            scope.spawn(move || work(first, &|turn| soak_writes(db, families, turn)));
+            scope.spawn(move || work(first, &|turn| soak_reads(families, turn)));
+        }
+        while started.elapsed() < end {
+            std::thread::sleep(Duration::from_secs(10).min(end));
+            let (resident, peak) = (status("VmRSS") / MIB, status("VmHWM") / MIB);
+            let (at, used) = (started.elapsed().as_secs(), db.stats().memory.used_bytes / MIB);
+            println!("{at} s: resident {resident} MiB, peak {peak}, counted {used}");
+        }
+        status("VmHWM")
+    });
+    let most = budget / 10 * 11 + 4 * MIB;
+    assert!(peak <= most, "{} MiB, wanted {}", peak / MIB, most / MIB);
+    assert!(db.verify().unwrap().problems.is_empty());
+    report();
+}
+
+/// See docs/testing.md for the command.
+#[test]
+#[ignore = "takes as long as it is told to"]
+fn memory_stays_within_its_budget_for_long() {
+    assert!(alone("soak").status().unwrap().success());
 }
 
 /// One write buffer and a quarter, the log's two segments, and what a flush and a merge need; not
