@@ -59,6 +59,23 @@ pub(crate) fn reserve(_file: &File, _len: u64, _length: ReservedLength) -> io::R
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Lets the calling thread have less processor time than the others of its process, if they want
+/// it: its nice value grows by `steps`.
+///
+/// On Linux each thread has a value of its own (`nice(2)`, "C library/kernel differences"), and
+/// any may raise it; should the kernel refuse, the thread works as before.
+#[cfg(target_os = "linux")]
+pub(crate) fn lower_thread_priority(steps: i32) {
+    // SAFETY: takes and returns an integer only.
+    unsafe {
+        libc::nice(steps);
+    }
+}
+
+/// Lowers the priority of the calling thread: elsewhere that would be the whole process's.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn lower_thread_priority(_steps: i32) {}
+
 /// Begins to write a range of `file` to the disk without waiting for it.
 ///
 /// An error is not worth telling: the pages stay dirty, or fail for the sync that follows. Asking

@@ -15,7 +15,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::{Job, Lane, Scheduler};
+use crate::os_calls::lower_thread_priority;
 use crate::sync::lock;
+
+/// Merges give way to the application's threads where processors are scarce: readers beside a writer
+/// get half as much again, and merges that fall behind slow the writers down, not the readers.
+/// Flushes do not: writers wait for them.
+const MERGE_NICE_STEPS: i32 = 5;
 
 /// Called with the lane and the text of a panic that a job died of.
 pub type PanicReport = Arc<dyn Fn(Lane, &str) + Send + Sync>;
@@ -146,6 +152,9 @@ impl ThreadPool {
 
 impl LaneQueue {
     fn serve(&self) {
+        if self.lane == Lane::Compaction {
+            lower_thread_priority(MERGE_NICE_STEPS);
+        }
         while let Some(job) = self.next_job() {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
                 (self.on_panic)(self.lane, panic_text(panic.as_ref()));

@@ -131,3 +131,25 @@ fn a_lane_without_threads_is_refused() {
     let error = ThreadPool::new("test", threads, quiet()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn only_merges_give_way_to_other_threads() {
+    /// The nice value of the calling thread, field 19 of its line; the name before may hold spaces.
+    fn nice() -> i32 {
+        let line = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let fields = line.rsplit(") ").next().unwrap();
+        fields.split(' ').nth(16).unwrap().parse().unwrap()
+    }
+    let (pool, own) = (pool(), nice());
+    let (sender, receiver) = channel();
+    for lane in Lane::ALL {
+        let sender = sender.clone();
+        pool.submit(lane, Box::new(move || sender.send((lane, nice())).unwrap()));
+    }
+    for _ in Lane::ALL {
+        let (lane, found) = receiver.recv().unwrap();
+        let more = if lane == Lane::Compaction { MERGE_NICE_STEPS } else { 0 };
+        assert_eq!(found, (own + more).min(19), "{lane:?}");
+    }
+}
