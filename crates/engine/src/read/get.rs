@@ -1,6 +1,7 @@
 //! Getting one key.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
@@ -41,6 +42,18 @@ impl Core {
         // the newest version that is visible.
         let view = family.view.load();
         let snapshot = snapshot.unwrap_or_else(|| self.log.published());
+        self.get_in_view(family, &view, snapshot, key, read)
+    }
+
+    #[inline]
+    fn get_in_view<R>(
+        &self,
+        family: &FamilyState,
+        view: &View,
+        snapshot: SequenceNumber,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
         for memtable in std::iter::once(&view.active).chain(&view.frozen) {
             let version = memtable.get(key, snapshot);
             // All that lies further down is older than whatever this memtable deletes.
@@ -49,10 +62,12 @@ impl Core {
             }
             if let Some(version) = version {
                 let found = (kind_of(&version), version.expires_at, version.value);
-                return self.answer(&view, found, read);
+                // The value log may have come after the view, with a commit into its memtable.
+                let current = || family.current_version();
+                return self.answer(&view.version, current, found, read);
             }
         }
-        self.get_from_tables(&view, snapshot, key, read)
+        self.get_from_tables(view, snapshot, key, read)
     }
 
     fn get_from_tables<R>(
@@ -83,17 +98,20 @@ impl Core {
                 if deleted.hides(key, meta.seq, snapshot) {
                     return Ok(None);
                 }
-                return self.answer(view, (meta.kind, meta.expires_at, found.value()), read);
+                let found = (meta.kind, meta.expires_at, found.value());
+                return self.answer(&view.version, || Arc::clone(&view.version), found, read);
             }
         }
         Ok(None)
     }
 
-    /// What a version found means to the caller.
+    /// What a version found means to the caller. `newer` is asked for a value log that `version` does
+    /// not know.
     #[inline]
     fn answer<R>(
         &self,
-        view: &View,
+        version: &Version,
+        newer: impl FnOnce() -> Arc<Version>,
         (kind, expires_at, value): (ValueKind, u64, &[u8]),
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
@@ -108,8 +126,12 @@ impl Core {
             ValueKind::ValuePointer => {
                 // Taken out of its cell: the caller may read other keys meanwhile.
                 let mut fetched = FETCHED.take();
-                let result =
-                    read_pointer(&view.version, value, &mut fetched).map(|()| Some(read(&fetched)));
+                let fetching = if knows_value_log(version, value) {
+                    read_pointer(version, value, &mut fetched)
+                } else {
+                    read_pointer(&newer(), value, &mut fetched)
+                };
+                let result = fetching.map(|()| Some(read(&fetched)));
                 if fetched.capacity() <= LARGEST_KEPT_BYTES {
                     FETCHED.set(fetched);
                 }
@@ -117,6 +139,12 @@ impl Core {
             }
         }
     }
+}
+
+/// Whether the value log that an encoded pointer names is one of the version's.
+fn knows_value_log(version: &Version, encoded: &[u8]) -> bool {
+    let pointer = ValuePointer::decode(encoded);
+    pointer.is_ok_and(|pointer| version.value_logs.contains_key(&pointer.file))
 }
 
 /// Fetches the value that an encoded pointer of this version's tables or memtables points at.
@@ -131,4 +159,37 @@ pub(crate) fn read_pointer(version: &Version, encoded: &[u8], out: &mut Vec<u8>)
         return Err(Error::corruption(name, pointer.offset, "the value-log file is unknown"));
     };
     file.read(&pointer, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use tidesdb_base::limits::DIRECT_VALUE_BYTES;
+    use tidesdb_base::options::{DbOptions, FamilyOptions};
+    use tidesdb_sys::clock::ManualClock;
+    use tidesdb_sys::sched::ManualScheduler;
+    use tidesdb_sys::vfs::SimVfs;
+
+    use super::*;
+    use crate::db::{Components, Db};
+
+    /// A reader was interrupted between loading the view and the published position. In between,
+    /// the family got its first value log.
+    #[test]
+    fn a_value_in_a_log_that_is_newer_than_the_view_is_found() {
+        let components = Components {
+            vfs: SimVfs::new(1),
+            scheduler: Arc::new(ManualScheduler::new(1)),
+            clock: Arc::new(ManualClock::new(1000)),
+        };
+        let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+        let family = db.create_family("values", FamilyOptions::default()).unwrap();
+        let (core, state) = (db.core(), family.state());
+        let view = state.view.load_full();
+        let value = vec![7; DIRECT_VALUE_BYTES];
+        family.put(b"key", &value).unwrap();
+        assert!(view.version.value_logs.is_empty(), "nothing was put to the test");
+        let now = core.log.published();
+        let found = core.get_in_view(state, &view, now, b"key", <[u8]>::to_vec).unwrap();
+        assert_eq!(found, Some(value));
+    }
 }
