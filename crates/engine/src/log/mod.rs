@@ -348,8 +348,10 @@ impl Log {
 
     /// Bytes of log that recovery would read.
     pub(crate) fn retained_bytes(&self) -> u64 {
-        let active = self.active.load();
-        self.published() - lock(&self.files).oldest_base().unwrap_or(active.header.base)
+        // The position last: it only grows, so that it lies behind whatever segment was found.
+        let oldest = lock(&self.files).oldest_base();
+        let oldest = oldest.unwrap_or_else(|| self.active.load().header.base);
+        self.published() - oldest
     }
 
     fn next_segment(&self, full: u64, needed: u64) -> Result<()> {
