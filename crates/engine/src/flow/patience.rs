@@ -1,26 +1,35 @@
 //! How long anybody waits for background work that gets nowhere.
 //!
 //! Writers that wait for a flush and callers of an explicit flush or merge give up by the same rule:
-//! when nothing has moved for `stall_timeout_ms`. Work that is slow but moves is waited for.
+//! when nothing has moved for `stall_timeout_ms`. Work that is slow but moves is waited for. Time
+//! passes only as far as the waiting thread looks on: of a process that is stopped, or a machine that
+//! sleeps or gives its processor to others, nothing can be expected, and both come to no more than a
+//! step of [`LONGEST_STEP_NANOS`].
 //!
 //! Plain data of the waiting thread; progress is a number that changes whenever work gets on.
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::StallReason;
 
+/// The most that passes between two looks. Whoever waits looks ten times a second.
+const LONGEST_STEP_NANOS: u64 = 1_000_000_000;
+
 /// One wait.
 #[derive(Debug)]
 pub(crate) struct Patience {
     limit_ms: u64,
-    /// Progress that was seen last, and when it was seen first.
+    /// Progress that was seen last.
     progress: u64,
-    since_nanos: u64,
+    /// How long it was looked at without a change.
+    waited_nanos: u64,
+    /// When it was looked at last.
+    looked_nanos: u64,
 }
 
 impl Patience {
     /// A wait that begins now. `limit_ms` is `stall_timeout_ms`; 0 means for ever.
     pub(crate) const fn new(limit_ms: u64, progress: u64, now_nanos: u64) -> Self {
-        Self { limit_ms, progress, since_nanos: now_nanos }
+        Self { limit_ms, progress, waited_nanos: 0, looked_nanos: now_nanos }
     }
 
     /// Looks at the progress made.
@@ -33,11 +42,14 @@ impl Patience {
         now_nanos: u64,
         reason: StallReason,
     ) -> Result<()> {
+        let step = now_nanos.saturating_sub(self.looked_nanos).min(LONGEST_STEP_NANOS);
+        self.looked_nanos = now_nanos;
         if progress != self.progress {
-            (self.progress, self.since_nanos) = (progress, now_nanos);
+            (self.progress, self.waited_nanos) = (progress, 0);
             return Ok(());
         }
-        let milliseconds = now_nanos.saturating_sub(self.since_nanos) / 1_000_000;
+        self.waited_nanos += step;
+        let milliseconds = self.waited_nanos / 1_000_000;
         if self.limit_ms == 0 || milliseconds < self.limit_ms {
             return Ok(());
         }
@@ -64,6 +76,17 @@ mod tests {
         assert!(patience.check(progress, now + 99 * MILLISECOND, reason).is_ok());
         let error = patience.check(progress, now + 101 * MILLISECOND, reason).unwrap_err();
         assert!(matches!(error, Error::Stalled { milliseconds: 101, .. }), "{error}");
+    }
+
+    #[test]
+    fn time_that_nobody_looked_on_does_not_count() {
+        let reason = StallReason::FlushQueue;
+        let mut patience = Patience::new(3_000, 7, 0);
+        let stopped = 161_000 * MILLISECOND;
+        assert!(patience.check(7, stopped, reason).is_ok());
+        assert!(patience.check(7, 2 * stopped, reason).is_ok());
+        let error = patience.check(7, 3 * stopped, reason).unwrap_err();
+        assert!(matches!(error, Error::Stalled { milliseconds: 3_000, .. }), "{error}");
     }
 
     #[test]
