@@ -73,9 +73,10 @@ impl Version {
         self.tables().filter(move |table| table.overlaps(start, end))
     }
 
-    /// Number of runs in the first level.
+    /// Number of runs in the first level that merges can take out of it: those above the first
+    /// damaged one.
     pub(crate) fn young_runs(&self) -> u64 {
-        self.runs.iter().take_while(|run| run.level == 1).count() as u64
+        self.runs.iter().take_while(|run| run.level == 1 && !run.is_damaged()).count() as u64
     }
 
     /// This version with other tables.

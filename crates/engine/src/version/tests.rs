@@ -120,3 +120,14 @@ fn a_flush_beside_five_thousand_tables() {
     println!("sums of all runs: {all:?}; a version more: {:?}", begun.elapsed());
     assert_eq!(totals(&next)[1..], totals(&old));
 }
+
+/// They counted as work that merges had left undone, and slowed writers for ever.
+#[test]
+fn runs_that_merges_cannot_take_do_not_count_as_young() {
+    let context = context();
+    let tables = (0..5).map(|n| table(&context, (1, n), 10 + n, 0));
+    let version = Version::of_tables(tables, BTreeMap::new());
+    assert_eq!(version.young_runs(), 5);
+    version.runs[2].tables[0].set_aside();
+    assert_eq!(version.young_runs(), 2);
+}
