@@ -6,6 +6,8 @@
 mod inventory;
 mod orphans;
 mod replay;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use self::inventory::{Inventory, take_inventory};
 pub(crate) use self::orphans::{Leftovers, remove_interrupted_creation, tidy};

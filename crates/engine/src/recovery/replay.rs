@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
+use tidesdb_files::wal::record;
 use tidesdb_files::wal::segment::{SYNC_MARK_BYTES, decode_sync_mark};
 use tidesdb_files::wal::{
     Operation, RECORDS_OFFSET, RecordKind, SYNC_MARK_OFFSET, SegmentReader, SurvivingOperations,
@@ -26,8 +27,14 @@ pub(crate) const NO_LOG: u64 = u64::MAX;
 /// File numbers that may have been given out since the manifest was last written.
 const MOST_NUMBERS_AHEAD: u64 = 1000;
 
-/// Segment numbers tried on the sync mark of a segment without a header.
-const MOST_MARKS_TRIED: usize = 100_000;
+/// Segment numbers tried on a segment without a header.
+const MOST_NUMBERS_TRIED: usize = 100_000;
+
+/// Bytes of a segment without a header that are searched for records.
+const SEARCHED_BYTES: u64 = 1 << 20;
+
+/// Checksums calculated while they are searched, whatever the bytes are.
+const MOST_RECORDS_TRIED: usize = 20_000;
 
 /// Bytes written over themselves at a time.
 const REWRITE_BYTES: usize = 1 << 20;
@@ -55,7 +62,7 @@ pub(crate) fn replay_log(
     found: &Inventory,
     mut apply: impl FnMut(SequenceNumber, &Operation<'_>) -> Result<()>,
 ) -> Result<Replayed> {
-    let mut readers = open_segments(vfs, dir, found)?;
+    let (mut readers, headless) = open_segments(vfs, dir, found)?;
     let mut replayed = Replayed { end: found.state.last_sequence, ..Replayed::default() };
     replayed.beyond = replayed.end;
     for (reader, bytes) in &readers {
@@ -86,17 +93,19 @@ pub(crate) fn replay_log(
         next = next.map(|offset| at + 1 + offset);
     }
     refuse_missing_log(dir, found)?;
+    for (file, path) in &headless {
+        refuse_lost_beginning(file, path, found, replayed.end)?;
+    }
     refuse_broken_promise(&mut readers, last, found, &replayed)?;
     Ok(replayed)
 }
 
+/// Segment files with a header and their lengths, and those without one.
+type Segments = (Vec<(SegmentReader, u64)>, Vec<(Arc<dyn File>, PathBuf)>);
+
 /// The segments that the manifest does not know to be dead, in the order of their numbers.
-fn open_segments(
-    vfs: &Arc<dyn Vfs>,
-    dir: &Path,
-    found: &Inventory,
-) -> Result<Vec<(SegmentReader, u64)>> {
-    let mut readers = Vec::new();
+fn open_segments(vfs: &Arc<dyn Vfs>, dir: &Path, found: &Inventory) -> Result<Segments> {
+    let (mut readers, mut headless) = (Vec::new(), Vec::new());
     for (&kind, &bytes) in &found.files {
         if !matches!(kind, FileKind::LogSegment(_)) {
             continue;
@@ -106,26 +115,65 @@ fn open_segments(
         match SegmentReader::open(Arc::clone(&file), &path)? {
             Some(reader) if reader.header().number < found.state.log_start => {}
             Some(reader) => readers.push((reader, bytes)),
-            None => refuse_damaged_header(file.as_ref(), &path, found)?,
+            None => {
+                refuse_damaged_header(file.as_ref(), &path, found)?;
+                headless.push((file, path));
+            }
         }
     }
     readers.sort_by_key(|(reader, _)| reader.header().number);
-    Ok(readers)
+    Ok((readers, headless))
 }
 
 /// Fails when a segment without a header has the sync mark of a live one: it is written after the
 /// header is on disk, so the header was there.
 fn refuse_damaged_header(file: &dyn File, path: &Path, found: &Inventory) -> Result<()> {
-    // Numbers given out since the manifest was last written are few.
-    let numbers = found.state.log_start..found.next_number().saturating_add(MOST_NUMBERS_AHEAD);
     let mut mark = [0; SYNC_MARK_BYTES];
     if file.read_exact_at(&mut mark, SYNC_MARK_OFFSET).is_err() {
         return Ok(());
     }
-    for number in numbers.rev().take(MOST_MARKS_TRIED) {
+    for number in possible_numbers(found) {
         if decode_sync_mark(number, &mark).is_some() {
             let detail = format!("the header of log segment {number} is damaged");
             return Err(Error::corruption(path, 0, detail));
+        }
+    }
+    Ok(())
+}
+
+/// Numbers that a segment may have which is not known to be dead.
+fn possible_numbers(found: &Inventory) -> impl Iterator<Item = u64> {
+    // Numbers given out since the manifest was last written are few.
+    let numbers = found.state.log_start..found.next_number().saturating_add(MOST_NUMBERS_AHEAD);
+    numbers.rev().take(MOST_NUMBERS_TRIED)
+}
+
+/// Fails when a segment without a header, begun where the log seems to end, holds records that knew
+/// of synced ones behind that: then its first sector is lost. Nothing can be told of a segment whose
+/// only record lay in that sector.
+fn refuse_lost_beginning(
+    file: &Arc<dyn File>,
+    path: &Path,
+    found: &Inventory,
+    end: u64,
+) -> Result<()> {
+    let io = |e| Error::io("read", path, e);
+    let bytes = file.len().map_err(io)?.saturating_sub(RECORDS_OFFSET).min(SEARCHED_BYTES);
+    let mut searched = vec![0; usize::try_from(bytes).unwrap_or(0)];
+    file.read_exact_at(&mut searched, RECORDS_OFFSET).map_err(io)?;
+    let mut tries = MOST_RECORDS_TRIED;
+    for at in (0..searched.len()).step_by(8) {
+        let (position, bytes) = (end + at as u64, searched.get(at..).unwrap_or_default());
+        // Records of an earlier life, which are many, never knew of anything behind the end.
+        if record::sync_mark(bytes, position).is_none_or(|mark| mark <= end) {
+            continue;
+        }
+        for number in possible_numbers(found).take(tries) {
+            tries -= 1;
+            if record::open(bytes, number, position).is_some() {
+                let detail = format!("the beginning of log segment {number} is lost");
+                return Err(Error::corruption(path, 0, detail));
+            }
         }
     }
     Ok(())

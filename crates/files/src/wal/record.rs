@@ -116,13 +116,23 @@ pub struct RecordView<'a> {
 /// lies behind the record itself.
 #[must_use]
 pub fn claimed_length(bytes: &[u8], position: u64) -> Option<usize> {
+    claimed(bytes, position).map(|(length, _)| length)
+}
+
+/// Sync mark of the record that seems to start at `position`, as [`claimed_length`].
+#[must_use]
+pub fn sync_mark(bytes: &[u8], position: u64) -> Option<u64> {
+    claimed(bytes, position).map(|(_, mark)| mark)
+}
+
+fn claimed(bytes: &[u8], position: u64) -> Option<(usize, u64)> {
     let payload = u32::from_le_bytes(*bytes.get(4..)?.first_chunk()?) as usize;
     let mark = u64::from_le_bytes(*bytes.get(8..)?.first_chunk()?);
     let plausible = payload > 0
         && payload <= tidesdb_base::limits::MAX_BATCH_BYTES
         && RecordKind::from_u8((mark >> 56) as u8).is_some()
         && mark & MAX_SEQUENCE <= position;
-    plausible.then(|| record_bytes(payload))
+    plausible.then(|| (record_bytes(payload), mark & MAX_SEQUENCE))
 }
 
 /// Reads the record at the front of `bytes`, which must be the record of (`segment`, `position`).
