@@ -285,6 +285,8 @@ impl Core {
         }
         self.flush_everything_at_once()?;
         let (segment, position) = self.log.restart()?;
+        // The manifest must not name a segment that a power cut can take with its name.
+        self.log.sync_names()?;
         // CRASH: the failed segment may end anywhere, so recovery can't go on from it to the new
         // one. No commit may be acknowledged before the manifest says where the log begins.
         lock(&self.catalog).commit(vec![

@@ -68,6 +68,10 @@ pub(crate) struct FamilyState {
     pub rotation: Mutex<()>,
     /// A flush of this family is queued or running; at most one at a time.
     pub flushing: AtomicBool,
+    /// Held from the choice of a memtable to be written out until its tables are in the view. The
+    /// repair of the log flushes beside the jobs of the families, and a memtable flushed twice
+    /// could end up above a newer one.
+    pub writing_out: Mutex<()>,
     /// A merge of this family is queued or running; at most one at a time.
     pub compacting: AtomicBool,
     /// A look at whether the family is still being written is due.
@@ -103,6 +107,7 @@ impl FamilyState {
             changing_view: Mutex::new(()),
             rotation: Mutex::new(()),
             flushing: AtomicBool::new(false),
+            writing_out: Mutex::new(()),
             compacting: AtomicBool::new(false),
             quiet_check: AtomicBool::new(false),
             merging: Mutex::new(()),

@@ -60,6 +60,7 @@ impl Core {
     /// # Errors
     /// [`Error::Io`] when files can't be written; the memtable stays, and so does its log.
     pub(crate) fn flush_oldest(&self, family: &Arc<FamilyState>) -> Result<bool> {
+        let _one_at_a_time = lock(&family.writing_out);
         let view = family.view.load_full();
         let Some(memtable) = view.frozen.last().map(Arc::clone) else { return Ok(false) };
         self.check_disk_space(family)?;
@@ -87,14 +88,31 @@ impl Core {
     /// # Errors
     /// As [`Core::flush_oldest`].
     pub(crate) fn flush_everything_at_once(&self) -> Result<()> {
+        let families = self.families.all();
+        // In the order of names; everybody else takes one of them at most.
+        let _one_at_a_time: Vec<_> =
+            families.iter().map(|family| lock(&family.writing_out)).collect();
         let mut all = Vec::new();
-        for family in self.families.all() {
+        for family in &families {
             let view = family.view.load_full();
             for memtable in view.frozen.iter().rev() {
-                all.push(self.write_tables(&family, &view, Arc::clone(memtable))?);
+                match self.write_tables(family, &view, Arc::clone(memtable)) {
+                    Ok(flushed) => all.push(flushed),
+                    Err(e) => {
+                        self.remove_outputs(&all);
+                        return Err(e);
+                    }
+                }
             }
         }
         self.install(all)
+    }
+
+    /// Removes the files of flushes that come to nothing.
+    fn remove_outputs(&self, flushes: &[Flushed]) {
+        for flushed in flushes {
+            remove_all(self.vfs.as_ref(), &flushed.written.paths);
+        }
     }
 
     /// Whether a power cut that takes the log's unsynced part, with a flush of `family` through
@@ -151,9 +169,7 @@ impl Core {
         let segment = self.log.first_needed_segment(needed_from);
         // The manifest must not name a segment that a power cut can take with its name.
         if let Err(e) = self.log.sync_names() {
-            for flushed in &flushes {
-                remove_all(self.vfs.as_ref(), &flushed.written.paths);
-            }
+            self.remove_outputs(&flushes);
             return Err(e);
         }
         changes.push(Change::LogStart { segment });
@@ -164,9 +180,7 @@ impl Core {
         }
         if let Err(e) = catalog.commit(changes) {
             if catalog.is_certain() {
-                for flushed in &flushes {
-                    remove_all(self.vfs.as_ref(), &flushed.written.paths);
-                }
+                self.remove_outputs(&flushes);
             }
             return Err(e);
         }

@@ -1,0 +1,203 @@
+//! Two calls that meet at a chosen moment: on a simulated disk that stops one of them at a change of
+//! its own until the other is where the test wants it.
+
+#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use tidesdb_engine::{Components, Db, DbOptions, Family, FamilyOptions};
+use tidesdb_sys::clock::ManualClock;
+use tidesdb_sys::sched::{Job, Lane, ManualScheduler, Scheduler};
+use tidesdb_sys::vfs::{Mutation, MutationKind, Phase, SimVfs, Vfs};
+
+/// How long one side of a test gives the other the time to do what it must not do. A right engine
+/// does not do it however long that is, so nothing fails on a slow machine.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// Hands the jobs of the flush lane to the test, and has others done by whoever waits.
+struct ByHand {
+    inner: ManualScheduler,
+    flushes: Mutex<VecDeque<Job>>,
+}
+
+impl ByHand {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { inner: ManualScheduler::new(1), flushes: Mutex::default() })
+    }
+
+    fn take_flush(&self) -> Job {
+        self.flushes.lock().unwrap().pop_front().unwrap()
+    }
+}
+
+impl std::fmt::Debug for ByHand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ByHand").finish_non_exhaustive()
+    }
+}
+
+impl Scheduler for ByHand {
+    fn submit(&self, lane: Lane, job: Job) {
+        if lane == Lane::Flush {
+            self.flushes.lock().unwrap().push_back(job);
+        } else {
+            self.inner.submit(lane, job);
+        }
+    }
+
+    fn submit_after(&self, lane: Lane, delay: Duration, job: Job) {
+        self.inner.submit_after(lane, delay, job);
+    }
+
+    fn help(&self) -> bool {
+        let job = self.flushes.lock().unwrap().pop_front();
+        job.map(|job| job()).is_some() || self.inner.help()
+    }
+
+    fn shutdown(&self) {
+        self.flushes.lock().unwrap().clear();
+        self.inner.shutdown();
+    }
+}
+
+fn open(sim: &Arc<SimVfs>, scheduler: Arc<dyn Scheduler>) -> Db {
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let options = DbOptions { log_segment_bytes: 64 << 10, ..DbOptions::default() };
+    Db::open_with("/db", options, Components { vfs: Arc::clone(sim) as _, scheduler, clock })
+        .unwrap()
+}
+
+fn small() -> FamilyOptions {
+    FamilyOptions {
+        write_buffer_size: 16 << 10,
+        l0_queue_stall_threshold: 20,
+        min_disk_space: 0,
+        ..FamilyOptions::default()
+    }
+}
+
+fn creates_table(mutation: &Mutation<'_>) -> bool {
+    mutation.kind == MutationKind::Create
+        && mutation.phase == Phase::Before
+        && mutation.path.extension().is_some_and(|extension| extension == "klog")
+}
+
+fn tables_on_disk(sim: &SimVfs) -> usize {
+    let entries = sim.list(Path::new("/db")).unwrap();
+    entries.iter().filter(|entry| entry.name.ends_with(".klog")).count()
+}
+
+/// A family with a frozen memtable whose flush is queued, an active one with a newer value of `key`,
+/// and a log that failed, whose repair is queued behind.
+fn with_failed_log(sim: &Arc<SimVfs>) -> (Db, Family, Arc<ByHand>) {
+    let scheduler = ByHand::new();
+    let db = open(sim, Arc::clone(&scheduler) as _);
+    let family = db.create_family("family", small()).unwrap();
+    family.put(b"key", b"old").unwrap();
+    let mut filled = 0_u64;
+    while scheduler.flushes.lock().unwrap().is_empty() {
+        family.put(&filled.to_be_bytes(), &[7; 200]).unwrap();
+        filled += 1;
+    }
+    family.put(b"key", b"new").unwrap();
+    sim.fail_sync_after(0);
+    assert!(db.sync_log().is_err());
+    assert_eq!(scheduler.flushes.lock().unwrap().len(), 2);
+    (db, family, scheduler)
+}
+
+/// The repair of the log and the flush job of the family both wrote the older memtable. The job's
+/// run was begun last, so that it counted as newer than that of the newer memtable.
+#[test]
+fn a_flush_beside_the_repair_of_the_log_does_not_bring_old_values_back() {
+    let sim = SimVfs::new(1);
+    let (db, family, scheduler) = with_failed_log(&sim);
+    let (flush, repair) = (scheduler.take_flush(), scheduler.take_flush());
+    let (flush, flusher) = (Mutex::new(Some(flush)), Mutex::new(None));
+    let flusher = Arc::new(flusher);
+    let (arrive, arrived) = channel();
+    let (go_on, wait) = channel::<()>();
+    let (arrived, wait) = (Mutex::new(arrived), Mutex::new(wait));
+    let (started, created) = (Arc::clone(&flusher), AtomicU64::new(0));
+    sim.on_mutation(Some(Arc::new(move |_, mutation| {
+        if !creates_table(mutation) {
+            return;
+        }
+        match created.fetch_add(1, Ordering::SeqCst) {
+            0 => {}
+            // The repair's second table: both runs of it are numbered.
+            1 => {
+                let flush = flush.lock().unwrap().take().unwrap();
+                *started.lock().unwrap() = Some(thread::spawn(flush));
+                let _ = arrived.lock().unwrap().recv_timeout(GRACE);
+            }
+            _ => {
+                arrive.send(()).unwrap();
+                wait.lock().unwrap().recv().unwrap();
+            }
+        }
+    })));
+    repair();
+    let _ = go_on.send(());
+    flusher.lock().unwrap().take().unwrap().join().unwrap();
+    sim.on_mutation(None);
+    assert_eq!(family.get(b"key").unwrap().as_deref(), Some(&b"new"[..]));
+    assert_eq!(family.stats().read_amplification, 2, "a memtable was written twice");
+    family.put(b"healed", b"").unwrap();
+    db.close().unwrap();
+}
+
+/// Each try of a repair that failed half way left the tables of its first memtables behind.
+#[test]
+fn a_repair_of_the_log_that_fails_leaves_no_tables_behind() {
+    let sim = SimVfs::new(1);
+    let (db, family, scheduler) = with_failed_log(&sim);
+    let (flush, repair) = (scheduler.take_flush(), scheduler.take_flush());
+    let created = AtomicU64::new(0);
+    sim.on_mutation(Some(Arc::new(move |sim, mutation| {
+        if creates_table(mutation) && created.fetch_add(1, Ordering::SeqCst) == 1 {
+            sim.set_capacity(Some(0));
+        }
+    })));
+    repair();
+    sim.on_mutation(None);
+    assert_eq!(tables_on_disk(&sim), 0);
+    assert!(family.put(b"refused", b"").is_err());
+    sim.set_capacity(None);
+    flush();
+    db.wait_idle().unwrap();
+    family.put(b"healed", b"").unwrap();
+    assert_eq!(family.get(b"key").unwrap().as_deref(), Some(&b"new"[..]));
+}
+
+/// The manifest named the new segment of a repaired log before the segment's own name was on disk.
+#[test]
+fn the_name_of_the_new_segment_is_on_disk_before_the_manifest_tells_it() {
+    let sim = SimVfs::new(1);
+    let (_db, _family, scheduler) = with_failed_log(&sim);
+    let (_flush, repair) = (scheduler.take_flush(), scheduler.take_flush());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let note = Arc::clone(&seen);
+    sim.on_mutation(Some(Arc::new(move |_, mutation| {
+        let manifest = mutation.path.to_string_lossy().contains("MANIFEST");
+        let matters = match mutation.kind {
+            MutationKind::SegmentCreate | MutationKind::SyncDir => true,
+            MutationKind::Sync => manifest,
+            _ => false,
+        };
+        if matters && mutation.phase == Phase::After {
+            note.lock().unwrap().push(mutation.kind);
+        }
+    })));
+    repair();
+    sim.on_mutation(None);
+    let seen = seen.lock().unwrap();
+    let expected = [MutationKind::SegmentCreate, MutationKind::SyncDir, MutationKind::Sync];
+    assert!(seen.ends_with(&expected), "{seen:?}");
+}
