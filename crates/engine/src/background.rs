@@ -6,7 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use tidesdb_base::entry::SequenceNumber;
@@ -102,12 +102,12 @@ impl Core {
         family.flushing.store(false, Ordering::SeqCst);
         match result {
             Ok(()) => {
-                *lock(&family.background_error) = None;
+                *lock(&family.flush_error) = None;
                 self.schedule_flush(family);
                 self.schedule_compaction(family);
             }
             Err(e) => {
-                self.note_failure(family, e);
+                self.note_failure(family, &family.flush_error, e);
                 // A flush that needs a log that failed works again only after its repair, and
                 // writers who wait for the flush never get as far as the log.
                 self.repair_log_later();
@@ -144,9 +144,9 @@ impl Core {
     }
 
     /// Keeps a failure of background work for whoever waits for that.
-    fn note_failure(&self, family: &FamilyState, error: Error) {
+    fn note_failure(&self, family: &FamilyState, slot: &Mutex<Option<Error>>, error: Error) {
         let event = Event::BackgroundFailed { family: family.name.clone(), error: error.clone() };
-        *lock(&family.background_error) = Some(error);
+        *lock(slot) = Some(error);
         if self.flow.failure_told.is_due(self.clock.monotonic_nanos()) {
             self.tell(&event);
         }
@@ -165,15 +165,25 @@ impl Core {
         // ORDERING: as for `flushing`.
         family.compacting.store(false, Ordering::SeqCst);
         match result {
-            Ok(()) => self.schedule_compaction(family),
+            // Whoever is waiting for the family's merges goes on with them.
+            // ORDERING: relaxed; a late look costs one more merge.
+            Ok(()) if family.merges_waiting.load(Ordering::Relaxed) > 0 => {}
+            Ok(()) => {
+                *lock(&family.merge_error) = None;
+                self.schedule_compaction(family);
+            }
             Err(Error::Closed | Error::FamilyDropped(_) | Error::Cancelled) => {}
-            Err(e) => self.note_failure(family, e),
+            Err(e) => self.note_failure(family, &family.merge_error, e),
         }
         self.files.garbage.sweep();
     }
 
     fn merge_while_planned(&self, family: &Arc<FamilyState>, pace: Pace) -> Result<()> {
         loop {
+            // ORDERING: relaxed, as in `run_merges`.
+            if family.merges_waiting.load(Ordering::Relaxed) > 0 {
+                return Ok(());
+            }
             let _merging = lock(&family.merging);
             if family.is_dropped() || self.health.is_closed() || !self.may_merge() {
                 return Ok(());
@@ -242,7 +252,7 @@ impl Core {
             // ORDERING: as in `schedule_flush`.
             if !family.flushing.swap(true, Ordering::SeqCst) {
                 self.run_flushes(family);
-                stop = lock(&family.background_error).is_some();
+                stop = lock(&family.flush_error).is_some();
                 flushed += 1;
             }
         }
@@ -304,7 +314,7 @@ impl Core {
         self.check_writable(family)?;
         let target = self.log.published();
         self.rotate(family, 0);
-        *lock(&family.background_error) = None;
+        *lock(&family.flush_error) = None;
         let mut patience = self.patience_with_flushes();
         loop {
             if family.view.load().first_unflushed() > target {
@@ -314,7 +324,7 @@ impl Core {
                 return Err(Error::FamilyDropped(family.name.clone()));
             }
             let seen = self.progress.now();
-            if let Some(cause) = lock(&family.background_error).take() {
+            if let Some(cause) = lock(&family.flush_error).take() {
                 return Err(cause);
             }
             self.check_open()?;
@@ -352,6 +362,27 @@ impl Core {
         }
     }
 
+    /// Does a merge that a caller asked for, when those under way have ended.
+    ///
+    /// # Errors
+    /// As [`Core::lock_merging`], or what `merge` answers.
+    fn merge_alone(
+        &self,
+        family: &Arc<FamilyState>,
+        merge: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let _at_work = self.callers.enter()?;
+        // ORDERING: relaxed, as in `run_merges`.
+        family.merges_waiting.fetch_add(1, Ordering::Relaxed);
+        let merging = self.lock_merging(family);
+        family.merges_waiting.fetch_sub(1, Ordering::Relaxed);
+        let result = merging.and_then(|_merging| merge());
+        self.files.garbage.sweep();
+        // Others have made way.
+        self.schedule_compaction(family);
+        result
+    }
+
     /// Flushes the family and merges all of its tables into one run.
     ///
     /// # Errors
@@ -361,7 +392,10 @@ impl Core {
         if self.control.merges_are_cancelled() {
             return Ok(());
         }
-        let _merging = self.lock_merging(family)?;
+        self.merge_alone(family, || self.merge_all(family))
+    }
+
+    fn merge_all(&self, family: &Arc<FamilyState>) -> Result<()> {
         self.drop_covered_tables(family)?;
         let version = family.current_version();
         let settled = version.runs.len() == 1
@@ -373,8 +407,6 @@ impl Core {
         if !settled && let Some(plan) = plan::full_merge(&runs) {
             unless_cancelled(self.merge_runs(family, &version, plan))?;
         }
-        drop(version);
-        self.files.garbage.sweep();
         Ok(())
     }
 
@@ -400,7 +432,15 @@ impl Core {
         if self.control.merges_are_cancelled() {
             return Ok(());
         }
-        let _merging = self.lock_merging(family)?;
+        self.merge_alone(family, || self.merge_between(family, start, end))
+    }
+
+    fn merge_between(
+        &self,
+        family: &Arc<FamilyState>,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
         let version = family.current_version();
         let touched = version.runs.iter().rposition(|run| run.overlaps(start, end));
         let Some(last) = touched else { return Ok(()) };
@@ -411,33 +451,57 @@ impl Core {
         if !settled && let Some(plan) = plan::merge_newest(&runs, last + 1) {
             unless_cancelled(self.merge_runs(family, &version, plan))?;
         }
-        drop(version);
-        self.files.garbage.sweep();
         Ok(())
     }
 
     /// Waits until nothing is queued or running, taking the families to be quiet.
     ///
     /// # Errors
-    /// Why background work failed.
+    /// Why background work failed; [`Error::Stalled`] when it gets nowhere.
     pub(crate) fn wait_idle(&self) -> Result<()> {
+        let mut patience = self.patience_with_all_work();
         loop {
             let seen = self.progress.now();
+            // Before the errors: a job keeps its failure before it ends.
+            // ORDERING: pairs with `JobGuard`.
+            let idle = self.jobs.load(Ordering::SeqCst) == 0;
             for family in self.families.all() {
-                if let Some(cause) = lock(&family.background_error).take() {
-                    return Err(cause);
-                }
+                family.take_background_error().map_or(Ok(()), Err)?;
             }
             self.check_open()?;
             self.health.check()?;
-            // ORDERING: pairs with `JobGuard`.
-            if self.jobs.load(Ordering::SeqCst) == 0 && !self.schedule_quiet_merges() {
+            if idle && !self.schedule_quiet_merges() {
                 self.release_spare();
                 self.files.garbage.sweep();
                 return Ok(());
             }
-            self.wait_for_progress(seen);
+            self.wait_for_work(&mut patience, seen)?;
         }
+    }
+
+    /// A wait for background work of any kind that begins now.
+    pub(crate) fn patience_with_all_work(&self) -> Patience {
+        let now = self.clock.monotonic_nanos();
+        Patience::new(self.options.stall_timeout_ms, self.all_progress(), now)
+    }
+
+    /// Changes whenever a flush, a merge or another job gets on.
+    fn all_progress(&self) -> u64 {
+        // ORDERING: relaxed; only whether it changes matters.
+        let merged = self.flow.merged.load(Ordering::Relaxed);
+        self.flow.flushes.progress().wrapping_add(merged).wrapping_add(self.progress.now())
+    }
+
+    /// Waits until background work has got on since `seen`, or does some of it.
+    ///
+    /// # Errors
+    /// [`Error::Stalled`] when none gets on, as `patience` has it.
+    pub(crate) fn wait_for_work(&self, patience: &mut Patience, seen: u64) -> Result<()> {
+        let flushing = self.families.all().iter().any(|family| family.is_flushing());
+        let reason = if flushing { StallReason::FlushQueue } else { StallReason::MergeDebt };
+        patience.check(self.all_progress(), self.clock.monotonic_nanos(), reason)?;
+        self.wait_for_progress(seen);
+        Ok(())
     }
 
     fn schedule_quiet_merges(&self) -> bool {
@@ -466,17 +530,6 @@ impl Core {
             self.progress.wait(seen, LONGEST_SLEEP);
         }
     }
-
-    /// Stops background work and gives up the directory. A second call does nothing.
-    pub(crate) fn shut_down(&self) {
-        if !self.health.close() {
-            return;
-        }
-        self.progress.ring();
-        self.scheduler.shutdown();
-        self.files.garbage.sweep();
-        *lock(&self.directory_lock) = None;
-    }
 }
 
 /// A merge that was cancelled has changed nothing, which is what the caller was told of.
@@ -486,3 +539,6 @@ fn unless_cancelled(result: Result<()>) -> Result<()> {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests;

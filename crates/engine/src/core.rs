@@ -11,7 +11,7 @@ use tidesdb_base::event::Event;
 use tidesdb_base::options::DbOptions;
 use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_lockfree::stripe::thread_number;
-use tidesdb_lockfree::sync::{CachePadded, lock};
+use tidesdb_lockfree::sync::{CachePadded, lock, wait};
 use tidesdb_sys::clock::Clock;
 use tidesdb_sys::sched::Scheduler;
 use tidesdb_sys::vfs::{LockGuard, Vfs};
@@ -52,6 +52,7 @@ pub(crate) struct Core {
     /// A table could go but for a snapshot; see `compaction/range_deletes.rs`.
     pub range_deletes_held: AtomicBool,
     pub health: Health,
+    pub callers: Callers,
     pub progress: Progress,
     /// Background jobs queued or running.
     pub jobs: AtomicU64,
@@ -258,6 +259,57 @@ impl Health {
     }
 }
 
+/// Callers who change files of the directory on their own threads: a merge that was asked for, a
+/// family that is made or dropped. Closing waits for them, since another handle may own the
+/// directory from then on.
+#[derive(Debug, Default)]
+pub(crate) struct Callers {
+    at_work: Mutex<AtWork>,
+    left: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct AtWork {
+    count: usize,
+    refused: bool,
+}
+
+impl Callers {
+    /// Counts the caller until the guard is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub(crate) fn enter(&self) -> Result<CallerAtWork<'_>> {
+        let mut at_work = lock(&self.at_work);
+        if at_work.refused {
+            return Err(Error::Closed);
+        }
+        at_work.count += 1;
+        Ok(CallerAtWork(self))
+    }
+
+    /// Lets nobody enter any more, and waits until all have left.
+    pub(crate) fn refuse(&self) {
+        let mut at_work = lock(&self.at_work);
+        at_work.refused = true;
+        while at_work.count > 0 {
+            at_work = wait(&self.left, at_work);
+        }
+    }
+}
+
+/// A caller who is at work.
+#[derive(Debug)]
+#[must_use = "dropping it ends the work"]
+pub(crate) struct CallerAtWork<'a>(&'a Callers);
+
+impl Drop for CallerAtWork<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.at_work).count -= 1;
+        self.0.left.notify_all();
+    }
+}
+
 /// A bell that rings whenever background work has got somewhere.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
@@ -301,7 +353,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.0.shut_down();
+        self.0.shut_down(false);
     }
 }
 

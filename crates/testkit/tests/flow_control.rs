@@ -157,6 +157,36 @@ fn an_explicit_flush_of_a_disk_that_takes_nothing_ends_in_an_error() {
     assert_eq!((family.stats().flush_count, family.stats().immutable_memtables), (1, 0));
 }
 
+/// The flush was begun by a writer, and others wait for it without having asked for it.
+#[test]
+fn waiting_for_a_disk_that_takes_nothing_ends_in_an_error() {
+    let mut world = World::new();
+    let db = world.open(DbOptions { stall_timeout_ms: 5_000, ..DbOptions::default() });
+    let family = db.create_family("family", small()).unwrap();
+    for round in 0_u64..3 {
+        world.disk.stuck.store(true, Ordering::SeqCst);
+        let mut n = 0_u64;
+        while !family.is_flushing() {
+            family.put(&n.to_be_bytes(), &[round as u8; 200]).unwrap();
+            n += 1;
+        }
+        let call = [Db::wait_idle, Db::pause_background, Db::purge][round as usize];
+        let before = world.clock.monotonic_nanos();
+        let error = call(&db).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Stalled, "{error}");
+        assert!(error.to_string().contains("flush queue"), "{error}");
+        let seconds = (world.clock.monotonic_nanos() - before) / 1_000_000_000;
+        assert!((5..15).contains(&seconds), "{seconds} s");
+        world.disk.stuck.store(false, Ordering::SeqCst);
+        // Nothing is paused either.
+        family.flush().unwrap();
+        db.wait_idle().unwrap();
+    }
+    db.pause_background().unwrap();
+    db.resume_background();
+    db.close().unwrap();
+}
+
 /// While a merge is in the middle of something, here in creating its table, another is asked for.
 #[test]
 fn a_merge_that_gets_nowhere_does_not_hold_up_others_for_ever() {

@@ -6,12 +6,12 @@
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tidesdb_engine::{Components, Db, DbOptions, Family, FamilyOptions};
+use tidesdb_engine::{Components, Db, DbOptions, ErrorKind, Family, FamilyOptions};
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::sched::{Job, Lane, ManualScheduler, Scheduler};
 use tidesdb_sys::vfs::{Mutation, MutationKind, Phase, SimVfs, Vfs};
@@ -40,6 +40,12 @@ impl std::fmt::Debug for ByHand {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ByHand").finish_non_exhaustive()
     }
+}
+
+/// Keeps a thread inside a change of the disk.
+struct Held {
+    arrived: Receiver<()>,
+    go_on: Sender<()>,
 }
 
 impl Scheduler for ByHand {
@@ -88,9 +94,70 @@ fn creates_table(mutation: &Mutation<'_>) -> bool {
         && mutation.path.extension().is_some_and(|extension| extension == "klog")
 }
 
+/// Holds the first thread that creates a table.
+fn hold_next_table(sim: &SimVfs) -> Held {
+    let (arrive, arrived) = channel();
+    let (go_on, wait) = channel();
+    let once = Mutex::new(Some((arrive, wait)));
+    sim.on_mutation(Some(Arc::new(move |_, mutation| {
+        if creates_table(mutation)
+            && let Some((arrive, wait)) = once.lock().unwrap().take()
+        {
+            arrive.send(()).unwrap();
+            wait.recv().unwrap();
+        }
+    })));
+    Held { arrived, go_on }
+}
+
 fn tables_on_disk(sim: &SimVfs) -> usize {
     let entries = sim.list(Path::new("/db")).unwrap();
     entries.iter().filter(|entry| entry.name.ends_with(".klog")).count()
+}
+
+fn two_runs(family: &Family) {
+    for value in 0..2_u8 {
+        (0_u64..100).for_each(|n| family.put(&n.to_be_bytes(), &[value; 20]).unwrap());
+        family.flush().unwrap();
+    }
+}
+
+/// A caller's own merge went on after a close had given the directory up: it would have removed
+/// tables of whoever owns it then.
+#[test]
+fn closing_waits_for_a_merge_that_somebody_asked_for() {
+    let sim = SimVfs::new(1);
+    let db = open(&sim, ByHand::new());
+    let family = db.create_family("family", small()).unwrap();
+    two_runs(&family);
+    let held = hold_next_table(&sim);
+    let merging = {
+        let family = family.clone();
+        thread::spawn(move || family.compact())
+    };
+    held.arrived.recv().unwrap();
+    let (closed, when_closed) = channel();
+    let closing = thread::spawn(move || {
+        let result = db.close();
+        closed.send(()).unwrap();
+        result
+    });
+    let given_up = when_closed.recv_timeout(GRACE).is_ok();
+    let locked = sim.lock(Path::new("/db/LOCK")).is_err();
+    held.go_on.send(()).unwrap();
+    let merged = merging.join().unwrap();
+    closing.join().unwrap().unwrap();
+    assert!(locked && !given_up, "the directory was given up in the middle of a merge");
+    assert!(merged.is_ok() || merged.as_ref().unwrap_err().kind() == ErrorKind::Closed);
+    sim.on_mutation(None);
+    assert_eq!(family.put(b"late", b"").unwrap_err().kind(), ErrorKind::Closed);
+
+    let db = open(&sim, ByHand::new());
+    let family = db.family("family").unwrap();
+    for n in 0_u64..100 {
+        assert_eq!(family.get(&n.to_be_bytes()).unwrap(), Some(vec![1; 20]));
+    }
+    assert!(db.verify().unwrap().problems.is_empty());
 }
 
 /// A family with a frozen memtable whose flush is queued, an active one with a newer value of `key`,
@@ -200,4 +267,27 @@ fn the_name_of_the_new_segment_is_on_disk_before_the_manifest_tells_it() {
     let seen = seen.lock().unwrap();
     let expected = [MutationKind::SegmentCreate, MutationKind::SyncDir, MutationKind::Sync];
     assert!(seen.ends_with(&expected), "{seen:?}");
+}
+
+/// A family that is dropped while the database closes needs no flush, and is no failure.
+#[test]
+fn closing_goes_on_when_a_family_is_dropped_meanwhile() {
+    let sim = SimVfs::new(1);
+    let db = open(&sim, ByHand::new());
+    for name in ["a", "b", "c"] {
+        db.create_family(name, small()).unwrap().put(b"key", b"value").unwrap();
+    }
+    let other = db.clone();
+    let once = AtomicU64::new(0);
+    sim.on_mutation(Some(Arc::new(move |_, mutation| {
+        if creates_table(mutation) && once.fetch_add(1, Ordering::SeqCst) == 0 {
+            other.drop_family("b").unwrap();
+        }
+    })));
+    db.close().unwrap();
+    sim.on_mutation(None);
+    let db = open(&sim, ByHand::new());
+    assert_eq!(db.family_names(), ["a", "c"]);
+    assert_eq!(db.stats().log_retained_bytes, 0, "the log was kept");
+    assert_eq!(db.family("c").unwrap().get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
 }

@@ -1,15 +1,16 @@
 //! Closing, and the timer of interval syncs.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidesdb_base::error::Result;
+use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::SyncMode;
 use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
 use crate::core::Core;
+use crate::family::FamilyState;
 use crate::recovery::NO_LOG;
 
 impl Core {
@@ -22,39 +23,57 @@ impl Core {
             return Ok(());
         }
         let flushed = if self.options.read_only { Ok(()) } else { self.flush_for_close() };
-        self.shut_down_after(flushed.is_ok() && !self.options.read_only);
+        self.shut_down(flushed.is_ok() && !self.options.read_only);
         flushed
     }
 
     fn flush_for_close(&self) -> Result<()> {
         self.health.check()?;
         self.control.end_pauses();
-        self.families.all().iter().try_for_each(|family| self.flush_family(family))
+        self.each_family(Self::flush_family)
     }
 
-    fn shut_down_after(&self, flushed: bool) {
+    /// Does something with all families. One that was dropped meanwhile needs nothing any more.
+    ///
+    /// # Errors
+    /// The first, which ends it.
+    pub(crate) fn each_family(
+        &self,
+        work: impl Fn(&Self, &Arc<FamilyState>) -> Result<()>,
+    ) -> Result<()> {
+        self.families.all().iter().try_for_each(|family| match work(self, family) {
+            Err(Error::FamilyDropped(_)) => Ok(()),
+            other => other,
+        })
+    }
+
+    /// Stops background work and gives up the directory. A second call does nothing. Nobody is
+    /// in the middle of a commit, a merge or an edit of the manifest when the directory is given
+    /// up: another handle may own it then.
+    pub(crate) fn shut_down(&self, flushed: bool) {
         if !self.health.close() {
             return;
         }
         self.progress.ring();
         self.scheduler.shutdown();
-        if flushed {
+        self.callers.refuse();
+        let healthy = self.log.failure().is_none();
+        self.log.seal();
+        if flushed && healthy {
             self.retire_log();
         }
         self.files.garbage.sweep();
         *lock(&self.directory_lock) = None;
     }
 
-    /// Removes the log if no commit came after the flush.
+    /// Removes the log, which is sealed, if no commit came after the flush.
     fn retire_log(&self) {
-        let healthy = self.log.failure().is_none();
-        self.log.seal();
         let all_flushed = self
             .families
             .all()
             .iter()
             .all(|family| family.view.load().first_unflushed() == u64::MAX);
-        if all_flushed && healthy {
+        if all_flushed {
             let changes = vec![
                 Change::LogStart { segment: NO_LOG },
                 Change::LastSequence { sequence: self.log.published() },

@@ -1,12 +1,11 @@
 //! Telling background work what to do, and changing settings of an open database.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, TryLockError};
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::StallReason;
 use tidesdb_base::options::RuntimeOptions;
-use tidesdb_lockfree::sync::lock;
 
 use super::open::memory_budget;
 use crate::core::Core;
@@ -41,17 +40,29 @@ impl Core {
     /// Keeps flushes and merges from starting and waits until none runs.
     ///
     /// # Errors
-    /// [`Error::Closed`].
+    /// [`Error::Closed`]; [`Error::Stalled`] when what runs gets nowhere, [`Error::ReadOnly`] when
+    /// it broke off. Nothing is paused then.
     pub(crate) fn pause_background(&self) -> Result<()> {
         self.check_open()?;
         self.control.pause();
+        let paused = self.wait_until_none_runs();
+        if paused.is_err() {
+            self.resume_background();
+        }
+        paused
+    }
+
+    fn wait_until_none_runs(&self) -> Result<()> {
+        let mut patience = self.patience_with_all_work();
         loop {
             let seen = self.progress.now();
             self.check_open()?;
             if !self.families.all().iter().any(|family| family.has_running_work()) {
                 return Ok(());
             }
-            self.wait_for_progress(seen);
+            // A job that panicked leaves its family's flags as they were.
+            self.health.check()?;
+            self.wait_for_work(&mut patience, seen)?;
         }
     }
 
@@ -91,19 +102,18 @@ impl Core {
     /// Flushes and merges a family, and waits until no more of that is queued.
     ///
     /// # Errors
-    /// Why it failed.
+    /// Why it failed; [`Error::Stalled`] when it gets nowhere.
     pub(crate) fn purge_family(&self, family: &Arc<FamilyState>) -> Result<()> {
         self.compact_family(family)?;
+        let mut patience = self.patience_with_all_work();
         loop {
             let seen = self.progress.now();
-            self.check_readable(family)?;
+            self.check_writable(family)?;
             if !family.has_running_work() && !family.is_compacting() {
                 return Ok(());
             }
-            if let Some(cause) = lock(&family.background_error).take() {
-                return Err(cause);
-            }
-            self.wait_for_progress(seen);
+            family.take_background_error().map_or(Ok(()), Err)?;
+            self.wait_for_work(&mut patience, seen)?;
         }
     }
 
@@ -141,6 +151,7 @@ impl FamilyState {
     /// A merge is queued or running, by itself or because somebody asked for it.
     pub(crate) fn is_compacting(&self) -> bool {
         // ORDERING: as above.
-        self.compacting.load(Ordering::SeqCst) || self.merging.try_lock().is_err()
+        self.compacting.load(Ordering::SeqCst)
+            || matches!(self.merging.try_lock(), Err(TryLockError::WouldBlock))
     }
 }

@@ -25,6 +25,7 @@ impl Core {
         wanted: &[(&str, FamilyOptions)],
     ) -> Result<Vec<Arc<FamilyState>>> {
         self.check_changeable()?;
+        let _at_work = self.callers.enter()?;
         let mut catalog = lock(&self.catalog);
         self.check_new_families(wanted, catalog.state.families.len())?;
         let first = catalog.state.next_family;
@@ -89,6 +90,7 @@ impl Core {
     ) -> Result<()> {
         self.check_writable(family)?;
         options.validate()?;
+        let at_work = self.callers.enter()?;
         let mut catalog = lock(&self.catalog);
         if family.is_dropped() {
             return Err(Error::FamilyDropped(family.name.clone()));
@@ -98,6 +100,7 @@ impl Core {
         catalog.commit(vec![Change::SetOptions { family: family.id, options: text }])?;
         family.apply_options(options);
         drop(catalog);
+        drop(at_work);
         if timed {
             self.start_interval_sync();
         }
@@ -112,6 +115,7 @@ impl Core {
     /// See [`crate::Db::drop_family`].
     pub(crate) fn drop_family(&self, name: &str) -> Result<()> {
         self.check_changeable()?;
+        let _at_work = self.callers.enter()?;
         let mut catalog = lock(&self.catalog);
         let not_found = || Error::FamilyNotFound(name.to_owned());
         let family = self.families.by_name(name).ok_or_else(not_found)?;

@@ -177,8 +177,7 @@ impl Db {
     /// # Errors
     /// Why a flush failed; the data stays in memory and in the log then.
     pub fn flush(&self) -> Result<()> {
-        let families = self.core().families.all();
-        families.iter().try_for_each(|family| self.core().flush_family(family))
+        self.core().each_family(Core::flush_family)
     }
 
     /// Merges each family into one sorted run, and waits for it.
@@ -186,15 +185,14 @@ impl Db {
     /// # Errors
     /// Why a flush or a merge failed; nothing is lost then.
     pub fn compact(&self) -> Result<()> {
-        let families = self.core().families.all();
-        families.iter().try_for_each(|family| self.core().compact_family(family))
+        self.core().each_family(Core::compact_family)
     }
 
     /// Waits until no flush and no merge is queued or running, and merges that wait for a quiet
     /// moment are done as well.
     ///
     /// # Errors
-    /// Why background work failed.
+    /// Why background work failed; `Stalled` when it gets nowhere.
     pub fn wait_idle(&self) -> Result<()> {
         self.core().wait_idle()
     }
@@ -212,7 +210,7 @@ impl Db {
     /// in the end. Calls add up: as many calls of [`Db::resume_background`] are needed.
     ///
     /// # Errors
-    /// `Closed`.
+    /// `Closed`; `Stalled` when what runs gets nowhere. Nothing is paused then.
     pub fn pause_background(&self) -> Result<()> {
         self.core().pause_background()
     }

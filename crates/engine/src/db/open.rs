@@ -17,7 +17,7 @@ use tidesdb_sys::sched::{LaneThreads, Scheduler, ThreadPool};
 use tidesdb_sys::vfs::{LockGuard, RealVfs, Vfs};
 
 use crate::cache::{BlockCache, OpenTables};
-use crate::core::{Control, Core, CoreCounters, Families, Health, Progress};
+use crate::core::{Callers, Control, Core, CoreCounters, Families, Health, Progress};
 use crate::family::{FamilyState, View};
 use crate::flow::{DatabaseFlow, MemoryBudget};
 use crate::log::{Log, LogConfig};
@@ -250,13 +250,22 @@ fn build(
         dependencies: std::sync::Mutex::default(),
         range_deletes_held: AtomicBool::new(false),
         health: Health::default(),
+        callers: Callers::default(),
         progress: Progress::default(),
         jobs: AtomicU64::new(0),
         directory_lock: Mutex::new(directory_lock),
     });
+    let families = families.into_values().collect();
+    make_known(&core, families);
+    core.start_interval_sync();
+    leftover.release(&core);
+    Ok(core)
+}
+
+/// Makes the families known to a database that is being opened, and starts what is due of them.
+fn make_known(core: &Arc<Core>, families: Vec<Arc<FamilyState>>) {
     // CRASH: a flush gives up the log that no family needs, so it must not begin before all are
     // known: what was replayed for the others would be lost with the next crash.
-    let families: Vec<_> = families.into_values().collect();
     let one_by_one = cfg!(planted_bug = "families_known_one_by_one");
     for family in families.iter().filter(|_| !one_by_one) {
         core.families.insert(Arc::clone(family));
@@ -272,9 +281,6 @@ fn build(
             core.schedule_compaction(&family);
         }
     }
-    core.start_interval_sync();
-    leftover.release(&core);
-    Ok(core)
 }
 
 /// What tables need, and the memory of memtables, under one budget.

@@ -1,6 +1,6 @@
 //! The state of a column family: its options, memtables and files.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -78,8 +78,13 @@ pub(crate) struct FamilyState {
     pub quiet_check: AtomicBool,
     /// Held while a merge runs, so that a manual one waits for it.
     pub merging: Mutex<()>,
-    /// Why the last flush or merge failed; cleared by the next that works.
-    pub background_error: Mutex<Option<Error>>,
+    /// Callers that wait for `merging`. Merges that start by themselves make way for them.
+    pub merges_waiting: AtomicUsize,
+    /// Why the last flush failed; cleared by the next that works.
+    pub flush_error: Mutex<Option<Error>>,
+    /// Why the last merge failed; cleared by the next that works. Writers and flushes do without
+    /// merges, so it is none of their business.
+    pub merge_error: Mutex<Option<Error>>,
     pub dropped: AtomicBool,
     pub direct_values: Mutex<Option<DirectValueWriter>>,
     pub commit_hook: CommitHookSlot,
@@ -111,7 +116,9 @@ impl FamilyState {
             compacting: AtomicBool::new(false),
             quiet_check: AtomicBool::new(false),
             merging: Mutex::new(()),
-            background_error: Mutex::new(None),
+            merges_waiting: AtomicUsize::new(0),
+            flush_error: Mutex::new(None),
+            merge_error: Mutex::new(None),
             dropped: AtomicBool::new(false),
             direct_values: Mutex::new(None),
             commit_hook: CommitHookSlot::default(),
@@ -143,6 +150,12 @@ impl FamilyState {
         self.options.store(Arc::new(options));
         // What holds writers up follows from the options as well.
         self.change_view(View::clone);
+    }
+
+    /// Why the last flush or merge failed, if one did. It is told once.
+    pub(crate) fn take_background_error(&self) -> Option<Error> {
+        let failed_flush = lock(&self.flush_error).take();
+        failed_flush.or_else(|| lock(&self.merge_error).take())
     }
 
     /// The figures that decide how fast the family may be written.

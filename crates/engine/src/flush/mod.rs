@@ -60,7 +60,7 @@ impl Core {
     /// # Errors
     /// [`Error::Io`] when files can't be written; the memtable stays, and so does its log.
     pub(crate) fn flush_oldest(&self, family: &Arc<FamilyState>) -> Result<bool> {
-        let _one_at_a_time = lock(&family.writing_out);
+        let one_at_a_time = lock(&family.writing_out);
         let view = family.view.load_full();
         let Some(memtable) = view.frozen.last().map(Arc::clone) else { return Ok(false) };
         self.check_disk_space(family)?;
@@ -76,6 +76,7 @@ impl Core {
         }
         let thread_nanos = flushed.thread_nanos;
         self.install(vec![flushed])?;
+        drop(one_at_a_time);
         let nanos = self.clock.monotonic_nanos().saturating_sub(started);
         self.flow.flushes.finished(bytes, nanos, thread_nanos);
         self.review_memory();

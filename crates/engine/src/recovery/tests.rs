@@ -100,7 +100,7 @@ fn a_segment_without_its_first_sector_is_damage_when_it_was_synced() {
     let family = db.create_family("family", FamilyOptions::default()).unwrap();
     let mut written = 0_u64;
     // Three segments, the last with a few records.
-    while segments(&sim).len() < 3 || written % 50 != 0 {
+    while segments(&sim).len() < 3 || !written.is_multiple_of(50) {
         family.put(&written.to_be_bytes(), &[7; 200]).unwrap();
         written += 1;
     }

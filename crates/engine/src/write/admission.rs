@@ -235,11 +235,11 @@ impl<'a> Wait<'a> {
                 continue;
             }
             // Taken in a statement of its own: the lock must be free when it is given back.
-            let failed = lock(&family.background_error).take();
+            let failed = lock(&family.flush_error).take();
             let Some(cause) = failed else { continue };
             self.failures += 1;
             if self.failures > 1 {
-                *lock(&family.background_error) = Some(cause.clone());
+                *lock(&family.flush_error) = Some(cause.clone());
                 return Err(cause);
             }
             self.core.schedule_flush(&family);

@@ -119,6 +119,7 @@ impl Core {
     }
 
     fn start_direct_file(&self, family: &Arc<FamilyState>) -> Result<DirectValueWriter> {
+        let _at_work = self.callers.enter()?;
         let number = self.numbers.next();
         let path = self.path.join(FileKind::ValueLog(number).name());
         let file = self.vfs.open(&path, OpenHow::CreateNew);
