@@ -365,7 +365,7 @@ impl Core {
     /// Does a merge that a caller asked for, when those under way have ended.
     ///
     /// # Errors
-    /// As [`Core::lock_merging`], or what `merge` answers.
+    /// As [`Core::lock_merging`]; [`Error::Paused`]; or what `merge` answers.
     fn merge_alone(
         &self,
         family: &Arc<FamilyState>,
@@ -376,7 +376,11 @@ impl Core {
         family.merges_waiting.fetch_add(1, Ordering::Relaxed);
         let merging = self.lock_merging(family);
         family.merges_waiting.fetch_sub(1, Ordering::Relaxed);
-        let result = merging.and_then(|_merging| merge());
+        // Whoever pauses sets the mark first and looks at the lock second.
+        let result = merging.and_then(|_merging| match self.control.is_paused() {
+            true => Err(Error::Paused),
+            false => merge(),
+        });
         self.files.garbage.sweep();
         // Others have made way.
         self.schedule_compaction(family);

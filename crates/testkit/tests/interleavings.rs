@@ -160,6 +160,39 @@ fn closing_waits_for_a_merge_that_somebody_asked_for() {
     assert!(db.verify().unwrap().problems.is_empty());
 }
 
+/// A caller's own merge went on, and others began, while background work was paused.
+#[test]
+fn a_pause_waits_for_a_merge_that_somebody_asked_for_and_refuses_the_next() {
+    let sim = SimVfs::new(1);
+    let db = open(&sim, ByHand::new());
+    let family = db.create_family("family", small()).unwrap();
+    two_runs(&family);
+    let held = hold_next_table(&sim);
+    let merging = {
+        let family = family.clone();
+        thread::spawn(move || family.compact())
+    };
+    held.arrived.recv().unwrap();
+    let (paused, when_paused) = channel();
+    let pausing = {
+        let db = db.clone();
+        thread::spawn(move || {
+            db.pause_background().unwrap();
+            paused.send(()).unwrap();
+        })
+    };
+    let early = when_paused.recv_timeout(GRACE).is_ok();
+    held.go_on.send(()).unwrap();
+    merging.join().unwrap().unwrap();
+    pausing.join().unwrap();
+    assert!(!early, "paused in the middle of a merge");
+    sim.on_mutation(None);
+    assert_eq!(family.stats().read_amplification, 1);
+    assert_eq!(family.compact().unwrap_err().kind(), ErrorKind::Stalled);
+    db.resume_background();
+    family.compact().unwrap();
+}
+
 /// A family with a frozen memtable whose flush is queued, an active one with a newer value of `key`,
 /// and a log that failed, whose repair is queued behind.
 fn with_failed_log(sim: &Arc<SimVfs>) -> (Db, Family, Arc<ByHand>) {

@@ -109,7 +109,7 @@ impl Core {
         loop {
             let seen = self.progress.now();
             self.check_writable(family)?;
-            if !family.has_running_work() && !family.is_compacting() {
+            if !family.has_running_work() {
                 return Ok(());
             }
             family.take_background_error().map_or(Ok(()), Err)?;
@@ -136,10 +136,11 @@ impl Core {
 }
 
 impl FamilyState {
-    /// A flush or a merge of the family is queued or running in the background.
+    /// A flush or a merge of the family is queued or running, by itself or because somebody asked
+    /// for it.
     fn has_running_work(&self) -> bool {
         // ORDERING: pairs with the swaps in `background`.
-        self.flushing.load(Ordering::SeqCst) || self.compacting.load(Ordering::SeqCst)
+        self.flushing.load(Ordering::SeqCst) || self.is_compacting()
     }
 
     /// A memtable waits to be written out, or is being written.

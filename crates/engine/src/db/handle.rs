@@ -205,8 +205,8 @@ impl Db {
         self.core().purge()
     }
 
-    /// Keeps flushes and merges from starting, and returns when none runs any more. Reads and
-    /// writes go on; writers whose memtables are full wait, and get an error of kind `Stalled`
+    /// Keeps flushes and merges from starting, and returns when none runs any more. Calls that ask
+    /// for some get an error of kind `Stalled`. Reads and writes go on; writers whose memtables are full wait, and get an error of kind `Stalled`
     /// in the end. Calls add up: as many calls of [`Db::resume_background`] are needed.
     ///
     /// # Errors
