@@ -206,8 +206,9 @@ impl Db {
     }
 
     /// Keeps flushes and merges from starting, and returns when none runs any more. Calls that ask
-    /// for some get an error of kind `Stalled`. Reads and writes go on; writers whose memtables are full wait, and get an error of kind `Stalled`
-    /// in the end. Calls add up: as many calls of [`Db::resume_background`] are needed.
+    /// for some get an error of kind `Stalled`. Reads and writes go on; writers whose memtables are
+    /// full wait, and get such an error in the end. Calls add up: as many calls of
+    /// [`Db::resume_background`] are needed.
     ///
     /// # Errors
     /// `Closed`; `Stalled` when what runs gets nowhere. Nothing is paused then.
