@@ -95,6 +95,7 @@ fn lacks(spec: &JobSpec, engine: Capabilities) -> Option<&'static str> {
         Workload::Families => (engine.families, "families"),
         Workload::Checkpoint => (engine.checkpoint, "a checkpoint"),
         Workload::Compact => (engine.compact, "a full compaction"),
+        _ if shape.in_transactions => (engine.transactions, "transactions"),
         _ if shape.families > 1 => (engine.families, "families"),
         _ if shape.settle == Settle::Compact => (engine.compact, "a full compaction"),
         _ => (true, ""),

@@ -139,6 +139,12 @@ fn transactions_conflict_and_lose_nothing() {
         let shape = Shape { isolation, overlap, txn_size: 2, threads: 4, ..base.shape };
         run_in_memory(job(engine, shape))
     };
+    for (engine, status) in [("memory", Status::Valid), ("broken-drops", Status::Invalid)] {
+        let base = spec(engine, Workload::Write, Pattern::Random);
+        let batched = Shape { in_transactions: true, batch: 10, threads: 4, ..base.shape };
+        let result = run_in_memory(job(engine, batched));
+        assert_eq!((result.status, result.conflicts), (status, 0), "{:?}", result.problems);
+    }
     let disjoint = transact("memory", Isolation::Snapshot, Overlap::Disjoint);
     assert_eq!((disjoint.status, disjoint.conflicts), (Status::Valid, 0));
     for isolation in [Isolation::ReadCommitted, Isolation::Snapshot] {

@@ -176,6 +176,9 @@ pub(super) struct ShapeOptions {
     /// Gets and puts per transaction [default: 1]
     #[arg(long)]
     txn_size: Option<u64>,
+    /// Commit the batches of writes and overwrites as transactions
+    #[arg(long)]
+    in_transactions: bool,
     /// Seed of keys, values and orders [default: 42]
     #[arg(long)]
     seed: Option<u64>,
@@ -337,6 +340,7 @@ impl ShapeOptions {
         give(&mut shape.isolation, self.isolation);
         give(&mut shape.overlap, self.overlap);
         give(&mut shape.txn_size, self.txn_size);
+        shape.in_transactions |= self.in_transactions;
         give(&mut shape.seed, self.seed);
         if shape.mix.insert > 0 && shape.spare == 0 {
             return Err("inserts need --spare, the number of records that may be added".to_owned());

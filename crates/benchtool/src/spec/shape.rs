@@ -4,6 +4,7 @@
 //! has a default ([`Shape::default`]), so a test says only what differs from it.
 
 use crate::data::keys::Layout;
+use bench_compare::engine;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
@@ -320,6 +321,19 @@ pub(crate) enum Isolation {
     Serializable,
 }
 
+impl Isolation {
+    /// The level as engines are told it.
+    pub(crate) fn of_engines(self) -> engine::Isolation {
+        match self {
+            Self::ReadUncommitted => engine::Isolation::ReadUncommitted,
+            Self::ReadCommitted => engine::Isolation::ReadCommitted,
+            Self::RepeatableRead => engine::Isolation::RepeatableRead,
+            Self::Snapshot => engine::Isolation::Snapshot,
+            Self::Serializable => engine::Isolation::Serializable,
+        }
+    }
+}
+
 /// Which records the transactions of different threads share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -410,6 +424,8 @@ pub(crate) struct Shape {
     pub(crate) overlap: Overlap,
     /// Puts (and as many gets) per transaction.
     pub(crate) txn_size: u64,
+    /// Batches of writes and overwrites are committed as transactions.
+    pub(crate) in_transactions: bool,
     /// Seed of keys, values and orders.
     pub(crate) seed: u64,
 }
@@ -455,7 +471,15 @@ impl Default for Shape {
             isolation: Isolation::ReadCommitted,
             overlap: Overlap::Disjoint,
             txn_size: 1,
+            in_transactions: false,
             seed: 42,
         }
+    }
+}
+
+impl Shape {
+    /// Whether the test begins transactions.
+    pub(crate) fn transacts(&self) -> bool {
+        self.workload == Workload::Txn || self.in_transactions
     }
 }

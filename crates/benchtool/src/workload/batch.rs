@@ -4,7 +4,7 @@
 //! puts that expire; each remembers its record, so that the caller can mark it committed.
 
 use super::Dataset;
-use bench_compare::engine::{Op, Session};
+use bench_compare::engine::{self, Commit, EngineError, Op, Session};
 
 /// What an entry does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,11 +100,20 @@ impl<'a> BatchBuffer<'a> {
         }
     }
 
-    /// Hands the batch to the engine.
-    pub(crate) fn commit(&self, session: &mut dyn Session) -> Result<(), String> {
+    /// Hands the batch to the engine; returns how often that met a conflict and was repeated.
+    pub(crate) fn commit(&self, session: &mut dyn Session) -> Result<u64, String> {
         if self.dataset.shape.families > 1 {
             let family = self.dataset.family_of(self.records[0]);
             session.use_family(family).map_err(|error| format!("family: {error}"))?;
+        }
+        if self.dataset.shape.in_transactions {
+            let mut conflicts = 0;
+            while self.transact(session).map_err(|error| format!("transaction: {error}"))?
+                == Commit::Conflict
+            {
+                conflicts += 1;
+            }
+            return Ok(conflicts);
         }
         let outcome = if self.records.len() == 1 {
             session.write_batch(&[self.op(0)])
@@ -112,7 +121,19 @@ impl<'a> BatchBuffer<'a> {
             let ops: Vec<Op<'_>> = (0..self.records.len()).map(|index| self.op(index)).collect();
             session.write_batch(&ops)
         };
-        outcome.map_err(|error| format!("write: {error}"))
+        outcome.map(|()| 0).map_err(|error| format!("write: {error}"))
+    }
+
+    /// One try to commit the batch as a transaction.
+    fn transact(&self, session: &mut dyn Session) -> engine::Result<Commit> {
+        session.begin(self.dataset.shape.isolation.of_engines())?;
+        for index in 0..self.records.len() {
+            match self.op(index) {
+                Op::Put { key, value } => session.put_in_transaction(key, value)?,
+                _ => return Err(EngineError::unsupported("anything but puts in a transaction")),
+            }
+        }
+        session.commit()
     }
 
     /// Key and value bytes of the batch.

@@ -252,7 +252,7 @@ impl Mixer<'_> {
         // The table decides, so that a wrong read cannot hide behind the write.
         let right = table.allows(record, before, generation);
         self.batch.put(record, table.begin(record));
-        self.batch.commit(worker.session.as_mut())?;
+        worker.tally.conflicts += self.batch.commit(worker.session.as_mut())?;
         let go_on = worker.recorder.end(Kind::Modify, 1);
         table.commit(record);
         worker.tally.user_bytes += self.batch.user_bytes();

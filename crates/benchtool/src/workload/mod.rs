@@ -59,6 +59,10 @@ fn contradiction(shape: &Shape) -> Option<&'static str> {
         Some("threads, batch and families must be at least 1")
     } else if many && (shape.batch > 1 || !keyed) {
         Some("several families go with single writes, reads, overwrites and deletes only")
+    } else if shape.in_transactions
+        && !matches!(shape.workload, Workload::Write | Workload::Overwrite)
+    {
+        Some("only batches of writes and overwrites can be committed as transactions")
     } else if shape.mix.reads().is_none() {
         Some("the shares of a mixed workload are more than 100 percent")
     } else if shape.writers >= shape.threads && shape.writers > 0 {

@@ -18,16 +18,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Records that all threads share when the overlap is hot.
 const HOT_RECORDS: u64 = 1_000;
 
-fn level(isolation: Isolation) -> engine::Isolation {
-    match isolation {
-        Isolation::ReadUncommitted => engine::Isolation::ReadUncommitted,
-        Isolation::ReadCommitted => engine::Isolation::ReadCommitted,
-        Isolation::RepeatableRead => engine::Isolation::RepeatableRead,
-        Isolation::Snapshot => engine::Isolation::Snapshot,
-        Isolation::Serializable => engine::Isolation::Serializable,
-    }
-}
-
 /// What the threads of a phase of transactions share.
 pub(crate) struct Shared<'a> {
     dataset: &'a Dataset,
@@ -115,7 +105,7 @@ impl Client<'_> {
         let failed = |error: engine::EngineError| format!("transaction: {error}");
         self.pick(worker.thread);
         worker.recorder.begin();
-        worker.session.begin(level(shape.isolation)).map_err(failed)?;
+        worker.session.begin(shape.isolation.of_engines()).map_err(failed)?;
         let mut bytes = 0;
         for index in 0..self.picks.len() {
             let pick = self.picks[index];

@@ -35,7 +35,7 @@ pub(crate) fn timed_commit(
 ) -> Result<bool, String> {
     let operations = batch.records.len() as u64;
     worker.recorder.begin();
-    batch.commit(worker.session.as_mut())?;
+    worker.tally.conflicts += batch.commit(worker.session.as_mut())?;
     let go_on = worker.recorder.end(kind, operations);
     worker.done += operations;
     worker.tally.commits += 1;
