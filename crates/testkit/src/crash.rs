@@ -38,7 +38,7 @@ impl Image {
     }
 }
 
-/// How often a change of the disk is followed by a crash, of a thousand.
+/// How often a change of the disk is followed by a crash, of a hundred thousand.
 #[derive(Clone, Copy, Debug)]
 pub struct Odds {
     /// At a 64-byte piece of a log record, of which there are very many.
@@ -49,7 +49,9 @@ pub struct Odds {
 
 impl Odds {
     /// A crash before and after every single change.
-    pub const ALWAYS: Self = Self { piece: 1_000, other: 1_000 };
+    pub const ALWAYS: Self = Self { piece: Self::OF, other: Self::OF };
+
+    const OF: u64 = 100_000;
 }
 
 #[derive(Debug)]
@@ -81,7 +83,7 @@ impl Camera {
         let mut collector = locked(&self.0);
         let piece = mutation.kind == MutationKind::SegmentPiece;
         let odds = if piece { collector.odds.piece } else { collector.odds.other };
-        if !collector.random.chance(odds, 1_000) {
+        if !collector.random.chance(odds, Odds::OF) {
             return;
         }
         let profile = CrashProfile::ALL[collector.random.index(CrashProfile::ALL.len())];
@@ -195,7 +197,7 @@ impl Judge {
     fn go_on(&mut self, runner: &mut Runner, depth: usize) -> Verdict {
         let watched = depth < 2 && self.random.chance(1, 8);
         if watched {
-            let odds = Odds { piece: 3, other: 20 };
+            let odds = Odds { piece: 300, other: 2_000 };
             let seed = self.random.next_u64();
             let camera = Camera::install(&runner.world.sim, &runner.promises, seed, odds);
             runner.run(50, |runner| self.judge_all(runner, &camera, depth + 1))?;

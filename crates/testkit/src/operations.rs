@@ -201,6 +201,23 @@ fn batch(random: &mut SplitMix64, settings: &Settings) -> Operation {
     Operation::Batch { writes, sync }
 }
 
+/// A batch of two to six MiB over all families, with deletions and repeated keys in it, and the
+/// batch's number at both ends.
+#[must_use]
+pub fn large_batch(random: &mut SplitMix64, settings: &Settings) -> Operation {
+    let number =
+        |slot| PlannedWrite { slot, key: NUMBER_KEY, length: Some(24), lives: None, until: None };
+    let mut writes: Vec<_> = (0..SLOTS).map(number).collect();
+    for _ in 0..300 + random.index(300) {
+        let key = 1 + random.below(settings.keys * 4);
+        let length = random.chance(9, 10).then(|| 5_000 + random.below(6_000) as u32);
+        let slot = random.index(SLOTS);
+        writes.push(PlannedWrite { slot, key, length, lives: None, until: None });
+    }
+    writes.extend((0..SLOTS).map(number));
+    Operation::Batch { writes, sync: None }
+}
+
 /// The next operation of a workload.
 #[must_use]
 pub fn next(random: &mut SplitMix64, settings: &Settings) -> Operation {

@@ -6,6 +6,7 @@ use tidesdb_engine::SyncMode;
 use tidesdb_sys::rng::SplitMix64;
 use tidesdb_testkit::Verdict;
 use tidesdb_testkit::crash::{Camera, Counts, Judge, Odds};
+use tidesdb_testkit::operations;
 use tidesdb_testkit::oracle::History;
 use tidesdb_testkit::runner::{Promises, Runner, World};
 use tidesdb_testkit::seeds;
@@ -14,6 +15,9 @@ use tidesdb_testkit::settings::Settings;
 /// Images per sync mode at scale 1; the three modes together make 10,000.
 const IMAGES: u64 = 3_334;
 
+/// Images of workloads with commits of several MiB at scale 1.
+const LARGE_IMAGES: u64 = 60;
+
 /// One workload from an empty disk, crashed all along.
 fn one_run(seed: u64, mode: SyncMode) -> Verdict<Counts> {
     let mut random = SplitMix64::new(seed);
@@ -21,7 +25,7 @@ fn one_run(seed: u64, mode: SyncMode) -> Verdict<Counts> {
     let context = format!("{settings:?}");
     let world = World::new(random.next_u64(), settings);
     let promises = Arc::new(Mutex::new(Promises::default()));
-    let odds = Odds { piece: 4, other: 40 };
+    let odds = Odds { piece: 400, other: 4_000 };
     let camera = Camera::install(&world.sim, &promises, random.next_u64(), odds);
     let mut judge = Judge::new(random.next_u64());
     let run = |judge: &mut Judge| -> Verdict {
@@ -65,6 +69,53 @@ fn crashes_with_interval_syncs() {
 #[test]
 fn crashes_with_a_sync_per_commit() {
     judge_mode("crashes_with_a_sync_per_commit", SyncMode::Full);
+}
+
+/// Commits of several MiB over all families, between small ones, crashed all along: in the middle of
+/// their records, and of flushes of what they filled.
+fn one_large_run(seed: u64) -> Verdict<Counts> {
+    let mut random = SplitMix64::new(seed);
+    let modes = [SyncMode::None, SyncMode::Interval { interval_us: 1000 }, SyncMode::Full];
+    let mode = modes[random.index(modes.len())];
+    let settings = Settings { huge_values: false, ..Settings::random(&mut random, mode) };
+    let context = format!("{settings:?}");
+    let world = World::new(random.next_u64(), settings);
+    let promises = Arc::new(Mutex::new(Promises::default()));
+    // Some fifty thousand pieces a record.
+    let odds = Odds { piece: 6, other: 1_500 };
+    let camera = Camera::install(&world.sim, &promises, random.next_u64(), odds);
+    let mut judge = Judge::new(random.next_u64());
+    let run = |judge: &mut Judge| -> Verdict {
+        let mut runner = Runner::start(world, random.next_u64(), History::default(), promises)?;
+        runner.create_all()?;
+        for _ in 0..2 {
+            runner.run(10, |runner| judge.judge_all(runner, &camera, 0))?;
+            runner.create_all()?;
+            let large = operations::large_batch(&mut random, &runner.world.settings);
+            runner.apply(&large).map_err(|e| format!("large commit: {e}"))?;
+            judge.judge_all(&runner, &camera, 0)?;
+        }
+        runner.run(10, |runner| judge.judge_all(runner, &camera, 0))?;
+        runner.check()
+    };
+    run(&mut judge).map_err(|e| format!("{e}\n{context}"))?;
+    Ok(judge.counts)
+}
+
+#[test]
+fn crashes_within_large_transactions() {
+    let name = "crashes_within_large_transactions";
+    let (mut images, mut lossy) = (0, 0);
+    let verdict = seeds::run_all(name, |seed| {
+        let counts = one_large_run(seed)?;
+        images += counts.images;
+        lossy += counts.lossy;
+        Ok(images >= LARGE_IMAGES * seeds::scale())
+    });
+    println!("{name}: {images} images, {lossy} of them lost something");
+    let finding = verdict.err().unwrap_or_default();
+    assert!(finding.is_empty(), "{finding}");
+    assert!(lossy > 0 || std::env::var("TIDESDB_RUN").is_ok(), "nothing was ever lost");
 }
 
 #[test]
