@@ -4,6 +4,9 @@ use super::common::{LEVELS, options, place, small};
 use tidesdb::IsolationLevel::{ReadCommitted, Serializable, Snapshot};
 use tidesdb::{Db, Error, ErrorKind, ScanOptions, WriteBatch, limits};
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 fn refused<T: std::fmt::Debug>(result: Result<T, Error>, kind: ErrorKind) {
     assert_eq!(result.unwrap_err().kind(), kind);
 }
@@ -25,7 +28,13 @@ fn a_finished_transaction_refuses_everything_but_a_reset() {
             let family = &place.family;
             refused(transaction.put(family, b"k", b"v"), ErrorKind::Invalid);
             refused(transaction.delete(family, b"k"), ErrorKind::Invalid);
+            let ttl = Duration::from_secs(9);
+            refused(transaction.put_with_ttl(family, b"k", b"v", ttl), ErrorKind::Invalid);
+            refused(transaction.put_expiring(family, b"k", b"v", 0), ErrorKind::Invalid);
+            refused(transaction.single_delete(family, b"k"), ErrorKind::Invalid);
             refused(transaction.get(family, b"k"), ErrorKind::Invalid);
+            refused(transaction.get_with(family, b"k", <[u8]>::len), ErrorKind::Invalid);
+            refused(transaction.get_untracked(family, b"k"), ErrorKind::Invalid);
             refused(transaction.contains(family, b"k"), ErrorKind::Invalid);
             refused(transaction.scan(family, ScanOptions::new()), ErrorKind::Invalid);
             refused(transaction.savepoint("s"), ErrorKind::Invalid);
@@ -141,6 +150,100 @@ fn a_detached_scan_outlives_its_transaction() {
         scan.next().unwrap();
     }
     assert_eq!(seen, [(b"a".to_vec(), b"1".to_vec()), (b"b".to_vec(), b"2".to_vec())]);
+}
+
+#[test]
+fn a_scan_that_outlives_its_transaction_does_not_read_for_the_next() {
+    let place = place();
+    for key in [b"a", b"b", b"c"] {
+        place.family.put(key, b"1").unwrap();
+    }
+    let mut transaction = place.db.begin(Serializable).unwrap();
+    let mut scan = transaction.scan(&place.family, ScanOptions::new()).unwrap().detach();
+    transaction.rollback().unwrap();
+    transaction.reset(Serializable).unwrap();
+    // Two who read what the other one writes: one of them would be refused.
+    let mut other = place.db.begin(Serializable).unwrap();
+    other.get(&place.family, b"mine").unwrap();
+    scan.seek_to_first().unwrap();
+    while scan.valid() {
+        scan.next().unwrap();
+    }
+    other.put(&place.family, b"b", b"2").unwrap();
+    transaction.put(&place.family, b"mine", b"2").unwrap();
+    other.commit().unwrap();
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn whatever_is_dropped_last_lets_the_database_go() {
+    for level in LEVELS {
+        let place = place();
+        place.family.put(b"k", b"v").unwrap();
+        let mut transaction = place.db.begin(level).unwrap();
+        transaction.put(&place.family, b"l", b"v").unwrap();
+        let scan = transaction.scan(&place.family, ScanOptions::new()).unwrap();
+        let mut scan = scan.detach();
+        scan.seek_to_first().unwrap();
+        drop((place.db, place.family));
+        drop(transaction);
+        // A scan keeps what it reads, and nobody from opening the directory.
+        let reopened = Db::open(place.directory.path(), options());
+        assert_eq!(scan.key(), b"k");
+        let _ = scan.next();
+        drop(scan);
+        let db = reopened.or_else(|_| Db::open(place.directory.path(), options())).unwrap();
+        let family = db.family("default").unwrap();
+        assert!(family.contains(b"k").unwrap() && !family.contains(b"l").unwrap());
+        assert_eq!(db.transaction_stats().open_bytes, 0);
+    }
+}
+
+#[test]
+fn families_come_and_go_under_commits_without_a_torn_one_or_a_deadlock() {
+    const ROUNDS: u64 = 60;
+    let place = place();
+    let done = AtomicBool::new(false);
+    let commit_all = |level| {
+        let mut transaction = place.db.begin(level).unwrap();
+        let mut committed = 0u64;
+        // ORDERING: a flag.
+        while !done.load(Ordering::Relaxed) {
+            let Ok(other) = place.db.family("other") else { continue };
+            let key = format!("{level:?}{committed:08}");
+            let tried = transaction
+                .put(&place.family, key.as_bytes(), b"v")
+                .and_then(|()| transaction.put(&other, key.as_bytes(), b"v"))
+                .and_then(|()| transaction.get(&other, b"k"))
+                .and_then(|_| transaction.commit());
+            match tried {
+                Ok(_) => committed += 1,
+                Err(e) => {
+                    assert_eq!(e.kind(), ErrorKind::Closed, "{e}");
+                    transaction.rollback().unwrap();
+                    assert!(!place.family.contains(key.as_bytes()).unwrap(), "half of a commit");
+                }
+            }
+            transaction.reset(level).unwrap();
+        }
+        committed
+    };
+    let committed: u64 = std::thread::scope(|scope| {
+        let commit_all = &commit_all;
+        let threads = LEVELS.map(|level| scope.spawn(move || commit_all(level)));
+        for _ in 0..ROUNDS {
+            let other = place.db.create_family("other", small()).unwrap();
+            while other.scan(ScanOptions::new()).unwrap().entries().count() < 3 {
+                std::thread::yield_now();
+            }
+            place.db.drop_family("other").unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    let there = place.family.scan(ScanOptions::new()).unwrap().entries().count();
+    assert_eq!(there as u64, committed, "what was acknowledged, and nothing else");
+    assert_eq!(place.db.transaction_stats().open_bytes, 0);
 }
 
 #[test]
