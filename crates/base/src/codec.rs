@@ -142,12 +142,18 @@ impl<'a> Decoder<'a> {
     /// [`Malformed`] when the bytes end inside it or it does not fit 64 bits.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
-        let first = self.u8()?;
-        if first < 0x80 {
-            return Ok(u64::from(first));
+        match self.rest.split_first() {
+            Some((&first, tail)) if first < 0x80 => {
+                self.rest = tail;
+                Ok(u64::from(first))
+            }
+            _ => self.long_varint(),
         }
-        let mut value = u64::from(first & 0x7F);
-        let mut shift = 7;
+    }
+
+    #[inline(never)]
+    fn long_varint(&mut self) -> Result<u64, Malformed> {
+        let (mut value, mut shift) = (0, 0);
         loop {
             let byte = self.u8()?;
             let bits = u64::from(byte & 0x7F);

@@ -72,6 +72,21 @@ impl LiveSequences {
     /// and nobody holds it any more.
     #[inline]
     pub fn remove(&mut self, sequence: SequenceNumber) -> bool {
+        // The usual case: who comes and goes alone.
+        if self.len == 1
+            && self.gaps == 0
+            && self.oldest() == Some(sequence)
+            && self.queue.capacity() <= FEW_PLACES
+        {
+            self.queue.pop_front();
+            self.len = 0;
+            return true;
+        }
+        self.remove_among(sequence)
+    }
+
+    #[inline(never)]
+    fn remove_among(&mut self, sequence: SequenceNumber) -> bool {
         let Ok(at) = self.place_of(sequence) else { return false };
         let Some(held) = self.queue.get_mut(at).filter(|held| held.times > 0) else { return false };
         held.times -= 1;

@@ -236,9 +236,11 @@ impl Health {
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         // ORDERING: acquire pairs with the release in `fail`.
-        if !self.failed.load(Ordering::Acquire) {
-            return Ok(());
-        }
+        if self.failed.load(Ordering::Acquire) { self.cause() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn cause(&self) -> Result<()> {
         match lock(&self.cause).clone() {
             Some(cause) => Err(Error::ReadOnly(Arc::new(cause))),
             None => Ok(()),

@@ -167,7 +167,8 @@ impl Dependencies {
     /// A transaction is finished, and its commit published if it has one.
     pub(crate) fn end(&mut self, snapshot: u64) {
         self.live.remove(snapshot);
-        if self.live.is_empty() {
+        let large = self.points.capacity() > 2 * FEW_ENTRIES;
+        if self.live.is_empty() && (large || !self.is_blank()) {
             // Whoever begins next sees everything that was recorded.
             self.points.clear();
             self.points.shrink_to(FEW_ENTRIES);
@@ -191,8 +192,16 @@ impl Dependencies {
     /// True when nothing that is recorded, and nobody who is running, can conflict with the only
     /// live transaction.
     pub(crate) fn is_alone(&self) -> bool {
-        let recorded = self.points.len() + self.ranges.len() + self.pivots.len();
-        self.live.len() <= 1 && recorded == 0 && self.everything.max(self.pivots_through) == 0
+        self.live.len() <= 1 && self.is_blank()
+    }
+
+    /// True when nothing is recorded that a running transaction could meet.
+    fn is_blank(&self) -> bool {
+        self.points.is_empty()
+            && self.ranges.is_empty()
+            && self.pivots.is_empty()
+            && self.everything == 0
+            && self.pivots_through == 0
     }
 
     /// Whether the commit of `candidate`, which writes the keys `written`, could close a cycle.
@@ -201,7 +210,10 @@ impl Dependencies {
         candidate: Candidate<'_>,
         written: impl Iterator<Item = (u32, &'a [u8])>,
     ) -> bool {
-        self.meets_pivot(candidate) || self.is_pivot(candidate, written)
+        // Nothing that it read was overwritten: it is neither of the first two of a row.
+        let Overwritten { commits, hidden_through } = candidate.overwritten;
+        let current = commits.is_empty() && *hidden_through == 0;
+        !current && (self.meets_pivot(candidate) || self.is_pivot(candidate, written))
     }
 
     fn meets_pivot(&self, candidate: Candidate<'_>) -> bool {

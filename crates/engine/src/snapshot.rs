@@ -17,6 +17,7 @@ impl SnapshotRegistry {
     /// Registers a snapshot at the sequence number that `now` returns. `now` is called with the
     /// registry locked, so that a merge that lists the snapshots either sees this one or started
     /// before everything it can see.
+    #[inline]
     pub(crate) fn register(&self, now: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
         let mut live = lock(&self.0);
         let sequence = now();
@@ -25,6 +26,7 @@ impl SnapshotRegistry {
     }
 
     /// Gives up a registration; true when it was the oldest snapshot and nobody else holds it.
+    #[inline]
     pub(crate) fn release(&self, sequence: SequenceNumber) -> bool {
         lock(&self.0).remove(sequence)
     }

@@ -399,11 +399,17 @@ impl Log {
         drop(files);
     }
 
+    #[inline]
     fn check_health(&self) -> Result<()> {
         // ORDERING: acquire pairs with the release in `set_poison`.
         if self.poisoned_from.load(Ordering::Acquire) == u64::MAX {
             return Ok(());
         }
+        self.why_poisoned()
+    }
+
+    #[cold]
+    fn why_poisoned(&self) -> Result<()> {
         match lock(&self.poison).as_ref() {
             Some(Error::Closed) => Err(Error::Closed),
             Some(cause) => Err(Error::ReadOnly(Arc::new(cause.clone()))),

@@ -89,8 +89,10 @@ pub(super) fn changes_of_key(
     window: Window,
     mut found: impl FnMut(Change) -> bool,
 ) -> Result<()> {
-    let deletes = |set: &RangeTombstones| set.hides(key, window.since, window.through);
-    if any_range_deleted(view, window, deletes) && !found(deletion(window)) {
+    let Window { since, through } = window;
+    let deleted = memtables(view, window).any(|memtable| memtable.hides(key, since, through))
+        || view.version.range_tombstones.hides(key, since, through);
+    if deleted && !found(deletion(window)) {
         return Ok(());
     }
     for memtable in memtables(view, window) {

@@ -78,6 +78,7 @@ pub struct Transaction {
 }
 
 impl Transaction {
+    #[inline]
     pub(crate) fn begin(owner: &Arc<OwnerShare>, level: IsolationLevel) -> Result<Self> {
         let mut transaction = Self {
             owner: Arc::clone(owner),
@@ -220,7 +221,9 @@ impl Transaction {
         self.core().check_writable(family)?;
         let writes = self.writes.get_or_insert_default();
         writes.add(family, kind, expires_at, key, value)?;
-        self.charge(None);
+        if writes.has_grown() {
+            self.charge(None);
+        }
         Ok(())
     }
 
@@ -422,9 +425,7 @@ impl Transaction {
         if let Some(sequence) = self.snapshot.take() {
             self.give_up_snapshot(sequence);
         }
-        if let Some(writes) = &mut self.writes
-            && writes.was_used()
-        {
+        if let Some(writes) = &mut self.writes {
             writes.clear();
         }
         if self.reads.get().is_some() {
@@ -433,6 +434,7 @@ impl Transaction {
         self.set_charge(0);
     }
 
+    #[inline(never)]
     fn give_up_snapshot(&self, sequence: SequenceNumber) {
         let core = self.core();
         if self.level == IsolationLevel::Serializable {
@@ -499,9 +501,14 @@ impl Transaction {
 }
 
 impl Drop for Transaction {
+    #[inline]
     fn drop(&mut self) {
-        if self.state != State::Finished {
-            self.finish();
+        // What it has written and read is dropped with it.
+        if let Some(sequence) = self.snapshot.take() {
+            self.give_up_snapshot(sequence);
+        }
+        if self.charged.get() > 0 {
+            self.set_charge(0);
         }
     }
 }

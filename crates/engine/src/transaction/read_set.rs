@@ -116,6 +116,11 @@ impl ReadSet {
         &self.families
     }
 
+    /// True when nothing was read yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.ranges().next().is_none()
+    }
+
     /// All ranges that were read.
     pub(super) fn ranges(&self) -> impl Iterator<Item = &ReadRange> {
         self.closed.iter().chain(self.open.iter().flatten())

@@ -8,8 +8,10 @@
 //! third can slip in, so the first committer wins whatever the others are: transactions, batches
 //! or single puts. A conflict found at the second look leaves a void record.
 //!
-//! Serializable commits take the lock of the dependencies before they take their place and give it
-//! back before they write: they are judged one at a time, in the order of their sequence numbers.
+//! Serializable commits that have read take the lock of the dependencies before they take their
+//! place and give it back before they write: they are judged one at a time, in the order of their
+//! sequence numbers. One that only wrote can be but the last of a dangerous row, like a plain write,
+//! which others find in the data: it is checked as at snapshot.
 
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
@@ -96,8 +98,17 @@ impl Transaction {
     ) -> std::result::Result<Option<Visible>, CommitFailure> {
         let batch = self.writes.as_deref().map(super::write_set::WriteSet::batch);
         let batch = batch.filter(|batch| !batch.is_empty());
+        // A scan that outlives the transaction reads before the commit or after it.
         let reads = self.reads.get().map(|reads| lock(reads));
         let core = self.core();
+        if let Some(batch) = batch
+            && self.level.checks_writes()
+            && reads.as_ref().is_none_or(|reads| reads.is_empty())
+        {
+            let mut check = WrittenKeys { core, batch, through: snapshot };
+            check.look(core.log.published())?;
+            return core.commit_batch(batch, &mut check).map(Some);
+        }
         let mut check = Validation::new(core, self.level, snapshot, batch, reads);
         match batch {
             Some(batch) => {
@@ -109,15 +120,90 @@ impl Transaction {
     }
 }
 
-/// The checks of one commit.
+/// First committer wins: nobody may have changed a written key.
+struct WrittenKeys<'t> {
+    core: &'t Core,
+    batch: &'t WriteBatch,
+    /// Changes up to here were looked for.
+    through: SequenceNumber,
+}
+
+impl CommitCheck for WrittenKeys<'_> {
+    #[inline]
+    fn before_reserving(&mut self) {}
+
+    #[inline]
+    fn check(&mut self, start: u64, _end: SequenceNumber) -> Result<()> {
+        if start > self.through {
+            wait_for_rivals(self.core, start, self.batch.signature);
+            if !cfg!(planted_bug = "validation_skipped_after_reserve") {
+                self.look(start)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl WrittenKeys<'_> {
+    /// Looks at what was published since the last look, up to `through`.
+    #[inline]
+    fn look(&mut self, through: SequenceNumber) -> Result<()> {
+        let window = Window { since: self.through, through };
+        if window.is_empty() || cfg!(planted_bug = "blind_writes_unchecked") {
+            return Ok(());
+        }
+        self.through = through;
+        self.look_at_keys(window)
+    }
+
+    #[inline(never)]
+    fn look_at_keys(&self, window: Window) -> Result<()> {
+        let mut views = Views::new(&self.batch.families);
+        for operation in self.batch.operations() {
+            let Some(family) = views.enter(operation.family) else { continue };
+            let mut newest = None;
+            changes_of_key(self.core, family.view(), operation.key, window, |change| {
+                newest = Some(change);
+                false
+            })?;
+            if newest.is_some() {
+                return Err(conflict(
+                    self.core,
+                    family.name(),
+                    operation.key,
+                    "somebody else has changed a key that it writes",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits for the commits in front of `start` that may touch what `signature` stands for.
+fn wait_for_rivals(core: &Core, start: u64, signature: u64) {
+    match signature {
+        0 => {}
+        ANY_KEY => core.log.wait_published(start),
+        some => core.log.wait_for_rivals(start, some),
+    }
+}
+
+fn conflict(core: &Core, family: &str, key: &[u8], reason: &'static str) -> Error {
+    // ORDERING: a statistic.
+    core.counters.transaction_conflicts.fetch_add(1, Ordering::Relaxed);
+    Error::Conflict { family: family.to_owned(), key: key.to_vec(), reason }
+}
+
+/// The checks of a commit that has read, or only read.
 struct Validation<'t> {
     core: &'t Core,
     level: IsolationLevel,
     snapshot: SequenceNumber,
     batch: Option<&'t WriteBatch>,
+    /// At the levels that mind.
+    written: Option<WrittenKeys<'t>>,
     reads: Option<MutexGuard<'t, ReadSet>>,
-    /// Changes up to here were looked for, of what was written and of what was read.
-    writes_through: SequenceNumber,
+    /// Changes of what was read were looked for up to here.
     reads_through: SequenceNumber,
     overwritten: Overwritten,
     dependencies: Option<MutexGuard<'t, Dependencies>>,
@@ -131,7 +217,8 @@ impl CommitCheck for Validation<'_> {
     }
 
     fn check(&mut self, start: u64, end: SequenceNumber) -> Result<()> {
-        if start > self.writes_through.min(self.reads_through) {
+        let looked = self.written.as_ref().map_or(u64::MAX, |written| written.through);
+        if start > looked.min(self.reads_through) {
             self.wait_for_rivals(start);
         }
         if !cfg!(planted_bug = "validation_skipped_after_reserve") {
@@ -149,13 +236,14 @@ impl<'t> Validation<'t> {
         batch: Option<&'t WriteBatch>,
         reads: Option<MutexGuard<'t, ReadSet>>,
     ) -> Self {
+        let checked = batch.filter(|_| level.checks_writes());
         Self {
             core,
             level,
             snapshot,
             batch,
+            written: checked.map(|batch| WrittenKeys { core, batch, through: snapshot }),
             reads,
-            writes_through: snapshot,
             reads_through: snapshot,
             overwritten: Overwritten::default(),
             dependencies: None,
@@ -179,23 +267,18 @@ impl<'t> Validation<'t> {
     /// Waits for the commits in front of `start` that may have changed what is looked at. Until
     /// serializable commits are judged all of those must be visible.
     fn wait_for_rivals(&self, start: u64) {
-        let written = self.batch.filter(|_| self.level.checks_writes());
         let signature = match (self.level, &self.reads) {
             (IsolationLevel::Serializable, _) => ANY_KEY,
             (IsolationLevel::RepeatableRead, Some(reads)) => reads.signature(),
-            _ => written.map_or(0, |batch| batch.signature),
+            _ => self.written.as_ref().map_or(0, |written| written.batch.signature),
         };
-        match signature {
-            0 => {}
-            ANY_KEY => self.core.log.wait_published(start),
-            some => self.core.log.wait_for_rivals(start, some),
-        }
+        wait_for_rivals(self.core, start, signature);
     }
 
     /// Looks at what was published since the last look, up to `through`.
     fn look(&mut self, through: SequenceNumber) -> Result<()> {
-        if self.level.checks_writes() && !cfg!(planted_bug = "blind_writes_unchecked") {
-            self.look_at_writes(through)?;
+        if let Some(written) = &mut self.written {
+            written.look(through)?;
         }
         let Some(reads) = self.reads.take() else { return Ok(()) };
         let looked = match self.level {
@@ -205,30 +288,6 @@ impl<'t> Validation<'t> {
         };
         self.reads = Some(reads);
         looked
-    }
-
-    /// First committer wins: nobody may have changed a written key.
-    fn look_at_writes(&mut self, through: SequenceNumber) -> Result<()> {
-        let window = Window { since: self.writes_through, through };
-        let Some(batch) = self.batch.filter(|_| !window.is_empty()) else { return Ok(()) };
-        self.writes_through = through;
-        let mut views = Views::new(&batch.families);
-        for operation in batch.operations() {
-            let Some(family) = views.enter(operation.family) else { continue };
-            let mut newest = None;
-            changes_of_key(self.core, family.view(), operation.key, window, |change| {
-                newest = Some(change);
-                false
-            })?;
-            if newest.is_some() {
-                return Err(self.conflict(
-                    family.name(),
-                    operation.key,
-                    "somebody else has changed a key that it writes",
-                ));
-            }
-        }
-        Ok(())
     }
 
     /// Repeatable read: nobody may have changed a key that was read and found.
@@ -332,9 +391,7 @@ impl<'t> Validation<'t> {
     }
 
     fn conflict(&self, family: &str, key: &[u8], reason: &'static str) -> Error {
-        // ORDERING: a statistic.
-        self.core.counters.transaction_conflicts.fetch_add(1, Ordering::Relaxed);
-        Error::Conflict { family: family.to_owned(), key: key.to_vec(), reason }
+        conflict(self.core, family, key, reason)
     }
 }
 

@@ -9,7 +9,7 @@
 //! Used by one thread at a time, like the transaction; looking up changes the index behind a
 //! shared reference.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use tidesdb_base::entry::ValueKind;
@@ -28,6 +28,9 @@ const UNINDEXED: usize = 8;
 /// Marks the number of an entry as that of a direct value; others are offsets in the record,
 /// which is shorter than this.
 const DIRECT: u32 = 1 << 31;
+
+/// Memory that nobody needs to be told of.
+const LITTLE_BYTES: usize = 4 << 10;
 
 /// Memory that is kept for the next transaction of the handle.
 const MOST_KEPT_BYTES: usize = 4 << 20;
@@ -48,6 +51,9 @@ pub(super) struct WriteSet {
     batch: WriteBatch,
     index: RefCell<Index>,
     savepoints: Vec<(String, BatchMark)>,
+    grown: Cell<bool>,
+    /// There may be an index, an overlay, a savepoint, or much memory.
+    is_more_than_a_batch: Cell<bool>,
 }
 
 impl WriteSet {
@@ -76,7 +82,19 @@ impl WriteSet {
         if !index.overlays.is_empty() {
             index.overlays.clear();
         }
-        self.batch.add(family, kind, expires_at, key, value)
+        let capacity = self.batch.record.capacity();
+        self.batch.add(family, kind, expires_at, key, value)?;
+        if capacity != self.batch.record.capacity() || !self.batch.direct.is_empty() {
+            self.grown.set(true);
+            self.is_more_than_a_batch.set(true);
+        }
+        Ok(())
+    }
+
+    /// True when more memory may be held than when this was last asked.
+    #[inline]
+    pub(super) fn has_grown(&self) -> bool {
+        self.grown.get() && self.grown.replace(false)
     }
 
     /// The last operation on a key.
@@ -131,11 +149,14 @@ impl WriteSet {
             index.entries.put(hash_of(family, key), entry, same);
         }
         index.through = operations.place();
+        self.grown.set(true);
+        self.is_more_than_a_batch.set(true);
     }
 
     /// Marks the present extent under a name. A name that is there already keeps its place in the
     /// order and takes the new mark.
     pub(super) fn savepoint(&mut self, name: &str) {
+        self.is_more_than_a_batch.set(true);
         let mark = self.batch.end();
         match self.savepoints.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => *known = mark,
@@ -191,6 +212,15 @@ impl WriteSet {
     /// Forgets everything and keeps a moderate amount of memory.
     #[inline]
     pub(super) fn clear(&mut self) {
+        if self.is_more_than_a_batch.replace(false) {
+            self.clear_all();
+        } else if !self.batch.is_empty() {
+            self.batch.clear();
+        }
+    }
+
+    #[inline(never)]
+    fn clear_all(&mut self) {
         if self.batch.memory_bytes() > MOST_KEPT_BYTES {
             self.batch = WriteBatch::new();
         }
@@ -200,14 +230,10 @@ impl WriteSet {
         index.through = (0, 0);
         self.savepoints.clear();
         self.batch.clear();
-    }
-
-    /// False when it is as after [`WriteSet::clear`].
-    #[inline]
-    pub(super) fn was_used(&mut self) -> bool {
-        let indexed = self.index.get_mut().through != (0, 0);
-        let large = self.batch.memory_bytes() > MOST_KEPT_BYTES;
-        indexed || large || !self.batch.is_empty() || !self.savepoints.is_empty()
+        // What is kept counts with the next transaction's first write, unless it is little.
+        let much = self.memory_bytes() > LITTLE_BYTES;
+        self.grown.set(much);
+        self.is_more_than_a_batch.set(much);
     }
 
     /// Bytes of memory held.

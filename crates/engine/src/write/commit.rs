@@ -178,16 +178,27 @@ impl Core {
     ///
     /// # Errors
     /// The sync's. The call may be repeated: once the log is repaired it succeeds.
+    #[inline]
     pub(crate) fn settle_batch(
         &self,
         batch: &WriteBatch,
-        Visible { sequence, fills }: Visible,
+        visible: Visible,
         options: WriteOptions,
     ) -> Result<()> {
         // ORDERING: relaxed; a setting.
-        let families_sync =
-            batch.families.iter().any(|family| family.syncs_commits.load(Ordering::Relaxed));
-        self.make_durable(sequence, options.sync.unwrap_or(families_sync || self.syncs_commits()))?;
+        let syncs = |family: &Arc<FamilyState>| family.syncs_commits.load(Ordering::Relaxed);
+        let usual = || self.syncs_commits() || batch.families.iter().any(syncs);
+        self.make_durable(visible.sequence, options.sync.unwrap_or_else(usual))?;
+        let hooked = |family: &Arc<FamilyState>| family.commit_hook.is_set();
+        if visible.fills || batch.families.iter().any(hooked) {
+            self.follow_up(batch, visible);
+        }
+        Ok(())
+    }
+
+    /// Freezes what a durable batch has filled, and calls the hooks.
+    #[cold]
+    fn follow_up(&self, batch: &WriteBatch, Visible { sequence, fills }: Visible) {
         for family in &batch.families {
             if fills {
                 self.rotate_if_full(family);
@@ -201,7 +212,6 @@ impl Core {
                 family.commit_hook.call(&family.name, sequence, &operations);
             }
         }
-        Ok(())
     }
 
     /// Logs and applies a batch whose operations, encoded, are `payload`.
@@ -225,29 +235,28 @@ impl Core {
         apply: impl FnOnce(SequenceNumber) -> Result<bool>,
     ) -> Result<Visible, CommitFailure> {
         check.before_reserving();
-        let mut applied = None;
+        // Apart, since errors are large and would be moved about with every commit.
+        let (mut visible, mut failed) = (None, None);
         let committed = self.log.commit(
             payload,
             signature,
             |start, end| check.check(start, end),
-            |sequence| applied = Some((sequence, apply(sequence))),
+            |sequence| match apply(sequence) {
+                Ok(fills) => visible = Some(Visible { sequence, fills }),
+                Err(cause) => failed = Some(cause),
+            },
         );
         if self.log.wants_preparation() {
             self.prepare_log_later();
         }
-        let visible = match applied {
-            Some((_, Err(cause))) => {
-                // The log holds a commit that memory does not: nothing may build on that.
-                self.health.fail(cause.clone());
-                return Err(cause.into());
-            }
-            Some((sequence, Ok(fills))) => Some(Visible { sequence, fills }),
-            None => None,
-        };
-        match (committed, visible) {
-            (Ok(_), Some(visible)) => Ok(visible),
-            (Ok(_), None) => Err(Error::Internal("a commit was not applied".to_owned()).into()),
-            (Err(error), visible) => {
+        if let Some(cause) = failed {
+            // The log holds a commit that memory does not: nothing may build on that.
+            self.health.fail(cause.clone());
+            return Err(cause.into());
+        }
+        match committed {
+            Ok(_) => visible.ok_or_else(not_applied),
+            Err(error) => {
                 self.repair_log_later();
                 Err(CommitFailure { error, visible })
             }
@@ -299,6 +308,11 @@ fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result
 fn is_full(family: &FamilyState, memtable: &Memtable) -> bool {
     // ORDERING: relaxed; a setting.
     memtable.used_bytes() >= family.freeze_bytes.load(Ordering::Relaxed)
+}
+
+#[cold]
+fn not_applied() -> CommitFailure {
+    Error::Internal("a commit was not applied".to_owned()).into()
 }
 
 #[cold]

@@ -76,7 +76,7 @@ impl<'a> BatchReader<'a> {
         self.decoder.remaining().len()
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(&mut self) -> Result<Operation<'a>, Malformed> {
         let tag = self.decoder.u8()?;
         let kind = ValueKind::from_u8(tag & !EXPIRY_FLAG).ok_or(Malformed)?;
