@@ -153,6 +153,8 @@ pub(crate) struct Dependencies {
     pivots: BTreeMap<u64, u64>,
     /// Every commit up to this one counts as a pivot.
     pivots_through: u64,
+    /// There may be limits or pivots.
+    has_records: bool,
     /// Times that a table was given up for one number.
     coarsened: u64,
     scratch: Vec<u8>,
@@ -160,23 +162,30 @@ pub(crate) struct Dependencies {
 
 impl Dependencies {
     /// A serializable transaction has taken its snapshot. Everything recorded is visible in it.
+    #[inline]
     pub(crate) fn begin(&mut self, snapshot: u64) {
         self.live.add(snapshot);
     }
 
     /// A transaction is finished, and its commit published if it has one.
+    #[inline]
     pub(crate) fn end(&mut self, snapshot: u64) {
         self.live.remove(snapshot);
-        let large = self.points.capacity() > 2 * FEW_ENTRIES;
-        if self.live.is_empty() && (large || !self.is_blank()) {
-            // Whoever begins next sees everything that was recorded.
-            self.points.clear();
-            self.points.shrink_to(FEW_ENTRIES);
-            self.ranges.clear();
-            self.pivots.clear();
-            (self.everything, self.pivots_through) = (0, 0);
-            (self.point_bytes, self.points_kept) = (0, 0);
+        if self.has_records && self.live.is_empty() {
+            self.forget_all();
         }
+    }
+
+    /// Whoever begins next sees everything that was recorded.
+    #[inline(never)]
+    fn forget_all(&mut self) {
+        self.has_records = false;
+        self.points.clear();
+        self.points.shrink_to(FEW_ENTRIES);
+        self.ranges.clear();
+        self.pivots.clear();
+        (self.everything, self.pivots_through) = (0, 0);
+        (self.point_bytes, self.points_kept) = (0, 0);
     }
 
     /// Highest sequence number of a serializable commit.
@@ -191,17 +200,8 @@ impl Dependencies {
 
     /// True when nothing that is recorded, and nobody who is running, can conflict with the only
     /// live transaction.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.live.len() <= 1 && self.is_blank()
-    }
-
-    /// True when nothing is recorded that a running transaction could meet.
-    fn is_blank(&self) -> bool {
-        self.points.is_empty()
-            && self.ranges.is_empty()
-            && self.pivots.is_empty()
-            && self.everything == 0
-            && self.pivots_through == 0
+    pub(crate) const fn is_alone(&self) -> bool {
+        self.live.len() <= 1 && !self.has_records
     }
 
     /// Whether the commit of `candidate`, which writes the keys `written`, could close a cycle.
@@ -262,6 +262,7 @@ impl Dependencies {
         if self.live.len() <= 1 {
             return None;
         }
+        self.has_records = true;
         if let Some(commit) = candidate.commit
             && let Some(first) = candidate.overwritten.oldest(candidate.snapshot)
             && !cfg!(planted_bug = "pivots_forgotten")

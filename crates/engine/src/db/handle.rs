@@ -156,6 +156,7 @@ impl Db {
     ///
     /// # Errors
     /// `Closed`.
+    #[inline]
     pub fn begin(&self, level: IsolationLevel) -> Result<Transaction> {
         Transaction::begin(self.owner.share(), level)
     }
