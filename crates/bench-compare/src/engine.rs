@@ -249,6 +249,10 @@ pub struct EngineStats {
     pub log_syncs: Option<u64>,
     /// The byte counters above are multiples of this; sums not far above it say nothing.
     pub resolution_bytes: u64,
+    /// Sorted runs on disk of the default family, now: where a lookup without filters searches.
+    pub sorted_runs: Option<u64>,
+    /// Lookups in the block cache that found the block, and those that did not.
+    pub cache: Option<(u64, u64)>,
 }
 
 /// What an engine is and can do; shown in reports.
@@ -349,6 +353,11 @@ pub trait Engine: Send + Sync {
 
     /// Makes everything committed so far durable.
     fn sync_now(&self) -> Result<()>;
+
+    /// What this very library does otherwise than its adapter says in general; for the reports.
+    fn differences(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Counters of the engine.
     fn stats(&self) -> Result<EngineStats>;

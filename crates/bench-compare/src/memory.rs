@@ -29,7 +29,8 @@ pub enum Fault {
     IgnoresDeletes,
     /// A scan starts one row too late.
     LateSeek,
-    /// Transactions never conflict, so updates get lost.
+    /// Transactions never conflict, and one read in 100 of them sees the value before the last one,
+    /// as if it had begun before that was written: the update in between gets lost.
     LosesUpdates,
     /// Expired keys stay visible.
     NeverExpires,
@@ -41,6 +42,8 @@ struct Row {
     value: Vec<u8>,
     expires: u64,
     version: u64,
+    /// The value before, for the fault that returns it.
+    before: Option<Vec<u8>>,
 }
 
 type Map = BTreeMap<Vec<u8>, Row>;
@@ -71,12 +74,15 @@ impl MemoryEngine {
         self.operations.fetch_add(1, Ordering::Relaxed) % period == period - 1
     }
 
-    fn put(&self, rows: &mut Map, key: &[u8], row: Row) {
+    fn put(&self, rows: &mut Map, key: &[u8], mut row: Row) {
         let ignored = match self.fault {
             Fault::DropsWrites => self.one_in(10_000),
             Fault::StaleValues => rows.contains_key(key) && self.one_in(1_000),
             _ => false,
         };
+        if self.fault == Fault::LosesUpdates {
+            row.before = rows.get(key).map(|row| row.value.clone());
+        }
         if !ignored {
             rows.insert(key.to_vec(), row);
         }
@@ -85,12 +91,12 @@ impl MemoryEngine {
     fn apply(&self, rows: &mut Map, op: &Op<'_>, version: u64) {
         match *op {
             Op::Put { key, value } => {
-                let row = Row { value: value.to_vec(), expires: u64::MAX, version };
+                let row = Row { value: value.to_vec(), expires: u64::MAX, version, before: None };
                 self.put(rows, key, row);
             }
             Op::PutExpiring { key, value, at } => {
                 let expires = if self.fault == Fault::NeverExpires { u64::MAX } else { at };
-                self.put(rows, key, Row { value: value.to_vec(), expires, version });
+                self.put(rows, key, Row { value: value.to_vec(), expires, version, before: None });
             }
             Op::Delete { key } => {
                 if self.fault != Fault::IgnoresDeletes {
@@ -252,6 +258,14 @@ impl Session for MemorySession<'_> {
         if let Some(value) = self.open_transaction()?.writes.get(key) {
             found(value);
             return Ok(true);
+        }
+        if self.engine.fault == Fault::LosesUpdates && self.engine.one_in(100) {
+            let state = self.engine.state.read().map_err(poisoned)?;
+            let rows = state.families.get(&self.family).ok_or_else(|| unknown(self.family))?;
+            if let Some(before) = rows.get(key).and_then(|row| row.before.as_ref()) {
+                found(before);
+                return Ok(true);
+            }
         }
         self.get(key, found)
     }

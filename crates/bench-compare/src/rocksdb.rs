@@ -18,6 +18,7 @@ mod session;
 
 use crate::engine::{
     Capabilities, Engine, EngineError, EngineOptions, EngineStats, Result, Session, SessionMode,
+    wait_until_quiet,
 };
 use api::{Api, ErrorSlot, Handle};
 use families::Families;
@@ -136,6 +137,27 @@ impl RocksDb {
         version.map(str::to_owned)
     }
 
+    /// Whether a flush or a compaction runs or is due, for libraries that cannot wait for them.
+    fn is_busy(&self) -> Result<bool> {
+        const WORK: [&CStr; 4] = [
+            c"rocksdb.mem-table-flush-pending",
+            c"rocksdb.num-running-flushes",
+            c"rocksdb.compaction-pending",
+            c"rocksdb.num-running-compactions",
+        ];
+        for name in WORK {
+            let mut value = 0;
+            // SAFETY: the name is a C string, the database is open and `value` can be written.
+            if unsafe { (self.api.property_int)(self.database, name.as_ptr(), &mut value) } != 0 {
+                return Err(EngineError::new(format!("no property {}", name.to_string_lossy())));
+            }
+            if value > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn property(&self, name: &CStr) -> Option<String> {
         // SAFETY: the name is a valid C string and the database is open.
         let text = unsafe { (self.api.property_value)(self.database, name.as_ptr()) };
@@ -228,14 +250,18 @@ impl Engine for RocksDb {
     fn settle(&self) -> Result<()> {
         let api = &self.api;
         self.flush()?;
-        let wait = Owned::new(
-            api,
+        let newer = (
+            api.wait_for_compact,
             api.wait_for_compact_options_create,
             api.wait_for_compact_options_destroy,
         );
+        let (Some(wait_for_compact), Some(create), Some(destroy)) = newer else {
+            return wait_until_quiet(|| self.is_busy());
+        };
+        let wait = Owned::new(api, create, destroy);
         checked(api, "rocksdb_wait_for_compact", |error| {
             // SAFETY: the database is open and the options are live.
-            unsafe { (api.wait_for_compact)(self.database, wait.handle, error) }
+            unsafe { wait_for_compact(self.database, wait.handle, error) }
         })
     }
 
@@ -246,9 +272,15 @@ impl Engine for RocksDb {
         })
     }
 
+    fn differences(&self) -> Vec<String> {
+        configure::differences(&self.api, self.profile)
+    }
+
     fn stats(&self) -> Result<EngineStats> {
         let text = self.property(c"rocksdb.stats").unwrap_or_default();
-        Ok(parse_stats(&text))
+        let files = self.property(c"rocksdb.levelstats").unwrap_or_default();
+        // Hits and misses of the cache are counted only with statistics on, which cost time.
+        Ok(EngineStats { sorted_runs: sorted_runs(&files), ..parse_stats(&text) })
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -289,6 +321,19 @@ fn parse_stats(text: &str) -> EngineStats {
     stats
 }
 
+/// Reads sorted runs out of the text of property `rocksdb.levelstats`, a line "level files bytes" per
+/// level: each file of level 0 is a run, and so is every other level that has any.
+fn sorted_runs(text: &str) -> Option<u64> {
+    let mut levels = None;
+    for line in text.lines() {
+        let mut words = line.split_whitespace().map(str::parse::<u64>);
+        if let (Some(Ok(level)), Some(Ok(files))) = (words.next(), words.next()) {
+            *levels.get_or_insert(0) += if level == 0 { files } else { files.min(1) };
+        }
+    }
+    levels
+}
+
 fn gibibytes(value: f64) -> u64 {
     (value * f64::from(1_u32 << 30)) as u64
 }
@@ -324,6 +369,14 @@ fn field_after(text: &str, label: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn levels_are_counted_as_runs() {
+        let text = "Level Files Size(MB)\n--------------------\n  0        3       12\n  \
+            1        0        0\n  2       40      900\n";
+        assert_eq!(sorted_runs(text), Some(4));
+        assert_eq!(sorted_runs("nothing"), None);
+    }
 
     #[test]
     fn stats_text_is_read() {

@@ -205,8 +205,8 @@ impl Engine for TidesDb10 {
             // Separated values are appended by commits, flushes and reclamation alike.
             flush_bytes: Some(stats.flush_bytes_written + stats.vlog_bytes_written),
             compaction_bytes: Some(stats.compaction_bytes_written),
-            log_syncs: None,
             resolution_bytes: 1,
+            ..EngineStats::default()
         })
     }
 

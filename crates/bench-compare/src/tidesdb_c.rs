@@ -16,7 +16,7 @@ use crate::engine::{
     Capabilities, Compression, Engine, EngineError, EngineOptions, EngineStats, Result, Session,
     SessionMode, SyncMode, wait_until_quiet,
 };
-use api::{Api, Config, DbStats, FamilyConfig, Handle, check_layout};
+use api::{Api, CacheStats, Config, DbStats, FamilyConfig, Handle, check_layout};
 use libc::c_int;
 use session::TidesSession;
 use std::ffi::CString;
@@ -284,12 +284,18 @@ impl Engine for TidesDbC {
 
     fn stats(&self) -> Result<EngineStats> {
         let stats = self.db_stats()?;
+        let mut cache = CacheStats::default();
+        // SAFETY: the database is open and the structure, whose size was checked, can be written.
+        let code = unsafe { (self.api.get_cache_stats)(self.database, &mut cache) };
+        checked("tidesdb_get_cache_stats", code)?;
         Ok(EngineStats {
             log_bytes: Some(stats.wal_bytes_written + stats.uwal_bytes_written),
             flush_bytes: Some(stats.flush_bytes_written),
             compaction_bytes: Some(stats.compaction_bytes_written),
             log_syncs: None,
             resolution_bytes: 1,
+            sorted_runs: None,
+            cache: (cache.enabled != 0).then_some((cache.hits, cache.misses)),
         })
     }
 

@@ -12,6 +12,7 @@ mod openings;
 mod phases;
 
 use crate::engines;
+use crate::measure::device::{Traffic, synced_traffic};
 use crate::measure::disk;
 use crate::measure::observed::{Observer, steps};
 use crate::measure::process::{Sample, Ticker};
@@ -131,9 +132,10 @@ fn run_checked(spec: &JobSpec, interrupted: &AtomicBool) -> Result<JobResult, St
         engine.close().map_err(|error| format!("close: {error}"))?;
         return Ok(JobResult::skipped(format!("{lacking}: not available in this engine")));
     }
-    let mut notes = Vec::new();
+    let mut notes = engine.differences();
     prepare(engine.as_ref(), &dataset, spec, &mut notes, interrupted)?;
     let failed = |error: EngineError| error.to_string();
+    let traffic = device_traffic(spec, &mut notes);
     let stats_before = engine.stats().map_err(failed)?;
     let before = Sample::now();
     observer.phase_begins(&before);
@@ -146,11 +148,7 @@ fn run_checked(spec: &JobSpec, interrupted: &AtomicBool) -> Result<JobResult, St
     }
     let after = Sample::now();
     observer.phase_ends(&after, &outcome.measured, &spec.directory);
-    let start = Instant::now();
-    if shape.workload.mutates() {
-        settle(engine.as_ref(), shape.settle)?;
-    }
-    let settle = start.elapsed();
+    let settle = settle_after(engine.as_ref(), spec, &mut observer)?;
     let marks = Marks {
         base,
         before,
@@ -163,6 +161,8 @@ fn run_checked(spec: &JobSpec, interrupted: &AtomicBool) -> Result<JobResult, St
         peak_anonymous: observer.peak_anonymous(),
     };
     let mut result = summarise(spec, &outcome, &marks);
+    let later = traffic.and_then(|_| device_traffic(spec, &mut notes));
+    observer.device(later.zip(traffic).map(|(later, earlier)| later.since(earlier)));
     result.notes = notes;
     let size = disk::size_of(&spec.directory);
     result.observed = observer.settled(&spec.directory);
@@ -187,6 +187,41 @@ fn wait_for_kill(tally: Tally) -> Result<JobResult, String> {
     // The time is only there in case the parent does not kill this process.
     std::thread::sleep(Duration::from_secs(60));
     Err("this process was to be killed".to_owned())
+}
+
+/// What the device has read and written so far, if the job asks for it and there is one.
+fn device_traffic(spec: &JobSpec, notes: &mut Vec<String>) -> Option<Traffic> {
+    if !spec.shape.device_counters {
+        return None;
+    }
+    synced_traffic(&spec.directory)
+        .map_err(|problem| notes.push(format!("no counters of the device: {problem}")))
+        .ok()
+}
+
+/// Settles what the phase has left; returns how long that took, looking at sizes excluded.
+fn settle_after(
+    engine: &dyn Engine,
+    spec: &JobSpec,
+    observer: &mut Observer,
+) -> Result<Duration, String> {
+    let how = spec.shape.settle;
+    if !spec.shape.workload.mutates() {
+        return Ok(Duration::ZERO);
+    }
+    let start = Instant::now();
+    if how != Settle::None {
+        settle(engine, Settle::Flush)?;
+    }
+    let flushing = start.elapsed();
+    if how != Settle::None {
+        observer.flushed(&spec.directory);
+    }
+    let start = Instant::now();
+    if !matches!(how, Settle::None | Settle::Flush) {
+        settle(engine, how)?;
+    }
+    Ok(flushing + start.elapsed())
 }
 
 fn settle(engine: &dyn Engine, how: Settle) -> Result<(), String> {
@@ -443,6 +478,9 @@ fn summarise(spec: &JobSpec, outcome: &Outcome, marks: &Marks) -> JobResult {
         flush_bytes,
         compaction_bytes,
         log_syncs,
+        failed_calls: tally.errors,
+        sorted_runs: last.sorted_runs,
+        cache_hits: hit_share(first.cache, last.cache),
         commits_per_sync: log_syncs
             .filter(|syncs| *syncs > 0)
             .map(|syncs| tally.commits as f64 / syncs as f64),
@@ -455,6 +493,14 @@ fn summarise(spec: &JobSpec, outcome: &Outcome, marks: &Marks) -> JobResult {
         cpu_system: marks.settled.cpu_system - marks.before.cpu_system,
         ..JobResult::default()
     }
+}
+
+/// Hits over lookups between two readings of an engine's counters.
+fn hit_share(first: Option<(u64, u64)>, last: Option<(u64, u64)>) -> Option<f64> {
+    let ((hits, misses), (earlier_hits, earlier_misses)) = (last?, first.unwrap_or_default());
+    let hits = hits.saturating_sub(earlier_hits);
+    let lookups = hits + misses.saturating_sub(earlier_misses);
+    (lookups > 0).then(|| hits as f64 / lookups as f64)
 }
 
 fn describe(operation: &str, series: &Series, measured: &Measured) -> OperationResult {

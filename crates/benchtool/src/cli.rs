@@ -8,6 +8,7 @@
 
 mod claims;
 mod options;
+mod outputs;
 mod page;
 mod regress;
 
@@ -16,12 +17,14 @@ use crate::engines;
 use crate::orchestrate::{self, Plan, Test};
 use crate::report;
 use crate::report::set::ResultSet;
-use crate::spec::{Setup, Shape, Workload};
+use crate::spec::{Setup, Shape, Workload, problem_of_setup, problem_of_shape};
 use crate::suites::{self, Profile};
+use crate::workload::Dataset;
 use crate::workload::trace;
 use bench_compare::EngineInfo;
 use clap::{Args, Parser, Subcommand};
 use options::{MachineOptions, PaceOptions, SetupOptions, ShapeOptions};
+use outputs::say;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -204,14 +207,15 @@ pub(crate) fn main() -> Result<ExitCode, String> {
             let mut setup = Setup::default();
             machine.enter(&mut setup);
             let engines = engines::catalogue(&setup);
-            println!("{}", report::table::engines(&engines));
+            say(report::table::engines(&engines));
             Ok(ExitCode::SUCCESS)
         }
         Command::Report(options) => options.run(),
         Command::Regress(options) => options.run(),
         Command::Claims(options) => options.run(),
         Command::Suites => {
-            println!("{:<10} tests  minutes per engine, quick and standard, at most", "suite");
+            let heading = "tests  minutes per engine, quick and standard, at most";
+            say(format!("{:<10} {heading}", "suite"));
             let all = suites::SUITES.into_iter();
             for (name, purpose) in
                 all.chain([("seeds", "the tests of the published runs, flaws included")])
@@ -220,7 +224,7 @@ pub(crate) fn main() -> Result<ExitCode, String> {
                     |profile| (suites::budget(&suites::tests(name, profile, 1.0), 1) / 60.0).ceil();
                 let count = suites::tests(name, Profile::Quick, 1.0).len();
                 let (quick, standard) = (minutes(Profile::Quick), minutes(Profile::Standard));
-                println!("{name:<10} {count:>5}  {quick:>3} {standard:>4}  {purpose}");
+                say(format!("{name:<10} {count:>5}  {quick:>3} {standard:>4}  {purpose}"));
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -237,8 +241,8 @@ pub(crate) fn main() -> Result<ExitCode, String> {
             execute(&options, suites::tests("compare", Profile::Quick, 1.0), Files::default())
         }
         Command::Suite(options) => {
-            if !(options.scale > 0.0 && options.scale.is_finite()) {
-                return Err("--scale must be positive".to_owned());
+            if !(options.scale > 0.0 && options.scale <= 1e6) {
+                return Err("--scale must be above 0 and at most 1000000".to_owned());
             }
             let mut tests = suites::tests(&options.name, options.profile, options.scale);
             if let Some(part) = &options.only {
@@ -306,7 +310,7 @@ fn handle_interrupts(parent: bool) -> Result<(), String> {
 }
 
 /// Engines of the benchmark's own tests, which are not listed.
-const HIDDEN: [&str; 7] = [
+const HIDDEN: [&str; 8] = [
     "memory",
     "broken-drops",
     "broken-stale",
@@ -314,6 +318,7 @@ const HIDDEN: [&str; 7] = [
     "broken-seek",
     "broken-updates",
     "broken-expiry",
+    "broken-tidesdb",
 ];
 
 /// The engines to run: the named ones, or all that are available.
@@ -361,6 +366,22 @@ fn check(
     if tests.is_empty() {
         return Err("no test is left to run".to_owned());
     }
+    let counts = [
+        ("--repeat", u64::from(options.repeat.unwrap_or(1)), 1_000),
+        ("--job-timeout", options.job_timeout, 1_000_000),
+    ];
+    if let Some((name, _, most)) = counts.iter().find(|count| !(1..=count.2).contains(&count.1)) {
+        return Err(format!("{name} must be from 1 to {most}"));
+    }
+    // Whatever is wrong with a test is wrong usage, not a failure of an engine.
+    for test in tests {
+        let shape = &test.shape;
+        let problem = problem_of_setup(&test.setup).or_else(|| problem_of_shape(shape));
+        let problem = problem.or_else(|| Dataset::possible(shape).err());
+        if let Some(problem) = problem {
+            return Err(format!("{}: {problem}", test.name));
+        }
+    }
     let single = engines.len() == 1 && options.repeat.unwrap_or(1) == 1;
     if !single && (files.record.is_some() || files.existing.is_some()) {
         return Err("--record and --use-existing-db take one engine and one repetition".to_owned());
@@ -373,7 +394,8 @@ fn check(
             return Err(format!("--engine-opt names {engine:?}, which is not among the engines"));
         }
     }
-    options.machine.cpus.as_deref().map_or(Ok(()), crate::machine::check_processors)
+    options.machine.cpus.as_deref().map_or(Ok(()), crate::machine::check_processors)?;
+    outputs::check(options)
 }
 
 fn execute(
@@ -382,11 +404,11 @@ fn execute(
     files: Files,
 ) -> Result<ExitCode, String> {
     let engines = choose_engines(options)?;
-    check(options, &engines, &tests, &files)?;
-    handle_interrupts(true)?;
     for test in &mut tests {
         options.machine.enter(&mut test.setup);
     }
+    check(options, &engines, &tests, &files)?;
+    handle_interrupts(true)?;
     let plan = Plan {
         engines: engines.iter().map(|engine| engine.name.to_owned()).collect(),
         tests,
@@ -400,20 +422,7 @@ fn execute(
     };
     let runs = orchestrate::run(&plan)?;
     let set = ResultSet::new(runs, &engines);
-    let width = report::table::width();
-    println!("{}", report::table::throughput(&set, &options.baseline, width));
-    println!("{}", report::table::details(&set, options.details, width));
-    println!("{}", report::table::notes(&set, width));
-    if let Some(path) = &options.json {
-        set.write(path)?;
-    }
-    if let Some(path) = &options.csv {
-        report::csv::append(path, &set)?;
-    }
-    if let Some(folder) = &options.html {
-        let page = report::html::write(&set, &[], &options.baseline, folder)?;
-        println!("report: {}", page.display());
-    }
+    outputs::write(&set, options)?;
     // ORDERING: the flag carries no data.
     if child::INTERRUPTED.load(Ordering::Relaxed) {
         return Ok(ExitCode::from(130));

@@ -2,9 +2,13 @@
 
 use crate::ours;
 use crate::spec::{Codec, JobSpec, Setup, Sync, Workload};
+use bench_compare::dropping::Dropping;
 use bench_compare::engine::{Compression, Engine, EngineError, EngineOptions, Result, SyncMode};
 use bench_compare::{EngineInfo, Libraries};
 use std::time::Duration;
+
+/// Ours with dropped writes, for the tests of openings and checkpoints.
+const BROKEN: &str = "broken-tidesdb";
 
 /// All engines of this build, ours first.
 pub(crate) fn catalogue(setup: &Setup) -> Vec<EngineInfo> {
@@ -24,10 +28,10 @@ pub(crate) fn open(spec: &JobSpec) -> Result<Box<dyn Engine>> {
         // Ignoring them would report figures of settings that were never made.
         return Err(EngineError::unsupported("passing settings on (--engine-opt)"));
     }
-    if spec.engine == ours::NAME {
-        ours::open(&options)
-    } else {
-        bench_compare::open(&spec.engine, &options)
+    match spec.engine.as_str() {
+        ours::NAME => ours::open(&options),
+        BROKEN => Ok(Box::new(Dropping::new(ours::open(&options)?))),
+        other => bench_compare::open(other, &options),
     }
 }
 

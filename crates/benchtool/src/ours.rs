@@ -152,6 +152,8 @@ impl Engine for Ours {
             compaction_bytes: Some(stats.compaction_bytes_written),
             log_syncs: Some(stats.log_syncs),
             resolution_bytes: 1,
+            sorted_runs: Some(self.family.stats().levels.iter().map(|level| level.runs).sum()),
+            cache: Some((stats.block_cache_hits, stats.block_cache_misses)),
         })
     }
 

@@ -4,9 +4,11 @@
 //! answers with one [`JobResult`] on its standard output. Both are plain data; sizes are bytes,
 //! times are seconds unless a name says otherwise. The JSON report is a list of both.
 
+mod limits;
 mod setup;
 mod shape;
 
+pub(crate) use limits::{problem_of_setup, problem_of_shape};
 pub(crate) use setup::{Codec, Setup, Sync};
 pub(crate) use shape::{
     Contents, Isolation, Mix, Overlap, Pace, PageCache, Pattern, RowCount, Settle, Shape, Sizes,
@@ -150,6 +152,15 @@ pub(crate) struct JobResult {
     pub(crate) compaction_bytes: Option<u64>,
     /// Log syncs the engine counted.
     pub(crate) log_syncs: Option<u64>,
+    /// Calls of the phase that returned an error; each ends its thread.
+    #[serde(default)]
+    pub(crate) failed_calls: u64,
+    /// Sorted runs on disk when settled, by the engine's own count.
+    #[serde(default)]
+    pub(crate) sorted_runs: Option<u64>,
+    /// Share of the block cache's lookups that found the block, phase and settling.
+    #[serde(default)]
+    pub(crate) cache_hits: Option<f64>,
     /// Commits per log sync.
     pub(crate) commits_per_sync: Option<f64>,
     /// Highest resident memory until settled.

@@ -2,8 +2,9 @@
 //!
 //! Owned by the adapter in `super`; nothing else calls it. Each function pointer is declared by
 //! hand after `rocksdb/c.h` of the 10.x/11.x series (these signatures have been stable since
-//! 7.x). A library that lacks one of them is refused as a whole, so that no later call can meet a
-//! missing symbol. [`Api`] keeps the library mapped for as long as a pointer into it can be used.
+//! 7.x). The last ones, marked `?`, are missing in 7.x and 8.x, which distributions ship and which the
+//! cross-check with `db_bench` needs; the adapter does without them. A library that lacks any other is
+//! refused as a whole. [`Api`] keeps the library mapped for as long as a pointer into it can be used.
 #![expect(unsafe_code, reason = "function pointers of a C library that is loaded at run time")]
 
 use crate::c_functions::c_functions;
@@ -68,7 +69,6 @@ c_functions! {
     pinnableslice_destroy: "rocksdb_pinnableslice_destroy" = fn(Handle);
     flush: "rocksdb_flush_cf" = fn(Handle, Handle, Handle, ErrorSlot);
     flush_wal: "rocksdb_flush_wal" = fn(Handle, c_uchar, ErrorSlot);
-    wait_for_compact: "rocksdb_wait_for_compact" = fn(Handle, Handle, ErrorSlot);
     property_value: "rocksdb_property_value" = fn(Handle, *const c_char) -> *mut c_char;
     writebatch_create: "rocksdb_writebatch_create" = fn() -> Handle;
     writebatch_destroy: "rocksdb_writebatch_destroy" = fn(Handle);
@@ -86,7 +86,6 @@ c_functions! {
     readoptions_set_snapshot: "rocksdb_readoptions_set_snapshot" = fn(Handle, Handle);
     create_iterator: "rocksdb_create_iterator_cf" = fn(Handle, Handle, Handle) -> Handle;
     iter_destroy: "rocksdb_iter_destroy" = fn(Handle);
-    iter_refresh: "rocksdb_iter_refresh" = fn(Handle, ErrorSlot);
     iter_seek: "rocksdb_iter_seek" = fn(Handle, *const u8, size_t);
     iter_seek_for_prev: "rocksdb_iter_seek_for_prev" = fn(Handle, *const u8, size_t);
     iter_seek_to_first: "rocksdb_iter_seek_to_first" = fn(Handle);
@@ -111,8 +110,6 @@ c_functions! {
     options_set_block_based_table_factory:
         "rocksdb_options_set_block_based_table_factory" = fn(Handle, Handle);
     options_set_info_log_level: "rocksdb_options_set_info_log_level" = fn(Handle, c_int);
-    options_set_max_write_batch_group_size_bytes:
-        "rocksdb_options_set_max_write_batch_group_size_bytes" = fn(Handle, u64);
     options_set_enable_pipelined_write: "rocksdb_options_set_enable_pipelined_write" = fn(Handle, c_uchar);
     options_set_bytes_per_sync: "rocksdb_options_set_bytes_per_sync" = fn(Handle, u64);
     options_set_max_subcompactions: "rocksdb_options_set_max_subcompactions" = fn(Handle, u32);
@@ -125,8 +122,6 @@ c_functions! {
     options_set_level_compaction_dynamic_level_bytes:
         "rocksdb_options_set_level_compaction_dynamic_level_bytes" = fn(Handle, c_uchar);
     options_set_db_write_buffer_size: "rocksdb_options_set_db_write_buffer_size" = fn(Handle, size_t);
-    block_based_options_set_optimize_filters_for_memory:
-        "rocksdb_block_based_options_set_optimize_filters_for_memory" = fn(Handle, c_uchar);
     block_based_options_create: "rocksdb_block_based_options_create" = fn() -> Handle;
     block_based_options_destroy: "rocksdb_block_based_options_destroy" = fn(Handle);
     block_based_options_set_block_size: "rocksdb_block_based_options_set_block_size" = fn(Handle, size_t);
@@ -134,13 +129,21 @@ c_functions! {
     block_based_options_set_filter_policy:
         "rocksdb_block_based_options_set_filter_policy" = fn(Handle, Handle);
     block_based_options_set_checksum: "rocksdb_block_based_options_set_checksum" = fn(Handle, c_char);
-    cache_create_hyper_clock: "rocksdb_cache_create_hyper_clock" = fn(size_t, size_t) -> Handle;
     cache_destroy: "rocksdb_cache_destroy" = fn(Handle);
     filterpolicy_create_bloom_full: "rocksdb_filterpolicy_create_bloom_full" = fn(c_double) -> Handle;
     flushoptions_create: "rocksdb_flushoptions_create" = fn() -> Handle;
     flushoptions_destroy: "rocksdb_flushoptions_destroy" = fn(Handle);
-    wait_for_compact_options_create: "rocksdb_wait_for_compact_options_create" = fn() -> Handle;
-    wait_for_compact_options_destroy: "rocksdb_wait_for_compact_options_destroy" = fn(Handle);
+    cache_create_lru: "rocksdb_cache_create_lru" = fn(size_t) -> Handle;
+    property_int: "rocksdb_property_int" = fn(Handle, *const c_char, *mut u64) -> c_int;
+    ? wait_for_compact: "rocksdb_wait_for_compact" = fn(Handle, Handle, ErrorSlot);
+    ? iter_refresh: "rocksdb_iter_refresh" = fn(Handle, ErrorSlot);
+    ? options_set_max_write_batch_group_size_bytes:
+        "rocksdb_options_set_max_write_batch_group_size_bytes" = fn(Handle, u64);
+    ? block_based_options_set_optimize_filters_for_memory:
+        "rocksdb_block_based_options_set_optimize_filters_for_memory" = fn(Handle, c_uchar);
+    ? cache_create_hyper_clock: "rocksdb_cache_create_hyper_clock" = fn(size_t, size_t) -> Handle;
+    ? wait_for_compact_options_create: "rocksdb_wait_for_compact_options_create" = fn() -> Handle;
+    ? wait_for_compact_options_destroy: "rocksdb_wait_for_compact_options_destroy" = fn(Handle);
 }
 
 /// Places to look for the library, in order, when no path is named.

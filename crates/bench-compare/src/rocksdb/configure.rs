@@ -33,6 +33,25 @@ fn codec(compression: Compression) -> c_int {
     }
 }
 
+/// What an old library cannot be told, for the reports.
+pub(super) fn differences(api: &Api, profile: Profile) -> Vec<String> {
+    let tuned = profile == Profile::Tuned;
+    let missing = [
+        (api.cache_create_hyper_clock.is_none(), "an LRU cache, as it has no HyperClock"),
+        (
+            tuned && api.options_set_max_write_batch_group_size_bytes.is_none(),
+            "write groups of at most 1 MiB in the tuned profile",
+        ),
+        (
+            tuned && api.block_based_options_set_optimize_filters_for_memory.is_none(),
+            "filters not fitted to the allocator in the tuned profile",
+        ),
+        (api.iter_refresh.is_none(), "a new iterator per scan where anything writes"),
+    ];
+    let missing = missing.iter().filter(|(applies, _)| *applies);
+    missing.map(|(_, what)| format!("this old RocksDB library: {what}")).collect()
+}
+
 /// The options of a database and of each of its families.
 pub(super) fn options<'a>(
     api: &'a Api,
@@ -112,13 +131,18 @@ fn tables(api: &Api, handle: Handle, options: &EngineOptions, profile: Profile) 
     unsafe { (api.block_based_options_set_block_size)(table.handle, to_size(block)) };
     // SAFETY: see above.
     unsafe { (api.block_based_options_set_checksum)(table.handle, CHECKSUM_XXH3) };
-    if is_tuned {
+    if is_tuned && let Some(fit) = api.block_based_options_set_optimize_filters_for_memory {
         // SAFETY: see above.
-        unsafe { (api.block_based_options_set_optimize_filters_for_memory)(table.handle, 1) };
+        unsafe { fit(table.handle, 1) };
     }
-    // An estimated entry charge of 0 selects the self-sizing hash table.
-    // SAFETY: the constructor takes two sizes and returns an owned reference.
-    let cache = unsafe { (api.cache_create_hyper_clock)(to_size(options.cache_bytes), 0) };
+    let cache_bytes = to_size(options.cache_bytes);
+    let cache = match api.cache_create_hyper_clock {
+        // An estimated entry charge of 0 selects the self-sizing hash table.
+        // SAFETY: the constructor takes two sizes and returns an owned reference.
+        Some(create) => unsafe { create(cache_bytes, 0) },
+        // SAFETY: the constructor takes a size and returns an owned reference.
+        None => unsafe { (api.cache_create_lru)(cache_bytes) },
+    };
     // SAFETY: both objects are live; the table options take a reference of their own.
     unsafe { (api.block_based_options_set_block_cache)(table.handle, cache) };
     // SAFETY: gives back our reference, which is not used afterwards.
@@ -151,8 +175,10 @@ fn blobs(api: &Api, handle: Handle, size: u64, compression: Compression) {
 /// What RocksDB's guides advise on top of parity.
 fn tuned(api: &Api, handle: Handle, options: &EngineOptions) {
     const PIPELINE_THREADS: u32 = 4;
-    // SAFETY: for all calls of this function: `handle` is a live options object; setters store numbers.
-    unsafe { (api.options_set_max_write_batch_group_size_bytes)(handle, 16 * MIB) };
+    if let Some(set) = api.options_set_max_write_batch_group_size_bytes {
+        // SAFETY: for all calls of this function: `handle` is a live options object; setters store numbers.
+        unsafe { set(handle, 16 * MIB) };
+    }
     // Optimistic transactions refuse pipelined writes.
     if options.threads >= PIPELINE_THREADS && !options.transactions {
         // SAFETY: see above.

@@ -138,16 +138,24 @@ impl<'a> RocksSession<'a> {
     /// The iterator, showing the latest state unless the session is read-only.
     fn iterator(&mut self) -> Result<Handle> {
         let iterator = self.iterators[self.number];
-        if iterator.is_null() {
+        if self.mode == SessionMode::ReadWrite && !iterator.is_null() {
+            match self.api.iter_refresh {
+                Some(refresh) => checked(self.api, "rocksdb_iter_refresh", |error| {
+                    // SAFETY: the iterator is live.
+                    unsafe { refresh(iterator, error) };
+                })?,
+                None => {
+                    self.iterators[self.number] = ptr::null_mut();
+                    // SAFETY: the iterator is live and not used afterwards.
+                    unsafe { (self.api.iter_destroy)(iterator) };
+                }
+            }
+        }
+        if self.iterators[self.number].is_null() {
             let options = self.read_options.handle;
             // SAFETY: database and family are open and the read options outlive the iterator.
             self.iterators[self.number] =
                 unsafe { (self.api.create_iterator)(self.database, options, self.family) };
-        } else if self.mode == SessionMode::ReadWrite {
-            checked(self.api, "rocksdb_iter_refresh", |error| {
-                // SAFETY: the iterator is live.
-                unsafe { (self.api.iter_refresh)(iterator, error) };
-            })?;
         }
         Ok(self.iterators[self.number])
     }

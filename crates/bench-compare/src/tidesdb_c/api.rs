@@ -124,6 +124,19 @@ pub(super) struct DbStats {
     compaction_count: u64,
 }
 
+/// `tidesdb_cache_stats_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct CacheStats {
+    pub(super) enabled: c_int,
+    total_entries: size_t,
+    total_bytes: size_t,
+    pub(super) hits: u64,
+    pub(super) misses: u64,
+    hit_rate: c_double,
+    num_partitions: size_t,
+}
+
 /// Compares the structures above with the documented sizes and offsets of 64-bit systems.
 pub(super) fn check_layout() -> Result<()> {
     let right = size_of::<Config>() == 128
@@ -136,6 +149,7 @@ pub(super) fn check_layout() -> Result<()> {
         && offset_of!(FamilyConfig, comparator_fn_cached) == 520
         && offset_of!(FamilyConfig, commit_hook_fn) == 592
         && offset_of!(FamilyConfig, object_prefetch_compaction) == 620
+        && size_of::<CacheStats>() == 56
         && size_of::<DbStats>() == 304
         && offset_of!(DbStats, object_store_connector) == 152
         && offset_of!(DbStats, primary_epoch) == 224
@@ -155,6 +169,7 @@ c_functions! {
     close: "tidesdb_close" = fn(Handle) -> c_int;
     checkpoint: "tidesdb_checkpoint" = fn(Handle, *const c_char) -> c_int;
     get_db_stats: "tidesdb_get_db_stats" = fn(Handle, *mut DbStats) -> c_int;
+    get_cache_stats: "tidesdb_get_cache_stats" = fn(Handle, *mut CacheStats) -> c_int;
     create_family: "tidesdb_create_column_family" = fn(Handle, *const c_char, *const FamilyConfig) -> c_int;
     drop_family: "tidesdb_drop_column_family" = fn(Handle, *const c_char) -> c_int;
     get_family: "tidesdb_get_column_family" = fn(Handle, *const c_char) -> Handle;

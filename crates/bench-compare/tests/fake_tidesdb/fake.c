@@ -176,6 +176,7 @@ int tidesdb_checkpoint(db_t *db, const char *directory) {
     return 0;
 }
 int tidesdb_get_db_stats(db_t *db, void *stats) { (void)db; memset(stats, 0, 304); return 0; }
+int tidesdb_get_cache_stats(db_t *db, void *stats) { (void)db; memset(stats, 0, 56); return 0; }
 int tidesdb_flush_memtable(family_t *family) { return family ? 0 : -2; }
 int tidesdb_compact(family_t *family) { return family ? 0 : -2; }
 int tidesdb_is_flushing(family_t *family) { (void)family; return 0; }

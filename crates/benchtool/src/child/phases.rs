@@ -53,8 +53,8 @@ pub(super) fn run(
     interrupted: &AtomicBool,
 ) -> Result<Outcome, String> {
     let shape = &dataset.shape;
-    let mode =
-        if shape.workload.mutates() { SessionMode::ReadWrite } else { SessionMode::ReadOnly };
+    let keeps = !shape.workload.mutates() && shape.iter_reuse;
+    let mode = if keeps { SessionMode::ReadOnly } else { SessionMode::ReadWrite };
     let stage = Stage {
         engine,
         dataset,

@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 no comparable claim is missed, 3 one is, 2 there is nothing to compare.
 
+use super::outputs::say;
 use crate::report::claims::{self, Outcome};
 use crate::report::set::ResultSet;
 use clap::Args;
@@ -33,7 +34,7 @@ impl ClaimsOptions {
         let set = ResultSet::read(&self.file)?;
         let checked = claims::check(&set, &self.baseline)?;
         let text = claims::markdown(&checked);
-        print!("{text}");
+        say(text.trim_end());
         let write = |path: &PathBuf, text: &str| {
             fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
         };

@@ -125,6 +125,9 @@ pub(super) struct ShapeOptions {
     /// Scan downwards
     #[arg(long, alias = "reverse-iterator")]
     reverse: bool,
+    /// Whether seeks and ranges that nothing writes beside keep their iterator [default: true]
+    #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set)]
+    iter_reuse: Option<bool>,
     /// Percentage of operations of a mixed workload that overwrite
     #[arg(long, alias = "write-percent")]
     update_pct: Option<u64>,
@@ -211,6 +214,10 @@ pub(super) struct PaceOptions {
     /// The page cache when reads begin [default: keep]
     #[arg(long, value_enum)]
     page_cache: Option<PageCache>,
+    /// Count what the device under the database reads and writes, for everybody: syncs the file
+    /// system before and after, and means something only on a machine that does nothing else
+    #[arg(long)]
+    device_counters: bool,
     /// How results are checked [default: full]
     #[arg(long, value_enum)]
     verify: Option<Verify>,
@@ -322,6 +329,7 @@ impl ShapeOptions {
         give(&mut shape.range_size, self.range_size);
         give(&mut shape.range_rows, self.range_size_dist);
         shape.reverse |= self.reverse;
+        give(&mut shape.iter_reuse, self.iter_reuse);
         self.mix(&mut shape.mix)?;
         give(&mut shape.missing, self.missing_pct);
         if self.dense_keys {
@@ -400,10 +408,10 @@ pub(super) fn test(
     shape.warm = pace.warm;
     give(&mut shape.settle, pace.settle);
     give(&mut shape.page_cache, pace.page_cache);
+    shape.device_counters = pace.device_counters;
     give(&mut shape.verify, pace.verify);
-    let positive = |number: f64| number > 0.0 && number.is_finite();
-    if ![shape.seconds, shape.pace.rate].into_iter().flatten().all(positive) {
-        return Err("--seconds and --rate must be positive".to_owned());
+    if shape.seconds.is_some_and(|seconds| seconds.is_nan() || seconds <= 0.0) {
+        return Err("--seconds must be positive".to_owned());
     }
     let name = name.cloned().unwrap_or_else(|| shape_options.name(&shape));
     Ok(Test { name, shape, setup: setup.setup(), repeat: 1 })

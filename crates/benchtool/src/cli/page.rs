@@ -1,5 +1,6 @@
 //! `benchtool report`: a page from result files that are there already.
 
+use super::outputs::say;
 use crate::report::html;
 use crate::report::set::ResultSet;
 use clap::Args;
@@ -29,7 +30,7 @@ impl ReportOptions {
         }
         let Some(last) = sets.pop() else { return Err("no result file".to_owned()) };
         let page = html::write(&last, &sets, &self.baseline, &self.out)?;
-        println!("{}", page.display());
+        say(page.display());
         Ok(ExitCode::SUCCESS)
     }
 }

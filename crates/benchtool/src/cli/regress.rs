@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 passed, 3 a regression, 4 void (the control moved), 2 the sets cannot be compared.
 
+use super::outputs::say;
 use crate::report::regress::{self, Question};
 use crate::report::set::ResultSet;
 use clap::Args;
@@ -53,7 +54,7 @@ impl RegressOptions {
         };
         let answer = regress::answer(&before, &after, &history?, &question)?;
         let text = regress::markdown(&answer);
-        print!("{text}");
+        say(text.trim_end());
         let write = |path: &PathBuf, text: &str| {
             fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
         };

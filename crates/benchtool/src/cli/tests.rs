@@ -49,6 +49,7 @@ fn aliases_mean_the_same() {
     assert_eq!(parsed("--verify crc").unwrap().shape.verify, Verify::Full);
     assert_eq!(parsed("-w ycsb-d -n 1K").unwrap().shape.mix.insert, 5);
     assert_eq!(parsed("-w mixed --read-pct 80").unwrap().shape.mix.update, 20);
+    assert!(!parsed("-w seekrandom --iter-reuse false").unwrap().shape.iter_reuse);
 }
 
 #[test]

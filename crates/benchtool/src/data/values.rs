@@ -89,8 +89,8 @@ fn pool(contents: Contents, ratio: f64, bytes: usize, seed: u64) -> Vec<u8> {
 }
 
 impl Values {
-    /// Values of the sizes and contents that a test asks for.
-    pub(crate) fn new(shape: &Shape) -> Result<Self, String> {
+    /// The smallest value of a test, or why its sizes are impossible.
+    pub(crate) fn check_sizes(shape: &Shape) -> Result<usize, String> {
         let largest = shape.value_size;
         let fixed = shape.value_sizes == Sizes::Fixed;
         let smallest = if fixed { largest } else { shape.value_min };
@@ -100,6 +100,13 @@ impl Values {
         if smallest > largest {
             return Err("the smallest value is larger than the largest".to_owned());
         }
+        Ok(smallest)
+    }
+
+    /// Values of the sizes and contents that a test asks for.
+    pub(crate) fn new(shape: &Shape) -> Result<Self, String> {
+        let smallest = Self::check_sizes(shape)?;
+        let largest = shape.value_size;
         let places = largest.next_power_of_two().max(LEAST_PLACES);
         let pool = pool(shape.contents, shape.compress_ratio, places + largest, shape.seed);
         let last_place = places as u64 - 1;

@@ -1,7 +1,8 @@
 //! Measuring: operations and their latencies (`recorder`), the process (`process`), directories
-//! (`disk`), figures over time (`timeline`), and all that a job observes for the reports
+//! (`disk`) and the devices under them (`device`), figures over time (`timeline`), and all that a job observes for the reports
 //! (`observed`).
 
+pub(crate) mod device;
 pub(crate) mod disk;
 pub(crate) mod observed;
 pub(crate) mod process;

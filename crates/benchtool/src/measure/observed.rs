@@ -5,6 +5,7 @@
 //! of it is plain data in the result ([`Observed`]); fields that an older result file does not have
 //! read as empty.
 
+use super::device::Traffic;
 use super::disk;
 use super::process::{MemoryWatch, Sample};
 use super::recorder::Measured;
@@ -35,6 +36,11 @@ pub(crate) struct Observed {
     pub(crate) longest_gap_at: f64,
     /// Bytes of all files when the phase ended, nothing flushed.
     pub(crate) size_phase_end: u64,
+    /// Bytes of all files when memory was written out and merges may have been under way.
+    pub(crate) size_flushed: Option<u64>,
+    /// Bytes that the device under the database read and wrote for everybody, from the start of the
+    /// phase until all was settled and synced.
+    pub(crate) device: Option<Traffic>,
     /// Bytes of log files when settled.
     pub(crate) log_size_settled: u64,
     /// Bytes written to storage until the phase ended.
@@ -105,6 +111,16 @@ impl Observer {
         observed.longest_gap_at = gap_at.as_secs_f64();
         observed.size_phase_end = disk::size_of(directory).length;
         observed.written_phase = sample.written_bytes.saturating_sub(before.written_bytes);
+    }
+
+    /// The engine has written out what was in memory.
+    pub(crate) fn flushed(&mut self, directory: &Path) {
+        self.observed.size_flushed = Some(disk::size_of(directory).length);
+    }
+
+    /// What the device did.
+    pub(crate) fn device(&mut self, traffic: Option<Traffic>) {
+        self.observed.device = traffic;
     }
 
     /// Highest anonymous resident memory so far, in bytes.

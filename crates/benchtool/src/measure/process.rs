@@ -8,8 +8,8 @@ use super::timeline::Timeline;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
 
 /// Clock ticks per second in `/proc/self/stat`; fixed in the interface to programs.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -154,6 +154,7 @@ impl Drop for MemoryWatch {
 #[derive(Debug)]
 pub(crate) struct Ticker {
     stop: Arc<AtomicBool>,
+    thread: Thread,
 }
 
 impl Ticker {
@@ -168,14 +169,20 @@ impl Ticker {
     {
         let stop = Arc::new(AtomicBool::new(false));
         let shared = Arc::clone(&stop);
-        scope.spawn(move || {
-            // ORDERING: the flag carries no data.
+        let spawned = scope.spawn(move || {
+            let mut due = Instant::now() + period;
+            // ORDERING: the flag carries no data; whoever sets it wakes this thread afterwards.
             while !shared.load(Ordering::Relaxed) {
-                std::thread::sleep(period);
-                tick();
+                let now = Instant::now();
+                if now < due {
+                    std::thread::park_timeout(due - now);
+                } else {
+                    tick();
+                    due = Instant::now() + period;
+                }
             }
         });
-        Self { stop }
+        Self { stop, thread: spawned.thread().clone() }
     }
 }
 
@@ -183,6 +190,8 @@ impl Drop for Ticker {
     fn drop(&mut self) {
         // ORDERING: the flag carries no data.
         self.stop.store(true, Ordering::Relaxed);
+        // Its scope waits for the thread, which must not sleep through a long period first.
+        self.thread.unpark();
     }
 }
 
@@ -222,6 +231,23 @@ mod tests {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         assert!(sum > 0);
+    }
+
+    #[test]
+    fn a_ticker_ticks_and_ends_at_once() {
+        let ticks = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let _ticker = Ticker::start(scope, Duration::from_millis(1), || {
+                ticks.fetch_add(1, Ordering::Relaxed);
+            });
+            while ticks.load(Ordering::Relaxed) < 3 {
+                std::thread::yield_now();
+            }
+        });
+        // An hour's period does not delay the end; if it did, so would this test.
+        std::thread::scope(|scope| {
+            drop(Ticker::start(scope, Duration::from_secs(3_600), || {}));
+        });
     }
 
     #[test]

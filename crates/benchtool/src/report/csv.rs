@@ -2,10 +2,11 @@
 //!
 //! One line per operation of a row; the columns about resources are repeated on each of them. The
 //! header is written only if the file is empty, so that runs can be appended; a file with another
-//! header is refused. Figures that do not apply, or that nobody measures yet, are empty.
+//! header is refused. Figures that do not apply, or that the engine does not tell, are empty.
 
 use super::metrics;
 use super::set::ResultSet;
+use crate::measure::device::Traffic;
 use crate::orchestrate::Run;
 use crate::spec::{OperationResult, Sync};
 use std::fs::{self, OpenOptions};
@@ -57,9 +58,6 @@ const ORIGINAL: [Column; 33] = [
     ("sync_enabled", |row| u8::from(row.run.spec.setup.sync == Sync::Full).to_string()),
 ];
 
-/// Columns whose figures this tool cannot get from any engine yet keep their place, empty.
-const NOT_MEASURED: fn(&Row<'_>) -> String = |_| String::new();
-
 const ADDED: [Column; 64] = [
     ("schema", |row| row.set.schema.to_string()),
     ("run_id", |row| row.set.id()),
@@ -85,7 +83,7 @@ const ADDED: [Column; 64] = [
     ("stall_sec", |row| optional(metrics::stall_seconds(row.run))),
     ("ops_ok", |row| row.operation.operations.to_string()),
     ("ops_not_found", |row| row.run.result.not_found.to_string()),
-    ("ops_failed", NOT_MEASURED),
+    ("ops_failed", |row| row.run.result.failed_calls.to_string()),
     ("verify_errors", |row| row.run.result.wrong.to_string()),
     ("keys_expected", |row| row.run.result.keys_expected.to_string()),
     ("keys_visible", |row| whole(row.run.result.keys_visible)),
@@ -97,18 +95,18 @@ const ADDED: [Column; 64] = [
     ("wal_mb_written", |row| optional_mebibytes(row.run.result.log_bytes)),
     ("flush_mb", |row| optional_mebibytes(row.run.result.flush_bytes)),
     ("compact_mb", |row| optional_mebibytes(row.run.result.compaction_bytes)),
-    ("device_write_mb", NOT_MEASURED),
-    ("device_read_mb", NOT_MEASURED),
+    ("device_write_mb", |row| optional_mebibytes(device(row).map(|traffic| traffic.written))),
+    ("device_read_mb", |row| optional_mebibytes(device(row).map(|traffic| traffic.read))),
     ("write_amp_engine", |row| optional(row.run.result.engine_write_amplification)),
-    ("write_amp_device", NOT_MEASURED),
+    ("write_amp_device", |row| optional(metrics::device_write_amplification(row.run))),
     ("size_alloc_mb", |row| mebibytes(row.run.result.size_allocated)),
     ("wal_size_mb", |row| mebibytes(row.run.result.observed.log_size_settled)),
-    ("size_flushed_mb", NOT_MEASURED),
-    ("size_compacted_mb", NOT_MEASURED),
+    ("size_flushed_mb", |row| optional_mebibytes(row.run.result.observed.size_flushed)),
+    ("size_compacted_mb", |row| optional_mebibytes(metrics::compacted_size(row.run))),
     ("bytes_per_record", |row| optional(metrics::bytes_per_record(row.run))),
-    ("sorted_runs", NOT_MEASURED),
+    ("sorted_runs", |row| whole(row.run.result.sorted_runs)),
     ("syncs", |row| whole(row.run.result.log_syncs)),
-    ("cache_hit", NOT_MEASURED),
+    ("cache_hit", |row| optional(row.run.result.cache_hits)),
     ("cpu_bg_sec", |row| optional(metrics::background_cpu(row.run))),
     ("cpu_us_per_op", |row| optional(metrics::cpu_us_per_operation(row.run))),
     ("harness_ns_per_op", |row| optional(metrics::harness_nanos(row.set, &row.run.spec.test))),
@@ -130,6 +128,10 @@ const ADDED: [Column; 64] = [
     ("sync_mode", |row| format!("{:?}", row.run.spec.setup.sync).to_lowercase()),
     ("block_bytes", |row| row.run.spec.setup.block.to_string()),
 ];
+
+fn device(row: &Row<'_>) -> Option<Traffic> {
+    row.run.result.observed.device
+}
 
 fn number(figure: f64) -> String {
     format!("{figure:.3}")
@@ -177,23 +179,30 @@ fn header() -> Vec<&'static str> {
     ORIGINAL.iter().chain(&ADDED).map(|column| column.0).collect()
 }
 
+/// Whether a file has our columns already; one with others is refused.
+pub(crate) fn has_header(path: &Path) -> Result<bool, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(failed(&error)),
+    };
+    match text.lines().next() {
+        None => Ok(false),
+        Some(line) if line == header().join(",") => Ok(true),
+        Some(_) => Err(failed(&"holds other columns; results are not mixed into it")),
+    }
+}
+
 /// Appends all rows to a file.
 pub(crate) fn append(path: &Path, set: &ResultSet) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let present = match fs::read_to_string(path) {
-        Ok(text) => text.lines().next().map(str::to_owned),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(failed(&error)),
-    };
-    let header = header();
-    if present.as_ref().is_some_and(|line| *line != header.join(",")) {
-        return Err(failed(&"holds other columns; results are not mixed into it"));
-    }
+    let present = has_header(path)?;
     let file =
         OpenOptions::new().create(true).append(true).open(path).map_err(|error| failed(&error))?;
     let mut writer = csv::Writer::from_writer(file);
-    if present.is_none() {
-        writer.write_record(&header).map_err(|error| failed(&error))?;
+    if !present {
+        writer.write_record(header()).map_err(|error| failed(&error))?;
     }
     for run in &set.runs {
         for operation in &run.result.operations {
@@ -241,6 +250,10 @@ mod tests {
     fn known_figures_are_in_their_columns() {
         let mut set = sample::set();
         set.runs.truncate(1);
+        let result = &mut set.runs[0].result;
+        (result.sorted_runs, result.cache_hits) = (Some(5), Some(0.98));
+        result.observed.size_flushed = Some(32 << 20);
+        result.observed.device = Some(Traffic { read: 1 << 20, written: 60 << 20 });
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out.csv");
         append(&path, &set).unwrap();
@@ -260,7 +273,14 @@ mod tests {
             ("db_size_mb", "30.00"),
             ("wal_size_mb", "2.00"),
             ("status", "VALID"),
-            ("cache_hit", ""),
+            ("cache_hit", "0.980"),
+            ("sorted_runs", "5"),
+            ("ops_failed", "0"),
+            ("size_flushed_mb", "32.00"),
+            ("size_compacted_mb", ""),
+            ("device_write_mb", "60.00"),
+            ("device_read_mb", "1.00"),
+            ("write_amp_device", "2.400"),
             ("value_kind", "random"),
             ("page_cache_policy", "keep"),
         ];

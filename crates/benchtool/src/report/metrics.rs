@@ -6,7 +6,7 @@
 use super::checksums;
 use crate::measure::recorder::BUCKET_MILLIS;
 use crate::orchestrate::Run;
-use crate::spec::OperationResult;
+use crate::spec::{OperationResult, Settle, Workload};
 
 /// Buckets of the rate over time per second.
 const PER_SECOND: usize = (1_000 / BUCKET_MILLIS) as usize;
@@ -116,6 +116,20 @@ pub(crate) fn read_amplification(run: &Run) -> Option<f64> {
     over(run.result.read_bytes as f64, if read == 0 { 0.0 } else { returned as f64 })
 }
 
+/// Bytes that the device wrote over key and value bytes accepted.
+pub(crate) fn device_write_amplification(run: &Run) -> Option<f64> {
+    let written = run.result.observed.device?.written;
+    over(written as f64, run.result.user_bytes as f64)
+}
+
+/// Bytes of all files when everything was merged, for tests that merge everything.
+pub(crate) fn compacted_size(run: &Run) -> Option<u64> {
+    let shape = &run.spec.shape;
+    let merged = shape.workload == Workload::Compact
+        || shape.settle == Settle::Compact && shape.workload.mutates();
+    merged.then_some(run.result.size_settled)
+}
+
 /// Processor seconds, phase and settling.
 pub(crate) fn cpu_seconds(run: &Run) -> f64 {
     run.result.cpu_user + run.result.cpu_system
@@ -171,6 +185,7 @@ pub(crate) fn harness_nanos(set: &super::set::ResultSet, test: &str) -> Option<f
 mod tests {
     use super::super::sample;
     use super::*;
+    use crate::measure::device::Traffic;
 
     /// A job of 16-byte keys and 84-byte values with two seconds of phase and half of settling.
     fn known() -> Run {
@@ -263,6 +278,20 @@ mod tests {
         assert_eq!(read_amplification(&run), None);
         run.result.operations[0].operation = "GET".to_owned();
         assert_eq!(read_amplification(&run), Some(4.0));
+    }
+
+    #[test]
+    fn device_traffic_and_merged_sizes_are_there_where_they_were_asked_for() {
+        let mut run = known();
+        assert_eq!((device_write_amplification(&run), compacted_size(&run)), (None, None));
+        run.result.user_bytes = 1_000;
+        run.result.observed.device = Some(Traffic { read: 5, written: 2_500 });
+        assert_eq!(device_write_amplification(&run), Some(2.5));
+        run.result.size_settled = 77;
+        run.spec.shape.settle = Settle::Compact;
+        assert_eq!(compacted_size(&run), Some(77));
+        (run.spec.shape.settle, run.spec.shape.workload) = (Settle::Idle, Workload::Compact);
+        assert_eq!(compacted_size(&run), Some(77));
     }
 
     #[test]

@@ -402,6 +402,9 @@ pub(crate) struct Shape {
     pub(crate) compress_ratio: f64,
     /// Scans go downwards.
     pub(crate) reverse: bool,
+    /// Seeks and ranges of a thread go on with the iterator, and the state, of its first one.
+    #[serde(default = "yes")]
+    pub(crate) iter_reuse: bool,
     /// Operations of a test that does not write everything; `None`: until the time is up.
     pub(crate) operations: Option<u64>,
     /// Time limit of the measured phase.
@@ -412,6 +415,9 @@ pub(crate) struct Shape {
     pub(crate) warm: bool,
     /// The page cache when reads begin.
     pub(crate) page_cache: PageCache,
+    /// Read the counters of the device, with the file system synced before and after.
+    #[serde(default)]
+    pub(crate) device_counters: bool,
     /// The state before the phase (after a load) and after it.
     pub(crate) settle: Settle,
     /// How results are checked.
@@ -428,6 +434,10 @@ pub(crate) struct Shape {
     pub(crate) in_transactions: bool,
     /// Seed of keys, values and orders.
     pub(crate) seed: u64,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Default for Shape {
@@ -460,11 +470,13 @@ impl Default for Shape {
             keys_per_prefix: 64,
             compress_ratio: 0.5,
             reverse: false,
+            iter_reuse: true,
             operations: None,
             seconds: None,
             pace: Pace::default(),
             warm: false,
             page_cache: PageCache::Keep,
+            device_counters: false,
             settle: Settle::Idle,
             verify: Verify::Full,
             families: 1,

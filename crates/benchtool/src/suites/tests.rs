@@ -68,7 +68,11 @@ fn cut_down(test: &Test, engine: &str, directory: &std::path::Path) -> JobSpec {
         key_size: 16,
         operations: (!full_pass).then_some(operations),
         seconds: full_pass.then_some(0.0),
-        threads: shape.threads.min(2 + shape.writers),
+        // With one thread, what a broken engine does and whether it shows follow from the seed alone.
+        threads: match engine {
+            "memory" => shape.threads.min(2 + shape.writers),
+            _ => 1 + shape.writers,
+        },
         families: shape.families.min(16),
         warm: false,
         ..shape.clone()
@@ -107,30 +111,34 @@ fn outcome(test: &Test, engine: &str) -> (Status, Vec<String>) {
 fn statuses(
     suite: &str,
     engine: &str,
+    wanted: fn(&Test) -> bool,
 ) -> impl Iterator<Item = (String, Status, Vec<String>)> + use<> {
     let engine = engine.to_owned();
     let run = move |test: Test| {
         let (status, problems) = outcome(&test, &engine);
         (test.name, status, problems)
     };
-    // Killing a process needs the program; checkpoints need files.
+    // Killing a process needs the program; checkpoints need files: `tests/program.rs` has these.
     let possible = |test: &Test| {
         !matches!(test.shape.workload, Workload::Recover | Workload::Checkpoint | Workload::Reopen)
     };
-    tests(suite, Profile::Quick, 1.0).into_iter().filter(possible).map(run)
+    let tests = tests(suite, Profile::Quick, 1.0).into_iter();
+    tests.filter(possible).filter(move |test| wanted(test)).map(run)
 }
 
 #[test]
 fn a_sound_engine_passes_every_suite() {
     for suite in names() {
-        for (test, status, problems) in statuses(suite, "memory") {
+        for (test, status, problems) in statuses(suite, "memory", |_| true) {
             assert_eq!(status, Status::Valid, "{suite} {test}: {problems:?}");
         }
     }
 }
 
+/// Whether a test of a suite notices, chance excluded: tests with writers beside readers do not count.
 fn caught(suite: &str, engine: &str) -> bool {
-    statuses(suite, engine).any(|row| row.1 == Status::Invalid)
+    let alone = |test: &Test| test.shape.writers == 0;
+    statuses(suite, engine, alone).any(|row| row.1 == Status::Invalid)
 }
 
 #[test]

@@ -24,7 +24,7 @@ use crate::data::keys::KeySpace;
 use crate::data::order::{Order, Permutation, slice_of};
 use crate::data::values::Values;
 use crate::measure::recorder::{Limits, Measured, Recorder};
-use crate::spec::{Pattern, Shape, Verify, Workload};
+use crate::spec::{Pattern, Shape, Verify, problem_of_shape};
 use bench_compare::engine::{Engine, Session, SessionMode};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,42 +49,24 @@ pub(crate) struct Dataset {
     pub(crate) inserted: AtomicU64,
 }
 
-fn contradiction(shape: &Shape) -> Option<&'static str> {
-    let keyed = matches!(
-        shape.workload,
-        Workload::Write | Workload::Read | Workload::Overwrite | Workload::Delete
-    );
-    let many = shape.families > 1 && shape.workload != Workload::Families;
-    if shape.threads == 0 || shape.batch == 0 || shape.families == 0 {
-        Some("threads, batch and families must be at least 1")
-    } else if many && (shape.batch > 1 || !keyed) {
-        Some("several families go with single writes, reads, overwrites and deletes only")
-    } else if shape.in_transactions
-        && !matches!(shape.workload, Workload::Write | Workload::Overwrite)
-    {
-        Some("only batches of writes and overwrites can be committed as transactions")
-    } else if shape.mix.reads().is_none() {
-        Some("the shares of a mixed workload are more than 100 percent")
-    } else if shape.writers >= shape.threads && shape.writers > 0 {
-        Some("with threads that only write there must be others")
-    } else if shape.skew.theta.is_nan()
-        || shape.skew.theta <= 0.0
-        || (shape.skew.theta - 1.0).abs() < 1e-9
-    {
-        Some("the exponent of a Zipfian pattern must be positive and not 1")
-    } else if shape.missing > 100 || shape.txn_size == 0 || shape.range_size == 0 {
-        Some("a percentage is above 100, or a size is 0")
-    } else {
-        None
-    }
-}
-
 impl Dataset {
     /// Prepares keys and values of a test, or says why the parameters are impossible.
     pub(crate) fn new(shape: &Shape) -> Result<Self, String> {
-        if let Some(problem) = contradiction(shape) {
-            return Err(problem.to_owned());
+        let keys = Self::possible(shape)?;
+        let total = keys.count();
+        let residence =
+            (shape.spare > 0).then(|| Permutation::new(total, shape.seed ^ WRITE_ORDER));
+        let values = Values::new(shape)?;
+        let inserted = AtomicU64::new(0);
+        Ok(Self { shape: shape.clone(), keys, values, residence, inserted })
+    }
+
+    /// The keys of a test, or why it is impossible; cheap, unlike the values.
+    pub(crate) fn possible(shape: &Shape) -> Result<KeySpace, String> {
+        if let Some(problem) = problem_of_shape(shape) {
+            return Err(problem);
         }
+        Values::check_sizes(shape)?;
         let total = shape.num.checked_add(shape.spare).ok_or("too many records")?;
         let group = shape.keys_per_prefix;
         let keys = KeySpace::new(total, shape.key_size, shape.layout, group, shape.seed)?;
@@ -92,11 +74,7 @@ impl Dataset {
         if shape.missing > 0 && !keys.encode_absent(total - 1, &mut probe) {
             return Err("the key space has no room for absent keys".to_owned());
         }
-        let residence =
-            (shape.spare > 0).then(|| Permutation::new(total, shape.seed ^ WRITE_ORDER));
-        let values = Values::new(shape)?;
-        let inserted = AtomicU64::new(0);
-        Ok(Self { shape: shape.clone(), keys, values, residence, inserted })
+        Ok(keys)
     }
 
     /// The record at a position; positions from `shape.num` on are those of spare records.

@@ -109,7 +109,7 @@ fn an_open_loop_counts_the_waiting() {
         assert_eq!(histogram.len(), 2, "everything is timed");
         let second = Duration::from_nanos(histogram.min());
         assert!(second >= at_least.mul_f64(0.9), "{open_loop} {second:?}");
-        assert!(open_loop || second < Duration::from_millis(10), "{second:?}");
+        assert!(open_loop || second < Duration::from_millis(25), "{second:?}");
     }
 }
 

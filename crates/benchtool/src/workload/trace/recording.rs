@@ -61,6 +61,10 @@ impl Engine for Recording {
         self.engine.sync_now()
     }
 
+    fn differences(&self) -> Vec<String> {
+        self.engine.differences()
+    }
+
     fn stats(&self) -> Result<EngineStats> {
         self.engine.stats()
     }
