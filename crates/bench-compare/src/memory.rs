@@ -23,7 +23,7 @@ pub enum Fault {
     None,
     /// Silently drops one write in 10,000.
     DropsWrites,
-    /// Ignores one overwrite in 1,000, so that reads return the value before it.
+    /// Ignores one overwrite in 100, so that reads return the value before it.
     StaleValues,
     /// Accepts deletes without doing anything.
     IgnoresDeletes,
@@ -77,7 +77,7 @@ impl MemoryEngine {
     fn put(&self, rows: &mut Map, key: &[u8], mut row: Row) {
         let ignored = match self.fault {
             Fault::DropsWrites => self.one_in(10_000),
-            Fault::StaleValues => rows.contains_key(key) && self.one_in(1_000),
+            Fault::StaleValues => rows.contains_key(key) && self.one_in(100),
             _ => false,
         };
         if self.fault == Fault::LosesUpdates {

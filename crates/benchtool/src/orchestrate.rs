@@ -370,7 +370,11 @@ fn load_name(shape: &Shape) -> String {
     if (*key_size, *value_size, shape.families) == (16, 100, 1) {
         format!("load, batches of 1000 ({num} records)")
     } else {
-        format!("load, {num} records of {key_size}+{value_size} bytes, {} families", shape.families)
+        let families = match shape.families {
+            1 => String::new(),
+            many => format!(", {many} families"),
+        };
+        format!("load, {num} records of {key_size}+{value_size} bytes{families}")
     }
 }
 

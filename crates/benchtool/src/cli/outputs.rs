@@ -54,9 +54,8 @@ pub(super) fn write(set: &ResultSet, options: &CommonOptions) -> Result<(), Stri
     say(report::table::details(set, options.details, width));
     say(report::table::notes(set, width));
     json.and(csv)?;
-    match page {
-        Some(page) => say(format!("report: {}", page?.display())),
-        None => {}
+    if let Some(page) = page {
+        say(format!("report: {}", page?.display()));
     }
     Ok(())
 }

@@ -77,8 +77,8 @@ mod tests {
     #[test]
     fn device_numbers_are_unpacked() {
         assert_eq!(numbers(0x801), (8, 1));
-        assert_eq!(numbers(0x10_3_05), (0x103, 5));
-        assert_eq!(numbers(0xfd_0a), (253, 10));
+        assert_eq!(numbers(0x0001_0305), (0x103, 5));
+        assert_eq!(numbers(0xfd0a), (253, 10));
     }
 
     /// Where a directory lies on a device, its counters grow with what is written.

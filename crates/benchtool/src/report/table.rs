@@ -4,7 +4,7 @@
 //! per engine where it does not; in the table of details the names of tests wrap, numbers never.
 
 use super::compare;
-use super::plots::scale::human;
+use super::plots::scale::{human, times};
 use super::plots::view::Measure;
 use super::set::{BAD, Figure, Line, ResultSet};
 use crate::spec::Status;
@@ -96,7 +96,7 @@ fn throughput_cells(
     }
     // How much faster nothing is than something is no comparison.
     let ratio = base.filter(|base| base.median > 0.0 && engine != "null");
-    [text, ratio.map_or(String::new(), |base| format!("{:.2}x", figure.median / base.median))]
+    [text, ratio.map_or(String::new(), |base| times(figure.median / base.median))]
 }
 
 /// Operations per second of every line and engine, with ratios to the baseline.

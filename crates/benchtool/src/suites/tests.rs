@@ -123,7 +123,7 @@ fn statuses(
         !matches!(test.shape.workload, Workload::Recover | Workload::Checkpoint | Workload::Reopen)
     };
     let tests = tests(suite, Profile::Quick, 1.0).into_iter();
-    tests.filter(possible).filter(move |test| wanted(test)).map(run)
+    tests.filter(possible).filter(wanted).map(run)
 }
 
 #[test]

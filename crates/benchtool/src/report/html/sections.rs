@@ -5,7 +5,7 @@ use crate::report::compare::{self, Comparison, Verdict};
 use crate::report::environment::date_of;
 use crate::report::metrics;
 use crate::report::parity::{self, Cell};
-use crate::report::plots::scale::human;
+use crate::report::plots::scale::{human, times};
 use crate::report::plots::view::View;
 use crate::report::set::{BAD, Figure, Line};
 use crate::spec::Status;
@@ -68,7 +68,7 @@ fn losses(comparisons: &[Comparison]) -> String {
         .filter(|comparison| comparison.verdict == Verdict::Loss)
         .map(|comparison| {
             let ratio = comparison.ratio.map_or(0.0, |ratio| ratio.median);
-            format!("{} ({ratio:.2}x)", escape(&comparison.line.label))
+            format!("{} ({})", escape(&comparison.line.label), times(ratio))
         })
         .collect();
     if lost.is_empty() {
@@ -232,7 +232,7 @@ fn verdict_cells(found: Option<&Comparison>) -> String {
         Verdict::Invalid => "bad",
         Verdict::Tie | Verdict::Noisy => "muted",
     };
-    let ratio = comparison.ratio.map_or("–".to_owned(), |ratio| format!("{:.2}x", ratio.median));
+    let ratio = comparison.ratio.map_or("–".to_owned(), |ratio| times(ratio.median));
     format!(
         "<td class=\"{class}\">{ratio}</td><td class=\"text {class}\">{}</td>",
         comparison.verdict.name()

@@ -3,6 +3,7 @@
 use super::Plot;
 use super::colors::{LOSS, MUTED, Role, TIE, WIN};
 use super::figure::{Bar, Group, Kind, Mark, Panel, Series};
+use super::scale::times;
 use super::view::{About, Measure, Sweep, View, threads};
 use crate::report::compare::{self, Verdict};
 use crate::report::metrics;
@@ -166,9 +167,9 @@ fn speedup(view: &View<'_>) -> Vec<Panel> {
         .map(|comparison| {
             let text = match comparison.ratio {
                 Some(ratio) if comparison.verdict == Verdict::Noisy => {
-                    format!("{:.2}x noisy", ratio.median)
+                    format!("{} noisy", times(ratio.median))
                 }
-                Some(ratio) => format!("{:.2}x", ratio.median),
+                Some(ratio) => times(ratio.median),
                 None => "INVALID".to_owned(),
             };
             let figure = comparison.ratio.unwrap_or(nothing);

@@ -127,9 +127,20 @@ pub(crate) fn human(value: f64) -> String {
     format!("{text}{suffix}")
 }
 
+/// A ratio for people: two decimals, more of them where these would be zeros.
+pub(crate) fn times(ratio: f64) -> String {
+    if ratio > 0.0 && ratio < 0.095 { format!("{ratio:.4}x") } else { format!("{ratio:.2}x") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bad_loss_is_not_shown_as_zero() {
+        assert_eq!((times(1.234).as_str(), times(0.5).as_str()), ("1.23x", "0.50x"));
+        assert_eq!((times(0.0047).as_str(), times(0.0).as_str()), ("0.0047x", "0.00x"));
+    }
 
     #[test]
     fn numbers_for_people() {
