@@ -3,7 +3,8 @@
 //! [`engine`] defines the trait; each other module is one adapter. RocksDB, and libraries with TidesDB's C
 //! interface, are loaded at run time;
 //! LMDB, fjall, redb and TidesDB 10 are compiled in behind features of the same names; `null`, `memory`
-//! and `dropping` serve the benchmark itself. [`open`] and [`catalogue`] are the two entries the benchmark uses.
+//! and `dropping` serve the benchmark itself.
+//! [`open`] and [`catalogue`] are the two entries the benchmark uses.
 //!
 //! Adapters state what they cannot match under parity in [`EngineInfo::unequal`].
 
