@@ -26,6 +26,8 @@ pub(crate) struct RunSummary {
     pub level: u32,
     pub id: u64,
     pub bytes: u64,
+    /// Bytes in value logs that it points at.
+    pub value_bytes: u64,
     /// Versions, tombstones included.
     pub entries: u64,
     pub tombstones: u64,
@@ -98,7 +100,8 @@ fn by_tombstones(runs: &[RunSummary]) -> Option<usize> {
 
 /// The fewest newest runs that hold at least half of the garbage, when there is too much of it.
 fn by_space(runs: &[RunSummary], rules: &PlanRules) -> Option<usize> {
-    let bytes: u64 = runs.iter().map(|run| run.bytes).sum();
+    // What slows writers down counts values too: garbage must not slow them and find no merge.
+    let bytes: u64 = runs.iter().map(|run| run.bytes + run.value_bytes).sum();
     let (entries, live) = entries_and_live(runs);
     let allowed = live as f64 * rules.max_space_amplification;
     if bytes < rules.least_garbage_bytes || entries as f64 <= allowed || runs.len() < 2 {

@@ -20,6 +20,7 @@ pub(crate) fn summarize(version: &Version, options: &FamilyOptions) -> Vec<RunSu
             level: run.level,
             id: run.id,
             bytes: totals.bytes.max(1),
+            value_bytes: totals.value_references.values().sum(),
             entries: totals.entries,
             tombstones: totals.tombstones,
             distinct_through: keys.estimate(),

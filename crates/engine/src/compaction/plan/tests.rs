@@ -165,3 +165,22 @@ fn an_endless_stream_of_flushes_keeps_few_runs_and_rewrites_little() {
     assert!(rewrites(1000, 8, 24) < 3.0);
     assert!(rewrites(50, 8, 16) < 1.2);
 }
+
+#[test]
+fn garbage_in_value_logs_is_worth_a_merge_however_small_the_tables_are() {
+    let run = |id, value_bytes, distinct_through| RunSummary {
+        level: 2,
+        id,
+        bytes: 1,
+        value_bytes,
+        entries: 100,
+        distinct_through,
+        ..RunSummary::default()
+    };
+    let rules =
+        PlanRules { max_space_amplification: 1.5, least_garbage_bytes: 1_000, fan_in: 8, ..RULES };
+    let all_overwritten = |value_bytes| [run(2, value_bytes, 100), run(1, value_bytes, 100)];
+    let plan = |value_bytes| next_merge(&all_overwritten(value_bytes), &rules, Pace::Busy);
+    assert_eq!(plan(100), None);
+    assert_eq!(plan(1_000).map(|plan| plan.count), Some(2));
+}
