@@ -122,6 +122,17 @@ fn two_runs(family: &Family) {
     }
 }
 
+/// A caller's own merge that has come to its first table and waits there to be let go.
+fn merge_in_the_middle(
+    sim: &Arc<SimVfs>,
+    family: &Family,
+) -> (Held, thread::JoinHandle<tidesdb_engine::Result<()>>) {
+    let (held, family) = (hold_next_table(sim), family.clone());
+    let merging = thread::spawn(move || family.compact());
+    held.arrived.recv().unwrap();
+    (held, merging)
+}
+
 /// A caller's own merge went on after a close had given the directory up: it would have removed
 /// tables of whoever owns it then.
 #[test]
@@ -130,12 +141,7 @@ fn closing_waits_for_a_merge_that_somebody_asked_for() {
     let db = open(&sim, ByHand::new());
     let family = db.create_family("family", small()).unwrap();
     two_runs(&family);
-    let held = hold_next_table(&sim);
-    let merging = {
-        let family = family.clone();
-        thread::spawn(move || family.compact())
-    };
-    held.arrived.recv().unwrap();
+    let (held, merging) = merge_in_the_middle(&sim, &family);
     let (closed, when_closed) = channel();
     let closing = thread::spawn(move || {
         let result = db.close();
@@ -167,12 +173,7 @@ fn a_pause_waits_for_a_merge_that_somebody_asked_for_and_refuses_the_next() {
     let db = open(&sim, ByHand::new());
     let family = db.create_family("family", small()).unwrap();
     two_runs(&family);
-    let held = hold_next_table(&sim);
-    let merging = {
-        let family = family.clone();
-        thread::spawn(move || family.compact())
-    };
-    held.arrived.recv().unwrap();
+    let (held, merging) = merge_in_the_middle(&sim, &family);
     let (paused, when_paused) = channel();
     let pausing = {
         let db = db.clone();

@@ -126,12 +126,8 @@ impl Core {
             ValueKind::ValuePointer => {
                 // Taken out of its cell: the caller may read other keys meanwhile.
                 let mut fetched = FETCHED.take();
-                let fetching = if knows_value_log(version, value) {
-                    read_pointer(version, value, &mut fetched)
-                } else {
-                    read_pointer(&newer(), value, &mut fetched)
-                };
-                let result = fetching.map(|()| Some(read(&fetched)));
+                let result = fetch(version, newer, value, &mut fetched);
+                let result = result.map(|()| Some(read(&fetched)));
                 if fetched.capacity() <= LARGEST_KEPT_BYTES {
                     FETCHED.set(fetched);
                 }
@@ -141,24 +137,39 @@ impl Core {
     }
 }
 
-/// Whether the value log that an encoded pointer names is one of the version's.
-fn knows_value_log(version: &Version, encoded: &[u8]) -> bool {
-    let pointer = ValuePointer::decode(encoded);
-    pointer.is_ok_and(|pointer| version.value_logs.contains_key(&pointer.file))
-}
-
 /// Fetches the value that an encoded pointer of this version's tables or memtables points at.
 ///
 /// # Errors
 /// [`Error::Corruption`] when the pointer or the value is damaged; [`Error::Io`].
 pub(crate) fn read_pointer(version: &Version, encoded: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    let pointer = ValuePointer::decode(encoded)
-        .map_err(|_| Error::corruption("value pointer", 0, "the pointer does not decode"))?;
-    let Some(file) = version.value_logs.get(&pointer.file) else {
-        let name = tidesdb_files::naming::FileKind::ValueLog(pointer.file).name();
-        return Err(Error::corruption(name, pointer.offset, "the value-log file is unknown"));
-    };
-    file.read(&pointer, out)
+    let pointer = decode(encoded)?;
+    let file = version.value_logs.get(&pointer.file);
+    file.ok_or_else(|| unknown_file(&pointer))?.read(&pointer, out)
+}
+
+/// Like [`read_pointer`]; a value log that `version` does not know is looked up in `newer`.
+fn fetch(
+    version: &Version,
+    newer: impl FnOnce() -> Arc<Version>,
+    encoded: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let pointer = decode(encoded)?;
+    match version.value_logs.get(&pointer.file) {
+        Some(file) => file.read(&pointer, out),
+        None => read_pointer(&newer(), encoded, out),
+    }
+}
+
+fn decode(encoded: &[u8]) -> Result<ValuePointer> {
+    ValuePointer::decode(encoded)
+        .map_err(|_| Error::corruption("value pointer", 0, "the pointer does not decode"))
+}
+
+#[cold]
+fn unknown_file(pointer: &ValuePointer) -> Error {
+    let name = tidesdb_files::naming::FileKind::ValueLog(pointer.file).name();
+    Error::corruption(name, pointer.offset, "the value-log file is unknown")
 }
 
 #[cfg(test)]

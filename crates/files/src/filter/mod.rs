@@ -117,19 +117,18 @@ impl FilterBuilder {
         self.hashes.clear();
     }
 
-    /// Bytes of the persisted form at this rate.
-    pub(crate) fn encoded_len(&self, false_positive_rate: f64) -> usize {
-        let shape = Shape::for_rate(false_positive_rate);
-        HEADER_BYTES + shape.lines(self.hashes.len()) * LINE_BYTES
-    }
-
-    /// Appends the persisted form of the filter of all keys added, and forgets them.
-    pub(crate) fn finish(&mut self, false_positive_rate: f64, out: &mut Vec<u8>) {
-        let lines = std::mem::take(&mut self.lines);
-        let filter = Filter::build_in(lines, &self.hashes, false_positive_rate);
-        filter.encode(out);
-        self.lines = filter.lines;
+    /// Appends the persisted form of the filter of all keys added, unless that takes more than
+    /// `most_bytes`, and forgets the keys. True when it did.
+    pub(crate) fn finish(&mut self, rate: f64, most_bytes: usize, out: &mut Vec<u8>) -> bool {
+        let shape = Shape::for_rate(rate);
+        let fits = HEADER_BYTES + shape.lines(self.hashes.len()) * LINE_BYTES <= most_bytes;
+        if fits {
+            let filter = Filter::build_in(std::mem::take(&mut self.lines), &self.hashes, shape);
+            filter.encode(out);
+            self.lines = filter.lines;
+        }
         self.hashes.clear();
+        fits
     }
 
     /// Bytes of memory held.
@@ -148,13 +147,11 @@ pub struct Filter {
 impl Filter {
     #[cfg(test)]
     fn build(hashes: &[u64], false_positive_rate: f64) -> Self {
-        Self::build_in(Vec::new(), hashes, false_positive_rate)
+        Self::build_in(Vec::new(), hashes, Shape::for_rate(false_positive_rate))
     }
 
-    /// A filter in this memory that holds all of `hashes` and lets about `false_positive_rate` of
-    /// other keys through.
-    fn build_in(mut lines: Vec<Line>, hashes: &[u64], false_positive_rate: f64) -> Self {
-        let shape = Shape::for_rate(false_positive_rate);
+    /// A filter in this memory that holds all of `hashes`.
+    fn build_in(mut lines: Vec<Line>, hashes: &[u64], shape: Shape) -> Self {
         lines.clear();
         lines.resize(shape.lines(hashes.len()), Line::default());
         let mut filter = Self { lines, probes: shape.probes };

@@ -287,11 +287,10 @@ impl TableWriter {
             return Ok(none);
         };
         let WriterBuffers { filter, raw, .. } = &mut self.buffers;
-        if filter.encoded_len(rate) > MAX_SECTION_BYTES {
+        raw.clear();
+        if !filter.finish(rate, MAX_SECTION_BYTES, raw) {
             return Ok(none);
         }
-        raw.clear();
-        filter.finish(rate, raw);
         self.write_section()
     }
 

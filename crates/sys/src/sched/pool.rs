@@ -19,7 +19,7 @@ use crate::os_calls::lower_thread_priority;
 use crate::sync::lock;
 
 /// Merges give way to the application's threads where processors are scarce: readers beside a writer
-/// get half as much again, and merges that fall behind slow the writers down, not the readers.
+/// get a fifth more, and merges that fall behind slow the writers down, not the readers.
 /// Flushes do not: writers wait for them.
 const MERGE_NICE_STEPS: i32 = 5;
 
