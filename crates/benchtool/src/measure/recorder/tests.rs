@@ -84,33 +84,35 @@ fn buckets_hold_the_operations_of_their_time() {
     assert_eq!(recorder.buckets, [50, 10, 0, 0, 30]);
 }
 
+/// How long the second of two calls took by the recorder's account, when one was due every ten
+/// milliseconds and the first took forty.
+fn second_after_a_late_first(open_loop: bool) -> Duration {
+    let interrupted = AtomicBool::new(false);
+    let interval = Some(Duration::from_millis(10));
+    let schedule = Schedule { interval, open_loop, ..Schedule::default() };
+    let limits = Limits { schedule, ..limits(&interrupted, 8) };
+    let mut recorder = Recorder::start(limits).unwrap();
+    recorder.begin();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(40) {
+        std::hint::spin_loop();
+    }
+    recorder.end(Kind::Primary, 1);
+    recorder.begin();
+    recorder.end(Kind::Primary, 1);
+    let measured = recorder.finish();
+    let histogram = &measured.of(Kind::Primary).histogram;
+    assert_eq!(histogram.len(), 2, "everything is timed");
+    Duration::from_nanos(histogram.min())
+}
+
 #[test]
 fn an_open_loop_counts_the_waiting() {
-    let interrupted = AtomicBool::new(false);
-    for (open_loop, at_least) in [(true, Duration::from_millis(30)), (false, Duration::ZERO)] {
-        let schedule = Schedule {
-            interval: Some(Duration::from_millis(10)),
-            open_loop,
-            ..Schedule::default()
-        };
-        let limits = Limits { schedule, ..limits(&interrupted, 8) };
-        let mut recorder = Recorder::start(limits).unwrap();
-        recorder.begin();
-        // The first call takes as long as four: the next three are late when they are issued.
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(40) {
-            std::hint::spin_loop();
-        }
-        recorder.end(Kind::Primary, 1);
-        recorder.begin();
-        recorder.end(Kind::Primary, 1);
-        let measured = recorder.finish();
-        let histogram = &measured.of(Kind::Primary).histogram;
-        assert_eq!(histogram.len(), 2, "everything is timed");
-        let second = Duration::from_nanos(histogram.min());
-        assert!(second >= at_least.mul_f64(0.9), "{open_loop} {second:?}");
-        assert!(open_loop || second < Duration::from_millis(25), "{second:?}");
-    }
+    let late = second_after_a_late_first(true);
+    assert!(late >= Duration::from_millis(27), "{late:?}");
+    // A busy machine may stop the thread within the call, though hardly each time.
+    let soon = |_| second_after_a_late_first(false) < Duration::from_millis(10);
+    assert!((0..50).any(soon), "a closed loop counts from the call");
 }
 
 #[test]
