@@ -37,10 +37,11 @@ pub struct DbOptions {
     /// Tables kept open at a time; the least recently used are closed beyond it. 0 means no bound.
     /// Default 256.
     pub max_open_tables: usize,
-    /// Threads that write memtables out. 0 means the number of processors, at most 4. Default 0.
+    /// Threads that write memtables out. On Linux they give way to other threads of the process:
+    /// their nice value is 5 above its own. 0 means the number of processors, at most 4. Default 0.
     pub flush_threads: usize,
-    /// Threads that merge tables, and help with a flush that writers outrun. On Linux they give way
-    /// to other threads of the process: their nice value is 5 above its own. 0 means 2. Default 2.
+    /// Threads that merge tables, and help with a flush that writers outrun. Their nice value
+    /// is 10 above the process's own on Linux. 0 means 2. Default 2.
     pub compaction_threads: usize,
     /// Sync mode of the log. A family may ask for more, never for less. Default `None`.
     pub sync_mode: SyncMode,

@@ -18,10 +18,18 @@ use super::{Job, Lane, Scheduler};
 use crate::os_calls::lower_thread_priority;
 use crate::sync::lock;
 
-/// Merges give way to the application's threads where processors are scarce: readers beside a writer
-/// get a fifth more, and merges that fall behind slow the writers down, not the readers.
-/// Flushes do not: writers wait for them.
-const MERGE_NICE_STEPS: i32 = 5;
+/// By how much more a lane's threads give way to the application's where processors are scarce.
+///
+/// Readers beside a writer at full speed get a third more by it; work that falls behind slows the
+/// writers down, not the readers. Writers wait for flushes, so these come before merges. Ten steps
+/// for flushes would leave them a tenth of a processor beside a busy thread, too little for writers.
+const fn nice_steps(lane: Lane) -> i32 {
+    match lane {
+        Lane::Flush => 5,
+        Lane::Compaction => 10,
+        Lane::Sync | Lane::Housekeeping => 0,
+    }
+}
 
 /// Called with the lane and the text of a panic that a job died of.
 pub type PanicReport = Arc<dyn Fn(Lane, &str) + Send + Sync>;
@@ -152,8 +160,9 @@ impl ThreadPool {
 
 impl LaneQueue {
     fn serve(&self) {
-        if self.lane == Lane::Compaction {
-            lower_thread_priority(MERGE_NICE_STEPS);
+        let steps = nice_steps(self.lane);
+        if steps > 0 {
+            lower_thread_priority(steps);
         }
         while let Some(job) = self.next_job() {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
