@@ -322,7 +322,8 @@ fn covered_tables_go_without_being_read() {
     both.db.flush().unwrap();
     both.db.wait_idle().unwrap();
     let after = both.tables();
-    assert!(after <= 4, "{after} of {before} tables are left");
+    // Those that hold one of the 200 keys left, of 2,000: some two or three at each end, as merges cut.
+    assert!(after * 4 <= before, "{after} of {before} tables are left");
     let stats = both.db.stats();
     assert_eq!(stats.compaction_bytes_read, merged.compaction_bytes_read, "nothing was merged");
     both.check("without the tables");
