@@ -19,6 +19,7 @@ use crate::measure::process::{Sample, Ticker};
 use crate::measure::recorder::{Kind, Limits, Measured, Schedule, Series};
 use crate::spec::{
     JobResult, JobSpec, OperationResult, PageCache, Settle, Shape, Status, Sync, Verify, Workload,
+    WorstThread,
 };
 use crate::workload::check::verify_contents;
 use crate::workload::trace::{Recording, verify_model};
@@ -26,7 +27,8 @@ use crate::workload::{Dataset, Phase, Tally, read, write};
 use bench_compare::engine::{Capabilities, Engine, EngineError, EngineStats, SessionMode};
 use phases::{Check, Outcome};
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::os::unix::process::parent_id;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -46,26 +48,41 @@ const COUNTER_STEPS: u64 = 20;
 const LOAD_BATCH: u64 = 1_000;
 const LOAD_BATCH_BYTES: u64 = 16 << 20;
 
+/// How often a job that was told to end looks whether its parent is still there.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Ends the job early when the parent closes its end of our standard input, and at once when the
+/// parent is gone: then nobody waits for the result.
+fn watch_parent(parent: u32) {
+    let mut rest = Vec::new();
+    drop(std::io::stdin().read_to_end(&mut rest));
+    // ORDERING: the flag carries no data.
+    INTERRUPTED.store(true, Ordering::Relaxed);
+    while parent_id() == parent {
+        std::thread::sleep(LOOK);
+    }
+    std::process::exit(1);
+}
+
+/// Hands a result to the parent.
+fn answer(result: &JobResult) -> Result<(), String> {
+    let text = serde_json::to_string(result).map_err(|error| format!("result: {error}"))?;
+    let mut output = std::io::stdout();
+    writeln!(output, "{MARK}{text}").map_err(|error| format!("result: {error}"))
+}
+
 /// The `child` subcommand.
 pub(crate) fn main() -> Result<(), String> {
+    let parent = parent_id();
     let mut text = String::new();
     std::io::stdin().read_line(&mut text).map_err(|error| format!("job: {error}"))?;
-    // The parent holds our standard input open; when it closes it, or dies, the job ends early.
-    std::thread::spawn(|| {
-        let mut rest = Vec::new();
-        let ended = std::io::stdin().read_to_end(&mut rest);
-        // ORDERING: the flag carries no data.
-        INTERRUPTED.store(true, Ordering::Relaxed);
-        drop(ended);
-    });
+    // The parent holds our standard input open as long as the job is to go on.
+    std::thread::spawn(move || watch_parent(parent));
     let spec: JobSpec = serde_json::from_str(&text).map_err(|error| format!("job: {error}"))?;
     if let Some(group) = &spec.control_group {
         crate::machine::join(group)?;
     }
-    let result = run(&spec, &INTERRUPTED);
-    let text = serde_json::to_string(&result).map_err(|error| format!("result: {error}"))?;
-    println!("{MARK}{text}");
-    Ok(())
+    answer(&run(&spec, &INTERRUPTED))
 }
 
 /// Runs a job; whatever goes wrong is in the result.
@@ -182,8 +199,7 @@ fn run_checked(spec: &JobSpec, interrupted: &AtomicBool) -> Result<JobResult, St
 fn wait_for_kill(tally: Tally) -> Result<JobResult, String> {
     let status = if tally.errors == 0 { Status::Valid } else { Status::Failed };
     let result = JobResult { status, problems: tally.problems, ..JobResult::default() };
-    let text = serde_json::to_string(&result).map_err(|error| format!("result: {error}"))?;
-    println!("{MARK}{text}");
+    answer(&result)?;
     // The time is only there in case the parent does not kill this process.
     std::thread::sleep(Duration::from_secs(60));
     Err("this process was to be killed".to_owned())
@@ -509,6 +525,7 @@ fn describe(operation: &str, series: &Series, measured: &Measured) -> OperationR
     let histogram = &series.histogram;
     let micros = |nanos: u64| nanos as f64 / 1_000.0;
     let quantile = |quantile: f64| micros(histogram.value_at_quantile(quantile));
+    let [p50_us, p95_us, p99_us, p999_us] = series.worst_thread().map(micros);
     OperationResult {
         operation: operation.to_owned(),
         operations: series.operations,
@@ -523,6 +540,7 @@ fn describe(operation: &str, series: &Series, measured: &Measured) -> OperationR
         p999_us: quantile(0.999),
         p9999_us: quantile(0.9999),
         max_us: micros(histogram.max().max(longest_gap.as_nanos() as u64)),
+        worst_thread: Some(WorstThread { p50_us, p95_us, p99_us, p999_us }),
         histogram: steps(histogram),
     }
 }

@@ -19,12 +19,12 @@ use crate::report;
 use crate::report::set::ResultSet;
 use crate::spec::{Setup, Shape, Workload, problem_of_setup, problem_of_shape};
 use crate::suites::{self, Profile};
+use crate::terminal::{say, tell};
 use crate::workload::Dataset;
 use crate::workload::trace;
 use bench_compare::EngineInfo;
 use clap::{Args, Parser, Subcommand};
 use options::{MachineOptions, PaceOptions, SetupOptions, ShapeOptions};
-use outputs::say;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -298,11 +298,18 @@ struct Files {
     replay: Option<PathBuf>,
 }
 
-/// The first interruption ends the run orderly; a second one in the parent exits at once.
+/// The first interruption ends the run orderly. In the parent a second one kills the running job, and
+/// a third one ends the program wherever it is.
 fn handle_interrupts(parent: bool) -> Result<(), String> {
     ctrlc::set_handler(move || {
-        // ORDERING: the flag carries no data.
-        if child::INTERRUPTED.swap(true, Ordering::Relaxed) && parent {
+        // ORDERING: the flags carry no data.
+        let second = child::INTERRUPTED.swap(true, Ordering::Relaxed);
+        if !parent {
+            return;
+        }
+        if !second {
+            tell("ending the running job; once more kills it");
+        } else if orchestrate::IMPATIENT.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
     })
@@ -420,14 +427,14 @@ fn execute(
         record: files.record,
         replay: files.replay,
     };
-    let runs = orchestrate::run(&plan)?;
-    let set = ResultSet::new(runs, &engines);
-    outputs::write(&set, options)?;
+    let (runs, unfinished) = orchestrate::run(&plan)?;
+    let set = ResultSet { unfinished, ..ResultSet::new(runs, &engines) };
+    let written = outputs::write(&set, options);
     // ORDERING: the flag carries no data.
     if child::INTERRUPTED.load(Ordering::Relaxed) {
         return Ok(ExitCode::from(130));
     }
-    Ok(if report::all_valid(&set.runs) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if written && report::all_valid(&set.runs) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@
 //! counts too. Where the system does not let us, the run goes on without and every row says so.
 //! Nothing here is on a measured path.
 
+use crate::terminal::tell;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -62,7 +64,7 @@ impl ControlGroup {
 impl Drop for ControlGroup {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir(&self.directory) {
-            eprintln!("benchtool: {} is left behind: {error}", self.directory.display());
+            tell(format!("benchtool: {} is left behind: {error}", self.directory.display()));
         }
     }
 }
@@ -141,13 +143,28 @@ impl FolderLock {
     /// Takes the folder, creating it if need be; an error if another run has it.
     pub(crate) fn take(folder: &Path) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-        fs::create_dir_all(folder).map_err(failed)?;
         let path = folder.join(".benchtool-lock");
+        loop {
+            fs::create_dir_all(folder).map_err(failed)?;
+            let file = Self::lock(folder, &path)?;
+            // A run that ends removes its file: what we have locked may be no longer in the folder.
+            let same = |there: fs::Metadata| {
+                file.metadata()
+                    .is_ok_and(|ours| (ours.dev(), ours.ino()) == (there.dev(), there.ino()))
+            };
+            if fs::metadata(&path).is_ok_and(same) {
+                return Ok(Self { path, _file: file });
+            }
+        }
+    }
+
+    fn lock(folder: &Path, path: &Path) -> Result<File, String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
         let mut file = OpenOptions::new()
             .create(true)
             .write(true)
             .truncate(false)
-            .open(&path)
+            .open(path)
             .map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -159,15 +176,16 @@ impl FolderLock {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        writeln!(file, "{}", std::process::id()).map_err(failed)?;
-        Ok(Self { path, _file: file })
+        // For people who wonder whose it is; on a full disk it stays empty.
+        drop(writeln!(file, "{}", std::process::id()));
+        Ok(file)
     }
 }
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.path) {
-            eprintln!("benchtool: {}: {error}", self.path.display());
+            tell(format!("benchtool: {}: {error}", self.path.display()));
         }
     }
 }

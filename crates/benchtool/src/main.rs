@@ -5,7 +5,7 @@
 //! order of the engines; `report` prints tables and writes CSV and JSON. What a child does lies in
 //! `workload` (threads and operations), `data` (keys, values, what must be there), `measure` (time,
 //! memory, bytes), `machine` (limits of memory and processors, free space) and `engines` (ours and the
-//! adapters of crate `bench-compare`).
+//! adapters of crate `bench-compare`); `terminal` is what a person sees.
 //!
 //! Every result of every engine is checked; a wrong, lost or missing one makes its row INVALID and
 //! the exit code 1. Exit codes: 0 all rows valid, 1 a row is not, 2 wrong usage, 130 interrupted.
@@ -21,6 +21,7 @@ mod ours;
 mod report;
 mod spec;
 mod suites;
+mod terminal;
 mod workload;
 
 use std::process::ExitCode;
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
     match cli::main() {
         Ok(code) => code,
         Err(problem) => {
-            eprintln!("benchtool: {problem}");
+            terminal::tell(format!("benchtool: {problem}"));
             ExitCode::from(2)
         }
     }

@@ -13,14 +13,18 @@ use crate::child::{INTERRUPTED, MARK};
 use crate::machine::{self, ControlGroup, FolderLock};
 use crate::measure::disk;
 use crate::spec::{JobResult, JobSpec, Pace, Pattern, Setup, Shape, Status, Workload};
+use crate::terminal::tell;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// Set by the second Ctrl-C: the running job is killed instead of being asked to end.
+pub(crate) static IMPATIENT: AtomicBool = AtomicBool::new(false);
 
 /// A test of a suite: everything but the engine.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,12 +135,11 @@ struct Orchestrator<'a> {
     groups: Vec<(u64, Result<ControlGroup, String>)>,
 }
 
-/// Runs a plan and returns all rows, the loads included.
-pub(crate) fn run(plan: &Plan) -> Result<Vec<Run>, String> {
+/// Runs a plan; returns all rows, the loads included, and how many jobs an interruption left undone.
+pub(crate) fn run(plan: &Plan) -> Result<(Vec<Run>, usize), String> {
     plan.check_space()?;
     let lock = FolderLock::take(&plan.directory)?;
-    let root = plan.directory.join(format!("run-{}", std::process::id()));
-    fs::create_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+    let root = new_folder(&plan.directory)?;
     let rounds: u32 = plan.tests.iter().map(|test| plan.repetitions(test)).sum();
     let jobs = plan.engines.len() * rounds as usize;
     let bar = ProgressBar::new(jobs as u64);
@@ -156,24 +159,38 @@ pub(crate) fn run(plan: &Plan) -> Result<Vec<Run>, String> {
         bar,
         groups: Vec::new(),
     };
-    let outcome = orchestrator.run_all();
+    let done = orchestrator.run_all();
     orchestrator.bar.finish_and_clear();
-    drop(lock);
     if plan.keep {
-        eprintln!("databases kept in {}", root.display());
-    } else if let Err(error) = remove(&plan.directory, &root) {
-        eprintln!("benchtool: could not remove {}: {error}", root.display());
+        tell(format!("databases kept in {}", root.display()));
+    } else if let Err(error) = fs::remove_dir_all(&root) {
+        tell(format!("benchtool: could not remove {}: {error}", root.display()));
     }
-    outcome.map(|()| orchestrator.runs)
+    drop(lock);
+    // Gone only if nothing else is in it.
+    drop(fs::remove_dir(&plan.directory));
+    Ok((orchestrator.runs, jobs - done))
 }
 
-/// Removes the run's folder, and the one above if nothing else is in it.
-fn remove(above: &Path, root: &Path) -> std::io::Result<()> {
-    fs::remove_dir_all(root)?;
-    if fs::read_dir(above)?.next().is_none() {
-        fs::remove_dir(above)?;
+/// Makes the run's folder below a locked one. What lies there already may be kept databases, or those
+/// of a run that was killed; they are left alone and named.
+fn new_folder(above: &Path) -> Result<PathBuf, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", above.display());
+    let older = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("run-");
+    let older: Vec<_> = fs::read_dir(above).map_err(failed)?.flatten().filter(older).collect();
+    if let Some(first) = older.first() {
+        let bytes: u64 = older.iter().map(|entry| disk::size_of(&entry.path()).allocated).sum();
+        let (count, size) = (older.len(), bytes >> 20);
+        let first = first.path();
+        tell(format!("{count} folders of earlier runs take {size} MiB: {}, ...", first.display()));
     }
-    Ok(())
+    let mut root = above.join(format!("run-{}", std::process::id()));
+    // The number of a process comes again.
+    while root.exists() {
+        root.as_mut_os_string().push("x");
+    }
+    fs::create_dir(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+    Ok(root)
 }
 
 fn interrupted() -> bool {
@@ -182,7 +199,9 @@ fn interrupted() -> bool {
 }
 
 impl Orchestrator<'_> {
-    fn run_all(&mut self) -> Result<(), String> {
+    /// Runs the jobs; returns how many of them were begun.
+    fn run_all(&mut self) -> usize {
+        let mut begun = 0;
         for test in &self.plan.tests {
             for repetition in 0..self.plan.repetitions(test) {
                 let mut engines = self.plan.engines.clone();
@@ -191,17 +210,18 @@ impl Orchestrator<'_> {
                 }
                 for engine in engines {
                     if interrupted() {
-                        return Ok(());
+                        return begun;
                     }
-                    self.run_test(test, &engine, repetition)?;
+                    begun += 1;
+                    self.run_test(test, &engine, repetition);
                     self.bar.inc(1);
                 }
             }
         }
-        Ok(())
+        begun
     }
 
-    fn run_test(&mut self, test: &Test, engine: &str, repetition: u32) -> Result<(), String> {
+    fn run_test(&mut self, test: &Test, engine: &str, repetition: u32) {
         let recorded = self.plan.record.is_some();
         let uses_store = test.shape.workload.needs_data() && is_persistent(engine) && !recorded;
         let mut spec = JobSpec {
@@ -221,41 +241,60 @@ impl Orchestrator<'_> {
             spec.directory.clone_from(directory);
             spec.loaded = true;
             self.run_child(spec);
-            return Ok(());
+            return;
         }
         if !uses_store {
             return self.run_and_remove(spec);
         }
-        let store = match self.store(&spec)? {
+        let store = match self.store(&spec) {
             Ok(directory) => directory,
-            Err(result) => {
-                self.runs.push(Run { spec, result });
-                return Ok(());
-            }
+            Err(result) => return self.enter(spec, *result),
         };
         if spec.shape.workload.mutates() {
-            disk::copy_tree(&store, &spec.directory)
-                .map_err(|error| format!("copy of {}: {error}", store.display()))?;
+            if let Err(error) = disk::copy_tree(&store, &spec.directory) {
+                self.clear(&spec.directory);
+                let problem = format!("copy of the loaded database: {error}");
+                return self.enter(spec, JobResult::failed(problem));
+            }
             return self.run_and_remove(spec);
         }
         spec.directory = store;
         self.run_child(spec);
-        Ok(())
     }
 
-    fn run_and_remove(&mut self, spec: JobSpec) -> Result<(), String> {
+    fn run_and_remove(&mut self, spec: JobSpec) {
         let directory = spec.directory.clone();
         self.run_child(spec);
-        if directory.exists() && !self.plan.keep {
-            fs::remove_dir_all(&directory)
-                .map_err(|error| format!("{}: {error}", directory.display()))?;
+        if !self.plan.keep {
+            self.clear(&directory);
         }
-        Ok(())
     }
 
-    /// The loaded database for a job, loading it if it is the first to ask; the inner error says
-    /// why there is none.
-    fn store(&mut self, spec: &JobSpec) -> Result<Result<PathBuf, JobResult>, String> {
+    /// Removes a job's database, so that the next one finds nothing of it.
+    fn clear(&self, directory: &Path) {
+        if !directory.exists() {
+            return;
+        }
+        if let Err(error) = fs::remove_dir_all(directory) {
+            let problem = format!("benchtool: {}: {error}", directory.display());
+            self.bar.suspend(|| tell(problem));
+        }
+    }
+
+    /// Shows and keeps a result.
+    fn enter(&mut self, spec: JobSpec, mut result: JobResult) {
+        if interrupted() && result.status == Status::Failed {
+            // It was ended by us or with us, and failed at nothing.
+            result.status = Status::Interrupted;
+        }
+        let line = progress_line(&spec, &result);
+        self.bar.suspend(|| tell(line));
+        self.runs.push(Run { spec, result });
+    }
+
+    /// The loaded database for a job, loading it if it is the first to ask; the error says why there
+    /// is none.
+    fn store(&mut self, spec: &JobSpec) -> Result<PathBuf, Box<JobResult>> {
         let identity = store_identity(&spec.engine, &spec.shape, &spec.setup);
         let index = match self.stores.iter().position(|store| store.identity == identity) {
             Some(index) => index,
@@ -266,10 +305,10 @@ impl Orchestrator<'_> {
             }
         };
         let store = &self.stores[index];
-        Ok(match &store.problem {
+        match &store.problem {
             None => Ok(store.directory.clone()),
-            Some(problem) => Err(problem.clone()),
-        })
+            Some(problem) => Err(Box::new(problem.clone())),
+        }
     }
 
     fn load(&mut self, spec: &JobSpec, identity: String) -> Store {
@@ -321,9 +360,7 @@ impl Orchestrator<'_> {
         }
         let mut result = spawn(&spec, self.plan.job_timeout).unwrap_or_else(JobResult::failed);
         result.notes.extend(note);
-        let line = progress_line(&spec, &result);
-        self.bar.suspend(|| eprintln!("{line}"));
-        self.runs.push(Run { spec, result: result.clone() });
+        self.enter(spec, result.clone());
         result
     }
 }
@@ -452,11 +489,17 @@ fn wait(
             // Closing its standard input tells the child to finish early.
             input = None;
         }
-        if start.elapsed() > timeout {
+        // ORDERING: the flag carries no data.
+        let impatient = IMPATIENT.load(Ordering::Relaxed);
+        if impatient || start.elapsed() > timeout {
             drop(input);
             child.kill().map_err(|error| format!("child process: {error}"))?;
             child.wait().map_err(|error| format!("child process: {error}"))?;
-            return Ok(format!("killed after {} s", timeout.as_secs()));
+            let seconds = timeout.as_secs();
+            return Ok(match impatient {
+                true => "killed by a second interruption".to_owned(),
+                false => format!("killed after {seconds} s"),
+            });
         }
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -96,9 +96,26 @@ pub(crate) struct OperationResult {
     pub(crate) p9999_us: f64,
     /// Slowest call, those that were not sampled included.
     pub(crate) max_us: f64,
+    /// Percentiles of the slowest thread; `None` in sets of older versions.
+    #[serde(default)]
+    pub(crate) worst_thread: Option<WorstThread>,
     /// Latencies of the timed calls.
     #[serde(default)]
     pub(crate) histogram: Vec<Step>,
+}
+
+/// For each percentile the highest that any single thread had, in microseconds per call. Merged
+/// percentiles hide a thread that others starve: its few slow calls drown among their many fast ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WorstThread {
+    /// Median.
+    pub(crate) p50_us: f64,
+    /// 95 %.
+    pub(crate) p95_us: f64,
+    /// 99 %.
+    pub(crate) p99_us: f64,
+    /// 99.9 %.
+    pub(crate) p999_us: f64,
 }
 
 /// What one child process measured.

@@ -407,6 +407,12 @@ fn latencies_and_rates_follow_from_known_calls() {
     for (figure, expected) in figures {
         assert!((figure / expected - 1.0).abs() < 0.002, "{figure} instead of {expected}");
     }
+    let worst = operation.worst_thread.unwrap();
+    assert_eq!(
+        (worst.p50_us, worst.p999_us),
+        (operation.p50_us, operation.p999_us),
+        "the only one"
+    );
     // A pause between two timed calls counts as a slow call.
     assert_eq!(operation.max_us, 7_000.0);
     assert_eq!(operation.histogram.iter().map(|step| step.count).sum::<u64>(), 1_000);

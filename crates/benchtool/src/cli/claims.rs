@@ -2,9 +2,9 @@
 //!
 //! Exit codes: 0 no comparable claim is missed, 3 one is, 2 there is nothing to compare.
 
-use super::outputs::say;
 use crate::report::claims::{self, Outcome};
 use crate::report::set::ResultSet;
+use crate::terminal::say;
 use clap::Args;
 use std::fs;
 use std::path::PathBuf;

@@ -152,6 +152,9 @@ pub(super) struct ShapeOptions {
     /// Consecutive keys instead of scattered ones
     #[arg(long, conflicts_with = "keys_per_prefix")]
     dense_keys: bool,
+    /// Consecutive keys of eight bytes and a padding, as db_bench has them
+    #[arg(long, conflicts_with_all = ["keys_per_prefix", "dense_keys"])]
+    binary_keys: bool,
     /// Clusters of this many consecutive keys
     #[arg(long)]
     keys_per_prefix: Option<u64>,
@@ -334,6 +337,9 @@ impl ShapeOptions {
         give(&mut shape.missing, self.missing_pct);
         if self.dense_keys {
             shape.layout = Layout::Dense;
+        }
+        if self.binary_keys {
+            shape.layout = Layout::Binary;
         }
         if let Some(keys) = self.keys_per_prefix {
             (shape.layout, shape.keys_per_prefix) = (Layout::Clustered, keys);

@@ -6,15 +6,9 @@
 use super::CommonOptions;
 use crate::report;
 use crate::report::set::ResultSet;
-use std::fmt::Display;
+use crate::terminal::{say, tell};
 use std::fs::{self, OpenOptions};
-use std::io::Write;
 use std::path::Path;
-
-/// Shows a line, or several.
-pub(super) fn say(text: impl Display) {
-    drop(writeln!(std::io::stdout(), "{text}"));
-}
 
 /// Refuses outputs that could not be written later.
 pub(super) fn check(options: &CommonOptions) -> Result<(), String> {
@@ -43,8 +37,9 @@ fn check_file(path: &Path) -> Result<(), String> {
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Writes all files that were asked for, as far as possible, then shows the tables.
-pub(super) fn write(set: &ResultSet, options: &CommonOptions) -> Result<(), String> {
+/// Writes all files that were asked for, as far as possible, then shows the tables; whether all
+/// could be written. Results that found no place go to the folder for temporary files.
+pub(super) fn write(set: &ResultSet, options: &CommonOptions) -> bool {
     let json = options.json.as_ref().map_or(Ok(()), |path| set.write(path));
     let csv = options.csv.as_ref().map_or(Ok(()), |path| report::csv::append(path, set));
     let page = options.html.as_ref();
@@ -53,9 +48,24 @@ pub(super) fn write(set: &ResultSet, options: &CommonOptions) -> Result<(), Stri
     say(report::table::throughput(set, &options.baseline, width));
     say(report::table::details(set, options.details, width));
     say(report::table::notes(set, width));
-    json.and(csv)?;
-    if let Some(page) = page {
-        say(format!("report: {}", page?.display()));
+    if let Some(Ok(page)) = &page {
+        say(format!("report: {}", page.display()));
     }
-    Ok(())
+    let problems = [json.err(), csv.err(), page.and_then(Result::err)];
+    let problems: Vec<String> = problems.into_iter().flatten().collect();
+    problems.iter().for_each(|problem| tell(format!("benchtool: {problem}")));
+    if !problems.is_empty() {
+        rescue(set);
+    }
+    problems.is_empty()
+}
+
+/// Keeps results whose place could not be written: measuring them again may take hours.
+fn rescue(set: &ResultSet) {
+    let name = format!("benchtool-results-{}.json", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    tell(match set.write(&path) {
+        Ok(()) => format!("benchtool: all results are in {}", path.display()),
+        Err(problem) => format!("benchtool: {problem}"),
+    });
 }

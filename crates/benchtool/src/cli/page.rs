@@ -1,8 +1,8 @@
 //! `benchtool report`: a page from result files that are there already.
 
-use super::outputs::say;
 use crate::report::html;
 use crate::report::set::ResultSet;
+use crate::terminal::say;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;

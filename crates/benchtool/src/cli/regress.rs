@@ -2,9 +2,9 @@
 //!
 //! Exit codes: 0 passed, 3 a regression, 4 void (the control moved), 2 the sets cannot be compared.
 
-use super::outputs::say;
 use crate::report::regress::{self, Question};
 use crate::report::set::ResultSet;
+use crate::terminal::say;
 use clap::Args;
 use std::fs;
 use std::path::PathBuf;

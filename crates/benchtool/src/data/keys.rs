@@ -5,8 +5,8 @@
 //! record in the 64-bit key space is its number ([`Layout::Dense`]) or a pseudo-random point of
 //! its share of the space ([`Layout::Scattered`], the default: keys as unlike each other as hashes
 //! or UUIDs); in [`Layout::Clustered`] the shares belong to groups of consecutive keys.
-//! From 16 bytes on the position is printed in hex, zero-padded on the left; shorter keys hold it in
-//! big-endian binary.
+//! From 16 bytes on the position is printed in hex, zero-padded on the left; shorter keys, and those of
+//! [`Layout::Binary`], hold it in big-endian binary.
 
 use crate::data::random::{mix, scale};
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,9 @@ pub(crate) enum Layout {
     Scattered,
     /// Groups of consecutive keys; the groups lie scattered.
     Clustered,
+    /// Dense, and of any length the number in eight bytes, big-endian, before `0` characters: the keys
+    /// of `db_bench`.
+    Binary,
 }
 
 const HEX_DIGITS: usize = 16;
@@ -55,7 +58,7 @@ impl KeySpace {
         }
         let group = if layout == Layout::Clustered { group.max(1) } else { 1 };
         let stride = match layout {
-            Layout::Dense => 1,
+            Layout::Dense | Layout::Binary => 1,
             Layout::Scattered | Layout::Clustered => (last / count.div_ceil(group)).max(1),
         };
         if stride < group {
@@ -74,9 +77,14 @@ impl KeySpace {
         self.key_bytes
     }
 
+    /// Whether keys hold hex digits.
+    fn prints(&self) -> bool {
+        self.key_bytes >= HEX_DIGITS && self.layout != Layout::Binary
+    }
+
     fn position(&self, record: u64) -> u64 {
         match self.layout {
-            Layout::Dense => record,
+            Layout::Dense | Layout::Binary => record,
             Layout::Scattered => record * self.stride + scale(mix(record ^ self.seed), self.stride),
             Layout::Clustered => {
                 let (share, place) = (record / self.group, record % self.group);
@@ -110,7 +118,8 @@ impl KeySpace {
     /// Writes the key of a record into `key`, which has `key_bytes` bytes.
     pub(crate) fn encode(&self, record: u64, key: &mut [u8]) {
         let position = self.position(record);
-        if let Some((padding, digits)) = key.split_last_chunk_mut::<HEX_DIGITS>() {
+        let chunk = key.split_last_chunk_mut::<HEX_DIGITS>();
+        if let (true, Some((padding, digits))) = (self.prints(), chunk) {
             if !padding.is_empty() {
                 padding.fill(b'0');
             }
@@ -130,7 +139,7 @@ impl KeySpace {
         if key.len() != self.key_bytes {
             return None;
         }
-        let (position, padding) = if self.key_bytes >= HEX_DIGITS {
+        let (position, padding) = if self.prints() {
             let (padding, digits) = key.split_at(self.key_bytes - HEX_DIGITS);
             (parse_hex(digits)?, padding)
         } else {
@@ -186,7 +195,8 @@ mod tests {
     #[test]
     fn keys_are_ordered_distinct_and_decodable() {
         for key_bytes in [3, 4, 8, 9, 16, 24, 256] {
-            for layout in [Layout::Dense, Layout::Scattered, Layout::Clustered] {
+            use Layout::{Binary, Clustered, Dense, Scattered};
+            for layout in [Dense, Scattered, Clustered, Binary] {
                 let keys = KeySpace::new(5_000, key_bytes, layout, 64, 7).unwrap();
                 let mut previous = Vec::new();
                 for record in 0..5_000 {
@@ -206,6 +216,10 @@ mod tests {
                 assert_eq!(keys.decode(&previous[1..]), None);
             }
         }
+        let binary = KeySpace::new(5_000, 16, Layout::Binary, 1, 7).unwrap();
+        let mut key = [0; 16];
+        binary.encode(0x0102, &mut key);
+        assert_eq!(&key, b"\0\0\0\0\0\0\x01\x0200000000");
         assert!(KeySpace::new(257, 1, Layout::Dense, 1, 0).is_err());
         assert!(KeySpace::new(256, 1, Layout::Scattered, 1, 0).is_ok());
     }

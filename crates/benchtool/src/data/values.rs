@@ -8,7 +8,11 @@
 //! engines hide.
 //!
 //! The pool is made of 32-byte cells, each some random bytes followed by a run of one byte, in a
-//! proportion that lets LZ4 reach about the wanted ratio at any place of the slice.
+//! proportion that lets LZ4 reach about the wanted ratio at any place of the slice. Values of
+//! [`Contents::Repeated`] are made otherwise, as `db_bench` makes its own: printable random bytes, as many as
+//! the ratio says, and these once more until the value is full. The header hides in the random bytes:
+//! it is XORed with the twelve bytes behind it in reverse (forwards, its zeros would repeat them), so
+//! that a codec finds nothing in it either.
 
 use crate::data::random::Random;
 use crate::spec::{Contents, Shape, Sizes};
@@ -29,6 +33,8 @@ pub(crate) struct Values {
     smallest: usize,
     sizes: Sizes,
     seed: u64,
+    /// Share of a value that is random before it repeats; 1 if it does not.
+    fresh: f64,
 }
 
 const WORDS: [&str; 24] = [
@@ -62,6 +68,7 @@ const WORDS: [&str; 24] = [
 fn pool(contents: Contents, ratio: f64, bytes: usize, seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed, 0x7661_6c75_6573);
     match contents {
+        Contents::Repeated => (0..bytes).map(|_| b' ' + random.below(95) as u8).collect(),
         Contents::Ramp => (0..bytes).map(|place| place as u8).collect(),
         Contents::Text => {
             let mut text = Vec::with_capacity(bytes + 16);
@@ -110,7 +117,10 @@ impl Values {
         let places = largest.next_power_of_two().max(LEAST_PLACES);
         let pool = pool(shape.contents, shape.compress_ratio, places + largest, shape.seed);
         let last_place = places as u64 - 1;
-        Ok(Self { pool, last_place, largest, smallest, sizes: shape.value_sizes, seed: shape.seed })
+        let repeats = shape.contents == Contents::Repeated;
+        let fresh = if repeats { shape.compress_ratio } else { 1.0 };
+        let (sizes, seed) = (shape.value_sizes, shape.seed);
+        Ok(Self { pool, last_place, largest, smallest, sizes, seed, fresh })
     }
 
     /// Bytes of the largest value.
@@ -157,7 +167,42 @@ impl Values {
         value[..8].copy_from_slice(&record.to_le_bytes());
         value[8..HEADER_BYTES].copy_from_slice(&generation.to_le_bytes());
         value[HEADER_BYTES..bytes].copy_from_slice(self.tail(record, generation, bytes));
+        if self.fresh < 1.0 {
+            self.repeat(&mut value[..bytes]);
+        }
         bytes
+    }
+
+    /// Bytes of a value of this size before it repeats: the header and its cover at least.
+    fn period(&self, bytes: usize) -> usize {
+        ((bytes as f64 * self.fresh) as usize).max(2 * HEADER_BYTES)
+    }
+
+    /// Covers the header, and repeats what comes before the period's end.
+    fn repeat(&self, value: &mut [u8]) {
+        let period = self.period(value.len());
+        if value.len() < 2 * HEADER_BYTES {
+            return;
+        }
+        for place in 0..HEADER_BYTES {
+            value[place] ^= value[2 * HEADER_BYTES - 1 - place];
+        }
+        let mut done = period;
+        while done < value.len() {
+            let more = period.min(value.len() - done);
+            value.copy_within(..more, done);
+            done += more;
+        }
+    }
+
+    /// The header of a value, uncovered.
+    fn header(&self, value: &[u8]) -> Option<[u8; HEADER_BYTES]> {
+        let mut header = *value.first_chunk::<HEADER_BYTES>()?;
+        if self.fresh < 1.0 && value.len() >= 2 * HEADER_BYTES {
+            let cover = &value[HEADER_BYTES..2 * HEADER_BYTES];
+            header.iter_mut().zip(cover.iter().rev()).for_each(|(byte, cover)| *byte ^= cover);
+        }
+        Some(header)
     }
 
     /// Appends bytes that depend on a hash and a version and have no header: for data sets whose
@@ -179,7 +224,8 @@ impl Values {
 
     /// The generation that the header of a value of `record` names; checks length and record.
     pub(crate) fn check_header(&self, record: u64, value: &[u8]) -> Option<u32> {
-        let (number, rest) = value.split_first_chunk::<8>()?;
+        let header = self.header(value)?;
+        let (number, rest) = header.split_first_chunk::<8>()?;
         let generation = u32::from_le_bytes(*rest.first_chunk::<4>()?);
         let right = u64::from_le_bytes(*number) == record
             && value.len() == self.size_of(record, generation);
@@ -189,7 +235,15 @@ impl Values {
     /// Like [`Self::check_header`], and checks every other byte too.
     pub(crate) fn check(&self, record: u64, value: &[u8]) -> Option<u32> {
         let generation = self.check_header(record, value)?;
-        let right = value[HEADER_BYTES..] == *self.tail(record, generation, value.len());
+        let tail = self.tail(record, generation, value.len());
+        let right = if self.fresh < 1.0 && value.len() >= 2 * HEADER_BYTES {
+            // The header is right, so its copies are if they equal what they were copied from.
+            let period = self.period(value.len()).min(value.len());
+            value[HEADER_BYTES..period] == tail[..period - HEADER_BYTES]
+                && value[period..] == value[..value.len() - period]
+        } else {
+            value[HEADER_BYTES..] == *tail
+        };
         right.then_some(generation)
     }
 }
@@ -212,13 +266,21 @@ mod tests {
 
     #[test]
     fn any_changed_byte_is_noticed() {
-        for contents in [Contents::Random, Contents::Text] {
+        for contents in [Contents::Random, Contents::Text, Contents::Repeated] {
             let values = values(100, contents, Sizes::Fixed);
             let mut value = vec![0; 100];
             assert_eq!(values.fill(77, 3, &mut value), 100);
             assert_eq!(values.check(77, &value), Some(3));
             assert_eq!(values.check(78, &value), None);
             assert_eq!(values.check(77, &value[..99]), None);
+            let sizes = [12, 13, 23, 24, 25, 60];
+            for bytes in sizes {
+                let shape = Shape { value_size: bytes, contents, ..Shape::default() };
+                let values = Values::new(&shape).unwrap();
+                let mut value = vec![0; bytes];
+                values.fill(5, 9, &mut value);
+                assert_eq!(values.check(5, &value), Some(9), "{contents:?} of {bytes} bytes");
+            }
             for place in 0..100 {
                 let mut damaged = value.clone();
                 damaged[place] ^= 0x10;
@@ -290,6 +352,20 @@ mod tests {
                         assert!(off < 0.1, "{bytes} bytes in {block}: {found} for {ratio}");
                     }
                 }
+            }
+            for ratio in [0.3, 0.5, 0.75] {
+                let contents = Contents::Repeated;
+                let bytes = if ratio < 0.5 { 1_024 } else { 100 };
+                let shape = Shape {
+                    value_size: bytes,
+                    compress_ratio: ratio,
+                    contents,
+                    ..Shape::default()
+                };
+                let found = compressed(&shape, true, block);
+                // Each value costs its random bytes, and a few for the record's header and one match.
+                let (least, most) = (ratio, ratio + 12.0 / bytes as f64);
+                assert!((least..most).contains(&found), "{bytes} repeated: {found} for {ratio}");
             }
             // The ramps of the published runs: what made ten million records fit in memory.
             let ramps = Shape { value_size: 1_024, contents: Contents::Ramp, ..Shape::default() };

@@ -25,6 +25,8 @@ const BUCKET: Duration = Duration::from_millis(BUCKET_MILLIS);
 const MAX_LATENCY_NANOS: u64 = 600_000_000_000;
 /// Calls that take longer on average are all timed.
 const SLOW_CALL: Duration = Duration::from_micros(2);
+/// Quantiles that are kept of the slowest thread too.
+const WORST: [f64; 4] = [0.5, 0.95, 0.99, 0.999];
 /// Kinds of operations.
 const KINDS: usize = 7;
 
@@ -73,6 +75,8 @@ pub(crate) struct Series {
     pub(crate) histogram: Histogram<u64>,
     /// Operations completed.
     pub(crate) operations: u64,
+    /// For each of [`WORST`] the highest latency of a single thread; `None`: of one thread anyway.
+    worst: Option<[u64; WORST.len()]>,
 }
 
 /// When operations are due.
@@ -144,10 +148,20 @@ impl Series {
     fn new() -> Result<Self, String> {
         let histogram = Histogram::new_with_bounds(1, MAX_LATENCY_NANOS, 3)
             .map_err(|error| format!("latency histogram: {error}"))?;
-        Ok(Self { histogram, operations: 0 })
+        Ok(Self { histogram, operations: 0, worst: None })
+    }
+
+    /// The medians, 95, 99 and 99.9 % of the threads, the highest of each, in nanoseconds.
+    pub(crate) fn worst_thread(&self) -> [u64; WORST.len()] {
+        self.worst.unwrap_or_else(|| match self.histogram.is_empty() {
+            true => [0; WORST.len()],
+            false => WORST.map(|quantile| self.histogram.value_at_quantile(quantile)),
+        })
     }
 
     fn add(&mut self, other: &Self) -> Result<(), String> {
+        let (ours, theirs) = (self.worst_thread(), other.worst_thread());
+        self.worst = Some(std::array::from_fn(|index| ours[index].max(theirs[index])));
         self.operations += other.operations;
         self.histogram.add(&other.histogram).map_err(|error| format!("latency histogram: {error}"))
     }

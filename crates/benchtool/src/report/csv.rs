@@ -8,8 +8,9 @@ use super::metrics;
 use super::set::ResultSet;
 use crate::measure::device::Traffic;
 use crate::orchestrate::Run;
-use crate::spec::{OperationResult, Sync};
+use crate::spec::{OperationResult, Sync, WorstThread};
 use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::Path;
 
 /// What a column is made from.
@@ -58,7 +59,7 @@ const ORIGINAL: [Column; 33] = [
     ("sync_enabled", |row| u8::from(row.run.spec.setup.sync == Sync::Full).to_string()),
 ];
 
-const ADDED: [Column; 64] = [
+const ADDED: [Column; 68] = [
     ("schema", |row| row.set.schema.to_string()),
     ("run_id", |row| row.set.id()),
     ("rep", |row| row.run.spec.repetition.to_string()),
@@ -127,7 +128,15 @@ const ADDED: [Column; 64] = [
     ("open_sec", |row| number(row.run.result.open)),
     ("sync_mode", |row| format!("{:?}", row.run.spec.setup.sync).to_lowercase()),
     ("block_bytes", |row| row.run.spec.setup.block.to_string()),
+    ("worst_thread_p50_us", |row| optional(worst(row).map(|worst| worst.p50_us))),
+    ("worst_thread_p95_us", |row| optional(worst(row).map(|worst| worst.p95_us))),
+    ("worst_thread_p99_us", |row| optional(worst(row).map(|worst| worst.p99_us))),
+    ("worst_thread_p999_us", |row| optional(worst(row).map(|worst| worst.p999_us))),
 ];
+
+fn worst(row: &Row<'_>) -> Option<WorstThread> {
+    row.operation.worst_thread
+}
 
 fn device(row: &Row<'_>) -> Option<Traffic> {
     row.run.result.observed.device
@@ -197,21 +206,31 @@ pub(crate) fn has_header(path: &Path) -> Result<bool, String> {
 /// Appends all rows to a file.
 pub(crate) fn append(path: &Path, set: &ResultSet) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let present = has_header(path)?;
-    let file =
+    let text = rows(set, !has_header(path)?).map_err(|problem| failed(&problem))?;
+    let mut file =
         OpenOptions::new().create(true).append(true).open(path).map_err(|error| failed(&error))?;
-    let mut writer = csv::Writer::from_writer(file);
-    if !present {
-        writer.write_record(header()).map_err(|error| failed(&error))?;
+    let before = file.metadata().map_or(0, |metadata| metadata.len());
+    file.write_all(&text).map_err(|error| {
+        // Half a row would spoil the rows before it.
+        drop(file.set_len(before));
+        failed(&error)
+    })
+}
+
+fn rows(set: &ResultSet, heading: bool) -> Result<Vec<u8>, String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let failed = |error: csv::Error| error.to_string();
+    if heading {
+        writer.write_record(header()).map_err(failed)?;
     }
     for run in &set.runs {
         for operation in &run.result.operations {
             let row = Row { set, run, operation };
             let record = ORIGINAL.iter().chain(&ADDED).map(|column| (column.1)(&row));
-            writer.write_record(record).map_err(|error| failed(&error))?;
+            writer.write_record(record).map_err(failed)?;
         }
     }
-    writer.flush().map_err(|error| failed(&error))
+    writer.into_inner().map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -252,6 +271,8 @@ mod tests {
         set.runs.truncate(1);
         let result = &mut set.runs[0].result;
         (result.sorted_runs, result.cache_hits) = (Some(5), Some(0.98));
+        let worst = WorstThread { p99_us: 1_250.5, ..WorstThread::default() };
+        result.operations[0].worst_thread = Some(worst);
         result.observed.size_flushed = Some(32 << 20);
         result.observed.device = Some(Traffic { read: 1 << 20, written: 60 << 20 });
         let directory = tempfile::tempdir().unwrap();
@@ -283,6 +304,7 @@ mod tests {
             ("write_amp_device", "2.400"),
             ("value_kind", "random"),
             ("page_cache_policy", "keep"),
+            ("worst_thread_p99_us", "1250.500"),
         ];
         for (column, value) in expected {
             assert_eq!(row[column], value, "{column}");

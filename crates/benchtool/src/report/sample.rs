@@ -66,6 +66,7 @@ pub(crate) fn operation(name: &str, per_second: f64) -> OperationResult {
         p999_us: average_us * 20.0,
         p9999_us: average_us * 80.0,
         max_us: average_us * 200.0,
+        worst_thread: None,
         histogram: vec![
             Step { us: average_us * 0.9, count: 500 },
             Step { us: average_us * 4.0, count: 490 },
@@ -128,6 +129,7 @@ pub(crate) fn set() -> ResultSet {
             note("lmdb", "no log"),
         ],
         runs,
+        unfinished: 0,
     }
 }
 

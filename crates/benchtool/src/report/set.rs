@@ -44,6 +44,9 @@ pub(crate) struct ResultSet {
     pub(crate) engines: Vec<EngineNote>,
     /// Jobs and results in the order in which they ran.
     pub(crate) runs: Vec<Run>,
+    /// Jobs that an interruption of the run kept from being begun.
+    #[serde(default)]
+    pub(crate) unfinished: usize,
 }
 
 /// One line of a report: an operation of a test.
@@ -109,6 +112,7 @@ impl ResultSet {
             environment: Environment::here(),
             engines,
             runs,
+            unfinished: 0,
         }
     }
 
@@ -130,7 +134,8 @@ impl ResultSet {
     /// Writes the file.
     pub(crate) fn write(&self, path: &Path) -> Result<(), String> {
         let text = serde_json::to_string(self).map_err(|error| error.to_string())?;
-        fs::write(path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))
+        replace(path, (text + "\n").as_bytes())
+            .map_err(|error| format!("{}: {error}", path.display()))
     }
 
     /// A name of this set: when and on which machine it was made.
@@ -215,6 +220,22 @@ impl ResultSet {
         let any = self.repetitions(test, engine).map(|run| run.result.status).next();
         BAD.into_iter().find(has).or(any)
     }
+}
+
+/// Writes a file so that one that was there before is only lost once the new one is complete. What is
+/// no file, such as a pipe, is written to as it is.
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
+        return fs::write(path, bytes);
+    }
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let outcome = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, path));
+    if outcome.is_err() {
+        // Half of it is of no use, and the disk may be full because of it.
+        drop(fs::remove_file(&partial));
+    }
+    outcome
 }
 
 /// What a row may not be, from the worst on.

@@ -151,10 +151,11 @@ type Column = (&'static str, bool, Measure);
 
 const MIB: f64 = (1_u32 << 20) as f64;
 
-const COLUMNS: [Column; 16] = [
+const COLUMNS: [Column; 17] = [
     ("p50 µs", true, |_, operation| Some(operation.p50_us)),
     ("p99 µs", true, |_, operation| Some(operation.p99_us)),
     ("p99.9 µs", false, |_, operation| Some(operation.p999_us)),
+    ("worst thread p99 µs", false, |_, operation| operation.worst_thread.map(|w| w.p99_us)),
     ("max µs", true, |_, operation| Some(operation.max_us)),
     ("slowest s", false, |run, _| run.result.slowest_second),
     ("slowest/median", false, |run, _| super::metrics::evenness(run)),
@@ -225,6 +226,9 @@ pub(crate) fn notes(set: &ResultSet, width: u16) -> String {
         let unequal = if note.not_equal.is_empty() { "nothing known" } else { &note.not_equal };
         let line = format!("{} {} - not equal: {unequal}", note.name, note.version);
         text.push_str(&format!("{}\n", wrapped(&line, width)));
+    }
+    if set.unfinished > 0 {
+        text.push_str(&format!("INTERRUPTED: {} jobs were not begun\n", set.unfinished));
     }
     for run in set.runs.iter().filter(|run| run.result.status != Status::Valid) {
         let problems = run.result.problems.join("; ");

@@ -261,6 +261,9 @@ pub(crate) enum Contents {
     Text,
     /// The 256 byte ramps of the published runs, which compress to almost nothing.
     Ramp,
+    /// Random bytes, a share of the value as large as the wanted ratio, repeated until it is full: the
+    /// values of `db_bench`.
+    Repeated,
 }
 
 /// What has to be done before the next phase, and before sizes are taken.

@@ -221,14 +221,17 @@ const TIGHTER: [Set; 4] = [LimitMib(256), CacheMib(64), MemtableMib(16), Tenths(
 macro_rules! tight {
     ($name:literal, $($set:expr),*) => {
         [
-            row($name, BIG, &[$($set,)* T2, TIGHT[0], TIGHT[1], TIGHT[2], TIGHT[3]]),
-            row($name, SMALL, &[$($set,)* T2, TIGHTER[0], TIGHTER[1], TIGHTER[2], TIGHTER[3]]),
+            row($name, BIG, &[T2, TIGHT[0], TIGHT[1], TIGHT[2], TIGHT[3], $($set,)*]),
+            row($name, SMALL, &[T2, TIGHTER[0], TIGHTER[1], TIGHTER[2], TIGHTER[3], $($set,)*]),
         ]
     };
 }
-const LARGER: [[Row; 2]; 10] = [
+const LARGER: [[Row; 2]; 12] = [
     tight!("ltm_ingest", Batch(1_000), Whole),
     tight!("ltm_read", READ, UNIFORM, Warm),
+    // The same with less cache: what reads cost as the data outgrows it.
+    tight!("ltm_read_cache_16m", READ, UNIFORM, Warm, CacheMib(16)),
+    tight!("ltm_read_cache_4m", READ, UNIFORM, Warm, CacheMib(4)),
     tight!("ltm_read_zipf", READ, ZIPF, Warm),
     tight!("ltm_seek", SEEK, UNIFORM),
     tight!("ltm_range_100", RANGE, UNIFORM),

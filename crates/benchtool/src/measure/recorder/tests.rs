@@ -154,3 +154,31 @@ fn processor_time_of_the_thread_is_counted() {
     let measured = recorder.finish();
     assert!(measured.cpu.unwrap() >= Duration::from_millis(10));
 }
+
+/// Three threads, of which one did a hundredth of the calls and waited for each: the merged figures do
+/// not show it.
+#[test]
+fn the_slowest_thread_is_not_hidden_by_the_others() {
+    let interrupted = AtomicBool::new(false);
+    let part = |calls: u64, micros: u64| {
+        let mut measured = Recorder::start(limits(&interrupted, 1)).unwrap().finish();
+        let series = &mut measured.series[0];
+        series.operations = calls;
+        // The last hundredth of a thread's calls takes ten times as long.
+        series.histogram.record_n(micros * 1_000, calls - calls / 100).unwrap();
+        series.histogram.record_n(micros * 10_000, calls / 100).unwrap();
+        measured
+    };
+    let near = |found: u64, micros: u64| found.abs_diff(micros * 1_000) <= micros;
+    let alone = part(1_000, 5);
+    let [p50, p95, p99, p999] = alone.of(Kind::Primary).worst_thread();
+    assert!(near(p50, 5) && near(p95, 5) && near(p99, 5) && near(p999, 50));
+    let merged = Measured::merge(vec![part(50_000, 1), part(1_000, 40), part(50_000, 2)]);
+    let merged = merged.unwrap().unwrap();
+    let series = merged.of(Kind::Primary);
+    assert!(near(series.histogram.value_at_quantile(0.5), 2));
+    assert!(near(series.histogram.value_at_quantile(0.95), 2));
+    let [p50, p95, p99, p999] = series.worst_thread();
+    assert!(near(p50, 40) && near(p95, 40) && near(p99, 40) && near(p999, 400));
+    assert_eq!(merged.of(Kind::Get).worst_thread(), [0; 4], "nobody did any");
+}

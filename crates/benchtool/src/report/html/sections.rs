@@ -79,6 +79,10 @@ fn losses(comparisons: &[Comparison]) -> String {
 
 fn warnings(view: &View<'_>) -> String {
     let mut found = Vec::new();
+    if view.set.unfinished > 0 {
+        let jobs = plural(view.set.unfinished, "job was", "jobs were");
+        found.push(format!("The run was interrupted: {jobs} not begun."));
+    }
     let repetitions = view.set.runs.iter().map(|run| run.spec.repetition + 1).max().unwrap_or(0);
     if repetitions < 3 {
         let times = plural(repetitions as usize, "repetition", "repetitions");
@@ -300,7 +304,7 @@ type Column = (&'static str, crate::report::plots::view::Measure);
 
 const MIB: f64 = (1_u32 << 20) as f64;
 
-const COLUMNS: [Column; 15] = [
+const COLUMNS: [Column; 16] = [
     ("ops/s", |run, operation| compare::throughput(run, operation)),
     ("sustained/s", |run, operation| {
         run.spec.shape.workload.mutates().then(|| metrics::sustained(run, operation)).flatten()
@@ -309,6 +313,7 @@ const COLUMNS: [Column; 15] = [
     ("p50 µs", |_, operation| Some(operation.p50_us)),
     ("p99 µs", |_, operation| Some(operation.p99_us)),
     ("p99.9 µs", |_, operation| Some(operation.p999_us)),
+    ("worst thread p99 µs", |_, operation| operation.worst_thread.map(|worst| worst.p99_us)),
     ("max ms", |_, operation| Some(operation.max_us / 1_000.0)),
     ("stalled s", |run, _| metrics::stall_seconds(run)),
     ("RSS MiB", |run, _| Some(run.result.peak_rss as f64 / MIB)),

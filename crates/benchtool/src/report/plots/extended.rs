@@ -25,7 +25,7 @@ pub(crate) const PLOTS: [Plot; 12] = [
         title: "Threads",
         says: "Throughput against threads, and the rate per thread relative to the fewest threads. \
             More threads than processors share them.",
-        needs: "one test at several numbers of threads",
+        needs: "one test at several numbers of threads (suite threads)",
         build: threads,
     },
     Plot {
@@ -105,7 +105,7 @@ pub(crate) const PLOTS: [Plot; 12] = [
         name: "27_read_cost_vs_memory",
         title: "Reads against data over cache",
         says: "Microseconds per read as the data grows beyond the block cache; lower is better.",
-        needs: "one read test at several sizes of data or cache",
+        needs: "one read test at several sizes of data or cache (suite ltm)",
         build: read_cost,
     },
     Plot {
@@ -113,7 +113,7 @@ pub(crate) const PLOTS: [Plot; 12] = [
         title: "History",
         says: "Throughput of the same test in the result sets given, oldest first, with the extremes \
             of the repetitions.",
-        needs: "more than one result file",
+        needs: "more than one result file (benchtool report OLD.json NEW.json)",
         build: history,
     },
 ];
