@@ -8,7 +8,11 @@
 //!
 //! Plain data: whoever shares it puts a lock around it.
 //!
-//! Invariants: numbers ascend strictly, and the first one is held.
+//! Who comes and goes alone is kept beside the queue, which is the usual case and costs next to
+//! nothing.
+//!
+//! Invariants: numbers ascend strictly, and the first one is held. With one holder, the queue is
+//! empty or has that one; with none it is empty.
 
 use crate::entry::SequenceNumber;
 use std::collections::VecDeque;
@@ -40,6 +44,8 @@ struct Held {
 /// ```
 #[derive(Debug, Default)]
 pub struct LiveSequences {
+    /// The number of the only holder, when the queue is empty and there is one.
+    lone: SequenceNumber,
     queue: VecDeque<Held>,
     gaps: usize,
     len: usize,
@@ -50,6 +56,18 @@ impl LiveSequences {
     #[inline]
     pub fn add(&mut self, sequence: SequenceNumber) {
         self.len += 1;
+        if self.len == 1 {
+            self.lone = sequence;
+        } else {
+            self.add_to_others(sequence);
+        }
+    }
+
+    #[inline(never)]
+    fn add_to_others(&mut self, sequence: SequenceNumber) {
+        if self.queue.is_empty() {
+            self.queue.push_back(Held { sequence: self.lone, times: 1 });
+        }
         match self.queue.back_mut() {
             Some(newest) if newest.sequence >= sequence => self.add_inside(sequence),
             _ => self.queue.push_back(Held { sequence, times: 1 }),
@@ -72,13 +90,7 @@ impl LiveSequences {
     /// and nobody holds it any more.
     #[inline]
     pub fn remove(&mut self, sequence: SequenceNumber) -> bool {
-        // The usual case: who comes and goes alone.
-        if self.len == 1
-            && self.gaps == 0
-            && self.oldest() == Some(sequence)
-            && self.queue.capacity() <= FEW_PLACES
-        {
-            self.queue.pop_front();
+        if self.len == 1 && self.queue.is_empty() && self.lone == sequence {
             self.len = 0;
             return true;
         }
@@ -132,16 +144,28 @@ impl LiveSequences {
         }
     }
 
+    /// True when somebody holds `sequence`.
+    #[must_use]
+    pub fn holds(&self, sequence: SequenceNumber) -> bool {
+        let held = self.place_of(sequence).ok().and_then(|at| self.queue.get(at));
+        self.lone() == Some(sequence) || held.is_some_and(|held| held.times > 0)
+    }
+
     /// The lowest number held.
     #[inline]
     #[must_use]
     pub fn oldest(&self) -> Option<SequenceNumber> {
-        self.queue.front().map(|held| held.sequence)
+        self.queue.front().map(|held| held.sequence).or_else(|| self.lone())
+    }
+
+    fn lone(&self) -> Option<SequenceNumber> {
+        (self.len == 1 && self.queue.is_empty()).then_some(self.lone)
     }
 
     /// All numbers held, ascending, each once.
     pub fn iter(&self) -> impl Iterator<Item = SequenceNumber> {
-        self.queue.iter().filter(|held| held.times > 0).map(|held| held.sequence)
+        let queued = self.queue.iter().filter(|held| held.times > 0).map(|held| held.sequence);
+        self.lone().into_iter().chain(queued)
     }
 
     /// How many holders there are.
@@ -187,6 +211,7 @@ mod tests {
                 }
                 prop_assert_eq!(live.iter().collect::<Vec<_>>(), model.keys().copied().collect::<Vec<_>>());
                 prop_assert_eq!(live.oldest(), model.keys().next().copied());
+                prop_assert!((0..64).all(|n| live.holds(n) == model.contains_key(&n)));
                 prop_assert_eq!(live.len(), model.values().sum::<usize>());
             }
         }

@@ -17,7 +17,7 @@ use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
 use crate::compaction::plan::{self, MergePlan, Pace};
-use crate::compaction::state::{rules, summarize};
+use crate::compaction::state::{newest_beside_hidden, rules, summarize};
 use crate::core::Core;
 use crate::family::FamilyState;
 use crate::flow::Patience;
@@ -120,10 +120,29 @@ impl Core {
     pub(crate) fn schedule_compaction(&self, family: &Arc<FamilyState>) {
         let planned = self.planned(family, &family.current_version(), Pace::Busy);
         if planned.is_none() && !self.has_covered_tables(family) {
+            self.watch_holders(family);
             self.schedule_quiet_check(family);
             return;
         }
         self.schedule_merges(family, Pace::Busy);
+    }
+
+    /// When only snapshots keep versions in the family's tables, has merges scheduled again as these
+    /// snapshots go: without it, what a long reader held would stay until somebody writes.
+    fn watch_holders(&self, family: &FamilyState) {
+        let newest = newest_beside_hidden(&family.current_version());
+        if newest == 0 {
+            return;
+        }
+        loop {
+            let snapshots = self.snapshots.list();
+            let older = snapshots.partition_point(|&snapshot| snapshot < newest);
+            // The last one: with it gone, those before it are found here again.
+            let holder = older.checked_sub(1).and_then(|at| snapshots.get(at));
+            if holder.is_none_or(|&holder| self.snapshots.watch(&[holder])) {
+                return;
+            }
+        }
     }
 
     fn schedule_merges(&self, family: &Arc<FamilyState>, pace: Pace) {
@@ -157,7 +176,8 @@ impl Core {
     fn planned(&self, family: &FamilyState, version: &Version, pace: Pace) -> Option<MergePlan> {
         let options = family.options.load();
         let rules = rules(&options, version);
-        plan::next_merge(&summarize(version, &options), &rules, pace)
+        let oldest = self.snapshots.oldest();
+        plan::next_merge(&summarize(version, &options, oldest), &rules, pace)
     }
 
     fn run_merges(&self, family: &Arc<FamilyState>, pace: Pace) {
@@ -392,7 +412,9 @@ impl Core {
     /// # Errors
     /// Why that failed.
     pub(crate) fn compact_family(&self, family: &Arc<FamilyState>) -> Result<()> {
+        self.close_direct_file(family);
         self.flush_family(family)?;
+        self.unpin_flushed_values(family);
         if self.control.merges_are_cancelled() {
             return Ok(());
         }
@@ -407,11 +429,11 @@ impl Core {
             && version.mostly_dead_value_logs().is_empty()
             && version.runs.iter().all(|run| run.level > 1)
             && version.tables().all(|table| self.is_settled(table));
-        let runs = summarize(&version, &family.options.load());
+        let runs = summarize(&version, &family.options.load(), None);
         if !settled && let Some(plan) = plan::full_merge(&runs) {
             unless_cancelled(self.merge_runs(family, &version, plan))?;
         }
-        Ok(())
+        left_out(version.tables())
     }
 
     /// Whether a merge of nothing else would leave the table as it is. One that can't be read is for
@@ -451,11 +473,11 @@ impl Core {
         let settled = last == 0
             && version.runs.iter().take(1).all(|run| run.level > 1)
             && version.tables_between(start, end).all(|table| self.is_settled(table));
-        let runs = summarize(&version, &family.options.load());
+        let runs = summarize(&version, &family.options.load(), None);
         if !settled && let Some(plan) = plan::merge_newest(&runs, last + 1) {
             unless_cancelled(self.merge_runs(family, &version, plan))?;
         }
-        Ok(())
+        left_out(version.tables_between(start, end))
     }
 
     /// Waits until nothing is queued or running, taking the families to be quiet.
@@ -534,6 +556,12 @@ impl Core {
             self.progress.wait(seen, LONGEST_SLEEP);
         }
     }
+}
+
+/// Whoever asks for a merge of tables is told each time that some were left out, not only by the
+/// merge that met the damage.
+fn left_out<'a>(mut tables: impl Iterator<Item = &'a Arc<TableFile>>) -> Result<()> {
+    tables.find_map(|table| table.damage().cloned()).map_or(Ok(()), Err)
 }
 
 /// A merge that was cancelled has changed nothing, which is what the caller was told of.

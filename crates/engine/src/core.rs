@@ -49,9 +49,9 @@ pub(crate) struct Core {
     pub snapshots: SnapshotRegistry,
     /// What serializable transactions have read. Taken before the commit gate is entered.
     pub dependencies: Mutex<Dependencies>,
-    /// A table could go but for a snapshot; see `compaction/range_deletes.rs`.
-    pub range_deletes_held: AtomicBool,
     pub health: Health,
+    /// Held while somebody closes.
+    pub closing: Mutex<()>,
     pub callers: Callers,
     pub progress: Progress,
     /// Background jobs queued or running.

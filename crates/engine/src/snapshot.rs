@@ -1,6 +1,7 @@
 //! Snapshots: a sequence number up to which a reader sees everything, and a registry that keeps
 //! merges from dropping what some snapshot still needs.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::entry::SequenceNumber;
@@ -11,7 +12,14 @@ use crate::core::Core;
 
 /// The sequence numbers of all live snapshots: 16 bytes for each moment that somebody sees.
 #[derive(Debug, Default)]
-pub(crate) struct SnapshotRegistry(Mutex<LiveSequences>);
+pub(crate) struct SnapshotRegistry(Mutex<Registry>);
+
+#[derive(Debug, Default)]
+struct Registry {
+    live: LiveSequences,
+    /// Of live snapshots whose end somebody waits for: few, and mostly none.
+    watched: BTreeSet<SequenceNumber>,
+}
 
 impl SnapshotRegistry {
     /// Registers a snapshot at the sequence number that `now` returns. `now` is called with the
@@ -19,21 +27,46 @@ impl SnapshotRegistry {
     /// before everything it can see.
     #[inline]
     pub(crate) fn register(&self, now: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
-        let mut live = lock(&self.0);
+        let mut registry = lock(&self.0);
         let sequence = now();
-        live.add(sequence);
+        registry.live.add(sequence);
         sequence
     }
 
-    /// Gives up a registration; true when it was the oldest snapshot and nobody else holds it.
+    /// Gives up a registration; true when nobody else holds the snapshot and it was watched.
     #[inline]
     pub(crate) fn release(&self, sequence: SequenceNumber) -> bool {
-        lock(&self.0).remove(sequence)
+        let mut registry = lock(&self.0);
+        registry.live.remove(sequence);
+        !registry.watched.is_empty() && registry.ends_watch(sequence)
     }
 
     /// All live snapshots, oldest first.
     pub(crate) fn list(&self) -> Vec<SequenceNumber> {
-        lock(&self.0).iter().collect()
+        lock(&self.0).live.iter().collect()
+    }
+
+    /// The oldest live snapshot.
+    pub(crate) fn oldest(&self) -> Option<SequenceNumber> {
+        lock(&self.0).live.oldest()
+    }
+
+    /// Has [`SnapshotRegistry::release`] tell when one of these snapshots goes. False when one is
+    /// gone already; none is watched then.
+    pub(crate) fn watch(&self, sequences: &[SequenceNumber]) -> bool {
+        let mut registry = lock(&self.0);
+        let all_live = sequences.iter().all(|&sequence| registry.live.holds(sequence));
+        if all_live {
+            registry.watched.extend(sequences);
+        }
+        all_live
+    }
+}
+
+impl Registry {
+    #[cold]
+    fn ends_watch(&mut self, sequence: SequenceNumber) -> bool {
+        !self.live.holds(sequence) && self.watched.remove(&sequence)
     }
 }
 
@@ -46,7 +79,7 @@ struct Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         if self.core.snapshots.release(self.sequence) {
-            self.core.oldest_snapshot_gone();
+            self.core.watched_snapshot_gone();
         }
     }
 }
@@ -104,11 +137,24 @@ mod tests {
         assert_eq!(registry.register(|| 7), 7);
         registry.register(|| 7);
         registry.register(|| 9);
+        assert!(registry.watch(&[7]));
         assert!(!registry.release(7), "held once more");
         assert_eq!(registry.list(), [7, 9]);
         assert!(registry.release(7));
         assert_eq!(registry.list(), [9]);
-        registry.register(|| 11);
-        assert!(!registry.release(11), "not the oldest");
+    }
+
+    #[test]
+    fn only_the_end_of_a_watched_snapshot_is_told_and_only_once() {
+        let registry = SnapshotRegistry::default();
+        for sequence in [3, 7, 9, 11] {
+            registry.register(|| sequence);
+        }
+        assert!(!registry.watch(&[7, 8]), "there is no 8");
+        assert!(registry.watch(&[7, 9]) && registry.watch(&[9]));
+        assert!(!registry.release(3) && registry.release(9), "not the oldest, but watched");
+        registry.register(|| 9);
+        assert!(!registry.release(9) && !registry.release(11) && registry.release(7));
+        assert!(!registry.watch(&[7]));
     }
 }

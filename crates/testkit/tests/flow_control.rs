@@ -308,6 +308,30 @@ fn a_budget_below_one_memtable_is_kept_and_writers_get_on() {
     db.close().unwrap();
 }
 
+/// Memtables too small to be worth a flush took three times the budget.
+#[test]
+fn many_families_with_a_little_each_keep_to_the_budget() {
+    let mut world = World::new();
+    let budget = 8 << 20;
+    let db = world.open(DbOptions { max_memory_usage: budget, ..DbOptions::default() });
+    let options = FamilyOptions { min_disk_space: 0, ..FamilyOptions::default() };
+    let names: Vec<String> = (0..3000).map(|n| format!("family-{n}")).collect();
+    let wanted: Vec<_> = names.iter().map(|name| (name.as_str(), options.clone())).collect();
+    let families = db.create_families(&wanted).unwrap();
+    for (n, family) in families.iter().enumerate() {
+        family.put(b"key", &n.to_be_bytes()).unwrap();
+        if n % 16 == 0 {
+            let memory = db.stats().memory;
+            assert!(memory.used_bytes < budget, "{n}: {memory:?}");
+        }
+    }
+    for (n, family) in families.iter().enumerate() {
+        assert_eq!(family.get(b"key").unwrap(), Some(n.to_be_bytes().to_vec()));
+    }
+    assert!(db.stats().flush_count > 0);
+    db.close().unwrap();
+}
+
 #[test]
 fn memory_that_no_flush_frees_slows_writers_and_does_not_stop_them() {
     let mut world = World::new();

@@ -96,11 +96,19 @@ fn creates_table(mutation: &Mutation<'_>) -> bool {
 
 /// Holds the first thread that creates a table.
 fn hold_next_table(sim: &SimVfs) -> Held {
+    hold_next(sim, creates_table)
+}
+
+/// Holds the first thread that makes such a change.
+fn hold_next(
+    sim: &SimVfs,
+    is_meant: impl Fn(&Mutation<'_>) -> bool + Send + Sync + 'static,
+) -> Held {
     let (arrive, arrived) = channel();
     let (go_on, wait) = channel();
     let once = Mutex::new(Some((arrive, wait)));
     sim.on_mutation(Some(Arc::new(move |_, mutation| {
-        if creates_table(mutation)
+        if is_meant(mutation)
             && let Some((arrive, wait)) = once.lock().unwrap().take()
         {
             arrive.send(()).unwrap();
@@ -324,4 +332,35 @@ fn closing_goes_on_when_a_family_is_dropped_meanwhile() {
     assert_eq!(db.family_names(), ["a", "c"]);
     assert_eq!(db.stats().log_retained_bytes, 0, "the log was kept");
     assert_eq!(db.family("c").unwrap().get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+/// A second close returned while the first was at work: its caller found the directory locked.
+#[test]
+fn a_second_close_returns_when_the_first_has_ended() {
+    let sim = SimVfs::new(1);
+    let db = open(&sim, ByHand::new());
+    let family = db.create_family("family", small()).unwrap();
+    family.put(b"key", b"value").unwrap();
+    let other = db.clone();
+    // The log is removed behind the mark that has everybody refused.
+    let held = hold_next(&sim, |mutation| {
+        mutation.kind == MutationKind::Remove
+            && mutation.phase == Phase::Before
+            && mutation.path.extension().is_some_and(|extension| extension == "log")
+    });
+    let first = thread::spawn(move || db.close());
+    held.arrived.recv().unwrap();
+    assert_eq!(family.put(b"late", b"").unwrap_err().kind(), ErrorKind::Closed);
+    let (closed, when_closed) = channel();
+    let second = thread::spawn(move || {
+        let result = other.close();
+        closed.send(()).unwrap();
+        result
+    });
+    let early = when_closed.recv_timeout(GRACE).is_ok();
+    held.go_on.send(()).unwrap();
+    first.join().unwrap().unwrap();
+    second.join().unwrap().unwrap();
+    assert!(!early, "closed, and the directory is still in use");
+    assert!(sim.lock(Path::new("/db/LOCK")).is_ok());
 }

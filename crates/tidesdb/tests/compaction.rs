@@ -157,6 +157,35 @@ fn an_asked_for_merge_drops_what_a_snapshot_held() {
     assert_eq!(files(directory.path(), "klog"), before);
 }
 
+/// The file that they were appended to counted as in use until it was full, 256 MiB later.
+#[test]
+fn values_of_a_mebibyte_that_were_deleted_give_their_space_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, family) = open(directory.path(), options());
+    for flushed in [false, true] {
+        family.put(b"small", b"1").unwrap();
+        for n in 0..3 {
+            family.put(&key(n), &value(n, 0, 1 << 20)).unwrap();
+        }
+        if flushed {
+            db.compact().unwrap();
+            assert_eq!(family.get(&key(1)).unwrap(), Some(value(1, 0, 1 << 20)));
+        }
+        for n in [0, 2] {
+            family.delete(&key(n)).unwrap();
+        }
+        db.compact().unwrap();
+        db.wait_idle().unwrap();
+        assert_eq!(family.get(&key(1)).unwrap(), Some(value(1, 0, 1 << 20)));
+        assert!(bytes(directory.path(), "vlog") < 3 << 19, "two of three values are gone");
+        family.delete(&key(1)).unwrap();
+        db.compact().unwrap();
+        db.wait_idle().unwrap();
+        assert_eq!(bytes(directory.path(), "vlog"), 0, "all of them are gone");
+    }
+    assert!(db.verify().unwrap().problems.is_empty());
+}
+
 #[test]
 fn a_damaged_table_is_set_aside_and_the_rest_goes_on() {
     let directory = tempfile::tempdir().unwrap();
@@ -195,4 +224,12 @@ fn a_damaged_table_is_set_aside_and_the_rest_goes_on() {
     }
     let runs: u64 = family.stats().levels.iter().map(|level| level.runs).sum();
     assert!(runs <= 9, "{runs} runs: merges stopped");
+    // Whoever asks for one run is told each time that it could not be had.
+    for _ in 0..2 {
+        for result in [family.compact(), db.compact(), family.compact_range(None, None)] {
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+        assert_eq!(db.purge().unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+    db.wait_idle().unwrap();
 }

@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering;
 
 use tidesdb_base::error::{Error, ErrorKind};
 use tidesdb_base::options::{DbOptions, FamilyOptions};
+use tidesdb_files::filter::key_hash;
+use tidesdb_files::sstable::KeySketch;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::sched::ManualScheduler;
@@ -15,12 +17,17 @@ use crate::db::{Components, Db};
 use crate::family::Family;
 
 fn open() -> Db {
+    open_stepped().0
+}
+
+fn open_stepped() -> (Db, Arc<ManualScheduler>) {
+    let scheduler = Arc::new(ManualScheduler::new(1));
     let components = Components {
         vfs: SimVfs::new(1),
-        scheduler: Arc::new(ManualScheduler::new(1)),
+        scheduler: Arc::clone(&scheduler) as _,
         clock: Arc::new(ManualClock::new(1000)),
     };
-    Db::open_with("/db", DbOptions::default(), components).unwrap()
+    (Db::open_with("/db", DbOptions::default(), components).unwrap(), scheduler)
 }
 
 fn with_runs(db: &Db, runs: u8) -> Family {
@@ -66,4 +73,117 @@ fn a_failed_merge_is_no_failure_of_a_flush_and_is_told_after_one() {
     db.wait_idle().unwrap();
     *lock(&state.merge_error) = Some(damaged());
     db.close().unwrap();
+}
+
+/// A table under a range deletion waited for the next flush when the snapshot that had kept it was not
+/// the oldest one: only the end of that was noticed.
+#[test]
+fn covered_tables_go_with_the_last_snapshot_that_sees_them() {
+    let (db, scheduler) = open_stepped();
+    let options = FamilyOptions { min_disk_space: 0, ..FamilyOptions::default() };
+    let (family, other) = (
+        db.create_family("family", options.clone()).unwrap(),
+        db.create_family("o", options).unwrap(),
+    );
+    let next = || other.put(b"key", b"moves the log on").unwrap();
+    next();
+    let before_all = db.snapshot();
+    for _ in 0..2 {
+        family.put(b"key", b"value").unwrap();
+        let (older, newer) = (db.snapshot(), db.snapshot());
+        next();
+        let newest = db.snapshot();
+        family.delete_range(b"a", b"z").unwrap();
+        next();
+        let behind_all = db.snapshot();
+        family.flush().unwrap();
+        db.wait_idle().unwrap();
+        let tables = || {
+            while scheduler.step().is_some() {}
+            family.state().current_version().tables().count()
+        };
+        assert_eq!(tables(), 1);
+        for in_the_way in [newest, older, newer] {
+            assert_eq!(tables(), 1, "some snapshot sees the table");
+            drop(in_the_way);
+        }
+        assert_eq!(tables(), 0);
+        drop(behind_all);
+    }
+    drop(before_all);
+}
+
+/// What a long reader held stayed on disk until somebody wrote: no rule of merges looked into a run,
+/// and nothing looked at all when a snapshot went.
+#[test]
+fn what_snapshots_held_goes_after_them_without_a_write() {
+    const KEYS: u32 = 2_000;
+    let (db, scheduler) = open_stepped();
+    let options = FamilyOptions {
+        min_disk_space: 0,
+        write_buffer_size: 64 << 10,
+        ..FamilyOptions::default()
+    };
+    let family = db.create_family("family", options).unwrap();
+    let write_all = || {
+        for key in 0..KEYS {
+            family.put(&key.to_be_bytes(), &[key as u8; 100]).unwrap();
+        }
+    };
+    let versions = || {
+        for _ in 0..10 {
+            scheduler.run_until_idle();
+            scheduler.fire_timer();
+        }
+        family.state().current_version().tables().map(|table| table.record.entries).sum::<u64>()
+    };
+    let mut snapshots = Vec::new();
+    for _ in 0..3 {
+        write_all();
+        snapshots.push(db.snapshot());
+    }
+    write_all();
+    family.compact().unwrap();
+    assert_eq!(versions(), 4 * u64::from(KEYS));
+    let last = snapshots.remove(1);
+    drop(snapshots);
+    assert_eq!(
+        versions(),
+        4 * u64::from(KEYS),
+        "one of them may need some, and it is not known which"
+    );
+    drop(last);
+    assert_eq!(versions(), u64::from(KEYS));
+}
+
+/// The estimate of a run's keys may be a fifth too low. A quiet family is not rewritten for that.
+#[test]
+fn a_wrong_estimate_has_no_quiet_family_rewritten() {
+    const KEYS: u64 = 1_000;
+    let key = |set: u64, n: u64| (set << 32 | n).to_be_bytes();
+    let is_low = |&set: &u64| {
+        let mut sketch = KeySketch::default();
+        (0..KEYS).for_each(|n| sketch.add(key_hash(&key(set, n))));
+        sketch.estimate() * 5 / 4 < KEYS
+    };
+    let set = (0..100_000).find(is_low).unwrap();
+    let (db, scheduler) = open_stepped();
+    let options = FamilyOptions {
+        min_disk_space: 0,
+        write_buffer_size: 64 << 10,
+        max_space_amplification: 1.1,
+        compression: tidesdb_base::compress::Compression::None,
+        ..FamilyOptions::default()
+    };
+    let family = db.create_family("family", options).unwrap();
+    (0..KEYS).for_each(|n| family.put(&key(set, n), &[n as u8; 100]).unwrap());
+    family.compact().unwrap();
+    let counted = &family.state().counters.compaction_count;
+    let before = counted.load(Ordering::Relaxed);
+    db.core().schedule_compaction(family.state());
+    for _ in 0..10 {
+        scheduler.run_until_idle();
+        scheduler.fire_timer();
+    }
+    assert_eq!(counted.load(Ordering::Relaxed), before);
 }

@@ -92,8 +92,8 @@ impl Core {
         let bytes_read: u64 = inputs.iter().map(Run::bytes).sum();
         let merge = Arc::new(self.prepare_merge(family, version, inputs, plan));
         let result = merge.run(self).and_then(|written| merge.install(self, written));
-        if let Err(Error::Corruption { file, .. }) = &result {
-            set_aside(version, file);
+        if let Err(why @ Error::Corruption { file, .. }) = &result {
+            set_aside(version, file, why);
         }
         // ORDERING: statistics.
         family.counters.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
@@ -159,8 +159,8 @@ fn inputs(version: &Version, plan: MergePlan) -> Result<&[Run]> {
 }
 
 /// Marks the file of the version that could not be read.
-fn set_aside(version: &Version, path: &Path) {
-    version.tables().filter(|table| table.path() == path).for_each(|table| table.set_aside());
+fn set_aside(version: &Version, path: &Path, why: &Error) {
+    version.tables().filter(|table| table.path() == path).for_each(|table| table.set_aside(why));
     version.value_logs.values().filter(|file| file.path() == path).for_each(|f| f.set_aside());
 }
 

@@ -13,7 +13,8 @@
 //!    next; if that fills the next class, the merge takes it in at once. Each byte is rewritten
 //!    about once per class, and `n` flushes leave at most `(fan_in - 1) * log(n)` runs.
 //!
-//! A family that is not being written is merged into a single run, which reads best.
+//! A family that is not being written is merged into a single run, which reads best. What snapshots
+//! held in it goes some time after they do.
 //!
 //! The levelled policy of Spooky (Dayan and others, PVLDB 15(11), 2022) was simulated beside this one:
 //! with unique random keys and a size ratio of 10 it rewrites each byte 5.4 times over 50 flushes and
@@ -31,6 +32,8 @@ pub(crate) struct RunSummary {
     /// Versions, tombstones included.
     pub entries: u64,
     pub tombstones: u64,
+    /// Versions beyond the first of their key in this run that no snapshot needs any more.
+    pub released: u64,
     /// About how many distinct keys this run and all newer ones hold together.
     pub distinct_through: u64,
     /// Holds a table with more tombstones than the family allows.
@@ -51,6 +54,9 @@ pub(crate) struct MergePlan {
     /// The output is the oldest input, with its tables replaced piece by piece.
     pub into_oldest: bool,
 }
+
+/// Versions per key of a run from which it is rewritten for the versions alone, whatever is allowed.
+pub(super) const LEAST_RELEASED: f64 = 1.25;
 
 /// Whether the family is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +89,7 @@ pub(crate) fn next_merge(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> 
     let collect_values = rules.collect_values && usable == runs.len();
     let by_number = || match pace {
         Pace::Busy => by_tiers(candidates, rules.fan_in.max(2)),
-        Pace::Quiet => by_rest(candidates, rules.size_ratio),
+        Pace::Quiet => by_released(candidates, rules).max(by_rest(candidates, rules.size_ratio)),
     };
     let count = by_tombstones(candidates)
         .or(collect_values.then_some(usable))
@@ -155,6 +161,17 @@ fn by_rest(runs: &[RunSummary], size_ratio: usize) -> Option<usize> {
     let all = newer_bytes.saturating_mul(size_ratio as u64) >= oldest.bytes;
     let count = if all { runs.len() } else { newer.len() };
     (count > 1).then_some(count)
+}
+
+/// Down to the oldest run that takes more than it is allowed for versions of snapshots that are
+/// gone. No newer versions come to such a family, so no other rule would find them.
+fn by_released(runs: &[RunSummary], rules: &PlanRules) -> Option<usize> {
+    let allowed = rules.max_space_amplification.max(LEAST_RELEASED);
+    let wastes = |run: &RunSummary| {
+        run.bytes + run.value_bytes >= rules.least_garbage_bytes
+            && run.entries as f64 > (run.entries - run.released.min(run.entries)) as f64 * allowed
+    };
+    runs.iter().rposition(wastes).map(|last| last + 1)
 }
 
 /// A merge of everything that can be read, whatever the sizes.

@@ -3,12 +3,12 @@
 //! A table goes when one flushed tombstone covers all of its keys, is newer than all of its entries,
 //! and every live snapshot that sees an entry sees the tombstone (`version/range_tombstones.rs`).
 //! That is one manifest edit. It is looked for whenever merges are, and again when a snapshot goes
-//! that was in the way. What a deletion covers in part waits for a merge.
+//! that was in the way: the registry of snapshots watches one such snapshot for each table. What
+//! a deletion covers in part waits for a merge.
 //!
 //! Threads: whoever removes holds the family's merge lock, so that no merge reads the tables.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tidesdb_base::error::Result;
 
@@ -29,34 +29,25 @@ impl Core {
         self.install_merged(family, &Merged { replaced: covered, ..Merged::default() })
     }
 
-    /// True when tables can be removed now. When snapshots are all that keeps them, the last such
-    /// snapshot to go has merges scheduled again.
+    /// True when tables can be removed now. When snapshots are all that keeps some, merges are
+    /// scheduled again as these snapshots go.
     pub(crate) fn has_covered_tables(&self, family: &FamilyState) -> bool {
         let version = family.current_version();
         if version.range_tombstones.is_empty() {
             return false;
         }
-        let removable = || !version.covered_tables(&self.snapshots.list()).is_empty();
-        if removable() {
+        let snapshots = self.snapshots.list();
+        if !version.covered_tables(&snapshots).is_empty() {
             return true;
         }
-        if version.covered_tables(&[]).is_empty() {
-            return false;
-        }
-        // ORDERING: relaxed; whoever lets a snapshot go behind the next look takes the registry's
-        // lock after it, and so sees this.
-        self.range_deletes_held.store(true, Ordering::Relaxed);
-        removable()
+        let held_by = version.snapshots_in_the_way(&snapshots);
+        !held_by.is_empty() && !self.snapshots.watch(&held_by)
     }
 
-    /// A snapshot went that was the oldest: what it kept from being removed may go now.
-    #[inline]
-    pub(crate) fn oldest_snapshot_gone(&self) {
-        // ORDERING: relaxed, as in `has_covered_tables`; a load first, since it is rarely set.
-        if self.range_deletes_held.load(Ordering::Relaxed)
-            && self.range_deletes_held.swap(false, Ordering::Relaxed)
-            && !self.health.is_closed()
-        {
+    /// A snapshot went that kept a table from being removed.
+    #[cold]
+    pub(crate) fn watched_snapshot_gone(&self) {
+        if !self.health.is_closed() {
             for family in self.families.all() {
                 self.schedule_compaction(&family);
             }

@@ -14,11 +14,15 @@ use crate::family::FamilyState;
 use crate::recovery::NO_LOG;
 
 impl Core {
-    /// Flushes everything and shuts down. When all is in tables the log is removed.
+    /// Flushes everything and shuts down. When all is in tables the log is removed. Who comes while
+    /// another closes returns when that one has ended.
     ///
     /// # Errors
-    /// Why the flush failed; the database is shut down all the same.
+    /// Why the flush failed; the database is shut down all the same. Who finds it closed is told
+    /// nothing of that.
     pub(crate) fn close(&self) -> Result<()> {
+        // Whoever was told that the database is closed may open the directory again.
+        let _closing = lock(&self.closing);
         if self.health.is_closed() {
             return Ok(());
         }

@@ -270,7 +270,8 @@ impl Db {
     }
 
     /// Writes memory to tables, stops the background work, and gives up the directory. Other
-    /// handles answer errors of kind `Closed` from then on.
+    /// handles answer errors of kind `Closed` from then on. Of two calls at once, the second returns
+    /// when the first has ended.
     ///
     /// # Errors
     /// Why the last flush failed. The database is closed all the same, and what was not flushed

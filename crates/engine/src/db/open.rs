@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::error::{Error, Result};
@@ -248,8 +248,8 @@ fn build(
         control: Control::default(),
         snapshots: SnapshotRegistry::default(),
         dependencies: std::sync::Mutex::default(),
-        range_deletes_held: AtomicBool::new(false),
         health: Health::default(),
+        closing: Mutex::default(),
         callers: Callers::default(),
         progress: Progress::default(),
         jobs: AtomicU64::new(0),
@@ -356,7 +356,15 @@ fn start(
         }
         // Always another file: the old one may be torn, or hold edits that only the kernel's
         // cache has since a sync failed, and neither may be written behind.
-        _ => Catalog::create(vfs, &dir, numbers, state)?,
+        old => {
+            let catalog = Catalog::create(Arc::clone(&vfs), &dir, numbers, state)?;
+            if let Some(old) = old {
+                // Dead now that CURRENT names another one. An open that fails further on, for want
+                // of space, is tried again and must not leave one more each time.
+                let _ = vfs.remove(&dir.join(FileKind::Manifest(old.manifest.number()).name()));
+            }
+            catalog
+        }
     };
     if options.read_only {
         return Ok((catalog, Log::read_only(config, replayed.end)));

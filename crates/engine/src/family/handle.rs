@@ -226,7 +226,8 @@ impl Family {
     ///
     /// # Errors
     /// Why the flush or the merge failed; of kind `Stalled` when the flush, or a merge under way that
-    /// is waited for, got nowhere for `stall_timeout_ms`. Nothing is lost then.
+    /// is waited for, got nowhere for `stall_timeout_ms`. Of kind `Corrupt`, each time,
+    /// when a table can't be read; what lies above it is merged all the same. Nothing is lost then.
     pub fn compact(&self) -> Result<()> {
         self.core().compact_family(&self.state)
     }

@@ -475,3 +475,6 @@ impl Log {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

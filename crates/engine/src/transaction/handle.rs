@@ -80,55 +80,22 @@ pub struct Transaction {
 impl Transaction {
     #[inline]
     pub(crate) fn begin(owner: &Arc<OwnerShare>, level: IsolationLevel) -> Result<Self> {
-        let mut transaction = Self {
+        let snapshot = first_snapshot(owner.core(), level)?;
+        // Built where it is returned: a transaction of one read is mostly the making of this.
+        Ok(Self {
             owner: Arc::clone(owner),
             level,
-            state: State::Finished,
-            snapshot: None,
+            state: State::Active,
+            snapshot,
             writes: None,
             reads: OnceCell::new(),
             charged: Cell::new(0),
-        };
-        transaction.start(level)?;
-        Ok(transaction)
+        })
     }
 
     #[inline]
     pub(super) fn core(&self) -> &Arc<Core> {
         self.owner.core()
-    }
-
-    #[inline]
-    fn start(&mut self, level: IsolationLevel) -> Result<()> {
-        if self.core().health.is_closed() {
-            return Err(Error::Closed);
-        }
-        if level.has_snapshot() {
-            self.snapshot = Some(self.take_snapshot(level));
-        }
-        self.level = level;
-        self.state = State::Active;
-        Ok(())
-    }
-
-    fn take_snapshot(&self, level: IsolationLevel) -> SequenceNumber {
-        let core = self.core();
-        match level {
-            IsolationLevel::Serializable => {
-                let mut dependencies = lock(&core.dependencies);
-                // Whoever begins sees all serializable commits that are recorded, so of these only
-                // the live ones matter.
-                core.log.wait_published(dependencies.last_commit());
-                let sequence = core.snapshots.register(|| core.log.published());
-                dependencies.begin(sequence);
-                sequence
-            }
-            _ => {
-                // With the bug, a snapshot that commits go on to enter, key by key.
-                let early = if cfg!(planted_bug = "commit_partially_visible") { 300 } else { 0 };
-                core.snapshots.register(|| core.log.published() + early)
-            }
-        }
     }
 
     /// The level that the transaction was begun or last reset with.
@@ -415,7 +382,10 @@ impl Transaction {
             let text = "only a transaction that was committed or rolled back can be reset";
             return Err(Error::InvalidArgument(text.to_owned()));
         }
-        self.start(level)
+        self.snapshot = first_snapshot(self.core(), level)?;
+        self.level = level;
+        self.state = State::Active;
+        Ok(())
     }
 
     /// Lets go of everything but some memory.
@@ -441,7 +411,7 @@ impl Transaction {
             lock(&core.dependencies).end(sequence);
         }
         if core.snapshots.release(sequence) {
-            core.oldest_snapshot_gone();
+            core.watched_snapshot_gone();
         }
     }
 
@@ -497,6 +467,37 @@ impl Transaction {
 
     fn reads(&self) -> &Arc<Mutex<ReadSet>> {
         self.reads.get_or_init(Arc::default)
+    }
+}
+
+/// The snapshot that a transaction begins with, if its level has one. It is registered.
+///
+/// # Errors
+/// `Closed`.
+#[inline]
+fn first_snapshot(core: &Core, level: IsolationLevel) -> Result<Option<SequenceNumber>> {
+    if core.health.is_closed() {
+        return Err(Error::Closed);
+    }
+    Ok(level.has_snapshot().then(|| take_snapshot(core, level)))
+}
+
+fn take_snapshot(core: &Core, level: IsolationLevel) -> SequenceNumber {
+    match level {
+        IsolationLevel::Serializable => {
+            let mut dependencies = lock(&core.dependencies);
+            // Whoever begins sees all serializable commits that are recorded, so of these only
+            // the live ones matter.
+            core.log.wait_published(dependencies.last_commit());
+            let sequence = core.snapshots.register(|| core.log.published());
+            dependencies.begin(sequence);
+            sequence
+        }
+        _ => {
+            // With the bug, a snapshot that commits go on to enter, key by key.
+            let early = if cfg!(planted_bug = "commit_partially_visible") { 300 } else { 0 };
+            core.snapshots.register(|| core.log.published() + early)
+        }
     }
 }
 

@@ -179,11 +179,18 @@ impl Catalog {
     ) -> Result<ManifestWriter> {
         let number = numbers.next();
         state.next_file = numbers.peek();
-        let writer = ManifestWriter::create(vfs, dir, number, &state.restate())?;
-        // The name must be durable before CURRENT points at it.
-        vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
-        current::set_current(vfs, dir, number)?;
-        Ok(writer)
+        let made = ManifestWriter::create(vfs, dir, number, &state.restate()).and_then(|writer| {
+            // The name must be durable before CURRENT points at it.
+            vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
+            current::set_current(vfs, dir, number)?;
+            Ok(writer)
+        });
+        made.inspect_err(|_| {
+            // A full disk is tried again and again, and what each try leaves would fill it further.
+            if current::read_current(vfs, dir).is_ok_and(|current| current != Some(number)) {
+                let _ = vfs.remove(&dir.join(naming::FileKind::Manifest(number).name()));
+            }
+        })
     }
 
     /// Makes an edit durable and applies it to the state.

@@ -61,15 +61,40 @@ impl Version {
             return Vec::new();
         }
         let covered = |table: &&Arc<TableFile>| {
-            let record = &table.record;
-            // The oldest snapshot that sees any entry must see the tombstone as well.
-            let older = snapshots.partition_point(|&snapshot| snapshot < record.lowest_sequence);
-            let first = snapshots.get(older).copied().unwrap_or(SequenceNumber::MAX);
-            let (smallest, largest) = (&record.smallest_key, &record.largest_key);
-            self.range_tombstones.hides_all(smallest, largest, record.highest_sequence, first)
+            self.is_covered(&table.record, first_to_see(&table.record, snapshots))
         };
         self.tables().filter(covered).cloned().collect()
     }
+
+    /// Snapshots without which tables would be covered that are not: for each such table the oldest
+    /// that sees any entry, ascending. `snapshots` are those that are live, oldest first.
+    pub(crate) fn snapshots_in_the_way(&self, snapshots: &[SequenceNumber]) -> Vec<SequenceNumber> {
+        let in_the_way = |table: &Arc<TableFile>| {
+            let first = first_to_see(&table.record, snapshots);
+            let waits = first != SequenceNumber::MAX
+                && !self.is_covered(&table.record, first)
+                && self.is_covered(&table.record, SequenceNumber::MAX);
+            waits.then_some(first)
+        };
+        let mut found: Vec<_> = self.tables().filter_map(in_the_way).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// True when a tombstone covers the table's keys, is newer than its entries, and is seen by a
+    /// snapshot.
+    fn is_covered(&self, record: &TableRecord, snapshot: SequenceNumber) -> bool {
+        let (smallest, largest) = (&record.smallest_key, &record.largest_key);
+        self.range_tombstones.hides_all(smallest, largest, record.highest_sequence, snapshot)
+    }
+}
+
+/// The oldest snapshot that sees any entry of a table: if it sees a tombstone, all that see entries
+/// do. The highest number when there is none.
+fn first_to_see(record: &TableRecord, snapshots: &[SequenceNumber]) -> SequenceNumber {
+    let older = snapshots.partition_point(|&snapshot| snapshot < record.lowest_sequence);
+    snapshots.get(older).copied().unwrap_or(SequenceNumber::MAX)
 }
 
 /// True when a table may hold an entry that the tombstone hides. Entries whose sequence number was

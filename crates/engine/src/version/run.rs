@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tidesdb_base::entry::SequenceNumber;
 use tidesdb_files::sstable::KeySketch;
 
 use super::TableFile;
@@ -39,6 +40,8 @@ pub(crate) struct RunTotals {
     pub keys: KeySketch,
     /// About how many they are.
     pub distinct_keys: u64,
+    /// Sequence number of the newest version.
+    pub newest: SequenceNumber,
     /// Bytes of values that the tables point at, by number of the value log.
     pub value_references: BTreeMap<u64, u64>,
 }
@@ -50,6 +53,7 @@ impl RunTotals {
             totals.bytes += record.bytes;
             totals.entries += record.entries;
             totals.tombstones += record.tombstones;
+            totals.newest = totals.newest.max(record.highest_sequence);
             totals.keys.merge(&record.keys);
             for &(file, bytes) in &record.value_references {
                 *totals.value_references.entry(file).or_default() += bytes;

@@ -1,8 +1,8 @@
 //! One table of a family: what the manifest knows of it, and the open file when it is in use.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use tidesdb_base::error::{Error, Result};
@@ -38,8 +38,8 @@ pub(crate) struct TableFile {
     /// Used since the descriptor budget last looked.
     recently_used: AtomicBool,
     obsolete: AtomicBool,
-    /// A merge could not read the table.
-    damaged: AtomicBool,
+    /// Why a merge could not read the table.
+    damage: OnceLock<Error>,
 }
 
 impl TableFile {
@@ -52,7 +52,7 @@ impl TableFile {
             open: ArcSwapOption::empty(),
             recently_used: AtomicBool::new(false),
             obsolete: AtomicBool::new(false),
-            damaged: AtomicBool::new(false),
+            damage: OnceLock::new(),
         })
     }
 
@@ -142,15 +142,19 @@ impl TableFile {
     }
 
     /// Keeps merges away from the table, which still answers what can be read of it.
-    pub(crate) fn set_aside(&self) {
-        // ORDERING: relaxed; a hint to the planner.
-        self.damaged.store(true, Ordering::Relaxed);
+    pub(crate) fn set_aside(&self, why: &Error) {
+        // What was found first stays.
+        let _ = self.damage.set(why.clone());
     }
 
     /// True once a merge could not read the table.
     pub(crate) fn is_damaged(&self) -> bool {
-        // ORDERING: as in `set_aside`.
-        self.damaged.load(Ordering::Relaxed)
+        self.damage.get().is_some()
+    }
+
+    /// The error of the merge that could not read the table.
+    pub(crate) fn damage(&self) -> Option<&Error> {
+        self.damage.get()
     }
 
     /// Whether the table may hold a key from `start` on and before `end`.

@@ -1,5 +1,6 @@
 //! What a version takes over from the one before, and what it says of the space that is used.
 
+use tidesdb_base::error::Error;
 use tidesdb_files::manifest::TableRecord;
 use tidesdb_files::sstable::KeySketch;
 use tidesdb_lockfree::arena::BlockPool;
@@ -99,7 +100,7 @@ fn space_counts_what_several_runs_hold_of_a_key() {
         assert!((found - share).abs() < 0.15, "{runs} runs, {same}: {space:?}");
         let allowed = space.allowed_bytes(1.5) as f64 / space.bytes as f64;
         assert!((allowed - 1.5 * share).abs() < 0.25, "{runs} runs, {same}: {space:?}");
-        version.tables().for_each(|table| table.set_aside());
+        version.tables().for_each(|table| table.set_aside(&unreadable()));
         let tables = version.tables().cloned();
         assert_eq!(Version::of_tables(tables, BTreeMap::new()).space, SpaceEstimate::default());
     }
@@ -121,6 +122,10 @@ fn a_flush_beside_five_thousand_tables() {
     assert_eq!(totals(&next)[1..], totals(&old));
 }
 
+fn unreadable() -> Error {
+    Error::corruption("table", 0, "planted")
+}
+
 /// They counted as work that merges had left undone, and slowed writers for ever.
 #[test]
 fn runs_that_merges_cannot_take_do_not_count_as_young() {
@@ -128,6 +133,6 @@ fn runs_that_merges_cannot_take_do_not_count_as_young() {
     let tables = (0..5).map(|n| table(&context, (1, n), 10 + n, 0));
     let version = Version::of_tables(tables, BTreeMap::new());
     assert_eq!(version.young_runs(), 5);
-    version.runs[2].tables[0].set_aside();
+    version.runs[2].tables[0].set_aside(&unreadable());
     assert_eq!(version.young_runs(), 2);
 }

@@ -5,14 +5,14 @@
 //! into it exists, and pinned until the commits that point into it are in tables.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use tidesdb_base::entry::ValueKind;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::limits::MAX_BATCH_BYTES;
 use tidesdb_files::manifest::{Change, ValueLogRecord};
 use tidesdb_files::naming::FileKind;
-use tidesdb_files::vlog::{VlogOptions, VlogWriter};
+use tidesdb_files::vlog::{VlogOptions, VlogSummary, VlogWriter};
 use tidesdb_files::wal::{BatchWriter, Operation};
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::vfs::{File, OpenHow};
@@ -34,6 +34,25 @@ pub(crate) struct DirectValueWriter {
     file: Arc<dyn File>,
     writer: VlogWriter,
     known: Arc<ValueLogFile>,
+    /// What the file holds without any value.
+    started_with: VlogSummary,
+    sync_failed: bool,
+}
+
+/// Where a file ended before a commit.
+#[derive(Clone, Copy, Debug)]
+struct FileEnd {
+    file: u64,
+    summary: VlogSummary,
+}
+
+/// A family and its writer, which nobody else uses until the commit is done.
+type LockedWriter<'a> = (&'a Arc<FamilyState>, MutexGuard<'a, Option<DirectValueWriter>>);
+
+/// Where the file of a writer ends; `None` when there is none yet.
+fn end_of(writer: &Option<DirectValueWriter>) -> Option<FileEnd> {
+    let writer = &writer.as_ref()?.writer;
+    Some(FileEnd { file: writer.number(), summary: writer.summary() })
 }
 
 impl Core {
@@ -47,16 +66,13 @@ impl Core {
             batch.direct.iter().map(|value| &value.family).collect();
         families.sort_by_key(|family| family.id);
         families.dedup_by_key(|family| family.id);
-        let mut writers: Vec<_> =
+        let mut writers: Vec<LockedWriter<'_>> =
             families.iter().map(|family| (*family, lock(&family.direct_values))).collect();
         let mut pointers = Vec::with_capacity(batch.direct.len());
+        let ends: Vec<_> = writers.iter().map(|(_, writer)| end_of(writer)).collect();
         for (family, writer) in &mut writers {
             if let Err(error) = self.append_values(family, writer, batch, &mut pointers) {
-                // What is in the file is unknown; nothing points at it. The next commit starts
-                // another file and this one goes with the next flush.
-                if let Some(failed) = writer.take() {
-                    failed.known.pin_through(self.log.published());
-                }
+                self.take_values_back(&mut writers, &ends);
                 return Err(error.into());
             }
         }
@@ -77,7 +93,55 @@ impl Core {
         operations.extend_from_slice(batch.record.get(from..).unwrap_or_default());
         // The locks are held until the commit is done, so that a file is closed only when all
         // commits that point into it have their sequence numbers.
-        self.commit_operations(batch, &operations, check)
+        self.commit_operations(batch, &operations, check).inspect_err(|failure| {
+            // A record that is or may be in the log points at the values.
+            let is_nowhere = failure.visible.is_none()
+                && self.log.failure().is_none()
+                && self.health.check().is_ok();
+            if is_nowhere {
+                self.take_values_back(&mut writers, &ends);
+            }
+        })
+    }
+
+    /// Gives back the space of values that no commit points at: `ends` says where the files ended
+    /// before. Otherwise a call that fails because the disk is full would keep
+    /// what was left of it, out of reach of flushes, which the full disk keeps from working too.
+    fn take_values_back(&self, writers: &mut [LockedWriter<'_>], ends: &[Option<FileEnd>]) {
+        for ((_, slot), end) in writers.iter_mut().zip(ends) {
+            let Some(open) = slot.as_mut() else { continue };
+            // A file that was begun for this commit keeps its header.
+            let same_file = end.filter(|end| end.file == open.writer.number());
+            let summary = same_file.map_or(open.started_with, |end| end.summary);
+            let cut = open.file.set_len(summary.file_len);
+            if cut.is_ok() && !open.sync_failed {
+                open.writer.rewind(summary);
+                open.known.set_bytes(summary.file_len);
+            } else if let Some(failed) = slot.take() {
+                // What is in the file is unknown. The next commit starts another one, and this one
+                // goes when nothing points at it any more.
+                failed.known.pin_through(self.log.published());
+            }
+        }
+    }
+
+    /// Ends the value log that the family's largest values go to, so that merges may collect it once
+    /// the commits that point into it are in tables. One that is being appended to stays open.
+    pub(crate) fn close_direct_file(&self, family: &FamilyState) {
+        if let Ok(mut writer) = family.direct_values.try_lock()
+            && let Some(open) = writer.take()
+        {
+            // No commit that points into the file is under way: it would hold the lock.
+            open.known.pin_through(self.log.published());
+        }
+    }
+
+    /// Drops the pins of value logs that no commit outside of tables points into.
+    pub(crate) fn unpin_flushed_values(&self, family: &FamilyState) {
+        let _catalog = lock(&self.catalog);
+        let view = family.view.load();
+        let flushed = view.first_unflushed().saturating_sub(1);
+        view.version.value_logs.values().for_each(|file| file.unpin(flushed));
     }
 
     /// Appends and syncs the values of one family.
@@ -113,7 +177,11 @@ impl Core {
             });
         }
         open.writer.flush()?;
-        open.file.sync_data().map_err(|e| Error::io("sync", &open.path, e))?;
+        if let Err(e) = open.file.sync_data() {
+            // What a failed sync leaves behind is anybody's guess, so it is final for the file.
+            open.sync_failed = true;
+            return Err(Error::io("sync", &open.path, e));
+        }
         open.known.set_bytes(open.writer.file_len());
         Ok(())
     }
@@ -144,13 +212,20 @@ impl Core {
             return Err(Error::FamilyDropped(family.name.clone()));
         }
         let file_record = ValueLogRecord { number, bytes: 0 };
-        catalog.commit(vec![Change::AddValueLog { family: family.id, file: file_record }])?;
+        let change = Change::AddValueLog { family: family.id, file: file_record };
+        if let Err(e) = catalog.commit(vec![change]) {
+            if catalog.is_certain() {
+                let _ = self.vfs.remove(&path);
+            }
+            return Err(e);
+        }
         family.change_view(|view| {
             let mut version = view.version.as_ref().clone();
             version.value_logs.insert(number, Arc::clone(&known));
             View { version: Arc::new(version), ..view.clone() }
         });
         drop(catalog);
-        Ok(DirectValueWriter { path, file, writer, known })
+        let started_with = writer.summary();
+        Ok(DirectValueWriter { path, file, writer, known, started_with, sync_failed: false })
     }
 }

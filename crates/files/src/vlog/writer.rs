@@ -3,7 +3,8 @@
 //! Small records are gathered and written in large pieces; a large value goes to the file from
 //! where it lies. A pointer is good for reading once [`VlogWriter::flush`] was called, and durable
 //! once the caller has synced the file after that. After an error the file's tail is unknown: the
-//! caller stops using the writer; what was flushed before stays readable. One thread at a time.
+//! caller stops using the writer, or cuts the file and rewinds; what was flushed before stays
+//! readable. One thread at a time.
 
 use super::ValuePointer;
 use super::record::{MAX_COMPRESSED_VALUE, RECORD_HEADER_BYTES, RecordHeader, file_header};
@@ -124,6 +125,14 @@ impl VlogWriter {
         self.written += len;
         self.buffer.clear();
         Ok(())
+    }
+
+    /// Goes on from a state that [`VlogWriter::summary`] told after a flush; the caller has cut the
+    /// file to its length. Pointers to what was appended since are void.
+    pub fn rewind(&mut self, to: VlogSummary) {
+        self.buffer.clear();
+        self.written = to.file_len;
+        self.summary = to;
     }
 
     fn failed(&self, error: std::io::Error) -> Error {

@@ -184,3 +184,28 @@ fn garbage_in_value_logs_is_worth_a_merge_however_small_the_tables_are() {
     assert_eq!(plan(100), None);
     assert_eq!(plan(1_000).map(|plan| plan.count), Some(2));
 }
+
+/// Versions that snapshots held are collected when these are gone and nobody writes, down to the
+/// oldest run that has many of them; few are not worth it whatever is allowed.
+#[test]
+fn released_versions_are_collected_when_nobody_writes() {
+    let with = |released: [u64; 3]| {
+        let mut runs = runs(&[5, 100, 10_000]);
+        runs.iter_mut().zip(released).for_each(|(run, released)| run.released = released);
+        runs
+    };
+    let count = |released, rules: &PlanRules, pace| {
+        next_merge(&with(released), rules, pace).map(|plan| plan.count)
+    };
+    assert_eq!(count([0, 0, 0], &RULES, Pace::Quiet), Some(2), "for readers");
+    assert_eq!(count([0, 0, 5_000], &RULES, Pace::Quiet), Some(3));
+    assert_eq!(count([0, 0, 3_000], &RULES, Pace::Quiet), Some(2), "1.43 versions per key");
+    assert_eq!(count([0, 0, 5_000], &RULES, Pace::Busy), None);
+    let small = PlanRules { least_garbage_bytes: 20_000, ..RULES };
+    assert_eq!(count([0, 0, 5_000], &small, Pace::Quiet), Some(2), "not worth it");
+    let eager = PlanRules { max_space_amplification: 1.1, ..RULES };
+    assert_eq!(count([0, 0, 1_900], &eager, Pace::Quiet), Some(2));
+    assert_eq!(count([0, 0, 2_100], &eager, Pace::Quiet), Some(3));
+    let alone = [RunSummary { released: 50, ..runs(&[100])[0] }];
+    assert_eq!(next_merge(&alone, &RULES, Pace::Quiet).map(|plan| plan.count), Some(1));
+}
