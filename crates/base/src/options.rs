@@ -188,10 +188,10 @@ pub struct FamilyOptions {
     pub l1_file_count_trigger: usize,
     /// Size ratio between levels. Default 10.
     pub level_size_ratio: usize,
-    /// Versions on disk per live key, estimated, beyond which merges collect the garbage whatever
-    /// the number of runs. Writers are slowed down when merges are behind with that: from a quarter,
-    /// or two write buffers, more than this allows, and most at twice what it allows, or eight
-    /// write buffers more; they are never stopped. What a snapshot still sees does not count. A
+    /// Versions on disk per live key, estimated. Merges collect the garbage, whatever the number of
+    /// runs, from two thirds of what this allows of it. Writers are slowed down when merges are behind
+    /// with that: from an eighth of a write buffer more than this allows, and most at a quarter, or
+    /// half a write buffer, more; they are never stopped. What a snapshot still sees does not count. A
     /// value log is collected when more than half of it is garbage. At least 1.1. Default 1.5.
     pub max_space_amplification: f64,
     /// Share of tombstones in a table that starts a merge of it; 0 turns that off. Default 0.

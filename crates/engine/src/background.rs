@@ -17,10 +17,12 @@ use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
 use crate::compaction::plan::{self, MergePlan, Pace};
+use crate::compaction::slices;
 use crate::compaction::state::{newest_beside_hidden, rules, summarize};
 use crate::core::Core;
 use crate::family::FamilyState;
 use crate::flow::Patience;
+use crate::key_parts::KeyRange;
 use crate::version::{TableFile, Version};
 
 /// A family is quiet when nothing was committed for this long.
@@ -213,10 +215,13 @@ impl Core {
             let Some(plan) = self.planned(family, &version, pace) else { return Ok(()) };
             if cfg!(planted_bug = "planned_from_another_version") {
                 self.progress.wait(self.progress.now(), Duration::from_millis(1));
-                self.merge_runs(family, &family.current_version(), plan)?;
+                let version = family.current_version();
+                self.merge_runs(family, &version, plan, &KeyRange::default())?;
             } else {
-                self.merge_runs(family, &version, plan)?;
+                let slice = slice_of(family, &version, plan);
+                self.merge_runs(family, &version, plan, &slice)?;
             }
+            self.files.garbage.sweep();
             self.progress.ring();
         }
     }
@@ -431,7 +436,7 @@ impl Core {
             && version.tables().all(|table| self.is_settled(table));
         let runs = summarize(&version, &family.options.load(), None);
         if !settled && let Some(plan) = plan::full_merge(&runs) {
-            unless_cancelled(self.merge_runs(family, &version, plan))?;
+            unless_cancelled(self.merge_runs(family, &version, plan, &KeyRange::default()))?;
         }
         left_out(version.tables())
     }
@@ -475,7 +480,7 @@ impl Core {
             && version.tables_between(start, end).all(|table| self.is_settled(table));
         let runs = summarize(&version, &family.options.load(), None);
         if !settled && let Some(plan) = plan::merge_newest(&runs, last + 1) {
-            unless_cancelled(self.merge_runs(family, &version, plan))?;
+            unless_cancelled(self.merge_runs(family, &version, plan, &KeyRange::default()))?;
         }
         left_out(version.tables_between(start, end))
     }
@@ -556,6 +561,12 @@ impl Core {
             self.progress.wait(seen, LONGEST_SLEEP);
         }
     }
+}
+
+/// The keys that a planned merge is for.
+fn slice_of(family: &FamilyState, version: &Version, plan: MergePlan) -> KeyRange {
+    let worst = || slices::worst(version, &lock(&family.slice_bounds));
+    plan.by_slices.then(worst).flatten().unwrap_or_default()
 }
 
 /// Whoever asks for a merge of tables is told each time that some were left out, not only by the

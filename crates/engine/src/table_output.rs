@@ -13,6 +13,7 @@ use tidesdb_files::vlog::{VlogOptions, VlogWriter};
 use tidesdb_sys::vfs::{File, OpenHow, Vfs};
 
 use crate::core::Core;
+use crate::family::SliceBounds;
 
 /// Where the tables belong and what becomes of large values.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +70,10 @@ pub(crate) struct TableOutput<'a> {
     core: &'a Core,
     options: &'a FamilyOptions,
     place: OutputPlace,
+    /// A table ends before each of these keys,
+    bounds: SliceBounds,
+    /// of which so many lie behind.
+    bounds_passed: usize,
     table: Option<OpenTable>,
     value_log: Option<OpenValueLog>,
     written: Written,
@@ -76,11 +81,18 @@ pub(crate) struct TableOutput<'a> {
 }
 
 impl<'a> TableOutput<'a> {
-    pub(crate) fn new(core: &'a Core, options: &'a FamilyOptions, place: OutputPlace) -> Self {
+    pub(crate) fn new(
+        core: &'a Core,
+        options: &'a FamilyOptions,
+        place: OutputPlace,
+        bounds: SliceBounds,
+    ) -> Self {
         Self {
             core,
             options,
             place,
+            bounds,
+            bounds_passed: 0,
             table: None,
             value_log: None,
             written: Written::default(),
@@ -97,7 +109,7 @@ impl<'a> TableOutput<'a> {
             // Versions of one key never straddle tables.
             table.writer.data_len() >= self.place.table_bytes && table.writer.last_key() != key
         });
-        if full {
+        if self.passes_bound(key) || full {
             self.finish_table()?;
         }
         if meta.kind == ValueKind::Value && value.len() >= self.options.klog_value_threshold {
@@ -111,6 +123,15 @@ impl<'a> TableOutput<'a> {
             return added;
         }
         self.table()?.writer.add(key, meta, value)
+    }
+
+    /// Whether a bound lies between the version before and `key`.
+    fn passes_bound(&mut self, key: &[u8]) -> bool {
+        let before = self.bounds_passed;
+        while self.bounds.get(self.bounds_passed).is_some_and(|bound| bound.as_slice() <= key) {
+            self.bounds_passed += 1;
+        }
+        self.bounds_passed > before
     }
 
     fn create(&mut self, kind: FileKind) -> Result<(PathBuf, Arc<dyn File>)> {

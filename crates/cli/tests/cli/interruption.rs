@@ -45,9 +45,8 @@ fn killed_at_random_moments_a_load_from_a_file_is_completed() {
         let run = place.run("families", &[]);
         let is_there = run.code == Some(0) && run.text().contains("default");
         // It may also have come behind the last batch: another load then begins anew.
-        let is_loaded = || {
-            place.checkpoint_records().is_none() && place.dump("default").lines().count() > 0
-        };
+        let is_loaded =
+            || place.checkpoint_records().is_none() && place.dump("default").lines().count() > 0;
         if has_ended || is_there && is_loaded() {
             assert!(place.dump("default") == sorted(&lines.concat()));
             std::fs::remove_dir_all(place.path("db")).unwrap();

@@ -26,8 +26,9 @@ use super::merge::{READAHEAD_BYTES, VersionMerge};
 use super::parts::parts;
 use super::plan::MergePlan;
 use super::rewrite::{Rewriter, ValueRewrite};
+use super::slices::tables_within;
 use crate::core::Core;
-use crate::family::FamilyState;
+use crate::family::{FamilyState, SliceBounds};
 use crate::flow::{Holder, Lent, TABLE_WRITER_BYTES, TABLE_WRITER_ENTRY_BYTES};
 use crate::key_parts::{KeyParts, KeyRange};
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
@@ -39,7 +40,7 @@ const VERSIONS_PER_CHECK: u64 = 256;
 /// in about this many pieces,
 const PIECES: u64 = 16;
 /// but not smaller than this.
-const LEAST_TABLE_BYTES: u64 = 4 << 20;
+pub(super) const LEAST_TABLE_BYTES: u64 = 4 << 20;
 /// A table is left as it is when it has at least this share of the usual size: many small ones would
 /// otherwise stay for ever.
 const LEAST_LONE_SHARE: u64 = 8;
@@ -57,6 +58,7 @@ struct Merge {
     bottom: bool,
     now: u64,
     table_bytes: u64,
+    slice_bounds: SliceBounds,
     rewrite: ValueRewrite,
     /// Range deletions that are applied to what is written.
     range_tombstones: Arc<RangeTombstones>,
@@ -75,7 +77,8 @@ struct Outcome {
 
 impl Core {
     /// Merges the newest runs of a family as planned from `version`, whose runs still are the
-    /// oldest of the family. The family's merge lock is held.
+    /// oldest of the family, or what they have in `slice`, over whose ends none of their tables
+    /// reaches. The family's merge lock is held.
     ///
     /// # Errors
     /// [`Error::Internal`] for a plan that was made from another version;
@@ -87,10 +90,13 @@ impl Core {
         family: &Arc<FamilyState>,
         version: &Arc<Version>,
         plan: MergePlan,
+        slice: &KeyRange,
     ) -> Result<()> {
         let inputs = inputs(version, plan)?;
-        let bytes_read: u64 = inputs.iter().map(Run::bytes).sum();
-        let merge = Arc::new(self.prepare_merge(family, version, inputs, plan));
+        let tables = |run: &Run| tables_within(&run.tables, slice).to_vec();
+        let runs: Vec<_> = inputs.iter().map(tables).collect();
+        let bytes_read: u64 = runs.iter().flatten().map(|table| table.record.bytes).sum();
+        let merge = Arc::new(self.prepare_merge(family, version, runs, plan));
         let result = merge.run(self).and_then(|written| merge.install(self, written));
         if let Err(why @ Error::Corruption { file, .. }) = &result {
             set_aside(version, file, why);
@@ -105,18 +111,19 @@ impl Core {
         &self,
         family: &Arc<FamilyState>,
         version: &Arc<Version>,
-        inputs: &[Run],
+        runs: Vec<Vec<Arc<TableFile>>>,
         plan: MergePlan,
     ) -> Merge {
         let options = family.options.load_full();
-        let bytes: u64 = inputs.iter().map(Run::bytes).sum();
+        let bytes: u64 = runs.iter().flatten().map(|table| table.record.bytes).sum();
         let usual_bytes = (bytes / PIECES).max(LEAST_TABLE_BYTES);
         Merge {
             family: Arc::clone(family),
             table_bytes: options.target_table_bytes.min(usual_bytes),
             options,
             plan,
-            runs: inputs.iter().map(|run| run.tables.clone()).collect(),
+            runs,
+            slice_bounds: lock(&family.slice_bounds).clone(),
             // Listed before the first version is read: later snapshots see the newest of each key.
             snapshots: self.snapshots.list(),
             bottom: plan.count == version.runs.len(),
@@ -247,7 +254,8 @@ impl Merge {
             range_deletes_applied_through: rules.range_deletes_applied_through(),
             expected_entries: usize::try_from(self.entries_per_table()).unwrap_or(0),
         };
-        Rewriter::new(rules, TableOutput::new(core, &self.options, place), &self.rewrite)
+        let output = TableOutput::new(core, &self.options, place, Arc::clone(&self.slice_bounds));
+        Rewriter::new(rules, output, &self.rewrite)
     }
 
     /// Whether a table that overlaps no other can be part of the output as it is: nothing of it

@@ -1,7 +1,8 @@
 //! Merging tables: what to merge (`plan`, pure, from what `state` gathers), which versions to drop
 //! (`drop_rules`, pure), the order of versions (`merge`), writing those that stay (`rewrite`, also
 //! for flushes), doing it in parallel parts (`job`), and making the result known (`install`).
-//! `range_deletes` removes whole tables.
+//! `slices` cuts the key space so that garbage can be collected in small steps; `range_deletes` removes
+//! whole tables.
 
 pub(crate) mod drop_rules;
 mod install;
@@ -11,4 +12,5 @@ mod parts;
 pub(crate) mod plan;
 mod range_deletes;
 pub(crate) mod rewrite;
+pub(crate) mod slices;
 pub(crate) mod state;

@@ -33,7 +33,7 @@ pub(super) fn parts(
 }
 
 /// Bounds between the tables of the largest run, so that its tables are not cut.
-fn bounds_between(tables: &[Arc<TableFile>], parts: u64) -> Vec<Vec<u8>> {
+pub(super) fn bounds_between(tables: &[Arc<TableFile>], parts: u64) -> Vec<Vec<u8>> {
     let total: u64 = tables.iter().map(|table| table.record.bytes).sum();
     let (mut before, mut bounds) = (0, Vec::new());
     for table in tables {

@@ -5,9 +5,11 @@
 //! 1. *Deletions and values.* A table with more tombstones than the family allows is merged down to
 //!    the oldest run, where its deletions end. A value log that is mostly garbage has everything
 //!    merged; tables that do not point into it stay as they are.
-//! 2. *Space.* When the entries are more than `max_space_amplification` times the keys that are
-//!    alive (estimated by sketches, see `KeySketch`), the smallest group of newest runs that holds
-//!    most of the garbage is merged. So unique keys are rewritten rarely, and overwritten ones soon.
+//! 2. *Space.* When the keys of all runs together come near `max_space_amplification` times the keys that are
+//!    alive (estimated by sketches, see `KeySketch`), a group of newest runs that holds most of the
+//!    garbage is merged: the one of which garbage is the largest part. So unique keys are rewritten
+//!    rarely, and overwritten ones soon. Where that is all runs, they are merged slice by slice
+//!    (`slices`).
 //! 3. *Tiers.* Runs fall into classes by size, each `fan_in` times the one below. When the newest
 //!    runs hold `fan_in` of one class, they are merged, with everything newer, into one run of the
 //!    next; if that fills the next class, the merge takes it in at once. Each byte is rewritten
@@ -31,6 +33,8 @@ pub(crate) struct RunSummary {
     pub value_bytes: u64,
     /// Versions, tombstones included.
     pub entries: u64,
+    /// About how many keys they are of. Only a snapshot keeps several versions of one in a run.
+    pub keys: u64,
     pub tombstones: u64,
     /// Versions beyond the first of their key in this run that no snapshot needs any more.
     pub released: u64,
@@ -53,10 +57,24 @@ pub(crate) struct MergePlan {
     pub run: u64,
     /// The output is the oldest input, with its tables replaced piece by piece.
     pub into_oldest: bool,
+    /// A slice of the key space at a time is enough: all runs are merged, and only for the garbage in them.
+    pub by_slices: bool,
 }
 
 /// Versions per key of a run from which it is rewritten for the versions alone, whatever is allowed.
 pub(super) const LEAST_RELEASED: f64 = 1.25;
+
+/// When garbage is collected slice by slice and there are more runs than this many times the fan-in, those of
+/// a tier are merged first.
+const MOST_SLICED_RUNS_PER_FAN_IN: usize = 2;
+
+/// The share of the garbage that is allowed from which it is collected: what comes meanwhile needs room too.
+/// Not much less, because of the error of the sketches: unique keys must not look like garbage.
+const COLLECTED_SHARE: f64 = 2.0 / 3.0;
+
+/// A merge of all runs finds this many times its share of garbage when it is done by slices, as the
+/// worst ones come first.
+const SLICED_SHARE: f64 = 1.5;
 
 /// Whether the family is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,15 +105,34 @@ pub(crate) fn next_merge(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> 
     let usable = runs.iter().take_while(|run| !run.damaged).count();
     let (candidates, all) = (runs.get(..usable)?, runs);
     let collect_values = rules.collect_values && usable == runs.len();
-    let by_number = || match pace {
-        Pace::Busy => by_tiers(candidates, rules.fan_in.max(2)),
+    if let Some(count) = by_tombstones(candidates).or(collect_values.then_some(usable)) {
+        return merge_of(all, count);
+    }
+    let tiers = || by_tiers(candidates, rules.fan_in.max(2));
+    if let Some(count) = by_space(candidates, rules) {
+        let plan = merge_of(all, count)?;
+        let by_slices = count == all.len() && may_be_sliced(all);
+        let many = count > rules.fan_in * MOST_SLICED_RUNS_PER_FAN_IN;
+        let fewer = (by_slices && many).then(tiers).flatten();
+        return match fewer.filter(|&fewer| fewer < count) {
+            Some(fewer) => merge_of(all, fewer),
+            None => Some(MergePlan { by_slices, ..plan }),
+        };
+    }
+    let count = match pace {
+        Pace::Busy => tiers(),
         Pace::Quiet => by_released(candidates, rules).max(by_rest(candidates, rules.size_ratio)),
     };
-    let count = by_tombstones(candidates)
-        .or(collect_values.then_some(usable))
-        .or_else(|| by_space(candidates, rules))
-        .or_else(by_number)?;
-    merge_of(all, count)
+    merge_of(all, count?)
+}
+
+/// Whether all runs may be merged slice by slice: into the oldest, if that was merged before, and if more
+/// bytes lie in tables than in value logs. Those of a value log are scattered over all slices, so
+/// that a slice alone frees none.
+fn may_be_sliced(runs: &[RunSummary]) -> bool {
+    let bytes: u64 = runs.iter().map(|run| run.bytes).sum();
+    let values: u64 = runs.iter().map(|run| run.value_bytes).sum();
+    runs.last().is_some_and(|oldest| oldest.level > 1) && bytes >= values
 }
 
 fn by_tombstones(runs: &[RunSummary]) -> Option<usize> {
@@ -104,29 +141,37 @@ fn by_tombstones(runs: &[RunSummary]) -> Option<usize> {
     newer.iter().any(|run| run.too_many_tombstones).then_some(runs.len())
 }
 
-/// The fewest newest runs that hold at least half of the garbage, when there is too much of it.
+/// The newest runs of which the largest part is garbage, and that hold at least half of all garbage,
+/// when there is too much of it.
 fn by_space(runs: &[RunSummary], rules: &PlanRules) -> Option<usize> {
     // What slows writers down counts values too: garbage must not slow them and find no merge.
     let bytes: u64 = runs.iter().map(|run| run.bytes + run.value_bytes).sum();
-    let (entries, live) = entries_and_live(runs);
-    let allowed = live as f64 * rules.max_space_amplification;
-    if bytes < rules.least_garbage_bytes || entries as f64 <= allowed || runs.len() < 2 {
+    let (keys, live) = keys_and_live(runs);
+    let enough = 1.0 + (rules.max_space_amplification - 1.0) * COLLECTED_SHARE;
+    if bytes < rules.least_garbage_bytes || keys as f64 <= live as f64 * enough || runs.len() < 2 {
         return None;
     }
-    let garbage = entries - live;
-    (2..=runs.len()).find(|&count| {
-        let (entries, live) = entries_and_live(runs.get(..count).unwrap_or_default());
-        count == runs.len() || (entries - live) * 2 >= garbage
-    })
+    let garbage = keys - live;
+    let in_slices = may_be_sliced(runs);
+    let shares = (2..=runs.len()).filter_map(|count| {
+        let group = runs.get(..count)?;
+        let (keys, live) = keys_and_live(group);
+        let most = count == runs.len() || (keys - live) * 2 >= garbage;
+        let bytes: u64 = group.iter().map(|run| run.bytes + run.value_bytes).sum();
+        let share = (keys - live) as f64 / bytes.max(1) as f64;
+        let sliced = if in_slices && count == runs.len() { SLICED_SHARE } else { 1.0 };
+        most.then_some((count, share * sliced))
+    });
+    shares.min_by(|a, b| b.1.total_cmp(&a.1)).map(|(count, _)| count)
 }
 
-/// Versions in these runs, the newest of the family, and about how many keys of them are alive.
-/// A tombstone is taken to end a key that these runs hold.
-fn entries_and_live(runs: &[RunSummary]) -> (u64, u64) {
-    let entries: u64 = runs.iter().map(|run| run.entries).sum();
+/// The keys of these runs, the newest of the family, those of each run counted for themselves, and
+/// about how many of them are alive. A tombstone is taken to end a key that these runs hold.
+fn keys_and_live(runs: &[RunSummary]) -> (u64, u64) {
+    let keys: u64 = runs.iter().map(|run| run.keys).sum();
     let tombstones: u64 = runs.iter().map(|run| run.tombstones).sum();
-    let distinct = runs.last().map_or(0, |run| run.distinct_through).min(entries);
-    (entries, distinct.saturating_sub(tombstones))
+    let distinct = runs.last().map_or(0, |run| run.distinct_through).min(keys);
+    (keys, distinct.saturating_sub(tombstones))
 }
 
 fn by_tiers(runs: &[RunSummary], fan_in: usize) -> Option<usize> {
@@ -192,11 +237,17 @@ fn merge_of(runs: &[RunSummary], count: usize) -> Option<MergePlan> {
     let inputs = runs.get(..count)?;
     let oldest = inputs.last()?;
     if oldest.level > 1 {
-        return Some(MergePlan { count, level: oldest.level, run: oldest.id, into_oldest: true });
+        return Some(MergePlan {
+            count,
+            level: oldest.level,
+            run: oldest.id,
+            into_oldest: true,
+            by_slices: false,
+        });
     }
     let level = runs.get(count).map_or(2, |older| older.level.min(2));
     let run = inputs.iter().map(|run| run.id).max()?;
-    Some(MergePlan { count, level, run, into_oldest: false })
+    Some(MergePlan { count, level, run, into_oldest: false, by_slices: false })
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ pub(crate) fn summarize(
             bytes: totals.bytes.max(1),
             value_bytes: totals.value_references.values().sum(),
             entries: totals.entries,
+            keys: totals.distinct_keys,
             tombstones: totals.tombstones,
             released: if may_see_older(run, oldest) { 0 } else { hidden_versions(run) },
             distinct_through: keys.estimate(),

@@ -7,4 +7,4 @@ mod state;
 pub use self::handle::Family;
 pub(crate) use self::hook::CommitHookSlot;
 pub use self::hook::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
-pub(crate) use self::state::{FamilyState, View};
+pub(crate) use self::state::{FamilyState, SliceBounds, View};

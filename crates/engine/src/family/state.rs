@@ -47,6 +47,9 @@ pub(crate) struct FamilyCounters {
     pub compaction_count: AtomicU64,
 }
 
+/// Keys, ascending, at which the key space of a family is cut.
+pub(crate) type SliceBounds = Arc<[Vec<u8>]>;
+
 /// One column family of an open database.
 #[derive(Debug)]
 pub(crate) struct FamilyState {
@@ -88,6 +91,8 @@ pub(crate) struct FamilyState {
     pub dropped: AtomicBool,
     pub direct_values: Mutex<Option<DirectValueWriter>>,
     pub commit_hook: CommitHookSlot,
+    /// Where flushes and merges end their tables, see `compaction/slices.rs`.
+    pub slice_bounds: Mutex<SliceBounds>,
     pub counters: FamilyCounters,
 }
 
@@ -122,6 +127,7 @@ impl FamilyState {
             dropped: AtomicBool::new(false),
             direct_values: Mutex::new(None),
             commit_hook: CommitHookSlot::default(),
+            slice_bounds: Mutex::default(),
             counters: FamilyCounters::default(),
         }
     }

@@ -21,11 +21,11 @@ const SMALL_BYTES: u64 = 16 << 20;
 const SLOWING_RUNS_PER_TRIGGER: u64 = 2;
 const SLOWEST_RUNS_PER_TRIGGER: u64 = 9;
 
-/// Garbage beyond the bound at which writers are slowed, and at which they are slowest: so many write
-/// buffers, for what is written while a merge runs, or such a share of what is allowed if that is
-/// more, since a merge takes the longer the more there is.
-const SLOWING_GARBAGE: (u64, u64) = (2, 4);
-const SLOWEST_GARBAGE: (u64, u64) = (8, 1);
+/// Garbage beyond the bound from which writers are slowed: this part of the write buffer. They are
+/// slowest at such parts of the write buffer, or of what is allowed if that is more, since a slice
+/// takes the longer the more there is.
+const SLOWING_GARBAGE_PART: u64 = 8;
+const SLOWEST_GARBAGE_PARTS: (u64, u64) = (2, 4);
 
 /// Writers are never held to less than the rate of flushes divided by this.
 const MOST_SLOWDOWN: u64 = 50;
@@ -164,11 +164,9 @@ fn merge_pace(signals: &FamilySignals) -> Pace {
 
 fn space_pace(signals: &FamilySignals) -> Pace {
     let excess = signals.table_bytes.saturating_sub(signals.allowed_table_bytes);
-    let bound = |(buffers, part): (u64, u64)| {
-        let buffers = signals.write_buffer_bytes.saturating_mul(buffers);
-        buffers.max(signals.allowed_table_bytes / part)
-    };
-    let (from, to) = (bound(SLOWING_GARBAGE), bound(SLOWEST_GARBAGE));
+    let from = signals.write_buffer_bytes / SLOWING_GARBAGE_PART;
+    let (of_buffer, of_allowed) = SLOWEST_GARBAGE_PARTS;
+    let to = (signals.write_buffer_bytes / of_buffer).max(signals.allowed_table_bytes / of_allowed);
     if excess <= from || cfg!(planted_bug = "garbage_never_slows") {
         return Pace::Free;
     }
@@ -345,16 +343,15 @@ mod tests {
         let table = [
             (0, 0, Pace::Free),
             (1000, 1000, Pace::Free),
-            // Two write buffers, or a quarter of what is allowed, are no matter.
-            (128, 0, Pace::Free),
-            (1250, 1000, Pace::Free),
-            (228, 100, Pace::Free),
+            // An eighth of the write buffer is no matter.
+            (8, 0, Pace::Free),
+            (1008, 1000, Pace::Free),
             // Half way between the bounds at the rate of flushes, and less from there on.
-            (320, 0, slow(100)),
-            (1625, 1000, slow(100)),
-            (416, 0, slow(33)),
-            (512, 0, slow(2)),
-            (2000, 1000, slow(2)),
+            (20, 0, slow(100)),
+            (1129, 1000, slow(100)),
+            (26, 0, slow(33)),
+            (32, 0, slow(2)),
+            (1250, 1000, slow(2)),
             (u64::MAX / MIB, 1000, slow(2)),
         ];
         for (tables, allowed, wanted) in table {
@@ -378,7 +375,7 @@ mod tests {
     #[test]
     fn the_rate_falls_without_jumps_as_garbage_grows() {
         let mut last = u64::MAX;
-        for table_bytes in (0..6000).map(|n| n * MIB / 4) {
+        for table_bytes in (0..9000).map(|n| n * MIB / 16) {
             let allowed_table_bytes = 400 * MIB;
             let signals = FamilySignals { frozen: 0, table_bytes, allowed_table_bytes, ..usual() };
             let now = rate(family_pace(&signals));

@@ -12,18 +12,21 @@ use tidesdb_base::error::Result;
 use tidesdb_base::options::FamilyOptions;
 use tidesdb_base::range_tombstone::{RangeTombstoneSets, part_swallowed};
 use tidesdb_files::sstable::EntryMeta;
+use tidesdb_lockfree::sync::lock;
 
 use super::Flushed;
 use crate::compaction::drop_rules::DropRules;
 use crate::compaction::rewrite::{Rewriter, ValueRewrite};
+use crate::compaction::slices;
 use crate::core::Core;
-use crate::family::{FamilyState, View};
+use crate::family::{FamilyState, SliceBounds, View};
 use crate::flow::{
     FamilyFlow, FlushMeter, Holder, TABLE_WRITER_BYTES, TABLE_WRITER_ENTRY_BYTES, flush_parts,
 };
 use crate::key_parts::{KeyParts, KeyRange};
 use crate::memtable::{Memtable, kind_of};
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
+use crate::version::Version;
 
 /// About what an entry takes in a memtable; only the size of a first allocation follows from it.
 const USUAL_ENTRY_BYTES: u64 = 128;
@@ -60,6 +63,7 @@ struct MemtableFlush {
     memtable: Arc<Memtable>,
     snapshots: Vec<SequenceNumber>,
     range_tombstones: RangeTombstoneSets,
+    slice_bounds: SliceBounds,
     /// Nothing older lies below.
     bottom: bool,
     now: u64,
@@ -85,7 +89,7 @@ impl MemtableFlush {
             expected_entries: usize::try_from(self.expected_entries).unwrap_or(0),
         };
         let no_values = ValueRewrite::default();
-        let output = TableOutput::new(core, &self.options, place);
+        let output = TableOutput::new(core, &self.options, place, Arc::clone(&self.slice_bounds));
         let mut rewriter = Rewriter::new(rules, output, &no_values);
         let (meter, family) = (&core.flow.flushes, &self.family.flow);
         let mut progress = FlushProgress { meter, family, untold_bytes: 0 };
@@ -114,6 +118,14 @@ impl MemtableFlush {
     }
 }
 
+/// The keys at which tables end from now on.
+fn renew_slices(family: &FamilyState, version: &Version) -> SliceBounds {
+    let target_table_bytes = family.options.load().target_table_bytes;
+    let mut bounds = lock(&family.slice_bounds);
+    *bounds = slices::renewed(&bounds, version, target_table_bytes);
+    bounds.clone()
+}
+
 impl Core {
     /// Writes and syncs the tables of `memtable`, which is one of `view`.
     pub(super) fn write_tables(
@@ -139,6 +151,7 @@ impl Core {
             memtable: Arc::clone(&memtable),
             snapshots,
             range_tombstones,
+            slice_bounds: renew_slices(family, &view.version),
             bottom: oldest && view.version.runs.is_empty(),
             now: self.clock.unix_seconds(),
             run: self.numbers.next(),

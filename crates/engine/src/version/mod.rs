@@ -165,4 +165,6 @@ impl Version {
 }
 
 #[cfg(test)]
+pub(crate) mod test_tables;
+#[cfg(test)]
 mod tests;

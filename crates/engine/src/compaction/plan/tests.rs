@@ -19,6 +19,7 @@ fn runs(sizes: &[u64]) -> Vec<RunSummary> {
             id: newest_id - at as u64,
             bytes,
             entries: bytes,
+            keys: bytes,
             distinct_through,
             ..RunSummary::default()
         }
@@ -58,9 +59,15 @@ fn a_quiet_family_becomes_one_run_and_then_rests() {
 #[test]
 fn the_oldest_input_takes_the_others_in_once_it_was_merged() {
     let plan = next_merge(&runs(&[1, 1, 1, 1, 16]), &RULES, Pace::Busy);
-    assert_eq!(plan, Some(MergePlan { count: 4, level: 2, run: 5, into_oldest: false }));
+    assert_eq!(
+        plan,
+        Some(MergePlan { count: 4, level: 2, run: 5, into_oldest: false, by_slices: false })
+    );
     let plan = full_merge(&runs(&[1, 1, 16]));
-    assert_eq!(plan, Some(MergePlan { count: 3, level: 2, run: 1, into_oldest: true }));
+    assert_eq!(
+        plan,
+        Some(MergePlan { count: 3, level: 2, run: 1, into_oldest: true, by_slices: false })
+    );
 }
 
 #[test]
@@ -70,14 +77,18 @@ fn the_output_stays_above_an_older_run_of_the_first_level() {
         id,
         bytes,
         entries: bytes,
+        keys: bytes,
         distinct_through: 100,
         ..RunSummary::default()
     };
     let state = [of_level_1(4, 1), of_level_1(3, 1), of_level_1(2, 10)];
     let rules = PlanRules { fan_in: 2, ..RULES };
     let plan = next_merge(&state, &rules, Pace::Busy);
-    assert_eq!(plan, Some(MergePlan { count: 2, level: 1, run: 4, into_oldest: false }));
-    let all = Some(MergePlan { count: 3, level: 2, run: 4, into_oldest: false });
+    assert_eq!(
+        plan,
+        Some(MergePlan { count: 2, level: 1, run: 4, into_oldest: false, by_slices: false })
+    );
+    let all = Some(MergePlan { count: 3, level: 2, run: 4, into_oldest: false, by_slices: false });
     assert_eq!(full_merge(&state), all);
 }
 
@@ -86,16 +97,16 @@ fn garbage_is_collected_where_it_lies() {
     let mut state = runs(&[1, 1, 10]);
     assert_eq!(next_merge(&state, &RULES, Pace::Busy), None);
     // Ten entries of old keys above the ten live ones.
-    for (run, entries) in state.iter_mut().zip([5, 5, 10]) {
-        run.entries = entries;
+    for (run, keys) in state.iter_mut().zip([5, 5, 10]) {
+        run.keys = keys;
     }
     state[0].distinct_through = 5;
     state[1].distinct_through = 10;
     state[2].distinct_through = 10;
     assert_eq!(next_merge(&state, &RULES, Pace::Busy).map(|plan| plan.count), Some(3));
     // The same five keys in both new runs, and a large old run: the new ones suffice.
-    for (run, entries) in state.iter_mut().zip([50, 50, 10]) {
-        run.entries = entries;
+    for (run, keys) in state.iter_mut().zip([50, 50, 10]) {
+        run.keys = keys;
     }
     state[0].distinct_through = 5;
     state[1].distinct_through = 5;
@@ -121,7 +132,10 @@ fn a_damaged_run_and_all_older_ones_are_left_alone() {
     let mut state = runs(&[1, 1, 1, 1, 4, 16]);
     state[4].damaged = true;
     let plan = next_merge(&state, &RULES, Pace::Busy);
-    assert_eq!(plan, Some(MergePlan { count: 4, level: 2, run: 6, into_oldest: false }));
+    assert_eq!(
+        plan,
+        Some(MergePlan { count: 4, level: 2, run: 6, into_oldest: false, by_slices: false })
+    );
     assert_eq!(full_merge(&state).map(|plan| plan.count), Some(4));
     state[0].damaged = true;
     assert_eq!(next_merge(&state, &RULES, Pace::Quiet), None);
@@ -134,7 +148,8 @@ fn rewrites(flushes: u64, fan_in: usize, most_runs: usize) -> f64 {
     let mut rewritten = 0;
     let rules = PlanRules { fan_in, ..RULES };
     for id in 1..=flushes {
-        let flushed = RunSummary { level: 1, id, bytes: 100, entries: 100, ..Default::default() };
+        let flushed =
+            RunSummary { level: 1, id, bytes: 100, entries: 100, keys: 100, ..Default::default() };
         sizes.insert(0, flushed);
         loop {
             let mut distinct_through = 0;
@@ -150,6 +165,7 @@ fn rewrites(flushes: u64, fan_in: usize, most_runs: usize) -> f64 {
                 id: plan.run,
                 bytes,
                 entries: bytes,
+                keys: bytes,
                 ..Default::default()
             };
             sizes.insert(0, merged);
@@ -174,6 +190,7 @@ fn garbage_in_value_logs_is_worth_a_merge_however_small_the_tables_are() {
         bytes: 1,
         value_bytes,
         entries: 100,
+        keys: 100,
         distinct_through,
         ..RunSummary::default()
     };

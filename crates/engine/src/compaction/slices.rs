@@ -1,0 +1,112 @@
+//! Collecting garbage slice by slice.
+//!
+//! A family whose keys are overwritten all the time would have everything merged again and again, and
+//! while such a merge runs, as much garbage comes as it removes. Its key space is therefore cut into
+//! a few slices. Flushes and merges end their tables at the bounds, so that the tables of a slice,
+//! in all runs, can be merged without any other: the slice with the most garbage is, and the
+//! tables that it had in newer runs are gone at once. That costs as much as one large merge for
+//! the same garbage, is done in small even steps, and what has waited longest goes first.
+//!
+//! This is how Spooky (Dayan and others, PVLDB 15(11), 2022) cuts its merges into the largest level.
+//!
+//! Bounds lie between tables of the oldest run. They stay until the slices have become too unequal,
+//! are forgotten when the database is closed, and mean nothing for what is right: a table that
+//! reaches over a bound only makes that bound useless until the table is merged.
+
+use std::sync::Arc;
+
+use tidesdb_files::sstable::KeySketch;
+
+use super::job::LEAST_TABLE_BYTES;
+use super::parts::bounds_between;
+use crate::family::SliceBounds;
+use crate::key_parts::KeyRange;
+use crate::version::{TableFile, Version};
+
+/// Slices of a family that is large enough. More would make the tables of a flush small.
+const SLICES: u64 = 8;
+
+/// Slices are cut anew when one has this many times its share of the oldest run.
+const MOST_UNEQUAL: u64 = 3;
+
+/// The bounds from now on. `present` are those in force, `target_table_bytes` is the family's option.
+pub(crate) fn renewed(
+    present: &SliceBounds,
+    version: &Version,
+    target_table_bytes: u64,
+) -> SliceBounds {
+    let Some(oldest) = version.runs.last().filter(|run| run.level > 1) else {
+        return SliceBounds::default();
+    };
+    let least_bytes = target_table_bytes.min(LEAST_TABLE_BYTES);
+    let wanted = (oldest.bytes() / least_bytes.max(1)).clamp(1, SLICES);
+    let slices = present.len() as u64 + 1;
+    let most = oldest.bytes() / slices * MOST_UNEQUAL;
+    if slices * 2 > wanted && slices_of(&oldest.tables, present).all(|bytes| bytes <= most.max(1)) {
+        return Arc::clone(present);
+    }
+    bounds_between(&oldest.tables, wanted).into()
+}
+
+/// Bytes of the tables that begin in each slice.
+fn slices_of<'a>(
+    tables: &'a [Arc<TableFile>],
+    bounds: &'a SliceBounds,
+) -> impl Iterator<Item = u64> + 'a {
+    let before = |bound: &Vec<u8>| tables.partition_point(|t| t.record.smallest_key < *bound);
+    let ends = bounds.iter().map(before).chain([tables.len()]);
+    ends.scan(0, |from, until| {
+        let slice = tables.get(*from..until).unwrap_or_default();
+        *from = until;
+        Some(slice.iter().map(|table| table.record.bytes).sum())
+    })
+}
+
+/// The slice of which the largest part is garbage, among those that newer runs than the oldest have
+/// tables in. All keys when tables reach over all bounds.
+pub(crate) fn worst(version: &Version, bounds: &SliceBounds) -> Option<KeyRange> {
+    let is_crossed = |bound: &Vec<u8>| {
+        version.runs.iter().any(|run| {
+            let before = run.tables.partition_point(|t| t.record.smallest_key < *bound);
+            let last = before.checked_sub(1).and_then(|at| run.tables.get(at));
+            last.is_some_and(|table| table.record.largest_key >= *bound)
+        })
+    };
+    let ignored = cfg!(planted_bug = "tables_over_bounds_ignored");
+    let free = bounds.iter().filter(|bound| ignored || !is_crossed(bound)).cloned().collect();
+    let shares = KeyRange::between(free).into_iter().filter_map(|range| {
+        let share = garbage_share(version, &range)?;
+        Some((share, range))
+    });
+    shares.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, range)| range)
+}
+
+/// Which part of the versions in the range is garbage; `None` when only the oldest run has any.
+fn garbage_share(version: &Version, range: &KeyRange) -> Option<f64> {
+    let (mut keys, mut entries, mut tombstones) = (KeySketch::default(), 0, 0);
+    let (_, newer) = version.runs.split_last()?;
+    if newer.iter().all(|run| tables_within(&run.tables, range).is_empty()) {
+        return None;
+    }
+    for record in version.runs.iter().flat_map(|run| tables_within(&run.tables, range)) {
+        keys.merge(&record.record.keys);
+        entries += record.record.entries;
+        tombstones += record.record.tombstones;
+    }
+    let live = keys.estimate().min(entries).saturating_sub(tombstones);
+    Some((entries - live) as f64 / entries.max(1) as f64)
+}
+
+/// The tables of a run that begin in the range.
+pub(super) fn tables_within<'a>(
+    tables: &'a [Arc<TableFile>],
+    range: &KeyRange,
+) -> &'a [Arc<TableFile>] {
+    let before = |bound: &Vec<u8>| tables.partition_point(|t| t.record.smallest_key < *bound);
+    let from = range.from.as_ref().map_or(0, before);
+    let until = range.until.as_ref().map_or(tables.len(), before);
+    tables.get(from..until).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;
