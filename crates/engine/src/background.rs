@@ -565,8 +565,11 @@ impl Core {
 
 /// The keys that a planned merge is for.
 fn slice_of(family: &FamilyState, version: &Version, plan: MergePlan) -> KeyRange {
-    let worst = || slices::worst(version, &lock(&family.slice_bounds));
-    plan.by_slices.then(worst).flatten().unwrap_or_default()
+    if !plan.by_slices {
+        return KeyRange::default();
+    }
+    let bounds = lock(&family.slice_bounds).clone();
+    slices::worst(version, &bounds).unwrap_or_default()
 }
 
 /// Whoever asks for a merge of tables is told each time that some were left out, not only by the
