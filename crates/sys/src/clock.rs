@@ -3,12 +3,17 @@
 //! Two clocks with two jobs. Wall-clock seconds decide when a value with a time to live expires
 //! and may jump either way when an operator sets the machine's clock. Monotonic nanoseconds
 //! measure durations, never go back, and mean nothing outside this process.
-//! [`ManualClock`] serves tests: it moves only when told to, and its wall clock may jump.
+//! [`SteadyClock`] keeps the jumps of the former from whoever uses it. [`ManualClock`] serves tests:
+//! it moves only when told to, and its wall clock may jump.
+
+mod steady;
 
 use std::fmt::Debug;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+pub use self::steady::SteadyClock;
 
 /// A source of time. Any thread may call any method.
 pub trait Clock: Send + Sync + Debug {

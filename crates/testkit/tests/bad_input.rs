@@ -19,7 +19,7 @@ use tidesdb_engine::{
     Components, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, Result, ScanOptions,
     SyncMode, WriteBatch,
 };
-use tidesdb_sys::clock::ManualClock;
+use tidesdb_sys::clock::{Clock, ManualClock};
 use tidesdb_sys::sched::ManualScheduler;
 use tidesdb_sys::vfs::{FaultError, FaultKind, FaultVfs, OpSet, RealVfs, SimVfs, Vfs};
 
@@ -493,46 +493,64 @@ fn bounds_that_cross_cover_nothing() {
 }
 
 #[test]
-fn times_to_live_follow_a_clock_that_jumps() {
+fn times_to_live_follow_the_time_that_passes_and_no_clock_that_jumps() {
     let disk = SimVfs::new(1);
     let clock = Arc::new(ManualClock::new(1_000));
-    let components = Components {
-        vfs: disk,
-        scheduler: Arc::new(ManualScheduler::new(1)),
-        clock: Arc::clone(&clock) as _,
+    let open = || {
+        let components = Components {
+            vfs: Arc::clone(&disk) as _,
+            scheduler: Arc::new(ManualScheduler::new(1)),
+            clock: Arc::clone(&clock) as _,
+        };
+        Db::open_with("/db", small_db(), components).unwrap()
     };
-    let db = Db::open_with("/db", small_db(), components).unwrap();
+    let db = open();
     let family = db.create_family("f", small_family()).unwrap();
-    family.put(b"kept", b"old").unwrap();
-    family.put(b"over", b"old").unwrap();
-    family.put_with_ttl(b"over", b"new", Duration::from_secs(10)).unwrap();
-    family.put_with_ttl(b"brief", b"v", Duration::from_millis(1)).unwrap();
-    family.put_with_ttl(b"long", b"v", Duration::MAX).unwrap();
-    family.put_expiring(b"never", b"v", 0).unwrap();
-    family.put_expiring(b"past", b"v", 1).unwrap();
-    let visible = |seconds: u64| {
-        clock.set_unix_seconds(seconds);
+    let visible = |family: &Family, when: &str| {
         let entries = family.scan(ScanOptions::new()).unwrap().entries();
         let scanned: Vec<_> = entries.map(|e| String::from_utf8(e.unwrap().0).unwrap()).collect();
         for key in ["brief", "kept", "long", "never", "over", "past"] {
             let found = family.get(key.as_bytes()).unwrap();
-            assert_eq!(found.is_some(), scanned.iter().any(|k| k == key), "{key} at {seconds}");
+            assert_eq!(found.is_some(), scanned.iter().any(|k| k == key), "{key} {when}");
             assert!(key != "over" || found.is_none_or(|value| value == b"new"), "older value");
         }
         scanned.join(" ")
     };
     for flushed in [false, true] {
-        assert_eq!(visible(1_000), "brief kept long never over", "flushed: {flushed}");
-        assert_eq!(visible(1_001), "kept long never over");
-        assert_eq!(visible(1_009), "kept long never over");
-        assert_eq!(visible(1_010), "kept long never");
-        assert_eq!(visible(u64::MAX - 1), "kept long never");
-        // Nothing was merged meanwhile: a clock put back brings values back.
-        assert_eq!(visible(0), "brief kept long never over past");
-        db.flush().unwrap();
+        family.put(b"kept", b"old").unwrap();
+        family.put(b"over", b"old").unwrap();
+        family.put_with_ttl(b"over", b"new", Duration::from_secs(10)).unwrap();
+        family.put_with_ttl(b"brief", b"v", Duration::from_millis(1)).unwrap();
+        family.put_with_ttl(b"long", b"v", Duration::MAX).unwrap();
+        family.put_expiring(b"never", b"v", 0).unwrap();
+        family.put_expiring(b"past", b"v", 1).unwrap();
+        if flushed {
+            db.flush().unwrap();
+        }
+        let at_first = "brief kept long never over";
+        let began = clock.unix_seconds();
+        assert_eq!(visible(&family, "at first"), at_first);
+        clock.set_unix_seconds(u64::MAX - 1);
+        assert_eq!(visible(&family, "with the clock far ahead"), at_first);
+        db.compact().unwrap();
+        assert_eq!(visible(&family, "merged with the clock far ahead"), at_first);
+        clock.set_unix_seconds(0);
+        assert_eq!(visible(&family, "with the clock set back"), at_first);
+        clock.set_unix_seconds(began);
+        for (pass, then) in
+            [(1, "kept long never over"), (8, "kept long never over"), (1, "kept long never")]
+        {
+            clock.advance(Duration::from_secs(pass));
+            assert_eq!(visible(&family, &format!("{pass} s later")), then);
+        }
+        clock.set_unix_seconds(0);
+        assert_eq!(visible(&family, "set back again"), "kept long never");
+        clock.set_unix_seconds(began + 10);
     }
     // What a merge dropped as expired stays away, and the value below stays shadowed.
-    clock.set_unix_seconds(1_010);
     db.compact().unwrap();
-    assert_eq!(visible(0), "kept long never");
+    drop(family);
+    db.close().unwrap();
+    clock.set_unix_seconds(0);
+    assert_eq!(visible(&open().family("f").unwrap(), "opened in the past"), "kept long never");
 }

@@ -12,7 +12,7 @@ use tidesdb_base::range_tombstone::RangeTombstones;
 use tidesdb_files::manifest::Change;
 use tidesdb_files::naming::FileKind;
 use tidesdb_lockfree::arena::BlockPool;
-use tidesdb_sys::clock::{Clock, SystemClock};
+use tidesdb_sys::clock::{Clock, SteadyClock, SystemClock};
 use tidesdb_sys::sched::{LaneThreads, Scheduler, ThreadPool};
 use tidesdb_sys::vfs::{LockGuard, RealVfs, Vfs};
 
@@ -234,7 +234,7 @@ fn build(
         options,
         vfs,
         scheduler: components.scheduler,
-        clock: components.clock,
+        clock: Arc::new(SteadyClock::new(components.clock)),
         numbers,
         log,
         catalog: Mutex::new(catalog),
