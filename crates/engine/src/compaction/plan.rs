@@ -66,7 +66,7 @@ pub(super) const LEAST_RELEASED: f64 = 1.25;
 
 /// When garbage is collected slice by slice and there are more runs than this many times the fan-in, those of
 /// a tier are merged first.
-const MOST_SLICED_RUNS_PER_FAN_IN: usize = 2;
+const MOST_SLICED_RUNS_PER_FAN_IN: usize = 4;
 
 /// The share of the garbage that is allowed from which it is collected: what comes meanwhile needs room too.
 /// Not much less, because of the error of the sketches: unique keys must not look like garbage.

@@ -226,3 +226,44 @@ fn released_versions_are_collected_when_nobody_writes() {
     let alone = [RunSummary { released: 50, ..runs(&[100])[0] }];
     assert_eq!(next_merge(&alone, &RULES, Pace::Quiet).map(|plan| plan.count), Some(1));
 }
+
+/// An old merged run of 1,000 keys below so many newer ones, which hold `each` of the same keys.
+fn overwritten(newer: usize, each: u64) -> Vec<RunSummary> {
+    let mut state = runs(&[&vec![each; newer][..], &[1000]].concat());
+    let mut distinct_through = 0;
+    for run in state.iter_mut().take(newer) {
+        distinct_through = 1000.min(distinct_through + each);
+        (run.level, run.distinct_through) = (1, distinct_through);
+    }
+    state[newer].distinct_through = 1000;
+    state
+}
+
+#[test]
+fn overwritten_keys_are_merged_by_slices_before_the_bound_is_reached() {
+    let plan = |runs: &[RunSummary]| next_merge(runs, &RULES, Pace::Busy);
+    let by_slices =
+        |count| Some(MergePlan { count, level: 2, run: 1, into_oldest: true, by_slices: true });
+    assert_eq!(plan(&overwritten(3, 110)), None, "within two thirds of what is allowed");
+    assert_eq!(plan(&overwritten(3, 120)), by_slices(4));
+    // An oldest run that was never merged, or values elsewhere: everything at once.
+    let mut flushed = overwritten(3, 120);
+    flushed[3].level = 1;
+    assert_eq!(plan(&flushed).map(|plan| (plan.count, plan.by_slices)), Some((4, false)));
+    let mut elsewhere = overwritten(3, 120);
+    elsewhere[3].value_bytes = 2000;
+    let all = Some(MergePlan { by_slices: false, ..by_slices(4).unwrap() });
+    assert_eq!(plan(&elsewhere), all);
+    // What only a snapshot keeps is no garbage.
+    let mut held = overwritten(3, 110);
+    held[3].entries = 5000;
+    assert_eq!(plan(&held), None);
+}
+
+#[test]
+fn tiers_come_before_slices_when_there_are_very_many_runs() {
+    let plan = |newer| next_merge(&overwritten(newer, 40), &RULES, Pace::Busy);
+    assert_eq!(plan(15).map(|plan| (plan.count, plan.by_slices)), Some((16, true)));
+    let tiers = plan(16).unwrap();
+    assert!(tiers.count < 17 && !tiers.by_slices && !tiers.into_oldest, "{tiers:?}");
+}
