@@ -18,8 +18,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -450,8 +451,9 @@ fn spawn(spec: &JobSpec, timeout: Duration) -> Result<JobResult, String> {
         .spawn()
         .map_err(|error| format!("child process: {error}"))?;
     let mut input = child.stdin.take();
-    if let Some(input) = &mut input {
-        writeln!(input, "{job}").map_err(|error| format!("child process: {error}"))?;
+    if input.as_mut().is_some_and(|input| writeln!(input, "{job}").is_err()) {
+        // It is gone, and `wait` tells how.
+        input = None;
     }
     let Some(mut output) = child.stdout.take() else {
         return Err("child process without output".to_owned());
@@ -472,6 +474,13 @@ fn spawn(spec: &JobSpec, timeout: Duration) -> Result<JobResult, String> {
     }
 }
 
+/// Whether a child was ended by Ctrl-C. It had not got as far as handling that, and we, who were told as
+/// well, may not have either.
+fn is_interruption(status: ExitStatus) -> bool {
+    const SIGINT: i32 = 2;
+    status.signal() == Some(SIGINT)
+}
+
 /// Waits for the end of a child; returns how it ended, in words.
 fn wait(
     child: &mut Child,
@@ -483,6 +492,10 @@ fn wait(
     loop {
         let ended = child.try_wait().map_err(|error| format!("child process: {error}"))?;
         if let Some(status) = ended {
+            if is_interruption(status) {
+                // ORDERING: the flag carries no data.
+                INTERRUPTED.store(true, Ordering::Relaxed);
+            }
             return Ok(format!("the child process ended without a result ({status})"));
         }
         if interrupted() {
@@ -504,3 +517,6 @@ fn wait(
         std::thread::sleep(Duration::from_millis(10));
     }
 }
+
+#[cfg(test)]
+mod tests;
