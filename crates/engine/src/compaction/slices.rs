@@ -40,26 +40,16 @@ pub(crate) fn renewed(
     };
     let least_bytes = target_table_bytes.min(LEAST_TABLE_BYTES);
     let wanted = (oldest.bytes() / least_bytes.max(1)).clamp(1, SLICES);
-    let slices = present.len() as u64 + 1;
-    let most = oldest.bytes() / slices * MOST_UNEQUAL;
-    if slices * 2 > wanted && slices_of(&oldest.tables, present).all(|bytes| bytes <= most.max(1)) {
+    let slices = KeyRange::between(present.to_vec());
+    let most = (oldest.bytes() / slices.len() as u64 * MOST_UNEQUAL).max(1);
+    let is_fair = |slice: &KeyRange| {
+        let tables = tables_within(&oldest.tables, slice).iter();
+        tables.map(|table| table.record.bytes).sum::<u64>() <= most
+    };
+    if slices.len() as u64 * 2 > wanted && slices.iter().all(is_fair) {
         return Arc::clone(present);
     }
     bounds_between(&oldest.tables, wanted).into()
-}
-
-/// Bytes of the tables that begin in each slice.
-fn slices_of<'a>(
-    tables: &'a [Arc<TableFile>],
-    bounds: &'a SliceBounds,
-) -> impl Iterator<Item = u64> + 'a {
-    let before = |bound: &Vec<u8>| tables.partition_point(|t| t.record.smallest_key < *bound);
-    let ends = bounds.iter().map(before).chain([tables.len()]);
-    ends.scan(0, |from, until| {
-        let slice = tables.get(*from..until).unwrap_or_default();
-        *from = until;
-        Some(slice.iter().map(|table| table.record.bytes).sum())
-    })
 }
 
 /// The slice of which the largest part is garbage, among those that newer runs than the oldest have
@@ -67,8 +57,7 @@ fn slices_of<'a>(
 pub(crate) fn worst(version: &Version, bounds: &SliceBounds) -> Option<KeyRange> {
     let is_crossed = |bound: &Vec<u8>| {
         version.runs.iter().any(|run| {
-            let before = run.tables.partition_point(|t| t.record.smallest_key < *bound);
-            let last = before.checked_sub(1).and_then(|at| run.tables.get(at));
+            let last = tables_before(&run.tables, bound).last();
             last.is_some_and(|table| table.record.largest_key >= *bound)
         })
     };
@@ -88,13 +77,19 @@ fn garbage_share(version: &Version, range: &KeyRange) -> Option<f64> {
     if newer.iter().all(|run| tables_within(&run.tables, range).is_empty()) {
         return None;
     }
-    for record in version.runs.iter().flat_map(|run| tables_within(&run.tables, range)) {
-        keys.merge(&record.record.keys);
-        entries += record.record.entries;
-        tombstones += record.record.tombstones;
+    for table in version.runs.iter().flat_map(|run| tables_within(&run.tables, range)) {
+        keys.merge(&table.record.keys);
+        entries += table.record.entries;
+        tombstones += table.record.tombstones;
     }
     let live = keys.estimate().min(entries).saturating_sub(tombstones);
     Some((entries - live) as f64 / entries.max(1) as f64)
+}
+
+/// The tables of a run that begin before a bound.
+fn tables_before<'a>(tables: &'a [Arc<TableFile>], bound: &[u8]) -> &'a [Arc<TableFile>] {
+    let count = tables.partition_point(|table| table.record.smallest_key.as_slice() < bound);
+    tables.get(..count).unwrap_or_default()
 }
 
 /// The tables of a run that begin in the range.
@@ -102,7 +97,7 @@ pub(super) fn tables_within<'a>(
     tables: &'a [Arc<TableFile>],
     range: &KeyRange,
 ) -> &'a [Arc<TableFile>] {
-    let before = |bound: &Vec<u8>| tables.partition_point(|t| t.record.smallest_key < *bound);
+    let before = |bound: &Vec<u8>| tables_before(tables, bound).len();
     let from = range.from.as_ref().map_or(0, before);
     let until = range.until.as_ref().map_or(tables.len(), before);
     tables.get(from..until).unwrap_or_default()

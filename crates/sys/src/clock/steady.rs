@@ -46,8 +46,9 @@ impl SteadyClock {
         Self { clock, began_nanos, base_seconds, ahead_since_nanos, latest_seconds }
     }
 
-    /// Whether a wall that is this far ahead has been so for long enough.
-    fn is_ahead_for_long(&self, now_nanos: u64) -> bool {
+    /// Whether a wall that is too far ahead now has been so for long enough; the first time it begins to
+    /// count.
+    fn stays_ahead(&self, now_nanos: u64) -> bool {
         // ORDERING: relaxed throughout. Each value stands for itself, and threads that disagree for a
         // moment answer with times that were right a moment ago.
         let since = self.ahead_since_nanos.load(Ordering::Relaxed);
@@ -71,7 +72,7 @@ impl Clock for SteadyClock {
                 self.ahead_since_nanos.store(0, Ordering::Relaxed);
             }
             wall.max(expected)
-        } else if self.is_ahead_for_long(now_nanos) {
+        } else if self.stays_ahead(now_nanos) {
             // Twice the same, when two threads get here.
             self.base_seconds.fetch_max(wall.saturating_sub(passed), Ordering::Relaxed);
             wall
