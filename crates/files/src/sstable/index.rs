@@ -6,8 +6,8 @@
 //! its separator *equals* the key can the key's versions go on in the next one.
 //!
 //! In memory the separators lose their common prefix and are searched by their next eight bytes
-//! in a flat array; ties compare whole separators. Data blocks lie back to back from offset 0,
-//! so the file holds their lengths only.
+//! in a flat array with a small tree above it ([`heads`]); ties compare whole separators. Data
+//! blocks lie back to back from offset 0, so the file holds their lengths only.
 //!
 //! ```text
 //! count u32 | prefix_len varint | prefix | count x { suffix_len varint | suffix | len varint }
@@ -15,6 +15,9 @@
 //!
 //! Immutable once built, shared by all threads.
 
+mod heads;
+
+use self::heads::{Heads, Place};
 use super::{BlockHandle, common_prefix_len};
 use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_u32, put_varint};
 
@@ -79,10 +82,10 @@ impl IndexBuilder {
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     prefix: Vec<u8>,
-    heads: Vec<u64>,
+    /// The separators' heads, each with the offset at which its block ends.
+    heads: Heads,
     keys: Vec<u8>,
     key_ends: Vec<u32>,
-    block_ends: Vec<u64>,
 }
 
 impl Index {
@@ -95,42 +98,41 @@ impl Index {
         }
         let mut index = Self {
             prefix: decoder.bytes()?.to_vec(),
-            heads: Vec::with_capacity(count),
+            heads: Heads::default(),
             keys: Vec::with_capacity(decoder.remaining().len().saturating_sub(count * 2)),
             key_ends: Vec::with_capacity(count),
-            block_ends: Vec::with_capacity(count),
         };
+        let mut places = Vec::with_capacity(count);
         let mut block_end = 0u64;
         for _ in 0..count {
             let suffix = decoder.bytes()?;
             let len = u32::try_from(decoder.varint()?).map_err(|_| Malformed)?;
             block_end += u64::from(len);
-            index.heads.push(head_of(suffix));
+            places.push(Place { head: head_of(suffix), end: block_end });
             index.keys.extend_from_slice(suffix);
             index.key_ends.push(u32::try_from(index.keys.len()).map_err(|_| Malformed)?);
-            index.block_ends.push(block_end);
         }
         index.keys.shrink_to_fit();
+        index.heads = Heads::of(places);
         if decoder.is_empty() { Ok(index) } else { Err(Malformed) }
     }
 
     /// Number of data blocks.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.heads.len()
+        self.heads.places().len()
     }
 
     /// Bytes of all data blocks together.
     pub(crate) fn data_bytes(&self) -> u64 {
-        self.block_ends.last().copied().unwrap_or(0)
+        self.heads.places().last().map_or(0, |place| place.end)
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
         self.prefix.capacity()
             + self.keys.capacity()
-            + self.heads.capacity() * 8
+            + self.heads.memory_bytes()
             + self.key_ends.capacity() * 4
-            + self.block_ends.capacity() * 8
     }
 
     #[inline]
@@ -143,9 +145,10 @@ impl Index {
     /// Where block `at` lies; `None` past the last.
     #[inline]
     pub(crate) fn handle(&self, at: usize) -> Option<BlockHandle> {
-        let end = *self.block_ends.get(at)?;
-        let offset = at.checked_sub(1).and_then(|before| self.block_ends.get(before));
-        let offset = offset.copied().unwrap_or(0);
+        let places = self.heads.places();
+        let end = places.get(at)?.end;
+        let offset = at.checked_sub(1).and_then(|before| places.get(before));
+        let offset = offset.map_or(0, |place| place.end);
         Some(BlockHandle { offset, len: (end - offset) as u32 })
     }
 
@@ -166,12 +169,12 @@ impl Index {
             return if key < self.prefix.as_slice() { 0 } else { self.len() };
         };
         let wanted = head_of(suffix);
-        let mut low = self.heads.partition_point(|&head| head < wanted);
-        if self.heads.get(low) != Some(&wanted) {
+        let mut low = self.heads.lower_bound(wanted);
+        let ties = self.heads.places().get(low..).unwrap_or_default();
+        if ties.first().is_none_or(|place| place.head != wanted) {
             return low;
         }
-        let ties = self.heads.get(low..).unwrap_or_default();
-        let mut high = low + ties.partition_point(|&head| head == wanted);
+        let mut high = low + ties.partition_point(|place| place.head == wanted);
         while low < high {
             let middle = usize::midpoint(low, high);
             if self.suffix(middle) < suffix { low = middle + 1 } else { high = middle }
