@@ -153,7 +153,7 @@ fn hit_ratios() {
         for room in [1 << 10, 1 << 14, 1 << 17] {
             let cache = BlockCache::new(room * BLOCK_BYTES, BLOCK_BYTES);
             for &n in &sequence {
-                if cache.get(key(n)).is_none() {
+                if cache.get(key(n)).is_none() && cache.admits(key(n), BLOCK_BYTES) {
                     drop(cache.insert(key(n), (), BLOCK_BYTES, Priority::Normal));
                 }
             }

@@ -155,6 +155,20 @@ impl<V> BlockCache<V> {
         shard.insert(&newcomer).unwrap_or(pinned)
     }
 
+    /// Whether a value that [`get`](Self::get) has just missed is worth inserting: when there is
+    /// room for `charge_bytes` more, or when the key was missed before not long ago. A key that is
+    /// turned down is remembered for its next miss. Inserting it nevertheless is no error.
+    ///
+    /// A caller that asks, and uses what is turned down from a buffer of its own, pays for no
+    /// allocation and no eviction where most keys are read once (the doorkeeper of TinyLFU,
+    /// Einziger, Friedman and Manes, ACM Transactions on Storage 13(4), 2017).
+    #[must_use]
+    pub fn admits(&self, key: CacheKey, charge_bytes: usize) -> bool {
+        let hash = hash(key);
+        let charge_bytes = charge_bytes.saturating_add(Pinned::<V>::OVERHEAD_BYTES);
+        self.shard(hash).admits(hash, charge_bytes)
+    }
+
     /// Drops all entries of a file that has been deleted, to make room early. Looks at every
     /// entry of the cache, so it belongs on a background thread. Best effort: an insert running
     /// at the same time may bring one back, which then leaves by eviction.

@@ -1,5 +1,6 @@
 //! What is kept in memory of the files: decoded blocks, and open tables.
 
+mod held_block;
 mod open_tables;
 
 use std::cell::RefCell;
@@ -7,8 +8,9 @@ use std::sync::Arc;
 
 use tidesdb_base::error::Result;
 use tidesdb_files::sstable::{Block, BlockHandle, BlockSource, Table};
-use tidesdb_lockfree::cache::{self, CacheKey, Pinned, Priority};
+use tidesdb_lockfree::cache::{self, CacheKey, Priority};
 
+pub(crate) use self::held_block::HeldBlock;
 pub(crate) use self::open_tables::OpenTables;
 
 /// What a cached block costs beyond its own bytes: the slot and the value's header.
@@ -50,23 +52,30 @@ thread_local! {
     static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Blocks that the cache does not have are read and put into it.
+/// Blocks that the cache does not have are read, and put into it where that is worth it: what is
+/// read once lies in a buffer of the reader's and displaces nothing.
 impl BlockSource for BlockCache {
-    type Block = Pinned<Block>;
+    type Block = HeldBlock;
 
     #[inline]
     fn block(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {
         let key = CacheKey { file: table.identity(), offset: handle.offset };
         if let Some(block) = self.0.get(key) {
-            return Ok(block);
+            return Ok(HeldBlock::Cached(block));
         }
-        let block = STORED.with_borrow_mut(|stored| table.read_block(handle, stored))?;
+        let raw = held_block::spare_buffer();
+        let block = STORED.with_borrow_mut(|stored| table.read_block_into(handle, stored, raw))?;
+        if !self.0.admits(key, block.raw_bytes() + BLOCK_OVERHEAD_BYTES) {
+            return Ok(HeldBlock::own(block));
+        }
+        let block = block.without_spare_capacity();
         let charge = block.memory_bytes() + BLOCK_OVERHEAD_BYTES;
-        Ok(self.0.insert(key, block, charge, Priority::Normal))
+        Ok(HeldBlock::Cached(self.0.insert(key, block, charge, Priority::Normal)))
     }
 
     fn cached(&self, table: &Table, handle: BlockHandle) -> Option<Self::Block> {
-        self.0.get(CacheKey { file: table.identity(), offset: handle.offset })
+        let key = CacheKey { file: table.identity(), offset: handle.offset };
+        self.0.get(key).map(HeldBlock::Cached)
     }
 }
 
@@ -75,7 +84,7 @@ impl BlockSource for BlockCache {
 pub(crate) struct CachedBlocks(pub Arc<BlockCache>);
 
 impl BlockSource for CachedBlocks {
-    type Block = Pinned<Block>;
+    type Block = HeldBlock;
 
     fn block(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {
         self.0.block(table, handle)

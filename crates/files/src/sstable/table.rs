@@ -217,8 +217,21 @@ impl Table {
     /// # Errors
     /// [`Error::Corruption`] or [`Error::Io`].
     pub fn read_block(&self, handle: BlockHandle, scratch: &mut Vec<u8>) -> Result<Block> {
+        self.read_block_into(handle, scratch, Vec::new())
+    }
+
+    /// As [`Table::read_block`]; the block takes over the allocation of `raw` if it is large enough.
+    ///
+    /// # Errors
+    /// As [`Table::read_block`].
+    pub fn read_block_into(
+        &self,
+        handle: BlockHandle,
+        scratch: &mut Vec<u8>,
+        raw: Vec<u8>,
+    ) -> Result<Block> {
         let stored = self.read_stored(handle.offset, handle.len as usize, scratch)?;
-        self.decode_block(handle, stored, Vec::new())
+        self.decode_block(handle, stored, raw)
     }
 
     /// Reads `len` bytes at `offset` into the front of `scratch`, which grows as needed.

@@ -9,7 +9,10 @@
 //! scan washes through the small queue and leaves the rest alone. Main is a CLOCK with two-bit
 //! counters. A ghost table remembers fingerprints of what left the small queue recently; such a
 //! key goes straight to main when it comes back. Fingerprints only steer eviction: a collision
-//! costs a little hit ratio. Hits are not recorded by the reader at all: the hand compares a
+//! costs a little hit ratio. A caller that can use a value without the cache may ask first whether
+//! it is worth keeping (`admits`): once the budget is full, only a key that the ghost table knows
+//! is, so what is read once displaces nothing and costs no eviction. Hits are not recorded by the
+//! reader at all: the hand compares a
 //! slot's pin count with what it was at its last visit.
 //!
 //! Called by `cache` from any thread.
@@ -41,6 +44,9 @@ const FIRST_SLOTS: usize = 2;
 /// Share of the budget that the small queue keeps when there is pressure, as a divisor.
 const SMALL_SHARE: usize = 10;
 
+const GHOSTS_PER_BUCKET: usize = 4;
+const NO_GHOST: u32 = 0;
+
 /// Highest value of an entry's counter.
 const MOST_FREQUENT: u8 = 3;
 
@@ -61,8 +67,9 @@ struct State {
     main: VecDeque<Resident>,
     small_bytes: usize,
     main_bytes: usize,
-    /// Fingerprints (upper half of the hash) by hash; 0 is none.
+    /// Fingerprints (upper half of the hash) in buckets by hash.
     ghosts: Box<[u32]>,
+    ghost_hand: usize,
     table_bytes: usize,
 }
 
@@ -91,17 +98,30 @@ impl State {
         }
     }
 
-    fn ghost_slot(&self, hash: u64) -> usize {
-        (hash >> 16) as usize & (self.ghosts.len().saturating_sub(1))
+    fn ghost_bucket(&mut self, hash: u64) -> &mut [u32] {
+        let buckets = self.ghosts.len() / GHOSTS_PER_BUCKET;
+        let at = (hash >> 16) as usize & buckets.saturating_sub(1);
+        self.ghosts.chunks_exact_mut(GHOSTS_PER_BUCKET).nth(at).unwrap_or_default()
     }
 
-    fn is_ghost(&self, hash: u64) -> bool {
-        self.ghosts.get(self.ghost_slot(hash)).is_some_and(|&ghost| ghost == fingerprint(hash))
+    fn is_ghost(&mut self, hash: u64) -> bool {
+        self.ghost_bucket(hash).contains(&fingerprint(hash))
+    }
+
+    /// Forgets the ghost, and says whether there was one.
+    fn take_ghost(&mut self, hash: u64) -> bool {
+        let found = self.ghost_bucket(hash).iter_mut().find(|ghost| **ghost == fingerprint(hash));
+        found.map(|ghost| *ghost = NO_GHOST).is_some()
     }
 
     fn remember_ghost(&mut self, hash: u64) {
-        let slot = self.ghost_slot(hash);
-        if let Some(ghost) = self.ghosts.get_mut(slot) {
+        // Which one a full bucket loses changes from time to time: keys that are read in turn
+        // would otherwise drive each other out for ever.
+        self.ghost_hand = self.ghost_hand.wrapping_add(1);
+        let victim = self.ghost_hand % GHOSTS_PER_BUCKET;
+        let bucket = self.ghost_bucket(hash);
+        let free = bucket.iter().position(|&ghost| ghost == NO_GHOST);
+        if let Some(ghost) = bucket.get_mut(free.unwrap_or(victim)) {
             *ghost = fingerprint(hash);
         }
     }
@@ -209,6 +229,17 @@ impl<V> Shard<V> {
         present
     }
 
+    /// Whether a missed value of that size is worth keeping. One that is not is remembered.
+    pub(super) fn admits(&self, hash: u64, charge_bytes: usize) -> bool {
+        let mut state = lock(&self.state);
+        let room = self.capacity_bytes().saturating_sub(state.usage());
+        let admitted = charge_bytes <= room || state.is_ghost(hash);
+        if !admitted {
+            state.remember_ghost(hash);
+        }
+        admitted
+    }
+
     fn admit(&self, state: &mut State, new: &Newcomer<'_, V>, evicted: &mut Evicted<V>) {
         let capacity = self.capacity_bytes();
         let Some(room) = capacity.checked_sub(new.charge_bytes) else {
@@ -223,7 +254,7 @@ impl<V> Shard<V> {
         };
         let (to_main, frequency) = match new.priority {
             Priority::High => (true, MOST_FREQUENT),
-            Priority::Normal => (state.is_ghost(new.hash), 0),
+            Priority::Normal => (state.take_ghost(new.hash), 0),
             Priority::Low => (false, 0),
         };
         let resident = Resident {

@@ -49,6 +49,48 @@ fn handles_outlive_eviction_and_the_cache() {
 }
 
 #[test]
+fn a_full_cache_wants_what_was_missed_before() {
+    let cache = BlockCache::with_shards(1 << 20, 1);
+    let mut filled = 0;
+    while cache.admits(key(filled), 4096) {
+        drop(cache.insert(key(filled), (), 4096, Priority::Normal));
+        filled += 1;
+    }
+    assert!((200..256).contains(&filled), "{filled} entries of 4 KiB in 1 MiB");
+    assert_eq!(cache.evictions(), 0, "nothing was displaced while there was room");
+
+    let newcomer = key(1000);
+    assert!(cache.admits(newcomer, 16), "there is room for a small one");
+    assert!(!cache.admits(newcomer, 4096), "missed for the first time");
+    assert!(cache.admits(newcomer, 4096), "missed again");
+    drop(cache.insert(newcomer, (), 4096, Priority::Normal));
+    assert!(cache.get(newcomer).is_some());
+    assert_eq!(cache.evictions(), 1);
+
+    let disabled = BlockCache::<()>::new(0, 4096);
+    assert!(!disabled.admits(key(1), 4096) && !disabled.admits(key(1), 4096));
+}
+
+/// What is read all the time moves from one set of keys to another, as large as the cache.
+#[test]
+fn a_cache_that_turns_first_misses_down_follows_a_change() {
+    let cache = BlockCache::with_shards(1 << 20, 1);
+    let read = |n| {
+        if cache.get(key(n)).is_none() && cache.admits(key(n), 4096) {
+            drop(cache.insert(key(n), (), 4096, Priority::Normal));
+        }
+    };
+    for start in [0, 1000] {
+        for _ in 0..20 {
+            (start..start + 200).for_each(read);
+        }
+        let (hits, misses) = (cache.hits(), cache.misses());
+        (start..start + 200).for_each(read);
+        assert!(cache.hits() - hits >= 190, "{} misses of 200", cache.misses() - misses);
+    }
+}
+
+#[test]
 fn a_destructor_may_use_the_cache() {
     struct Reentrant(std::sync::Weak<BlockCache<Self>>);
     impl Drop for Reentrant {

@@ -111,9 +111,25 @@ impl Block {
         Ok(Self { raw, count, offsets_at, prefix_at, entries_at, wide_offsets })
     }
 
-    /// Gives the allocation back for the next block.
-    pub(crate) fn into_raw(self) -> Vec<u8> {
+    /// Gives the allocation back for the next block, with whatever is in it.
+    #[must_use]
+    pub fn into_raw(self) -> Vec<u8> {
         self.raw
+    }
+
+    /// The block in an allocation of no more than an eighth above its size.
+    #[must_use]
+    pub fn without_spare_capacity(mut self) -> Self {
+        if self.raw.capacity() - self.raw.len() > self.raw.len() / 8 {
+            self.raw = self.raw.as_slice().to_vec();
+        }
+        self
+    }
+
+    /// Length of the decoded bytes.
+    #[must_use]
+    pub const fn raw_bytes(&self) -> usize {
+        self.raw.len()
     }
 
     /// Number of entries.

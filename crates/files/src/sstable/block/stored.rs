@@ -46,7 +46,8 @@ pub(crate) fn seal_stored(
     put_u64(out, sum);
 }
 
-/// Checks the sealed bytes that lie at `place` and writes their raw form to `raw`.
+/// Checks the sealed bytes that lie at `place` and replaces `raw`, whatever is in it, by their raw
+/// form.
 ///
 /// # Errors
 /// A text saying what is wrong.
@@ -79,6 +80,10 @@ pub(crate) fn open_stored(sealed: &[u8], place: Place, raw: &mut Vec<u8>) -> Res
         raw.clear();
         raw.extend_from_slice(stored);
         return if raw_len == stored.len() { Ok(()) } else { Err(wrong_length(raw_len)) };
+    }
+    if raw.capacity() < raw_len {
+        // Growing would copy what is overwritten anyway.
+        *raw = vec![0; raw_len];
     }
     raw.resize(raw_len, 0);
     codec.decompress(stored, raw).map_err(|_| wrong_length(raw_len))

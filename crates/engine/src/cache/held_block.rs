@@ -1,0 +1,121 @@
+//! A decoded block that a read holds: pinned in the cache, or decoded for this read alone.
+//!
+//! A block of the second kind gives its memory back to the thread that lets go of it, for the next
+//! block that this thread reads. So reads of blocks that are not worth caching allocate nothing.
+
+use std::cell::Cell;
+use std::ops::Deref;
+
+use tidesdb_files::sstable::Block;
+use tidesdb_lockfree::cache::Pinned;
+
+/// Buffers larger than this are not kept.
+const LARGEST_KEPT_BYTES: usize = 256 << 10;
+
+thread_local! {
+    /// One buffer is enough: a walk lets go of its block once it has the next.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// The thread's spare buffer, whatever is in it, or an empty one.
+pub(super) fn spare_buffer() -> Vec<u8> {
+    SPARE.take()
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) enum HeldBlock {
+    /// In the cache, or evicted from it since.
+    Cached(Pinned<Block>),
+    /// Not in the cache.
+    Own(OwnBlock),
+}
+
+impl HeldBlock {
+    /// Holds a block that the cache does not want.
+    pub(super) const fn own(block: Block) -> Self {
+        Self::Own(OwnBlock(block))
+    }
+}
+
+impl Deref for HeldBlock {
+    type Target = Block;
+
+    #[inline]
+    fn deref(&self) -> &Block {
+        match self {
+            Self::Cached(block) => block,
+            Self::Own(block) => &block.0,
+        }
+    }
+}
+
+/// A block whose memory becomes the spare buffer of the thread that drops it.
+#[derive(Debug)]
+pub(crate) struct OwnBlock(Block);
+
+impl Drop for OwnBlock {
+    fn drop(&mut self) {
+        let raw = std::mem::take(&mut self.0).into_raw();
+        if raw.capacity() <= LARGEST_KEPT_BYTES {
+            // A thread that is ending has no spare buffer any more: the memory is freed.
+            let _ = SPARE.try_with(|spare| spare.set(raw));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tidesdb_base::options::{DbOptions, FamilyOptions};
+    use tidesdb_sys::clock::ManualClock;
+    use tidesdb_sys::sched::ManualScheduler;
+    use tidesdb_sys::vfs::SimVfs;
+
+    use super::*;
+    use crate::db::{Components, Db};
+    use crate::iterator::ScanOptions;
+
+    fn key(n: u32) -> Vec<u8> {
+        format!("{n:08}").into_bytes()
+    }
+
+    /// Nested reads, walks over other blocks and drops in any order use one spare buffer.
+    #[test]
+    fn blocks_that_are_not_cached_never_share_a_buffer_in_use() {
+        let components = Components {
+            vfs: SimVfs::new(1),
+            scheduler: Arc::new(ManualScheduler::new(1)),
+            clock: Arc::new(ManualClock::new(1000)),
+        };
+        let options = DbOptions { block_cache_bytes: 32 << 10, ..DbOptions::default() };
+        let db = Db::open_with("/db", options, components).unwrap();
+        let family = db.create_family("blocks", FamilyOptions::default()).unwrap();
+        for n in 0..4000 {
+            family.put(&key(n), &key(n).repeat(12)).unwrap();
+        }
+        family.flush().unwrap();
+        let full = db.core().files.blocks.figures()[1];
+        for n in (0..4000).rev() {
+            let other = (n * 1733) % 4000;
+            let seen = family.get_with(&key(n), |value| {
+                assert_eq!(family.get(&key(other)).unwrap(), Some(key(other).repeat(12)));
+                value == key(n).repeat(12)
+            });
+            assert_eq!(seen.unwrap(), Some(true), "{n}");
+        }
+        let mut walks: Vec<_> =
+            (0..3).map(|_| family.scan(ScanOptions::default()).unwrap()).collect();
+        for n in 0..100_u32 {
+            for (which, walk) in walks.iter_mut().enumerate() {
+                let at = (n * 37 + which as u32 * 1301) % 4000;
+                walk.seek(&key(at)).unwrap();
+                assert_eq!(family.get(&key(3999 - at)).unwrap(), Some(key(3999 - at).repeat(12)));
+                assert_eq!(walk.value().unwrap(), key(at).repeat(12), "{at}");
+            }
+        }
+        assert!(db.core().files.blocks.figures()[0] <= full);
+        assert!(SPARE.take().capacity() > 0, "nothing was put to the test");
+    }
+}
