@@ -29,6 +29,21 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// The first eight bytes of `key` as a big-endian number, padded with zeros: sorts like the keys
+/// do, except that keys with equal heads must be compared whole.
+#[inline]
+#[must_use]
+pub fn key_head(key: &[u8]) -> u64 {
+    if let Some(head) = key.first_chunk() {
+        return u64::from_be_bytes(*head);
+    }
+    let mut head = [0; 8];
+    for (to, &from) in head.iter_mut().zip(key) {
+        *to = from;
+    }
+    u64::from_be_bytes(head)
+}
+
 /// Appends a little-endian 32-bit integer.
 #[inline]
 pub fn put_u32(out: &mut Vec<u8>, value: u32) {

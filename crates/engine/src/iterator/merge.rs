@@ -8,6 +8,7 @@
 
 use std::cmp::Ordering;
 
+use tidesdb_base::codec::key_head;
 use tidesdb_base::error::Result;
 
 use super::source::Source;
@@ -28,17 +29,6 @@ pub(super) struct Merge {
     heap: Vec<usize>,
     direction: Direction,
     key: Vec<u8>,
-}
-
-fn head(key: &[u8]) -> u64 {
-    if let Some(bytes) = key.first_chunk() {
-        return u64::from_be_bytes(*bytes);
-    }
-    let mut bytes = [0; 8];
-    for (to, from) in bytes.iter_mut().zip(key) {
-        *to = *from;
-    }
-    u64::from_be_bytes(bytes)
 }
 
 impl Merge {
@@ -99,7 +89,7 @@ impl Merge {
         self.heap.clear();
         for (at, source) in self.sources.iter().enumerate() {
             if source.valid() {
-                self.heads[at] = head(source.key());
+                self.heads[at] = key_head(source.key());
                 self.heap.push(at);
             }
         }
@@ -185,7 +175,7 @@ impl Merge {
             return Err(e);
         }
         if source.valid() {
-            self.heads[number] = head(source.key());
+            self.heads[number] = key_head(source.key());
         } else {
             self.heap.swap_remove(at);
         }

@@ -8,6 +8,7 @@ mod catalog;
 mod garbage;
 mod range_tombstones;
 mod run;
+mod run_index;
 mod space;
 mod table_file;
 mod value_log_file;

@@ -14,6 +14,7 @@ use tidesdb_base::entry::SequenceNumber;
 use tidesdb_files::sstable::KeySketch;
 
 use super::TableFile;
+use super::run_index::RunIndex;
 
 /// A sorted run: tables whose key ranges do not overlap.
 #[derive(Clone, Debug)]
@@ -26,6 +27,7 @@ pub(crate) struct Run {
     pub tables: Vec<Arc<TableFile>>,
     /// Sums over the tables.
     pub totals: Arc<RunTotals>,
+    index: Arc<RunIndex>,
 }
 
 /// Sums over the tables of a run.
@@ -69,14 +71,14 @@ impl Run {
     pub(super) fn of(level: u32, id: u64, mut tables: Vec<Arc<TableFile>>) -> Self {
         tables.sort_by(|a, b| a.record.smallest_key.cmp(&b.record.smallest_key));
         let totals = Arc::new(RunTotals::of(&tables));
-        Self { level, id, tables, totals }
+        let index = Arc::new(RunIndex::of(&tables));
+        Self { level, id, tables, totals, index }
     }
 
     /// The only table that may hold `key`.
+    #[inline]
     pub(crate) fn table_for(&self, key: &[u8]) -> Option<&Arc<TableFile>> {
-        let at = self.tables.partition_point(|t| t.record.largest_key.as_slice() < key);
-        let table = self.tables.get(at)?;
-        (table.record.smallest_key.as_slice() <= key).then_some(table)
+        self.index.table_for(&self.tables, key)
     }
 
     /// Whether a table may hold a key from `start` on and before `end`.

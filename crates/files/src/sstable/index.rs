@@ -19,9 +19,7 @@ mod heads;
 
 use self::heads::{Heads, Place};
 use super::{BlockHandle, common_prefix_len};
-use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_u32, put_varint};
-
-const HEAD_BYTES: usize = 8;
+use tidesdb_base::codec::{Decoder, Malformed, key_head, put_bytes, put_u32, put_varint};
 
 /// Collects the separators while a table is written.
 #[derive(Debug, Default)]
@@ -108,7 +106,7 @@ impl Index {
             let suffix = decoder.bytes()?;
             let len = u32::try_from(decoder.varint()?).map_err(|_| Malformed)?;
             block_end += u64::from(len);
-            places.push(Place { head: head_of(suffix), end: block_end });
+            places.push(Place { head: key_head(suffix), end: block_end });
             index.keys.extend_from_slice(suffix);
             index.key_ends.push(u32::try_from(index.keys.len()).map_err(|_| Malformed)?);
         }
@@ -168,7 +166,7 @@ impl Index {
         let Some(suffix) = key.strip_prefix(self.prefix.as_slice()) else {
             return if key < self.prefix.as_slice() { 0 } else { self.len() };
         };
-        let wanted = head_of(suffix);
+        let wanted = key_head(suffix);
         let mut low = self.heads.lower_bound(wanted);
         let ties = self.heads.places().get(low..).unwrap_or_default();
         if ties.first().is_none_or(|place| place.head != wanted) {
@@ -181,19 +179,6 @@ impl Index {
         }
         low
     }
-}
-
-/// First eight bytes as a big-endian number, padded with zeros.
-#[inline]
-fn head_of(suffix: &[u8]) -> u64 {
-    if let Some(head) = suffix.first_chunk() {
-        return u64::from_be_bytes(*head);
-    }
-    let mut head = [0; HEAD_BYTES];
-    for (to, &from) in head.iter_mut().zip(suffix) {
-        *to = from;
-    }
-    u64::from_be_bytes(head)
 }
 
 /// Replaces `out` by the shortest key that is at or after `last` and before `next`, where
