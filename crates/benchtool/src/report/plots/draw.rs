@@ -17,6 +17,8 @@ use plotters::style::{Color, IntoFont, ShapeStyle, TextStyle};
 /// Width of every drawing.
 const WIDTH: i32 = 460;
 const FONT: i32 = 12;
+/// The SVG backend divides sizes by this, which turns the size of a font's box into that of its letters.
+const BACKEND_FONT: f64 = 1.24;
 /// Width of an average letter.
 const LETTER: f64 = 6.4;
 const BAR: i32 = 13;
@@ -35,7 +37,7 @@ fn failed(error: impl std::fmt::Display) -> String {
 }
 
 fn style(role: Role, left: HPos, middle: VPos) -> TextStyle<'static> {
-    let font = ("sans-serif", FONT).into_font();
+    let font = ("sans-serif", f64::from(FONT) * BACKEND_FONT).into_font();
     TextStyle { font, color: role.color().to_backend_color(), pos: Pos::new(left, middle) }
 }
 
@@ -109,10 +111,7 @@ fn legend(canvas: &Canvas<'_>, panel: &Panel) -> Drawn {
 pub(crate) fn svg(panel: &Panel) -> Result<String, String> {
     let top = legend_height(&panel.series);
     let height = match &panel.kind {
-        Kind::Bars(groups, _) => {
-            let rows: i32 = groups.iter().map(group_height).sum();
-            top + rows + 38
-        }
+        Kind::Bars(groups, _) => top + rows_height(groups) + 38,
         Kind::Lines(_) => top + LINES_HEIGHT + 58,
     };
     let mut out = String::new();
@@ -141,13 +140,18 @@ pub(crate) fn file(svg: &str, title: &str) -> String {
     }
 }
 
-/// A group of one bar has its label beside it, others above.
-fn label_beside(group: &Group) -> bool {
-    group.bars.len() <= 1
+/// Labels are beside the bars if that does for every group; in one picture all lie alike.
+fn labels_beside(groups: &[Group]) -> bool {
+    groups.iter().all(|group| group.bars.len() <= 1)
 }
 
-fn group_height(group: &Group) -> i32 {
-    if label_beside(group) { BAR + 6 } else { 16 + BAR * group.bars.len() as i32 + 7 }
+fn group_height(group: &Group, beside: bool) -> i32 {
+    if beside { BAR + 6 } else { 16 + BAR * group.bars.len() as i32 + 7 }
+}
+
+fn rows_height(groups: &[Group]) -> i32 {
+    let beside = labels_beside(groups);
+    groups.iter().map(|group| group_height(group, beside)).sum()
 }
 
 fn bars(
@@ -157,7 +161,7 @@ fn bars(
     reference: Option<f64>,
     top: i32,
 ) -> Drawn {
-    let beside = groups.iter().all(label_beside);
+    let beside = labels_beside(groups);
     let longest = groups.iter().map(|group| text_width(&group.label)).max().unwrap_or(0);
     let left = if beside { (longest + 8).clamp(40, 190) } else { 4 };
     let shown = groups.iter().flat_map(|group| &group.bars);
@@ -168,7 +172,7 @@ fn bars(
         None => Scale::of(values, left, WIDTH - TEXT_ROOM),
     };
     let origin = reference.map_or(scale.origin(), |reference| scale.at(reference));
-    let bottom = top + groups.iter().map(group_height).sum::<i32>();
+    let bottom = top + rows_height(groups);
     for tick in scale.ticks() {
         let x = scale.at(tick);
         line(canvas, vec![(x, top), (x, bottom)], GRID, 1)?;
@@ -193,7 +197,7 @@ fn bars(
             one_bar(canvas, bar, role, &Along { scale: &scale, origin }, row)?;
             row += BAR;
         }
-        y += group_height(group);
+        y += group_height(group, beside);
     }
     if let Some(reference) = reference {
         let x = scale.at(reference);
@@ -390,7 +394,27 @@ mod tests {
         assert_eq!(widths.len(), 2, "{drawn}");
         assert!((widths[0] / widths[1] - 2.0).abs() < 0.05, "{widths:?}");
         assert!(drawn.contains("ops/s"));
+        assert!(drawn.contains(&format!("font-size=\"{FONT}\"")), "{drawn}");
         assert!(drawn.contains("&lt;test&gt;") && !drawn.contains("<test>"), "{drawn}");
+    }
+
+    /// A test that one engine only has a figure for stands among others that all have.
+    #[test]
+    fn labels_above_the_bars_never_overlap() {
+        let group = |label: &str, count: usize| Group {
+            label: label.into(),
+            bars: (0..count).map(|series| bar(series, 10.0, Mark::Plain)).collect(),
+        };
+        let groups = vec![group("one", 1), group("two", 2), group("last", 1)];
+        let drawn = svg(&panel(Kind::Bars(groups, None))).unwrap();
+        let lines: Vec<&str> = drawn.lines().collect();
+        let height = |label: &str| -> i32 {
+            let text = lines.iter().position(|line| line.trim() == label).unwrap();
+            let start = lines[text - 1].find(" y=\"").unwrap() + 4;
+            lines[text - 1][start..].split('"').next().unwrap().parse().unwrap()
+        };
+        assert!(height("two") - height("one") >= BAR + FONT, "{drawn}");
+        assert!(height("last") - height("two") >= 2 * BAR + FONT, "{drawn}");
     }
 
     #[test]
