@@ -8,6 +8,7 @@
 mod conditions;
 mod sections;
 mod style;
+mod throughput;
 
 use super::checksums;
 use super::plots::view::View;
@@ -90,7 +91,7 @@ fn page(view: &View<'_>, plots: &[Drawn]) -> String {
     body.push_str(&sections::head(view));
     body.push_str(&sections::bad_rows(view));
     body.push_str(&sections::notes(view));
-    body.push_str(&sections::comparison(view));
+    body.push_str(&throughput::comparison(view));
     body.push_str(&plot_sections(plots));
     body.push_str(&sections::environment(view));
     body.push_str(&sections::parity(view));

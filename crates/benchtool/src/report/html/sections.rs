@@ -1,13 +1,13 @@
 //! The sections of the page other than the plots.
 
-use super::{breakable, escape};
+use super::{breakable, escape, throughput};
 use crate::report::compare::{self, Comparison, Verdict};
 use crate::report::environment::date_of;
 use crate::report::metrics;
 use crate::report::parity::{self, Cell};
 use crate::report::plots::scale::{human, times};
 use crate::report::plots::view::View;
-use crate::report::set::{BAD, Figure, Line};
+use crate::report::set::BAD;
 use crate::spec::Status;
 
 /// Title of the page.
@@ -27,6 +27,7 @@ pub(super) fn head(view: &View<'_>) -> String {
     let comparisons = compare::all(view.set, &view.sides);
     let count = |verdict| comparisons.iter().filter(|c| c.verdict == verdict).count();
     let environment = &view.set.environment;
+    let bad = view.set.runs.iter().filter(|run| BAD.contains(&run.result.status)).count();
     let mut out = format!("<h1>{}</h1>\n<p class=\"muted\">", escape(&title(view)));
     let date = date_of(environment.finished_unix);
     for part in [date.as_str(), &environment.cpu, &environment.system] {
@@ -40,13 +41,19 @@ pub(super) fn head(view: &View<'_>) -> String {
         plural(tests, "test", "tests"),
         plural(view.set.runs.len(), "run", "runs")
     ));
+    if !view.sides.peers.is_empty() {
+        let (subject, peers) = (&view.sides.subject, view.sides.peers.join(" and "));
+        let whose = format!("Score of {subject} against {peers}:");
+        out.push_str(&format!("<p class=\"muted\">{}</p>\n", escape(&whose)));
+    }
     out.push_str("<div class=\"score\">");
     let boxes = [
         ("win", "wins", count(Verdict::Win)),
         ("", "ties", count(Verdict::Tie)),
         ("loss", "losses", count(Verdict::Loss)),
         ("", "too noisy", count(Verdict::Noisy)),
-        ("loss", "invalid", count(Verdict::Invalid)),
+        // Of all engines, so that a row of a third one is not passed over.
+        ("loss", "runs not valid", bad),
     ];
     for (class, name, count) in boxes {
         let class = if count > 0 { class } else { "" };
@@ -57,6 +64,7 @@ pub(super) fn head(view: &View<'_>) -> String {
     }
     out.push_str("</div>\n");
     out.push_str(&losses(&comparisons));
+    out.push_str(&throughput::scores(view));
     out.push_str(&warnings(view));
     out
 }
@@ -168,81 +176,6 @@ pub(super) fn notes(view: &View<'_>) -> String {
     )
 }
 
-fn cell(figure: Option<&Figure>) -> String {
-    figure.map_or_else(
-        || "<td>–</td>".to_owned(),
-        |figure| match figure.count {
-            0 | 1 => format!("<td>{}</td>", human(figure.median)),
-            _ => format!(
-                "<td>{} <span class=\"muted\">±{:.0}%</span></td>",
-                human(figure.median),
-                figure.spread() * 100.0
-            ),
-        },
-    )
-}
-
-/// Throughput of every engine, with the verdict.
-pub(super) fn comparison(view: &View<'_>) -> String {
-    let comparisons = compare::all(view.set, &view.sides);
-    let mut out = String::from(
-        "<h2 id=\"comparison\">Throughput</h2>\n<p class=\"muted\">Operations \
-        per second, medians with half the span of the repetitions.",
-    );
-    if view.sides.peers.len() > 1 {
-        out.push_str(" The ratio is to the better profile of each row.");
-    }
-    out.push_str("</p>\n<div class=\"scroll\"><table><thead><tr><th>test</th>");
-    if !view.sides.peers.is_empty() {
-        out.push_str("<th>ratio</th><th class=\"text\">verdict</th>");
-    }
-    for engine in &view.engines {
-        out.push_str(&format!("<th>{}</th>", escape(engine)));
-    }
-    out.push_str("</tr></thead>\n<tbody>");
-    for line in view.set.lines() {
-        let found = comparisons.iter().find(|comparison| comparison.line == line);
-        let class = match found.map(|comparison| comparison.verdict) {
-            Some(Verdict::Loss) => " class=\"lost\"",
-            Some(Verdict::Invalid) => " class=\"invalid\"",
-            _ => "",
-        };
-        out.push_str(&format!("<tr{class}><th>{}</th>", breakable(&line.label)));
-        if !view.sides.peers.is_empty() {
-            out.push_str(&verdict_cells(found));
-        }
-        for engine in &view.engines {
-            out.push_str(&throughput_cell(view, &line, engine));
-        }
-        out.push_str("</tr>\n");
-    }
-    out.push_str("</tbody></table></div>\n");
-    out
-}
-
-fn throughput_cell(view: &View<'_>, line: &Line, engine: &str) -> String {
-    let status = view.set.status(&line.test, engine);
-    if let Some(bad) = status.filter(|status| BAD.contains(status)) {
-        return format!("<td class=\"bad\">{}</td>", format!("{bad:?}").to_uppercase());
-    }
-    cell(view.set.figure(line, engine, compare::throughput).as_ref())
-}
-
-fn verdict_cells(found: Option<&Comparison>) -> String {
-    let Some(comparison) = found else { return "<td>–</td><td></td>".to_owned() };
-    let class = match comparison.verdict {
-        Verdict::Win => "win",
-        Verdict::Loss => "loss",
-        Verdict::Invalid => "bad",
-        Verdict::Tie | Verdict::Noisy => "muted",
-    };
-    let ratio = comparison.ratio.map_or("–".to_owned(), |ratio| times(ratio.median));
-    format!(
-        "<td class=\"{class}\">{ratio}</td><td class=\"text {class}\">{}</td>",
-        comparison.verdict.name()
-    )
-}
-
 /// The machine and the command.
 pub(super) fn environment(view: &View<'_>) -> String {
     let mut out = String::from("<h2 id=\"environment\">Environment</h2>\n<dl>");
@@ -276,7 +209,8 @@ pub(super) fn parity(view: &View<'_>) -> String {
         out.push_str(&format!("<p>Not equal, in short:</p><ul>{}</ul>\n", notes.concat()));
     }
     out.push_str(
-        "<div class=\"scroll\"><table><thead><tr><th>option</th><th class=\"text\">asked</th>",
+        "<div class=\"scroll\"><table class=\"cards\"><thead><tr><th>option</th>\
+         <th class=\"text\">asked</th>",
     );
     for engine in &view.engines {
         out.push_str(&format!("<th class=\"text\">{}</th>", escape(engine)));
@@ -284,15 +218,21 @@ pub(super) fn parity(view: &View<'_>) -> String {
     out.push_str("</tr></thead>\n<tbody>");
     for row in parity::table(&view.set.runs, &view.engines) {
         let (option, asked) = (escape(&row.option), escape(&row.asked));
-        out.push_str(&format!("<tr><th>{option}</th><td class=\"wrap\">{asked}</td>"));
-        for cell in row.cells {
+        out.push_str(&format!(
+            "<tr><th>{option}</th><td class=\"wrap\" data-of=\"asked\">{asked}</td>"
+        ));
+        for (engine, cell) in view.engines.iter().zip(row.cells) {
+            let engine = escape(engine);
             let (mark, class, text) = match cell {
                 Cell::Same(text) => ("=", "", text),
                 Cell::Not(text) => ("≠", " warn", text),
                 Cell::None(text) => ("–", " muted", text),
                 Cell::NotStated => ("?", " muted", "not stated"),
             };
-            out.push_str(&format!("<td class=\"wrap{class}\">{mark} {}</td>", escape(text)));
+            out.push_str(&format!(
+                "<td class=\"wrap{class}\" data-of=\"{engine}\">{mark} {}</td>",
+                escape(text)
+            ));
         }
         out.push_str("</tr>\n");
     }
@@ -332,8 +272,8 @@ pub(super) fn details(view: &View<'_>) -> String {
          call: an operation, or a commit where operations are batched. Sizes are when all work was \
          done. “Tool” is the cost of the benchmark itself, from the null engine. The files beside \
          this page have more columns and every repetition.</p>\n<details><summary>Show the table\
-         </summary><div class=\"scroll\"><table><thead><tr><th>test</th><th class=\"text\">engine\
-         </th>",
+         </summary><div class=\"scroll\"><table class=\"cards\"><thead><tr><th>test</th>\
+         <th class=\"text\">engine</th>",
     );
     for (name, _) in COLUMNS {
         out.push_str(&format!("<th>{name}</th>"));
@@ -350,7 +290,7 @@ pub(super) fn details(view: &View<'_>) -> String {
                 let figure = view.set.figure(&line, engine, measure).map(|figure| figure.median);
                 let figure = if column == "tool ns/op" { tool } else { figure };
                 let text = figure.map_or("–".to_owned(), human);
-                out.push_str(&format!("<td>{text}</td>"));
+                out.push_str(&format!("<td data-of=\"{column}\">{text}</td>"));
             }
             out.push_str("</tr>\n");
         }

@@ -33,12 +33,13 @@ max-width:90ch}
 .notice ul{margin:.3em 0;padding-left:1.2em}
 .toc{line-height:2;margin:.6em 0}
 .toc a{display:inline-block;margin-right:.9em;white-space:nowrap}
-.plots{display:grid;grid-template-columns:minmax(0,1fr);gap:0 24px}
-@media(min-width:960px){.plots{grid-template-columns:1fr 1fr}.plots .two,.plots .many{grid-column:span 2}}
-@media(min-width:1380px){.plots{grid-template-columns:1fr 1fr 1fr}.plots .many{grid-column:span 3}}
-.panels{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,440px),1fr));gap:14px;
-align-items:start;margin:10px 0}
-figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px}
+.plots{column-gap:24px}
+.plots section{display:flow-root}.plots .one,figure{break-inside:avoid}
+.plots .two,.plots .many{column-span:all}
+@media(min-width:960px){.plots{columns:2}.panels{columns:2}}
+@media(min-width:1380px){.plots,.many .panels{columns:3}}
+.panels{column-gap:14px;margin:10px 0}.one .panels{columns:auto}
+figure{margin:0 0 14px;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px}
 figcaption{font-size:.9rem;margin-bottom:6px}
 svg{display:block;width:100%;max-width:620px;height:auto;margin:0 auto}
 summary{cursor:pointer;color:var(--link);padding:4px 0}
@@ -55,12 +56,31 @@ td.text,th.text{text-align:left}
 td.wrap{white-space:normal;min-width:150px;max-width:300px;text-align:left}
 tr.lost td,tr.lost th{background:var(--bad-back)}
 tr.invalid td,tr.invalid th{background:var(--bad-back);color:var(--loss)}
+td small{display:block;font-size:.82em;line-height:1.2}
 dl{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:2px 16px;max-width:90ch}
 dt{color:var(--muted)}dd{margin:0;overflow-wrap:anywhere}
+@media(max-width:900px){.scroll:has(.cards){max-width:none;overflow-x:visible}
+.cards,.cards tbody{display:block}.cards thead{display:none}
+.cards tr{display:grid;grid-template-columns:repeat(14,minmax(0,1fr));gap:3px 8px;padding:7px 10px;
+border-bottom:1px solid var(--line)}
+.cards tr:last-child{border:0}
+.cards tr.lost,.cards tr.invalid{background:var(--bad-back)}
+.cards th,.cards td{border:0;padding:0;text-align:left;white-space:normal;overflow-wrap:break-word}
+.cards tr th:first-child,.cards tr td{background:none}
+.cards th:first-child{grid-column:span 10;position:static;max-width:none}
+.cards td{grid-column:span 2}.cards td.wrap{grid-column:1/-1;min-width:0;max-width:none}
+.cards td[data-of]::before{content:attr(data-of);display:block;color:var(--muted);font-size:.82em;
+font-weight:400}
+.cards td.wrap::before{display:inline;margin-right:.5em}
+.cards td small{display:inline}}
 @media(max-width:600px){main{padding:8px 10px 48px}body{font-size:15px}
 figure{padding:6px 4px}th:first-child{min-width:30vw;max-width:44vw;white-space:normal;
 overflow-wrap:break-word}
-th,td{padding:5px 8px}dl{grid-template-columns:1fr}dd{margin-bottom:6px}
+.cards tr{grid-template-columns:repeat(6,minmax(0,1fr));padding:7px 8px}
+.cards th:first-child{grid-column:span 4}.cards td{grid-column:span 1}
+.cards td[data-of]{grid-column:span 2}.cards td.wrap{grid-column:1/-1}
+.scores th,.scores td{padding:5px}.scores th:first-child{min-width:0}
+dl{grid-template-columns:1fr}dd{margin-bottom:6px}
 .score div{padding:6px 12px;min-width:76px}.toc a{white-space:normal}}
 @media print{details>div{display:block}figure{break-inside:avoid}}
 ";

@@ -36,6 +36,24 @@ fn losses_are_named_beside_wins() {
     assert!(html.contains("Every row passed every check"));
 }
 
+/// An engine that is not the baseline has losses of ours counted and coloured as well.
+#[test]
+fn losses_to_any_engine_are_shown() {
+    let mut set = sample::set();
+    for run in &mut set.runs {
+        if run.spec.test == "read_random" && run.spec.engine == "lmdb" {
+            run.result.operations[0].per_second *= 1_000.0;
+        }
+    }
+    let html = page_of(&set);
+    assert!(html.contains("<tr><th>lmdb</th><td class=\"win\">"), "{html}");
+    let row = html.split("<tr").find(|row| row.contains("<th>read_<wbr>random</th>")).unwrap();
+    let cell = row.split("<td data-of=\"lmdb\">").nth(1).unwrap();
+    assert!(cell.contains("<small class=\"loss\">0.00"), "{cell}");
+    let own = row.split("<td data-of=\"tidesdb\">").nth(1).unwrap();
+    assert!(!own.split("</td>").next().unwrap().contains("1.00x"), "{own}");
+}
+
 #[test]
 fn rows_that_may_not_be_believed_are_prominent_and_count_for_nothing() {
     let mut set = sample::set();
@@ -52,7 +70,8 @@ fn rows_that_may_not_be_believed_are_prominent_and_count_for_nothing() {
     assert!(html.contains("6 runs</strong> may not be believed"));
     assert!(html.contains("key 7: value &lt;differs&gt;"));
     assert!(html.contains("<tr class=\"invalid\"><th>read_<wbr>random</th><td class=\"bad\">–"));
-    assert!(html.contains("<td class=\"bad\">FAILED</td>"));
+    assert!(html.contains("<td class=\"bad\" data-of=\"rocksdb\">FAILED</td>"));
+    assert!(html.contains("<b>6</b>runs not valid"), "counted at the top");
     assert!(!html.contains("Every row passed every check"));
 }
 
