@@ -281,6 +281,9 @@ pub struct Capabilities {
     pub compact: bool,
     /// Tables can be stored as B+trees.
     pub tree_tables: bool,
+    /// Acknowledged commits outlive the death of the process under the sync mode that was asked for.
+    /// False where the engine says that it keeps unsynced ones in its own memory.
+    pub survives_kill: bool,
 }
 
 impl Capabilities {
@@ -297,6 +300,7 @@ impl Capabilities {
         checkpoint: false,
         compact: false,
         tree_tables: false,
+        survives_kill: true,
     };
 }
 

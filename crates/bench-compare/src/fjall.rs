@@ -112,8 +112,9 @@ impl Session for FjallSession<'_> {
             }
             .map_err(failed("fjall write"));
         }
-        let durability = self.engine.synced.then_some(PersistMode::SyncData);
-        let mut batch = self.engine.database.batch().durability(durability);
+        let mode = if self.engine.synced { PersistMode::SyncData } else { PersistMode::Buffer };
+        // Without a mode a batch stays in a buffer of the process, and dies with it.
+        let mut batch = self.engine.database.batch().durability(Some(mode));
         for op in ops {
             match *op {
                 Op::Put { key, value } => batch.insert(keyspace, key, value),

@@ -91,7 +91,8 @@ impl Engine for Redb {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { compression: false, ..Capabilities::PLAIN }
+        let synced = matches!(self.durability, Durability::Immediate);
+        Capabilities { compression: false, survives_kill: synced, ..Capabilities::PLAIN }
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -71,6 +71,7 @@ pub struct TidesDb10 {
     database: TidesDB,
     family_config: ColumnFamilyConfig,
     numbers: u32,
+    synced: bool,
 }
 
 impl TidesDb10 {
@@ -78,7 +79,8 @@ impl TidesDb10 {
     pub fn open(options: &EngineOptions) -> Result<Self> {
         let database = TidesDB::open(configure(options)).map_err(failed("TidesDB::open"))?;
         let family_config = configure_family(options)?;
-        let engine = Self { database, family_config, numbers: options.families };
+        let synced = options.sync == SyncMode::Full;
+        let engine = Self { database, family_config, numbers: options.families, synced };
         for number in 0..=options.families {
             engine.create_family(number)?;
         }
@@ -219,6 +221,7 @@ impl Engine for TidesDb10 {
             checkpoint: true,
             compact: true,
             tree_tables: true,
+            survives_kill: self.synced,
             ..Capabilities::PLAIN
         }
     }

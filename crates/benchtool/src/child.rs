@@ -157,7 +157,10 @@ fn run_checked(spec: &JobSpec, interrupted: &AtomicBool) -> Result<JobResult, St
     let before = Sample::now();
     observer.phase_begins(&before);
     let outcome = match openings {
-        Some(openings) => openings.outcome(open)?,
+        Some(openings) => {
+            let kept = engine.capabilities().survives_kill;
+            openings.outcome(open, shape.workload == Workload::Recover && !kept)?
+        }
         None => measure(engine.as_ref(), &dataset, spec, interrupted)?,
     };
     if spec.wait_for_kill {
@@ -389,6 +392,7 @@ fn verify(
     interrupted: &AtomicBool,
 ) -> Result<(), String> {
     let mut tally = outcome.tally;
+    let mut may_lack = false;
     // ORDERING: the flag carries no data.
     let stopped = interrupted.load(Ordering::Relaxed);
     let shape = &dataset.shape;
@@ -398,6 +402,7 @@ fn verify(
         match &outcome.check {
             Check::Contents(expectation) => {
                 let verified = verify_contents(engine, dataset, expectation)?;
+                may_lack = expectation.may_lack();
                 result.keys_expected = expectation.visible();
                 result.keys_visible = Some(verified.visible);
                 result.scan_per_second = Some(verified.rows_per_second);
@@ -422,6 +427,9 @@ fn verify(
         Status::Valid
     };
     result.problems = tally.problems;
+    if may_lack {
+        openings::without_what_was_lost(result);
+    }
     Ok(())
 }
 

@@ -141,6 +141,33 @@ fn a_killed_process_loses_nothing() {
     assert_eq!(benchtool(directory.path(), line).status.code(), Some(1));
 }
 
+/// What each engine promises after the death of its process is checked, no more and no less.
+#[test]
+fn unsynced_commits_of_a_killed_process_are_judged_by_what_its_engine_promises() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |engine: &str, sync: &str| {
+        let line = format!(
+            "run --engine {engine} --workload recover --num 2K --batch 100 --sync {sync} --json out.json"
+        );
+        let output = benchtool(directory.path(), &line);
+        let shown = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{engine}: {shown}");
+        let json = std::fs::read_to_string(directory.path().join("out.json")).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+        (report["runs"][0]["result"]["status"].as_str().unwrap().to_owned(), shown)
+    };
+    if cfg!(feature = "fjall") {
+        assert_eq!(run("fjall", "none").0, "VALID");
+    }
+    if cfg!(feature = "redb") {
+        let (status, shown) = run("redb", "none");
+        assert_eq!(status, "SKIPPED");
+        let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("2000 of 2000 acknowledged records were gone"), "{shown}");
+        assert_eq!(run("redb", "full").0, "VALID");
+    }
+}
+
 /// Openings of closed and of killed databases notice one lost write in 10,000.
 #[test]
 fn a_write_that_is_missing_after_an_opening_is_caught() {

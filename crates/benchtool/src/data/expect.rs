@@ -1,6 +1,6 @@
 //! What a reader must see: which records are there, and in which generation.
 //!
-//! Three cases cover all workloads without storing values. [`Expectation::Full`]: every resident
+//! Few cases cover all workloads without storing values. [`Expectation::Full`]: every resident
 //! record in generation 0. [`Expectation::Progress`]: each thread wrote (or deleted) a prefix of its
 //! part of an order, each record once. [`Expectation::Generations`]: records are overwritten, deleted
 //! or inserted; a table holds for each one the states begun and committed.
@@ -218,6 +218,12 @@ pub(crate) enum Expectation {
         /// Number of resident records.
         count: u64,
     },
+    /// Records of [`Expectation::Full`], any of which may be missing: what an engine that keeps
+    /// unsynced commits in its memory may leave when its process dies.
+    Remains {
+        /// Number of records that were written.
+        count: u64,
+    },
     /// The records that a partial pass has or has not reached, generation 0.
     Progress(Progress),
     /// What the table says.
@@ -236,7 +242,7 @@ impl Expectation {
     /// it was loaded.
     pub(crate) fn of(&self, record: u64, resident: bool) -> Option<RangeInclusive<u32>> {
         match self {
-            Self::Full { .. } => resident.then_some(0..=0),
+            Self::Full { .. } | Self::Remains { .. } => resident.then_some(0..=0),
             Self::Progress(progress) => progress.present(record).then_some(0..=0),
             Self::Even { written, .. } => {
                 (record.is_multiple_of(2) && written.present(record)).then_some(0..=0)
@@ -248,10 +254,15 @@ impl Expectation {
         }
     }
 
-    /// Number of records that must be visible.
+    /// Whether records may be missing.
+    pub(crate) fn may_lack(&self) -> bool {
+        matches!(self, Self::Remains { .. })
+    }
+
+    /// Number of records that must be visible, or may be where they may be missing.
     pub(crate) fn visible(&self) -> u64 {
         match self {
-            Self::Full { count } => *count,
+            Self::Full { count } | Self::Remains { count } => *count,
             Self::Progress(progress) => {
                 let done: u64 = progress.done.iter().sum();
                 if progress.removed { progress.count - done } else { done }
