@@ -38,7 +38,7 @@ pub struct EngineInfo {
     /// `Err` says why the engine cannot be used.
     pub available: std::result::Result<(), String>,
     /// Where parity is not reached, for the report.
-    pub unequal: &'static str,
+    pub unequal: String,
 }
 
 /// Whether a feature of this crate was compiled in, as an availability.
@@ -57,7 +57,7 @@ fn tidesdb10_info() -> EngineInfo {
         name: "tidesdb10",
         version: String::new(),
         available: Err("build with --features tidesdb10 (see docs/benchmarks.md)".to_owned()),
-        unequal: "",
+        unequal: String::new(),
     }
 }
 
@@ -74,22 +74,31 @@ pub struct Libraries {
 pub fn catalogue(libraries: &Libraries) -> Vec<EngineInfo> {
     let rocksdb = rocksdb::find_library(libraries.rocksdb.as_deref());
     let available = rocksdb.as_ref().map(|_| ()).map_err(ToString::to_string);
+    let origin = rocksdb.as_ref().map(|path| rocksdb::origin(path)).unwrap_or_default();
     let location = rocksdb.map(|path| path.display().to_string()).unwrap_or_default();
     #[cfg(feature = "lmdb")]
     let lmdb_version = lmdb::version();
     #[cfg(not(feature = "lmdb"))]
     let lmdb_version = String::new();
-    let entry =
-        |name, version, available, unequal| EngineInfo { name, version, available, unequal };
+    let entry = |name, version, available, unequal: &str| EngineInfo {
+        name,
+        version,
+        available,
+        unequal: unequal.to_owned(),
+    };
     vec![
         entry(
             "rocksdb",
             location.clone(),
             available.clone(),
-            "allocates with the C library's malloc; prebuilt for baseline x86-64: CRC32C of its log not \
-             in hardware",
+            &format!("allocates with the C library's malloc{origin}"),
         ),
-        entry("rocksdb-tuned", location, available, "parity plus the settings of its guides"),
+        entry(
+            "rocksdb-tuned",
+            location,
+            available,
+            &format!("parity plus the settings of its guides{origin}"),
+        ),
         tidesdb_c::info(libraries.tidesdb.as_deref()),
         entry(
             "lmdb",

@@ -43,6 +43,22 @@ pub fn find_library(named: Option<&Path>) -> Result<PathBuf> {
     api::find_library(named)
 }
 
+/// What a library's file name and folder tell about its build, to be put behind other notes.
+///
+/// Only the library that `scripts/fetch-rocksdb` gets is known to be made for an old processor;
+/// how others were compiled, nobody but their builder knows.
+pub fn origin(library: &Path) -> String {
+    let name = library.file_name().unwrap_or_default().to_string_lossy();
+    if name.starts_with("librocksdbjni-linux64") {
+        return "; prebuilt library of the Java package, for baseline x86-64: CRC32C of its log not in \
+                hardware"
+            .to_owned();
+    }
+    let of_the_system = ["/usr/lib", "/lib"].iter().any(|folder| library.starts_with(folder));
+    let whose = if of_the_system { "the system's library" } else { "the library" };
+    format!("; {whose} {}, compiled as its builder chose", library.display())
+}
+
 /// A handle together with the function that destroys it.
 struct Owned<'a> {
     handle: Handle,
@@ -369,6 +385,15 @@ fn field_after(text: &str, label: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_fetched_library_is_called_prebuilt_for_an_old_processor() {
+        let of = |path: &str| origin(Path::new(path));
+        assert!(of("target/peers/librocksdbjni-linux64.so").contains("baseline x86-64"));
+        let debian = of("/usr/lib/x86_64-linux-gnu/librocksdb.so.7.8");
+        assert!(debian.contains("the system's library /usr/lib"), "{debian}");
+        assert!(!debian.contains("baseline") && !of("own/librocksdb.so").contains("baseline"));
+    }
 
     #[test]
     fn levels_are_counted_as_runs() {

@@ -240,6 +240,7 @@ pub(crate) fn info() -> EngineInfo {
         available: Ok(()),
         unequal: "every commit is a transaction; gets and rows are copied by the library; without \
                   syncs the death of the process may lose commits; tables are always B+trees; large \
-                  values apart from its own default size on",
+                  values apart from its own default size on"
+            .to_owned(),
     }
 }

@@ -49,8 +49,10 @@ pub fn info(library: Option<&Path>) -> EngineInfo {
         name: NAME,
         version: library.map(|path| path.display().to_string()).unwrap_or_default(),
         available,
-        unequal: "every commit is a transaction at READ COMMITTED; gets are copied by the library; its \
-                  own block size",
+        unequal:
+            "every commit is a transaction at READ COMMITTED; gets are copied by the library; its \
+                  own block size"
+                .to_owned(),
     }
 }
 

@@ -348,7 +348,7 @@ fn choose_engines(options: &CommonOptions) -> Result<Vec<EngineInfo>, String> {
                 name: hidden,
                 version: String::new(),
                 available: Ok(()),
-                unequal: "a test object of the benchmark",
+                unequal: "a test object of the benchmark".to_owned(),
             },
             (None, None) => {
                 let names: Vec<&str> = known.iter().map(|engine| engine.name).collect();

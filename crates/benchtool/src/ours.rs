@@ -26,7 +26,7 @@ pub(crate) fn info() -> EngineInfo {
         name: NAME,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         available: Ok(()),
-        unequal: "statically linked with the benchmark and its allocator (mimalloc)",
+        unequal: "statically linked with the benchmark and its allocator (mimalloc)".to_owned(),
     }
 }
 

@@ -243,7 +243,7 @@ const KNOBS: [Knob; 23] = [
         "build",
         [
             Same("compiled with the benchmark"),
-            Not("prebuilt for baseline x86-64, CRC32C of its log not in hardware; likely costs it"),
+            Not("as the library's builder chose: see the note above"),
             Same("C compiler, optimised"),
             Same("compiled with the benchmark"),
             Same("compiled with the benchmark"),

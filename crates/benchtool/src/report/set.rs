@@ -103,7 +103,7 @@ impl ResultSet {
             .map(|engine| EngineNote {
                 name: engine.name.to_owned(),
                 version: version_seen(engine.name).unwrap_or_else(|| engine.version.clone()),
-                not_equal: engine.unequal.to_owned(),
+                not_equal: engine.unequal.clone(),
             })
             .collect();
         Self {

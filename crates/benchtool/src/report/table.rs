@@ -67,7 +67,7 @@ pub(crate) fn engines(engines: &[EngineInfo]) -> String {
             Err(reason) => format!("no: {reason}"),
         };
         let name = engine.name.to_owned();
-        table.add_row([name, engine.version.clone(), available, engine.unequal.to_owned()]);
+        table.add_row([name, engine.version.clone(), available, engine.unequal.clone()]);
     }
     table.to_string()
 }
