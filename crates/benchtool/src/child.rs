@@ -139,6 +139,7 @@ fn run_checked(spec: &JobSpec, interrupted: &AtomicBool) -> Result<JobResult, St
     let shape = &spec.shape;
     let dataset = Dataset::new(shape)?;
     fs::create_dir_all(&spec.directory).map_err(|error| format!("directory: {error}"))?;
+    let mut notes = page_cache_of_its_own(spec);
     let openings = openings::before_the_job(spec)?;
     let base = Sample::now();
     let mut observer = Observer::start();
@@ -149,7 +150,7 @@ fn run_checked(spec: &JobSpec, interrupted: &AtomicBool) -> Result<JobResult, St
         engine.close().map_err(|error| format!("close: {error}"))?;
         return Ok(JobResult::skipped(format!("{lacking}: not available in this engine")));
     }
-    let mut notes = engine.differences();
+    notes.extend(engine.differences());
     prepare(engine.as_ref(), &dataset, spec, &mut notes, interrupted)?;
     let failed = |error: EngineError| error.to_string();
     let traffic = device_traffic(spec, &mut notes);
@@ -251,6 +252,18 @@ fn settle(engine: &dyn Engine, how: Settle) -> Result<(), String> {
         Settle::Compact => engine.compact().and_then(|()| engine.settle()),
     }
     .map_err(|error| format!("settle: {error}"))
+}
+
+/// Page cache counts for the control group that filled it: what the load or the copy left there would
+/// be read beside the limit of this job, so it is given up first. Returns why that failed.
+fn page_cache_of_its_own(spec: &JobSpec) -> Vec<String> {
+    if spec.control_group.is_none() || !spec.loaded {
+        return Vec::new();
+    }
+    let forgotten = crate::machine::forget_files(&spec.directory);
+    let note =
+        |error| format!("files in the page cache do not count for the memory limit: {error}");
+    forgotten.err().map(note).into_iter().collect()
 }
 
 /// Everything between opening and the measured phase.

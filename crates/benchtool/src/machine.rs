@@ -7,6 +7,7 @@
 //! Nothing here is on a measured path.
 
 use crate::terminal::tell;
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -27,19 +28,20 @@ pub(crate) struct ControlGroup {
 }
 
 impl ControlGroup {
-    /// Makes a group whose processes together use at most `limit` bytes, page cache included.
-    pub(crate) fn new(limit: u64) -> Result<Self, String> {
+    /// Makes a group whose processes together use at most `limit` bytes, page cache included; the
+    /// number tells it from the others of this process.
+    pub(crate) fn new(limit: u64, number: u64) -> Result<Self, String> {
         let roots = GROUP_ROOTS.map(|(root, file)| (PathBuf::from(root), file));
-        Self::under(&roots, limit)
+        Self::under(&roots, limit, number)
     }
 
-    fn under(roots: &[(PathBuf, &str)], limit: u64) -> Result<Self, String> {
+    fn under(roots: &[(PathBuf, &str)], limit: u64, number: u64) -> Result<Self, String> {
         let mut problem = "no control groups are mounted".to_owned();
         for (root, file) in roots {
             if !root.join("cgroup.procs").exists() {
                 continue;
             }
-            let directory = root.join(format!("benchtool-{}-{limit}", std::process::id()));
+            let directory = root.join(format!("benchtool-{}-{number}", std::process::id()));
             if let Err(error) = fs::create_dir_all(&directory) {
                 problem = format!("{}: {error}", directory.display());
                 continue;
@@ -81,6 +83,35 @@ pub(crate) fn drop_page_cache(directory: &Path) -> Result<(), String> {
     sync_files(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let switch = "/proc/sys/vm/drop_caches";
     fs::write(switch, "1").map_err(|error| format!("{switch}: {error}"))
+}
+
+/// Has the pages of a database's files given up, so that the next reader gets them from the device.
+/// Unlike [`drop_page_cache`] it needs no rights and leaves the files of others alone, but pages that a
+/// process has mapped stay: to be called before the database is opened.
+pub(crate) fn forget_files(directory: &Path) -> Result<(), String> {
+    // Only what is written out can be given up.
+    sync_files(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    forget_each(directory)
+}
+
+fn forget_each(directory: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            forget_each(&path)?;
+            continue;
+        }
+        let mut file = OsString::from("if=");
+        file.push(&path);
+        // Copies nothing, but tells the system that the whole file will not be needed.
+        let told = Command::new("dd").arg(file).args(["iflag=nocache", "count=0"]).output();
+        let told = told.map_err(|error| format!("needs the program dd: {error}"))?;
+        if !told.status.success() {
+            return Err(String::from_utf8_lossy(&told.stderr).trim().to_owned());
+        }
+    }
+    Ok(())
 }
 
 fn sync_files(directory: &Path) -> std::io::Result<()> {
@@ -238,9 +269,9 @@ mod tests {
     fn a_group_without_rights_is_explained() {
         let directory = tempfile::tempdir().unwrap();
         let missing = [(directory.path().to_path_buf(), "memory.max")];
-        assert!(ControlGroup::under(&missing, 1).unwrap_err().contains("no control groups"));
+        assert!(ControlGroup::under(&missing, 1, 1).unwrap_err().contains("no control groups"));
         fs::write(directory.path().join("cgroup.procs"), "").unwrap();
-        let group = ControlGroup::under(&missing, 4096).unwrap();
+        let group = ControlGroup::under(&missing, 4096, 1).unwrap();
         let limit = group.directory().join("memory.max");
         assert_eq!(fs::read_to_string(&limit).unwrap(), "4096");
         join(group.directory()).unwrap();
@@ -249,5 +280,36 @@ mod tests {
         // A real group's files vanish with it.
         fs::remove_file(limit).unwrap();
         fs::remove_file(group.directory().join("cgroup.procs")).unwrap();
+    }
+
+    /// Bytes that this thread had read from a device, by the kernel's count.
+    fn read_from_the_device() -> Option<u64> {
+        let text = fs::read_to_string("/proc/thread-self/io").ok()?;
+        text.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok())
+    }
+
+    #[test]
+    fn forgotten_files_are_read_from_the_device_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let inner = directory.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        fs::write(inner.join("a"), vec![7; 1 << 20]).unwrap();
+        forget_files(directory.path()).unwrap();
+        let Some(before) = read_from_the_device() else { return };
+        assert_eq!(fs::read(inner.join("a")).unwrap().len(), 1 << 20);
+        let first = read_from_the_device().unwrap() - before;
+        assert_eq!(fs::read(inner.join("a")).unwrap().len(), 1 << 20);
+        let second = read_from_the_device().unwrap() - before - first;
+        assert_eq!(second, 0, "the second time it is remembered");
+        // A file system in memory has no device.
+        let in_memory = fs::read_to_string("/proc/mounts").is_ok_and(|mounts| {
+            let on_it = |line: &&str| {
+                let mut words = line.split(' ').skip(1);
+                let place = words.next().unwrap_or_default();
+                directory.path().starts_with(place) && place != "/" && words.next() == Some("tmpfs")
+            };
+            mounts.lines().any(|line| on_it(&line))
+        });
+        assert!(in_memory || first >= 1 << 20, "{first} bytes");
     }
 }

@@ -132,8 +132,8 @@ struct Orchestrator<'a> {
     stores: Vec<Store>,
     runs: Vec<Run>,
     bar: ProgressBar,
-    /// Memory limits in use, or why there is none.
-    groups: Vec<(u64, Result<ControlGroup, String>)>,
+    /// Control groups made so far; each job has one of its own, so that its peak is the job's.
+    groups: u64,
 }
 
 /// Runs a plan; returns all rows, the loads included, and how many jobs an interruption left undone.
@@ -158,7 +158,7 @@ pub(crate) fn run(plan: &Plan) -> Result<(Vec<Run>, usize), String> {
         stores: Vec::new(),
         runs: Vec::new(),
         bar,
-        groups: Vec::new(),
+        groups: 0,
     };
     let done = orchestrator.run_all();
     orchestrator.bar.finish_and_clear();
@@ -339,23 +339,15 @@ impl Orchestrator<'_> {
         Store { identity, directory, problem }
     }
 
-    /// The group for a memory limit, made when it is first needed.
-    fn group(&mut self, limit: u64) -> Result<PathBuf, String> {
-        if !self.groups.iter().any(|group| group.0 == limit) {
-            self.groups.push((limit, ControlGroup::new(limit)));
-        }
-        match self.groups.iter().find(|group| group.0 == limit) {
-            Some((_, Ok(group))) => Ok(group.directory().to_path_buf()),
-            Some((_, Err(problem))) => Err(problem.clone()),
-            None => Err("no group".to_owned()),
-        }
-    }
-
     fn run_child(&mut self, mut spec: JobSpec) -> JobResult {
         self.bar.set_message(format!("{} {}", spec.engine, spec.test));
         let mut note = None;
-        match spec.setup.memory_limit.map(|limit| self.group(limit)) {
-            Some(Ok(group)) => spec.control_group = Some(group),
+        self.groups += 1;
+        let limit = spec.setup.memory_limit;
+        // Lives as long as the job.
+        let group = limit.map(|limit| ControlGroup::new(limit, self.groups));
+        match &group {
+            Some(Ok(group)) => spec.control_group = Some(group.directory().to_path_buf()),
             Some(Err(problem)) => note = Some(format!("no memory limit was set: {problem}")),
             None => {}
         }

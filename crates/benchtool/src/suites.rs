@@ -169,6 +169,9 @@ pub(crate) fn tests(name: &str, profile: Profile, scale: f64) -> Vec<Test> {
     let rows = parts.iter().flat_map(|rows| rows.iter());
     let wanted = rows.filter(|row| row.thousands[profile as usize] > 0);
     let mut tests: Vec<Test> = wanted.map(|row| test(row, profile, scale)).collect();
+    if name == "ltm" && scale < 1.0 {
+        tests.iter_mut().for_each(|test| shrink_memory(&mut test.setup, scale));
+    }
     if single {
         for test in &mut tests {
             let readers = test.shape.threads.saturating_sub(test.shape.writers);
@@ -177,6 +180,17 @@ pub(crate) fn tests(name: &str, profile: Profile, scale: f64) -> Vec<Test> {
         }
     }
     tests
+}
+
+/// The least memory limit in which a process with its memtables still works.
+const LEAST_MEMORY: u64 = 64 << 20;
+
+/// Memory in proportion to a smaller data set, which would otherwise fit in it.
+fn shrink_memory(setup: &mut Setup, scale: f64) {
+    let scaled = |bytes: u64, least: u64| ((bytes as f64 * scale) as u64).max(least);
+    setup.memory_limit = setup.memory_limit.map(|limit| scaled(limit, LEAST_MEMORY));
+    setup.cache = scaled(setup.cache, 1 << 20);
+    setup.memtable = scaled(setup.memtable, 1 << 20);
 }
 
 fn test(row: &Row, profile: Profile, scale: f64) -> Test {

@@ -133,13 +133,9 @@ impl Observer {
         let mut observed = self.observed;
         observed.memory = self.watch.resident();
         observed.log_size_settled = disk::log_size_of(directory);
-        let group = own_group(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default());
-        let number = |file: &str| {
-            let text = fs::read_to_string(format!("{group}/{file}")).ok()?;
-            text.trim().parse().ok()
-        };
-        observed.group_peak = number("memory.peak");
-        observed.group_limit = number("memory.max");
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let read = |file: &str| fs::read_to_string(file).ok();
+        (observed.group_peak, observed.group_limit) = group_memory(&groups, read);
         observed
     }
 }
@@ -148,6 +144,35 @@ impl Observer {
 fn own_group(text: &str) -> String {
     let path = text.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
     format!("/sys/fs/cgroup{}", path.trim_end_matches('/'))
+}
+
+/// The same for the memory controller of version 1.
+fn own_memory_group(text: &str) -> Option<String> {
+    let path = text.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        controllers.split(',').any(|name| name == "memory").then_some(path)
+    })?;
+    Some(format!("/sys/fs/cgroup/memory{}", path.trim_end_matches('/')))
+}
+
+/// Version 1 writes "no limit" as a number that no machine has.
+const NO_LIMIT: u64 = 1 << 60;
+
+/// Highest memory and limit of the group that the text of `/proc/self/cgroup` names.
+fn group_memory(groups: &str, read: impl Fn(&str) -> Option<String>) -> (Option<u64>, Option<u64>) {
+    let number = |folder: &str, file: &str| -> Option<u64> {
+        read(&format!("{folder}/{file}"))?.trim().parse().ok()
+    };
+    let newer = own_group(groups);
+    if let Some(limit) = number(&newer, "memory.max") {
+        return (number(&newer, "memory.peak"), Some(limit));
+    }
+    let limited = own_memory_group(groups).and_then(|folder| {
+        let limit = number(&folder, "memory.limit_in_bytes").filter(|limit| *limit < NO_LIMIT)?;
+        Some((number(&folder, "memory.max_usage_in_bytes"), Some(limit)))
+    });
+    // The peak of a group without a limit is that of everybody in it.
+    limited.unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -173,6 +198,31 @@ mod tests {
         assert_eq!(own_group("0::/user.slice/a\n"), "/sys/fs/cgroup/user.slice/a");
         assert_eq!(own_group("1:cpu:/x\n0::/\n"), "/sys/fs/cgroup");
         assert_eq!(own_group(""), "/sys/fs/cgroup");
+    }
+
+    #[test]
+    fn limits_of_both_versions_are_found() {
+        let groups = "4:memory:/a/b\n1:cpu:/\n0::/\n";
+        let of = |files: &'static [(&str, &str)]| {
+            group_memory(groups, |file| {
+                let found = files.iter().find(|(name, _)| *name == file);
+                found.map(|(_, text)| (*text).to_owned())
+            })
+        };
+        let first = of(&[
+            ("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "4096\n"),
+            ("/sys/fs/cgroup/memory/a/b/memory.max_usage_in_bytes", "2048\n"),
+        ]);
+        assert_eq!(first, (Some(2048), Some(4096)));
+        let unlimited = of(&[
+            ("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("/sys/fs/cgroup/memory/a/b/memory.max_usage_in_bytes", "2048\n"),
+        ]);
+        assert_eq!(unlimited, (None, None));
+        let second =
+            of(&[("/sys/fs/cgroup/memory.max", "8192\n"), ("/sys/fs/cgroup/memory.peak", "77\n")]);
+        assert_eq!(second, (Some(77), Some(8192)));
+        assert_eq!(of(&[("/sys/fs/cgroup/memory.max", "max\n")]), (None, None));
     }
 
     #[test]

@@ -34,6 +34,19 @@ fn suites_have_distinct_tests_that_end() {
     assert!(tests("nothing", Profile::Quick, 1.0).is_empty());
 }
 
+/// Data that is larger than memory stays so when it is scaled down.
+#[test]
+fn memory_shrinks_with_the_data() {
+    let bytes = |test: &Test| test.shape.num * (test.shape.key_size + test.shape.value_size) as u64;
+    for scale in [1.0, 0.25] {
+        for test in tests("ltm", Profile::Quick, scale) {
+            let limit = test.setup.memory_limit.unwrap();
+            assert!(bytes(&test) > limit * 3 / 2, "{} at {scale}: {limit}", test.name);
+            assert!(test.setup.cache + test.setup.memtable * 4 <= limit, "{}", test.name);
+        }
+    }
+}
+
 /// What the profiles promise for two engines on two cores.
 #[test]
 fn the_core_suite_fits_its_profiles() {
