@@ -23,11 +23,16 @@ macro_rules! c_functions {
             /// Maps the library at a path and looks its functions up.
             pub(super) fn load(path: &std::path::Path) -> $crate::engine::Result<Self> {
                 let failed = |error: libloading::Error| {
-                    $crate::engine::EngineError::from_call(&path.display().to_string(), error)
+                    // The error itself says no more than which call failed.
+                    let reason = std::error::Error::source(&error)
+                        .map_or_else(|| error.to_string(), ToString::to_string);
+                    $crate::engine::EngineError::from_call(&path.display().to_string(), reason)
                 };
+                // A bare name would be looked for in the folders of the system, not in this one.
+                let place = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
                 // SAFETY: the user chose the library; its initialisers have no precondition that
                 // we know of.
-                let library = unsafe { libloading::Library::new(path) }.map_err(failed)?;
+                let library = unsafe { libloading::Library::new(&place) }.map_err(failed)?;
                 let missing = |symbol: &str| {
                     $crate::engine::EngineError::from_call(
                         &path.display().to_string(),

@@ -123,6 +123,16 @@ pub fn catalogue(libraries: &Libraries) -> Vec<EngineInfo> {
     ]
 }
 
+/// Refuses a library that cannot be loaded or is none of the named engine, before a benchmark starts.
+pub fn check_library(name: &str, libraries: &Libraries) -> Result<()> {
+    match name {
+        "rocksdb" | "rocksdb-tuned" => {
+            rocksdb::check_library(&rocksdb::find_library(libraries.rocksdb.as_deref())?)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Opens a foreign engine by its name.
 pub fn open(name: &str, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     match name {

@@ -43,6 +43,11 @@ pub fn find_library(named: Option<&Path>) -> Result<PathBuf> {
     api::find_library(named)
 }
 
+/// Loads a library for a moment: whether it is a RocksDB that can be used.
+pub fn check_library(library: &Path) -> Result<()> {
+    Api::load(library).map(drop)
+}
+
 /// What a library's file name and folder tell about its build, to be put behind other notes.
 ///
 /// Only the library that `scripts/fetch-rocksdb` gets is known to be made for an old processor;

@@ -163,7 +163,8 @@ fn parse_number(text: &str, thousand: u64) -> Result<u64, String> {
         Some(b'G') => (&upper[..upper.len() - 1], 3),
         _ => (upper.as_str(), 0),
     };
-    let number: u64 = digits.parse().map_err(|_| format!("not a number: {text}"))?;
+    let number: u64 =
+        digits.parse().map_err(|_| format!("not a number: {text} (digits, with K, M or G)"))?;
     number.checked_mul(thousand.pow(power)).ok_or_else(|| format!("too large: {text}"))
 }
 
@@ -335,8 +336,11 @@ fn choose_engines(options: &CommonOptions) -> Result<Vec<EngineInfo>, String> {
     let known = engines::catalogue(&setup);
     if options.engine.is_empty() {
         let extra = ["null", "rocksdb-tuned"];
-        let usable =
-            |engine: &EngineInfo| engine.available.is_ok() && !extra.contains(&engine.name);
+        let usable = |engine: &EngineInfo| {
+            engine.available.is_ok()
+                && !extra.contains(&engine.name)
+                && engines::check_library(&setup, engine.name).is_ok()
+        };
         return Ok(known.into_iter().filter(usable).collect());
     }
     let mut chosen = Vec::new();
@@ -358,6 +362,11 @@ fn choose_engines(options: &CommonOptions) -> Result<Vec<EngineInfo>, String> {
         if let Err(reason) = &engine.available {
             return Err(format!("engine {name} cannot be used: {reason}"));
         }
+        if chosen.iter().any(|other: &EngineInfo| other.name == engine.name) {
+            return Err(format!("engine {name} is named twice"));
+        }
+        engines::check_library(&setup, name)
+            .map_err(|reason| format!("engine {name} cannot be used: {reason}"))?;
         chosen.push(engine);
     }
     Ok(chosen)

@@ -21,6 +21,11 @@ fn libraries(setup: &Setup) -> Libraries {
     Libraries { rocksdb: setup.rocksdb_library.clone(), tidesdb: setup.tidesdb_library.clone() }
 }
 
+/// Refuses a library that the named engine cannot use.
+pub(crate) fn check_library(setup: &Setup, name: &str) -> std::result::Result<(), String> {
+    bench_compare::check_library(name, &libraries(setup)).map_err(|error| error.to_string())
+}
+
 /// Opens the engine of a job in its directory.
 pub(crate) fn open(spec: &JobSpec) -> Result<Box<dyn Engine>> {
     let options = options(spec);

@@ -99,7 +99,7 @@ impl Plan {
              records, or fewer engines",
             self.directory.display(),
             free >> 20,
-            needed >> 20
+            needed.div_ceil(1 << 20)
         ))
     }
 }

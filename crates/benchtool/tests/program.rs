@@ -247,9 +247,12 @@ fn bad_use_is_refused_before_anything_starts() {
     std::fs::create_dir(&held).unwrap();
     let lock = std::fs::File::create(held.join(".benchtool-lock")).unwrap();
     lock.lock().unwrap();
+    std::fs::write(directory.path().join("text.so"), "no library").unwrap();
     for (line, part) in [
         ("run --engine memory --num 1K --dir held", "in use by another benchtool"),
         ("run --engine memory --num 1000000M --dir free", "free, the data sets need about"),
+        ("run --engine memory,null,memory", "engine memory is named twice"),
+        ("run --engine rocksdb --rocksdb-lib text.so", "text.so: file too short"),
         ("run --engine tidesdb-c", "--lib PATH"),
         ("run --engine tidesdb-c --lib nowhere.so", "no library at nowhere.so"),
         ("run --engine memory --cpus 99999", "--cpus"),
