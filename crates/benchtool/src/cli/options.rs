@@ -253,11 +253,18 @@ pub(super) struct SetupOptions {
     /// Filter bits per key, 0 for none [default: 10]
     #[arg(long)]
     bloom_bits: Option<u32>,
+    /// The same as the share of absent keys that a filter lets through, as in 0.01
+    #[arg(long, value_name = "SHARE", conflicts_with = "bloom_bits", value_parser = parse_bloom_fpr)]
+    bloom_fpr: Option<u32>,
+    /// No filters: the same as --bloom-bits 0
+    #[arg(long, conflicts_with_all = ["bloom_bits", "bloom_fpr"])]
+    no_bloom_filters: bool,
     /// Background threads of the engine [default: 2]
     #[arg(long, alias = "max-background-jobs")]
     background_threads: Option<u32>,
     /// Values of this size and more are stored apart from the keys
-    #[arg(long, alias = "klog-value-threshold", alias = "min-blob-size", value_parser = parse_size)]
+    #[arg(long, aliases = ["klog-value-threshold", "klog_value_threshold", "min-blob-size"],
+        value_parser = parse_size)]
     value_separation: Option<u64>,
     /// Tables as B+trees, where an engine has them
     #[arg(long)]
@@ -266,6 +273,14 @@ pub(super) struct SetupOptions {
 
 fn parse_length(text: &str) -> Result<usize, String> {
     usize::try_from(parse_size(text)?).map_err(|_| format!("too large: {text}"))
+}
+
+/// The bits per key with which an ideal filter lets no more than this share through.
+fn parse_bloom_fpr(text: &str) -> Result<u32, String> {
+    let share = text.parse::<f64>().ok().filter(|share| *share > 0.0 && *share < 1.0);
+    let share = share.ok_or_else(|| format!("not a share between 0 and 1: {text}"))?;
+    let bits = -share.ln() / std::f64::consts::LN_2.powi(2);
+    Ok((bits - 1e-9).ceil() as u32)
 }
 
 fn parse_hotspot(text: &str) -> Result<(f64, f64), String> {
@@ -380,7 +395,8 @@ impl SetupOptions {
         give(&mut setup.compression, self.compression);
         give(&mut setup.sync, self.sync);
         give(&mut setup.sync_interval_us, self.sync_interval_us);
-        give(&mut setup.bloom_bits, self.bloom_bits);
+        let none = self.no_bloom_filters.then_some(0);
+        give(&mut setup.bloom_bits, self.bloom_bits.or(self.bloom_fpr).or(none));
         give(&mut setup.background_threads, self.background_threads);
         setup.value_separation = self.value_separation;
         setup.tree_tables = self.use_btree;

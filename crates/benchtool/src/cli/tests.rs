@@ -53,6 +53,14 @@ fn aliases_mean_the_same() {
 }
 
 #[test]
+fn filters_are_named_by_bits_by_share_or_not_at_all() {
+    let bits = |line: &str| parsed(line).unwrap().setup.bloom_bits;
+    assert_eq!(bits("--bloom-fpr 0.01"), bits("--bloom-bits 10"));
+    assert_eq!(bits("--bloom-fpr 0.5"), 2);
+    assert_eq!(bits("--no-bloom-filters"), 0);
+}
+
+#[test]
 fn options_win_over_presets() {
     let test = parsed("-w ycsb-a --value-size 50 --update-pct 10").unwrap();
     assert_eq!((test.shape.value_size, test.shape.mix.update), (50, 10));
