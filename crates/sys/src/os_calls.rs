@@ -96,6 +96,43 @@ pub(crate) fn start_write_back(file: &File, at: u64, len: u64) {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn start_write_back(_file: &File, _at: u64, _len: u64) {}
 
+/// Tells the system that `file` is read here and there, so that it reads no more than is asked for
+/// (`posix_fadvise(2)`). A hint: a refusal changes nothing but speed.
+pub(crate) fn expect_random_reads(file: &File) {
+    advise(file, 0, 0, Advice::Random);
+}
+
+/// Has the system begin to read a range of `file`. A hint, as above.
+pub(crate) fn start_reading(file: &File, at: u64, len: u64) {
+    advise(file, at, len, Advice::WillNeed);
+}
+
+#[derive(Clone, Copy)]
+enum Advice {
+    Random,
+    WillNeed,
+}
+
+#[cfg(target_os = "linux")]
+fn advise(file: &File, at: u64, len: u64, advice: Advice) {
+    let (Ok(at), Ok(len)) = (libc::off_t::try_from(at), libc::off_t::try_from(len)) else {
+        return;
+    };
+    let advice = match advice {
+        Advice::Random => libc::POSIX_FADV_RANDOM,
+        Advice::WillNeed => libc::POSIX_FADV_WILLNEED,
+    };
+    // SAFETY: the descriptor is open for the duration of the borrow of `file`; the call touches no
+    // memory of this process.
+    unsafe {
+        libc::posix_fadvise(file.as_raw_fd(), at, len, advice);
+    }
+}
+
+/// Not offered on this platform.
+#[cfg(not(target_os = "linux"))]
+fn advise(_file: &File, _at: u64, _len: u64, _advice: Advice) {}
+
 /// Bytes that an unprivileged process may still write on the file system holding `path`.
 pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
     let path = CString::new(path.as_os_str().as_bytes())?;

@@ -83,6 +83,8 @@ impl TableFile {
             .vfs
             .open(&self.path, OpenHow::Read)
             .map_err(|e| Error::missing_or_io("open", &self.path, e))?;
+        // Gets read single blocks; whoever walks the table reads ahead on his own account.
+        file.expect_random_reads();
         let table = Table::open(file, &self.path, self.record.number)?;
         let (found, known) = (table.summary().entries, self.record.entries);
         if found != known || table.summary().file_len != self.record.bytes {

@@ -31,6 +31,8 @@ pub enum Readahead {
 
 /// First piece of automatic read-ahead.
 const FIRST_PIECE_BYTES: usize = 16 << 10;
+/// From pieces of this size on, the next one is fetched while this one is walked over.
+const LEAST_OVERLAPPED_BYTES: usize = 128 << 10;
 /// Block boundaries crossed in a row at which automatic read-ahead starts.
 const SEQUENTIAL_BLOCKS: u32 = 2;
 
@@ -377,6 +379,10 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
             // Nothing is held while the read may fail.
             self.ahead.len = 0;
             self.table.read_stored(handle.offset, wanted, &mut self.ahead.bytes)?;
+            if piece >= LEAST_OVERLAPPED_BYTES {
+                let behind = handle.offset + wanted as u64;
+                self.table.start_reading(behind, wanted as u64);
+            }
             self.ahead.start = handle.offset;
             self.ahead.len = wanted;
         }

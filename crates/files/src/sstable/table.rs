@@ -250,6 +250,14 @@ impl Table {
         Ok(buffer)
     }
 
+    /// Has the system begin to read data blocks that will be wanted soon.
+    pub(super) fn start_reading(&self, offset: u64, len: u64) {
+        let len = len.min(self.index.data_bytes().saturating_sub(offset));
+        if len > 0 {
+            self.file.start_reading(offset, len);
+        }
+    }
+
     /// Checks and decodes the stored bytes of a data block, reusing the allocation of `raw`.
     pub(super) fn decode_block(
         &self,

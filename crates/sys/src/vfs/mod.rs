@@ -198,6 +198,14 @@ pub trait File: Send + Sync + Debug {
     /// nothing happens.
     fn start_write_back(&self, _at: u64, _len: u64) {}
 
+    /// Says that the file is read here and there: reads then fetch no more than they ask for. What
+    /// is read in order has to be announced ([`File::start_reading`]). A hint.
+    fn expect_random_reads(&self) {}
+
+    /// Has the kernel begin to read these bytes, for a read that comes soon. A hint: errors are left to
+    /// that read.
+    fn start_reading(&self, _at: u64, _len: u64) {}
+
     /// Forgets what a failed write-back loses: unsynced bytes stay readable but no later sync
     /// makes them durable. Only simulated files do anything here; fault injection calls it when
     /// it makes a sync fail.

@@ -203,6 +203,14 @@ impl File for RealFile {
         self.file.set_len(len)
     }
 
+    fn expect_random_reads(&self) {
+        os_calls::expect_random_reads(&self.file);
+    }
+
+    fn start_reading(&self, at: u64, len: u64) {
+        os_calls::start_reading(&self.file, at, len);
+    }
+
     fn start_write_back(&self, at: u64, len: u64) {
         os_calls::start_write_back(&self.file, at, len);
     }

@@ -57,6 +57,14 @@ impl File for FaultFile {
         self.inner.set_len(len)
     }
 
+    fn expect_random_reads(&self) {
+        self.inner.expect_random_reads();
+    }
+
+    fn start_reading(&self, at: u64, len: u64) {
+        self.inner.start_reading(at, len);
+    }
+
     fn start_write_back(&self, at: u64, len: u64) {
         self.inner.start_write_back(at, len);
     }
