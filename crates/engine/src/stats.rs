@@ -232,6 +232,8 @@ pub struct FamilyStats {
     pub compaction_bytes_read: u64,
     /// Merges since the open.
     pub compaction_count: u64,
+    /// Those of them that were of a part of the key space alone, for the garbage in it.
+    pub compaction_slices: u64,
     /// Places where a lookup without filters searches: memtables that hold anything, and sorted
     /// runs. A seek searches all of them.
     pub read_amplification: u64,
@@ -267,6 +269,7 @@ impl FamilyStats {
             compaction_bytes_written: get(&family.counters.compaction_bytes_written),
             compaction_bytes_read: get(&family.counters.compaction_bytes_read),
             compaction_count: get(&family.counters.compaction_count),
+            compaction_slices: get(&family.counters.compaction_slices),
             read_amplification: (view.version.runs.len()
                 + view.frozen.len()
                 + usize::from(!view.active.is_empty())) as u64,

@@ -17,6 +17,7 @@ use crate::Verdict;
 use crate::inspect;
 use crate::oracle::Contents;
 use crate::runner::{Promises, Runner, SharedPromises, World, locked};
+use crate::settings::Mix;
 
 /// A disk after a crash, with what it must hold.
 #[derive(Debug)]
@@ -197,7 +198,11 @@ impl Judge {
     fn go_on(&mut self, runner: &mut Runner, depth: usize) -> Verdict {
         let watched = depth < 2 && self.random.chance(1, 8);
         if watched {
-            let odds = Odds { piece: 300, other: 2_000 };
+            let odds = match runner.world.settings.mix {
+                Mix::Everything => Odds { piece: 300, other: 2_000 },
+                // Many more files change.
+                Mix::Overwrites => Odds { piece: 20, other: 400 },
+            };
             let seed = self.random.next_u64();
             let camera = Camera::install(&runner.world.sim, &runner.promises, seed, odds);
             runner.run(50, |runner| self.judge_all(runner, &camera, depth + 1))?;

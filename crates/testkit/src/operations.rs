@@ -7,7 +7,7 @@ use tidesdb_engine::{Error, Family, WriteBatch};
 use tidesdb_sys::rng::SplitMix64;
 
 use crate::oracle::{FamilyId, StoredValue, Write, entry_hash};
-use crate::settings::{SLOTS, Settings};
+use crate::settings::{Mix, SLOTS, Settings};
 use crate::values::Tag;
 
 /// One write inside a transaction.
@@ -181,6 +181,11 @@ fn until(random: &mut SplitMix64, settings: &Settings, key: u64) -> u64 {
     key + 7 * (1 + random.below(6))
 }
 
+/// The put of a batch's number.
+const fn number(slot: usize) -> PlannedWrite {
+    PlannedWrite { slot, key: NUMBER_KEY, length: Some(24), lives: None, until: None }
+}
+
 fn batch(random: &mut SplitMix64, settings: &Settings) -> Operation {
     let count = 1 + random.index(5);
     let mut writes: Vec<_> = (0..count).map(|_| write(random, settings)).collect();
@@ -190,8 +195,6 @@ fn batch(random: &mut SplitMix64, settings: &Settings) -> Operation {
     let mut slots: Vec<usize> = writes.iter().map(|write| write.slot).collect();
     slots.sort_unstable();
     slots.dedup();
-    let number =
-        |slot| PlannedWrite { slot, key: NUMBER_KEY, length: Some(24), lives: None, until: None };
     writes.extend(slots.into_iter().map(number));
     let sync = match random.below(16) {
         0 => Some(true),
@@ -205,8 +208,6 @@ fn batch(random: &mut SplitMix64, settings: &Settings) -> Operation {
 /// batch's number at both ends.
 #[must_use]
 pub fn large_batch(random: &mut SplitMix64, settings: &Settings) -> Operation {
-    let number =
-        |slot| PlannedWrite { slot, key: NUMBER_KEY, length: Some(24), lives: None, until: None };
     let mut writes: Vec<_> = (0..SLOTS).map(number).collect();
     for _ in 0..300 + random.index(300) {
         let key = 1 + random.below(settings.keys * 4);
@@ -218,9 +219,73 @@ pub fn large_batch(random: &mut SplitMix64, settings: &Settings) -> Operation {
     Operation::Batch { writes, sync: None }
 }
 
+/// Batches that put every key of the first family once, and some of the others.
+pub fn load(random: &mut SplitMix64, settings: &Settings) -> Vec<Operation> {
+    let keys: Vec<u64> = (1..=settings.keys).collect();
+    let mut put = |slot, key| PlannedWrite {
+        slot,
+        key,
+        length: Some(overwriting_length(random)),
+        lives: None,
+        until: None,
+    };
+    let batches = keys.chunks(25).map(|keys| {
+        let writes = keys.iter().flat_map(|&key| (0..SLOTS).map(move |slot| (slot, key)));
+        let writes = writes.filter(|(slot, key)| *slot == 0 || key % 4 == 0);
+        let mut writes: Vec<_> = writes.map(|(slot, key)| put(slot, key)).collect();
+        writes.extend((0..SLOTS).map(number));
+        Operation::Batch { writes, sync: None }
+    });
+    batches.collect()
+}
+
+/// Few are long enough for a value log.
+fn overwriting_length(random: &mut SplitMix64) -> u32 {
+    let (least, more) = if random.chance(1, 30) { (350, 200) } else { (40, 160) };
+    least + random.below(more) as u32
+}
+
+/// Many overwrites at once, most of them in one family.
+fn overwrites(random: &mut SplitMix64, settings: &Settings) -> Operation {
+    let slot = if random.chance(4, 5) { 0 } else { random.index(SLOTS) };
+    let count = 5 + random.index(10);
+    let mut writes: Vec<_> = (0..count)
+        .map(|_| {
+            let write = write(random, settings);
+            let length = write.length.filter(|_| random.chance(9, 10));
+            let length = length.map(|_| overwriting_length(random));
+            PlannedWrite { slot, length, until: write.until.filter(|_| count == 5), ..write }
+        })
+        .collect();
+    writes.push(number(slot));
+    Operation::Batch { writes, sync: None }
+}
+
+fn next_of_overwrites(random: &mut SplitMix64, settings: &Settings) -> Operation {
+    match random.below(1_000) {
+        0..=549 => overwrites(random, settings),
+        550..=599 => Operation::Single(write(random, settings)),
+        600..=839 => Operation::Step(1 + random.index(4)),
+        840..=849 => Operation::FireTimer,
+        850..=859 => Operation::Advance(1 + random.below(10)),
+        860..=879 => Operation::TakeSnapshot,
+        880..=899 => Operation::CheckSnapshot,
+        900..=929 => Operation::DropSnapshot,
+        930..=969 => Operation::FlushFamily(random.index(SLOTS)),
+        970..=972 => Operation::CompactFamily(random.index(SLOTS)),
+        973..=979 => Operation::SyncLog,
+        980..=982 => Operation::Reopen { close: false },
+        983..=984 => Operation::Reopen { close: true },
+        _ => Operation::Check,
+    }
+}
+
 /// The next operation of a workload.
 #[must_use]
 pub fn next(random: &mut SplitMix64, settings: &Settings) -> Operation {
+    if settings.mix == Mix::Overwrites {
+        return next_of_overwrites(random, settings);
+    }
     match random.below(1_000) {
         0..=299 => Operation::Single(write(random, settings)),
         300..=699 => batch(random, settings),

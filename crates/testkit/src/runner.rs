@@ -119,6 +119,8 @@ pub struct Runner {
     handles: [Option<Family>; SLOTS],
     snapshots: Vec<HeldSnapshot>,
     next_family: FamilyId,
+    /// Merges of slices in openings that are over.
+    slices_before: u64,
     /// What the last failed commit said.
     pub last_error: Option<Error>,
 }
@@ -159,6 +161,7 @@ impl Runner {
             handles: [const { None }; SLOTS],
             snapshots: Vec::new(),
             next_family,
+            slices_before: 0,
             last_error: None,
         };
         runner.open()?;
@@ -225,6 +228,27 @@ impl Runner {
             }
         }
         Ok(())
+    }
+
+    /// Fills the families and merges each into one run.
+    ///
+    /// # Errors
+    /// When something fails.
+    pub fn load(&mut self) -> Verdict {
+        self.create_all()?;
+        let batches = operations::load(&mut self.random, &self.world.settings);
+        for operation in batches.into_iter().chain([Operation::Compact]) {
+            self.scheduler.begin();
+            self.apply(&operation).map_err(|e| format!("loading, {operation:?}: {e}"))?;
+        }
+        Ok(())
+    }
+
+    /// Merges of slices of the key space so far.
+    #[must_use]
+    pub fn slices_merged(&self) -> u64 {
+        let families = self.handles.iter().flatten();
+        self.slices_before + families.map(|family| family.stats().compaction_slices).sum::<u64>()
     }
 
     /// The families that are there.
@@ -445,6 +469,7 @@ impl Runner {
 
     /// Drops every handle.
     pub fn shut(&mut self) {
+        self.slices_before = self.slices_merged();
         self.snapshots.clear();
         self.handles = [const { None }; SLOTS];
         self.db = None;

@@ -17,6 +17,17 @@ pub struct Settings {
     pub keys: u64,
     /// Use values that go straight to a value log now and then.
     pub huge_values: bool,
+    /// What is done to the keys.
+    pub mix: Mix,
+}
+
+/// What a workload does most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mix {
+    /// A little of everything there is.
+    Everything,
+    /// Overwrites keys all the time, so that garbage is collected slice by slice.
+    Overwrites,
 }
 
 fn pick<T: Copy>(random: &mut SplitMix64, choices: &[T]) -> T {
@@ -41,7 +52,25 @@ impl Settings {
             families.iter_mut().for_each(|family| family.write_buffer_size = 1 << 20);
         }
         let keys = pick(random, &[12, 60, 250]);
-        Self { database, families, keys, huge_values: random.chance(1, 10) }
+        let mix = Mix::Everything;
+        Self { database, families, keys, huge_values: random.chance(1, 10), mix }
+    }
+
+    /// Options under which tables of keys that are overwritten are merged slice by slice: as many
+    /// bytes in tables as in value logs, if there are any, and many tables to a run.
+    #[must_use]
+    pub fn overwriting(random: &mut SplitMix64, sync_mode: SyncMode) -> Self {
+        let mut settings = Self::random(random, sync_mode);
+        for family in &mut settings.families {
+            family.write_buffer_size = pick(random, &[4 << 10, 8 << 10]);
+            family.klog_value_threshold = pick(random, &[350, 1 << 20]);
+            family.compression = pick(random, &[Compression::None, Compression::Lz4]);
+            family.target_table_bytes = 4 << 10;
+            family.l1_file_count_trigger = pick(random, &[3, 4]);
+            family.max_space_amplification = pick(random, &[1.1, 1.5]);
+            family.tombstone_density_trigger = 0.0;
+        }
+        Self { keys: 200, huge_values: false, mix: Mix::Overwrites, ..settings }
     }
 
     fn family(random: &mut SplitMix64) -> FamilyOptions {

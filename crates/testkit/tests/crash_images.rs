@@ -15,6 +15,9 @@ use tidesdb_testkit::settings::Settings;
 /// Images per sync mode at scale 1; the three modes together make 10,000.
 const IMAGES: u64 = 3_334;
 
+/// Images of workloads in which garbage is collected slice by slice, at scale 1.
+const SLICED_IMAGES: u64 = 400;
+
 /// Images of workloads with commits of several MiB at scale 1.
 const LARGE_IMAGES: u64 = 60;
 
@@ -100,6 +103,51 @@ fn one_large_run(seed: u64) -> Verdict<Counts> {
     };
     run(&mut judge).map_err(|e| format!("{e}\n{context}"))?;
     Ok(judge.counts)
+}
+
+/// Keys that are overwritten all along, in families with value logs and without, crashed at changes of
+/// files above all. Answers the slices that were merged.
+fn one_run_of_overwrites(seed: u64) -> Verdict<(Counts, u64)> {
+    let mut random = SplitMix64::new(seed);
+    let modes = [SyncMode::None, SyncMode::Interval { interval_us: 1000 }, SyncMode::Full];
+    let mode = modes[random.index(modes.len())];
+    let settings = Settings::overwriting(&mut random, mode);
+    let context = format!("{settings:?}");
+    let world = World::new(random.next_u64(), settings);
+    let (sim, promises) = (Arc::clone(&world.sim), Arc::new(Mutex::new(Promises::default())));
+    let mut judge = Judge::new(random.next_u64());
+    let run = |judge: &mut Judge| -> Verdict<u64> {
+        let (seed, shared) = (random.next_u64(), Arc::clone(&promises));
+        let mut runner = Runner::start(world, seed, History::default(), shared)?;
+        runner.load()?;
+        let odds = Odds { piece: 10, other: 900 };
+        let camera = Camera::install(&sim, &promises, random.next_u64(), odds);
+        runner.run(200, |runner| judge.judge_all(runner, &camera, 0))?;
+        runner.check()?;
+        Ok(runner.slices_merged())
+    };
+    let slices = run(&mut judge).map_err(|e| format!("{e}\n{context}"))?;
+    Ok((judge.counts, slices))
+}
+
+#[test]
+fn crashes_between_slices() {
+    let name = "crashes_between_slices";
+    let (mut all, mut slices, mut runs) = (Counts::default(), 0, 0);
+    let verdict = seeds::run_all(name, |seed| {
+        let (counts, merged) = one_run_of_overwrites(seed)?;
+        all.images += counts.images;
+        all.nested += counts.nested;
+        all.lossy += counts.lossy;
+        slices += merged;
+        runs += 1;
+        Ok(all.images >= SLICED_IMAGES * seeds::scale())
+    });
+    println!("{name}: {all:?}, {slices} slices");
+    let finding = verdict.err().unwrap_or_default();
+    assert!(finding.is_empty(), "{finding}");
+    assert!(slices > 10 * runs, "{slices} slices in {runs} runs");
+    assert!(all.lossy > 0 || std::env::var("TIDESDB_RUN").is_ok(), "nothing was ever lost");
 }
 
 #[test]

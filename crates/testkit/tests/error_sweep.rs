@@ -3,6 +3,7 @@
 use tidesdb_sys::vfs::{FaultError, FaultKind, OpSet};
 use tidesdb_testkit::faults::sweep::{Sweep, Wanted};
 use tidesdb_testkit::seeds;
+use tidesdb_testkit::settings::Mix;
 
 /// Scenarios; half of them with a sync per commit.
 const SCENARIOS: u64 = 8;
@@ -10,8 +11,13 @@ const SCENARIOS: u64 = 8;
 /// Runs of one test over all scenarios at scale 1; at which nearly every call gets its turn.
 const RUNS: u64 = 2_000;
 
+/// The same of tests in which garbage is collected slice by slice.
+const RUNS_WITH_SLICES: u64 = 160;
+
 fn sweep(name: &str, wanted: Wanted) {
-    let mut sweep = Sweep::new(RUNS * seeds::scale() / SCENARIOS);
+    let slices = wanted.mix == Mix::Overwrites;
+    let runs = if slices { RUNS_WITH_SLICES } else { RUNS };
+    let mut sweep = Sweep::new(runs * seeds::scale() / SCENARIOS);
     let mut done = 0;
     let verdict = seeds::run_all(name, |seed| {
         sweep.scenario(seed, wanted, done % 2 == 1)?;
@@ -22,45 +28,44 @@ fn sweep(name: &str, wanted: Wanted) {
     let finding = verdict.err().unwrap_or_default();
     assert!(finding.is_empty(), "{finding}");
     assert!(sweep.counts.fired > sweep.counts.runs / 2, "{:?}", sweep.counts);
+    let enough = !slices || sweep.counts.slices > 2 * sweep.counts.runs;
+    assert!(enough, "too few slices are merged: {:?}", sweep.counts);
 }
 
-#[test]
-fn a_device_error_on_any_change_once() {
-    let wanted = Wanted { counted: OpSet::CHANGES, kind: FaultKind::Once, error: FaultError::IO };
-    sweep("a_device_error_on_any_change_once", wanted);
+/// One kind of failure under both kinds of work.
+macro_rules! sweeps {
+    ($($name:ident, $with_slices:ident: $counted:ident, $kind:ident, $error:ident;)*) => {$(
+        #[test]
+        fn $name() {
+            let (counted, kind) = (OpSet::$counted, FaultKind::$kind);
+            let (error, mix) = (FaultError::$error, Mix::Everything);
+            sweep(stringify!($name), Wanted { mix, counted, kind, error });
+        }
+
+        #[test]
+        fn $with_slices() {
+            let (counted, kind) = (OpSet::$counted, FaultKind::$kind);
+            let (error, mix) = (FaultError::$error, Mix::Overwrites);
+            sweep(stringify!($with_slices), Wanted { mix, counted, kind, error });
+        }
+    )*};
 }
 
-#[test]
-fn a_device_error_on_any_change_for_ever() {
-    let wanted =
-        Wanted { counted: OpSet::CHANGES, kind: FaultKind::Forever, error: FaultError::IO };
-    sweep("a_device_error_on_any_change_for_ever", wanted);
-}
-
-#[test]
-fn a_device_error_on_any_look_once() {
-    let wanted = Wanted { counted: OpSet::LOOKS, kind: FaultKind::Once, error: FaultError::IO };
-    sweep("a_device_error_on_any_look_once", wanted);
-}
-
-#[test]
-fn no_space_from_any_call_on() {
-    let error = FaultError::NO_SPACE;
-    let wanted = Wanted { counted: OpSet::SPACE, kind: FaultKind::Forever, error };
-    sweep("no_space_from_any_call_on", wanted);
-}
-
-#[test]
-fn any_sync_fails_once() {
-    let wanted = Wanted { counted: OpSet::SYNCS, kind: FaultKind::Once, error: FaultError::IO };
-    sweep("any_sync_fails_once", wanted);
+sweeps! {
+    a_device_error_on_any_change_once, slices_and_a_device_error_on_any_change_once: CHANGES, Once, IO;
+    a_device_error_on_any_change_for_ever, slices_and_a_device_error_on_any_change_for_ever:
+        CHANGES, Forever, IO;
+    a_device_error_on_any_look_once, slices_and_a_device_error_on_any_look_once: LOOKS, Once, IO;
+    no_space_from_any_call_on, slices_and_no_space_from_any_call_on: SPACE, Forever, NO_SPACE;
+    any_sync_fails_once, slices_and_any_sync_fails_once: SYNCS, Once, IO;
 }
 
 #[test]
 fn short_writes_are_continued() {
     let verdict = seeds::run_all("short_writes_are_continued", |seed| {
         for longest in [1, 7, 100] {
-            Sweep::short_writes(seed, longest)?;
+            Sweep::short_writes(seed, Mix::Everything, longest)?;
+            Sweep::short_writes(seed, Mix::Overwrites, longest)?;
         }
         Ok(true)
     });

@@ -104,6 +104,8 @@ impl Core {
         // ORDERING: statistics.
         family.counters.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
         family.counters.compaction_count.fetch_add(1, Ordering::Relaxed);
+        let of_slice = u64::from(*slice != KeyRange::default());
+        family.counters.compaction_slices.fetch_add(of_slice, Ordering::Relaxed);
         result
     }
 

@@ -45,6 +45,7 @@ pub(crate) struct FamilyCounters {
     pub compaction_bytes_written: AtomicU64,
     pub compaction_bytes_read: AtomicU64,
     pub compaction_count: AtomicU64,
+    pub compaction_slices: AtomicU64,
 }
 
 /// Keys, ascending, at which the key space of a family is cut.

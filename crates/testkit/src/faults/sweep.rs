@@ -21,7 +21,7 @@ use crate::operations::{Operation, PlannedWrite};
 use crate::oracle::History;
 use crate::runner::{Promises, Runner, World, locked};
 use crate::seeds::panic_text;
-use crate::settings::{SLOTS, Settings};
+use crate::settings::{Mix, SLOTS, Settings};
 
 /// Operations of one scenario.
 const OPERATIONS: usize = 70;
@@ -32,6 +32,8 @@ const PATIENCE: usize = 4;
 /// What is to fail.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
+    /// What is done meanwhile.
+    pub mix: Mix,
     /// Which calls.
     pub counted: OpSet,
     /// Once, or from one call on.
@@ -47,6 +49,8 @@ pub struct Counts {
     pub runs: u64,
     /// Runs in which a call failed.
     pub fired: u64,
+    /// Merges of slices of the key space in them.
+    pub slices: u64,
 }
 
 /// A sweep over scenarios.
@@ -57,29 +61,52 @@ pub struct Sweep {
     runs_per_scenario: u64,
 }
 
-fn settings(seed: u64, full: bool) -> (Settings, SplitMix64) {
-    let mut random = SplitMix64::new(seed);
-    let mode = if full { SyncMode::Full } else { SyncMode::None };
-    let mut settings = Settings::random(&mut random, mode);
-    settings.keys = settings.keys.min(60);
-    (settings, random)
+/// Where the runs of a scenario begin: a disk, and what was done to it.
+struct Scenario {
+    seed: u64,
+    world: World,
+    history: History,
+    promises: Promises,
 }
 
-/// A database with something in it, its fault ordered.
-fn start(seed: u64, full: bool, fault: Option<Fault>) -> Verdict<Runner> {
-    let (settings, mut random) = settings(seed, full);
-    let mut world = World::new(random.next_u64(), settings);
-    let counted = fault.map_or(OpSet::ALL, |fault| fault.counted);
-    let faults = match fault {
-        Some(fault) => Faults::ordered(&world.sim, fault),
-        None => Faults::around(&world.sim, counted),
-    };
-    world.faults = Some(faults);
-    let promises = Arc::new(Mutex::new(Promises::default()));
-    let _ = Camera::install(&world.sim, &promises, 0, Odds { piece: 0, other: 0 });
-    let mut runner = Runner::start(world, random.next_u64(), History::default(), promises)?;
-    runner.create_all()?;
-    Ok(runner)
+impl Scenario {
+    fn new(seed: u64, mix: Mix, full: bool) -> Verdict<Self> {
+        let mut random = SplitMix64::new(seed);
+        let mode = if full { SyncMode::Full } else { SyncMode::None };
+        if mix == Mix::Everything {
+            let mut settings = Settings::random(&mut random, mode);
+            settings.keys = settings.keys.min(60);
+            let world = World::new(random.next_u64(), settings);
+            let (history, promises) = (History::default(), Promises::default());
+            return Ok(Self { seed: random.next_u64(), world, history, promises });
+        }
+        let settings = Settings::overwriting(&mut random, mode);
+        let world = World::new(random.next_u64(), settings);
+        let promises = Arc::new(Mutex::new(Promises::default()));
+        let mut runner =
+            Runner::start(world, random.next_u64(), History::default(), Arc::clone(&promises))?;
+        runner.load()?;
+        runner.shut();
+        let promises = *locked(&promises);
+        let seed = random.next_u64();
+        Ok(Self { seed, world: runner.world, history: runner.history, promises })
+    }
+
+    /// A database with something in it, its fault ordered.
+    fn start(&self, fault: Option<Fault>) -> Verdict<Runner> {
+        let mut world = self.world.with_disk(self.world.sim.fork());
+        let counted = fault.map_or(OpSet::ALL, |fault| fault.counted);
+        let faults = match fault {
+            Some(fault) => Faults::ordered(&world.sim, fault),
+            None => Faults::around(&world.sim, counted),
+        };
+        world.faults = Some(faults);
+        let promises = Arc::new(Mutex::new(self.promises));
+        let _ = Camera::install(&world.sim, &promises, 0, Odds { piece: 0, other: 0 });
+        let mut runner = Runner::start(world, self.seed, self.history.clone(), promises)?;
+        runner.create_all()?;
+        Ok(runner)
+    }
 }
 
 impl Sweep {
@@ -101,7 +128,8 @@ impl Sweep {
             kind: FaultKind::Once,
             error: wanted.error,
         };
-        let mut runner = start(seed, full, Some(never))?;
+        let scenario = Scenario::new(seed, wanted.mix, full)?;
+        let mut runner = scenario.start(Some(never))?;
         runner.run(OPERATIONS, |_| Ok(()))?;
         let calls = runner.world.faults.as_ref().map_or(0, |faults| faults.instrument().calls());
         drop(runner);
@@ -110,13 +138,15 @@ impl Sweep {
         while call < calls {
             let fault = Fault { call, ..never };
             let fault = Fault { kind: wanted.kind, ..fault };
-            let run = || one_run(seed, full, fault);
+            let run = || one_run(&scenario, fault);
             let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
             let verdict =
                 verdict.unwrap_or_else(|panic| Err(format!("panic: {}", panic_text(&*panic))));
-            let fired = verdict.map_err(|e| format!("call {call} of {calls}, {fault:?}: {e}"))?;
+            let (fired, slices) =
+                verdict.map_err(|e| format!("call {call} of {calls}, {fault:?}: {e}"))?;
             self.counts.runs += 1;
             self.counts.fired += u64::from(fired);
+            self.counts.slices += slices;
             call += stride;
         }
         Ok(())
@@ -126,8 +156,8 @@ impl Sweep {
     ///
     /// # Errors
     /// The first finding.
-    pub fn short_writes(seed: u64, longest: usize) -> Verdict {
-        let mut runner = start(seed, false, None)?;
+    pub fn short_writes(seed: u64, mix: Mix, longest: usize) -> Verdict {
+        let mut runner = Scenario::new(seed, mix, false)?.start(None)?;
         let Some(faults) = runner.world.faults.clone() else { return Ok(()) };
         faults.limit_writes(longest);
         runner.run(OPERATIONS, |_| Ok(()))?;
@@ -138,11 +168,12 @@ impl Sweep {
     }
 }
 
-/// Runs a scenario with one fault; says whether any call failed.
-fn one_run(seed: u64, full: bool, fault: Fault) -> Verdict<bool> {
-    let mut runner = start(seed, full, Some(fault))?;
+/// Runs a scenario with one fault; says whether any call failed, and how many slices were merged.
+fn one_run(scenario: &Scenario, fault: Fault) -> Verdict<(bool, u64)> {
+    let seed = scenario.seed;
+    let mut runner = scenario.start(Some(fault))?;
     runner.run(OPERATIONS, |_| Ok(()))?;
-    let Some(faults) = runner.world.faults.clone() else { return Ok(false) };
+    let Some(faults) = runner.world.faults.clone() else { return Ok((false, 0)) };
     let fired = faults.instrument().fired() > 0;
     judge_crashes(&runner, seed).map_err(|e| format!("crash amid the trouble: {e}"))?;
     faults.clear();
@@ -154,7 +185,7 @@ fn one_run(seed: u64, full: bool, fault: Fault) -> Verdict<bool> {
     }
     judge_crashes(&runner, seed).map_err(|e| format!("crash after the trouble: {e}"))?;
     runner.apply(&Operation::Reopen { close: false })?;
-    Ok(fired)
+    Ok((fired, runner.slices_merged()))
 }
 
 /// With the cause gone, the database must take writes again, in every family.
