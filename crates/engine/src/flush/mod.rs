@@ -179,12 +179,8 @@ impl Core {
         if cfg!(planted_bug = "log_released_before_the_edit") {
             self.log.retire_before(needed_from);
         }
-        if let Err(e) = catalog.commit(changes) {
-            if catalog.is_certain() {
-                self.remove_outputs(&flushes);
-            }
-            return Err(e);
-        }
+        let outputs = || flushes.iter().flat_map(|flushed| flushed.written.paths.clone()).collect();
+        catalog.commit_files(changes, outputs)?;
         for flushed in flushes {
             if flushed.family.is_dropped() {
                 remove_all(self.vfs.as_ref(), &flushed.written.paths);

@@ -134,6 +134,10 @@ pub(crate) struct Catalog {
     restated_bytes: u64,
     /// An append failed, so the file in force may end in an edit that was refused.
     uncertain: bool,
+    /// Edits that were appended, or half of them.
+    appends: u64,
+    /// Files that the refused edit may name.
+    doubtful: Vec<PathBuf>,
     pub state: PersistedState,
 }
 
@@ -167,6 +171,8 @@ impl Catalog {
             numbers,
             writer,
             uncertain: false,
+            appends: 0,
+            doubtful: Vec::new(),
             state,
         }
     }
@@ -196,12 +202,46 @@ impl Catalog {
     /// Makes an edit durable and applies it to the state.
     ///
     /// # Errors
-    /// [`Error::Io`] when the manifest can't be written. The edit then has no effect, and
-    /// [`Catalog::is_certain`] tells whether that is known on disk as well.
-    pub(crate) fn commit(&mut self, mut changes: Vec<Change>) -> Result<()> {
+    /// [`Error::Io`] when the manifest can't be written. The edit then has no effect.
+    pub(crate) fn commit(&mut self, changes: Vec<Change>) -> Result<()> {
+        self.commit_files(changes, Vec::new)
+    }
+
+    /// As [`Catalog::commit`], for an edit that makes files known. When it has no effect they are removed:
+    /// at once, or as soon as it is certain that no manifest on disk names them.
+    ///
+    /// # Errors
+    /// As [`Catalog::commit`].
+    pub(crate) fn commit_files(
+        &mut self,
+        changes: Vec<Change>,
+        files: impl FnOnce() -> Vec<PathBuf>,
+    ) -> Result<()> {
+        let appended = self.appends;
+        let result = self.try_commit(changes);
+        if matches!(result, Err(Error::Io { .. })) {
+            let files = files();
+            if self.uncertain && self.appends > appended {
+                self.doubtful.extend(files);
+            } else {
+                self.remove(&files);
+            }
+        }
+        result
+    }
+
+    fn remove(&self, files: &[PathBuf]) {
+        for file in files {
+            // One that stays is unknown to the manifest and removed at the next open.
+            let _ = self.vfs.remove(file);
+        }
+    }
+
+    fn try_commit(&mut self, mut changes: Vec<Change>) -> Result<()> {
         if self.uncertain || self.is_long() {
             self.replace()?;
         }
+        self.appends += 1;
         changes.push(Change::NextFile { number: self.numbers.peek() });
         let edit = Edit::new(changes);
         if let Err(e) = self.writer.append(&edit) {
@@ -217,11 +257,6 @@ impl Catalog {
         }
     }
 
-    /// False while a refused edit may be on disk: its files must not be deleted.
-    pub(crate) const fn is_certain(&self) -> bool {
-        !self.uncertain
-    }
-
     fn is_long(&self) -> bool {
         let bytes = self.writer.bytes();
         bytes > LONG_MANIFEST_BYTES && bytes > 4 * self.restated_bytes
@@ -235,6 +270,8 @@ impl Catalog {
         self.writer = writer;
         self.state = state;
         self.uncertain = false;
+        let doubtful = std::mem::take(&mut self.doubtful);
+        self.remove(&doubtful);
         // A leftover is dead, since CURRENT names another file, and removed at the next open.
         let _ = self.vfs.remove(&old);
         Ok(())

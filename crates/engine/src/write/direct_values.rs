@@ -213,12 +213,7 @@ impl Core {
         }
         let file_record = ValueLogRecord { number, bytes: 0 };
         let change = Change::AddValueLog { family: family.id, file: file_record };
-        if let Err(e) = catalog.commit(vec![change]) {
-            if catalog.is_certain() {
-                let _ = self.vfs.remove(&path);
-            }
-            return Err(e);
-        }
+        catalog.commit_files(vec![change], || vec![path.clone()])?;
         family.change_view(|view| {
             let mut version = view.version.as_ref().clone();
             version.value_logs.insert(number, Arc::clone(&known));
