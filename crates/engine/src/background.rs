@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use tidesdb_base::entry::SequenceNumber;
-use tidesdb_base::error::{Error, Result};
+use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_base::event::{Event, StallReason};
 use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
@@ -178,11 +178,15 @@ impl Core {
     fn planned(&self, family: &FamilyState, version: &Version, pace: Pace) -> Option<MergePlan> {
         let options = family.options.load();
         let rules = rules(&options, version);
-        let oldest = self.snapshots.oldest();
-        plan::next_merge(&summarize(version, &options, oldest), &rules, pace)
+        let runs = summarize(version, &options, self.snapshots.oldest());
+        let damaged = runs.iter().any(|run| run.damaged);
+        let slice = damaged.then(|| worst_slice(family, version)).flatten();
+        let beside = slice.and_then(|(share, _)| plan::beside_damage(&runs, &rules, share));
+        beside.or_else(|| plan::next_merge(&runs, &rules, pace))
     }
 
     fn run_merges(&self, family: &Arc<FamilyState>, pace: Pace) {
+        let damaged = family.current_version().damaged_tables();
         let result = self.merge_while_planned(family, pace);
         // ORDERING: as for `flushing`.
         family.compacting.store(false, Ordering::SeqCst);
@@ -191,11 +195,20 @@ impl Core {
             // ORDERING: relaxed; a late look costs one more merge.
             Ok(()) if family.merges_waiting.load(Ordering::Relaxed) > 0 => {}
             Ok(()) => {
-                *lock(&family.merge_error) = None;
+                // That something is damaged stays so, whatever was merged since: somebody must be told.
+                let mut failure = lock(&family.merge_error);
+                failure.take_if(|e| e.kind() != ErrorKind::Corrupt);
+                drop(failure);
                 self.schedule_compaction(family);
             }
             Err(Error::Closed | Error::FamilyDropped(_) | Error::Cancelled) => {}
-            Err(e) => self.note_failure(family, &family.merge_error, e),
+            Err(e) => {
+                self.note_failure(family, &family.merge_error, e);
+                if family.current_version().damaged_tables() > damaged {
+                    // The next plan does without what was set aside.
+                    self.schedule_compaction(family);
+                }
+            }
         }
         self.files.garbage.sweep();
     }
@@ -212,6 +225,10 @@ impl Core {
             }
             self.drop_covered_tables(family)?;
             let version = family.current_version();
+            if lock(&family.slice_bounds).is_empty() {
+                // A merge that comes before the first flush would cut its tables anywhere.
+                slices::renew(family, &version);
+            }
             let Some(plan) = self.planned(family, &version, pace) else { return Ok(()) };
             if cfg!(planted_bug = "planned_from_another_version") {
                 self.progress.wait(self.progress.now(), Duration::from_millis(1));
@@ -568,8 +585,12 @@ fn slice_of(family: &FamilyState, version: &Version, plan: MergePlan) -> KeyRang
     if !plan.by_slices {
         return KeyRange::default();
     }
+    worst_slice(family, version).map(|(_, slice)| slice).unwrap_or_default()
+}
+
+fn worst_slice(family: &FamilyState, version: &Version) -> Option<(f64, KeyRange)> {
     let bounds = lock(&family.slice_bounds).clone();
-    slices::worst(version, &bounds).unwrap_or_default()
+    slices::worst(version, &bounds)
 }
 
 /// Whoever asks for a merge of tables is told each time that some were left out, not only by the

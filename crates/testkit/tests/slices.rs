@@ -3,136 +3,20 @@
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
+#[path = "common_support/overwrites.rs"]
+mod overwrites;
 #[path = "common_support/seeds.rs"]
 mod seeds;
 
-use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-use seeds::{scaled, seed};
-use tidesdb_engine::{
-    Components, Compression, Db, DbOptions, Family, FamilyOptions, ScanOptions, Snapshot, SyncMode,
-};
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{CrashProfile, MutationKind, Phase, SimVfs};
-
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
-
-const KEYS: u64 = 2_000;
-
-struct Bench {
-    sim: Arc<SimVfs>,
-    scheduler: Arc<ManualScheduler>,
-    db: Db,
-    family: Family,
-    model: Model,
-    random: StdRng,
-}
-
-fn open(sim: &Arc<SimVfs>) -> (Db, Arc<ManualScheduler>) {
-    let scheduler = Arc::new(ManualScheduler::new(1));
-    let options = DbOptions {
-        log_segment_bytes: 1 << 20,
-        sync_mode: SyncMode::Full,
-        compaction_threads: 2,
-        ..DbOptions::default()
-    };
-    let components = Components {
-        vfs: Arc::clone(sim) as _,
-        scheduler: Arc::clone(&scheduler) as _,
-        clock: Arc::new(ManualClock::new(1_000_000)),
-    };
-    (Db::open_with("/db", options, components).unwrap(), scheduler)
-}
-
-fn contents(family: &Family, snapshot: Option<&Snapshot>) -> Model {
-    let mut options = ScanOptions::new();
-    if let Some(snapshot) = snapshot {
-        options = options.snapshot(snapshot);
-    }
-    family.scan(options).unwrap().entries().map(|entry| entry.unwrap()).collect()
-}
-
-impl Bench {
-    /// All keys in the oldest run, in many small tables.
-    fn new(name: &str) -> Self {
-        let sim = SimVfs::new(1);
-        let (db, scheduler) = open(&sim);
-        let options = FamilyOptions {
-            write_buffer_size: 64 << 10,
-            target_table_bytes: 8 << 10,
-            block_size: 512,
-            compression: Compression::None,
-            min_disk_space: 0,
-            ..FamilyOptions::default()
-        };
-        let family = db.create_family("family", options).unwrap();
-        let random = StdRng::seed_from_u64(seed(name));
-        let mut bench = Self { sim, scheduler, db, family, model: Model::new(), random };
-        for n in 0..KEYS {
-            bench.put(n);
-        }
-        bench.family.compact().unwrap();
-        bench
-    }
-
-    fn put(&mut self, n: u64) {
-        self.put_bytes(n, 100);
-    }
-
-    fn put_bytes(&mut self, n: u64, length: usize) {
-        let mut value = vec![0; length];
-        self.random.fill(value.as_mut_slice());
-        self.family.put(&n.to_be_bytes(), &value).unwrap();
-        self.model.insert(n.to_be_bytes().to_vec(), value);
-    }
-
-    /// Overwrites as many keys as a flush takes, and writes them out.
-    fn overwrite(&mut self) {
-        for _ in 0..KEYS / 8 {
-            let n = self.random.random_range(0..KEYS);
-            self.put(n);
-        }
-        self.family.flush().unwrap();
-    }
-
-    /// Lets background work go on to its end. Answers merges and bytes read by them.
-    fn merge(&self) -> (u64, u64) {
-        let before = self.family.stats();
-        self.scheduler.run_until_idle();
-        let after = self.family.stats();
-        (
-            after.compaction_count - before.compaction_count,
-            after.compaction_bytes_read - before.compaction_bytes_read,
-        )
-    }
-
-    fn table_bytes(&self) -> u64 {
-        self.family.stats().levels.iter().map(|level| level.bytes).sum()
-    }
-
-    fn check(&self, when: &str) {
-        assert!(contents(&self.family, None) == self.model, "a scan shows something else {when}");
-        for (key, value) in self.model.iter().step_by(7) {
-            assert_eq!(self.family.get(key).unwrap().as_ref(), Some(value), "{key:?} {when}");
-        }
-        let problems = self.db.verify().unwrap().problems;
-        assert!(problems.is_empty(), "{when}: {problems:?}");
-    }
-
-    /// The same after closing and opening, which forgets where the slices were cut.
-    fn reopened(self) -> Self {
-        let Self { sim, scheduler, db, family, model, random } = self;
-        drop((family, scheduler));
-        db.close().unwrap();
-        let (db, scheduler) = open(&sim);
-        let family = db.family("family").unwrap();
-        Self { sim, scheduler, db, family, model, random }
-    }
-}
+use overwrites::{Bench, KEYS, Model, contents, open};
+use rand::RngExt;
+use seeds::scaled;
+use tidesdb_engine::{ErrorKind, ScanOptions};
+use tidesdb_sys::vfs::{Corruption, CrashProfile, MutationKind, Phase, Vfs};
+use tidesdb_testkit::inspect::deep_check;
 
 /// The tables never take much more than what is alive, and no merge reads more than a part of them.
 #[test]
@@ -250,4 +134,90 @@ fn a_power_cut_between_any_two_slices_loses_nothing() {
         }
     }
     assert!(tried > 20, "{tried} images");
+}
+
+/// Names and lengths of the tables on disk, by name.
+fn tables(bench: &Bench) -> Vec<(PathBuf, usize)> {
+    let dir = Path::new("/db");
+    let entries = bench.sim.list(dir).unwrap().into_iter();
+    let mut tables: Vec<_> = entries
+        .filter(|entry| entry.name.ends_with(".klog"))
+        .map(|entry| dir.join(entry.name))
+        .map(|path| (path.clone(), bench.sim.content(&path).unwrap().len()))
+        .collect();
+    tables.sort();
+    tables
+}
+
+/// A table that can't be read keeps its own slice from being merged, and no other: space is returned
+/// in all of them, and every answer is right or an error that names the table. It made all merges
+/// with older runs end.
+#[test]
+fn a_damaged_table_keeps_no_other_slice_from_being_merged() {
+    let mut slices = 0;
+    for round in 0..scaled(6) {
+        let mut bench = Bench::new("damaged table");
+        for _ in 0..8 + round {
+            bench.overwrite();
+            bench.merge();
+        }
+        // With most of them unread and closed, one of the oldest run or a newer one.
+        bench = bench.reopened();
+        let all = tables(&bench);
+        let (path, length) = all[bench.random.random_range(0..all.len())].clone();
+        let at = bench.random.random_range(0..length as u64 - 100);
+        assert!(bench.sim.corrupt(&path, at, Corruption::Zero).unwrap(), "nothing was damaged");
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let before = bench.table_bytes();
+        for _ in 0..24 {
+            bench.overwrite();
+            slices += bench.merge_slices();
+            bench.check_what_is_served(name);
+        }
+        let told = bench.db.wait_idle().unwrap_err();
+        assert_eq!(told.kind(), ErrorKind::Corrupt, "{told}");
+        assert!(told.to_string().contains(name), "{told} does not name {name}");
+        bench.db.wait_idle().unwrap();
+        assert!(bench.sim.content(&path).is_ok(), "a merge retired what is damaged");
+        let bytes = bench.table_bytes();
+        assert!(bytes < before * 2, "{bytes} bytes of tables, {before} before the damage");
+        let refused = bench.family.compact().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
+        bench.check_what_is_served(name);
+    }
+    // Some may find the damaged run cut at other bounds than are in force, all of them.
+    assert!(slices > scaled(40), "{slices} slices were merged beside damage");
+}
+
+/// However little of a slice fits, its merge changes nothing and leaves nothing, and goes on without being
+/// opened again when there is space.
+#[test]
+fn a_disk_that_is_full_in_the_middle_of_a_slice_changes_nothing() {
+    let mut bench = Bench::new("full disk");
+    let mut failed = 0;
+    for round in 0..scaled(30) {
+        for _ in 0..4 {
+            bench.overwrite();
+        }
+        // From nothing to what a slice needs.
+        let room = round % 15 * 3_000;
+        bench.leave_free(room);
+        if bench.merge_slices() > 0 {
+            failed += u64::from(bench.db.wait_idle().is_err_and(|e| e.kind() == ErrorKind::Full));
+        }
+        bench.check(&format!("in round {round}, where {room} bytes were free"));
+        bench.sim.set_capacity(None);
+        bench.db.wait_idle().unwrap();
+        let before = bench.family.stats().compaction_slices;
+        for _ in 0..6 {
+            bench.overwrite();
+            bench.merge();
+        }
+        let slices = bench.family.stats().compaction_slices - before;
+        assert!(slices > 0, "no merge goes on in round {round}");
+        // Tables of an edit that may have been on disk stayed until the next opening.
+        bench.check(&format!("with space again in round {round}"));
+        deep_check(&bench.db, bench.sim.as_ref(), Path::new("/db")).unwrap();
+    }
+    assert!(failed > scaled(8), "only {failed} merges met a full disk");
 }

@@ -126,6 +126,26 @@ pub(crate) fn next_merge(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> 
     merge_of(all, count?)
 }
 
+/// The merge of a slice that holds no damaged table, while others do; `share` of its versions is
+/// garbage. What is damaged keeps its own slice from being merged, not the others.
+pub(crate) fn beside_damage(
+    runs: &[RunSummary],
+    rules: &PlanRules,
+    share: f64,
+) -> Option<MergePlan> {
+    let bytes: u64 = runs.iter().map(|run| run.bytes + run.value_bytes).sum();
+    let too_much = share > 1.0 - 1.0 / collected_from(rules);
+    if bytes < rules.least_garbage_bytes || !too_much || !may_be_sliced(runs) {
+        return None;
+    }
+    merge_of(runs, runs.len()).map(|plan| MergePlan { by_slices: true, ..plan })
+}
+
+/// Entries per live key from which garbage is collected.
+fn collected_from(rules: &PlanRules) -> f64 {
+    1.0 + (rules.max_space_amplification - 1.0) * COLLECTED_SHARE
+}
+
 /// Whether all runs may be merged slice by slice: into the oldest, if that was merged before, and if more
 /// bytes lie in tables than in value logs. Those of a value log are scattered over all slices, so
 /// that a slice alone frees none.
@@ -147,8 +167,8 @@ fn by_space(runs: &[RunSummary], rules: &PlanRules) -> Option<usize> {
     // What slows writers down counts values too: garbage must not slow them and find no merge.
     let bytes: u64 = runs.iter().map(|run| run.bytes + run.value_bytes).sum();
     let (keys, live) = keys_and_live(runs);
-    let enough = 1.0 + (rules.max_space_amplification - 1.0) * COLLECTED_SHARE;
-    if bytes < rules.least_garbage_bytes || keys as f64 <= live as f64 * enough || runs.len() < 2 {
+    let allowed = live as f64 * collected_from(rules);
+    if bytes < rules.least_garbage_bytes || keys as f64 <= allowed || runs.len() < 2 {
         return None;
     }
     let garbage = keys - live;

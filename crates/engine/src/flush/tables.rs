@@ -12,7 +12,6 @@ use tidesdb_base::error::Result;
 use tidesdb_base::options::FamilyOptions;
 use tidesdb_base::range_tombstone::{RangeTombstoneSets, part_swallowed};
 use tidesdb_files::sstable::EntryMeta;
-use tidesdb_lockfree::sync::lock;
 
 use super::Flushed;
 use crate::compaction::drop_rules::DropRules;
@@ -26,7 +25,6 @@ use crate::flow::{
 use crate::key_parts::{KeyParts, KeyRange};
 use crate::memtable::{Memtable, kind_of};
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
-use crate::version::Version;
 
 /// About what an entry takes in a memtable; only the size of a first allocation follows from it.
 const USUAL_ENTRY_BYTES: u64 = 128;
@@ -118,14 +116,6 @@ impl MemtableFlush {
     }
 }
 
-/// The keys at which tables end from now on.
-fn renew_slices(family: &FamilyState, version: &Version) -> SliceBounds {
-    let target_table_bytes = family.options.load().target_table_bytes;
-    let mut bounds = lock(&family.slice_bounds);
-    *bounds = slices::renewed(&bounds, version, target_table_bytes);
-    bounds.clone()
-}
-
 impl Core {
     /// Writes and syncs the tables of `memtable`, which is one of `view`.
     pub(super) fn write_tables(
@@ -151,7 +141,7 @@ impl Core {
             memtable: Arc::clone(&memtable),
             snapshots,
             range_tombstones,
-            slice_bounds: renew_slices(family, &view.version),
+            slice_bounds: slices::renew(family, &view.version),
             bottom: oldest && view.version.runs.is_empty(),
             now: self.clock.unix_seconds(),
             run: self.numbers.next(),

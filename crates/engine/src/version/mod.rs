@@ -74,6 +74,11 @@ impl Version {
         self.tables().filter(move |table| table.overlaps(start, end))
     }
 
+    /// How many tables merges could not read.
+    pub(crate) fn damaged_tables(&self) -> usize {
+        self.tables().filter(|table| table.is_damaged()).count()
+    }
+
     /// Number of runs in the first level that merges can take out of it: those above the first
     /// damaged one.
     pub(crate) fn young_runs(&self) -> u64 {

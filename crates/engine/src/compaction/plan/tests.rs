@@ -142,6 +142,18 @@ fn a_damaged_run_and_all_older_ones_are_left_alone() {
     assert_eq!(full_merge(&state), None);
 }
 
+#[test]
+fn slices_beside_damage_are_merged_when_enough_of_them_is_garbage() {
+    let mut state = runs(&[1, 1, 16]);
+    state[2].damaged = true;
+    // A third of 1.5 - 1 is left to what comes meanwhile: from 4/3 versions to a key on.
+    assert_eq!(beside_damage(&state, &RULES, 0.24), None);
+    let plan = MergePlan { count: 3, level: 2, run: 1, into_oldest: true, by_slices: true };
+    assert_eq!(beside_damage(&state, &RULES, 0.26), Some(plan));
+    state[2].value_bytes = 100;
+    assert_eq!(beside_damage(&state, &RULES, 0.9), None, "a slice frees no value log");
+}
+
 /// Feeds `flushes` of unique keys, merging as planned; answers the bytes rewritten per byte.
 fn rewrites(flushes: u64, fan_in: usize, most_runs: usize) -> f64 {
     let mut sizes: Vec<RunSummary> = Vec::new();

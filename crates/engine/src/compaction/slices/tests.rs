@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tidesdb_base::error::Error;
+
 use super::*;
 use crate::version::test_tables::{KEYS, context, table};
 
@@ -67,6 +69,7 @@ fn the_worst_slice_is_the_one_with_most_above_it() {
         let key = |at: Option<u64>| at.map(key);
         Some(KeyRange { from: key(from), until: key(until) })
     };
+    let worst = |version: &Version, cut| super::worst(version, cut).map(|(_, range)| range);
     assert_eq!(worst(&with(&[]), &cut), None, "nothing newer");
     assert_eq!(worst(&with(&[(2, 18)]), &cut), range(Some(16), Some(24)));
     let more_in_the_last = with(&[(3, 0), (3, 28), (2, 26), (2, 28)]);
@@ -76,4 +79,20 @@ fn the_worst_slice_is_the_one_with_most_above_it() {
     assert_eq!(worst(&with(&[(3, 0), (2, 15), (2, 2)]), &cut), range(None, Some(8)));
     let over_all = with(&[(2, 7), (2, 15), (2, 23)]);
     assert_eq!(worst(&over_all, &cut), Some(KeyRange::default()));
+}
+
+#[test]
+fn a_slice_with_a_damaged_table_is_passed_over() {
+    let cut = bounds(&[8, 16, 24]);
+    let version = with(&[(3, 0), (3, 28), (2, 26), (2, 28)]);
+    let range = |from: Option<u64>, until: Option<u64>| {
+        Some(KeyRange { from: from.map(key), until: until.map(key) })
+    };
+    let chosen = || worst(&version, &cut).map(|(_, range)| range);
+    assert_eq!(chosen(), range(Some(24), None));
+    let damage = Error::corruption("table", 0, "it is damaged");
+    version.runs[2].tables[14].set_aside(&damage);
+    assert_eq!(chosen(), range(None, Some(8)));
+    version.runs[0].tables[0].set_aside(&damage);
+    assert_eq!(chosen(), None);
 }
