@@ -180,7 +180,7 @@ impl Core {
         let rules = rules(&options, version);
         let runs = summarize(version, &options, self.snapshots.oldest());
         let damaged = runs.iter().any(|run| run.damaged);
-        let slice = damaged.then(|| worst_slice(family, version)).flatten();
+        let slice = damaged.then(|| slices::worst_of(family, version)).flatten();
         let beside = slice.and_then(|(share, _)| plan::beside_damage(&runs, &rules, share));
         beside.or_else(|| plan::next_merge(&runs, &rules, pace))
     }
@@ -235,7 +235,7 @@ impl Core {
                 let version = family.current_version();
                 self.merge_runs(family, &version, plan, &KeyRange::default())?;
             } else {
-                let slice = slice_of(family, &version, plan);
+                let slice = slices::of_plan(family, &version, plan);
                 self.merge_runs(family, &version, plan, &slice)?;
             }
             self.files.garbage.sweep();
@@ -578,19 +578,6 @@ impl Core {
             self.progress.wait(seen, LONGEST_SLEEP);
         }
     }
-}
-
-/// The keys that a planned merge is for.
-fn slice_of(family: &FamilyState, version: &Version, plan: MergePlan) -> KeyRange {
-    if !plan.by_slices {
-        return KeyRange::default();
-    }
-    worst_slice(family, version).map(|(_, slice)| slice).unwrap_or_default()
-}
-
-fn worst_slice(family: &FamilyState, version: &Version) -> Option<(f64, KeyRange)> {
-    let bounds = lock(&family.slice_bounds).clone();
-    slices::worst(version, &bounds)
 }
 
 /// Whoever asks for a merge of tables is told each time that some were left out, not only by the

@@ -103,7 +103,9 @@ impl DropRules {
         if self.is_range_deleted(sequence, stripe) {
             return Verdict::Drop;
         }
-        let dead = kind.is_tombstone() || is_expired(expires_at, self.now_unix_seconds);
+        let expired = is_expired(expires_at, self.now_unix_seconds)
+            && !cfg!(planted_bug = "expiry_ignored_by_merges");
+        let dead = kind.is_tombstone() || expired;
         if cfg!(planted_bug = "tombstone_dropped_too_early") && dead {
             return Verdict::Drop;
         }

@@ -20,6 +20,7 @@ use tidesdb_lockfree::sync::lock;
 
 use super::job::LEAST_TABLE_BYTES;
 use super::parts::bounds_between;
+use super::plan::MergePlan;
 use crate::family::{FamilyState, SliceBounds};
 use crate::key_parts::KeyRange;
 use crate::version::{TableFile, Version};
@@ -57,10 +58,22 @@ fn renewed(present: &SliceBounds, version: &Version, target_table_bytes: u64) ->
     bounds_between(&oldest.tables, wanted).into()
 }
 
+/// The keys that a planned merge is for.
+pub(crate) fn of_plan(family: &FamilyState, version: &Version, plan: MergePlan) -> KeyRange {
+    let worst = plan.by_slices.then(|| worst_of(family, version)).flatten();
+    worst.map(|(_, slice)| slice).unwrap_or_default()
+}
+
+/// The worst slice between the family's bounds, see [`worst`].
+pub(crate) fn worst_of(family: &FamilyState, version: &Version) -> Option<(f64, KeyRange)> {
+    let bounds = lock(&family.slice_bounds).clone();
+    worst(version, &bounds)
+}
+
 /// The slice of which the largest part is garbage, with that part, among those that newer runs than
 /// the oldest have tables in and that hold no damaged table. All keys when tables reach over all
 /// bounds.
-pub(crate) fn worst(version: &Version, bounds: &SliceBounds) -> Option<(f64, KeyRange)> {
+fn worst(version: &Version, bounds: &SliceBounds) -> Option<(f64, KeyRange)> {
     let is_crossed = |bound: &Vec<u8>| {
         version.runs.iter().any(|run| {
             let last = tables_before(&run.tables, bound).last();
