@@ -201,7 +201,7 @@ impl Judge {
             let odds = match runner.world.settings.mix {
                 Mix::Everything => Odds { piece: 300, other: 2_000 },
                 // Many more files change.
-                Mix::Overwrites => Odds { piece: 20, other: 400 },
+                Mix::Overwrites => Odds { piece: 10, other: 200 },
             };
             let seed = self.random.next_u64();
             let camera = Camera::install(&runner.world.sim, &runner.promises, seed, odds);

@@ -16,7 +16,7 @@ use tidesdb_testkit::settings::Settings;
 const IMAGES: u64 = 3_334;
 
 /// Images of workloads in which garbage is collected slice by slice, at scale 1.
-const SLICED_IMAGES: u64 = 400;
+const SLICED_IMAGES: u64 = 250;
 
 /// Images of workloads with commits of several MiB at scale 1.
 const LARGE_IMAGES: u64 = 60;

@@ -10,7 +10,7 @@ use tidesdb_engine::{
 };
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{SimVfs, Vfs};
+use tidesdb_sys::vfs::{CrashProfile, SimVfs, Vfs};
 
 const MIB: usize = 1 << 20;
 
@@ -107,29 +107,65 @@ fn fill(sim: &SimVfs, left: usize) {
     sim.set_capacity(Some((used + left) as u64));
 }
 
+fn names(sim: &SimVfs) -> Vec<String> {
+    sim.list(Path::new("/db")).unwrap().into_iter().map(|entry| entry.name).collect()
+}
+
+/// Opening failed with `Full`, though nothing of what is there needs space to be read. Whether the log is
+/// needed still, and however little fits: no manifest; a piece of one; the manifest and not CURRENT;
+/// both and no log segment.
 #[test]
-fn opening_on_a_full_disk_leaves_nothing_behind() {
-    let sim = SimVfs::new(1);
-    let (db, family) = open(&sim);
-    (0_u32..100).for_each(|n| family.put(&n.to_be_bytes(), &[1; 100]).unwrap());
-    drop((db, family));
-    // No manifest fits; a piece of one; the manifest and not CURRENT; both and no log segment.
-    for left in [0, 40, 300, 4096, 20_000] {
-        fill(&sim, left);
-        let before = sim.list(Path::new("/db")).unwrap().len();
-        for _ in 0..5 {
-            let refused = try_open(&sim).unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::Full, "{refused}");
+fn what_is_there_can_be_read_on_a_full_disk() {
+    for (closed, left) in [false, true].into_iter().flat_map(|closed| {
+        [0, 40, 300, 600, 700, 4096, 20_000].into_iter().map(move |left| (closed, left))
+    }) {
+        let sim = SimVfs::new(1);
+        let (db, family) = open(&sim);
+        (0_u32..100).for_each(|n| family.put(&n.to_be_bytes(), &[1; 100]).unwrap());
+        drop(family);
+        if closed {
+            db.close().unwrap();
+        } else {
+            drop(db);
         }
-        let names: Vec<_> =
-            sim.list(Path::new("/db")).unwrap().into_iter().map(|entry| entry.name).collect();
-        // CURRENT.new may stay, and is written anew by the next open.
-        assert!(names.len() <= before + 1, "{left} bytes left: {names:?}");
+        fill(&sim, left);
+        let before = names(&sim).len();
+        let check = |db: &Db| {
+            let family = db.family("family").unwrap();
+            (0_u32..100).for_each(|n| {
+                assert_eq!(family.get(&n.to_be_bytes()).unwrap(), Some(vec![1; 100]));
+            });
+            assert!(db.verify().unwrap().problems.is_empty());
+            family
+        };
+        for _ in 0..5 {
+            let db = try_open(&sim).unwrap();
+            let family = check(&db);
+            for _ in 0..3 {
+                let refused = family.put(b"key", &[2; 100]).unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::Full, "{refused}");
+                assert_eq!(family.get(b"key").unwrap(), None);
+            }
+            // CURRENT.new may stay, and is written anew by the next open.
+            assert!(names(&sim).len() <= before + 2, "{left} bytes left: {:?}", names(&sim));
+        }
+        let db = try_open(&sim).unwrap();
+        let family = check(&db);
+        sim.set_capacity(None);
+        let worked = (0..4).any(|_| {
+            // A refused one has the log started.
+            let worked = family.put(b"key", &[2; 100]).is_ok();
+            db.wait_idle().unwrap();
+            worked
+        });
+        assert!(worked, "takes no writes although there is space");
+        for open in 0..2 {
+            let db = if open == 0 {
+                db.clone()
+            } else {
+                try_open(&sim.crash_image(CrashProfile::Everything, 1)).unwrap()
+            };
+            assert_eq!(check(&db).get(b"key").unwrap(), Some(vec![2; 100]));
+        }
     }
-    sim.set_capacity(None);
-    let (db, family) = open(&sim);
-    (0_u32..100).for_each(|n| {
-        assert_eq!(family.get(&n.to_be_bytes()).unwrap(), Some(vec![1; 100]));
-    });
-    assert!(db.verify().unwrap().problems.is_empty());
 }

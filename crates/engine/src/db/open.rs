@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use tidesdb_base::error::{Error, Result};
+use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_base::range_tombstone::RangeTombstones;
 use tidesdb_files::manifest::Change;
@@ -23,7 +23,7 @@ use crate::flow::{DatabaseFlow, MemoryBudget};
 use crate::log::{Log, LogConfig};
 use crate::memtable::Memtable;
 use crate::numbers::FileNumbers;
-use crate::recovery::{self, Inventory, Leftovers, Replayed};
+use crate::recovery::{self, Inventory, Leftovers, NO_LOG, Replayed};
 use crate::snapshot::SnapshotRegistry;
 use crate::spare_buffers::SpareBuffers;
 use crate::version::{
@@ -225,7 +225,8 @@ fn build(
     let leftover = LeftoverLog::of(&replayed);
     let (catalog, log) = start(&options, config, state, found, replayed)?;
     // CRASH: only now, with the new log named by the manifest, may the last old segment go.
-    if let Some(leftovers) = leftovers.filter(|_| !options.read_only) {
+    let goes_on = !options.read_only && log.failure().is_none();
+    if let Some(leftovers) = leftovers.filter(|_| goes_on) {
         recovery::tidy(vfs.as_ref(), path, &leftovers)?;
     }
     let core = Arc::new_cyclic(|this| Core {
@@ -349,21 +350,30 @@ fn start(
 ) -> Result<(Catalog, Log)> {
     let (vfs, dir) = (Arc::clone(&config.vfs), config.dir.clone());
     let numbers = Arc::clone(&config.numbers);
-    let fresh_log = replayed.retained.is_empty();
-    let mut catalog = match found {
+    let mut full = None;
+    let catalog = match found {
         Some(found) if options.read_only => {
             Catalog::resume(vfs, &dir, numbers, found.manifest, state)
         }
         // Always another file: the old one may be torn, or hold edits that only the kernel's
         // cache has since a sync failed, and neither may be written behind.
-        old => {
-            let catalog = Catalog::create(Arc::clone(&vfs), &dir, numbers, state)?;
-            if let Some(old) = old {
-                // Dead now that CURRENT names another one. An open that fails further on, for want
-                // of space, is tried again and must not leave one more each time.
-                let _ = vfs.remove(&dir.join(FileKind::Manifest(old.manifest.number()).name()));
+        None => Catalog::create(vfs, &dir, numbers, state)?,
+        Some(old) => {
+            let created = Catalog::create(Arc::clone(&vfs), &dir, Arc::clone(&numbers), state);
+            match created {
+                // What is there can be read. The first edit begins with another manifest.
+                Err(e) if e.kind() == ErrorKind::Full => {
+                    full = Some(e);
+                    Catalog::resume_unsure(vfs, &dir, numbers, old.manifest, old.state)
+                }
+                other => {
+                    let catalog = other?;
+                    // Dead now that CURRENT names another one.
+                    let number = old.manifest.number();
+                    let _ = vfs.remove(&dir.join(FileKind::Manifest(number).name()));
+                    catalog
+                }
             }
-            catalog
         }
     };
     if options.read_only {
@@ -373,15 +383,41 @@ fn start(
     if cfg!(planted_bug = "sequence_restored_too_low") {
         position = replayed.retained.last().map_or(0, |segment| segment.end);
     }
-    let log = Log::start(config, position, replayed.end, replayed.retained)?;
-    if fresh_log {
-        log.sync_names()?;
-        catalog.commit(vec![
-            Change::LogStart { segment: log.active_segment() },
-            Change::LastSequence { sequence: position },
-        ])?;
+    start_log(catalog, config, position, replayed, full)
+}
+
+/// Starts the log; on a full disk one that takes no commits until its repair finds space.
+fn start_log(
+    mut catalog: Catalog,
+    config: LogConfig,
+    position: u64,
+    replayed: Replayed,
+    full: Option<Error>,
+) -> Result<(Catalog, Log)> {
+    let (end, retained) = (replayed.end, replayed.retained);
+    let fresh_log = retained.is_empty();
+    let (without_space, kept) = (config.clone(), retained.clone());
+    let attempt = |catalog: &mut Catalog| -> Result<Log> {
+        full.map_or(Ok(()), Err)?;
+        let log = Log::start(config, position, end, kept)?;
+        if fresh_log {
+            log.sync_names().inspect_err(|_| log.remove_all())?;
+            let changes = vec![
+                Change::LogStart { segment: log.active_segment() },
+                Change::LastSequence { sequence: position },
+            ];
+            catalog.commit_files(changes, || vec![log.active_path()])?;
+        }
+        Ok(log)
+    };
+    match attempt(&mut catalog) {
+        Ok(log) => Ok((catalog, log)),
+        Err(e) if e.kind() == ErrorKind::Full && catalog.has_families() => {
+            let log = Log::without_segment(without_space, (NO_LOG, position), retained, e);
+            Ok((catalog, log))
+        }
+        Err(e) => Err(e),
     }
-    Ok((catalog, log))
 }
 
 fn load_families(

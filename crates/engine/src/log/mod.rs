@@ -183,6 +183,23 @@ impl Log {
         Self::over(config, position, SegmentFiles::new(Vec::new()), active)
     }
 
+    /// A log for which there was no space, which `cause` tells. It takes no commits until a repair has
+    /// started a segment. An edit that names its segment, `number`, says that none is needed.
+    pub(crate) fn without_segment(
+        config: LogConfig,
+        (number, position): (u64, u64),
+        retained: Vec<Retained>,
+        cause: Error,
+    ) -> Self {
+        let header =
+            SegmentHeader { number, base: position, previous_end: position, synced: position };
+        let io = Arc::new(NoSegment);
+        let active = ActiveSegment { header, limit: position, path: config.dir.clone(), io };
+        let log = Self::over(config, position, SegmentFiles::new(retained), active);
+        log.set_poison(cause, position);
+        log
+    }
+
     fn over(config: LogConfig, position: u64, files: SegmentFiles, active: ActiveSegment) -> Self {
         Self {
             sequencer: CommitSequencer::new(position),
@@ -198,6 +215,11 @@ impl Log {
             counters: LogCounters::default(),
             config,
         }
+    }
+
+    /// File of the segment that commits go to.
+    pub(crate) fn active_path(&self) -> PathBuf {
+        self.active.load().path.clone()
     }
 
     /// Number of the segment that commits go to.
@@ -374,14 +396,16 @@ impl Log {
         let header =
             SegmentHeader { number: 0, base: end, previous_end: end, synced: self.group.synced() };
         let next = files.activate(&self.config, header, needed)?;
-        files.retain(Retained {
-            number: old.header.number,
-            base: old.header.base,
-            end,
-            path: old.path.clone(),
-            file_bytes: old.io.capacity(),
-            synced: self.group.synced() >= end,
-        });
+        if old.io.capacity() > 0 {
+            files.retain(Retained {
+                number: old.header.number,
+                base: old.header.base,
+                end,
+                path: old.path.clone(),
+                file_bytes: old.io.capacity(),
+                synced: self.group.synced() >= end,
+            });
+        }
         self.active.store(Arc::new(next));
         self.consumed.store(true, Ordering::Relaxed);
         // No commit is inside the gate, and every waiter's range is published already.
@@ -412,6 +436,8 @@ impl Log {
     fn why_poisoned(&self) -> Result<()> {
         match lock(&self.poison).as_ref() {
             Some(Error::Closed) => Err(Error::Closed),
+            // It never had a segment, for want of space: nothing is wrong with the log.
+            Some(cause) if self.active.load().io.capacity() == 0 => Err(cause.clone()),
             Some(cause) => Err(Error::ReadOnly(Arc::new(cause.clone()))),
             None => Ok(()),
         }

@@ -177,6 +177,22 @@ impl Catalog {
         }
     }
 
+    /// Goes on with a manifest that must not be written to: the next edit begins with another one.
+    pub(crate) fn resume_unsure(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        numbers: Arc<FileNumbers>,
+        writer: ManifestWriter,
+        state: PersistedState,
+    ) -> Self {
+        Self { uncertain: true, ..Self::resume(vfs, dir, numbers, writer, state) }
+    }
+
+    /// Whether there is anything that could be read.
+    pub(crate) fn has_families(&self) -> bool {
+        !self.state.families.is_empty()
+    }
+
     fn new_manifest(
         vfs: &dyn Vfs,
         dir: &Path,
