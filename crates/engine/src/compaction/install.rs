@@ -102,7 +102,8 @@ impl Core {
         let outputs = || merged.written.iter().flat_map(|written| written.paths.clone()).collect();
         if let Err(e) = catalog.commit_files(changes, outputs) {
             if cfg!(planted_bug = "merge_inputs_let_go_by_a_refused_edit") {
-                merged.replaced.iter().for_each(|table| table.mark_obsolete());
+                let early = merged.replaced.iter().map(|table| table.path().to_path_buf());
+                remove_all(self.vfs.as_ref(), &early.collect::<Vec<_>>());
             }
             return Err(e);
         }
