@@ -1,6 +1,6 @@
 //! The iterator that users hold.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
 use tidesdb_base::entry::{ValueKind, is_expired};
@@ -11,12 +11,12 @@ use super::ScanOptions;
 use super::memtable_source::MemtableSource;
 use super::merge::Merge;
 use super::run_source::RunSource;
+use super::scanned_values::ScannedValues;
 use super::source::Source;
 use crate::cache::CachedBlocks;
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::flow::{Holder, Lent};
-use crate::read::read_pointer;
 use crate::snapshot::Snapshot;
 
 /// What a source of a scan takes, about: a block or a part of its read-ahead, and a key.
@@ -61,6 +61,7 @@ pub struct Scan {
     valid: bool,
     /// The present value when it lies in a value log.
     fetched: OnceCell<Vec<u8>>,
+    values: RefCell<ScannedValues>,
 }
 
 impl Scan {
@@ -98,7 +99,7 @@ impl Scan {
             let source = RunSource::new(&view.version, run, sequence, blocks, deleted);
             sources.push(Source::Run(Box::new(source)));
         }
-        let buffers = sources.len() as u64 * SOURCE_BYTES;
+        let buffers = sources.len() as u64 * SOURCE_BYTES + ScannedValues::bytes(&view.version);
         Ok(Self {
             _lent: core.budget.lend(Holder::Scans, buffers),
             now: core.clock.unix_seconds(),
@@ -111,6 +112,7 @@ impl Scan {
             deleted,
             valid: false,
             fetched: OnceCell::new(),
+            values: RefCell::default(),
         })
     }
 
@@ -157,8 +159,7 @@ impl Scan {
     #[cold]
     fn fetch(&self, pointer: &[u8]) -> Result<&[u8]> {
         if self.fetched.get().is_none() {
-            let mut value = Vec::new();
-            read_pointer(&self.view.version, pointer, &mut value)?;
+            let value = self.values.borrow_mut().fetch(&self.view.version, pointer)?;
             let _ = self.fetched.set(value);
         }
         Ok(self.fetched.get().map_or(&[], Vec::as_slice))
@@ -260,8 +261,8 @@ impl Scan {
     #[inline]
     fn begin(&mut self) {
         self.valid = false;
-        if self.fetched.get().is_some() {
-            self.fetched.take();
+        if let Some(value) = self.fetched.take() {
+            self.values.get_mut().reuse(value);
         }
     }
 

@@ -11,7 +11,7 @@ use tidesdb_files::vlog::ValuePointer;
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
-use crate::version::Version;
+use crate::version::{ValueLogFile, Version};
 
 thread_local! {
     static FETCHED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -142,9 +142,21 @@ impl Core {
 /// # Errors
 /// [`Error::Corruption`] when the pointer or the value is damaged; [`Error::Io`].
 pub(crate) fn read_pointer(version: &Version, encoded: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let (pointer, file) = resolve(version, encoded)?;
+    file.read(&pointer, out)
+}
+
+/// Where an encoded pointer of this version's tables or memtables points.
+///
+/// # Errors
+/// [`Error::Corruption`] when the pointer is damaged or its file is unknown.
+pub(crate) fn resolve<'v>(
+    version: &'v Version,
+    encoded: &[u8],
+) -> Result<(ValuePointer, &'v ValueLogFile)> {
     let pointer = decode(encoded)?;
-    let file = version.value_logs.get(&pointer.file);
-    file.ok_or_else(|| unknown_file(&pointer))?.read(&pointer, out)
+    let file = version.value_logs.get(&pointer.file).ok_or_else(|| unknown_file(&pointer))?;
+    Ok((pointer, file))
 }
 
 /// Like [`read_pointer`]; a value log that `version` does not know is looked up in `newer`.

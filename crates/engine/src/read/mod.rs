@@ -6,4 +6,4 @@
 
 mod get;
 
-pub(crate) use self::get::read_pointer;
+pub(crate) use self::get::{read_pointer, resolve};

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming;
-use tidesdb_files::vlog::{ValuePointer, VlogReader};
+use tidesdb_files::vlog::{RecordsAhead, ValuePointer, VlogReader};
 use tidesdb_sys::vfs::OpenHow;
 
 use super::FileContext;
@@ -114,6 +114,19 @@ impl ValueLogFile {
     /// [`Error::Corruption`] when the file is missing or the value damaged; [`Error::Io`].
     pub(crate) fn read(&self, pointer: &ValuePointer, out: &mut Vec<u8>) -> Result<()> {
         STORED.with_borrow_mut(|stored| self.reader()?.read_into(pointer, stored, out))
+    }
+
+    /// As [`ValueLogFile::read`], for one of many values that are read in the order of the file.
+    ///
+    /// # Errors
+    /// As [`ValueLogFile::read`].
+    pub(crate) fn read_along(
+        &self,
+        pointer: &ValuePointer,
+        ahead: &mut RecordsAhead,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        STORED.with_borrow_mut(|stored| self.reader()?.read_along(pointer, ahead, stored, out))
     }
 
     /// The open file.

@@ -13,11 +13,13 @@
 //! value is checked where it lies. Values above 1 MiB are stored as they are. One thread writes a
 //! file; readers are immutable and shared. Pictured in `docs/formats/vlog.md`.
 
+mod ahead;
 mod pointer;
 mod reader;
 mod record;
 mod writer;
 
+pub use ahead::RecordsAhead;
 pub use pointer::{MAX_POINTER_BYTES, ValuePointer};
 pub use reader::VlogReader;
 pub use writer::{VlogOptions, VlogSummary, VlogWriter};

@@ -6,7 +6,7 @@
 //! file that is still being appended to.
 
 use super::record::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, file_header};
-use super::{ValuePointer, VlogSummary};
+use super::{RecordsAhead, ValuePointer, VlogSummary};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +16,9 @@ use tidesdb_sys::vfs::File;
 
 /// Up to this many stored bytes, one read and a copy are cheaper than two reads.
 const ONE_READ_BYTES: usize = 16 << 10;
+/// First and largest piece of [`VlogReader::read_along`].
+const FIRST_PIECE_BYTES: usize = 4 << 10;
+pub(super) const LARGEST_PIECE_BYTES: usize = 32 << 10;
 /// Larger lengths are compared with the file's before that much is allocated.
 const TRUSTED_BYTES: u32 = 1 << 20;
 
@@ -76,10 +79,6 @@ impl VlogReader {
         scratch: &mut Vec<u8>,
         value: &mut Vec<u8>,
     ) -> Result<()> {
-        if pointer.file != self.number {
-            let text = format!("pointer into value log {} used on {}", pointer.file, self.number);
-            return Err(Error::Internal(text));
-        }
         self.check_range(pointer)?;
         let stored_len = pointer.stored_len as usize;
         if stored_len > ONE_READ_BYTES && pointer.stored_len == pointer.raw_len {
@@ -87,7 +86,53 @@ impl VlogReader {
         }
         resize(scratch, RECORD_HEADER_BYTES + stored_len);
         self.read_exact(scratch, pointer.offset)?;
-        let Some((bytes, stored)) = scratch.split_first_chunk() else {
+        self.decode(pointer, scratch, value)
+    }
+
+    /// As [`VlogReader::read_into`], for one of many values that are read in the order in which they
+    /// lie: such reads fetch what follows as well, and most of them find their value in `ahead`.
+    ///
+    /// # Errors
+    /// As [`VlogReader::read_into`].
+    pub fn read_along(
+        &self,
+        pointer: &ValuePointer,
+        ahead: &mut RecordsAhead,
+        scratch: &mut Vec<u8>,
+        value: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.check_range(pointer)?;
+        let wanted = pointer.record_bytes();
+        let in_order = ahead.follows(pointer);
+        ahead.next = pointer.offset.saturating_add(wanted);
+        if let Some(record) = ahead.record(pointer, self.number)
+            && self.decode(pointer, record, value).is_ok()
+        {
+            return Ok(());
+        }
+        ahead.piece = if in_order { (ahead.piece * 2).max(FIRST_PIECE_BYTES) } else { 0 };
+        ahead.piece = ahead.piece.min(LARGEST_PIECE_BYTES);
+        ahead.len = 0;
+        if wanted >= ahead.piece as u64 {
+            return self.read_into(pointer, scratch, value);
+        }
+        if ahead.bytes.len() < ahead.piece {
+            resize(&mut ahead.bytes, ahead.piece);
+        }
+        let buffer = ahead.bytes.get_mut(..ahead.piece).unwrap_or_default();
+        let read = self.file.read_at(buffer, pointer.offset);
+        ahead.len = read.map_err(|error| Error::io("read", &self.path, error))?;
+        (ahead.file, ahead.start) = (self.number, pointer.offset);
+        match ahead.record(pointer, self.number) {
+            Some(record) => self.decode(pointer, record, value),
+            // The system may give less than there is.
+            None => self.read_into(pointer, scratch, value),
+        }
+    }
+
+    /// Checks the record at `pointer`, whose bytes these are, and replaces `value` by its value.
+    fn decode(&self, pointer: &ValuePointer, record: &[u8], value: &mut Vec<u8>) -> Result<()> {
+        let Some((bytes, stored)) = record.split_first_chunk() else {
             return Err(self.damaged(pointer.offset, "record is cut short"));
         };
         let header = self.check(bytes, pointer, stored)?;
@@ -116,8 +161,12 @@ impl VlogReader {
         Err(self.damaged(pointer.offset, "record is compressed where its pointer says it is not"))
     }
 
-    /// Bounds what a wrong length can make us allocate.
+    /// Refuses pointers into another file, and bounds what a wrong length can make us allocate.
     fn check_range(&self, pointer: &ValuePointer) -> Result<()> {
+        if pointer.file != self.number {
+            let text = format!("pointer into value log {} used on {}", pointer.file, self.number);
+            return Err(Error::Internal(text));
+        }
         if pointer.stored_len <= TRUSTED_BYTES && pointer.raw_len <= TRUSTED_BYTES {
             return Ok(());
         }

@@ -147,6 +147,65 @@ fn a_record_of_another_place_or_another_file_is_refused() {
     assert_eq!(reader.read(&foreign).unwrap_err().kind(), ErrorKind::Internal);
 }
 
+/// A log of 300 records, every seventh of them large, and what is in it.
+fn walked(file: &Arc<MemoryFile>) -> Vec<(ValuePointer, Vec<u8>)> {
+    let options = VlogOptions { number: 7, compression: Compression::Lz4 };
+    let mut log = VlogWriter::new(file.clone(), Path::new(PATH), options).unwrap();
+    let value = |n: usize| vec![n as u8; if n.is_multiple_of(7) { 40_000 + n } else { 500 + n }];
+    let noise = |n: usize| (0..900 + n).map(|at| ((at * at * (n + 3)) >> 3) as u8).collect();
+    let values = (0..300).map(|n| if n % 2 == 0 { noise(n) } else { value(n) });
+    let records = values.map(|value: Vec<u8>| (log.append(&value).unwrap(), value)).collect();
+    log.finish().unwrap();
+    records
+}
+
+#[test]
+fn values_read_along_are_those_read_alone_in_whatever_order() {
+    let file = MemoryFile::new(Vec::new());
+    let records = walked(&file);
+    let reader = open(&file).unwrap();
+    let orders: [Vec<usize>; 5] = [
+        (0..300).collect(),
+        (0..300).rev().collect(),
+        (0..300).step_by(3).collect(),
+        (0..300).map(|n| n * 137 % 300).collect(),
+        (0..300).chain(0..20).chain(280..300).collect(),
+    ];
+    let mut ahead = RecordsAhead::default();
+    let (mut scratch, mut value) = (Vec::new(), Vec::new());
+    for order in orders {
+        for at in order {
+            let (pointer, expected) = &records[at];
+            reader.read_along(pointer, &mut ahead, &mut scratch, &mut value).unwrap();
+            assert_eq!(&value, expected, "{at}");
+        }
+    }
+    let foreign = ValuePointer { file: 8, ..records[1].0 };
+    let refused = reader.read_along(&foreign, &mut ahead, &mut scratch, &mut value);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Internal);
+}
+
+#[test]
+fn damage_met_ahead_is_reported_where_it_is_and_nowhere_else() {
+    let file = MemoryFile::new(Vec::new());
+    let records = walked(&file);
+    let damaged = 45;
+    let at = records[damaged].0.offset as usize + 30;
+    file.change(|bytes| bytes[at] ^= 1);
+    let reader = open(&file).unwrap();
+    let mut ahead = RecordsAhead::default();
+    let (mut scratch, mut value) = (Vec::new(), Vec::new());
+    for (n, (pointer, expected)) in records.iter().enumerate() {
+        let result = reader.read_along(pointer, &mut ahead, &mut scratch, &mut value);
+        if n == damaged {
+            assert_names_place(result, pointer.offset as usize, "damaged");
+        } else {
+            result.unwrap();
+            assert_eq!(&value, expected, "{n}");
+        }
+    }
+}
+
 #[test]
 fn wrong_pointers_are_refused_and_allocate_nothing() {
     let (file, pointers, _) = golden(Compression::Lz4);

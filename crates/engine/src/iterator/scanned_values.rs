@@ -1,0 +1,160 @@
+//! The large values that a scan meets.
+//!
+//! A scan over keys whose values lie in value logs jumps between these logs, but in each of them it
+//! mostly goes forward: a flush writes values in key order. So it reads ahead in each on its own, and
+//! one read serves many values.
+
+use std::cell::Cell;
+
+use tidesdb_base::error::Result;
+use tidesdb_files::vlog::RecordsAhead;
+
+use crate::read::resolve;
+use crate::version::Version;
+
+/// Value logs in which a scan reads ahead at the same time.
+const MOST_FILES: usize = 16;
+
+/// Buffers larger than this are not kept for the next scan: only short ones are so many that it pays.
+const LARGEST_SPARE_BYTES: usize = 8 << 10;
+
+/// Buffers larger than this are not kept for the next value.
+const LARGEST_KEPT_BYTES: usize = 1 << 20;
+
+thread_local! {
+    /// The buffers of a scan that has ended, for the thread's next one: many scans are short.
+    static SPARE: Cell<Vec<RecordsAhead>> = const { Cell::new(Vec::new()) };
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct ScannedValues {
+    /// Numbers of the value logs that are read ahead in.
+    files: Vec<u64>,
+    /// Their buffers, and some that are free.
+    buffers: Vec<RecordsAhead>,
+    /// Whose place the next file takes when all are taken.
+    hand: usize,
+    spare: Vec<u8>,
+}
+
+impl ScannedValues {
+    /// About how much memory a scan of this version takes for them.
+    pub(super) fn bytes(version: &Version) -> u64 {
+        (version.value_logs.len().min(MOST_FILES) * RecordsAhead::MOST_BYTES) as u64
+    }
+
+    /// The value that an encoded pointer of this version points at.
+    ///
+    /// # Errors
+    /// [`tidesdb_base::Error::Corruption`] when the pointer or the value is damaged;
+    /// [`tidesdb_base::Error::Io`].
+    pub(super) fn fetch(&mut self, version: &Version, encoded: &[u8]) -> Result<Vec<u8>> {
+        let (pointer, file) = resolve(version, encoded)?;
+        let mut value = std::mem::take(&mut self.spare);
+        file.read_along(&pointer, self.ahead_in(pointer.file), &mut value)?;
+        Ok(value)
+    }
+
+    /// Takes the memory of a value that is not needed any more.
+    pub(super) fn reuse(&mut self, value: Vec<u8>) {
+        if value.capacity() <= LARGEST_KEPT_BYTES {
+            self.spare = value;
+        }
+    }
+
+    fn ahead_in(&mut self, file: u64) -> &mut RecordsAhead {
+        let at = self.files.iter().position(|&number| number == file).unwrap_or_else(|| {
+            let at = if self.files.len() < MOST_FILES {
+                self.files.push(file);
+                self.files.len() - 1
+            } else {
+                self.hand = (self.hand + 1) % MOST_FILES;
+                self.files[self.hand] = file;
+                self.hand
+            };
+            if self.buffers.is_empty() {
+                self.buffers = SPARE.take();
+            }
+            if self.buffers.len() <= at {
+                self.buffers.push(RecordsAhead::default());
+            }
+            self.buffers[at].clear();
+            at
+        });
+        &mut self.buffers[at]
+    }
+}
+
+impl Drop for ScannedValues {
+    fn drop(&mut self) {
+        if !self.buffers.is_empty() {
+            let mut buffers = std::mem::take(&mut self.buffers);
+            buffers.retain(|ahead| ahead.memory_bytes() <= LARGEST_SPARE_BYTES);
+            // A thread that is ending has no spare buffers any more: the memory is freed.
+            let _ = SPARE.try_with(|spare| spare.set(buffers));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tidesdb_base::options::{DbOptions, FamilyOptions};
+    use tidesdb_sys::clock::ManualClock;
+    use tidesdb_sys::sched::ManualScheduler;
+    use tidesdb_sys::vfs::SimVfs;
+
+    use super::*;
+    use crate::db::{Components, Db};
+    use crate::iterator::ScanOptions;
+
+    fn key(n: usize) -> Vec<u8> {
+        format!("{n:06}").into_bytes()
+    }
+
+    fn value(n: usize) -> Vec<u8> {
+        key(n).repeat(100 + n % 90)
+    }
+
+    /// Neighbouring keys have their values in different logs, of which there are more than a scan
+    /// reads ahead in, and some values are not looked at.
+    #[test]
+    fn values_of_many_logs_are_their_own_in_both_directions() {
+        let components = Components {
+            vfs: SimVfs::new(1),
+            scheduler: Arc::new(ManualScheduler::new(1)),
+            clock: Arc::new(ManualClock::new(1000)),
+        };
+        let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+        let family = db.create_family("values", FamilyOptions::default()).unwrap();
+        let (logs, each) = (MOST_FILES + 5, 60);
+        for log in 0..logs {
+            for n in 0..each {
+                family.put(&key(n * logs + log), &value(n * logs + log)).unwrap();
+            }
+            family.flush().unwrap();
+        }
+        assert!(family.state().current_version().value_logs.len() > MOST_FILES);
+        for looked_at in [1, 2, 7, logs] {
+            let mut scan = family.scan(ScanOptions::default()).unwrap();
+            scan.seek_to_first().unwrap();
+            for n in 0..logs * each {
+                assert_eq!(scan.key(), key(n));
+                if n % looked_at == 0 {
+                    assert_eq!(scan.value().unwrap(), value(n), "{n}");
+                }
+                scan.next().unwrap();
+            }
+            scan.seek_to_last().unwrap();
+            for n in (0..logs * each).rev() {
+                if n % looked_at == 0 {
+                    assert_eq!(scan.value().unwrap(), value(n), "{n}");
+                }
+                scan.prev().unwrap();
+            }
+            assert!(!scan.valid());
+        }
+    }
+}
