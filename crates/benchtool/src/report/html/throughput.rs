@@ -9,9 +9,9 @@ use crate::report::plots::scale::{human, times};
 use crate::report::plots::view::View;
 use crate::report::set::{BAD, Figure, Line};
 
-/// The subject beside one engine.
+/// The subject beside one engine; nothing where there is only one other, whose column says it.
 fn against(view: &View<'_>, engine: &str) -> Vec<Comparison> {
-    if engine == view.sides.subject {
+    if engine == view.sides.subject || view.engines.len() < 3 {
         return Vec::new();
     }
     let sides = Sides { subject: view.sides.subject.clone(), peers: vec![engine.to_owned()] };
