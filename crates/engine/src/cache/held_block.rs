@@ -66,12 +66,7 @@ impl Drop for OwnBlock {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tidesdb_base::options::{DbOptions, FamilyOptions};
-    use tidesdb_sys::clock::ManualClock;
-    use tidesdb_sys::sched::ManualScheduler;
-    use tidesdb_sys::vfs::SimVfs;
 
     use super::*;
     use crate::db::{Components, Db};
@@ -84,13 +79,8 @@ mod tests {
     /// Nested reads, walks over other blocks and drops in any order use one spare buffer.
     #[test]
     fn blocks_that_are_not_cached_never_share_a_buffer_in_use() {
-        let components = Components {
-            vfs: SimVfs::new(1),
-            scheduler: Arc::new(ManualScheduler::new(1)),
-            clock: Arc::new(ManualClock::new(1000)),
-        };
         let options = DbOptions { block_cache_bytes: 32 << 10, ..DbOptions::default() };
-        let db = Db::open_with("/db", options, components).unwrap();
+        let db = Db::open_with("/db", options, Components::simulated()).unwrap();
         let family = db.create_family("blocks", FamilyOptions::default()).unwrap();
         for n in 0..4000 {
             family.put(&key(n), &key(n).repeat(12)).unwrap();

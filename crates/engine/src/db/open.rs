@@ -45,6 +45,17 @@ pub struct Components {
 }
 
 impl Components {
+    /// A simulated disk, a scheduler that is stepped and a clock that stands, for unit tests.
+    #[cfg(test)]
+    pub(crate) fn simulated() -> Self {
+        use tidesdb_sys::{clock::ManualClock, sched::ManualScheduler, vfs::SimVfs};
+        Self {
+            vfs: SimVfs::new(1),
+            scheduler: Arc::new(ManualScheduler::new(1)),
+            clock: Arc::new(ManualClock::new(1000)),
+        }
+    }
+
     /// The machine's file system and clock, and threads as the options say.
     ///
     /// # Errors
@@ -364,7 +375,7 @@ fn start(
                 // What is there can be read. The first edit begins with another manifest.
                 Err(e) if e.kind() == ErrorKind::Full => {
                     full = Some(e);
-                    Catalog::resume_unsure(vfs, &dir, numbers, old.manifest, old.state)
+                    Catalog::resume(vfs, &dir, numbers, old.manifest, old.state).without_appending()
                 }
                 other => {
                     let catalog = other?;

@@ -99,12 +99,7 @@ impl Drop for ScannedValues {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tidesdb_base::options::{DbOptions, FamilyOptions};
-    use tidesdb_sys::clock::ManualClock;
-    use tidesdb_sys::sched::ManualScheduler;
-    use tidesdb_sys::vfs::SimVfs;
 
     use super::*;
     use crate::db::{Components, Db};
@@ -122,12 +117,7 @@ mod tests {
     /// reads ahead in, and some values are not looked at.
     #[test]
     fn values_of_many_logs_are_their_own_in_both_directions() {
-        let components = Components {
-            vfs: SimVfs::new(1),
-            scheduler: Arc::new(ManualScheduler::new(1)),
-            clock: Arc::new(ManualClock::new(1000)),
-        };
-        let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+        let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
         let family = db.create_family("values", FamilyOptions::default()).unwrap();
         let (logs, each) = (MOST_FILES + 5, 60);
         for log in 0..logs {

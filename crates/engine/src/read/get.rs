@@ -188,23 +188,14 @@ fn unknown_file(pointer: &ValuePointer) -> Error {
 mod tests {
     use tidesdb_base::limits::DIRECT_VALUE_BYTES;
     use tidesdb_base::options::{DbOptions, FamilyOptions};
-    use tidesdb_sys::clock::ManualClock;
-    use tidesdb_sys::sched::ManualScheduler;
-    use tidesdb_sys::vfs::SimVfs;
 
-    use super::*;
     use crate::db::{Components, Db};
 
     /// A reader was interrupted between loading the view and the published position. In between,
     /// the family got its first value log.
     #[test]
     fn a_value_in_a_log_that_is_newer_than_the_view_is_found() {
-        let components = Components {
-            vfs: SimVfs::new(1),
-            scheduler: Arc::new(ManualScheduler::new(1)),
-            clock: Arc::new(ManualClock::new(1000)),
-        };
-        let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+        let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
         let family = db.create_family("values", FamilyOptions::default()).unwrap();
         let (core, state) = (db.core(), family.state());
         let view = state.view.load_full();

@@ -177,15 +177,9 @@ impl Catalog {
         }
     }
 
-    /// Goes on with a manifest that must not be written to: the next edit begins with another one.
-    pub(crate) fn resume_unsure(
-        vfs: Arc<dyn Vfs>,
-        dir: &Path,
-        numbers: Arc<FileNumbers>,
-        writer: ManifestWriter,
-        state: PersistedState,
-    ) -> Self {
-        Self { uncertain: true, ..Self::resume(vfs, dir, numbers, writer, state) }
+    /// Never writes to the manifest in force: the next edit begins with another one.
+    pub(crate) fn without_appending(self) -> Self {
+        Self { uncertain: true, ..self }
     }
 
     /// Whether there is anything that could be read.

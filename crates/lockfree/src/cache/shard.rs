@@ -12,8 +12,7 @@
 //! costs a little hit ratio. A caller that can use a value without the cache may ask first whether
 //! it is worth keeping (`admits`): once the budget is full, only a key that the ghost table knows
 //! is, so what is read once displaces nothing and costs no eviction. Hits are not recorded by the
-//! reader at all: the hand compares a
-//! slot's pin count with what it was at its last visit.
+//! reader at all: the hand compares a slot's pin count with what it was at its last visit.
 //!
 //! Called by `cache` from any thread.
 //!
