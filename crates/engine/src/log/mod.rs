@@ -397,14 +397,15 @@ impl Log {
             SegmentHeader { number: 0, base: end, previous_end: end, synced: self.group.synced() };
         let next = files.activate(&self.config, header, needed)?;
         if old.io.capacity() > 0 {
-            files.retain(Retained {
+            let retained = Retained {
                 number: old.header.number,
                 base: old.header.base,
                 end,
                 path: old.path.clone(),
                 file_bytes: old.io.capacity(),
                 synced: self.group.synced() >= end,
-            });
+            };
+            files.retain(retained, &old.io);
         }
         self.active.store(Arc::new(next));
         self.consumed.store(true, Ordering::Relaxed);

@@ -46,6 +46,8 @@ pub(super) struct SegmentFiles {
     free: Vec<(PathBuf, u64)>,
     prepared: Option<Prepared>,
     preparing: bool,
+    /// The segment that was full last, as long as nobody has given its memory back.
+    full: Option<Arc<dyn LogSegment>>,
     /// Segment files created so far: their names are durable only after a sync of the directory.
     pub(super) created: u64,
 }
@@ -57,6 +59,7 @@ impl SegmentFiles {
             free: Vec::new(),
             prepared: None,
             preparing: false,
+            full: None,
             created: 0,
         }
     }
@@ -65,8 +68,14 @@ impl SegmentFiles {
         self.prepared.is_none() && !self.preparing
     }
 
-    /// Makes a segment ready without holding the lock while the file is created and warmed.
+    /// Makes a segment ready without holding the lock while the file is created and warmed. The
+    /// memory of the segment that is full goes back first: it would stay for as long as a sync of it
+    /// takes, and so much log in memory is not in the budget.
     pub(super) fn prepare(files: &Mutex<Self>, config: &LogConfig) -> Result<()> {
+        let full = lock(files).full.take();
+        if let Some(full) = full {
+            full.cool();
+        }
         let recycled = {
             let mut files = lock(files);
             if !files.wants_preparation() {
@@ -129,8 +138,13 @@ impl SegmentFiles {
         Ok(ActiveSegment { header, limit, path: prepared.path, io: prepared.io })
     }
 
-    pub(super) fn retain(&mut self, segment: Retained) {
+    /// Keeps a segment that takes no more records.
+    pub(super) fn retain(&mut self, segment: Retained, io: &Arc<dyn LogSegment>) {
         self.retained.push_back(segment);
+        // Nobody prepares segments as fast as they are filled: whoever fills them does it all.
+        if let Some(earlier) = self.full.replace(Arc::clone(io)) {
+            earlier.cool();
+        }
     }
 
     pub(super) fn first_needed(&self, position: u64) -> Option<u64> {

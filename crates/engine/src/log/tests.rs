@@ -1,6 +1,7 @@
 //! Questions that the log is asked while it moves on.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -53,4 +54,55 @@ fn retained_bytes_are_right_when_the_log_moves_on_while_they_are_counted() {
         let retained = counting.join().unwrap();
         assert!(retained > 0 && retained < position, "{retained} of {position}");
     });
+}
+
+/// Counts how often its memory is given back.
+#[derive(Debug, Default)]
+struct Cooled(AtomicUsize);
+
+impl LogSegment for Cooled {
+    fn capacity(&self) -> u64 {
+        64 << 10
+    }
+
+    fn write(&self, _at: u64, _bytes: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&self, _upto: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn warm(&self, _from: u64, _to: u64) {}
+
+    fn cool(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn zero_fill(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A sync held a third segment in memory for as long as it took.
+#[test]
+fn the_memory_of_a_full_segment_goes_back_whoever_still_syncs_it() {
+    let log = log();
+    let fill = || {
+        let segment = Arc::new(Cooled::default());
+        let header = SegmentHeader { number: 7, base: 0, previous_end: 0, synced: 0 };
+        let (limit, path) = (0, PathBuf::from("/wal"));
+        log.active.store(Arc::new(ActiveSegment { header, limit, path, io: segment.clone() }));
+        log.switch(&mut lock(&log.files), 0).unwrap();
+        segment
+    };
+    let cooled = |segment: &Cooled| segment.0.load(Ordering::Relaxed);
+    let first = fill();
+    assert_eq!(cooled(&first), 0, "left to whoever prepares the next one");
+    log.prepare_next();
+    assert_eq!(cooled(&first), 1);
+    let (second, third) = (fill(), fill());
+    assert_eq!((cooled(&second), cooled(&third)), (1, 0), "nobody prepared one in between");
+    log.prepare_next();
+    assert_eq!([&first, &second, &third].map(|segment| cooled(segment)), [1; 3]);
 }

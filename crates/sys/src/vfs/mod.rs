@@ -287,6 +287,10 @@ pub trait LogSegment: Send + Sync + Debug {
     /// a page fault. A hint, called by background threads; failures are ignored.
     fn warm(&self, from: u64, to: u64);
 
+    /// Gives back the memory of a segment that takes no more records. It can still be synced, and
+    /// written to at the price of a page fault.
+    fn cool(&self) {}
+
     /// Overwrites the whole segment with zeros and syncs it, so that later syncs meet blocks
     /// already written. Must not run concurrently with writes.
     ///

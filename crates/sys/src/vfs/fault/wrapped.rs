@@ -121,6 +121,10 @@ impl LogSegment for FaultSegment {
         self.inner.warm(from, to);
     }
 
+    fn cool(&self) {
+        self.inner.cool();
+    }
+
     fn zero_fill(&self) -> io::Result<()> {
         self.admit(Op::SegmentZero)?;
         self.inner.zero_fill()

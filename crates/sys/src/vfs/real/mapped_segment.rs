@@ -8,7 +8,7 @@
 //! the file is at least as long as the mapping. The database's lock keeps others from cutting it.
 //!
 //! Threads: `write` is called by many committers at once on disjoint ranges (see the contract on
-//! [`LogSegment`]); `sync`, `warm` by background threads alongside them. No Rust reference to
+//! [`LogSegment`]); `sync`, `warm`, `cool` by background threads alongside them. No Rust reference to
 //! the mapped bytes ever exists; they are touched through raw pointers only.
 #![expect(unsafe_code, reason = "memory mapping; the invariants are stated above and per block")]
 
@@ -81,6 +81,18 @@ impl Mapping {
         let _ = unsafe { libc::madvise(address.cast(), end - start, libc::MADV_POPULATE_WRITE) };
     }
 
+    /// Takes all pages out of the process. Their bytes stay with the kernel, which writes them to the
+    /// file in its time.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn let_go(&self) {
+        // SAFETY: base and length are those of a live mapping. The mapping is shared, so this drops
+        // no byte: a page that is touched again comes from the kernel's cache as it was.
+        let _ = unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, libc::MADV_DONTNEED) };
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn let_go(&self) {}
+
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     fn populate(&self, _from: usize, _to: usize) {}
 
@@ -148,6 +160,10 @@ impl LogSegment for MappedSegment {
         let from = from.min(self.capacity());
         let to = to.min(self.capacity());
         self.mapping.populate(from as usize, to as usize);
+    }
+
+    fn cool(&self) {
+        self.mapping.let_go();
     }
 
     fn zero_fill(&self) -> io::Result<()> {

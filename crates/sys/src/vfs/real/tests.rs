@@ -84,10 +84,13 @@ fn segments_keep_what_was_written_after_they_are_closed() {
         let reader = vfs.open(&path, OpenHow::Read).unwrap();
         reader.read_exact_at(&mut seen, 4090).unwrap();
         assert_eq!(&seen, b"across a page", "visible to readers at once");
+        log.cool();
+        log.write(20_000, b"after that").unwrap();
         log.sync(SIZE).unwrap();
         drop(log);
         let mut expected = vec![0; SIZE as usize];
         expected[4090..4103].copy_from_slice(b"across a page");
+        expected[20_000..20_010].copy_from_slice(b"after that");
         expected[SIZE as usize - 3..].copy_from_slice(b"end");
         assert_eq!(read_all(&vfs, &path), expected);
     }
