@@ -22,6 +22,7 @@ use crate::spec::{
     WorstThread,
 };
 use crate::workload::check::verify_contents;
+use crate::workload::scan_rate::scan_rate;
 use crate::workload::trace::{Recording, verify_model};
 use crate::workload::{Dataset, Phase, Tally, read, write};
 use bench_compare::engine::{Capabilities, Engine, EngineError, EngineStats, SessionMode};
@@ -418,7 +419,7 @@ fn verify(
                 may_lack = expectation.may_lack();
                 result.keys_expected = expectation.visible();
                 result.keys_visible = Some(verified.visible);
-                result.scan_per_second = Some(verified.rows_per_second);
+                result.scan_per_second = Some(scan_rate(engine, shape.families as u32)?);
                 tally.absorb(verified.tally);
             }
             Check::Models(models) => {

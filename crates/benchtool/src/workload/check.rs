@@ -10,7 +10,6 @@ use super::{Dataset, Tally};
 use crate::data::expect::Expectation;
 use crate::data::random::Random;
 use bench_compare::engine::{Direction, Engine, ScanRequest, Session, SessionMode};
-use std::time::Instant;
 
 /// Keys looked up after a phase that wrote.
 const SAMPLED_GETS: u64 = 20_000;
@@ -123,8 +122,6 @@ pub(crate) fn show(key: &[u8]) -> String {
 pub(crate) struct Verified {
     /// Rows the scan saw.
     pub(crate) visible: u64,
-    /// Rows per second of the scan.
-    pub(crate) rows_per_second: f64,
     /// Wrong results.
     pub(crate) tally: Tally,
 }
@@ -137,14 +134,11 @@ pub(crate) fn verify_contents(
 ) -> Result<Verified, String> {
     let mut verified = Verified::default();
     let mut session = engine.session(SessionMode::ReadOnly).map_err(|error| error.to_string())?;
-    let start = Instant::now();
     for family in 0..dataset.shape.families as u32 {
         session.use_family(family).map_err(|error| error.to_string())?;
         verified.visible +=
             scan_family(session.as_mut(), dataset, expectation, family, &mut verified.tally)?;
     }
-    let seconds = start.elapsed().as_secs_f64().max(1e-9);
-    verified.rows_per_second = verified.visible as f64 / seconds;
     let (visible, expected) = (verified.visible, expectation.visible());
     if visible > expected || (visible < expected && !expectation.may_lack()) {
         verified.tally.wrong(|| format!("after: {visible} rows visible, {expected} expected"));

@@ -3,7 +3,8 @@
 //! [`Phase`] runs a body in every thread: each opens its session, all start together behind a
 //! barrier, and the phase lasts from the first start to the last end. The bodies live in `write`
 //! (puts, overwrites, deletes), `read` (gets), `scan` (seek, range, full passes), `mixed` (everything
-//! interleaved), `transactions`, `families` and `trace` (replays); `check` verifies what comes back.
+//! interleaved), `transactions`, `families` and `trace` (replays); `check` verifies what comes back,
+//! `scan_rate` times a scan of it.
 //! Threads share only read-only data and the generation table.
 //!
 //! Every body checks every result; an error of the engine ends its thread and fails the row.
@@ -14,6 +15,7 @@ pub(crate) mod families;
 pub(crate) mod mixed;
 pub(crate) mod read;
 pub(crate) mod scan;
+pub(crate) mod scan_rate;
 pub(crate) mod trace;
 pub(crate) mod transactions;
 pub(crate) mod write;
