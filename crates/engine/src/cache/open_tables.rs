@@ -8,6 +8,9 @@ use tidesdb_lockfree::sync::lock;
 
 use crate::version::TableFile;
 
+/// So many entries are not worth a look for those that point at nothing any more.
+const LEAST_LOOKED_THROUGH: usize = 64;
+
 /// Keeps the number of open tables within a bound by closing those not used lately (the CLOCK
 /// rule: one more round for whoever was used since the hand passed).
 #[derive(Debug)]
@@ -44,7 +47,11 @@ impl OpenTables {
         let mut ring = lock(&self.ring);
         ring.push_back(Arc::downgrade(table));
         // ORDERING: relaxed; changed with the lock held or by drops, a soft bound either way.
-        self.open.fetch_add(1, Ordering::Relaxed);
+        let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
+        if ring.len() > 2 * open + LEAST_LOOKED_THROUGH {
+            // A table that is gone leaves its memory to whoever still points at it.
+            ring.retain(|table| table.strong_count() > 0);
+        }
         // ORDERING: relaxed; a setting.
         let most = self.most.load(Ordering::Relaxed);
         if most == 0 {
@@ -67,5 +74,30 @@ impl OpenTables {
     pub(crate) fn closed(&self) {
         // ORDERING: as in `opened`.
         self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::version::test_tables::{context, table};
+
+    /// Each left some 600 bytes behind, for ever when no bound was reached.
+    #[test]
+    fn tables_that_are_gone_are_forgotten() {
+        let tables = OpenTables::new(0);
+        let context = context();
+        let kept: Vec<_> = (0..10).map(|number| table(&context, (1, 1), number, 0)).collect();
+        kept.iter().for_each(|kept| tables.opened(kept));
+        for number in 10..10_000 {
+            let passing = table(&context, (1, 1), number, 0);
+            tables.opened(&passing);
+            tables.closed();
+        }
+        let ring = lock(&tables.ring);
+        assert!(ring.len() <= 2 * kept.len() + LEAST_LOOKED_THROUGH + 2, "{}", ring.len());
+        let found =
+            |wanted: &Arc<TableFile>| ring.iter().any(|weak| weak.as_ptr() == Arc::as_ptr(wanted));
+        assert!(kept.iter().all(found));
     }
 }
