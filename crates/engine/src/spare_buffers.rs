@@ -101,6 +101,7 @@ mod tests {
             filter_rate: Some(0.01),
             identity: 1,
             expected_entries: entries as usize,
+            now_unix_seconds: 0,
         };
         let mut writer = TableWriter::new(file, path, options);
         for n in 0..entries {

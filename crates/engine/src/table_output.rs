@@ -152,6 +152,7 @@ impl<'a> TableOutput<'a> {
                 filter_rate: self.options.enable_bloom_filter.then_some(self.options.bloom_fpr),
                 identity: number,
                 expected_entries: self.place.expected_entries,
+                now_unix_seconds: self.core.clock.unix_seconds(),
             };
             let buffers = self.core.spare_buffers.take();
             let writer = TableWriter::with_buffers(Arc::clone(&file), &path, options, buffers);

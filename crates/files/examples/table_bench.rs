@@ -81,6 +81,7 @@ fn build(file: Arc<dyn File>, path: &Path, keys: &[Key]) -> Result<()> {
         filter_rate: Some(0.01),
         identity: 1,
         expected_entries: keys.len(),
+        now_unix_seconds: 0,
     };
     let values: Vec<[u8; 100]> = keys
         .iter()

@@ -12,6 +12,7 @@
 //! iterator belongs to one. The bytes are pictured in `docs/formats/sstable-block.md`.
 
 mod block;
+mod expiry;
 mod footer;
 mod index;
 mod iterator;
@@ -22,6 +23,7 @@ mod verify;
 mod writer;
 
 pub use block::{Block, EntryMeta};
+pub use expiry::ExpiryOctiles;
 pub use iterator::{Readahead, TableIterator};
 pub use properties::{TableSummary, ValueReferences};
 pub use sketch::KeySketch;

@@ -4,7 +4,7 @@
 //! again. Stored as a sequence of fields, each `tag varint, length varint, bytes`, so that a later
 //! version can add fields that this one skips. Entry and tombstone counts live in the footer.
 
-use super::KeySketch;
+use super::{ExpiryOctiles, KeySketch};
 use tidesdb_base::SequenceNumber;
 use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_varint};
 
@@ -44,6 +44,9 @@ pub struct TableSummary {
     pub raw_bytes: u64,
     /// Earliest expiry in Unix seconds, 0 when nothing expires.
     pub earliest_expiry: u64,
+    /// By when how much has expired, values in value logs included; of tables from before this was
+    /// written, none.
+    pub expiry: ExpiryOctiles,
     /// The value logs referred to, by ascending file number.
     pub value_references: Vec<ValueReferences>,
     /// Which keys there are, for estimates.
@@ -59,8 +62,18 @@ const RAW_BYTES: u64 = 6;
 const EARLIEST_EXPIRY: u64 = 7;
 const VALUE_REFERENCES: u64 = 8;
 const KEYS: u64 = 9;
+const EXPIRY: u64 = 10;
+
+/// Tags 1 to 9, as bits.
+const REQUIRED: u64 = 0x3FE;
 
 impl TableSummary {
+    /// Bytes of all keys and values before compression, those in value logs as they are stored.
+    pub(crate) fn bytes_with_values(&self) -> u64 {
+        let referred = self.value_references.iter().map(|reference| reference.bytes);
+        self.raw_bytes + referred.sum::<u64>()
+    }
+
     /// Appends the persisted fields.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let mut field = |tag: u64, bytes: &[u8]| {
@@ -86,6 +99,11 @@ impl TableSummary {
         }
         field(VALUE_REFERENCES, &references);
         field(KEYS, self.keys.as_bytes());
+        if self.expiry != ExpiryOctiles::default() {
+            let mut expiry = Vec::new();
+            self.expiry.encode(&mut expiry);
+            field(EXPIRY, &expiry);
+        }
     }
 
     /// Reads the persisted fields; those kept elsewhere stay as they are by default.
@@ -107,12 +125,12 @@ impl TableSummary {
                 EARLIEST_EXPIRY => summary.earliest_expiry = number()?,
                 VALUE_REFERENCES => summary.value_references = decode_references(bytes)?,
                 KEYS => summary.keys = KeySketch::from_bytes(bytes).ok_or(Malformed)?,
+                EXPIRY => summary.expiry = ExpiryOctiles::decode(&mut Decoder::new(bytes))?,
                 _ => continue,
             }
             seen |= 1 << tag;
         }
-        // Tags 1 to 9 are required.
-        if seen == 0x3FE { Ok(summary) } else { Err(Malformed) }
+        if seen & REQUIRED == REQUIRED { Ok(summary) } else { Err(Malformed) }
     }
 }
 

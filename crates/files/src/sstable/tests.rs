@@ -26,6 +26,7 @@ fn options(block_size: usize) -> TableOptions {
         filter_rate: Some(0.01),
         identity: IDENTITY,
         expected_entries: 100,
+        now_unix_seconds: 50,
     }
 }
 
@@ -214,6 +215,7 @@ fn the_summary_adds_up() {
         max_seq: 12,
         raw_bytes: summary.raw_bytes,
         earliest_expiry: 60,
+        expiry: ExpiryOctiles::default(),
         value_references: vec![
             ValueReferences { file: 8, bytes: 70, count: 1 },
             ValueReferences { file: 31, bytes: 100 + 20 + 10 + 20, count: 2 },
@@ -224,6 +226,54 @@ fn the_summary_adds_up() {
     assert_eq!(summary.keys.estimate(), 5);
     assert!(summary.raw_bytes >= raw - 3 && summary.raw_bytes <= raw + 3, "{}", summary.raw_bytes);
     open(&file).unwrap().verify().unwrap();
+}
+
+#[test]
+fn a_table_says_by_when_its_bytes_expire() {
+    let entry = |n: u8, seq, kind, expires_at, len| {
+        ((vec![n], Reverse(seq)), (kind, expires_at, vec![n; len]))
+    };
+    let mut model = Model::from([
+        entry(1, 9, ValueKind::Value, 70, 99),
+        entry(2, 9, ValueKind::Value, 90, 99),
+        entry(3, 9, ValueKind::Value, 0, 99),
+        entry(4, 9, ValueKind::Value, 70, 99),
+    ]);
+    let octiles = |model: &Model| {
+        let (file, summary) = write(model, options(64));
+        let table = open(&file).unwrap();
+        table.verify().unwrap();
+        assert_eq!(*table.summary(), summary, "read back");
+        summary.expiry.times().to_vec()
+    };
+    assert_eq!(octiles(&model), [70, 70, 70, 70, 90, 90]);
+    // A value elsewhere counts with what it takes there.
+    let mut pointer_bytes = Vec::new();
+    let value = crate::vlog::ValuePointer { file: 3, offset: 40, stored_len: 1180, raw_len: 1180 };
+    value.encode(&mut pointer_bytes);
+    model.insert((vec![5], Reverse(9)), (ValueKind::ValuePointer, 60, pointer_bytes));
+    assert_eq!(octiles(&model)[..6], [60; 6]);
+    model.retain(|_, (_, expires_at, _)| *expires_at != 0);
+    assert_eq!(octiles(&model).last(), Some(&90));
+    assert_eq!(octiles(&model).len(), 8);
+}
+
+#[test]
+fn properties_without_optional_ones_are_those_of_older_tables() {
+    let times = ExpiryOctiles::new(vec![60, 70]);
+    let older = TableSummary { min_key: b"a".to_vec(), ..TableSummary::default() };
+    let newer = TableSummary { expiry: times, ..older.clone() };
+    let (mut old_bytes, mut new_bytes) = (Vec::new(), Vec::new());
+    older.encode(&mut old_bytes);
+    newer.encode(&mut new_bytes);
+    assert!(new_bytes.starts_with(&old_bytes) && new_bytes.len() > old_bytes.len());
+    assert_eq!(TableSummary::decode(&old_bytes), Ok(older.clone()));
+    assert_eq!(TableSummary::decode(&new_bytes), Ok(newer));
+    new_bytes.truncate(old_bytes.len());
+    new_bytes.extend([63, 2, 1, 1]);
+    assert_eq!(TableSummary::decode(&new_bytes), Ok(older), "a property that nobody knows");
+    old_bytes.truncate(old_bytes.len() - 259);
+    assert!(TableSummary::decode(&old_bytes).is_err(), "one that must be there");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::filter::key_hash;
 use crate::vlog::ValuePointer;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use tidesdb_base::entry::is_expired;
 use tidesdb_base::{Error, Result, ValueKind};
 
 /// Read-ahead of a check.
@@ -29,6 +30,8 @@ impl Table {
         let counted = TableSummary {
             file_len: expected.file_len,
             data_blocks: self.block_count() as u64,
+            // Depends on when the table was written; `verify_entries` has checked what it promises.
+            expiry: expected.expiry.clone(),
             ..counted
         };
         if counted == *expected {
@@ -70,6 +73,8 @@ impl Table {
         let mut entries = TableIterator::new(self, Uncached, Readahead::Bytes(PIECE_BYTES));
         let mut summary = TableSummary::default();
         let mut references = BTreeMap::new();
+        let octiles = self.summary().expiry.times();
+        let mut expired = vec![0; octiles.len()];
         let mut last: Option<(Vec<u8>, u64)> = None;
         entries.seek_to_first()?;
         while entries.valid() {
@@ -88,6 +93,7 @@ impl Table {
                     return Err(self.contradiction(key, "is not in the filter"));
                 }
             }
+            let mut bytes = (key.len() + entries.value().len()) as u64;
             if meta.kind == ValueKind::ValuePointer {
                 let pointer = ValuePointer::decode(entries.value())
                     .map_err(|_| self.contradiction(key, "has a malformed value pointer"))?;
@@ -98,6 +104,10 @@ impl Table {
                 });
                 reference.bytes += pointer.record_bytes();
                 reference.count += 1;
+                bytes += pointer.record_bytes();
+            }
+            for (expired, &time) in expired.iter_mut().zip(octiles) {
+                *expired += if is_expired(meta.expires_at, time) { bytes } else { 0 };
             }
             summary.distinct_keys += u64::from(new_key);
             add_entry(&mut summary, &entries);
@@ -106,6 +116,12 @@ impl Table {
         }
         summary.max_key = last.map(|(key, _)| key).unwrap_or_default();
         summary.value_references = references.into_values().collect();
+        let all = summary.bytes_with_values();
+        let too_early = |(eighths, expired): (u64, &u64)| expired.saturating_mul(8) < eighths * all;
+        if (1..).zip(&expired).any(too_early) {
+            let text = "table says that more of it expires than does";
+            return Err(Error::corruption(self.path(), self.index.data_bytes(), text));
+        }
         Ok(summary)
     }
 

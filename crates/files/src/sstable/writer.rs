@@ -8,6 +8,7 @@
 //! separator in the index lies between the two keys.
 
 use super::block::{BlockBuilder, EntryMeta, Place, TRAILER_BYTES, seal_stored};
+use super::expiry::ExpiryHistogram;
 use super::footer::{FOOTER_BYTES, Footer, Section};
 use super::index::{IndexBuilder, shortest_separator};
 use super::properties::{TableSummary, ValueReferences};
@@ -17,7 +18,7 @@ use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidesdb_base::compress::Compression;
-use tidesdb_base::entry::MAX_SEQUENCE;
+use tidesdb_base::entry::{MAX_SEQUENCE, NEVER_EXPIRES};
 use tidesdb_base::limits::MAX_KEY_BYTES;
 use tidesdb_base::{Error, Result, ValueKind};
 use tidesdb_sys::vfs::File;
@@ -42,6 +43,8 @@ pub struct TableOptions {
     pub identity: u64,
     /// About how many entries will come; only saves allocations.
     pub expected_entries: usize,
+    /// What time it is, in Unix seconds: what expires soon is told apart finer than what expires late.
+    pub now_unix_seconds: u64,
 }
 
 /// Memory of a writer that the next one can use again: a flush would otherwise fetch megabytes from
@@ -86,6 +89,7 @@ pub struct TableWriter {
     options: TableOptions,
     buffers: WriterBuffers,
     summary: TableSummary,
+    expiry: ExpiryHistogram,
     last_key: Vec<u8>,
     last_seq: u64,
     separator: Vec<u8>,
@@ -118,6 +122,7 @@ impl TableWriter {
         Self {
             file,
             path: path.to_path_buf(),
+            expiry: ExpiryHistogram::new(options.now_unix_seconds),
             options,
             buffers,
             summary: TableSummary::default(),
@@ -184,9 +189,11 @@ impl TableWriter {
     }
 
     fn account(&mut self, key: &[u8], meta: &EntryMeta, value: &[u8]) -> Result<()> {
-        if meta.kind == ValueKind::ValuePointer {
-            self.account_reference(value)?;
-        }
+        let referred = match meta.kind {
+            ValueKind::ValuePointer => self.account_reference(value)?,
+            _ => 0,
+        };
+        let bytes = (key.len() + value.len()) as u64;
         let summary = &mut self.summary;
         if summary.entries == 0 {
             summary.min_key = key.to_vec();
@@ -196,16 +203,18 @@ impl TableWriter {
         summary.tombstones += u64::from(meta.kind.is_tombstone());
         summary.min_seq = summary.min_seq.min(meta.seq);
         summary.max_seq = summary.max_seq.max(meta.seq);
-        summary.raw_bytes += (key.len() + value.len()) as u64;
-        if meta.expires_at != 0
-            && (summary.earliest_expiry == 0 || meta.expires_at < summary.earliest_expiry)
-        {
-            summary.earliest_expiry = meta.expires_at;
+        summary.raw_bytes += bytes;
+        if meta.expires_at != NEVER_EXPIRES {
+            if summary.earliest_expiry == 0 || meta.expires_at < summary.earliest_expiry {
+                summary.earliest_expiry = meta.expires_at;
+            }
+            self.expiry.add(meta.expires_at, bytes + referred);
         }
         Ok(())
     }
 
-    fn account_reference(&mut self, value: &[u8]) -> Result<()> {
+    /// Answers the bytes of the record that is referred to.
+    fn account_reference(&mut self, value: &[u8]) -> Result<u64> {
         let pointer = ValuePointer::decode(value)
             .map_err(|_| Error::Internal("a value pointer to be stored is malformed".to_owned()))?;
         let references = &mut self.summary.value_references;
@@ -220,7 +229,7 @@ impl TableWriter {
             known.bytes += pointer.record_bytes();
             known.count += 1;
         }
-        Ok(())
+        Ok(pointer.record_bytes())
     }
 
     /// Number of versions added so far.
@@ -265,6 +274,7 @@ impl TableWriter {
         self.buffers.raw.clear();
         self.buffers.index.encode(&mut self.buffers.raw);
         footer.index = self.write_section()?;
+        self.summary.expiry = self.expiry.octiles(self.summary.bytes_with_values());
         self.buffers.raw.clear();
         self.summary.encode(&mut self.buffers.raw);
         footer.properties = self.write_section()?;
