@@ -250,5 +250,6 @@ fn record_of(number: u64, place: OutputPlace, summary: TableSummary) -> TableRec
         value_references: summary.value_references.iter().map(|r| (r.file, r.bytes)).collect(),
         keys: summary.keys,
         range_deletes_applied_through: place.range_deletes_applied_through,
+        expiry: summary.expiry,
     }
 }

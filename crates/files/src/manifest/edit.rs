@@ -6,7 +6,7 @@ use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_varint};
 use tidesdb_base::key_ranges::is_range;
 use tidesdb_base::range_tombstone::RangeTombstone;
 
-use crate::sstable::KeySketch;
+use crate::sstable::{ExpiryOctiles, KeySketch};
 
 /// What the manifest remembers of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct TableRecord {
     pub keys: KeySketch,
     /// The table holds nothing that a range tombstone with a sequence number up to this one hides.
     pub range_deletes_applied_through: u64,
+    /// By when how much of the table and its values has expired; none when version 2 wrote the record.
+    pub expiry: ExpiryOctiles,
 }
 
 /// What the manifest remembers of a value-log file.
@@ -153,7 +155,8 @@ pub struct Edit {
 const TAG_CREATE_FAMILY: u64 = 1;
 const TAG_DROP_FAMILY: u64 = 2;
 const TAG_SET_OPTIONS: u64 = 3;
-const TAG_ADD_TABLE: u64 = 4;
+/// A table as version 2 wrote it, without its expiry; read, but not written any more.
+const TAG_ADD_TABLE_WITHOUT_EXPIRY: u64 = 4;
 const TAG_REMOVE_TABLE: u64 = 5;
 const TAG_ADD_VALUE_LOG: u64 = 6;
 const TAG_REMOVE_VALUE_LOG: u64 = 7;
@@ -164,6 +167,7 @@ const TAG_NEXT_FAMILY: u64 = 11;
 const TAG_LAST_SEQUENCE: u64 = 12;
 const TAG_ADD_RANGE_TOMBSTONE: u64 = 13;
 const TAG_REMOVE_RANGE_TOMBSTONE: u64 = 14;
+const TAG_ADD_TABLE: u64 = 15;
 
 impl Edit {
     /// An edit of these changes.
@@ -262,6 +266,9 @@ impl Change {
             },
             TAG_DROP_FAMILY => Self::DropFamily { family },
             TAG_SET_OPTIONS => Self::SetOptions { family, options: decoder.text()?.to_owned() },
+            TAG_ADD_TABLE_WITHOUT_EXPIRY => {
+                Self::AddTable { family, table: TableRecord::decode_without_expiry(decoder)? }
+            }
             TAG_ADD_TABLE => Self::AddTable { family, table: TableRecord::decode(decoder)? },
             TAG_REMOVE_TABLE => Self::RemoveTable { family, number: decoder.varint()? },
             TAG_ADD_VALUE_LOG => Self::AddValueLog {
@@ -320,9 +327,15 @@ impl TableRecord {
             put_varint(out, bytes);
         }
         put_bytes(out, self.keys.as_bytes());
+        self.expiry.encode(out);
     }
 
     fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let table = Self::decode_without_expiry(decoder)?;
+        Ok(Self { expiry: ExpiryOctiles::decode(decoder)?, ..table })
+    }
+
+    fn decode_without_expiry(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let mut table = Self {
             number: decoder.varint()?,
             level: u32::try_from(decoder.varint()?).map_err(|_| Malformed)?,
@@ -337,6 +350,7 @@ impl TableRecord {
             largest_key: decoder.bytes()?.to_vec(),
             value_references: Vec::new(),
             keys: KeySketch::default(),
+            expiry: ExpiryOctiles::default(),
         };
         for _ in 0..decoder.varint()? {
             table.value_references.push((decoder.varint()?, decoder.varint()?));
@@ -366,6 +380,7 @@ mod tests {
             value_references: vec![(8, 77)],
             keys: KeySketch::default(),
             range_deletes_applied_through: 40,
+            expiry: ExpiryOctiles::new(vec![60, 60, 90]),
         };
         let range = |start: &[u8], end: &[u8]| {
             Arc::new(RangeTombstone { start: start.into(), end: end.into(), sequence: 44 })
@@ -391,6 +406,19 @@ mod tests {
     #[test]
     fn every_change_round_trips() {
         assert_eq!(Edit::decode(&sample().encode()), Ok(sample()));
+    }
+
+    /// The bytes of version 2, which knew no expiry.
+    #[test]
+    fn a_table_of_an_older_manifest_is_read_without_its_expiry() {
+        let mut bytes = vec![4, 1, 9, 1, 4, 232, 7, 10, 1, 5, 50, 40, 1, b'a', 1, b'z', 1, 8, 77];
+        put_bytes(&mut bytes, KeySketch::default().as_bytes());
+        bytes.extend([9, 7]);
+        let Change::AddTable { family, table } = sample().changes.swap_remove(2) else { panic!() };
+        let table = TableRecord { expiry: ExpiryOctiles::default(), ..table };
+        let changes = vec![Change::AddTable { family, table }, Change::LogStart { segment: 7 }];
+        assert_eq!(Edit::decode(&bytes), Ok(Edit::new(changes.clone())));
+        assert_eq!(Edit::decode(&Edit::new(changes.clone()).encode()), Ok(Edit::new(changes)));
     }
 
     #[test]

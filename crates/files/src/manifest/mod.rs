@@ -20,4 +20,7 @@ pub const HEADER_BYTES: usize = 24;
 /// Bytes in front of the body of a record: length and checksum.
 pub const RECORD_HEADER_BYTES: usize = 12;
 const MAGIC: u64 = u64::from_le_bytes(*b"TDBMANI\n");
-const VERSION: u32 = 2;
+/// What is written.
+const VERSION: u32 = 3;
+/// The oldest version that is read.
+const OLDEST_VERSION: u32 = 2;

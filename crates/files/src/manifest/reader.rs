@@ -8,7 +8,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_sys::vfs::File;
 
 use super::edit::Edit;
-use super::{HEADER_BYTES, MAGIC, RECORD_HEADER_BYTES, VERSION};
+use super::{HEADER_BYTES, MAGIC, OLDEST_VERSION, RECORD_HEADER_BYTES, VERSION};
 
 /// Reads the edits of manifest `number`, and the offset behind the last one.
 ///
@@ -62,10 +62,11 @@ fn check_header(bytes: &[u8], path: &Path, number: u64) -> Result<()> {
         return Err(damaged("no manifest header"));
     }
     let version = decoder.u32().map_err(|_| damaged("manifest header cut short"))?;
-    if version != VERSION {
+    if !(OLDEST_VERSION..=VERSION).contains(&version) {
+        let read = format!("this build reads {OLDEST_VERSION} to {VERSION}");
         return Err(Error::NotADatabase {
             path: path.to_path_buf(),
-            reason: format!("manifest format version {version}; this build reads {VERSION}"),
+            reason: format!("manifest format version {version}; {read}"),
         });
     }
     if decoder.u32() != Ok(0) || decoder.u64() != Ok(number) {
@@ -83,4 +84,34 @@ fn record_at(bytes: &[u8], offset: usize, number: u64) -> Option<(&[u8], usize)>
     // An empty body would let eight chance bytes pass for a record; no edit is empty.
     let valid = length > 0 && checksum::placed(number, offset as u64, body) == sum;
     valid.then_some((body, offset + RECORD_HEADER_BYTES + length))
+}
+
+#[cfg(test)]
+mod tests {
+    use tidesdb_sys::vfs::{OpenHow, SimVfs, Vfs};
+
+    use super::super::{Change, ManifestWriter};
+    use super::*;
+
+    /// Version 2 differs in its changes, each of which says what it is.
+    #[test]
+    fn manifests_of_known_versions_are_read_and_others_are_not_touched() {
+        let vfs = SimVfs::new(1);
+        vfs.create_dir(Path::new("/db")).unwrap();
+        let edit = Edit::new(vec![Change::NextFile { number: 9 }]);
+        ManifestWriter::create(vfs.as_ref(), Path::new("/db"), 4, &edit).unwrap();
+        let path = Path::new("/db/MANIFEST-000004");
+        let file = vfs.open(path, OpenHow::ReadWrite).unwrap();
+        let read = |version: u32| {
+            file.write_all_at(&version.to_le_bytes(), 8).unwrap();
+            read_manifest(file.as_ref(), path, 4)
+        };
+        for version in [2, 3] {
+            assert_eq!(read(version).unwrap().0, std::slice::from_ref(&edit));
+        }
+        for version in [0, 1, 4] {
+            let error = read(version).unwrap_err();
+            assert!(matches!(error, Error::NotADatabase { .. }), "{version}: {error}");
+        }
+    }
 }
