@@ -192,7 +192,8 @@ pub struct FamilyOptions {
     /// runs, from two thirds of what this allows of it. Writers are slowed down when merges are behind
     /// with that: from an eighth of a write buffer more than this allows, and most at a quarter, or
     /// half a write buffer, more; they are never stopped. What a snapshot still sees does not count. A
-    /// value log is collected when more than half of it is garbage. At least 1.1. Default 1.5.
+    /// value log is collected when more than half of it is garbage. Tables are merged when as much of them
+    /// has expired as merges allow of garbage, or half. At least 1.1. Default 1.5.
     pub max_space_amplification: f64,
     /// Share of tombstones in a table that starts a merge of it; 0 turns that off. Default 0.
     pub tombstone_density_trigger: f64,

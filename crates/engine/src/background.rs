@@ -4,6 +4,8 @@
 //! family and given to whoever waits; the work is queued again by the next writer that needs it,
 //! so that a disk that was full is tried again without reopening anything.
 
+mod wakeups;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -17,8 +19,8 @@ use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
 use crate::compaction::plan::{self, MergePlan, Pace};
-use crate::compaction::slices;
-use crate::compaction::state::{newest_beside_hidden, rules, summarize};
+use crate::compaction::state::{rules, summarize};
+use crate::compaction::{expiry, slices};
 use crate::core::Core;
 use crate::family::FamilyState;
 use crate::flow::Patience;
@@ -120,31 +122,14 @@ impl Core {
 
     /// Queues a merge of the family if the planner wants one and none is queued or running.
     pub(crate) fn schedule_compaction(&self, family: &Arc<FamilyState>) {
+        self.await_expiry(family);
         let planned = self.planned(family, &family.current_version(), Pace::Busy);
-        if planned.is_none() && !self.has_covered_tables(family) {
+        if planned.is_none() && !self.has_droppable_tables(family) {
             self.watch_holders(family);
             self.schedule_quiet_check(family);
             return;
         }
         self.schedule_merges(family, Pace::Busy);
-    }
-
-    /// When only snapshots keep versions in the family's tables, has merges scheduled again as these
-    /// snapshots go: without it, what a long reader held would stay until somebody writes.
-    fn watch_holders(&self, family: &FamilyState) {
-        let newest = newest_beside_hidden(&family.current_version());
-        if newest == 0 {
-            return;
-        }
-        loop {
-            let snapshots = self.snapshots.list();
-            let older = snapshots.partition_point(|&snapshot| snapshot < newest);
-            // The last one: with it gone, those before it are found here again.
-            let holder = older.checked_sub(1).and_then(|at| snapshots.get(at));
-            if holder.is_none_or(|&holder| self.snapshots.watch(&[holder])) {
-                return;
-            }
-        }
     }
 
     fn schedule_merges(&self, family: &Arc<FamilyState>, pace: Pace) {
@@ -173,16 +158,25 @@ impl Core {
         }
     }
 
-    /// The next merge of the runs of `version`. It is right for no other version, because it counts
-    /// runs from the newest one.
-    fn planned(&self, family: &FamilyState, version: &Version, pace: Pace) -> Option<MergePlan> {
+    /// The next merge of the runs of `version`, and of which keys if the plan does not tell. It is
+    /// right for no other version, because it counts runs from the newest one.
+    fn planned(
+        &self,
+        family: &FamilyState,
+        version: &Version,
+        pace: Pace,
+    ) -> Option<(MergePlan, Option<KeyRange>)> {
         let options = family.options.load();
         let rules = rules(&options, version);
         let runs = summarize(version, &options, self.snapshots.oldest());
         let damaged = runs.iter().any(|run| run.damaged);
         let slice = damaged.then(|| slices::worst_of(family, version)).flatten();
         let beside = slice.and_then(|(share, _)| plan::beside_damage(&runs, &rules, share));
-        beside.or_else(|| plan::next_merge(&runs, &rules, pace))
+        let due = expiry::due_range(version, &self.expiry_rules(family));
+        if let (None, Some(range)) = (beside, due) {
+            return Some((plan::merge_down(&runs)?, Some(range)));
+        }
+        Some((beside.or_else(|| plan::next_merge(&runs, &rules, pace))?, None))
     }
 
     fn run_merges(&self, family: &Arc<FamilyState>, pace: Pace) {
@@ -223,19 +217,20 @@ impl Core {
             if family.is_dropped() || self.health.is_closed() || !self.may_merge() {
                 return Ok(());
             }
-            self.drop_covered_tables(family)?;
+            self.drop_whole_tables(family)?;
             let version = family.current_version();
             if lock(&family.slice_bounds).is_empty() {
                 // A merge that comes before the first flush would cut its tables anywhere.
                 slices::renew(family, &version);
             }
-            let Some(plan) = self.planned(family, &version, pace) else { return Ok(()) };
+            let planned = self.planned(family, &version, pace);
+            let Some((plan, range)) = planned else { return Ok(()) };
             if cfg!(planted_bug = "planned_from_another_version") {
                 self.progress.wait(self.progress.now(), Duration::from_millis(1));
                 let version = family.current_version();
                 self.merge_runs(family, &version, plan, &KeyRange::default())?;
             } else {
-                let slice = slices::of_plan(family, &version, plan);
+                let slice = range.unwrap_or_else(|| slices::of_plan(family, &version, plan));
                 self.merge_runs(family, &version, plan, &slice)?;
             }
             self.files.garbage.sweep();
@@ -444,7 +439,7 @@ impl Core {
     }
 
     fn merge_all(&self, family: &Arc<FamilyState>) -> Result<()> {
-        self.drop_covered_tables(family)?;
+        self.drop_whole_tables(family)?;
         let version = family.current_version();
         let settled = version.runs.len() == 1
             && version.range_tombstones.is_empty()
@@ -563,7 +558,7 @@ impl Core {
                 any = true;
             } else if self.may_merge()
                 && (self.planned(&family, &family.current_version(), Pace::Quiet).is_some()
-                    || self.has_covered_tables(&family))
+                    || self.has_droppable_tables(&family))
             {
                 self.schedule_merges(&family, Pace::Quiet);
                 any = true;

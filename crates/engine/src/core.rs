@@ -1,6 +1,6 @@
 //! What all handles, jobs and iterators of an open database share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock, Weak};
@@ -56,6 +56,8 @@ pub(crate) struct Core {
     pub progress: Progress,
     /// Background jobs queued or running.
     pub jobs: AtomicU64,
+    /// When timers go off that look for what has expired, in Unix seconds.
+    pub expiry_timers: Mutex<BTreeSet<u64>>,
     pub(crate) directory_lock: Mutex<Option<Box<dyn LockGuard>>>,
 }
 

@@ -1,16 +1,17 @@
 //! Merging tables: what to merge (`plan`, pure, from what `state` gathers), which versions to drop
 //! (`drop_rules`, pure), the order of versions (`merge`), writing those that stay (`rewrite`, also
 //! for flushes), doing it in parallel parts (`job`), and making the result known (`install`).
-//! `slices` cuts the key space so that garbage can be collected in small steps; `range_deletes` removes
-//! whole tables.
+//! `slices` cuts the key space so that garbage can be collected in small steps; `expiry` finds what has
+//! expired (pure); `whole_tables` removes tables without reading them.
 
 pub(crate) mod drop_rules;
+pub(crate) mod expiry;
 mod install;
 pub(crate) mod job;
 mod merge;
 mod parts;
 pub(crate) mod plan;
-mod range_deletes;
 pub(crate) mod rewrite;
 pub(crate) mod slices;
 pub(crate) mod state;
+mod whole_tables;

@@ -1,16 +1,18 @@
 //! What to merge next: a pure function of what is known of the runs.
 //!
-//! Three rules, in this order:
+//! Four rules, in this order:
 //!
-//! 1. *Deletions and values.* A table with more tombstones than the family allows is merged down to
+//! 1. *Expiry.* Tables of which too much has expired are merged with all that share keys with them
+//!    (`expiry` says which, from the time).
+//! 2. *Deletions and values.* A table with more tombstones than the family allows is merged down to
 //!    the oldest run, where its deletions end. A value log that is mostly garbage has everything
 //!    merged; tables that do not point into it stay as they are.
-//! 2. *Space.* When the keys of all runs together come near `max_space_amplification` times the keys that are
+//! 3. *Space.* When the keys of all runs together come near `max_space_amplification` times the keys that are
 //!    alive (estimated by sketches, see `KeySketch`), a group of newest runs that holds most of the
 //!    garbage is merged: the one of which garbage is the largest part. So unique keys are rewritten
 //!    rarely, and overwritten ones soon. Where that is all runs, they are merged slice by slice
 //!    (`slices`).
-//! 3. *Tiers.* Runs fall into classes by size, each `fan_in` times the one below. When the newest
+//! 4. *Tiers.* Runs fall into classes by size, each `fan_in` times the one below. When the newest
 //!    runs hold `fan_in` of one class, they are merged, with everything newer, into one run of the
 //!    next; if that fills the next class, the merge takes it in at once. Each byte is rewritten
 //!    about once per class, and `n` flushes leave at most `(fan_in - 1) * log(n)` runs.
@@ -71,6 +73,10 @@ const MOST_SLICED_RUNS_PER_FAN_IN: usize = 4;
 /// The share of the garbage that is allowed from which it is collected: what comes meanwhile needs room too.
 /// Not much less, because of the error of the sketches: unique keys must not look like garbage.
 const COLLECTED_SHARE: f64 = 2.0 / 3.0;
+
+/// The share of bytes from which expired ones are collected however much garbage is allowed: a family that
+/// is left alone would keep them for ever.
+const MOST_EXPIRED_SHARE: f64 = 0.5;
 
 /// A merge of all runs finds this many times its share of garbage when it is done by slices, as the
 /// worst ones come first.
@@ -134,16 +140,26 @@ pub(crate) fn beside_damage(
     share: f64,
 ) -> Option<MergePlan> {
     let bytes: u64 = runs.iter().map(|run| run.bytes + run.value_bytes).sum();
-    let too_much = share > 1.0 - 1.0 / collected_from(rules);
+    let too_much = share > collected_share(rules.max_space_amplification);
     if bytes < rules.least_garbage_bytes || !too_much || !may_be_sliced(runs) {
         return None;
     }
     merge_of(runs, runs.len()).map(|plan| MergePlan { by_slices: true, ..plan })
 }
 
+/// The share of bytes that have expired from which they are collected: that of other garbage.
+pub(crate) fn expired_share(max_space_amplification: f64) -> f64 {
+    collected_share(max_space_amplification).min(MOST_EXPIRED_SHARE)
+}
+
+/// The share of garbage from which it is collected.
+fn collected_share(max_space_amplification: f64) -> f64 {
+    1.0 - 1.0 / collected_from(max_space_amplification)
+}
+
 /// Entries per live key from which garbage is collected.
-fn collected_from(rules: &PlanRules) -> f64 {
-    1.0 + (rules.max_space_amplification - 1.0) * COLLECTED_SHARE
+fn collected_from(max_space_amplification: f64) -> f64 {
+    1.0 + (max_space_amplification - 1.0) * COLLECTED_SHARE
 }
 
 /// Whether all runs may be merged slice by slice: into the oldest, if that was merged before, and if more
@@ -167,7 +183,7 @@ fn by_space(runs: &[RunSummary], rules: &PlanRules) -> Option<usize> {
     // What slows writers down counts values too: garbage must not slow them and find no merge.
     let bytes: u64 = runs.iter().map(|run| run.bytes + run.value_bytes).sum();
     let (keys, live) = keys_and_live(runs);
-    let allowed = live as f64 * collected_from(rules);
+    let allowed = live as f64 * collected_from(rules.max_space_amplification);
     if bytes < rules.least_garbage_bytes || keys as f64 <= allowed || runs.len() < 2 {
         return None;
     }
@@ -237,6 +253,11 @@ fn by_released(runs: &[RunSummary], rules: &PlanRules) -> Option<usize> {
             && run.entries as f64 > (run.entries - run.released.min(run.entries)) as f64 * allowed
     };
     runs.iter().rposition(wastes).map(|last| last + 1)
+}
+
+/// A merge of what all runs hold of some of the keys.
+pub(crate) fn merge_down(runs: &[RunSummary]) -> Option<MergePlan> {
+    merge_of(runs, runs.len())
 }
 
 /// A merge of everything that can be read, whatever the sizes.

@@ -265,6 +265,7 @@ fn build(
         callers: Callers::default(),
         progress: Progress::default(),
         jobs: AtomicU64::new(0),
+        expiry_timers: Mutex::default(),
         directory_lock: Mutex::new(directory_lock),
     });
     let families = families.into_values().collect();

@@ -46,6 +46,8 @@ pub(crate) struct RunTotals {
     pub newest: SequenceNumber,
     /// Bytes of values that the tables point at, by number of the value log.
     pub value_references: BTreeMap<u64, u64>,
+    /// When an eighth of some table has expired, in Unix seconds; `None` when that never comes.
+    pub first_expiry: Option<u64>,
 }
 
 impl RunTotals {
@@ -60,6 +62,9 @@ impl RunTotals {
             for &(file, bytes) in &record.value_references {
                 *totals.value_references.entry(file).or_default() += bytes;
             }
+            let first =
+                totals.first_expiry.into_iter().chain(record.expiry.times().first().copied());
+            totals.first_expiry = first.min();
         }
         totals.distinct_keys = totals.keys.estimate().min(totals.entries);
         totals
@@ -84,6 +89,14 @@ impl Run {
     /// Whether a table may hold a key from `start` on and before `end`.
     pub(crate) fn overlaps(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> bool {
         self.tables.iter().any(|table| table.overlaps(start, end))
+    }
+
+    /// The tables that may hold a key from `smallest` to `largest`.
+    pub(crate) fn tables_over(&self, smallest: &[u8], largest: &[u8]) -> &[Arc<TableFile>] {
+        let before = |table: &Arc<TableFile>| table.record.largest_key.as_slice() < smallest;
+        let tables = self.tables.get(self.tables.partition_point(before)..).unwrap_or_default();
+        let begins = |table: &Arc<TableFile>| table.record.smallest_key.as_slice() <= largest;
+        tables.get(..tables.partition_point(begins)).unwrap_or_default()
     }
 
     /// Bytes of all tables.

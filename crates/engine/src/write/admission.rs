@@ -84,7 +84,9 @@ impl Core {
                 Pace::Free => break,
                 Pace::Slow { bytes_per_second, reason } => {
                     let for_merges = [StallReason::MergeDebt, StallReason::SpaceAmplification];
-                    if for_merges.contains(&reason) {
+                    // ORDERING: relaxed; a late look is made up for by the next.
+                    let merging = family.compacting.load(Ordering::Relaxed);
+                    if for_merges.contains(&reason) && !merging {
                         self.schedule_compaction(family);
                     }
                     let nanos = family.flow.pacer.refill(

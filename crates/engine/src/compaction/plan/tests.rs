@@ -279,3 +279,15 @@ fn tiers_come_before_slices_when_there_are_very_many_runs() {
     let tiers = plan(16).unwrap();
     assert!(tiers.count < 17 && !tiers.by_slices && !tiers.into_oldest, "{tiers:?}");
 }
+
+#[test]
+fn what_has_expired_counts_like_other_garbage_up_to_a_half() {
+    let near = |share: f64, expected: f64| (share - expected).abs() < 1e-9;
+    assert!(near(expired_share(1.5), 0.25), "a third of 1.5 - 1 is left to what comes meanwhile");
+    assert!(near(expired_share(1.1), 1.0 - 15.0 / 16.0));
+    assert!(near(expired_share(1000.0), 0.5));
+    let all = Some(MergePlan { count: 3, level: 2, run: 1, into_oldest: true, by_slices: false });
+    let mut state = runs(&[1, 1, 16]);
+    state[0].damaged = true;
+    assert_eq!(merge_down(&state), all, "other keys than the damaged ones");
+}

@@ -1,0 +1,91 @@
+//! What has merges looked for though nobody writes: snapshots that go, and time that passes.
+//!
+//! Timers are the database's and not of its families. Whoever looks for work of a family has one set for when
+//! more of it will have expired, unless one goes off before that. It looks at all families, so that those
+//! which wait cost nothing until then, and those without such values nothing at all. Times are rounded up,
+//! and so shared. One goes off each hour while anything expires some day: that tries again what has
+//! failed, and follows a clock that was put ahead.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidesdb_base::entry::SequenceNumber;
+use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::sched::Lane;
+
+use crate::compaction::expiry::{first_expiry, first_held, next_look};
+use crate::compaction::state::newest_beside_hidden;
+use crate::core::Core;
+use crate::family::FamilyState;
+
+/// Seconds between two timers at least.
+const LEAST_SECONDS: u64 = 10;
+
+/// Seconds until a timer goes off at most.
+const MOST_SECONDS: u64 = 3600;
+
+impl Core {
+    /// When only snapshots keep versions in the family's tables, has merges scheduled again as these
+    /// snapshots go: without it, what a long reader held would stay until somebody writes.
+    pub(super) fn watch_holders(&self, family: &FamilyState) {
+        let version = family.current_version();
+        let newest = newest_beside_hidden(&version);
+        let expired = first_held(&version, &self.expiry_rules(family));
+        for held in expired.into_iter().chain((newest != 0).then_some(newest)) {
+            self.watch_snapshot_before(held);
+        }
+    }
+
+    /// Watches the last snapshot that is older than the version of this sequence number.
+    fn watch_snapshot_before(&self, sequence: SequenceNumber) {
+        loop {
+            let snapshots = self.snapshots.list();
+            let older = snapshots.partition_point(|&snapshot| snapshot < sequence);
+            // The last one: with it gone, those before it are found here again.
+            let holder = older.checked_sub(1).and_then(|at| snapshots.get(at));
+            if holder.is_none_or(|&holder| self.snapshots.watch(&[holder])) {
+                return;
+            }
+        }
+    }
+
+    /// Has the database looked at again when more of the family will have expired.
+    pub(super) fn await_expiry(&self, family: &FamilyState) {
+        if let Some(time) = next_look(&family.current_version(), &self.expiry_rules(family)) {
+            self.set_expiry_timer(time);
+        }
+    }
+
+    fn set_expiry_timer(&self, time: u64) {
+        let now = self.clock.unix_seconds();
+        let soon = time.clamp(now.saturating_add(1), now.saturating_add(MOST_SECONDS));
+        let time = soon.div_ceil(LEAST_SECONDS).saturating_mul(LEAST_SECONDS);
+        let mut timers = lock(&self.expiry_timers);
+        if self.health.is_closed() || timers.first().is_some_and(|&first| first <= time) {
+            return;
+        }
+        timers.insert(time);
+        drop(timers);
+        let core = self.this.clone();
+        let look = move || {
+            let Some(core) = core.upgrade() else { return };
+            lock(&core.expiry_timers).remove(&time);
+            if !core.health.is_closed() {
+                core.look_for_expired();
+            }
+        };
+        let delay = Duration::from_secs(time.saturating_sub(now));
+        self.scheduler.submit_after(Lane::Housekeeping, delay, Box::new(look));
+    }
+
+    fn look_for_expired(&self) {
+        let now = self.clock.unix_seconds();
+        let first = |family: &Arc<FamilyState>| first_expiry(&family.current_version());
+        let mut families = self.families.all();
+        if let Some(next) = families.iter().filter_map(first).filter(|&time| time > now).min() {
+            self.set_expiry_timer(next);
+        }
+        families.retain(|family| first(family).is_some_and(|time| time <= now));
+        families.iter().for_each(|family| self.schedule_compaction(family));
+    }
+}

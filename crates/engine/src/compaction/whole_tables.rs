@@ -1,0 +1,79 @@
+//! Removing whole tables, without reading them: those that a range deletion covers, and those in which
+//! everything has expired.
+//!
+//! A table is covered when one flushed tombstone covers all of its keys, is newer than all of its entries,
+//! and every live snapshot that sees an entry sees the tombstone (`version/range_tombstones.rs`). When one
+//! may go that has expired, `expiry` says. Both go by one manifest edit. They are looked for whenever
+//! merges are, and again when a snapshot goes that was in the way: the registry of snapshots watches one
+//! such snapshot for each table. What is deleted or has expired in part waits for a merge.
+//!
+//! Threads: whoever removes holds the family's merge lock, so that no merge reads the tables.
+
+use std::sync::Arc;
+
+use tidesdb_base::error::Result;
+
+use super::expiry::{ExpiryRules, expired_tables};
+use super::install::Merged;
+use super::plan::expired_share;
+use crate::core::Core;
+use crate::family::FamilyState;
+use crate::version::{TableFile, Version};
+
+impl Core {
+    /// By what the expiry of the family's tables is judged now.
+    pub(crate) fn expiry_rules(&self, family: &FamilyState) -> ExpiryRules {
+        ExpiryRules {
+            now: self.clock.unix_seconds(),
+            oldest: self.snapshots.oldest(),
+            share: expired_share(family.options.load().max_space_amplification),
+        }
+    }
+
+    /// Removes the family's tables that nobody needs. The family's merge lock is held.
+    ///
+    /// # Errors
+    /// [`tidesdb_base::Error::Io`] when the manifest can't be written; nothing has changed then.
+    pub(crate) fn drop_whole_tables(&self, family: &Arc<FamilyState>) -> Result<()> {
+        let replaced = self.droppable_tables(family, &family.current_version());
+        if replaced.is_empty() {
+            return Ok(());
+        }
+        self.install_merged(family, &Merged { replaced, ..Merged::default() })
+    }
+
+    /// Tables of the version that nobody needs, each once.
+    fn droppable_tables(&self, family: &FamilyState, version: &Version) -> Vec<Arc<TableFile>> {
+        let mut tables = expired_tables(version, &self.expiry_rules(family));
+        for covered in version.covered_tables(&self.snapshots.list()) {
+            if !tables.iter().any(|table| table.record.number == covered.record.number) {
+                tables.push(covered);
+            }
+        }
+        tables
+    }
+
+    /// True when tables can be removed now. When snapshots are all that keeps covered ones, merges are
+    /// scheduled again as these snapshots go.
+    pub(crate) fn has_droppable_tables(&self, family: &FamilyState) -> bool {
+        let version = family.current_version();
+        if !self.droppable_tables(family, &version).is_empty() {
+            return true;
+        }
+        let held_by = match version.range_tombstones.is_empty() {
+            true => Vec::new(),
+            false => version.snapshots_in_the_way(&self.snapshots.list()),
+        };
+        !held_by.is_empty() && !self.snapshots.watch(&held_by)
+    }
+
+    /// A snapshot went that kept a table from being removed.
+    #[cold]
+    pub(crate) fn watched_snapshot_gone(&self) {
+        if !self.health.is_closed() {
+            for family in self.families.all() {
+                self.schedule_compaction(&family);
+            }
+        }
+    }
+}
