@@ -1,13 +1,23 @@
-//! Values that expire in value logs: what returns their space, and who still sees what.
+//! Values that expire: what returns their space, when nobody asks for it too, and who still sees what.
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
+#[path = "common_support/seeds.rs"]
+mod seeds;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidesdb_engine::{Components, Compression, Db, DbOptions, Family, FamilyOptions};
-use tidesdb_sys::clock::ManualClock;
+use seeds::{scaled, seed};
+use tidesdb_engine::{
+    Components, Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel,
+    Snapshot,
+};
+use tidesdb_sys::clock::{Clock, ManualClock};
+use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::sched::ManualScheduler;
 use tidesdb_sys::vfs::SimVfs;
 use tidesdb_testkit::inspect::deep_check;
@@ -18,33 +28,81 @@ const KEYS: u32 = 200;
 struct Bench {
     sim: Arc<SimVfs>,
     clock: Arc<ManualClock>,
+    scheduler: Arc<ManualScheduler>,
     db: Db,
     family: Family,
 }
 
 impl Bench {
+    /// Values lie in value logs.
     fn new() -> Self {
-        let (sim, clock) = (SimVfs::new(1), Arc::new(ManualClock::new(NOW)));
+        Self::with_values_from(200)
+    }
+
+    /// Values of so many bytes lie in value logs.
+    fn with_values_from(klog_value_threshold: usize) -> Self {
+        Self::open(SimVfs::new(1), NOW, klog_value_threshold)
+    }
+
+    fn open(sim: Arc<SimVfs>, unix_seconds: u64, klog_value_threshold: usize) -> Self {
+        let clock = Arc::new(ManualClock::new(unix_seconds));
+        let scheduler = Arc::new(ManualScheduler::new(1));
         let components = Components {
             vfs: Arc::clone(&sim) as _,
-            scheduler: Arc::new(ManualScheduler::new(1)),
+            scheduler: Arc::clone(&scheduler) as _,
             clock: Arc::clone(&clock) as _,
         };
         let options = DbOptions { log_segment_bytes: 1 << 20, ..DbOptions::default() };
         let db = Db::open_with("/db", options, components).unwrap();
         let options = FamilyOptions {
             write_buffer_size: 256 << 10,
-            klog_value_threshold: 200,
+            klog_value_threshold,
             compression: Compression::None,
+            target_table_bytes: 64 << 10,
             min_disk_space: 0,
             ..FamilyOptions::default()
         };
-        let family = db.create_family("family", options).unwrap();
-        Self { sim, clock, db, family }
+        let family = db.open_family("family", options).unwrap();
+        Self { sim, clock, scheduler, db, family }
+    }
+
+    /// The same files with a clock that shows this.
+    fn reopened(self, unix_seconds: u64, klog_value_threshold: usize) -> Self {
+        self.db.close().unwrap();
+        Self::open(self.sim, unix_seconds, klog_value_threshold)
+    }
+
+    /// Time passes and nobody calls anything: what background work there is gets done.
+    fn idle_for(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+        for _ in 0..6 {
+            self.scheduler.run_until_idle();
+            self.scheduler.fire_timer();
+        }
+        self.scheduler.run_until_idle();
+    }
+
+    /// What time it is for the database, whose clock is not put back or ahead.
+    fn now(&self) -> u64 {
+        self.clock.unix_seconds()
+    }
+
+    fn table_bytes(&self) -> u64 {
+        self.family.stats().levels.iter().map(|level| level.bytes).sum()
+    }
+
+    /// Merges done, and what they read.
+    fn merges(&self) -> (u64, u64) {
+        let stats = self.db.stats();
+        (stats.compaction_count, stats.compaction_bytes_read)
+    }
+
+    fn get(&self, n: u32) -> Option<Vec<u8>> {
+        self.family.get(&n.to_be_bytes()).unwrap()
     }
 
     /// Values that expire at a time, or never at 0, of every key from one to the other.
-    fn put(&self, keys: std::ops::Range<u32>, fill: u8, expires_at: u64) {
+    fn put(&self, keys: Range<u32>, fill: u8, expires_at: u64) {
         for n in keys {
             let key = n.to_be_bytes();
             self.family.put_expiring(&key, &[fill; 1000], expires_at).unwrap();
@@ -131,4 +189,297 @@ fn snapshots_see_what_lies_below_an_expired_value() {
     assert_eq!(bench.family.get(&key).unwrap(), None);
     assert_eq!(bench.value_bytes(), 0, "no merge came without a write");
     bench.check_files();
+}
+
+/// A store that was written once kept what had expired for ever.
+#[test]
+fn an_idle_store_gives_back_what_has_expired() {
+    for threshold in [200, 100_000] {
+        let bench = Bench::with_values_from(threshold);
+        bench.put(0..KEYS, 1, NOW + 100);
+        bench.put(0..KEYS, 2, NOW + 200);
+        bench.put(KEYS..KEYS * 2, 3, 0);
+        bench.idle_for(50);
+        let (all, merges) = (bench.table_bytes() + bench.value_bytes(), bench.merges());
+        bench.idle_for(49);
+        assert_eq!(bench.table_bytes() + bench.value_bytes(), all, "nothing has expired yet");
+        bench.idle_for(102);
+        let left = bench.table_bytes() + bench.value_bytes();
+        assert!(left <= all / 2 + 5_000, "{left} of {all}");
+        assert_eq!(bench.get(7), None);
+        assert_eq!(bench.get(KEYS + 7), value(3));
+        bench.check_files();
+        let after = bench.merges();
+        assert!(after.0 <= merges.0 + 2, "{merges:?} {after:?}");
+        bench.idle_for(100_000);
+        assert_eq!(bench.merges(), after, "nothing more can go");
+    }
+}
+
+#[test]
+fn tables_of_which_everything_has_expired_go_without_being_read() {
+    let bench = Bench::with_values_from(100_000);
+    bench.put(0..KEYS, 1, NOW + 100);
+    bench.put(KEYS..KEYS * 2, 2, NOW + 300);
+    bench.family.compact().unwrap();
+    let (all, merges) = (bench.table_bytes(), bench.merges());
+    bench.idle_for(120);
+    assert_eq!(bench.merges().1, merges.1, "nothing was read");
+    assert!(bench.table_bytes() <= all / 2 + 70_000, "{} of {all}", bench.table_bytes());
+    assert_eq!(bench.get(KEYS + 7), value(2));
+    bench.check_files();
+    bench.idle_for(200);
+    assert_eq!((bench.table_bytes(), bench.scheduler.timers()), (0, 0), "and no timer is left");
+}
+
+/// Of one old run, only the tables that hold much of it are merged.
+#[test]
+fn a_merge_for_expired_values_takes_the_tables_that_hold_them() {
+    let bench = Bench::with_values_from(100_000);
+    for n in 0..KEYS * 4 {
+        let expires_at = if n < KEYS && n % 2 == 0 { NOW + 100 } else { 0 };
+        bench.family.put_expiring(&n.to_be_bytes(), &[1; 1000], expires_at).unwrap();
+    }
+    bench.family.compact().unwrap();
+    let (all, merges) = (bench.table_bytes(), bench.merges());
+    bench.idle_for(130);
+    let (count, read) = bench.merges();
+    assert_eq!(count, merges.0 + 1);
+    assert!(read - merges.1 < all * 2 / 5, "{} of {all} read", read - merges.1);
+    let left = bench.table_bytes();
+    assert!(left < all * 9 / 10 && left > all * 8 / 10, "{left} of {all}");
+    bench.check_files();
+    for n in 0..KEYS * 4 {
+        let expected = if n < KEYS && n % 2 == 0 { None } else { value(1) };
+        assert_eq!(bench.get(n), expected, "{n}");
+    }
+    bench.idle_for(100_000);
+    assert_eq!(bench.merges(), (count, read), "nothing more can go");
+}
+
+/// The value below one that has expired is neither seen again nor kept.
+#[test]
+fn an_idle_store_brings_no_older_value_back() {
+    let bench = Bench::with_values_from(100_000);
+    bench.put(0..KEYS * 2, 1, 0);
+    bench.family.compact().unwrap();
+    bench.put(0..KEYS, 2, NOW + 100);
+    let all = bench.table_bytes();
+    bench.idle_for(120);
+    let absent = |bench: &Bench| (0..KEYS).all(|n| bench.get(n).is_none());
+    assert!(absent(&bench));
+    assert!(bench.table_bytes() < all / 2, "{} of {all}", bench.table_bytes());
+    assert_eq!(bench.get(KEYS), value(1));
+    bench.check_files();
+    // A clock that was put back is not believed; after an opening it is, and still nothing older is there.
+    bench.clock.set_unix_seconds(NOW - 500);
+    bench.idle_for(10);
+    assert!(absent(&bench));
+    let bench = bench.reopened(NOW - 500, 100_000);
+    bench.idle_for(10);
+    assert!((0..KEYS).all(|n| bench.get(n) != value(1)));
+}
+
+#[test]
+fn a_snapshot_keeps_what_has_expired_until_it_goes() {
+    let bench = Bench::with_values_from(100_000);
+    bench.put(0..KEYS, 1, 0);
+    let before = bench.db.snapshot();
+    bench.put(0..KEYS, 2, NOW + 100);
+    let behind = bench.db.snapshot();
+    bench.idle_for(150);
+    let (all, merges) = (bench.table_bytes(), bench.merges());
+    assert!(all > u64::from(KEYS) * 2_000);
+    let key = 7_u32.to_be_bytes();
+    assert_eq!(bench.family.get_at(&before, &key).unwrap(), value(1));
+    bench.idle_for(5_000);
+    bench.idle_for(5_000);
+    assert_eq!((bench.table_bytes(), bench.merges()), (all, merges), "merged in vain");
+    drop(before);
+    bench.idle_for(0);
+    assert_eq!(bench.table_bytes(), 0);
+    assert_eq!(bench.family.get_at(&behind, &key).unwrap(), None);
+    assert_eq!(bench.get(7), None);
+    bench.check_files();
+}
+
+/// A commit that came in between counts, whether or not what it wrote has expired since.
+#[test]
+fn a_transaction_meets_a_version_that_has_expired() {
+    let bench = Bench::with_values_from(100_000);
+    let mut transaction = bench.db.begin(IsolationLevel::Snapshot).unwrap();
+    assert_eq!(transaction.get(&bench.family, b"key").unwrap(), None);
+    bench.family.put_expiring(b"key", b"between", NOW + 100).unwrap();
+    bench.family.flush().unwrap();
+    bench.idle_for(150);
+    transaction.put(&bench.family, b"key", b"value").unwrap();
+    assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    drop(transaction);
+    bench.idle_for(0);
+    assert_eq!(bench.table_bytes(), 0, "it went with the transaction");
+}
+
+/// A clock that shows a day too much for less than an hour drops nothing.
+#[test]
+fn a_clock_that_jumps_drops_nothing() {
+    let bench = Bench::with_values_from(100_000);
+    bench.put(0..KEYS, 1, NOW + 40_000);
+    bench.family.compact().unwrap();
+    let all = bench.table_bytes();
+    bench.clock.set_unix_seconds(NOW + 86_400);
+    bench.idle_for(1_800);
+    assert_eq!((bench.table_bytes(), bench.get(7)), (all, value(1)));
+    bench.clock.set_unix_seconds(NOW + 1_800);
+    bench.idle_for(3_600);
+    assert_eq!((bench.table_bytes(), bench.get(7)), (all, value(1)));
+    bench.clock.set_unix_seconds(NOW + 86_400);
+    bench.idle_for(0);
+    bench.idle_for(3_601);
+    assert_eq!((bench.table_bytes(), bench.get(7)), (0, None), "it stayed there");
+}
+
+#[test]
+fn what_expired_while_the_database_was_closed_or_paused_goes_after_that() {
+    let bench = Bench::with_values_from(100_000);
+    bench.put(0..KEYS, 1, NOW + 100);
+    bench.put(KEYS..KEYS * 2, 2, NOW + 300);
+    bench.family.compact().unwrap();
+    let all = bench.table_bytes();
+    let bench = bench.reopened(NOW + 120, 100_000);
+    bench.idle_for(0);
+    assert!(bench.table_bytes() <= all / 2 + 70_000, "{} of {all}", bench.table_bytes());
+    bench.db.pause_background().unwrap();
+    bench.idle_for(300);
+    assert!(bench.table_bytes() > all / 3);
+    bench.db.resume_background();
+    bench.idle_for(0);
+    assert_eq!(bench.table_bytes(), 0);
+}
+
+/// However many families wait, one timer does.
+#[test]
+fn families_share_a_timer_and_need_none_without_expiry() {
+    let bench = Bench::with_values_from(100_000);
+    bench.put(0..10, 1, 0);
+    bench.idle_for(10);
+    assert_eq!(bench.scheduler.timers(), 0);
+    let options = FamilyOptions { min_disk_space: 0, ..FamilyOptions::default() };
+    let families: Vec<_> = (0..50_u64)
+        .map(|n| {
+            let family = bench.db.create_family(&format!("family {n}"), options.clone()).unwrap();
+            family.put_expiring(b"key", b"value", NOW + 1_000 + n * 100).unwrap();
+            family.flush().unwrap();
+            family
+        })
+        .collect();
+    bench.scheduler.run_until_idle();
+    assert_eq!(bench.scheduler.timers(), 1);
+    let tables = || families.iter().map(|family| family.stats().levels.len()).sum::<usize>();
+    for _ in 0..10 {
+        bench.idle_for(500);
+        assert!(bench.scheduler.timers() <= 1, "{}", bench.scheduler.timers());
+    }
+    assert_eq!(tables(), families.len() - 41, "an hour and more");
+    bench.idle_for(1_500);
+    assert_eq!((tables(), bench.scheduler.timers()), (0, 0));
+}
+
+/// What a reader must find: of each key the newest version, if it has not expired.
+type Model = BTreeMap<u32, (u8, u64)>;
+
+struct Walk {
+    bench: Bench,
+    random: SplitMix64,
+    model: Model,
+    snapshots: Vec<(Snapshot, Model)>,
+}
+
+impl Walk {
+    fn step(&mut self) {
+        let n = self.random.below(60) as u32;
+        let (key, fill) = (n.to_be_bytes(), self.random.below(250) as u8);
+        let expires_at = self.bench.now() + 1 + self.random.below(300);
+        let family = &self.bench.family;
+        match self.random.below(100) {
+            0..=14 => self.put(n, fill, 0),
+            15..=54 => self.put(n, fill, expires_at),
+            55..=59 => self.flush_alone(n, fill, expires_at),
+            60..=64 => {
+                family.delete(&key).unwrap();
+                self.model.remove(&n);
+            }
+            65..=66 => {
+                family.delete_range(&key, &(n + 10).to_be_bytes()).unwrap();
+                self.model.retain(|&at, _| at < n || at >= n + 10);
+            }
+            67..=72 => self.snapshots.push((self.bench.db.snapshot(), self.model.clone())),
+            73..=78 if !self.snapshots.is_empty() => {
+                let at = self.random.index(self.snapshots.len());
+                drop(self.snapshots.swap_remove(at));
+            }
+            79..=84 => family.flush().unwrap(),
+            85 => family.compact().unwrap(),
+            86..=89 => self.bench.clock.advance(Duration::from_secs(self.random.below(100))),
+            _ => self.bench.idle_for(self.random.below(30)),
+        }
+    }
+
+    /// A table of these values alone.
+    fn flush_alone(&mut self, n: u32, fill: u8, expires_at: u64) {
+        self.bench.family.flush().unwrap();
+        (n..n + 5).for_each(|n| self.put(n, fill, expires_at));
+        self.bench.family.flush().unwrap();
+    }
+
+    fn put(&mut self, n: u32, fill: u8, expires_at: u64) {
+        let length = 10 + self.random.index(400);
+        let value = vec![fill; length];
+        self.bench.family.put_expiring(&n.to_be_bytes(), &value, expires_at).unwrap();
+        self.model.insert(n, (fill, expires_at));
+    }
+
+    fn check(&self, step: u64) {
+        let now = self.bench.now();
+        let expected = |model: &Model, n: u32| {
+            let found = model.get(&n).filter(|(_, at)| *at == 0 || *at > now);
+            found.map(|(fill, _)| *fill)
+        };
+        for n in 0..70_u32 {
+            let found = self.bench.get(n).map(|value| value[0]);
+            assert_eq!(found, expected(&self.model, n), "key {n} at step {step}");
+            for (snapshot, model) in &self.snapshots {
+                let found = self.bench.family.get_at(snapshot, &n.to_be_bytes()).unwrap();
+                let found = found.map(|value| value[0]);
+                assert_eq!(found, expected(model, n), "key {n} of a snapshot at step {step}");
+            }
+        }
+    }
+}
+
+/// Everything at once: whatever goes when, readers and snapshots see what an ordered map says, and in the
+/// end nothing is left.
+#[test]
+fn readers_see_the_same_whatever_has_gone() {
+    let mut random = SplitMix64::new(seed("expiry"));
+    for _ in 0..scaled(20) {
+        let threshold = if random.below(2) == 0 { 200 } else { 100_000 };
+        let bench = Bench::with_values_from(threshold);
+        let random = SplitMix64::new(random.next_u64());
+        let mut walk = Walk { bench, random, model: Model::new(), snapshots: Vec::new() };
+        for step in 0..400 {
+            walk.step();
+            if step % 10 == 0 {
+                walk.check(step);
+            }
+        }
+        walk.snapshots.clear();
+        walk.check(400);
+        walk.bench.check_files();
+        walk.bench.family.delete_range(&[0], &[255]).unwrap();
+        (0..60).for_each(|n| walk.put(n, 1, walk.bench.now() + 60));
+        walk.bench.family.flush().unwrap();
+        walk.bench.idle_for(100);
+        walk.bench.idle_for(100);
+        assert_eq!(walk.bench.table_bytes() + walk.bench.value_bytes(), 0);
+    }
 }
