@@ -20,8 +20,7 @@ pub(super) type ErrorSlot = *mut *mut c_char;
 c_functions! {
     close: "rocksdb_close" = fn(Handle);
     free: "rocksdb_free" = fn(*mut c_void);
-    put: "rocksdb_put_cf" = fn(Handle, Handle, Handle, *const u8, size_t, *const u8, size_t, ErrorSlot);
-    delete: "rocksdb_delete_cf" = fn(Handle, Handle, Handle, *const u8, size_t, ErrorSlot);
+    set_perf_level: "rocksdb_set_perf_level" = fn(c_int);
     write: "rocksdb_write" = fn(Handle, Handle, Handle, ErrorSlot);
     get_pinned: "rocksdb_get_pinned_cf" = fn(Handle, Handle, Handle, *const u8, size_t, ErrorSlot) -> Handle;
     batched_multi_get: "rocksdb_batched_multi_get_cf" = fn(
