@@ -23,8 +23,9 @@ pub(crate) const BUCKET_MILLIS: u64 = 100;
 const BUCKET: Duration = Duration::from_millis(BUCKET_MILLIS);
 /// Latencies above ten minutes are counted as ten minutes.
 const MAX_LATENCY_NANOS: u64 = 600_000_000_000;
-/// Calls that take longer on average are all timed.
-const SLOW_CALL: Duration = Duration::from_micros(2);
+/// If every other call takes longer, all are timed: the clock and the histogram are then a hundredth or two
+/// of them. An average would not do, as it is long too where other processes want the processor.
+const SLOW_CALL: Duration = Duration::from_micros(5);
 /// Quantiles that are kept of the slowest thread too.
 const WORST: [f64; 4] = [0.5, 0.95, 0.99, 0.999];
 /// Kinds of operations.
@@ -116,10 +117,12 @@ pub(crate) struct Recorder<'a> {
     until_sample: u32,
     /// One call in this many is timed now.
     sample_every: u32,
+    /// Calls timed in this bucket, and those of them that were slow.
+    timed: u32,
+    timed_slow: u32,
     series: [Series; KINDS],
     buckets: Vec<u64>,
     bucket_end: Instant,
-    last_bucket: Instant,
     counted: u64,
     longest_gap: Duration,
     longest_gap_at: Instant,
@@ -202,10 +205,11 @@ impl<'a> Recorder<'a> {
             until_sample: 0,
             // How fast calls are is known after the first tenth of a second.
             sample_every: 1,
+            timed: 0,
+            timed_slow: 0,
             series,
             buckets: Vec::with_capacity(1024),
             bucket_end: start + BUCKET,
-            last_bucket: start,
             counted: 0,
             longest_gap: Duration::ZERO,
             longest_gap_at: start,
@@ -272,6 +276,8 @@ impl<'a> Recorder<'a> {
         let latency = now.duration_since(self.call_start);
         let nanos = latency.as_nanos() as u64;
         series.histogram.saturating_record_n(nanos, u64::from(self.sample_every));
+        self.timed += 1;
+        self.timed_slow += u32::from(latency > SLOW_CALL);
         self.note_gap(latency, now);
         self.last_sample = now;
         self.until_sample = self.sample_every - 1;
@@ -307,7 +313,6 @@ impl<'a> Recorder<'a> {
         self.cpu_start = thread_cpu();
         self.start = now;
         self.bucket_end = now + BUCKET;
-        self.last_bucket = now;
     }
 
     fn completed(&self) -> u64 {
@@ -320,14 +325,12 @@ impl<'a> Recorder<'a> {
         let elapsed = self.bucket_end.duration_since(self.start).as_millis() as u64;
         let index = (elapsed / BUCKET_MILLIS).saturating_sub(1) as usize;
         self.buckets.resize(index + 1, 0);
-        let done = completed - self.counted;
-        self.buckets[index] += done;
+        self.buckets[index] += completed - self.counted;
         self.counted = completed;
-        let slow = now.duration_since(self.last_bucket).as_nanos() as u64
-            > done * SLOW_CALL.as_nanos() as u64;
+        let slow = self.timed_slow > self.timed / 2;
         self.sample_every = if slow { 1 } else { self.limits.sample_every };
         self.until_sample = self.until_sample.min(self.sample_every - 1);
-        self.last_bucket = now;
+        (self.timed, self.timed_slow) = (0, 0);
         while self.bucket_end <= now {
             self.bucket_end += BUCKET;
         }
