@@ -253,6 +253,20 @@ fn phases_that_end_early_are_still_checked() {
 }
 
 #[test]
+fn draws_write_as_much_unchecked() {
+    for verify in [Verify::Full, Verify::None] {
+        let mut spec = spec("memory", Workload::Overwrite, Pattern::Uniform);
+        spec.shape.verify = verify;
+        let record = (spec.shape.key_size + spec.shape.value_size) as u64;
+        let result = run_in_memory(spec);
+        assert_eq!(result.status, Status::Valid, "{:?}", result.problems);
+        assert_eq!(result.user_bytes, 20_000 * record);
+        let looked = result.keys_visible.is_some();
+        assert_eq!(looked, verify == Verify::Full);
+    }
+}
+
+#[test]
 fn dropped_writes_are_caught() {
     for workload in WORKLOADS {
         let mut spec = spec("broken-drops", workload, Pattern::Random);
