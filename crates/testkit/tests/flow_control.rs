@@ -252,8 +252,8 @@ fn overwriting_is_slowed_before_garbage_passes_its_bound() {
         assert!(world.told("space amplification") > 0, "{:?}", world.events);
         family.compact().unwrap();
         let live = bytes_on_disk(&family);
-        // A quarter more, and what is written while a merge runs.
-        let allowed = live as f64 * bound * 1.25 + 6.0 * options.write_buffer_size as f64;
+        // And what is written while a merge runs.
+        let allowed = live as f64 * bound + 6.0 * options.write_buffer_size as f64;
         assert!(most as f64 <= allowed, "{most} bytes were there for {live} live ones");
         assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count() as u64, KEYS);
         db.close().unwrap();
@@ -273,11 +273,12 @@ fn what_a_snapshot_holds_does_not_slow_writers() {
     };
     write_all(1);
     let snapshot = db.snapshot();
-    let before = stall_count(&db, StallReason::SpaceAmplification);
+    // As long as a run of their own holds them, the older versions are garbage like any other.
     write_all(2);
+    let before = stall_count(&db, StallReason::SpaceAmplification);
     let entries: u64 = family.stats().levels.iter().map(|level| level.entries).sum();
     assert_eq!(entries, 2 * KEYS, "nothing was put to the test");
-    (0..100_u64).for_each(|n| family.put(&n.to_be_bytes(), &[3; 100]).unwrap());
+    (0..KEYS / 5).for_each(|n| family.put(&n.to_be_bytes(), &[3; 100]).unwrap());
     assert_eq!(stall_count(&db, StallReason::SpaceAmplification), before);
     assert_eq!(family.get_at(&snapshot, &7_u64.to_be_bytes()).unwrap(), Some(vec![1; 100]));
 }

@@ -25,6 +25,8 @@
 //! 8.8 times over 200, this one 2.0 and 2.8 times. What is taken from Spooky is how a merge runs:
 //! piece by piece along the tables of the oldest run, see `job`.
 
+use crate::flow::COLLECTED_SHARE;
+
 /// What the planner knows of one sorted run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RunSummary {
@@ -69,10 +71,6 @@ pub(super) const LEAST_RELEASED: f64 = 1.25;
 /// When garbage is collected slice by slice and there are more runs than this many times the fan-in, those of
 /// a tier are merged first.
 const MOST_SLICED_RUNS_PER_FAN_IN: usize = 4;
-
-/// The share of the garbage that is allowed from which it is collected: what comes meanwhile needs room too.
-/// Not much less, because of the error of the sketches: unique keys must not look like garbage.
-const COLLECTED_SHARE: f64 = 2.0 / 3.0;
 
 /// The share of bytes from which expired ones are collected however much garbage is allowed: a family that
 /// is left alone would keep them for ever.

@@ -197,6 +197,7 @@ fn signals(options: &FamilyOptions, view: &View) -> FamilySignals {
         flushed_bytes: 0,
         young_runs: view.version.young_runs(),
         table_bytes: space.bytes,
+        live_table_bytes: space.allowed_bytes(1.0),
         allowed_table_bytes: space.allowed_bytes(options.max_space_amplification),
         flush_bytes_per_second: 0,
     }

@@ -5,7 +5,7 @@
 //! rate. So writers go at full speed while there is plenty of room, and are at the rate of the
 //! flush when there is none, without a jump. They wait only when the room is used up, and only
 //! for a flush that is under way. Merges never make them wait: the more runs lie in the first
-//! level, and the more the tables take beyond what `max_space_amplification` allows, the slower
+//! level, and the more garbage the tables hold of what `max_space_amplification` allows, the slower
 //! they go, down to a fiftieth of the rate of flushes.
 
 use tidesdb_base::event::{MemoryLevel, StallReason};
@@ -21,11 +21,15 @@ const SMALL_BYTES: u64 = 16 << 20;
 const SLOWING_RUNS_PER_TRIGGER: u64 = 2;
 const SLOWEST_RUNS_PER_TRIGGER: u64 = 9;
 
-/// Garbage beyond the bound from which writers are slowed: this part of the write buffer. They are
-/// slowest at such parts of the write buffer, or of what is allowed if that is more, since a slice
-/// takes the longer the more there is.
+/// The share of the garbage that is allowed from which it is collected, and writers are slowed: what comes
+/// meanwhile needs room too. Not much less, because of the error of the sketches: unique keys must not look
+/// like garbage. Writers are slowest when there is all that is allowed.
+pub(crate) const COLLECTED_SHARE: f64 = 2.0 / 3.0;
+
+/// Parts of the write buffer that garbage may take in any case before writers are slowed, and before
+/// they are slowest: a small family is no matter.
 const SLOWING_GARBAGE_PART: u64 = 8;
-const SLOWEST_GARBAGE_PARTS: (u64, u64) = (2, 4);
+const SLOWEST_GARBAGE_PART: u64 = 2;
 
 /// Writers are never held to less than the rate of flushes divided by this.
 const MOST_SLOWDOWN: u64 = 50;
@@ -53,8 +57,10 @@ pub(crate) struct FamilySignals {
     pub flushed_bytes: u64,
     /// Runs in the first level.
     pub young_runs: u64,
-    /// Bytes of the tables that count for the bound on space, and how many of them it allows.
+    /// Bytes of the tables that count for the bound on space, how many of them are no garbage, and how many it
+    /// allows.
     pub table_bytes: u64,
+    pub live_table_bytes: u64,
     pub allowed_table_bytes: u64,
     /// Measured rate of flushes in bytes of memtable a second; 0 when none was measured.
     pub flush_bytes_per_second: u64,
@@ -163,15 +169,17 @@ fn merge_pace(signals: &FamilySignals) -> Pace {
 }
 
 fn space_pace(signals: &FamilySignals) -> Pace {
-    let excess = signals.table_bytes.saturating_sub(signals.allowed_table_bytes);
-    let from = signals.write_buffer_bytes / SLOWING_GARBAGE_PART;
-    let (of_buffer, of_allowed) = SLOWEST_GARBAGE_PARTS;
-    let to = (signals.write_buffer_bytes / of_buffer).max(signals.allowed_table_bytes / of_allowed);
-    if excess <= from || cfg!(planted_bug = "garbage_never_slows") {
+    let live = signals.live_table_bytes;
+    let garbage = signals.table_bytes.saturating_sub(live);
+    let allowed = signals.allowed_table_bytes.saturating_sub(live);
+    let collected = (allowed as f64 * COLLECTED_SHARE) as u64;
+    let from = collected.max(signals.write_buffer_bytes / SLOWING_GARBAGE_PART);
+    let to = allowed.max(signals.write_buffer_bytes / SLOWEST_GARBAGE_PART);
+    if garbage <= from || cfg!(planted_bug = "garbage_never_slows") {
         return Pace::Free;
     }
     let rate = flush_rate(signals.flush_bytes_per_second);
-    let (past, left) = (excess - from, to.saturating_sub(excess));
+    let (past, left) = (garbage - from, to.saturating_sub(garbage));
     let bytes_per_second = at_rate(rate, left, past).max(rate / MOST_SLOWDOWN);
     Pace::Slow { bytes_per_second, reason: StallReason::SpaceAmplification }
 }
@@ -218,6 +226,7 @@ mod tests {
             flushed_bytes: 0,
             young_runs: 0,
             table_bytes: 0,
+            live_table_bytes: 0,
             allowed_table_bytes: 0,
             flush_bytes_per_second: 100 * MIB,
         }
@@ -336,29 +345,32 @@ mod tests {
     }
 
     #[test]
-    fn garbage_beyond_the_bound_slows_writers_in_proportion() {
+    fn garbage_slows_writers_in_proportion_up_to_the_bound() {
         let reason = StallReason::SpaceAmplification;
         let slow = |mib| Pace::Slow { bytes_per_second: mib * MIB, reason };
-        // tables and what is allowed of them in MiB -> pace; the write buffer is 64 MiB
+        // tables and what is alive of them in MiB -> pace; the write buffer is 64 MiB, half of what is
+        // alive may be garbage
         let table = [
             (0, 0, Pace::Free),
-            (1000, 1000, Pace::Free),
+            (800, 600, Pace::Free),
             // An eighth of the write buffer is no matter.
             (8, 0, Pace::Free),
-            (1008, 1000, Pace::Free),
+            (18, 10, Pace::Free),
             // Half way between the bounds at the rate of flushes, and less from there on.
             (20, 0, slow(100)),
-            (1129, 1000, slow(100)),
+            (850, 600, slow(100)),
             (26, 0, slow(33)),
+            (875, 600, slow(33)),
             (32, 0, slow(2)),
-            (1250, 1000, slow(2)),
-            (u64::MAX / MIB, 1000, slow(2)),
+            (900, 600, slow(2)),
+            (u64::MAX / MIB, 600, slow(2)),
         ];
-        for (tables, allowed, wanted) in table {
+        for (tables, live, wanted) in table {
             let signals = FamilySignals {
                 frozen: 0,
                 table_bytes: tables * MIB,
-                allowed_table_bytes: allowed * MIB,
+                live_table_bytes: live * MIB,
+                allowed_table_bytes: live * MIB / 2 * 3,
                 ..usual()
             };
             let rounded = match family_pace(&signals) {
@@ -367,8 +379,8 @@ mod tests {
                 }
                 other => other,
             };
-            assert_eq!(rounded, wanted, "{tables} of {allowed}");
-            assert_eq!(is_held(&signals), wanted != Pace::Free, "{tables} of {allowed}");
+            assert_eq!(rounded, wanted, "{tables} of {live}");
+            assert_eq!(is_held(&signals), wanted != Pace::Free, "{tables} of {live}");
         }
     }
 
@@ -376,8 +388,13 @@ mod tests {
     fn the_rate_falls_without_jumps_as_garbage_grows() {
         let mut last = u64::MAX;
         for table_bytes in (0..9000).map(|n| n * MIB / 16) {
-            let allowed_table_bytes = 400 * MIB;
-            let signals = FamilySignals { frozen: 0, table_bytes, allowed_table_bytes, ..usual() };
+            let signals = FamilySignals {
+                frozen: 0,
+                table_bytes,
+                live_table_bytes: 300 * MIB,
+                allowed_table_bytes: 450 * MIB,
+                ..usual()
+            };
             let now = rate(family_pace(&signals));
             // Above what anybody reaches a jump is none.
             let (was, is) = (last.min(1 << 32), now.min(1 << 32));
