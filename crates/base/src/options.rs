@@ -189,9 +189,9 @@ pub struct FamilyOptions {
     /// Size ratio between levels. Default 10.
     pub level_size_ratio: usize,
     /// Versions on disk per live key, estimated. Merges collect the garbage, whatever the number of
-    /// runs, from two thirds of what this allows of it. Writers are slowed down when merges are behind
-    /// with that: from an eighth of a write buffer more than this allows, and most at a quarter, or
-    /// half a write buffer, more; they are never stopped. What a snapshot still sees does not count. A
+    /// runs, from two thirds of what this allows of it. From there on writers are slowed down, most when
+    /// there is all of it; they are never stopped. Garbage of an eighth of a write buffer slows nobody,
+    /// and less than half of one not most. What a snapshot still sees does not count. A
     /// value log is collected when more than half of it is garbage. Tables are merged when as much of them
     /// has expired as merges allow of garbage, or half. At least 1.1. Default 1.5.
     pub max_space_amplification: f64,
