@@ -6,11 +6,12 @@ use super::{is_test_file, shipped_lines};
 /// above it in this table, never of rows below. Methods of `Core` live in the module that does
 /// the work (`impl Core` in `flush`, `write`, ...), so a call may go where no name may.
 const ORDER: &[&[&str]] = &[
-    &["numbers", "dependencies", "spare_buffers"],
+    &["numbers", "dependencies"],
     &["range_tombstones"],
     &["memtable"],
     &["log"],
     &["cache", "flow", "version"],
+    &["spare_buffers"],
     &["recovery"],
     // What all others share. The handle of a family is listed on its own, further down.
     &["core", "family", "snapshot"],

@@ -25,8 +25,6 @@
 //! 8.8 times over 200, this one 2.0 and 2.8 times. What is taken from Spooky is how a merge runs:
 //! piece by piece along the tables of the oldest run, see `job`.
 
-use crate::flow::COLLECTED_SHARE;
-
 /// What the planner knows of one sorted run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RunSummary {
@@ -96,8 +94,10 @@ pub(crate) struct PlanRules {
     pub fan_in: usize,
     /// A quiet family's oldest run is spared when it is more than this many times all others.
     pub size_ratio: usize,
-    /// Entries per live key beyond which garbage is collected.
+    /// Entries that there may be per live key.
     pub max_space_amplification: f64,
+    /// Entries per live key from which garbage is collected.
+    pub collected_from: f64,
     /// Below this many bytes in all, garbage is not worth a merge of its own.
     pub least_garbage_bytes: u64,
     /// A value log is mostly garbage: what is left of it should be written elsewhere.
@@ -138,26 +138,17 @@ pub(crate) fn beside_damage(
     share: f64,
 ) -> Option<MergePlan> {
     let bytes: u64 = runs.iter().map(|run| run.bytes + run.value_bytes).sum();
-    let too_much = share > collected_share(rules.max_space_amplification);
+    let too_much = share > 1.0 - 1.0 / rules.collected_from;
     if bytes < rules.least_garbage_bytes || !too_much || !may_be_sliced(runs) {
         return None;
     }
     merge_of(runs, runs.len()).map(|plan| MergePlan { by_slices: true, ..plan })
 }
 
-/// The share of bytes that have expired from which they are collected: that of other garbage.
-pub(crate) fn expired_share(max_space_amplification: f64) -> f64 {
-    collected_share(max_space_amplification).min(MOST_EXPIRED_SHARE)
-}
-
-/// The share of garbage from which it is collected.
-fn collected_share(max_space_amplification: f64) -> f64 {
-    1.0 - 1.0 / collected_from(max_space_amplification)
-}
-
-/// Entries per live key from which garbage is collected.
-fn collected_from(max_space_amplification: f64) -> f64 {
-    1.0 + (max_space_amplification - 1.0) * COLLECTED_SHARE
+/// The share of bytes that have expired from which they are collected: that of other garbage, which is
+/// collected from so many entries per live key.
+pub(crate) fn expired_share(collected_from: f64) -> f64 {
+    (1.0 - 1.0 / collected_from).min(MOST_EXPIRED_SHARE)
 }
 
 /// Whether all runs may be merged slice by slice: into the oldest, if that was merged before, and if more
@@ -181,7 +172,7 @@ fn by_space(runs: &[RunSummary], rules: &PlanRules) -> Option<usize> {
     // What slows writers down counts values too: garbage must not slow them and find no merge.
     let bytes: u64 = runs.iter().map(|run| run.bytes + run.value_bytes).sum();
     let (keys, live) = keys_and_live(runs);
-    let allowed = live as f64 * collected_from(rules.max_space_amplification);
+    let allowed = live as f64 * rules.collected_from;
     if bytes < rules.least_garbage_bytes || keys as f64 <= allowed || runs.len() < 2 {
         return None;
     }

@@ -7,7 +7,7 @@ use tidesdb_base::options::FamilyOptions;
 use tidesdb_files::sstable::KeySketch;
 
 use super::plan::{LEAST_RELEASED, PlanRules, RunSummary};
-use crate::version::{Run, TableFile, Version};
+use crate::version::{Run, TableFile, Version, collected_from};
 
 /// Runs of one class are merged when there are this many times `l1_file_count_trigger` of them. Twice
 /// as many runs save a quarter of the rewriting; the filters keep gets from noticing.
@@ -80,6 +80,7 @@ pub(crate) fn rules(options: &FamilyOptions, version: &Version) -> PlanRules {
         fan_in: options.l1_file_count_trigger * FAN_IN_PER_TRIGGER,
         size_ratio: options.level_size_ratio,
         max_space_amplification: options.max_space_amplification,
+        collected_from: collected_from(options.max_space_amplification),
         // One flush is about half as large as the memory it comes from.
         least_garbage_bytes: options.write_buffer_size as u64 / 2,
         collect_values: !version.mostly_dead_value_logs().is_empty(),

@@ -18,7 +18,7 @@ use super::install::Merged;
 use super::plan::expired_share;
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::version::{TableFile, Version};
+use crate::version::{TableFile, Version, collected_from};
 
 impl Core {
     /// By what the expiry of the family's tables is judged now.
@@ -26,7 +26,7 @@ impl Core {
         ExpiryRules {
             now: self.clock.unix_seconds(),
             oldest: self.snapshots.oldest(),
-            share: expired_share(family.options.load().max_space_amplification),
+            share: expired_share(collected_from(family.options.load().max_space_amplification)),
         }
     }
 

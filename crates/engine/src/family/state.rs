@@ -13,7 +13,7 @@ use tidesdb_lockfree::sync::lock;
 use super::CommitHookSlot;
 use crate::flow::{FamilyFlow, FamilySignals, is_held};
 use crate::memtable::Memtable;
-use crate::version::Version;
+use crate::version::{Version, collected_from};
 use crate::write::DirectValueWriter;
 
 /// What a reader of a family looks at, as one immutable whole.
@@ -198,6 +198,7 @@ fn signals(options: &FamilyOptions, view: &View) -> FamilySignals {
         young_runs: view.version.young_runs(),
         table_bytes: space.bytes,
         live_table_bytes: space.allowed_bytes(1.0),
+        collected_table_bytes: space.allowed_bytes(collected_from(options.max_space_amplification)),
         allowed_table_bytes: space.allowed_bytes(options.max_space_amplification),
         flush_bytes_per_second: 0,
     }

@@ -27,7 +27,7 @@ pub(crate) use self::levels::MemoryPlan;
 pub(crate) use self::memory::{
     Holder, Lent, MemoryBudget, TABLE_WRITER_BYTES, TABLE_WRITER_ENTRY_BYTES,
 };
-pub(crate) use self::pace::{COLLECTED_SHARE, flush_parts};
+pub(crate) use self::pace::flush_parts;
 pub(crate) use self::pace::{FamilySignals, Pace, family_pace, is_held, memory_pace};
 pub(crate) use self::pacer::Pacer;
 pub(crate) use self::patience::Patience;

@@ -21,11 +21,6 @@ const SMALL_BYTES: u64 = 16 << 20;
 const SLOWING_RUNS_PER_TRIGGER: u64 = 2;
 const SLOWEST_RUNS_PER_TRIGGER: u64 = 9;
 
-/// The share of the garbage that is allowed from which it is collected, and writers are slowed: what comes
-/// meanwhile needs room too. Not much less, because of the error of the sketches: unique keys must not look
-/// like garbage. Writers are slowest when there is all that is allowed.
-pub(crate) const COLLECTED_SHARE: f64 = 2.0 / 3.0;
-
 /// Parts of the write buffer that garbage may take in any case before writers are slowed, and before
 /// they are slowest: a small family is no matter.
 const SLOWING_GARBAGE_PART: u64 = 8;
@@ -57,10 +52,11 @@ pub(crate) struct FamilySignals {
     pub flushed_bytes: u64,
     /// Runs in the first level.
     pub young_runs: u64,
-    /// Bytes of the tables that count for the bound on space, how many of them are no garbage, and how many it
-    /// allows.
+    /// Bytes of the tables that count for the bound on space, and how many of them are no garbage;
     pub table_bytes: u64,
     pub live_table_bytes: u64,
+    /// how many there are when garbage begins to be collected, and how many the bound allows.
+    pub collected_table_bytes: u64,
     pub allowed_table_bytes: u64,
     /// Measured rate of flushes in bytes of memtable a second; 0 when none was measured.
     pub flush_bytes_per_second: u64,
@@ -172,7 +168,7 @@ fn space_pace(signals: &FamilySignals) -> Pace {
     let live = signals.live_table_bytes;
     let garbage = signals.table_bytes.saturating_sub(live);
     let allowed = signals.allowed_table_bytes.saturating_sub(live);
-    let collected = (allowed as f64 * COLLECTED_SHARE) as u64;
+    let collected = signals.collected_table_bytes.saturating_sub(live);
     let from = collected.max(signals.write_buffer_bytes / SLOWING_GARBAGE_PART);
     let to = allowed.max(signals.write_buffer_bytes / SLOWEST_GARBAGE_PART);
     if garbage <= from || cfg!(planted_bug = "garbage_never_slows") {
@@ -227,6 +223,7 @@ mod tests {
             young_runs: 0,
             table_bytes: 0,
             live_table_bytes: 0,
+            collected_table_bytes: 0,
             allowed_table_bytes: 0,
             flush_bytes_per_second: 100 * MIB,
         }
@@ -370,6 +367,7 @@ mod tests {
                 frozen: 0,
                 table_bytes: tables * MIB,
                 live_table_bytes: live * MIB,
+                collected_table_bytes: live * MIB / 3 * 4,
                 allowed_table_bytes: live * MIB / 2 * 3,
                 ..usual()
             };
@@ -392,6 +390,7 @@ mod tests {
                 frozen: 0,
                 table_bytes,
                 live_table_bytes: 300 * MIB,
+                collected_table_bytes: 400 * MIB,
                 allowed_table_bytes: 450 * MIB,
                 ..usual()
             };

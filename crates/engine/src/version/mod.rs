@@ -23,7 +23,7 @@ pub(crate) use self::catalog::{Catalog, FamilyRecord, PersistedState};
 pub(crate) use self::garbage::Garbage;
 pub(crate) use self::range_tombstones::{is_deleted_in_part, table_needs, table_overlaps};
 pub(crate) use self::run::Run;
-pub(crate) use self::space::SpaceEstimate;
+pub(crate) use self::space::{SpaceEstimate, collected_from};
 pub(crate) use self::table_file::{FileContext, TableFile};
 pub(crate) use self::value_log_file::ValueLogFile;
 

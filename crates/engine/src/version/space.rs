@@ -12,6 +12,16 @@ use tidesdb_files::sstable::KeySketch;
 
 use super::Run;
 
+/// The share of the garbage that is allowed from which it is collected, and writers are slowed: what
+/// comes meanwhile needs room too. Not much less, because of the error of the sketches: unique keys
+/// must not look like garbage.
+const COLLECTED_SHARE: f64 = 2.0 / 3.0;
+
+/// Versions per live key from which garbage is collected when there may be `amplification`.
+pub(crate) fn collected_from(amplification: f64) -> f64 {
+    1.0 + (amplification - 1.0) * COLLECTED_SHARE
+}
+
 /// See the module documentation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SpaceEstimate {

@@ -4,6 +4,7 @@ const RULES: PlanRules = PlanRules {
     fan_in: 4,
     size_ratio: 10,
     max_space_amplification: 1.5,
+    collected_from: 4.0 / 3.0,
     least_garbage_bytes: 0,
     collect_values: false,
 };
@@ -232,7 +233,7 @@ fn released_versions_are_collected_when_nobody_writes() {
     assert_eq!(count([0, 0, 5_000], &RULES, Pace::Busy), None);
     let small = PlanRules { least_garbage_bytes: 20_000, ..RULES };
     assert_eq!(count([0, 0, 5_000], &small, Pace::Quiet), Some(2), "not worth it");
-    let eager = PlanRules { max_space_amplification: 1.1, ..RULES };
+    let eager = PlanRules { max_space_amplification: 1.1, collected_from: 16.0 / 15.0, ..RULES };
     assert_eq!(count([0, 0, 1_900], &eager, Pace::Quiet), Some(2));
     assert_eq!(count([0, 0, 2_100], &eager, Pace::Quiet), Some(3));
     let alone = [RunSummary { released: 50, ..runs(&[100])[0] }];
@@ -283,8 +284,8 @@ fn tiers_come_before_slices_when_there_are_very_many_runs() {
 #[test]
 fn what_has_expired_counts_like_other_garbage_up_to_a_half() {
     let near = |share: f64, expected: f64| (share - expected).abs() < 1e-9;
-    assert!(near(expired_share(1.5), 0.25), "a third of 1.5 - 1 is left to what comes meanwhile");
-    assert!(near(expired_share(1.1), 1.0 - 15.0 / 16.0));
+    assert!(near(expired_share(4.0 / 3.0), 0.25));
+    assert!(near(expired_share(16.0 / 15.0), 1.0 / 16.0));
     assert!(near(expired_share(1000.0), 0.5));
     let all = Some(MergePlan { count: 3, level: 2, run: 1, into_oldest: true, by_slices: false });
     let mut state = runs(&[1, 1, 16]);
