@@ -144,6 +144,45 @@ fn a_table_in_several_parts_stays_until_all_of_them_are_merged() {
     }
 }
 
+/// I-36. Parts end between the tables of the newer run, which is larger, and so within those of the oldest.
+/// A part that begins within one must not put anything beside it before it goes.
+#[test]
+fn a_part_that_begins_within_a_table_of_the_oldest_run_changes_nothing_before_the_end() {
+    // Where the tables of the two runs end depends on the sizes of values.
+    for larger in [500, 700, 900, 2000] {
+        merge_into_tables_cut_elsewhere(larger);
+    }
+}
+
+fn merge_into_tables_cut_elsewhere(larger: usize) {
+    let sim = SimVfs::new(1);
+    let db = open(&sim, 3);
+    let family = db.create_family("family", family_options(12 << 10)).unwrap();
+    let mut both = Both { family, model: Model::new() };
+    (0..KEYS).for_each(|n| both.put(n, b'o'));
+    both.family.compact().unwrap();
+    assert!(merged(&both.family).tables > 5, "{:?}", both.family.stats());
+    both.family.set_options(family_options(8 << 10)).unwrap();
+    for key in (0..KEYS).map(key) {
+        both.family.put(&key, &vec![b'n'; larger]).unwrap();
+        both.model.insert(key, vec![b'n'; larger]);
+    }
+    both.family.flush().unwrap();
+    let looks = Arc::new(Mutex::new(0));
+    let (family, model, count) = (both.family.clone(), both.model.clone(), Arc::clone(&looks));
+    sim.on_mutation(Some(Arc::new(move |_, mutation| {
+        if mutation.phase == Phase::After && mutation.kind == MutationKind::Sync {
+            check(&family, &model, "during the merge");
+            *count.lock().unwrap() += 1;
+        }
+    })));
+    both.family.compact().unwrap();
+    sim.on_mutation(None);
+    assert!(*looks.lock().unwrap() > 2);
+    check(&both.family, &both.model, "after the merge");
+    assert!(db.verify().unwrap().problems.is_empty());
+}
+
 /// I-37. Tables of the oldest run overlap nothing and may stay as they are, but for those that
 /// begin with a key of which a newer version was met before.
 #[test]

@@ -177,7 +177,8 @@ impl Merge {
     /// Does all parts, with the help of other threads where there are any.
     fn run(self: &Arc<Self>, core: &Core) -> Result<Vec<Written>> {
         let threads = core.options.merging_threads();
-        let parts = KeyParts::new(parts(&self.runs, self.table_bytes, threads)?);
+        let parts =
+            KeyParts::new(parts(&self.runs, self.table_bytes, threads, self.plan.into_oldest)?);
         let merge = Arc::clone(self);
         let work = move |core: &Core, range: &KeyRange| merge.merge_part(core, range.clone());
         let results = parts.run(core, &Arc::new(work));
@@ -188,6 +189,7 @@ impl Merge {
 
     fn merge_part(&self, core: &Core, range: KeyRange) -> Result<Written> {
         let oldest = self.runs.len() - 1;
+        let in_pieces = self.may_exchange(&range);
         let _lent = self.buffers(core);
         let mut merge = VersionMerge::open(self.runs.clone(), range)?;
         let mut rewriter = self.rewriter(core);
@@ -218,7 +220,7 @@ impl Merge {
                 core.flow.merged.fetch_add(VERSIONS_PER_CHECK, Ordering::Relaxed);
             }
             if let Some((run, table)) = merge.next()?
-                && self.plan.into_oldest
+                && in_pieces
                 && (run == oldest || cfg!(planted_bug = "newer_input_let_go_early"))
             {
                 used_up.push(table);
@@ -230,6 +232,18 @@ impl Merge {
         // ORDERING: read after all parts have ended.
         self.passed.fetch_add(read, Ordering::Relaxed);
         rewriter.complete()
+    }
+
+    /// Whether a part may replace tables of the oldest run before all parts are done. One that begins within
+    /// such a table writes keys that the table still holds, so that they would lie in the run twice.
+    fn may_exchange(&self, range: &KeyRange) -> bool {
+        let reaches = |from: &Vec<u8>, table: &Arc<TableFile>| {
+            table.record.smallest_key < *from && *from <= table.record.largest_key
+        };
+        let mut tables = self.runs.iter().last().into_iter().flatten();
+        let cut = range.from.as_ref().is_some_and(|from| tables.any(|table| reaches(from, table)));
+        let ignored = cfg!(planted_bug = "pieces_beside_a_cut_table");
+        self.plan.into_oldest && (!cut || ignored)
     }
 
     /// Entries of a table of the output, about.

@@ -10,7 +10,9 @@ use crate::version::TableFile;
 /// A part is at least this many output tables long.
 const TABLES_PER_PART: u64 = 2;
 
-/// At most `most` ranges that together hold all keys and about equally many bytes each.
+/// At most `most` ranges that together hold all keys and about equally many bytes each. With
+/// `into_oldest` they end between tables of the oldest run if that is large enough, as only parts that cut
+/// none of those can replace them one by one.
 ///
 /// # Errors
 /// [`tidesdb_base::Error::Corruption`] or [`tidesdb_base::Error::Io`] when an index can't be read.
@@ -18,12 +20,17 @@ pub(super) fn parts(
     runs: &[Vec<Arc<TableFile>>],
     table_bytes: u64,
     most: usize,
+    into_oldest: bool,
 ) -> Result<Vec<KeyRange>> {
     let bytes = |tables: &[Arc<TableFile>]| tables.iter().map(|t| t.record.bytes).sum::<u64>();
     let total: u64 = runs.iter().map(|run| bytes(run)).sum();
     let worth = (total / table_bytes.max(1) / TABLES_PER_PART).min(most as u64).max(1);
     let largest = runs.iter().max_by_key(|run| bytes(run));
-    let bounds = match largest.map(Vec::as_slice) {
+    let suits = |oldest: &&Vec<Arc<TableFile>>| {
+        let enough = bytes(oldest) * 2 >= largest.map_or(0, |largest| bytes(largest));
+        into_oldest && enough && oldest.len() as u64 >= worth
+    };
+    let bounds = match runs.last().filter(suits).or(largest).map(Vec::as_slice) {
         _ if worth == 1 => Vec::new(),
         Some([table]) => bounds_within(table, worth)?,
         Some(tables) => bounds_between(tables, worth),
@@ -32,7 +39,7 @@ pub(super) fn parts(
     Ok(KeyRange::between(bounds))
 }
 
-/// Bounds between the tables of the largest run, so that its tables are not cut.
+/// Bounds between the tables of a run, so that its tables are not cut.
 pub(super) fn bounds_between(tables: &[Arc<TableFile>], parts: u64) -> Vec<Vec<u8>> {
     let total: u64 = tables.iter().map(|table| table.record.bytes).sum();
     let (mut before, mut bounds) = (0, Vec::new());
