@@ -4,6 +4,9 @@
 //! so that a workload's interleaving with background work is a function of the seed and of when
 //! the test steps. Delayed jobs collect in a second bag and become ready only when the test
 //! fires them, or when a waiting thread helps and nothing else is left.
+//!
+//! With [`ManualScheduler::interleaving`] other jobs also run in the middle of long ones, where these
+//! allow it, so that what goes on at the same time in a pool is met by seeded tests as well.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -24,7 +27,11 @@ struct ManualState {
     timers: Vec<(Duration, Lane, Job)>,
     random: SplitMix64,
     closed: bool,
+    interleaves: bool,
 }
+
+/// One in this many interludes runs another job.
+const INTERLUDES_PER_JOB: usize = 4;
 
 impl ManualScheduler {
     /// A scheduler whose choices are determined by `seed`.
@@ -35,8 +42,17 @@ impl ManualScheduler {
             timers: Vec::new(),
             random: SplitMix64::new(seed),
             closed: false,
+            interleaves: false,
         };
         Self { state: Mutex::new(state) }
+    }
+
+    /// As [`ManualScheduler::new`]; other jobs run in the middle of long ones too.
+    #[must_use]
+    pub fn interleaving(seed: u64) -> Self {
+        let scheduler = Self::new(seed);
+        lock(&scheduler.state).interleaves = true;
+        scheduler
     }
 
     /// Runs one ready job, chosen by the seed. Returns its lane, or `None` when none was ready.
@@ -130,6 +146,14 @@ impl Scheduler for ManualScheduler {
 
     fn help(&self) -> bool {
         self.step().is_some() || (self.fire_timer() && self.step().is_some())
+    }
+
+    fn interlude(&self, _lane: Lane, _most: u64) {
+        let mut state = lock(&self.state);
+        if state.interleaves && state.random.index(INTERLUDES_PER_JOB) == 0 {
+            drop(state);
+            self.step();
+        }
     }
 
     fn shutdown(&self) {

@@ -63,6 +63,21 @@ pub trait Scheduler: Send + Sync + Debug {
     /// Returns whether it did; a pool always answers false.
     fn help(&self) -> bool;
 
+    /// As [`Scheduler::submit`], for a job that takes time in proportion to `size`. Of these the
+    /// smallest goes first, behind jobs without a size.
+    fn submit_sized(&self, lane: Lane, size: u64, job: Job) {
+        let _ = size;
+        self.submit(lane, job);
+    }
+
+    /// Called by a long job of `lane` now and then, while it holds no lock: runs the smallest waiting job
+    /// of the lane that has a size, if that is at most `most`, on the calling thread. So a lane whose
+    /// threads are all at something large does what is small all the same. The manual scheduler may
+    /// run any job, as if a thread were free.
+    fn interlude(&self, lane: Lane, most: u64) {
+        let _ = (lane, most);
+    }
+
     /// Accepts no more jobs, drops those still queued without running them, and waits for those
     /// running. Called from inside a job, it does not wait for that job. A second call does
     /// nothing.

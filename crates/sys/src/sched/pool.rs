@@ -6,7 +6,7 @@
 //! the earliest.
 
 use std::any::Any;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,6 +80,8 @@ struct LaneQueue {
 #[derive(Default)]
 struct LaneState {
     ready: VecDeque<Job>,
+    /// By size, then by submission.
+    sized: BTreeMap<(u64, u64), Job>,
     delayed: BinaryHeap<Delayed>,
     submitted: u64,
     closed: bool,
@@ -165,9 +167,13 @@ impl LaneQueue {
             lower_thread_priority(steps);
         }
         while let Some(job) = self.next_job() {
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
-                (self.on_panic)(self.lane, panic_text(panic.as_ref()));
-            }
+            self.run(job);
+        }
+    }
+
+    fn run(&self, job: Job) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
+            (self.on_panic)(self.lane, panic_text(panic.as_ref()));
         }
     }
 
@@ -179,6 +185,9 @@ impl LaneQueue {
                 return None;
             }
             if let Some(job) = state.ready.pop_front() {
+                return Some(job);
+            }
+            if let Some((_, job)) = state.sized.pop_first() {
                 return Some(job);
             }
             let wait = match state.delayed.peek() {
@@ -203,8 +212,8 @@ impl LaneQueue {
 
     fn close(&self) {
         let mut state = lock(&self.state);
+        let dropped = std::mem::take(&mut *state);
         state.closed = true;
-        let dropped = (std::mem::take(&mut state.ready), std::mem::take(&mut state.delayed));
         drop(state);
         self.work.notify_all();
         // Outside the lock: a job's captured values may submit or close when they are dropped.
@@ -246,6 +255,32 @@ impl Scheduler for ThreadPool {
         state.delayed.push(Delayed { due, order, job });
         drop(state);
         queue.work.notify_one();
+    }
+
+    fn submit_sized(&self, lane: Lane, size: u64, job: Job) {
+        let Some(queue) = self.queue(lane) else { return };
+        let mut state = lock(&queue.state);
+        if state.closed {
+            drop(state);
+            return;
+        }
+        state.submitted += 1;
+        let order = state.submitted;
+        state.sized.insert((size, order), job);
+        drop(state);
+        queue.work.notify_one();
+    }
+
+    fn interlude(&self, lane: Lane, most: u64) {
+        let Some(queue) = self.queue(lane) else { return };
+        let mut state = lock(&queue.state);
+        if let Some(entry) = state.sized.first_entry()
+            && entry.key().0 <= most
+        {
+            let job = entry.remove();
+            drop(state);
+            queue.run(job);
+        }
     }
 
     fn help(&self) -> bool {

@@ -153,3 +153,35 @@ fn flushes_and_merges_give_way_to_other_threads() {
         assert_eq!(found, (own + nice_steps(lane)).min(19), "{lane:?}");
     }
 }
+
+/// A lane whose only thread is at something large does what is small in between, and what is large after it,
+/// the smallest first.
+#[test]
+fn small_jobs_interrupt_a_large_one_and_the_smallest_goes_first() {
+    let pool = Arc::new(pool());
+    let (large, (sender, receiver)) = (Arc::downgrade(&pool), channel());
+    let (release, wait_release) = channel::<()>();
+    let say = |what: &'static str| {
+        let sender = sender.clone();
+        Box::new(move || sender.send(what).unwrap()) as Job
+    };
+    let before = say("large");
+    pool.submit_sized(
+        Lane::Compaction,
+        100,
+        Box::new(move || {
+            wait_release.recv().unwrap();
+            let pool = large.upgrade().unwrap();
+            // One job at a time, and none that is larger.
+            (0..3).for_each(|_| pool.interlude(Lane::Compaction, 25));
+            before();
+        }),
+    );
+    for (size, what) in [(90, "larger"), (25, "small"), (5, "smallest"), (50, "middle")] {
+        pool.submit_sized(Lane::Compaction, size, say(what));
+    }
+    pool.submit(Lane::Compaction, say("without size"));
+    release.send(()).unwrap();
+    let order: Vec<_> = (0..6).map(|_| receiver.recv().unwrap()).collect();
+    assert_eq!(order, ["smallest", "small", "large", "without size", "middle", "larger"]);
+}
