@@ -17,7 +17,7 @@ use tidesdb_sys::sched::Scheduler;
 use tidesdb_sys::vfs::{LockGuard, Vfs};
 
 use crate::dependencies::Dependencies;
-use crate::family::FamilyState;
+use crate::family::{FamilyState, RunningMerges};
 use crate::flow::{DatabaseFlow, MemoryBudget};
 use crate::log::Log;
 use crate::numbers::FileNumbers;
@@ -58,6 +58,7 @@ pub(crate) struct Core {
     pub jobs: AtomicU64,
     /// When timers go off that look for what has expired, in Unix seconds.
     pub expiry_timers: Mutex<BTreeSet<u64>>,
+    pub running_merges: RunningMerges,
     pub(crate) directory_lock: Mutex<Option<Box<dyn LockGuard>>>,
 }
 

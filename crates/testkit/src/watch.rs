@@ -24,7 +24,7 @@ impl WatchedScheduler {
     /// A scheduler whose choices are determined by `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Arc<Self> {
-        let inner = ManualScheduler::new(seed);
+        let inner = ManualScheduler::interleaving(seed);
         Arc::new(Self { inner, helped: AtomicU64::new(0), in_vain: AtomicU64::new(0) })
     }
 
@@ -60,6 +60,10 @@ impl Scheduler for WatchedScheduler {
             "hang: an operation asked for help {limit} times (a job each: {ran})"
         );
         ran
+    }
+
+    fn interlude(&self, lane: Lane, most: u64) {
+        self.inner.interlude(lane, most);
     }
 
     fn shutdown(&self) {

@@ -49,10 +49,10 @@ fn merges_make_way_for_one_that_a_caller_waits_for() {
     let (core, state) = (db.core(), family.state());
     let runs = || state.current_version().runs.len();
     state.merges_waiting.store(1, Ordering::Relaxed);
-    core.run_merges(state, Pace::Quiet);
+    core.run_merges(state, Pace::Quiet, u64::MAX);
     assert_eq!(runs(), 3);
     state.merges_waiting.store(0, Ordering::Relaxed);
-    core.run_merges(state, Pace::Quiet);
+    core.run_merges(state, Pace::Quiet, u64::MAX);
     assert_eq!(runs(), 1);
     assert_eq!(family.get(b"key").unwrap(), Some(vec![2]));
 }

@@ -19,6 +19,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::FamilyOptions;
 use tidesdb_base::range_tombstone::RangeTombstones;
 use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::sched::Lane;
 
 use super::drop_rules::DropRules;
 use super::install::Merged;
@@ -28,7 +29,7 @@ use super::plan::MergePlan;
 use super::rewrite::{Rewriter, ValueRewrite};
 use super::slices::tables_within;
 use crate::core::Core;
-use crate::family::{FamilyState, SliceBounds};
+use crate::family::{FamilyState, SliceBounds, interrupting};
 use crate::flow::{Holder, Lent, TABLE_WRITER_BYTES, TABLE_WRITER_ENTRY_BYTES};
 use crate::key_parts::{KeyParts, KeyRange};
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
@@ -57,6 +58,8 @@ struct Merge {
     /// Nothing older lies below the inputs.
     bottom: bool,
     now: u64,
+    /// Bytes of all inputs.
+    bytes_read: u64,
     table_bytes: u64,
     slice_bounds: SliceBounds,
     rewrite: ValueRewrite,
@@ -95,14 +98,13 @@ impl Core {
         let inputs = inputs(version, plan)?;
         let tables = |run: &Run| tables_within(&run.tables, slice).to_vec();
         let runs: Vec<_> = inputs.iter().map(tables).collect();
-        let bytes_read: u64 = runs.iter().flatten().map(|table| table.record.bytes).sum();
         let merge = Arc::new(self.prepare_merge(family, version, runs, plan));
         let result = merge.run(self).and_then(|written| merge.install(self, written));
         if let Err(why @ Error::Corruption { file, .. }) = &result {
             set_aside(version, file, why);
         }
         // ORDERING: statistics.
-        family.counters.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
+        family.counters.compaction_bytes_read.fetch_add(merge.bytes_read, Ordering::Relaxed);
         family.counters.compaction_count.fetch_add(1, Ordering::Relaxed);
         let of_slice = u64::from(*slice != KeyRange::default());
         family.counters.compaction_slices.fetch_add(of_slice, Ordering::Relaxed);
@@ -125,6 +127,7 @@ impl Core {
             options,
             plan,
             runs,
+            bytes_read: bytes,
             slice_bounds: lock(&family.slice_bounds).clone(),
             // Listed before the first version is read: later snapshots see the newest of each key.
             snapshots: self.snapshots.list(),
@@ -206,7 +209,7 @@ impl Merge {
                 self.passed.fetch_add(table.record.entries, Ordering::Relaxed);
                 self.leave_as_it_is(table, run == oldest);
                 merge.skip_table()?;
-                core.check_merge_wanted(&self.family)?;
+                self.pause_for_others(core)?;
                 // ORDERING: as below.
                 core.flow.merged.fetch_add(1, Ordering::Relaxed);
                 continue;
@@ -215,7 +218,7 @@ impl Merge {
             rewriter.push(key, meta, value)?;
             read += 1;
             if read % VERSIONS_PER_CHECK == 0 {
-                core.check_merge_wanted(&self.family)?;
+                self.pause_for_others(core)?;
                 // ORDERING: relaxed; only whether it changes matters.
                 core.flow.merged.fetch_add(VERSIONS_PER_CHECK, Ordering::Relaxed);
             }
@@ -244,6 +247,13 @@ impl Merge {
         let cut = range.from.as_ref().is_some_and(|from| tables.any(|table| reaches(from, table)));
         let ignored = cfg!(planted_bug = "pieces_beside_a_cut_table");
         self.plan.into_oldest && (!cut || ignored)
+    }
+
+    /// Lets a small merge that waits for a thread have this one, and looks whether this merge is wanted
+    /// still. No lock is held.
+    fn pause_for_others(&self, core: &Core) -> Result<()> {
+        core.scheduler.interlude(Lane::Compaction, interrupting(self.bytes_read));
+        core.check_merge_wanted(&self.family)
     }
 
     /// Entries of a table of the output, about.

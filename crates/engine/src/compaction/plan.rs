@@ -112,7 +112,7 @@ pub(crate) fn next_merge(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> 
     if let Some(count) = by_tombstones(candidates).or(collect_values.then_some(usable)) {
         return merge_of(all, count);
     }
-    let tiers = || by_tiers(candidates, rules.fan_in.max(2));
+    let tiers = || by_tiers(candidates, rules.fan_in.max(2), u64::MAX);
     if let Some(count) = by_space(candidates, rules) {
         let plan = merge_of(all, count)?;
         let by_slices = count == all.len() && may_be_sliced(all);
@@ -128,6 +128,23 @@ pub(crate) fn next_merge(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> 
         Pace::Quiet => by_released(candidates, rules).max(by_rest(candidates, rules.size_ratio)),
     };
     merge_of(all, count?)
+}
+
+/// The next merge of some of the newest `free` runs, of at most so many bytes and for the number of runs
+/// alone: what can be done beside other merges, or before a large one has its turn.
+pub(crate) fn beside_others(
+    runs: &[RunSummary],
+    free: usize,
+    rules: &PlanRules,
+    most_bytes: u64,
+) -> Option<MergePlan> {
+    let free = runs.iter().take(free).take_while(|run| !run.damaged).count();
+    merge_of(runs, by_tiers(runs.get(..free)?, rules.fan_in.max(2), most_bytes)?)
+}
+
+/// Bytes of the newest `count` runs.
+pub(crate) fn bytes_of(runs: &[RunSummary], count: usize) -> u64 {
+    runs.iter().take(count).map(|run| run.bytes).sum()
 }
 
 /// The merge of a slice that holds no damaged table, while others do; `share` of its versions is
@@ -199,7 +216,8 @@ fn keys_and_live(runs: &[RunSummary]) -> (u64, u64) {
     (keys, distinct.saturating_sub(tombstones))
 }
 
-fn by_tiers(runs: &[RunSummary], fan_in: usize) -> Option<usize> {
+/// The newest runs that hold enough of one class, if they have at most so many bytes.
+fn by_tiers(runs: &[RunSummary], fan_in: usize, most_bytes: u64) -> Option<usize> {
     let unit = runs.iter().map(|run| run.bytes).min()?.max(1);
     let class = |bytes: u64| (bytes / unit).max(1).ilog(fan_in as u64);
     let up_to = |wanted: u32| runs.iter().take_while(|run| class(run.bytes) <= wanted).count();
@@ -209,14 +227,16 @@ fn by_tiers(runs: &[RunSummary], fan_in: usize) -> Option<usize> {
     let highest = runs.iter().map(|run| class(run.bytes)).max()?;
     let full = |&wanted: &u32| of_class(up_to(wanted), wanted) >= fan_in;
     let mut count = up_to((0..=highest).find(full)?);
+    if bytes_of(runs, count) > most_bytes {
+        return None;
+    }
     loop {
         // The output would be of this class: with enough others there already, they come along.
-        let output: u64 = runs.iter().take(count).map(|run| run.bytes).sum();
-        let class_of_output = class(output);
+        let class_of_output = class(bytes_of(runs, count));
         let wider = up_to(class_of_output);
         let others = runs.iter().take(wider).skip(count);
         let others = others.filter(|run| class(run.bytes) == class_of_output).count();
-        if wider <= count || others + 1 < fan_in {
+        if wider <= count || others + 1 < fan_in || bytes_of(runs, wider) > most_bytes {
             return Some(count);
         }
         count = wider;
@@ -260,9 +280,8 @@ pub(crate) fn merge_newest(runs: &[RunSummary], count: usize) -> Option<MergePla
 }
 
 /// The newest `count` runs become one. If the oldest of them was merged before, it takes the others
-/// in; otherwise the output's level is the second one, and its number the newest input's: the
-/// merged runs that stay are older, hence lower in number. It never lies below an older run that
-/// stays in the first level.
+/// in; otherwise the output's level is the second one, and its number the newest input's: runs are
+/// ordered by number, and those that stay are all older or all newer.
 fn merge_of(runs: &[RunSummary], count: usize) -> Option<MergePlan> {
     let inputs = runs.get(..count)?;
     let oldest = inputs.last()?;
@@ -275,9 +294,8 @@ fn merge_of(runs: &[RunSummary], count: usize) -> Option<MergePlan> {
             by_slices: false,
         });
     }
-    let level = runs.get(count).map_or(2, |older| older.level.min(2));
     let run = inputs.iter().map(|run| run.id).max()?;
-    Some(MergePlan { count, level, run, into_oldest: false, by_slices: false })
+    Some(MergePlan { count, level: 2, run, into_oldest: false, by_slices: false })
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::key_parts::KeyRange;
 use crate::version::{TableFile, Version};
 
 /// Slices of a family that is large enough. More would make the tables of a flush small.
-const SLICES: u64 = 8;
+pub(crate) const SLICES: u64 = 8;
 
 /// Slices are cut anew when one has this many times its share of the oldest run.
 const MOST_UNEQUAL: u64 = 3;

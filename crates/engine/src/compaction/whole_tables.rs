@@ -7,18 +7,19 @@
 //! merges are, and again when a snapshot goes that was in the way: the registry of snapshots watches one
 //! such snapshot for each table. What is deleted or has expired in part waits for a merge.
 //!
-//! Threads: whoever removes holds the family's merge lock, so that no merge reads the tables.
+//! Threads: whoever removes has claimed all runs like a merge of them, so that no merge reads the tables.
 
 use std::sync::Arc;
 
 use tidesdb_base::error::Result;
+use tidesdb_lockfree::sync::lock;
 
 use super::expiry::{ExpiryRules, expired_tables};
 use super::install::Merged;
 use super::plan::expired_share;
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::version::{TableFile, Version, collected_from};
+use crate::version::{Run, TableFile, Version, collected_from};
 
 impl Core {
     /// By what the expiry of the family's tables is judged now.
@@ -30,15 +31,22 @@ impl Core {
         }
     }
 
-    /// Removes the family's tables that nobody needs. The family's merge lock is held.
+    /// Removes the family's tables that nobody needs, unless a merge is under way, which may read them.
     ///
     /// # Errors
     /// [`tidesdb_base::Error::Io`] when the manifest can't be written; nothing has changed then.
     pub(crate) fn drop_whole_tables(&self, family: &Arc<FamilyState>) -> Result<()> {
-        let replaced = self.droppable_tables(family, &family.current_version());
+        let mut merges = lock(&family.merges);
+        if merges.count() > 0 {
+            return Ok(());
+        }
+        let version = family.current_version();
+        let replaced = self.droppable_tables(family, &version);
         if replaced.is_empty() {
             return Ok(());
         }
+        let _claim = merges.claim(family, version.runs.iter().map(Run::place).collect());
+        drop(merges);
         self.install_merged(family, &Merged { replaced, ..Merged::default() })
     }
 

@@ -1,11 +1,12 @@
 //! Telling background work what to do, and changing settings of an open database.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, TryLockError};
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::StallReason;
 use tidesdb_base::options::RuntimeOptions;
+use tidesdb_lockfree::sync::lock;
 
 use super::open::memory_budget;
 use crate::core::Core;
@@ -152,7 +153,6 @@ impl FamilyState {
     /// A merge is queued or running, by itself or because somebody asked for it.
     pub(crate) fn is_compacting(&self) -> bool {
         // ORDERING: as above.
-        self.compacting.load(Ordering::SeqCst)
-            || matches!(self.merging.try_lock(), Err(TryLockError::WouldBlock))
+        self.merge_jobs.load(Ordering::SeqCst) > 0 || lock(&self.merges).count() > 0
     }
 }

@@ -18,7 +18,7 @@ use tidesdb_sys::vfs::{LockGuard, RealVfs, Vfs};
 
 use crate::cache::{BlockCache, OpenTables};
 use crate::core::{Callers, Control, Core, CoreCounters, Families, Health, Progress};
-use crate::family::{FamilyState, View};
+use crate::family::{FamilyState, RunningMerges, View};
 use crate::flow::{DatabaseFlow, MemoryBudget};
 use crate::log::{Log, LogConfig};
 use crate::memtable::Memtable;
@@ -266,6 +266,7 @@ fn build(
         progress: Progress::default(),
         jobs: AtomicU64::new(0),
         expiry_timers: Mutex::default(),
+        running_merges: RunningMerges::default(),
         directory_lock: Mutex::new(directory_lock),
     });
     let families = families.into_values().collect();

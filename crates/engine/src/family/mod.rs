@@ -2,9 +2,11 @@
 
 mod handle;
 mod hook;
+mod merges;
 mod state;
 
 pub use self::handle::Family;
 pub(crate) use self::hook::CommitHookSlot;
 pub use self::hook::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
+pub(crate) use self::merges::{MergeClaim, MergesUnderWay, RunningMerges, interrupting};
 pub(crate) use self::state::{FamilyState, SliceBounds, View};

@@ -10,7 +10,7 @@ use tidesdb_base::options::{FamilyOptions, SyncMode};
 use tidesdb_lockfree::stripe::StripedSums;
 use tidesdb_lockfree::sync::lock;
 
-use super::CommitHookSlot;
+use super::{CommitHookSlot, MergesUnderWay};
 use crate::flow::{FamilyFlow, FamilySignals, is_held};
 use crate::memtable::Memtable;
 use crate::version::{Version, collected_from};
@@ -76,13 +76,13 @@ pub(crate) struct FamilyState {
     /// repair of the log flushes beside the jobs of the families, and a memtable flushed twice
     /// could end up above a newer one.
     pub writing_out: Mutex<()>,
-    /// A merge of this family is queued or running; at most one at a time.
-    pub compacting: AtomicBool,
+    /// Merges of this family that are queued or running by themselves.
+    pub merge_jobs: AtomicUsize,
     /// A look at whether the family is still being written is due.
     pub quiet_check: AtomicBool,
-    /// Held while a merge runs, so that a manual one waits for it.
-    pub merging: Mutex<()>,
-    /// Callers that wait for `merging`. Merges that start by themselves make way for them.
+    /// Which runs are being merged, and what is queued. Locked while the next merge is chosen.
+    pub merges: Mutex<MergesUnderWay>,
+    /// Callers that wait until no merge is under way. Those that start by themselves make way for them.
     pub merges_waiting: AtomicUsize,
     /// Why the last flush failed; cleared by the next that works.
     pub flush_error: Mutex<Option<Error>>,
@@ -119,9 +119,9 @@ impl FamilyState {
             rotation: Mutex::new(()),
             flushing: AtomicBool::new(false),
             writing_out: Mutex::new(()),
-            compacting: AtomicBool::new(false),
+            merge_jobs: AtomicUsize::new(0),
             quiet_check: AtomicBool::new(false),
-            merging: Mutex::new(()),
+            merges: Mutex::default(),
             merges_waiting: AtomicUsize::new(0),
             flush_error: Mutex::new(None),
             merge_error: Mutex::new(None),
@@ -167,11 +167,15 @@ impl FamilyState {
 
     /// The figures that decide how fast the family may be written.
     pub(crate) fn signals(&self, flush_bytes_per_second: u64) -> FamilySignals {
+        let signals = signals(&self.options.load(), &self.view.load());
+        // ORDERING: relaxed; estimates.
+        let taken_along = self.flow.young_runs_taken_along.load(Ordering::Relaxed);
         FamilySignals {
-            // ORDERING: relaxed; an estimate.
+            // ORDERING: as above.
             flushed_bytes: self.flow.flushed_bytes.load(Ordering::Relaxed),
             flush_bytes_per_second,
-            ..signals(&self.options.load(), &self.view.load())
+            young_runs: signals.young_runs.saturating_sub(taken_along),
+            ..signals
         }
     }
 
@@ -196,6 +200,7 @@ fn signals(options: &FamilyOptions, view: &View) -> FamilySignals {
         oldest_frozen_bytes: view.frozen.last().map_or(0, |memtable| memtable.used_bytes()),
         flushed_bytes: 0,
         young_runs: view.version.young_runs(),
+        runs: view.version.mergeable_runs().count() as u64,
         table_bytes: space.bytes,
         live_table_bytes: space.allowed_bytes(1.0),
         collected_table_bytes: space.allowed_bytes(collected_from(options.max_space_amplification)),

@@ -58,6 +58,8 @@ pub(crate) struct FamilyFlow {
     pub pacer: Pacer,
     /// Bytes of the memtable being flushed that are written already.
     pub flushed_bytes: AtomicU64,
+    /// Flushed runs that merges of older ones have taken along: they wait for nothing.
+    pub young_runs_taken_along: AtomicU64,
     /// When a memtable was last frozen, in nanoseconds of the monotonic clock; 0 for never.
     pub frozen_nanos: AtomicU64,
 }

@@ -21,6 +21,10 @@ const SMALL_BYTES: u64 = 16 << 20;
 const SLOWING_RUNS_PER_TRIGGER: u64 = 2;
 const SLOWEST_RUNS_PER_TRIGGER: u64 = 9;
 
+/// The same for all runs: merges of large ones, which small ones interrupt, must not fall behind for ever.
+const SLOWING_ALL_RUNS_PER_TRIGGER: u64 = 6;
+const SLOWEST_ALL_RUNS_PER_TRIGGER: u64 = 16;
+
 /// Parts of the write buffer that garbage may take in any case before writers are slowed, and before
 /// they are slowest: a small family is no matter.
 const SLOWING_GARBAGE_PART: u64 = 8;
@@ -52,6 +56,8 @@ pub(crate) struct FamilySignals {
     pub flushed_bytes: u64,
     /// Runs in the first level.
     pub young_runs: u64,
+    /// Runs in all levels.
+    pub runs: u64,
     /// Bytes of the tables that count for the bound on space, and how many of them are no garbage;
     pub table_bytes: u64,
     pub live_table_bytes: u64,
@@ -153,15 +159,29 @@ fn memtable_pace(signals: &FamilySignals) -> Pace {
 }
 
 fn merge_pace(signals: &FamilySignals) -> Pace {
-    let from = signals.merge_trigger * SLOWING_RUNS_PER_TRIGGER;
-    let to = signals.merge_trigger * SLOWEST_RUNS_PER_TRIGGER;
-    if signals.young_runs <= from {
+    let (trigger, reason) = (signals.merge_trigger, StallReason::MergeDebt);
+    let from = trigger * SLOWING_RUNS_PER_TRIGGER;
+    let to = trigger * SLOWEST_RUNS_PER_TRIGGER;
+    let by_young_runs = pace_between(signals, signals.young_runs, from, to, reason);
+    let from = trigger * SLOWING_ALL_RUNS_PER_TRIGGER;
+    let to = trigger * SLOWEST_ALL_RUNS_PER_TRIGGER;
+    slower(by_young_runs, pace_between(signals, signals.runs, from, to, reason))
+}
+
+/// Free up to `from`, at the rate of flushes half way to `to`, and slowest from there on.
+fn pace_between(
+    signals: &FamilySignals,
+    debt: u64,
+    from: u64,
+    to: u64,
+    reason: StallReason,
+) -> Pace {
+    if debt <= from {
         return Pace::Free;
     }
     let rate = flush_rate(signals.flush_bytes_per_second);
-    let (past, left) = (signals.young_runs - from, to.saturating_sub(signals.young_runs));
-    let bytes_per_second = at_rate(rate, left, past).max(rate / MOST_SLOWDOWN);
-    Pace::Slow { bytes_per_second, reason: StallReason::MergeDebt }
+    let bytes_per_second = at_rate(rate, to.saturating_sub(debt), debt - from);
+    Pace::Slow { bytes_per_second: bytes_per_second.max(rate / MOST_SLOWDOWN), reason }
 }
 
 fn space_pace(signals: &FamilySignals) -> Pace {
@@ -171,13 +191,10 @@ fn space_pace(signals: &FamilySignals) -> Pace {
     let collected = signals.collected_table_bytes.saturating_sub(live);
     let from = collected.max(signals.write_buffer_bytes / SLOWING_GARBAGE_PART);
     let to = allowed.max(signals.write_buffer_bytes / SLOWEST_GARBAGE_PART);
-    if garbage <= from || cfg!(planted_bug = "garbage_never_slows") {
+    if cfg!(planted_bug = "garbage_never_slows") {
         return Pace::Free;
     }
-    let rate = flush_rate(signals.flush_bytes_per_second);
-    let (past, left) = (garbage - from, to.saturating_sub(garbage));
-    let bytes_per_second = at_rate(rate, left, past).max(rate / MOST_SLOWDOWN);
-    Pace::Slow { bytes_per_second, reason: StallReason::SpaceAmplification }
+    pace_between(signals, garbage, from, to, StallReason::SpaceAmplification)
 }
 
 /// How fast the whole database may be written at a level of memory use. `room_bytes` is what is
@@ -221,6 +238,7 @@ mod tests {
             oldest_frozen_bytes: 40 * MIB,
             flushed_bytes: 0,
             young_runs: 0,
+            runs: 0,
             table_bytes: 0,
             live_table_bytes: 0,
             collected_table_bytes: 0,
@@ -338,6 +356,20 @@ mod tests {
         for young_runs in [36, 37, 10_000] {
             let signals = FamilySignals { frozen: 0, young_runs, ..usual() };
             assert_eq!(rate(family_pace(&signals)), 2 * MIB);
+        }
+    }
+
+    #[test]
+    fn many_large_runs_slow_writers_as_well() {
+        let slowed = |runs| family_pace(&FamilySignals { frozen: 0, runs, ..usual() });
+        let reason = StallReason::MergeDebt;
+        for (runs, wanted) in [
+            (24, Pace::Free),
+            (44, Pace::Slow { bytes_per_second: 100 * MIB, reason }),
+            (54, Pace::Slow { bytes_per_second: 100 * MIB / 3, reason }),
+            (1000, Pace::Slow { bytes_per_second: 2 * MIB, reason }),
+        ] {
+            assert_eq!(slowed(runs), wanted, "{runs}");
         }
     }
 

@@ -79,10 +79,14 @@ impl Version {
         self.tables().filter(|table| table.is_damaged()).count()
     }
 
-    /// Number of runs in the first level that merges can take out of it: those above the first
-    /// damaged one.
+    /// The runs that merges can make fewer: those above the first damaged one.
+    pub(crate) fn mergeable_runs(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().take_while(|run| !run.is_damaged())
+    }
+
+    /// How many of them are as flushes wrote them.
     pub(crate) fn young_runs(&self) -> u64 {
-        self.runs.iter().take_while(|run| run.level == 1 && !run.is_damaged()).count() as u64
+        self.mergeable_runs().filter(|run| run.level == 1).count() as u64
     }
 
     /// This version with other tables.
@@ -111,7 +115,7 @@ impl Version {
         let range_tombstones = Arc::clone(&self.range_tombstones);
         let mut next = Self::of_placed(placed, self.value_logs.clone());
         next.runs.extend(untouched.into_iter().cloned());
-        next.runs.sort_by_key(|run| (run.level, std::cmp::Reverse(run.id)));
+        next.runs.sort_by_key(|run| std::cmp::Reverse(run.id));
         Self { range_tombstones, space: SpaceEstimate::of(&next.runs), ..next }
     }
 
@@ -127,13 +131,13 @@ impl Version {
         tables: impl IntoIterator<Item = ((u32, u64), Arc<TableFile>)>,
         value_logs: BTreeMap<u64, Arc<ValueLogFile>>,
     ) -> Self {
-        // Newest first: lower levels before higher ones, within a level the higher run number.
-        let mut runs: BTreeMap<(u32, std::cmp::Reverse<u64>), Vec<Arc<TableFile>>> =
+        // Newest first: a higher number is newer, whatever the level.
+        let mut runs: BTreeMap<(std::cmp::Reverse<u64>, u32), Vec<Arc<TableFile>>> =
             BTreeMap::new();
         for ((level, run), table) in tables {
-            runs.entry((level, std::cmp::Reverse(run))).or_default().push(table);
+            runs.entry((std::cmp::Reverse(run), level)).or_default().push(table);
         }
-        let runs = runs.into_iter().map(|((level, id), tables)| Run::of(level, id.0, tables));
+        let runs = runs.into_iter().map(|((id, level), tables)| Run::of(level, id.0, tables));
         let runs: Vec<Run> = runs.collect();
         let space = SpaceEstimate::of(&runs);
         Self { runs, value_logs, range_tombstones: Arc::default(), space }

@@ -80,6 +80,11 @@ impl Run {
         Self { level, id, tables, totals, index }
     }
 
+    /// Level and number, which no other run of the family shares.
+    pub(crate) const fn place(&self) -> (u32, u64) {
+        (self.level, self.id)
+    }
+
     /// The only table that may hold `key`.
     #[inline]
     pub(crate) fn table_for(&self, key: &[u8]) -> Option<&Arc<TableFile>> {

@@ -72,7 +72,7 @@ fn a_flush_beside_five_thousand_tables() {
     let begun = std::time::Instant::now();
     old.runs.iter().for_each(|run| drop(Run::of(run.level, run.id, run.tables.clone())));
     let all = begun.elapsed();
-    let added = vec![table(&context, (1, 7), 9999, 0)];
+    let added = vec![table(&context, (1, 11), 9999, 0)];
     let begun = std::time::Instant::now();
     let next = old.with_tables(TableChange { added, ..TableChange::default() });
     println!("sums of all runs: {all:?}; a version more: {:?}", begun.elapsed());

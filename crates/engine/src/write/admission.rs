@@ -85,7 +85,7 @@ impl Core {
                 Pace::Slow { bytes_per_second, reason } => {
                     let for_merges = [StallReason::MergeDebt, StallReason::SpaceAmplification];
                     // ORDERING: relaxed; a late look is made up for by the next.
-                    let merging = family.compacting.load(Ordering::Relaxed);
+                    let merging = family.merge_jobs.load(Ordering::Relaxed) > 0;
                     if for_merges.contains(&reason) && !merging {
                         self.schedule_compaction(family);
                     }

@@ -84,7 +84,7 @@ impl Run {
     }
 
     fn open(&mut self) {
-        self.scheduler = Arc::new(ManualScheduler::new(self.pace.next_u64()));
+        self.scheduler = Arc::new(ManualScheduler::interleaving(self.pace.next_u64()));
         let components = Components {
             vfs: Arc::clone(&self.disk) as _,
             scheduler: Arc::clone(&self.scheduler) as _,

@@ -72,7 +72,7 @@ fn the_oldest_input_takes_the_others_in_once_it_was_merged() {
 }
 
 #[test]
-fn the_output_stays_above_an_older_run_of_the_first_level() {
+fn the_output_takes_the_number_of_its_newest_input() {
     let of_level_1 = |id, bytes| RunSummary {
         level: 1,
         id,
@@ -87,7 +87,7 @@ fn the_output_stays_above_an_older_run_of_the_first_level() {
     let plan = next_merge(&state, &rules, Pace::Busy);
     assert_eq!(
         plan,
-        Some(MergePlan { count: 2, level: 1, run: 4, into_oldest: false, by_slices: false })
+        Some(MergePlan { count: 2, level: 2, run: 4, into_oldest: false, by_slices: false })
     );
     let all = Some(MergePlan { count: 3, level: 2, run: 4, into_oldest: false, by_slices: false });
     assert_eq!(full_merge(&state), all);
@@ -291,4 +291,31 @@ fn what_has_expired_counts_like_other_garbage_up_to_a_half() {
     let mut state = runs(&[1, 1, 16]);
     state[0].damaged = true;
     assert_eq!(merge_down(&state), all, "other keys than the damaged ones");
+}
+
+#[test]
+fn beside_other_merges_free_runs_are_merged_for_their_number() {
+    let state = runs(&[1, 1, 1, 1, 4, 4, 4, 100]);
+    let rules = PlanRules { fan_in: 4, ..RULES };
+    let count = |runs: &[RunSummary], free, most_bytes| {
+        beside_others(runs, free, &rules, most_bytes).map(|plan| plan.count)
+    };
+    // free runs, most bytes -> count
+    for (free, most_bytes, wanted) in [
+        (3, u64::MAX, None),
+        (4, u64::MAX, Some(4)),
+        // The output would be the fourth of its class.
+        (7, u64::MAX, Some(7)),
+        (8, u64::MAX, Some(7)),
+        // So much can't be done now, but the first step of it can.
+        (7, 15, Some(4)),
+        (7, 3, None),
+    ] {
+        assert_eq!(count(&state, free, most_bytes), wanted, "{free} {most_bytes}");
+    }
+    let mut damaged = state.clone();
+    damaged[3].damaged = true;
+    assert_eq!(count(&damaged, 7, u64::MAX), None);
+    let plan = beside_others(&state, 4, &rules, u64::MAX).unwrap();
+    assert_eq!((plan.run, plan.into_oldest, plan.by_slices), (state[0].id, false, false));
 }

@@ -1,0 +1,162 @@
+//! Merges that a caller asks for. They wait for those under way and keep others from starting until they
+//! have their turn.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::event::StallReason;
+use tidesdb_lockfree::sync::lock;
+
+use crate::compaction::plan::{self, MergePlan};
+use crate::compaction::state::summarize;
+use crate::core::Core;
+use crate::family::{FamilyState, MergeClaim};
+use crate::flow::Patience;
+use crate::key_parts::KeyRange;
+use crate::version::{Run, TableFile, Version};
+
+/// What a caller wants merged of a version.
+struct Chosen {
+    version: Arc<Version>,
+    merge: Option<(MergePlan, MergeClaim)>,
+}
+
+impl Core {
+    /// Does a merge that a caller asked for, when those under way have ended. `choose` answers what
+    /// to merge of a version, or `None` if nothing; `check` looks at that version in the end. Runs that
+    /// are flushed meanwhile are merged beside it.
+    ///
+    /// # Errors
+    /// [`Error::Stalled`] when the merges under way get nowhere, [`Error::Closed`], [`Error::Paused`];
+    /// why the merge failed.
+    fn merge_chosen(
+        &self,
+        family: &Arc<FamilyState>,
+        choose: impl Fn(&Arc<Version>) -> Option<MergePlan>,
+        check: impl FnOnce(&Version) -> Result<()>,
+    ) -> Result<()> {
+        let _at_work = self.callers.enter()?;
+        // ORDERING: relaxed, as in `run_merges`.
+        family.merges_waiting.fetch_add(1, Ordering::Relaxed);
+        let claimed = self.claim_chosen(family, choose);
+        family.merges_waiting.fetch_sub(1, Ordering::Relaxed);
+        let result = claimed.and_then(|Chosen { version, merge }| {
+            // Whoever pauses sets the mark first and looks at the claims second.
+            if self.control.is_paused() {
+                return Err(Error::Paused);
+            }
+            if let Some((plan, _claim)) = merge {
+                let runs = version.runs.iter().take(plan.count);
+                let _running = self.running_merges.begin(runs.map(Run::bytes).sum());
+                let result = self.merge_runs(family, &version, plan, &KeyRange::default());
+                unless_cancelled(result)?;
+            }
+            check(&version)
+        });
+        self.files.garbage.sweep();
+        // Others have made way.
+        self.schedule_compaction(family);
+        result
+    }
+
+    /// Waits until no merge of the family is under way, keeping others from starting, and claims the
+    /// runs that are chosen.
+    fn claim_chosen(
+        &self,
+        family: &Arc<FamilyState>,
+        choose: impl Fn(&Arc<Version>) -> Option<MergePlan>,
+    ) -> Result<Chosen> {
+        // ORDERING: relaxed; only whether it changes matters.
+        let progress = || self.flow.merged.load(Ordering::Relaxed);
+        let now = || self.clock.monotonic_nanos();
+        let mut patience = Patience::new(self.options.stall_timeout_ms, progress(), now());
+        loop {
+            let seen = self.progress.now();
+            self.drop_whole_tables(family)?;
+            let mut merges = lock(&family.merges);
+            if merges.count() == 0 {
+                let version = family.current_version();
+                let chosen = choose(&version).map(|plan| {
+                    let runs = version.runs.iter().take(plan.count).map(Run::place);
+                    (plan, merges.claim(family, runs.collect()))
+                });
+                return Ok(Chosen { version, merge: chosen });
+            }
+            drop(merges);
+            self.check_open()?;
+            patience.check(progress(), now(), StallReason::MergeDebt)?;
+            self.wait_for_progress(seen);
+        }
+    }
+
+    /// Flushes the family and merges all of its tables into one run.
+    ///
+    /// # Errors
+    /// Why that failed.
+    pub(crate) fn compact_family(&self, family: &Arc<FamilyState>) -> Result<()> {
+        self.close_direct_file(family);
+        self.flush_family(family)?;
+        self.unpin_flushed_values(family);
+        if self.control.merges_are_cancelled() {
+            return Ok(());
+        }
+        let choose = |version: &Arc<Version>| {
+            let settled = version.runs.len() == 1
+                && version.range_tombstones.is_empty()
+                && version.mostly_dead_value_logs().is_empty()
+                && version.runs.iter().all(|run| run.level > 1)
+                && version.tables().all(|table| self.is_settled(table));
+            let runs = summarize(version, &family.options.load(), None);
+            (!settled).then(|| plan::full_merge(&runs)).flatten()
+        };
+        self.merge_chosen(family, choose, |version| left_out(version.tables()))
+    }
+
+    /// Whether a merge of nothing else would leave the table as it is. One that can't be read is for
+    /// the merge to tell of.
+    fn is_settled(&self, table: &Arc<TableFile>) -> bool {
+        table.record.tombstones == 0
+            && table.is_free_of_garbage(self.clock.unix_seconds()).unwrap_or(false)
+    }
+
+    /// Flushes the family and merges its newest runs, down to the last that holds a key from
+    /// `start` on and before `end`.
+    ///
+    /// # Errors
+    /// Why that failed.
+    pub(crate) fn compact_family_range(
+        &self,
+        family: &Arc<FamilyState>,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        self.flush_family(family)?;
+        if self.control.merges_are_cancelled() {
+            return Ok(());
+        }
+        let choose = |version: &Arc<Version>| {
+            let last = version.runs.iter().rposition(|run| run.overlaps(start, end))?;
+            let settled = last == 0
+                && version.runs.iter().take(1).all(|run| run.level > 1)
+                && version.tables_between(start, end).all(|table| self.is_settled(table));
+            let runs = summarize(version, &family.options.load(), None);
+            (!settled).then(|| plan::merge_newest(&runs, last + 1)).flatten()
+        };
+        self.merge_chosen(family, choose, |version| left_out(version.tables_between(start, end)))
+    }
+}
+
+/// Whoever asks for a merge of tables is told each time that some were left out, not only by the
+/// merge that met the damage.
+fn left_out<'a>(mut tables: impl Iterator<Item = &'a Arc<TableFile>>) -> Result<()> {
+    tables.find_map(|table| table.damage().cloned()).map_or(Ok(()), Err)
+}
+
+/// A merge that was cancelled has changed nothing, which is what the caller was told of.
+fn unless_cancelled(result: Result<()>) -> Result<()> {
+    match result {
+        Err(Error::Cancelled) => Ok(()),
+        other => other,
+    }
+}

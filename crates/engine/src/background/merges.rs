@@ -1,0 +1,256 @@
+//! Merges that start by themselves: what is planned when, and how many at once.
+//!
+//! A job claims the runs that it plans to merge, and the next may be queued while it runs: a merge of all
+//! that lies on the disk takes long, and the runs that are flushed meanwhile must not pile up. Beside other
+//! merges of a family only free runs newer than all of theirs are merged, for the number of runs alone.
+//! When all threads are busy a merge interrupts one of four times its size, on the same thread, so that
+//! small ones wait for nothing large. How much may be left undone is bounded by the pace of writers, who
+//! are slowed by the number of runs.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidesdb_base::error::{Error, ErrorKind, Result};
+use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::sched::Lane;
+
+use super::QUIET_PERIOD;
+use crate::compaction::plan::{self, MergePlan, Pace, PlanRules, RunSummary};
+use crate::compaction::state::{rules, summarize};
+use crate::compaction::{expiry, slices};
+use crate::core::Core;
+use crate::family::{FamilyState, MergeClaim, MergesUnderWay};
+use crate::key_parts::KeyRange;
+use crate::version::{Run, Version};
+
+/// A merge to begin now.
+struct Planned {
+    plan: MergePlan,
+    /// Of which keys, if the plan does not tell.
+    range: Option<KeyRange>,
+    /// Bytes of the inputs, about.
+    bytes: u64,
+}
+
+/// A merge that was planned and whose runs are claimed.
+struct Begun {
+    version: Arc<Version>,
+    plan: MergePlan,
+    slice: KeyRange,
+    bytes: u64,
+    _claim: MergeClaim,
+}
+
+/// A merge may be this many times as large as when its job was queued.
+const MOST_GROWTH: u64 = 2;
+
+impl Core {
+    /// Queues a merge of the family if there is one to begin now and none is queued that is no larger.
+    pub(crate) fn schedule_compaction(&self, family: &Arc<FamilyState>) {
+        self.await_expiry(family);
+        if let Some(bytes) = self.next_merge_bytes(family, Pace::Busy) {
+            self.schedule_merges(family, Pace::Busy, bytes);
+        } else {
+            self.watch_holders(family);
+            self.schedule_quiet_check(family);
+        }
+    }
+
+    fn schedule_merges(&self, family: &Arc<FamilyState>, pace: Pace, bytes: u64) {
+        if !self.may_merge() || !lock(&family.merges).queue(bytes) {
+            return;
+        }
+        // ORDERING: as for `flushing`.
+        family.merge_jobs.fetch_add(1, Ordering::SeqCst);
+        let family = Arc::clone(family);
+        let job = self.job(move |core| core.run_merges(&family, pace, bytes));
+        self.scheduler.submit_sized(Lane::Compaction, bytes, job);
+    }
+
+    /// Bytes of what a merge could do now beside the merges under way, 0 for the removal of whole
+    /// tables; `None` when there is nothing.
+    fn next_merge_bytes(&self, family: &Arc<FamilyState>, pace: Pace) -> Option<u64> {
+        let merges = lock(&family.merges);
+        let planned = self.planned(family, &family.current_version(), pace, &merges);
+        let droppable = || merges.count() == 0 && self.has_droppable_tables(family);
+        planned.map(|planned| planned.bytes).or_else(|| droppable().then_some(0))
+    }
+
+    /// Whether merges may start by themselves.
+    fn may_merge(&self) -> bool {
+        !self.control.is_paused() && !self.control.merges_are_cancelled()
+    }
+
+    /// The next merge of the runs of `version` beside those under way. It is right for no other version,
+    /// because it counts runs from the newest one.
+    fn planned(
+        &self,
+        family: &FamilyState,
+        version: &Version,
+        pace: Pace,
+        merges: &MergesUnderWay,
+    ) -> Option<Planned> {
+        let options = family.options.load();
+        let rules = rules(&options, version);
+        let runs = summarize(version, &options, self.snapshots.oldest());
+        let free = version.runs.iter().take_while(|run| !merges.holds(run.place())).count();
+        let most = self.running_merges.most_now(self.options.merging_threads());
+        let whole = |plan: MergePlan| {
+            let bytes = plan::bytes_of(&runs, plan.count);
+            Planned { plan, range: None, bytes }
+        };
+        let small = || plan::beside_others(&runs, free, &rules, most).map(whole);
+        if merges.count() > 0 {
+            return small();
+        }
+        let any = self.planned_alone(family, version, pace, &runs, &rules)?;
+        let waits = any.bytes > most;
+        waits.then(small).flatten().or(Some(any))
+    }
+
+    /// The next merge while no other of the family is under way.
+    fn planned_alone(
+        &self,
+        family: &FamilyState,
+        version: &Version,
+        pace: Pace,
+        runs: &[RunSummary],
+        rules: &PlanRules,
+    ) -> Option<Planned> {
+        let damaged = runs.iter().any(|run| run.damaged);
+        let slice = damaged.then(|| slices::worst_of(family, version)).flatten();
+        let beside = slice.and_then(|(share, _)| plan::beside_damage(runs, rules, share));
+        let due = expiry::due_range(version, &self.expiry_rules(family));
+        let (plan, range) = match (beside, due) {
+            (None, Some(range)) => (plan::merge_down(runs)?, Some(range)),
+            _ => (beside.or_else(|| plan::next_merge(runs, rules, pace))?, None),
+        };
+        let parts = if plan.by_slices { slices::SLICES } else { 1 };
+        Some(Planned { plan, range, bytes: plan::bytes_of(runs, plan.count) / parts })
+    }
+
+    /// Plans the next merge and claims its runs; `None` when there is none to begin now, or only one
+    /// that is much larger than `bytes`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when whole tables could be removed and the manifest can't be written.
+    fn begin_merge(
+        &self,
+        family: &Arc<FamilyState>,
+        pace: Pace,
+        bytes: u64,
+    ) -> Result<Option<Begun>> {
+        self.drop_whole_tables(family)?;
+        let mut merges = lock(&family.merges);
+        let mut version = family.current_version();
+        if lock(&family.slice_bounds).is_empty() {
+            // A merge that comes before the first flush would cut its tables anywhere.
+            slices::renew(family, &version);
+        }
+        let planned = self.planned(family, &version, pace, &merges);
+        let fits = |planned: &Planned| planned.bytes <= bytes.saturating_mul(MOST_GROWTH);
+        let Some(Planned { plan, range, bytes }) = planned.filter(fits) else { return Ok(None) };
+        let claimed = version.runs.iter().take(plan.count).map(Run::place).collect();
+        let mut slice = range.unwrap_or_else(|| slices::of_plan(family, &version, plan));
+        if cfg!(planted_bug = "planned_from_another_version") {
+            self.progress.wait(self.progress.now(), std::time::Duration::from_millis(1));
+            (version, slice) = (family.current_version(), KeyRange::default());
+        }
+        Ok(Some(Begun { version, plan, slice, bytes, _claim: merges.claim(family, claimed) }))
+    }
+
+    pub(super) fn run_merges(&self, family: &Arc<FamilyState>, pace: Pace, bytes: u64) {
+        lock(&family.merges).begin_queued(bytes);
+        let damaged = family.current_version().damaged_tables();
+        let result = self.merge_while_planned(family, pace, bytes);
+        // ORDERING: as for `flushing`.
+        family.merge_jobs.fetch_sub(1, Ordering::SeqCst);
+        match result {
+            // Whoever is waiting for the family's merges goes on with them.
+            // ORDERING: relaxed; a late look costs one more merge.
+            Ok(()) if family.merges_waiting.load(Ordering::Relaxed) > 0 => {}
+            Ok(()) => {
+                // That something is damaged stays so, whatever was merged since: somebody must be told.
+                let mut failure = lock(&family.merge_error);
+                failure.take_if(|e| e.kind() != ErrorKind::Corrupt);
+                drop(failure);
+                self.schedule_compaction(family);
+            }
+            Err(Error::Closed | Error::FamilyDropped(_) | Error::Cancelled) => {}
+            Err(e) => {
+                self.note_failure(family, &family.merge_error, e);
+                if family.current_version().damaged_tables() > damaged {
+                    // The next plan does without what was set aside.
+                    self.schedule_compaction(family);
+                }
+            }
+        }
+        self.files.garbage.sweep();
+    }
+
+    fn merge_while_planned(&self, family: &Arc<FamilyState>, pace: Pace, bytes: u64) -> Result<()> {
+        loop {
+            // ORDERING: relaxed, as in `run_merges`.
+            let makes_way = family.merges_waiting.load(Ordering::Relaxed) > 0;
+            if makes_way || family.is_dropped() || self.health.is_closed() || !self.may_merge() {
+                return Ok(());
+            }
+            let Some(begun) = self.begin_merge(family, pace, bytes)? else { return Ok(()) };
+            let running = self.running_merges.begin(begun.bytes);
+            self.merge_runs(family, &begun.version, begun.plan, &begun.slice)?;
+            drop((running, begun));
+            self.files.garbage.sweep();
+            self.progress.ring();
+        }
+    }
+
+    /// Looks again after a while whether the family is still being written; if not, merges it for
+    /// its readers.
+    pub(super) fn schedule_quiet_check(&self, family: &Arc<FamilyState>) {
+        let planned = self.next_merge_bytes(family, Pace::Quiet);
+        if planned.is_none() || self.health.is_closed() {
+            return;
+        }
+        // ORDERING: as for `flushing`.
+        if family.quiet_check.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let (core, family) = (self.this.clone(), Arc::clone(family));
+        let seen = self.log.published();
+        let check = move || {
+            family.quiet_check.store(false, Ordering::SeqCst);
+            let Some(core) = core.upgrade() else { return };
+            if core.log.published() == seen {
+                core.release_spare();
+                let bytes = core.next_merge_bytes(&family, Pace::Quiet);
+                bytes.inspect(|&bytes| core.schedule_merges(&family, Pace::Quiet, bytes));
+            } else {
+                core.schedule_quiet_check(&family);
+            }
+        };
+        self.scheduler.submit_after(Lane::Housekeeping, QUIET_PERIOD, Box::new(check));
+    }
+    pub(super) fn schedule_quiet_merges(&self) -> bool {
+        let mut any = false;
+        if self.control.is_paused() {
+            return false;
+        }
+        for family in self.families.all() {
+            if !family.view.load().frozen.is_empty() {
+                self.schedule_flush(&family);
+                any = true;
+            } else if self.may_merge()
+                && let Some(bytes) = self.next_merge_bytes(&family, Pace::Quiet)
+            {
+                self.schedule_merges(&family, Pace::Quiet, bytes);
+                any = true;
+            } else {
+                any |= family.is_compacting();
+            }
+        }
+        any
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! Which runs of a family are being merged, and what merges of it are queued.
+//!
+//! Several merges of a family may be under way: one of old runs that takes long, and others of runs that
+//! came since. Each has claimed its runs, the newest ones that were free when it began, so the claimed
+//! runs of one are neighbours and no two merges read or remove the same table.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use tidesdb_lockfree::sync::lock;
+
+use super::FamilyState;
+
+/// Level and number of a run.
+pub(crate) type RunPlace = (u32, u64);
+
+/// See the module documentation. Lives behind the mutex `merges` of a family.
+#[derive(Debug, Default)]
+pub(crate) struct MergesUnderWay {
+    claims: Vec<(u64, Vec<RunPlace>)>,
+    last: u64,
+    queued: BTreeSet<u64>,
+}
+
+impl MergesUnderWay {
+    /// How many merges are under way.
+    pub(crate) const fn count(&self) -> usize {
+        self.claims.len()
+    }
+
+    /// Whether a merge has claimed the run.
+    pub(crate) fn holds(&self, run: RunPlace) -> bool {
+        self.claims.iter().any(|(_, runs)| runs.contains(&run))
+            && !cfg!(planted_bug = "claimed_runs_merged_again")
+    }
+
+    /// Claims runs that are free, until the answer is dropped.
+    pub(crate) fn claim(&mut self, family: &Arc<FamilyState>, runs: Vec<RunPlace>) -> MergeClaim {
+        self.last += 1;
+        let young = runs.iter().filter(|&&(level, _)| level == 1).count();
+        let taken_along = if young < runs.len() { young as u64 } else { 0 };
+        // ORDERING: relaxed; for an estimate.
+        family.flow.young_runs_taken_along.fetch_add(taken_along, Ordering::Relaxed);
+        self.claims.push((self.last, runs));
+        MergeClaim { family: Arc::clone(family), number: self.last, taken_along }
+    }
+
+    /// Notes that a job for a merge of so many bytes is queued; false if one is that is no larger.
+    pub(crate) fn queue(&mut self, bytes: u64) -> bool {
+        let first = self.queued.first().is_none_or(|&least| bytes < least);
+        first && self.queued.insert(bytes)
+    }
+
+    /// The job begins, and looks for its work after that.
+    pub(crate) fn begin_queued(&mut self, bytes: u64) {
+        self.queued.remove(&bytes);
+    }
+}
+
+/// The right to merge some runs of a family.
+#[derive(Debug)]
+#[must_use = "the claim ends when it is dropped"]
+pub(crate) struct MergeClaim {
+    family: Arc<FamilyState>,
+    number: u64,
+    /// Flushed runs that it merges with larger ones.
+    taken_along: u64,
+}
+
+impl Drop for MergeClaim {
+    fn drop(&mut self) {
+        // ORDERING: as in `claim`.
+        let taken_along = &self.family.flow.young_runs_taken_along;
+        taken_along.fetch_sub(self.taken_along, Ordering::Relaxed);
+        let mut merges = lock(&self.family.merges);
+        merges.claims.retain(|(number, _)| *number != self.number);
+    }
+}
+
+/// Bytes of the merges that run in a database, for the choice of those that may interrupt one.
+#[derive(Debug, Default)]
+pub(crate) struct RunningMerges(Mutex<Vec<u64>>);
+
+/// A merge interrupts one that is this many times as large.
+const INTERRUPTED_TIMES: u64 = 4;
+
+impl RunningMerges {
+    /// A merge of so many bytes runs until the answer is dropped.
+    pub(crate) fn begin(&self, bytes: u64) -> RunningMerge<'_> {
+        lock(&self.0).push(bytes);
+        RunningMerge { merges: self, bytes }
+    }
+
+    /// Bytes of a merge that could begin at once, by interrupting another if all of so many threads
+    /// are busy.
+    pub(crate) fn most_now(&self, threads: usize) -> u64 {
+        let running = lock(&self.0);
+        let largest = running.iter().copied().max().unwrap_or(0);
+        if running.len() < threads { u64::MAX } else { interrupting(largest) }
+    }
+}
+
+/// Bytes that a merge may have to interrupt one of `bytes`.
+pub(crate) const fn interrupting(bytes: u64) -> u64 {
+    bytes / INTERRUPTED_TIMES
+}
+
+/// See [`RunningMerges::begin`].
+#[derive(Debug)]
+pub(crate) struct RunningMerge<'a> {
+    merges: &'a RunningMerges,
+    bytes: u64,
+}
+
+impl Drop for RunningMerge<'_> {
+    fn drop(&mut self) {
+        let mut running = lock(&self.merges.0);
+        if let Some(at) = running.iter().position(|&bytes| bytes == self.bytes) {
+            running.swap_remove(at);
+        }
+    }
+}
