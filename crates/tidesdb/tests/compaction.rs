@@ -58,7 +58,8 @@ fn an_ordered_load_is_never_rewritten() {
     let rewritten = stats.compaction_bytes_written;
     // The last table of a flush may be too small to stay alone.
     assert!(rewritten * 5 < stats.flush_bytes_written, "{rewritten}");
-    assert_eq!(family.stats().levels.iter().map(|level| level.runs).sum::<u64>(), 1);
+    // What came last stays by itself when it is a small part of all.
+    assert!(family.stats().levels.iter().map(|level| level.runs).sum::<u64>() <= 2);
     assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 20_000);
     drop((db, family));
     let (_db, family) = open(directory.path(), options());
@@ -232,4 +233,36 @@ fn a_damaged_table_is_set_aside_and_the_rest_goes_on() {
         assert_eq!(db.purge().unwrap_err().kind(), ErrorKind::Corrupt);
     }
     db.wait_idle().unwrap();
+}
+
+/// A merge that was asked for looked into all tables with a lock held that flushes and questions need.
+#[test]
+fn a_slow_disk_under_a_merge_that_is_asked_for_blocks_nobody_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, family) = open(directory.path(), options());
+    family.put(b"key", b"value").unwrap();
+    family.compact().unwrap();
+    db.close().unwrap();
+    drop(family);
+    let (_db, family) = open(directory.path(), options());
+    let files = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let table =
+        files.into_iter().find(|path| path.extension().is_some_and(|e| e == "klog")).unwrap();
+    let aside = table.with_extension("aside");
+    std::fs::rename(&table, &aside).unwrap();
+    // Who opens a pipe waits until somebody writes into it, as for a slow disk.
+    assert!(std::process::Command::new("mkfifo").arg(&table).status().unwrap().success());
+    let (compacting, asked) = (family.clone(), family.clone());
+    let compact = std::thread::spawn(move || compacting.compact());
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let (answer, answered) = std::sync::mpsc::channel();
+    std::thread::spawn(move || answer.send(asked.is_compacting()));
+    let in_time = answered.recv_timeout(std::time::Duration::from_secs(20)).is_ok();
+    let pipe = table.with_extension("pipe");
+    std::fs::rename(&table, &pipe).unwrap();
+    std::fs::rename(&aside, &table).unwrap();
+    drop(std::fs::OpenOptions::new().write(true).open(&pipe).unwrap());
+    // Nothing can be read from a pipe: that is told, and changes nothing.
+    let _ = compact.join().unwrap();
+    assert!(in_time);
 }

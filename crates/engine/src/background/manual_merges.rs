@@ -47,8 +47,6 @@ impl Core {
                 return Err(Error::Paused);
             }
             if let Some((plan, _claim)) = merge {
-                let runs = version.runs.iter().take(plan.count);
-                let _running = self.running_merges.begin(runs.map(Run::bytes).sum());
                 let result = self.merge_runs(family, &version, plan, &KeyRange::default());
                 unless_cancelled(result)?;
             }
@@ -73,15 +71,23 @@ impl Core {
         let mut patience = Patience::new(self.options.stall_timeout_ms, progress(), now());
         loop {
             let seen = self.progress.now();
+            if self.control.is_paused() {
+                return Err(Error::Paused);
+            }
             self.drop_whole_tables(family)?;
+            let version = family.current_version();
+            // Before the lock, because it may open tables.
+            let chosen = choose(&version);
             let mut merges = lock(&family.merges);
             if merges.count() == 0 {
-                let version = family.current_version();
-                let chosen = choose(&version).map(|plan| {
+                if !Arc::ptr_eq(&version, &family.current_version()) {
+                    continue;
+                }
+                let merge = chosen.map(|plan| {
                     let runs = version.runs.iter().take(plan.count).map(Run::place);
-                    (plan, merges.claim(family, runs.collect()))
+                    (plan, merges.claim(family, runs.collect(), true))
                 });
-                return Ok(Chosen { version, merge: chosen });
+                return Ok(Chosen { version, merge });
             }
             drop(merges);
             self.check_open()?;

@@ -3,7 +3,7 @@
 //! A job claims the runs that it plans to merge, and the next may be queued while it runs: a merge of all
 //! that lies on the disk takes long, and the runs that are flushed meanwhile must not pile up. Beside other
 //! merges of a family only free runs newer than all of theirs are merged, for the number of runs alone.
-//! When all threads are busy a merge interrupts one of four times its size, on the same thread, so that
+//! When all threads are busy a merge interrupts one of twice its size, on the same thread, so that
 //! small ones wait for nothing large. How much may be left undone is bounded by the pace of writers, who
 //! are slowed by the number of runs.
 
@@ -23,21 +23,26 @@ use crate::family::{FamilyState, MergeClaim, MergesUnderWay};
 use crate::key_parts::KeyRange;
 use crate::version::{Run, Version};
 
+/// A version and what the planner knows of it.
+struct Look {
+    version: Arc<Version>,
+    runs: Vec<RunSummary>,
+    rules: PlanRules,
+}
+
 /// A merge to begin now.
 struct Planned {
     plan: MergePlan,
-    /// Of which keys, if the plan does not tell.
-    range: Option<KeyRange>,
-    /// Bytes of the inputs, about.
+    /// Of which keys.
+    slice: KeyRange,
+    /// Bytes of the inputs.
     bytes: u64,
 }
 
 /// A merge that was planned and whose runs are claimed.
 struct Begun {
     version: Arc<Version>,
-    plan: MergePlan,
-    slice: KeyRange,
-    bytes: u64,
+    planned: Planned,
     _claim: MergeClaim,
 }
 
@@ -70,10 +75,21 @@ impl Core {
     /// Bytes of what a merge could do now beside the merges under way, 0 for the removal of whole
     /// tables; `None` when there is nothing.
     fn next_merge_bytes(&self, family: &Arc<FamilyState>, pace: Pace) -> Option<u64> {
+        let look = self.look_at(family);
         let merges = lock(&family.merges);
-        let planned = self.planned(family, &family.current_version(), pace, &merges);
+        let planned = self.planned(family, &look, pace, &merges);
         let droppable = || merges.count() == 0 && self.has_droppable_tables(family);
         planned.map(|planned| planned.bytes).or_else(|| droppable().then_some(0))
+    }
+
+    /// What the planner looks at. Made without a lock, because it may open tables.
+    fn look_at(&self, family: &FamilyState) -> Look {
+        let (version, options) = (family.current_version(), family.options.load());
+        Look {
+            rules: rules(&options, &version),
+            runs: summarize(&version, &options, self.snapshots.oldest()),
+            version,
+        }
     }
 
     /// Whether merges may start by themselves.
@@ -81,52 +97,47 @@ impl Core {
         !self.control.is_paused() && !self.control.merges_are_cancelled()
     }
 
-    /// The next merge of the runs of `version` beside those under way. It is right for no other version,
+    /// The next merge of the runs of a version beside those under way. It is right for no other version,
     /// because it counts runs from the newest one.
     fn planned(
         &self,
         family: &FamilyState,
-        version: &Version,
+        look: &Look,
         pace: Pace,
         merges: &MergesUnderWay,
     ) -> Option<Planned> {
-        let options = family.options.load();
-        let rules = rules(&options, version);
-        let runs = summarize(version, &options, self.snapshots.oldest());
+        let Look { version, runs, rules } = look;
         let free = version.runs.iter().take_while(|run| !merges.holds(run.place())).count();
         let most = self.running_merges.most_now(self.options.merging_threads());
         let whole = |plan: MergePlan| {
-            let bytes = plan::bytes_of(&runs, plan.count);
-            Planned { plan, range: None, bytes }
+            let bytes = plan::bytes_of(runs, plan.count);
+            Planned { plan, slice: KeyRange::default(), bytes }
         };
-        let small = || plan::beside_others(&runs, free, &rules, most).map(whole);
+        let small = || plan::beside_others(runs, free, rules, most).map(whole);
         if merges.count() > 0 {
             return small();
         }
-        let any = self.planned_alone(family, version, pace, &runs, &rules)?;
+        let any = self.planned_alone(family, look, pace)?;
         let waits = any.bytes > most;
         waits.then(small).flatten().or(Some(any))
     }
 
     /// The next merge while no other of the family is under way.
-    fn planned_alone(
-        &self,
-        family: &FamilyState,
-        version: &Version,
-        pace: Pace,
-        runs: &[RunSummary],
-        rules: &PlanRules,
-    ) -> Option<Planned> {
+    fn planned_alone(&self, family: &FamilyState, look: &Look, pace: Pace) -> Option<Planned> {
+        let Look { version, runs, rules } = look;
         let damaged = runs.iter().any(|run| run.damaged);
         let slice = damaged.then(|| slices::worst_of(family, version)).flatten();
         let beside = slice.and_then(|(share, _)| plan::beside_damage(runs, rules, share));
         let due = expiry::due_range(version, &self.expiry_rules(family));
-        let (plan, range) = match (beside, due) {
-            (None, Some(range)) => (plan::merge_down(runs)?, Some(range)),
-            _ => (beside.or_else(|| plan::next_merge(runs, rules, pace))?, None),
+        let (plan, slice) = match (beside, due) {
+            (None, Some(range)) => (plan::merge_down(runs)?, range),
+            _ => {
+                let plan = beside.or_else(|| plan::next_merge(runs, rules, pace))?;
+                (plan, slices::of_plan(family, version, plan))
+            }
         };
-        let parts = if plan.by_slices { slices::SLICES } else { 1 };
-        Some(Planned { plan, range, bytes: plan::bytes_of(runs, plan.count) / parts })
+        let bytes = slices::bytes_within(version, plan.count, &slice);
+        Some(Planned { plan, slice, bytes })
     }
 
     /// Plans the next merge and claims its runs; `None` when there is none to begin now, or only one
@@ -141,31 +152,34 @@ impl Core {
         bytes: u64,
     ) -> Result<Option<Begun>> {
         self.drop_whole_tables(family)?;
-        let mut merges = lock(&family.merges);
-        let mut version = family.current_version();
-        if lock(&family.slice_bounds).is_empty() {
-            // A merge that comes before the first flush would cut its tables anywhere.
-            slices::renew(family, &version);
+        loop {
+            let look = self.look_at(family);
+            if lock(&family.slice_bounds).is_empty() {
+                // A merge that comes before the first flush would cut its tables anywhere.
+                slices::renew(family, &look.version);
+            }
+            let mut merges = lock(&family.merges);
+            if !Arc::ptr_eq(&look.version, &family.current_version()) {
+                continue;
+            }
+            let planned = self.planned(family, &look, pace, &merges);
+            let fits = |planned: &Planned| planned.bytes <= bytes.saturating_mul(MOST_GROWTH);
+            let Some(planned) = planned.filter(fits) else { return Ok(None) };
+            let Look { mut version, .. } = look;
+            let claimed = version.runs.iter().take(planned.plan.count).map(Run::place).collect();
+            let claim = merges.claim(family, claimed, planned.slice == KeyRange::default());
+            if cfg!(planted_bug = "planned_from_another_version") {
+                self.progress.wait(self.progress.now(), std::time::Duration::from_millis(1));
+                version = family.current_version();
+            }
+            return Ok(Some(Begun { version, planned, _claim: claim }));
         }
-        let planned = self.planned(family, &version, pace, &merges);
-        let fits = |planned: &Planned| planned.bytes <= bytes.saturating_mul(MOST_GROWTH);
-        let Some(Planned { plan, range, bytes }) = planned.filter(fits) else { return Ok(None) };
-        let claimed = version.runs.iter().take(plan.count).map(Run::place).collect();
-        let mut slice = range.unwrap_or_else(|| slices::of_plan(family, &version, plan));
-        if cfg!(planted_bug = "planned_from_another_version") {
-            self.progress.wait(self.progress.now(), std::time::Duration::from_millis(1));
-            (version, slice) = (family.current_version(), KeyRange::default());
-        }
-        Ok(Some(Begun { version, plan, slice, bytes, _claim: merges.claim(family, claimed) }))
     }
 
     pub(super) fn run_merges(&self, family: &Arc<FamilyState>, pace: Pace, bytes: u64) {
         lock(&family.merges).begin_queued(bytes);
         let damaged = family.current_version().damaged_tables();
-        let result = self.merge_while_planned(family, pace, bytes);
-        // ORDERING: as for `flushing`.
-        family.merge_jobs.fetch_sub(1, Ordering::SeqCst);
-        match result {
+        match self.merge_once(family, pace, bytes) {
             // Whoever is waiting for the family's merges goes on with them.
             // ORDERING: relaxed; a late look costs one more merge.
             Ok(()) if family.merges_waiting.load(Ordering::Relaxed) > 0 => {}
@@ -185,23 +199,27 @@ impl Core {
                 }
             }
         }
+        // Only now, so that nobody who asks meanwhile takes the family for idle.
+        // ORDERING: as for `flushing`.
+        family.merge_jobs.fetch_sub(1, Ordering::SeqCst);
         self.files.garbage.sweep();
     }
 
-    fn merge_while_planned(&self, family: &Arc<FamilyState>, pace: Pace, bytes: u64) -> Result<()> {
-        loop {
-            // ORDERING: relaxed, as in `run_merges`.
-            let makes_way = family.merges_waiting.load(Ordering::Relaxed) > 0;
-            if makes_way || family.is_dropped() || self.health.is_closed() || !self.may_merge() {
-                return Ok(());
-            }
-            let Some(begun) = self.begin_merge(family, pace, bytes)? else { return Ok(()) };
-            let running = self.running_merges.begin(begun.bytes);
-            self.merge_runs(family, &begun.version, begun.plan, &begun.slice)?;
-            drop((running, begun));
-            self.files.garbage.sweep();
-            self.progress.ring();
+    /// Does the next merge. Others have their turn before the one after it.
+    fn merge_once(&self, family: &Arc<FamilyState>, pace: Pace, bytes: u64) -> Result<()> {
+        // ORDERING: relaxed, as in `run_merges`.
+        let makes_way = family.merges_waiting.load(Ordering::Relaxed) > 0;
+        if makes_way || family.is_dropped() || self.health.is_closed() || !self.may_merge() {
+            return Ok(());
         }
+        let Some(begun) = self.begin_merge(family, pace, bytes)? else { return Ok(()) };
+        let Begun { version, planned, .. } = &begun;
+        let running = self.running_merges.begin(planned.bytes);
+        self.merge_runs(family, version, planned.plan, &planned.slice)?;
+        drop((running, begun));
+        self.files.garbage.sweep();
+        self.progress.ring();
+        Ok(())
     }
 
     /// Looks again after a while whether the family is still being written; if not, merges it for

@@ -187,3 +187,24 @@ fn a_wrong_estimate_has_no_quiet_family_rewritten() {
     }
     assert_eq!(counted.load(Ordering::Relaxed), before);
 }
+
+/// A merge that was asked for in a pause removed whole tables before it was refused.
+#[test]
+fn nothing_is_removed_by_a_call_that_is_refused_in_a_pause() {
+    let (db, scheduler) = open_stepped();
+    let options = FamilyOptions { min_disk_space: 0, ..FamilyOptions::default() };
+    let family = db.create_family("family", options).unwrap();
+    family.put(b"key", b"value").unwrap();
+    family.put(b"other", b"value").unwrap();
+    let snapshot = db.snapshot();
+    family.flush().unwrap();
+    family.delete_range(b"a", b"z").unwrap();
+    family.flush().unwrap();
+    scheduler.run_until_idle();
+    db.pause_background().unwrap();
+    drop(snapshot);
+    let tables = || family.state().current_version().tables().count();
+    assert_eq!(tables(), 1);
+    assert!(matches!(family.compact(), Err(Error::Paused)));
+    assert_eq!(tables(), 1);
+}

@@ -46,6 +46,9 @@ pub(super) const LEAST_TABLE_BYTES: u64 = 4 << 20;
 /// otherwise stay for ever.
 const LEAST_LONE_SHARE: u64 = 8;
 
+/// A merge that others interrupt goes on for this part of the time that each of them took.
+const LEAST_SHARE: u64 = 4;
+
 /// One merge under way, shared by the threads that do its parts.
 #[derive(Debug)]
 struct Merge {
@@ -198,6 +201,7 @@ impl Merge {
         let mut rewriter = self.rewriter(core);
         let mut used_up = Vec::new();
         let mut read = 0;
+        let mut next_pause = 0;
         loop {
             if let Some((run, table)) = merge.lone_table()
                 && (rewriter.last_key() != table.record.smallest_key.as_slice()
@@ -209,7 +213,7 @@ impl Merge {
                 self.passed.fetch_add(table.record.entries, Ordering::Relaxed);
                 self.leave_as_it_is(table, run == oldest);
                 merge.skip_table()?;
-                self.pause_for_others(core)?;
+                self.pause_for_others(core, &mut next_pause)?;
                 // ORDERING: as below.
                 core.flow.merged.fetch_add(1, Ordering::Relaxed);
                 continue;
@@ -218,7 +222,7 @@ impl Merge {
             rewriter.push(key, meta, value)?;
             read += 1;
             if read % VERSIONS_PER_CHECK == 0 {
-                self.pause_for_others(core)?;
+                self.pause_for_others(core, &mut next_pause)?;
                 // ORDERING: relaxed; only whether it changes matters.
                 core.flow.merged.fetch_add(VERSIONS_PER_CHECK, Ordering::Relaxed);
             }
@@ -249,10 +253,15 @@ impl Merge {
         self.plan.into_oldest && (!cut || ignored)
     }
 
-    /// Lets a small merge that waits for a thread have this one, and looks whether this merge is wanted
-    /// still. No lock is held.
-    fn pause_for_others(&self, core: &Core) -> Result<()> {
-        core.scheduler.interlude(Lane::Compaction, interrupting(self.bytes_read));
+    /// Lets a small merge that waits for a thread have this one, when this merge has gone on for a while
+    /// since the last of these, and looks whether this merge is wanted still. No lock is held.
+    fn pause_for_others(&self, core: &Core, next: &mut u64) -> Result<()> {
+        let begun = core.clock.monotonic_nanos();
+        if begun >= *next {
+            core.scheduler.interlude(Lane::Compaction, interrupting(self.bytes_read));
+            let ended = core.clock.monotonic_nanos();
+            *next = ended + ended.saturating_sub(begun) / LEAST_SHARE;
+        }
         core.check_merge_wanted(&self.family)
     }
 

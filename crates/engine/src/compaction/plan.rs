@@ -228,7 +228,8 @@ fn by_tiers(runs: &[RunSummary], fan_in: usize, most_bytes: u64) -> Option<usize
     let full = |&wanted: &u32| of_class(up_to(wanted), wanted) >= fan_in;
     let mut count = up_to((0..=highest).find(full)?);
     if bytes_of(runs, count) > most_bytes {
-        return None;
+        // As many as can be: waiting for a merge of all would make them even more.
+        return (fan_in..count).rfind(|&fewer| bytes_of(runs, fewer) <= most_bytes);
     }
     loop {
         // The output would be of this class: with enough others there already, they come along.

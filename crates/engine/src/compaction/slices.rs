@@ -26,7 +26,7 @@ use crate::key_parts::KeyRange;
 use crate::version::{TableFile, Version};
 
 /// Slices of a family that is large enough. More would make the tables of a flush small.
-pub(crate) const SLICES: u64 = 8;
+const SLICES: u64 = 8;
 
 /// Slices are cut anew when one has this many times its share of the oldest run.
 const MOST_UNEQUAL: u64 = 3;
@@ -62,6 +62,13 @@ fn renewed(present: &SliceBounds, version: &Version, target_table_bytes: u64) ->
 pub(crate) fn of_plan(family: &FamilyState, version: &Version, plan: MergePlan) -> KeyRange {
     let worst = plan.by_slices.then(|| worst_of(family, version)).flatten();
     worst.map(|(_, slice)| slice).unwrap_or_default()
+}
+
+/// Bytes that the newest `count` runs have in the range.
+pub(crate) fn bytes_within(version: &Version, count: usize, range: &KeyRange) -> u64 {
+    let runs = version.runs.iter().take(count);
+    let tables = runs.flat_map(|run| tables_within(&run.tables, range));
+    tables.map(|table| table.record.bytes).sum()
 }
 
 /// The worst slice between the family's bounds, see [`worst`].

@@ -31,7 +31,8 @@ impl Core {
         }
     }
 
-    /// Removes the family's tables that nobody needs, unless a merge is under way, which may read them.
+    /// Removes the family's tables that nobody needs, unless background work is paused or a merge is under
+    /// way, which may read them.
     ///
     /// # Errors
     /// [`tidesdb_base::Error::Io`] when the manifest can't be written; nothing has changed then.
@@ -45,8 +46,13 @@ impl Core {
         if replaced.is_empty() {
             return Ok(());
         }
-        let _claim = merges.claim(family, version.runs.iter().map(Run::place).collect());
+        let runs = version.runs.iter().map(Run::place).collect();
+        let _claim = merges.claim(family, runs, false);
         drop(merges);
+        // Whoever pauses sets the mark first and looks at the claims second.
+        if self.control.is_paused() {
+            return Ok(());
+        }
         self.install_merged(family, &Merged { replaced, ..Merged::default() })
     }
 

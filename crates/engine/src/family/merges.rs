@@ -35,11 +35,16 @@ impl MergesUnderWay {
             && !cfg!(planted_bug = "claimed_runs_merged_again")
     }
 
-    /// Claims runs that are free, until the answer is dropped.
-    pub(crate) fn claim(&mut self, family: &Arc<FamilyState>, runs: Vec<RunPlace>) -> MergeClaim {
+    /// Claims runs that are free, until the answer is dropped. `whole`: all that they hold is merged.
+    pub(crate) fn claim(
+        &mut self,
+        family: &Arc<FamilyState>,
+        runs: Vec<RunPlace>,
+        whole: bool,
+    ) -> MergeClaim {
         self.last += 1;
         let young = runs.iter().filter(|&&(level, _)| level == 1).count();
-        let taken_along = if young < runs.len() { young as u64 } else { 0 };
+        let taken_along = if whole && young < runs.len() { young as u64 } else { 0 };
         // ORDERING: relaxed; for an estimate.
         family.flow.young_runs_taken_along.fetch_add(taken_along, Ordering::Relaxed);
         self.claims.push((self.last, runs));
@@ -83,7 +88,7 @@ impl Drop for MergeClaim {
 pub(crate) struct RunningMerges(Mutex<Vec<u64>>);
 
 /// A merge interrupts one that is this many times as large.
-const INTERRUPTED_TIMES: u64 = 4;
+const INTERRUPTED_TIMES: u64 = 2;
 
 impl RunningMerges {
     /// A merge of so many bytes runs until the answer is dropped.

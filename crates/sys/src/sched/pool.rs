@@ -6,6 +6,7 @@
 //! the earliest.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt;
 use std::io;
@@ -30,6 +31,17 @@ const fn nice_steps(lane: Lane) -> i32 {
         Lane::Sync | Lane::Housekeeping => 0,
     }
 }
+
+thread_local! {
+    /// The lane that this thread serves, and in how many jobs of it the thread is.
+    static SERVED: Cell<(Option<Lane>, u32)> = const { Cell::new((None, 0)) };
+}
+
+/// Jobs within each other at most, which bounds the stack and the memory that they take.
+const MOST_NESTED: u32 = 4;
+
+/// One in this many jobs with a size is the one that has waited longest, however large.
+const LONGEST_WAITING_EVERY: u64 = 4;
 
 /// Called with the lane and the text of a panic that a job died of.
 pub type PanicReport = Arc<dyn Fn(Lane, &str) + Send + Sync>;
@@ -82,6 +94,7 @@ struct LaneState {
     ready: VecDeque<Job>,
     /// By size, then by submission.
     sized: BTreeMap<(u64, u64), Job>,
+    sized_taken: u64,
     delayed: BinaryHeap<Delayed>,
     submitted: u64,
     closed: bool,
@@ -92,6 +105,19 @@ struct Delayed {
     due: Instant,
     order: u64,
     job: Job,
+}
+
+impl LaneState {
+    /// The smallest job that has a size, and now and then the one that has waited longest, which small
+    /// ones would keep waiting for ever.
+    fn pop_sized(&mut self) -> Option<Job> {
+        self.sized_taken += 1;
+        if self.sized_taken.is_multiple_of(LONGEST_WAITING_EVERY) {
+            let longest = *self.sized.keys().min_by_key(|(_, order)| *order)?;
+            return self.sized.remove(&longest);
+        }
+        self.sized.pop_first().map(|(_, job)| job)
+    }
 }
 
 impl PartialEq for Delayed {
@@ -162,6 +188,7 @@ impl ThreadPool {
 
 impl LaneQueue {
     fn serve(&self) {
+        SERVED.set((Some(self.lane), 0));
         let steps = nice_steps(self.lane);
         if steps > 0 {
             lower_thread_priority(steps);
@@ -172,9 +199,12 @@ impl LaneQueue {
     }
 
     fn run(&self, job: Job) {
+        let (lane, depth) = SERVED.get();
+        SERVED.set((lane, depth + 1));
         if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
             (self.on_panic)(self.lane, panic_text(panic.as_ref()));
         }
+        SERVED.set((lane, depth));
     }
 
     /// Waits for a job; `None` once the lane is closed.
@@ -187,7 +217,7 @@ impl LaneQueue {
             if let Some(job) = state.ready.pop_front() {
                 return Some(job);
             }
-            if let Some((_, job)) = state.sized.pop_first() {
+            if let Some(job) = state.pop_sized() {
                 return Some(job);
             }
             let wait = match state.delayed.peek() {
@@ -272,7 +302,11 @@ impl Scheduler for ThreadPool {
     }
 
     fn interlude(&self, lane: Lane, most: u64) {
+        let (serves, depth) = SERVED.get();
         let Some(queue) = self.queue(lane) else { return };
+        if serves != Some(lane) || depth >= MOST_NESTED {
+            return;
+        }
         let mut state = lock(&queue.state);
         if let Some(entry) = state.sized.first_entry()
             && entry.key().0 <= most

@@ -1,5 +1,7 @@
 //! Merges beside merges of the same family.
 
+mod nesting;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -313,6 +313,8 @@ fn beside_other_merges_free_runs_are_merged_for_their_number() {
     ] {
         assert_eq!(count(&state, free, most_bytes), wanted, "{free} {most_bytes}");
     }
+    let many = runs(&[&[1; 12][..], &[100]].concat());
+    assert_eq!(count(&many, 12, 9), Some(9), "so many have piled up that not all can be merged");
     let mut damaged = state.clone();
     damaged[3].damaged = true;
     assert_eq!(count(&damaged, 7, u64::MAX), None);

@@ -161,6 +161,7 @@ fn small_jobs_interrupt_a_large_one_and_the_smallest_goes_first() {
     let pool = Arc::new(pool());
     let (large, (sender, receiver)) = (Arc::downgrade(&pool), channel());
     let (release, wait_release) = channel::<()>();
+    let (started, wait_started) = channel();
     let say = |what: &'static str| {
         let sender = sender.clone();
         Box::new(move || sender.send(what).unwrap()) as Job
@@ -170,6 +171,7 @@ fn small_jobs_interrupt_a_large_one_and_the_smallest_goes_first() {
         Lane::Compaction,
         100,
         Box::new(move || {
+            started.send(()).unwrap();
             wait_release.recv().unwrap();
             let pool = large.upgrade().unwrap();
             // One job at a time, and none that is larger.
@@ -177,6 +179,7 @@ fn small_jobs_interrupt_a_large_one_and_the_smallest_goes_first() {
             before();
         }),
     );
+    wait_started.recv().unwrap();
     for (size, what) in [(90, "larger"), (25, "small"), (5, "smallest"), (50, "middle")] {
         pool.submit_sized(Lane::Compaction, size, say(what));
     }
