@@ -41,7 +41,8 @@ pub struct DbOptions {
     /// their nice value is 5 above its own. 0 means the number of processors, at most 4. Default 0.
     pub flush_threads: usize,
     /// Threads that merge tables, and help with a flush that writers outrun. Their nice value
-    /// is 10 above the process's own on Linux. 0 means 2. Default 2.
+    /// is 10 above the process's own on Linux. When all are busy, a merge interrupts one that is twice
+    /// as large. 0 means 2. Default 2.
     pub compaction_threads: usize,
     /// Sync mode of the log. A family may ask for more, never for less. Default `None`.
     pub sync_mode: SyncMode,
@@ -184,7 +185,8 @@ pub struct FamilyOptions {
     /// Memtables waiting to be written out at which writers wait. It matters for write buffers of
     /// less than 16 MiB; larger ones reach their bound on bytes first. Default 10.
     pub l0_queue_stall_threshold: usize,
-    /// Sorted runs of the first level that start a merge. Default 4.
+    /// How many sorted runs there should be: twice as many of one size are merged. Writers are slowed
+    /// from twice as many of the first level on, or six times as many in all. Default 4.
     pub l1_file_count_trigger: usize,
     /// Size ratio between levels. Default 10.
     pub level_size_ratio: usize,

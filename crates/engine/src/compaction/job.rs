@@ -82,9 +82,8 @@ struct Outcome {
 }
 
 impl Core {
-    /// Merges the newest runs of a family as planned from `version`, whose runs still are the
-    /// oldest of the family, or what they have in `slice`, over whose ends none of their tables
-    /// reaches. The family's merge lock is held.
+    /// Merges runs of a family as planned from `version`, in which they are the newest, or what they
+    /// have in `slice`, over whose ends none of their tables reaches. The caller has claimed them.
     ///
     /// # Errors
     /// [`Error::Internal`] for a plan that was made from another version;
