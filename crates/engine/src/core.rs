@@ -58,6 +58,7 @@ pub(crate) struct Core {
     pub jobs: AtomicU64,
     /// When timers go off that look for what has expired, in Unix seconds.
     pub expiry_timers: Mutex<BTreeSet<u64>>,
+    /// Merges that started by themselves and run, of all families.
     pub running_merges: RunningMerges,
     pub(crate) directory_lock: Mutex<Option<Box<dyn LockGuard>>>,
 }

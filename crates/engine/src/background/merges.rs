@@ -39,6 +39,13 @@ struct Planned {
     bytes: u64,
 }
 
+impl Planned {
+    fn of(version: &Version, plan: MergePlan, slice: KeyRange) -> Self {
+        let bytes = slices::bytes_within(version, plan.count, &slice);
+        Self { plan, slice, bytes }
+    }
+}
+
 /// A merge that was planned and whose runs are claimed.
 struct Begun {
     version: Arc<Version>,
@@ -109,11 +116,10 @@ impl Core {
         let Look { version, runs, rules } = look;
         let free = version.runs.iter().take_while(|run| !merges.holds(run.place())).count();
         let most = self.running_merges.most_now(self.options.merging_threads());
-        let whole = |plan: MergePlan| {
-            let bytes = plan::bytes_of(runs, plan.count);
-            Planned { plan, slice: KeyRange::default(), bytes }
+        let small = || {
+            let plan = plan::beside_others(runs, free, rules, most)?;
+            Some(Planned::of(version, plan, KeyRange::default()))
         };
-        let small = || plan::beside_others(runs, free, rules, most).map(whole);
         if merges.count() > 0 {
             return small();
         }
@@ -136,8 +142,7 @@ impl Core {
                 (plan, slices::of_plan(family, version, plan))
             }
         };
-        let bytes = slices::bytes_within(version, plan.count, &slice);
-        Some(Planned { plan, slice, bytes })
+        Some(Planned::of(version, plan, slice))
     }
 
     /// Plans the next merge and claims its runs; `None` when there is none to begin now, or only one
@@ -248,6 +253,9 @@ impl Core {
         };
         self.scheduler.submit_after(Lane::Housekeeping, QUIET_PERIOD, Box::new(check));
     }
+
+    /// Queues what flushes and merges there are to do, taking all families to be quiet. Answers whether
+    /// there is any, or a merge under way.
     pub(super) fn schedule_quiet_merges(&self) -> bool {
         let mut any = false;
         if self.control.is_paused() {

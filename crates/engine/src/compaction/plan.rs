@@ -143,7 +143,7 @@ pub(crate) fn beside_others(
 }
 
 /// Bytes of the newest `count` runs.
-pub(crate) fn bytes_of(runs: &[RunSummary], count: usize) -> u64 {
+fn bytes_of(runs: &[RunSummary], count: usize) -> u64 {
     runs.iter().take(count).map(|run| run.bytes).sum()
 }
 
