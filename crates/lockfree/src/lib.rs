@@ -9,6 +9,7 @@ pub mod arena;
 pub mod cache;
 pub mod gate;
 pub mod ordered;
+pub mod prefetch;
 pub mod publish;
 pub mod stripe;
 pub mod sync;

@@ -164,19 +164,3 @@ fn head_of(key: &[u8], skip: usize) -> u64 {
         .zip((0..8).rev())
         .fold(0, |head, (byte, place)| head | u64::from(*byte) << (place * 8))
 }
-
-/// Asks the processor to load the cache line at `address`; any address is allowed.
-#[inline(always)]
-fn prefetch(address: *const u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        #[expect(unsafe_code, reason = "the prefetch instruction is an intrinsic")]
-        // SAFETY: a prefetch has no effect beyond the cache, whatever the address.
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(address.cast());
-        }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = address;
-}

@@ -14,11 +14,11 @@ const UNSAFE: &[&str] = &[
     "crates/lockfree/src/arena.rs",
     "crates/lockfree/src/arena/",
     "crates/lockfree/src/cache/slots.rs",
-    "crates/lockfree/src/ordered.rs",
     "crates/lockfree/src/ordered/owned.rs",
     "crates/lockfree/src/ordered/record.rs",
     "crates/lockfree/src/ordered/skiplist.rs",
     "crates/lockfree/src/ordered/btree/node.rs",
+    "crates/lockfree/src/prefetch.rs",
     // A counting allocator.
     "crates/tidesdb/tests/transaction_costs.rs",
     "crates/bench-compare/src/c_functions.rs",

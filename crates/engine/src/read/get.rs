@@ -7,11 +7,15 @@ use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::vlog::ValuePointer;
+use tidesdb_lockfree::prefetch::prefetch;
 
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
 use crate::version::{ValueLogFile, Version};
+
+/// How many filters a get has the processor fetch before it asks the first of them.
+const FILTERS_AT_ONCE: usize = 4;
 
 thread_local! {
     static FETCHED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -83,23 +87,34 @@ impl Core {
         let hash = key_hash(key);
         let deleted = &view.version.range_tombstones;
         let blocks = self.files.blocks.as_ref();
-        for run in &view.version.runs {
-            let Some(file) = run.table_for(key) else { continue };
-            if deleted.hides(key, file.record.highest_sequence, snapshot) {
-                continue;
-            }
-            let open = file.table()?;
-            let Some(table) = open.as_ref() else { continue };
-            if !table.may_contain(hash) {
-                continue;
-            }
-            if let Some(found) = table.lookup(key, snapshot, blocks)? {
-                let meta = found.meta();
-                if deleted.hides(key, meta.seq, snapshot) {
-                    return Ok(None);
+        let files = view.version.runs.iter().filter_map(|run| run.table_for(key));
+        let mut files = files
+            .filter(|file| !deleted.hides(key, file.record.highest_sequence, snapshot))
+            .peekable();
+        while files.peek().is_some() {
+            // The lines of some filters are fetched at once: each is a line of memory that nothing
+            // keeps in the cache, and there are more filters to ask than any other thing.
+            let mut some = [const { None }; FILTERS_AT_ONCE];
+            for (place, file) in some.iter_mut().zip(&mut files) {
+                let open = file.if_open();
+                if let Some(line) = open.as_ref().and_then(|table| table.filter_line(hash)) {
+                    prefetch(line);
                 }
-                let found = (meta.kind, meta.expires_at, found.value());
-                return self.answer(&view.version, || Arc::clone(&view.version), found, read);
+                *place = Some((file, open));
+            }
+            for (file, open) in some.into_iter().flatten() {
+                let open = file.opened(open)?;
+                let Some(table) = open.as_ref().filter(|table| table.may_contain(hash)) else {
+                    continue;
+                };
+                if let Some(found) = table.lookup(key, snapshot, blocks)? {
+                    let meta = found.meta();
+                    if deleted.hides(key, meta.seq, snapshot) {
+                        return Ok(None);
+                    }
+                    let found = (meta.kind, meta.expires_at, found.value());
+                    return self.answer(&view.version, || Arc::clone(&view.version), found, read);
+                }
             }
         }
         Ok(None)

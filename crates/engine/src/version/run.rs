@@ -27,7 +27,7 @@ pub(crate) struct Run {
     pub tables: Vec<Arc<TableFile>>,
     /// Sums over the tables.
     pub totals: Arc<RunTotals>,
-    index: Arc<RunIndex>,
+    index: RunIndex,
 }
 
 /// Sums over the tables of a run.
@@ -76,7 +76,7 @@ impl Run {
     pub(super) fn of(level: u32, id: u64, mut tables: Vec<Arc<TableFile>>) -> Self {
         tables.sort_by(|a, b| a.record.smallest_key.cmp(&b.record.smallest_key));
         let totals = Arc::new(RunTotals::of(&tables));
-        let index = Arc::new(RunIndex::of(&tables));
+        let index = RunIndex::of(&tables);
         Self { level, id, tables, totals, index }
     }
 
@@ -88,7 +88,7 @@ impl Run {
     /// The only table that may hold `key`.
     #[inline]
     pub(crate) fn table_for(&self, key: &[u8]) -> Option<&Arc<TableFile>> {
-        self.index.table_for(&self.tables, key)
+        self.index.table_for(key)
     }
 
     /// Whether a table may hold a key from `start` on and before `end`.

@@ -2,7 +2,9 @@
 //!
 //! A get asks this of every run. Comparing its key with those of the tables themselves costs two
 //! lines of memory a step that nothing keeps in the cache; here the first bytes of all bounds, behind
-//! what they have in common, lie side by side. Only where those are equal are whole keys compared.
+//! what they have in common, lie side by side, and what they have in common lies in the run itself:
+//! a run that cannot hold the key costs two or three lines. Only where first bytes are equal are whole
+//! keys compared.
 //!
 //! Immutable once built; any thread may read it.
 
@@ -12,13 +14,46 @@ use tidesdb_base::codec::key_head;
 
 use super::TableFile;
 
+/// So much of what all keys begin with is compared without looking at a table.
+const INLINE_PREFIX_BYTES: usize = 16;
+
 /// See the module's documentation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunIndex {
-    /// What all keys of the run begin with.
-    prefix: Vec<u8>,
-    /// Heads of the tables' smallest and largest keys behind the prefix.
-    heads: Vec<(u64, u64)>,
+    /// First bytes of what all keys of the run begin with, and which of them count.
+    prefix: u128,
+    prefix_mask: u128,
+    /// Length of what all keys of the run begin with.
+    prefix_len: usize,
+    spans: Arc<[Span]>,
+}
+
+/// A table with the heads of its bounds behind the prefix.
+#[derive(Debug)]
+struct Span {
+    smallest: u64,
+    largest: u64,
+    table: Arc<TableFile>,
+}
+
+impl Span {
+    fn smallest_key(&self) -> &[u8] {
+        &self.table.record.smallest_key
+    }
+
+    fn largest_key(&self) -> &[u8] {
+        &self.table.record.largest_key
+    }
+}
+
+/// As [`key_head`], of the first sixteen bytes.
+#[inline]
+fn wide_head(key: &[u8]) -> u128 {
+    if let Some(head) = key.first_chunk() {
+        return u128::from_be_bytes(*head);
+    }
+    let low = key_head(key.get(8..).unwrap_or_default());
+    u128::from(key_head(key)) << 64 | u128::from(low)
 }
 
 impl RunIndex {
@@ -28,34 +63,55 @@ impl RunIndex {
             return Self::default();
         };
         let (smallest, largest) = (&first.record.smallest_key, &last.record.largest_key);
-        let shared = smallest.iter().zip(largest).take_while(|(a, b)| a == b).count();
-        let head = |key: &[u8]| key_head(key.get(shared..).unwrap_or_default());
-        let heads = tables
-            .iter()
-            .map(|table| (head(&table.record.smallest_key), head(&table.record.largest_key)));
-        let prefix = smallest.get(..shared).unwrap_or_default().to_vec();
-        Self { prefix, heads: heads.collect() }
+        let prefix_len = smallest.iter().zip(largest).take_while(|(a, b)| a == b).count();
+        let head = |key: &[u8]| key_head(key.get(prefix_len..).unwrap_or_default());
+        let spans = tables.iter().map(|table| Span {
+            smallest: head(&table.record.smallest_key),
+            largest: head(&table.record.largest_key),
+            table: Arc::clone(table),
+        });
+        let counted = prefix_len.min(INLINE_PREFIX_BYTES) as u32;
+        let prefix_mask = u128::MAX.checked_shl(128 - 8 * counted).unwrap_or(0);
+        Self {
+            prefix: wide_head(smallest) & prefix_mask,
+            prefix_mask,
+            prefix_len,
+            spans: spans.collect(),
+        }
     }
 
-    /// The only one of the `tables` that may hold `key`.
+    /// What comes behind the prefix; `None` for a key that does not begin with it.
     #[inline]
-    pub(super) fn table_for<'t>(
-        &self,
-        tables: &'t [Arc<TableFile>],
-        key: &[u8],
-    ) -> Option<&'t Arc<TableFile>> {
-        let wanted = key_head(key.strip_prefix(self.prefix.as_slice())?);
-        let mut at = self.heads.partition_point(|&(_, largest)| largest < wanted);
-        if self.heads.get(at)?.1 == wanted {
-            let ties = self.heads.get(at..)?.partition_point(|&(_, largest)| largest == wanted);
-            let tied = tables.get(at..at + ties)?;
-            at += tied.partition_point(|table| table.record.largest_key.as_slice() < key);
+    fn behind_prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        if wide_head(key) & self.prefix_mask != self.prefix {
+            return None;
         }
-        let smallest = self.heads.get(at)?.0;
-        let table = tables.get(at)?;
+        // A key that is shorter than the prefix may have looked like it, filled up with zeros.
+        let behind = key.get(self.prefix_len..)?;
+        let is_inline = self.prefix_len <= INLINE_PREFIX_BYTES;
+        (is_inline || self.has_long_prefix(key)).then_some(behind)
+    }
+
+    #[cold]
+    fn has_long_prefix(&self, key: &[u8]) -> bool {
+        let prefix = self.spans.first().and_then(|span| span.smallest_key().get(..self.prefix_len));
+        prefix.is_some_and(|prefix| key.starts_with(prefix))
+    }
+
+    /// The only table that may hold `key`.
+    #[inline]
+    pub(super) fn table_for(&self, key: &[u8]) -> Option<&Arc<TableFile>> {
+        let wanted = key_head(self.behind_prefix(key)?);
+        let mut at = self.spans.partition_point(|span| span.largest < wanted);
+        if self.spans.get(at)?.largest == wanted {
+            let tied = self.spans.get(at..)?;
+            let ties = tied.partition_point(|span| span.largest == wanted);
+            at += tied.get(..ties)?.partition_point(|span| span.largest_key() < key);
+        }
+        let span = self.spans.get(at)?;
         let begins_behind =
-            smallest > wanted || (smallest == wanted && table.record.smallest_key.as_slice() > key);
-        (!begins_behind).then_some(table)
+            span.smallest > wanted || (span.smallest == wanted && span.smallest_key() > key);
+        (!begins_behind).then_some(&span.table)
     }
 }
 
@@ -75,6 +131,11 @@ mod tests {
             &[["user:0001", "user:0004"], ["user:0005", "user:0009"], ["user:001", "user:0019"]],
             // All heads but the last are equal.
             &[["xaaaaaaaa0", "xaaaaaaaa4"], ["xaaaaaaaa5", "xaaaaaaaa5b"], ["xaaaaaaaa6", "xb"]],
+            &[
+                ["a prefix of many bytes:0", "a prefix of many bytes:1"],
+                ["a prefix of many bytes:2", "a prefix of many bytes:9"],
+            ],
+            &[["a\u{0}\u{0}0", "a\u{0}\u{0}4"]],
             &[["p", "p\u{0}"], ["p\u{0}\u{0}", "p\u{0}\u{1}"], ["q", "qqqqqqqqqqqq"]],
         ];
         let context = context();
@@ -95,7 +156,7 @@ mod tests {
                 keys.extend(["\u{0}", "!", "~"].map(|more| format!("{shorter}{more}")));
             }
             for key in keys {
-                let found = index.table_for(&tables, key.as_bytes());
+                let found = index.table_for(key.as_bytes());
                 let found =
                     found.and_then(|found| tables.iter().position(|t| Arc::ptr_eq(t, found)));
                 let covers = |span: &[&str; 2]| span[0] <= key.as_str() && key.as_str() <= span[1];

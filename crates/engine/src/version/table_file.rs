@@ -26,6 +26,9 @@ pub(crate) struct FileContext {
     pub budget: Arc<MemoryBudget>,
 }
 
+/// An open table that stays open while this is held; nothing when it was not open.
+pub(crate) type OpenTable = arc_swap::Guard<Option<Arc<Table>>>;
+
 /// A table. When it is obsolete, the last one to let go of it notes it for deletion.
 #[derive(Debug)]
 pub(crate) struct TableFile {
@@ -56,14 +59,28 @@ impl TableFile {
         })
     }
 
+    /// The table if it is open.
+    #[inline]
+    pub(crate) fn if_open(&self) -> OpenTable {
+        self.open.load()
+    }
+
     /// The open table, with its index and filter in memory.
     ///
     /// # Errors
     /// [`Error::Corruption`] when the file is missing, damaged, or not the one that the manifest
     /// names; [`Error::Io`].
     #[inline]
-    pub(crate) fn table(self: &Arc<Self>) -> Result<arc_swap::Guard<Option<Arc<Table>>>> {
-        let open = self.open.load();
+    pub(crate) fn table(self: &Arc<Self>) -> Result<OpenTable> {
+        self.opened(self.if_open())
+    }
+
+    /// As [`TableFile::table`], with what [`TableFile::if_open`] told.
+    ///
+    /// # Errors
+    /// As [`TableFile::table`].
+    #[inline]
+    pub(crate) fn opened(self: &Arc<Self>, open: OpenTable) -> Result<OpenTable> {
         if open.is_some() {
             // A load first: the flag is nearly always set, and a store would bounce its line.
             // ORDERING: relaxed; a hint.
@@ -77,7 +94,7 @@ impl TableFile {
     }
 
     #[cold]
-    fn open_file(self: &Arc<Self>) -> Result<arc_swap::Guard<Option<Arc<Table>>>> {
+    fn open_file(self: &Arc<Self>) -> Result<OpenTable> {
         let file = self
             .context
             .vfs

@@ -32,10 +32,10 @@ pub fn key_hash(key: &[u8]) -> u64 {
     checksum::plain(key)
 }
 
-/// One cache line of bits.
+/// One cache line of bits: all that a filter looks at for one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(align(64))]
-struct Line([u64; 8]);
+pub struct Line([u64; 8]);
 
 /// Size and number of probes that reach a false-positive rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -183,7 +183,7 @@ impl Filter {
     #[inline]
     #[must_use]
     pub fn may_contain(&self, hash: u64) -> bool {
-        let Some(line) = self.lines.get(self.line_of(hash)) else {
+        let Some(line) = self.line_for(hash) else {
             return true;
         };
         let mut bits = hash as u32;
@@ -195,6 +195,13 @@ impl Filter {
             }
         }
         true
+    }
+
+    /// What [`Filter::may_contain`] will look at, for whoever wants it loaded beforehand.
+    #[inline]
+    #[must_use]
+    pub fn line_for(&self, hash: u64) -> Option<&Line> {
+        self.lines.get(self.line_of(hash))
     }
 
     /// Bytes of memory held.

@@ -129,6 +129,13 @@ impl Table {
         self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
     }
 
+    /// What [`Table::may_contain`] will look at, for whoever wants it loaded beforehand.
+    #[inline]
+    #[must_use]
+    pub fn filter_line(&self, hash: u64) -> Option<&crate::filter::Line> {
+        self.filter.as_ref().and_then(|filter| filter.line_for(hash))
+    }
+
     /// Whether `key` lies between the table's smallest and largest key.
     #[inline]
     #[must_use]

@@ -24,6 +24,7 @@ use std::slice;
 
 use super::{MAX_KEY_BYTES, NewVersion, Version};
 use crate::arena::{Arena, ArenaFull, Offset, UNIT_BYTES};
+use crate::prefetch::prefetch_address;
 use crate::sync::{AtomicU32, Ordering};
 
 const KIND_AT: usize = 0;
@@ -117,8 +118,8 @@ impl RecordRef {
     #[inline]
     pub(super) fn prefetch(self, arena: &Arena) {
         let address = arena.resolve(self.0);
-        super::prefetch(address);
-        super::prefetch(address.wrapping_add(64));
+        prefetch_address(address);
+        prefetch_address(address.wrapping_add(64));
     }
 
     /// The record's key.

@@ -13,8 +13,9 @@
 #![expect(unsafe_code, reason = "lays nodes out in raw arena memory")]
 
 use super::record::{self, NewRecord, RecordRef};
-use super::{Cursor, NewVersion, OrderedIndex, PUBLISH, Version, Versions, head_of, prefetch};
+use super::{Cursor, NewVersion, OrderedIndex, PUBLISH, Version, Versions, head_of};
 use crate::arena::{Arena, ArenaFull, Offset};
+use crate::prefetch::prefetch_address;
 use crate::sync::{AtomicU32, Ordering};
 
 const MAX_HEIGHT: usize = 12;
@@ -89,7 +90,7 @@ impl SkipList {
             after = self.next_at(before, level);
             while let Some(node) = after {
                 if level > 0 {
-                    prefetch(self.arena.resolve(node.0));
+                    prefetch_address(self.arena.resolve(node.0));
                 }
                 if self.compare(node, key, head).is_ge() {
                     break;

@@ -26,7 +26,8 @@ use std::ptr;
 use super::latch::Latch;
 use crate::arena::{Arena, ArenaFull, Offset};
 use crate::ordered::record::RecordRef;
-use crate::ordered::{PUBLISH, head_of, prefetch};
+use crate::ordered::{PUBLISH, head_of};
+use crate::prefetch::prefetch_address;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Names a node of one tree.
@@ -151,7 +152,7 @@ impl<'a, const FANOUT: usize> Handle<'a, FANOUT> {
     pub(super) fn prefetch(arena: &Arena, at: NodeRef) {
         let address = arena.resolve(at.0).cast_const();
         for line in 0..size_of::<Node<FANOUT>>() / 64 {
-            prefetch(address.wrapping_add(line * 64));
+            prefetch_address(address.wrapping_add(line * 64));
         }
     }
 
