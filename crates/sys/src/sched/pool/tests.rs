@@ -188,3 +188,77 @@ fn small_jobs_interrupt_a_large_one_and_the_smallest_goes_first() {
     let order: Vec<_> = (0..6).map(|_| receiver.recv().unwrap()).collect();
     assert_eq!(order, ["smallest", "small", "large", "without size", "middle", "larger"]);
 }
+
+/// What a caller waits for must not take as long as somebody else's job, and jobs within jobs end somewhere.
+#[test]
+fn only_the_threads_of_a_lane_are_interrupted_and_only_so_deep() {
+    let pool = Arc::new(pool());
+    let (sender, receiver) = channel();
+    let (job, started, release) = blocked_job();
+    pool.submit_sized(Lane::Compaction, 10, job);
+    started.recv().unwrap();
+    let say = |what: usize| {
+        let sender = sender.clone();
+        Box::new(move || sender.send(what).unwrap()) as Job
+    };
+    pool.submit_sized(Lane::Compaction, 1, say(0));
+    // A caller's thread, and that of another lane.
+    pool.interlude(Lane::Compaction, 10);
+    let (other, ended) = (Arc::downgrade(&pool), sender.clone());
+    pool.submit(
+        Lane::Flush,
+        Box::new(move || {
+            other.upgrade().unwrap().interlude(Lane::Compaction, 10);
+            ended.send(usize::MAX).unwrap();
+        }),
+    );
+    assert_eq!(receiver.recv().unwrap(), usize::MAX);
+    assert!(receiver.try_recv().is_err(), "a thread that does not serve the lane ran its job");
+    release.send(()).unwrap();
+    assert_eq!(receiver.recv().unwrap(), 0);
+
+    // Each job has the next one run in its middle.
+    let (job, started, release) = blocked_job();
+    pool.submit_sized(Lane::Compaction, 10, job);
+    started.recv().unwrap();
+    for at in 0..MOST_NESTED as usize + 2 {
+        let (inner, begins) = (Arc::downgrade(&pool), sender.clone());
+        let nested = move || {
+            let depth = SERVED.get().1 as usize;
+            begins.send(depth).unwrap();
+            inner.upgrade().unwrap().interlude(Lane::Compaction, 100);
+        };
+        pool.submit_sized(Lane::Compaction, 10 + at as u64, Box::new(nested));
+    }
+    release.send(()).unwrap();
+    let depths: Vec<_> = (0..MOST_NESTED + 2).map(|_| receiver.recv().unwrap()).collect();
+    assert_eq!(depths, [1, 2, 3, 4, 1, 2], "at most {MOST_NESTED} within each other");
+}
+
+/// Small merges of one family keep coming; the large one of another has its turn.
+#[test]
+fn small_jobs_without_end_do_not_keep_a_large_one_waiting() {
+    fn small_for_ever(pool: &Arc<ThreadPool>, done: Arc<Mutex<u32>>) {
+        let next = Arc::downgrade(pool);
+        let job = move || {
+            *lock(&done) += 1;
+            if let Some(pool) = next.upgrade() {
+                small_for_ever(&pool, done);
+            }
+        };
+        pool.submit_sized(Lane::Compaction, 1, Box::new(job));
+    }
+    let pool = Arc::new(pool());
+    let (job, started, release) = blocked_job();
+    pool.submit(Lane::Compaction, job);
+    started.recv().unwrap();
+    let (small, large) = (Arc::new(Mutex::new(0)), channel());
+    small_for_ever(&pool, Arc::clone(&small));
+    let before = Arc::clone(&small);
+    let job = move || large.0.send(*lock(&before)).unwrap();
+    pool.submit_sized(Lane::Compaction, 1 << 40, Box::new(job));
+    release.send(()).unwrap();
+    let before = large.1.recv_timeout(Duration::from_secs(30)).expect("the large job never ran");
+    // The small one that comes again was submitted later than the large one.
+    assert!(u64::from(before) <= 2 * LONGEST_WAITING_EVERY, "{before} small jobs before it");
+}
