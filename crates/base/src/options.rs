@@ -185,8 +185,9 @@ pub struct FamilyOptions {
     /// Memtables waiting to be written out at which writers wait. It matters for write buffers of
     /// less than 16 MiB; larger ones reach their bound on bytes first. Default 10.
     pub l0_queue_stall_threshold: usize,
-    /// How many sorted runs there should be: twice as many of one size are merged. Writers are slowed
-    /// from twice as many of the first level on, or six times as many in all. Default 4.
+    /// How many sorted runs there should be: twice as many of one size are merged, four times as many of
+    /// the larger sizes while nobody reads the family. Writers are slowed from twice as many of the
+    /// first level on, or eight times as many in all. Default 4.
     pub l1_file_count_trigger: usize,
     /// Size ratio between levels. Default 10.
     pub level_size_ratio: usize,

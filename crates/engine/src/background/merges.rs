@@ -93,7 +93,7 @@ impl Core {
     fn look_at(&self, family: &FamilyState) -> Look {
         let (version, options) = (family.current_version(), family.options.load());
         Look {
-            rules: rules(&options, &version),
+            rules: rules(&options, &version, family.reads.is_read()),
             runs: summarize(&version, &options, self.snapshots.oldest()),
             version,
         }

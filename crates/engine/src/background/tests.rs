@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tidesdb_base::compress::Compression;
 use tidesdb_base::error::{Error, ErrorKind};
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_files::filter::key_hash;
@@ -72,6 +73,33 @@ fn a_failed_merge_is_no_failure_of_a_flush_and_is_told_after_one() {
     assert_eq!(db.wait_idle().unwrap_err().kind(), ErrorKind::Corrupt);
     db.wait_idle().unwrap();
     *lock(&state.merge_error) = Some(damaged());
+    db.close().unwrap();
+}
+
+/// Fewer runs help readers, and a merge costs as much as it writes.
+#[test]
+fn larger_runs_wait_for_somebody_who_reads_them() {
+    let (db, scheduler) = open_stepped();
+    let options = FamilyOptions {
+        min_disk_space: 0,
+        l1_file_count_trigger: 2,
+        compression: Compression::None,
+        ..FamilyOptions::default()
+    };
+    let family = db.create_family("family", options).unwrap();
+    let flush = |turn: u64| {
+        for key in 0..100 {
+            family.put(&(key * 1000 + turn).to_be_bytes(), &[7; 500]).unwrap();
+        }
+        family.flush().unwrap();
+        scheduler.run_until_idle();
+        family.state().current_version().runs.len()
+    };
+    let unread: Vec<usize> = (0..24).map(flush).collect();
+    assert_eq!(unread[19..], [5, 6, 7, 8, 6], "runs after each flush");
+    family.get(&0_u64.to_be_bytes()).unwrap();
+    // The largest number of runs of a size is four now.
+    assert!(flush(24) <= 2 && (25..32).all(|turn| flush(turn) <= 7));
     db.close().unwrap();
 }
 

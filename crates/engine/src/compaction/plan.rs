@@ -15,7 +15,8 @@
 //! 4. *Tiers.* Runs fall into classes by size, each `fan_in` times the one below. When the newest
 //!    runs hold `fan_in` of one class, they are merged, with everything newer, into one run of the
 //!    next; if that fills the next class, the merge takes it in at once. Each byte is rewritten
-//!    about once per class, and `n` flushes leave at most `(fan_in - 1) * log(n)` runs.
+//!    about once per class, and `n` flushes leave at most `(fan_in - 1) * log(n)` runs. While nobody
+//!    reads the family, classes above the lowest wait for more runs: fewer runs help readers only.
 //!
 //! A family that is not being written is merged into a single run, which reads best. What snapshots
 //! held in it goes some time after they do.
@@ -90,8 +91,10 @@ pub(crate) enum Pace {
 /// The family's settings, as far as they matter here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlanRules {
-    /// Runs of one class that are merged.
+    /// Runs of the lowest class that are merged. Each class is as many times larger than the one below.
     pub fan_in: usize,
+    /// Runs of another class that are merged; `fan_in` or more.
+    pub upper_fan_in: usize,
     /// A quiet family's oldest run is spared when it is more than this many times all others.
     pub size_ratio: usize,
     /// Entries that there may be per live key.
@@ -112,7 +115,7 @@ pub(crate) fn next_merge(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> 
     if let Some(count) = by_tombstones(candidates).or(collect_values.then_some(usable)) {
         return merge_of(all, count);
     }
-    let tiers = || by_tiers(candidates, rules.fan_in.max(2), u64::MAX);
+    let tiers = || by_tiers(candidates, rules, u64::MAX);
     if let Some(count) = by_space(candidates, rules) {
         let plan = merge_of(all, count)?;
         let by_slices = count == all.len() && may_be_sliced(all);
@@ -139,7 +142,7 @@ pub(crate) fn beside_others(
     most_bytes: u64,
 ) -> Option<MergePlan> {
     let free = runs.iter().take(free).take_while(|run| !run.damaged).count();
-    merge_of(runs, by_tiers(runs.get(..free)?, rules.fan_in.max(2), most_bytes)?)
+    merge_of(runs, by_tiers(runs.get(..free)?, rules, most_bytes)?)
 }
 
 /// Bytes of the newest `count` runs.
@@ -217,15 +220,24 @@ fn keys_and_live(runs: &[RunSummary]) -> (u64, u64) {
 }
 
 /// The newest runs that hold enough of one class, if they have at most so many bytes.
-fn by_tiers(runs: &[RunSummary], fan_in: usize, most_bytes: u64) -> Option<usize> {
+fn by_tiers(runs: &[RunSummary], rules: &PlanRules, most_bytes: u64) -> Option<usize> {
+    let fan_in = rules.fan_in.max(2);
+    // Without a flushed run among them, those of the lowest class were merged before.
+    let any_flushed = runs.iter().any(|run| run.level == 1);
+    let enough = |class| match class {
+        0 if any_flushed => fan_in,
+        _ => rules.upper_fan_in.max(fan_in),
+    };
     let unit = runs.iter().map(|run| run.bytes).min()?.max(1);
-    let class = |bytes: u64| (bytes / unit).max(1).ilog(fan_in as u64);
+    // To the nearest class: a merge of `fan_in` runs that drops something yields a little less than as
+    // many times their size.
+    let class = |bytes: u64| (bytes as f64 / unit as f64).log(fan_in as f64).round() as u32;
     let up_to = |wanted: u32| runs.iter().take_while(|run| class(run.bytes) <= wanted).count();
     let of_class = |count: usize, wanted: u32| {
         runs.iter().take(count).filter(|run| class(run.bytes) == wanted).count()
     };
     let highest = runs.iter().map(|run| class(run.bytes)).max()?;
-    let full = |&wanted: &u32| of_class(up_to(wanted), wanted) >= fan_in;
+    let full = |&wanted: &u32| of_class(up_to(wanted), wanted) >= enough(wanted);
     let mut count = up_to((0..=highest).find(full)?);
     if bytes_of(runs, count) > most_bytes {
         // As many as can be: waiting for a merge of all would make them even more.
@@ -237,7 +249,10 @@ fn by_tiers(runs: &[RunSummary], fan_in: usize, most_bytes: u64) -> Option<usize
         let wider = up_to(class_of_output);
         let others = runs.iter().take(wider).skip(count);
         let others = others.filter(|run| class(run.bytes) == class_of_output).count();
-        if wider <= count || others + 1 < fan_in || bytes_of(runs, wider) > most_bytes {
+        if wider <= count
+            || others + 1 < enough(class_of_output)
+            || bytes_of(runs, wider) > most_bytes
+        {
             return Some(count);
         }
         count = wider;

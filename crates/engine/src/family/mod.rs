@@ -3,10 +3,12 @@
 mod handle;
 mod hook;
 mod merges;
+mod reads;
 mod state;
 
 pub use self::handle::Family;
 pub(crate) use self::hook::CommitHookSlot;
 pub use self::hook::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
 pub(crate) use self::merges::{MergeClaim, MergesUnderWay, RunningMerges, interrupting};
+pub(crate) use self::reads::ReadWatch;
 pub(crate) use self::state::{FamilyState, SliceBounds, View};

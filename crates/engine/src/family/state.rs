@@ -10,7 +10,7 @@ use tidesdb_base::options::{FamilyOptions, SyncMode};
 use tidesdb_lockfree::stripe::StripedSums;
 use tidesdb_lockfree::sync::lock;
 
-use super::{CommitHookSlot, MergesUnderWay};
+use super::{CommitHookSlot, MergesUnderWay, ReadWatch};
 use crate::flow::{FamilyFlow, FamilySignals, is_held};
 use crate::memtable::Memtable;
 use crate::version::{Version, collected_from};
@@ -92,6 +92,8 @@ pub(crate) struct FamilyState {
     pub dropped: AtomicBool,
     pub direct_values: Mutex<Option<DirectValueWriter>>,
     pub commit_hook: CommitHookSlot,
+    /// Whether anybody reads.
+    pub reads: ReadWatch,
     /// Where flushes and merges end their tables, see `compaction/slices.rs`.
     pub slice_bounds: Mutex<SliceBounds>,
     pub counters: FamilyCounters,
@@ -128,6 +130,7 @@ impl FamilyState {
             dropped: AtomicBool::new(false),
             direct_values: Mutex::new(None),
             commit_hook: CommitHookSlot::default(),
+            reads: ReadWatch::default(),
             slice_bounds: Mutex::default(),
             counters: FamilyCounters::default(),
         }

@@ -22,7 +22,7 @@ const SLOWING_RUNS_PER_TRIGGER: u64 = 2;
 const SLOWEST_RUNS_PER_TRIGGER: u64 = 9;
 
 /// The same for all runs: merges of large ones, which small ones interrupt, must not fall behind for ever.
-const SLOWING_ALL_RUNS_PER_TRIGGER: u64 = 6;
+const SLOWING_ALL_RUNS_PER_TRIGGER: u64 = 8;
 const SLOWEST_ALL_RUNS_PER_TRIGGER: u64 = 16;
 
 /// Parts of the write buffer that garbage may take in any case before writers are slowed, and before
@@ -364,9 +364,9 @@ mod tests {
         let slowed = |runs| family_pace(&FamilySignals { frozen: 0, runs, ..usual() });
         let reason = StallReason::MergeDebt;
         for (runs, wanted) in [
-            (24, Pace::Free),
-            (44, Pace::Slow { bytes_per_second: 100 * MIB, reason }),
-            (54, Pace::Slow { bytes_per_second: 100 * MIB / 3, reason }),
+            (32, Pace::Free),
+            (48, Pace::Slow { bytes_per_second: 100 * MIB, reason }),
+            (56, Pace::Slow { bytes_per_second: 100 * MIB / 3, reason }),
             (1000, Pace::Slow { bytes_per_second: 2 * MIB, reason }),
         ] {
             assert_eq!(slowed(runs), wanted, "{runs}");

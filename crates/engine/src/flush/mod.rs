@@ -221,6 +221,7 @@ impl Core {
             .collect();
         // ORDERING: relaxed; an estimate. What is the oldest from now on was not begun.
         family.flow.flushed_bytes.store(0, Ordering::Relaxed);
+        family.reads.note_flush();
         family.change_view(|view| {
             let change = TableChange { added: tables, ..TableChange::default() };
             let mut version = view.version.with_tables(change);

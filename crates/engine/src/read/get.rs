@@ -71,6 +71,7 @@ impl Core {
                 return self.answer(&view.version, current, found, read);
             }
         }
+        family.reads.note();
         self.get_from_tables(view, snapshot, key, read)
     }
 

@@ -2,6 +2,7 @@ use super::*;
 
 const RULES: PlanRules = PlanRules {
     fan_in: 4,
+    upper_fan_in: 4,
     size_ratio: 10,
     max_space_amplification: 1.5,
     collected_from: 4.0 / 3.0,
@@ -156,10 +157,10 @@ fn slices_beside_damage_are_merged_when_enough_of_them_is_garbage() {
 }
 
 /// Feeds `flushes` of unique keys, merging as planned; answers the bytes rewritten per byte.
-fn rewrites(flushes: u64, fan_in: usize, most_runs: usize) -> f64 {
+fn rewrites(flushes: u64, (fan_in, upper_fan_in): (usize, usize), most_runs: usize) -> f64 {
     let mut sizes: Vec<RunSummary> = Vec::new();
     let mut rewritten = 0;
-    let rules = PlanRules { fan_in, ..RULES };
+    let rules = PlanRules { fan_in, upper_fan_in, ..RULES };
     for id in 1..=flushes {
         let flushed =
             RunSummary { level: 1, id, bytes: 100, entries: 100, keys: 100, ..Default::default() };
@@ -190,9 +191,13 @@ fn rewrites(flushes: u64, fan_in: usize, most_runs: usize) -> f64 {
 
 #[test]
 fn an_endless_stream_of_flushes_keeps_few_runs_and_rewrites_little() {
-    assert!(rewrites(1000, 4, 16) < 4.2);
-    assert!(rewrites(1000, 8, 24) < 3.0);
-    assert!(rewrites(50, 8, 16) < 1.2);
+    assert!(rewrites(1000, (4, 4), 16) < 4.2);
+    assert!(rewrites(1000, (8, 8), 24) < 3.0);
+    assert!(rewrites(50, (8, 8), 16) < 1.2);
+    // Read by nobody.
+    assert!(rewrites(110, (8, 8), 24) > 1.4);
+    assert!(rewrites(110, (8, 16), 24) < 1.0);
+    assert!(rewrites(1000, (8, 16), 32) < 2.0);
 }
 
 #[test]

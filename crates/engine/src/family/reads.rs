@@ -1,0 +1,52 @@
+//! Whether anybody reads a family, so that merges which only help readers are not made for nobody.
+//!
+//! Called by every read of tables, from any thread; asked by the planner of merges.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Remembers whether the tables of a family were read since the flush before the last one.
+#[derive(Debug, Default)]
+pub(crate) struct ReadWatch {
+    since_last_flush: AtomicBool,
+    before_it: AtomicBool,
+}
+
+// ORDERING: relaxed throughout; what the flags say is an estimate, and goes with no other data.
+impl ReadWatch {
+    /// Tables are being read.
+    #[inline]
+    pub(crate) fn note(&self) {
+        // A load first: the flag is nearly always set, and a store would bounce its line.
+        if !self.since_last_flush.load(Ordering::Relaxed) {
+            self.since_last_flush.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// A flush has ended.
+    pub(crate) fn note_flush(&self) {
+        let read = self.since_last_flush.swap(false, Ordering::Relaxed);
+        self.before_it.store(read, Ordering::Relaxed);
+    }
+
+    /// Whether tables were read lately.
+    pub(crate) fn is_read(&self) -> bool {
+        self.since_last_flush.load(Ordering::Relaxed) || self.before_it.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_counts_until_the_second_flush_after_it() {
+        let watch = ReadWatch::default();
+        assert!(!watch.is_read());
+        watch.note();
+        assert!(watch.is_read());
+        watch.note_flush();
+        assert!(watch.is_read());
+        watch.note_flush();
+        assert!(!watch.is_read());
+    }
+}
