@@ -1,10 +1,11 @@
 //! Whether anybody reads a family, so that merges which only help readers are not made for nobody.
 //!
-//! Called by every read of tables, from any thread; asked by the planner of merges.
+//! Told by gets that come to the tables and by scans that begin, from any thread; asked by the planner of
+//! merges.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Remembers whether the tables of a family were read since the flush before the last one.
+/// Remembers whether reads of a family's tables began since the flush before the last one.
 #[derive(Debug, Default)]
 pub(crate) struct ReadWatch {
     since_last_flush: AtomicBool,
@@ -13,7 +14,7 @@ pub(crate) struct ReadWatch {
 
 // ORDERING: relaxed throughout; what the flags say is an estimate, and goes with no other data.
 impl ReadWatch {
-    /// Tables are being read.
+    /// A read of tables begins.
     #[inline]
     pub(crate) fn note(&self) {
         // A load first: the flag is nearly always set, and a store would bounce its line.

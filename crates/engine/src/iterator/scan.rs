@@ -82,7 +82,9 @@ impl Scan {
         };
         // The snapshot first: whatever view is loaded now holds all that it sees.
         let view = family.view.load_full();
-        family.reads.note();
+        if !view.version.runs.is_empty() {
+            family.reads.note();
+        }
         let sequence = snapshot.sequence();
         let blocks = CachedBlocks(Arc::clone(&core.files.blocks));
         let memtables = std::iter::once(&view.active).chain(&view.frozen);

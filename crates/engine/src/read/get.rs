@@ -6,13 +6,18 @@ use std::sync::Arc;
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::filter::key_hash;
+use tidesdb_files::sstable::{BlockSource, Found};
 use tidesdb_files::vlog::ValuePointer;
 use tidesdb_lockfree::prefetch::prefetch;
 
+use crate::cache::BlockCache;
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
 use crate::version::{ValueLogFile, Version};
+
+/// A version in a table, with the block that it lies in.
+type FoundInTable = Found<<BlockCache as BlockSource>::Block>;
 
 /// How many filters a get has the processor fetch before it asks the first of them.
 const FILTERS_AT_ONCE: usize = 4;
@@ -71,7 +76,9 @@ impl Core {
                 return self.answer(&view.version, current, found, read);
             }
         }
-        family.reads.note();
+        if !view.version.runs.is_empty() {
+            family.reads.note();
+        }
         self.get_from_tables(view, snapshot, key, read)
     }
 
@@ -82,13 +89,31 @@ impl Core {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        if view.version.runs.is_empty() {
+        let Some(found) = self.find_in_tables(&view.version, snapshot, key)? else {
+            return Ok(None);
+        };
+        let meta = found.meta();
+        if view.version.range_tombstones.hides(key, meta.seq, snapshot) {
+            return Ok(None);
+        }
+        let found = (meta.kind, meta.expires_at, found.value());
+        self.answer(&view.version, || Arc::clone(&view.version), found, read)
+    }
+
+    /// The newest version of `key` in any table.
+    #[inline]
+    fn find_in_tables(
+        &self,
+        version: &Version,
+        snapshot: SequenceNumber,
+        key: &[u8],
+    ) -> Result<Option<FoundInTable>> {
+        if version.runs.is_empty() {
             return Ok(None);
         }
         let hash = key_hash(key);
-        let deleted = &view.version.range_tombstones;
-        let blocks = self.files.blocks.as_ref();
-        let files = view.version.runs.iter().filter_map(|run| run.table_for(key));
+        let (deleted, blocks) = (&version.range_tombstones, self.files.blocks.as_ref());
+        let files = version.runs.iter().filter_map(|run| run.table_for(key));
         let mut files = files
             .filter(|file| !deleted.hides(key, file.record.highest_sequence, snapshot))
             .peekable();
@@ -103,18 +128,15 @@ impl Core {
                 }
                 *place = Some((file, open));
             }
+            // Files are opened, and errors met, only as far as the key is looked for.
             for (file, open) in some.into_iter().flatten() {
                 let open = file.opened(open)?;
                 let Some(table) = open.as_ref().filter(|table| table.may_contain(hash)) else {
                     continue;
                 };
-                if let Some(found) = table.lookup(key, snapshot, blocks)? {
-                    let meta = found.meta();
-                    if deleted.hides(key, meta.seq, snapshot) {
-                        return Ok(None);
-                    }
-                    let found = (meta.kind, meta.expires_at, found.value());
-                    return self.answer(&view.version, || Arc::clone(&view.version), found, read);
+                let found = table.lookup(key, snapshot, blocks)?;
+                if found.is_some() {
+                    return Ok(found);
                 }
             }
         }
