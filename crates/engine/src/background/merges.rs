@@ -239,16 +239,19 @@ impl Core {
             return;
         }
         let (core, family) = (self.this.clone(), Arc::clone(family));
-        let seen = self.log.published();
+        let (published, written) = (self.log.published(), family.written_so_far());
         let check = move || {
             family.quiet_check.store(false, Ordering::SeqCst);
             let Some(core) = core.upgrade() else { return };
-            if core.log.published() == seen {
+            if core.log.published() == published {
                 core.release_spare();
+            }
+            if family.written_so_far() == written {
                 let bytes = core.next_merge_bytes(&family, Pace::Quiet);
                 bytes.inspect(|&bytes| core.schedule_merges(&family, Pace::Quiet, bytes));
             } else {
-                core.schedule_quiet_check(&family);
+                // Somebody may have begun to read, who waits for less than the next flush.
+                core.schedule_compaction(&family);
             }
         };
         self.scheduler.submit_after(Lane::Housekeeping, QUIET_PERIOD, Box::new(check));

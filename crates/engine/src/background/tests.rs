@@ -76,30 +76,63 @@ fn a_failed_merge_is_no_failure_of_a_flush_and_is_told_after_one() {
     db.close().unwrap();
 }
 
-/// Fewer runs help readers, and a merge costs as much as it writes.
-#[test]
-fn larger_runs_wait_for_somebody_who_reads_them() {
-    let (db, scheduler) = open_stepped();
+/// Families whose larger runs are merged when there are four or, read by nobody, eight of a size.
+fn family_of_tiers(db: &Db, name: &str) -> Family {
     let options = FamilyOptions {
         min_disk_space: 0,
         l1_file_count_trigger: 2,
         compression: Compression::None,
         ..FamilyOptions::default()
     };
-    let family = db.create_family("family", options).unwrap();
-    let flush = |turn: u64| {
-        for key in 0..100 {
-            family.put(&(key * 1000 + turn).to_be_bytes(), &[7; 500]).unwrap();
-        }
-        family.flush().unwrap();
-        scheduler.run_until_idle();
-        family.state().current_version().runs.len()
+    db.create_family(name, options).unwrap()
+}
+
+/// Puts new keys between all others, which are a run of their own then; answers the runs after merges.
+fn flush_new_keys(family: &Family, scheduler: &ManualScheduler, turn: u64) -> usize {
+    for key in 0..100 {
+        family.put(&(key * 1000 + turn).to_be_bytes(), &[7; 500]).unwrap();
+    }
+    family.flush().unwrap();
+    scheduler.run_until_idle();
+    family.state().current_version().runs.len()
+}
+
+/// Fewer runs help readers, and a merge costs as much as it writes.
+#[test]
+fn larger_runs_wait_for_somebody_who_reads_them() {
+    let (db, scheduler) = open_stepped();
+    let family = family_of_tiers(&db, "family");
+    let runs = |turns: std::ops::Range<u64>, read: bool| -> usize {
+        let after = turns.map(|turn| {
+            if read {
+                family.get(b"absent!!").unwrap();
+            }
+            flush_new_keys(&family, &scheduler, turn)
+        });
+        after.max().unwrap()
     };
-    let unread: Vec<usize> = (0..24).map(flush).collect();
-    assert_eq!(unread[19..], [5, 6, 7, 8, 6], "runs after each flush");
-    family.get(&0_u64.to_be_bytes()).unwrap();
-    // The largest number of runs of a size is four now.
-    assert!(flush(24) <= 2 && (25..32).all(|turn| flush(turn) <= 7));
+    let found = [runs(0..31, false), runs(31..63, true), runs(63..127, false)];
+    assert_eq!(found, [10, 8, 13], "runs at most, unread, read, and unread again");
+    db.close().unwrap();
+}
+
+/// The family was loaded and never read, and is not written any more; another one is. Nothing had it looked
+/// at again, and quiet was what the whole database had to be.
+#[test]
+fn a_family_at_rest_is_merged_for_its_readers_while_another_is_written() {
+    let (db, scheduler) = open_stepped();
+    let (family, other) = (family_of_tiers(&db, "family"), family_of_tiers(&db, "other"));
+    (0..24).for_each(|turn| {
+        flush_new_keys(&family, &scheduler, turn);
+    });
+    let runs = || family.state().current_version().runs.len();
+    assert_eq!(runs(), 6, "nothing was put to the test");
+    for turn in 0..20_u64 {
+        other.put(&turn.to_be_bytes(), b"value").unwrap();
+        scheduler.fire_timer();
+        scheduler.run_until_idle();
+    }
+    assert_eq!(runs(), 1);
     db.close().unwrap();
 }
 

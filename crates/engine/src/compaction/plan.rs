@@ -15,8 +15,9 @@
 //! 4. *Tiers.* Runs fall into classes by size, each `fan_in` times the one below. When the newest
 //!    runs hold `fan_in` of one class, they are merged, with everything newer, into one run of the
 //!    next; if that fills the next class, the merge takes it in at once. Each byte is rewritten
-//!    about once per class, and `n` flushes leave at most `(fan_in - 1) * log(n)` runs. While nobody
-//!    reads the family, classes above the lowest wait for more runs: fewer runs help readers only.
+//!    about once per class, and `n` flushes leave some `(fan_in - 1) * log(n)` runs. While nobody
+//!    reads the family, and while there are not very many runs, classes above the lowest wait for twice
+//!    as many: fewer runs help readers only.
 //!
 //! A family that is not being written is merged into a single run, which reads best. What snapshots
 //! held in it goes some time after they do.
@@ -75,6 +76,11 @@ const MOST_SLICED_RUNS_PER_FAN_IN: usize = 4;
 /// is left alone would keep them for ever.
 const MOST_EXPIRED_SHARE: f64 = 0.5;
 
+/// As many times as many runs of an upper class wait for a merge while nobody reads the family,
+const UNREAD_FAN_INS: usize = 2;
+/// and there are at most this many times the fan-in in all. Writers are slowed by more.
+const MOST_UNREAD_RUNS_PER_FAN_IN: usize = 4;
+
 /// A merge of all runs finds this many times its share of garbage when it is done by slices, as the
 /// worst ones come first.
 const SLICED_SHARE: f64 = 1.5;
@@ -91,10 +97,10 @@ pub(crate) enum Pace {
 /// The family's settings, as far as they matter here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlanRules {
-    /// Runs of the lowest class that are merged. Each class is as many times larger than the one below.
+    /// Runs of one class that are merged.
     pub fan_in: usize,
-    /// Runs of another class that are merged; `fan_in` or more.
-    pub upper_fan_in: usize,
+    /// Somebody reads the family.
+    pub is_read: bool,
     /// A quiet family's oldest run is spared when it is more than this many times all others.
     pub size_ratio: usize,
     /// Entries that there may be per live key.
@@ -221,41 +227,90 @@ fn keys_and_live(runs: &[RunSummary]) -> (u64, u64) {
 
 /// The newest runs that hold enough of one class, if they have at most so many bytes.
 fn by_tiers(runs: &[RunSummary], rules: &PlanRules, most_bytes: u64) -> Option<usize> {
-    let fan_in = rules.fan_in.max(2);
-    // Without a flushed run among them, those of the lowest class were merged before.
-    let any_flushed = runs.iter().any(|run| run.level == 1);
-    let enough = |class| match class {
-        0 if any_flushed => fan_in,
-        _ => rules.upper_fan_in.max(fan_in),
-    };
-    let unit = runs.iter().map(|run| run.bytes).min()?.max(1);
-    // To the nearest class: a merge of `fan_in` runs that drops something yields a little less than as
-    // many times their size.
-    let class = |bytes: u64| (bytes as f64 / unit as f64).log(fan_in as f64).round() as u32;
-    let up_to = |wanted: u32| runs.iter().take_while(|run| class(run.bytes) <= wanted).count();
-    let of_class = |count: usize, wanted: u32| {
-        runs.iter().take(count).filter(|run| class(run.bytes) == wanted).count()
-    };
-    let highest = runs.iter().map(|run| class(run.bytes)).max()?;
-    let full = |&wanted: &u32| of_class(up_to(wanted), wanted) >= enough(wanted);
-    let mut count = up_to((0..=highest).find(full)?);
+    let tiers = Tiers::of(runs, rules)?;
+    let fan_in = tiers.fan_in;
+    // Flushed runs are merged when they are many, also where their sizes are of several classes.
+    let flushed = runs.iter().take_while(|run| run.level == 1).count();
+    let full = tiers.first_full().or((flushed >= fan_in).then_some(flushed));
+    let mut count = full?;
     if bytes_of(runs, count) > most_bytes {
         // As many as can be: waiting for a merge of all would make them even more.
         return (fan_in..count).rfind(|&fewer| bytes_of(runs, fewer) <= most_bytes);
     }
     loop {
         // The output would be of this class: with enough others there already, they come along.
-        let class_of_output = class(bytes_of(runs, count));
-        let wider = up_to(class_of_output);
-        let others = runs.iter().take(wider).skip(count);
-        let others = others.filter(|run| class(run.bytes) == class_of_output).count();
+        let class_of_output = tiers.class(bytes_of(runs, count));
+        let wider = tiers.up_to(class_of_output);
+        let others = tiers.classes.iter().take(wider).skip(count);
+        let others = others.filter(|class| **class == class_of_output).count();
         if wider <= count
-            || others + 1 < enough(class_of_output)
+            || others + 1 < tiers.enough(class_of_output)
             || bytes_of(runs, wider) > most_bytes
         {
             return Some(count);
         }
         count = wider;
+    }
+}
+
+/// The classes of some of a family's runs, newest first.
+struct Tiers {
+    fan_in: usize,
+    upper_fan_in: usize,
+    /// Bytes of the smallest run.
+    unit: f64,
+    any_flushed: bool,
+    /// The highest class of each run and all newer ones. A small run below a larger one can only be merged
+    /// together with it, so it counts as one of that class.
+    classes: Vec<u32>,
+}
+
+impl Tiers {
+    fn of(runs: &[RunSummary], rules: &PlanRules) -> Option<Self> {
+        let fan_in = rules.fan_in.max(2);
+        let few = runs.len() <= fan_in * MOST_UNREAD_RUNS_PER_FAN_IN;
+        let mut tiers = Self {
+            fan_in,
+            upper_fan_in: if rules.is_read || !few { fan_in } else { fan_in * UNREAD_FAN_INS },
+            unit: runs.iter().map(|run| run.bytes).min()?.max(1) as f64,
+            any_flushed: runs.iter().any(|run| run.level == 1),
+            classes: Vec::new(),
+        };
+        let classes = runs.iter().scan(0, |highest: &mut u32, run| {
+            *highest = tiers.class(run.bytes).max(*highest);
+            Some(*highest)
+        });
+        tiers.classes = classes.collect();
+        Some(tiers)
+    }
+
+    /// The class of the nearest size: a merge that drops something yields less than the sum of its inputs.
+    fn class(&self, bytes: u64) -> u32 {
+        let units = bytes as f64 / self.unit;
+        let fan_in = self.fan_in as f64;
+        if units < fan_in.sqrt() {
+            return 0;
+        }
+        1 + (units / fan_in).log(self.upper_fan_in as f64).round().max(0.0) as u32
+    }
+
+    /// How many runs of a class are merged. Without a flushed run, those of the lowest were merged before.
+    fn enough(&self, class: u32) -> usize {
+        if class == 0 && self.any_flushed { self.fan_in } else { self.upper_fan_in }
+    }
+
+    /// The newest runs of at most this class.
+    fn up_to(&self, class: u32) -> usize {
+        self.classes.partition_point(|other| *other <= class)
+    }
+
+    /// The newest runs up to the first class of which there are enough.
+    fn first_full(&self) -> Option<usize> {
+        let full = |class: &u32| {
+            let below = class.checked_sub(1).map_or(0, |below| self.up_to(below));
+            self.up_to(*class) - below >= self.enough(*class)
+        };
+        (0..=*self.classes.last()?).find(full).map(|class| self.up_to(class))
     }
 }
 

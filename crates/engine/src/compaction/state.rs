@@ -13,10 +13,6 @@ use crate::version::{Run, TableFile, Version, collected_from};
 /// as many runs save a quarter of the rewriting; the filters keep gets from noticing.
 const FAN_IN_PER_TRIGGER: usize = 2;
 
-/// As many times as many runs of an upper class wait for a merge while nobody reads the family. They are
-/// merged as soon as somebody does, or when nobody writes any more.
-const UNREAD_FAN_INS: usize = 2;
-
 /// The runs of a version, newest first. `oldest` is the oldest live snapshot.
 pub(crate) fn summarize(
     version: &Version,
@@ -80,10 +76,9 @@ fn has_too_many_tombstones(table: &TableFile, options: &FamilyOptions) -> bool {
 
 /// The rules for the next merge of a version of a family that somebody reads, or nobody.
 pub(crate) fn rules(options: &FamilyOptions, version: &Version, is_read: bool) -> PlanRules {
-    let fan_in = options.l1_file_count_trigger * FAN_IN_PER_TRIGGER;
     PlanRules {
-        fan_in,
-        upper_fan_in: if is_read { fan_in } else { fan_in * UNREAD_FAN_INS },
+        fan_in: options.l1_file_count_trigger * FAN_IN_PER_TRIGGER,
+        is_read,
         size_ratio: options.level_size_ratio,
         max_space_amplification: options.max_space_amplification,
         collected_from: collected_from(options.max_space_amplification),

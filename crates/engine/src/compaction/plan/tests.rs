@@ -1,8 +1,10 @@
+use tidesdb_sys::rng::SplitMix64;
+
 use super::*;
 
 const RULES: PlanRules = PlanRules {
     fan_in: 4,
-    upper_fan_in: 4,
+    is_read: true,
     size_ratio: 10,
     max_space_amplification: 1.5,
     collected_from: 4.0 / 3.0,
@@ -156,23 +158,24 @@ fn slices_beside_damage_are_merged_when_enough_of_them_is_garbage() {
     assert_eq!(beside_damage(&state, &RULES, 0.9), None, "a slice frees no value log");
 }
 
-/// Feeds `flushes` of unique keys, merging as planned; answers the bytes rewritten per byte.
-fn rewrites(flushes: u64, (fan_in, upper_fan_in): (usize, usize), most_runs: usize) -> f64 {
-    let mut sizes: Vec<RunSummary> = Vec::new();
-    let mut rewritten = 0;
-    let rules = PlanRules { fan_in, upper_fan_in, ..RULES };
-    for id in 1..=flushes {
+/// Feeds flushes of unique keys, in turn of these sizes, merging as planned; answers the bytes
+/// rewritten per byte.
+fn rewrites(flushes: u64, sizes: &[u64], rules: &PlanRules, most_runs: usize) -> f64 {
+    let mut state: Vec<RunSummary> = Vec::new();
+    let (mut written, mut rewritten) = (0, 0);
+    for (id, &bytes) in (1..=flushes).zip(sizes.iter().cycle()) {
         let flushed =
-            RunSummary { level: 1, id, bytes: 100, entries: 100, keys: 100, ..Default::default() };
-        sizes.insert(0, flushed);
+            RunSummary { level: 1, id, bytes, entries: bytes, keys: bytes, ..Default::default() };
+        written += bytes;
+        state.insert(0, flushed);
         loop {
             let mut distinct_through = 0;
-            for run in &mut sizes {
+            for run in &mut state {
                 distinct_through += run.entries;
                 run.distinct_through = distinct_through;
             }
-            let Some(plan) = next_merge(&sizes, &rules, Pace::Busy) else { break };
-            let bytes = sizes.drain(..plan.count).map(|run| run.bytes).sum();
+            let Some(plan) = next_merge(&state, rules, Pace::Busy) else { break };
+            let bytes = state.drain(..plan.count).map(|run| run.bytes).sum();
             rewritten += bytes;
             let merged = RunSummary {
                 level: plan.level,
@@ -182,22 +185,66 @@ fn rewrites(flushes: u64, (fan_in, upper_fan_in): (usize, usize), most_runs: usi
                 keys: bytes,
                 ..Default::default()
             };
-            sizes.insert(0, merged);
+            state.insert(0, merged);
         }
-        assert!(sizes.len() <= most_runs, "{} runs after {id} flushes", sizes.len());
+        assert!(state.len() <= most_runs, "{} runs after {id} flushes", state.len());
+        // From twice the trigger on, half the fan-in, writers are slowed by them, most at nine times.
+        let flushed = state.iter().filter(|run| run.level == 1).count();
+        assert!(flushed < 2 * rules.fan_in, "{flushed} of them flushed, after {id} flushes");
     }
-    rewritten as f64 / (flushes * 100) as f64
+    rewritten as f64 / written as f64
 }
 
 #[test]
 fn an_endless_stream_of_flushes_keeps_few_runs_and_rewrites_little() {
-    assert!(rewrites(1000, (4, 4), 16) < 4.2);
-    assert!(rewrites(1000, (8, 8), 24) < 3.0);
-    assert!(rewrites(50, (8, 8), 16) < 1.2);
+    let read = |fan_in| PlanRules { fan_in, ..RULES };
+    assert!(rewrites(1000, &[100], &read(4), 16) < 4.2);
+    assert!(rewrites(1000, &[100], &read(8), 24) < 3.0);
+    assert!(rewrites(50, &[100], &read(8), 16) < 1.2);
+    assert!(rewrites(110, &[100], &read(8), 24) > 1.4);
     // Read by nobody.
-    assert!(rewrites(110, (8, 8), 24) > 1.4);
-    assert!(rewrites(110, (8, 16), 24) < 1.0);
-    assert!(rewrites(1000, (8, 16), 32) < 2.0);
+    let unread = |fan_in| PlanRules { fan_in, is_read: false, ..RULES };
+    assert!(rewrites(110, &[100], &unread(8), 24) < 1.0);
+    assert!(rewrites(1000, &[100], &unread(8), 33) < 2.0);
+    assert!(rewrites(20_000, &[100], &unread(8), 34) < 3.8);
+    assert!(rewrites(20_000, &[100], &unread(4), 24) < 5.0);
+}
+
+#[test]
+fn flushes_of_any_sizes_do_not_pile_up() {
+    let mut random = SplitMix64::new(7);
+    let any: Vec<u64> = (0..997).map(|_| 1 << random.index(12)).collect();
+    for (fan_in, is_read) in [(4, true), (8, true), (4, false), (8, false)] {
+        let rules = PlanRules { fan_in, is_read, ..RULES };
+        let most = 5 * fan_in;
+        for sizes in [
+            &[300, 100][..],
+            &[100, 100, 100, 100, 100, 100, 100, 300],
+            &[100, 100, 100, 100, 100, 100, 100, 5000],
+            &[80, 120, 90, 110, 100],
+            &[1, 1000, 1000, 1000, 1000, 1000, 1000],
+            &any,
+        ] {
+            rewrites(3000, sizes, &rules, most);
+        }
+    }
+}
+
+/// What was merged alone, because no more could be at that time, does not keep the rest from being merged.
+#[test]
+fn small_runs_below_a_larger_one_count_as_larger_ones() {
+    let rules = PlanRules { fan_in: 8, is_read: false, ..RULES };
+    let mut sizes = [&[1; 7][..], &[8; 16]].concat();
+    let first = beside_others(&runs(&sizes), sizes.len(), &rules, 67).unwrap();
+    assert_eq!(first.count, 14);
+    sizes.splice(..14, [63]);
+    sizes.splice(..0, [1; 7]);
+    let after = |more: usize| {
+        let sizes = [&sizes[..7], &vec![63; more], &sizes[7..]].concat();
+        next_merge(&runs(&sizes), &rules, Pace::Busy).map(|plan| plan.count)
+    };
+    assert_eq!(after(5), None);
+    assert_eq!(after(6), Some(23), "sixteen of its class");
 }
 
 #[test]
