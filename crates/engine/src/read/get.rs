@@ -227,6 +227,7 @@ mod tests {
     use tidesdb_base::limits::DIRECT_VALUE_BYTES;
     use tidesdb_base::options::{DbOptions, FamilyOptions};
 
+    use super::FILTERS_AT_ONCE;
     use crate::db::{Components, Db};
 
     /// A reader was interrupted between loading the view and the published position. In between,
@@ -243,5 +244,30 @@ mod tests {
         let now = core.log.published();
         let found = core.get_in_view(state, &view, now, b"key", <[u8]>::to_vec).unwrap();
         assert_eq!(found, Some(value));
+    }
+
+    /// Runs are asked a few at a time.
+    #[test]
+    fn each_of_many_runs_is_asked_newest_first() {
+        let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+        // None of them is merged.
+        let options = FamilyOptions { l1_file_count_trigger: 100, ..FamilyOptions::default() };
+        let family = db.create_family("values", options).unwrap();
+        let runs = 3 * FILTERS_AT_ONCE as u8 + 1;
+        for run in 0..runs {
+            // All runs span the same keys.
+            for key in [[0, 0], [1, run], [2, run / 2], [9, 9]] {
+                family.put(&key, &[run]).unwrap();
+            }
+            family.flush().unwrap();
+        }
+        assert_eq!(family.state().current_version().runs.len(), usize::from(runs));
+        for run in 0..runs {
+            assert_eq!(family.get(&[1, run]).unwrap(), Some(vec![run]), "only in one of them");
+            let newer = (run / 2 * 2 + 1).min(runs - 1);
+            assert_eq!(family.get(&[2, run / 2]).unwrap(), Some(vec![newer]), "in two of them");
+        }
+        assert_eq!(family.get(&[0, 0]).unwrap(), Some(vec![runs - 1]));
+        assert_eq!(family.get(&[1, runs]).unwrap(), None);
     }
 }
