@@ -47,7 +47,8 @@ impl Core {
                 return Err(Error::Paused);
             }
             if let Some((plan, _claim)) = merge {
-                let result = self.merge_runs(family, &version, plan, &KeyRange::default());
+                let result =
+                    self.merge_runs(family, &version, plan, &KeyRange::default(), u64::MAX);
                 unless_cancelled(result)?;
             }
             check(&version)
@@ -110,7 +111,7 @@ impl Core {
         let choose = |version: &Arc<Version>| {
             let settled = version.runs.len() == 1
                 && version.range_tombstones.is_empty()
-                && version.mostly_dead_value_logs().is_empty()
+                && !version.has_mostly_dead_value_logs()
                 && version.runs.iter().all(|run| run.level > 1)
                 && version.tables().all(|table| self.is_settled(table));
             let runs = summarize(version, &family.options.load(), None);

@@ -53,6 +53,10 @@ struct Begun {
     _claim: MergeClaim,
 }
 
+/// Bytes of values that a merge moves out of mostly dead value logs, or as many as it merges if these are
+/// more.
+const VALUES_PER_MERGE: u64 = 64 << 20;
+
 /// A merge may be this many times as large as when its job was queued.
 const MOST_GROWTH: u64 = 2;
 
@@ -220,7 +224,9 @@ impl Core {
         let Some(begun) = self.begin_merge(family, pace, bytes)? else { return Ok(()) };
         let Begun { version, planned, .. } = &begun;
         let running = self.running_merges.begin(planned.bytes);
-        self.merge_runs(family, version, planned.plan, &planned.slice)?;
+        // What a merge gives back it gives back at its end: many small steps free space sooner.
+        let most_values = planned.bytes.max(VALUES_PER_MERGE);
+        self.merge_runs(family, version, planned.plan, &planned.slice, most_values)?;
         drop((running, begun));
         self.files.garbage.sweep();
         self.progress.ring();

@@ -84,6 +84,7 @@ struct Outcome {
 impl Core {
     /// Merges runs of a family as planned from `version`, in which they are the newest, or what they
     /// have in `slice`, over whose ends none of their tables reaches. The caller has claimed them.
+    /// Some `most_values` bytes of values are moved out of mostly dead value logs.
     ///
     /// # Errors
     /// [`Error::Internal`] for a plan that was made from another version;
@@ -96,11 +97,12 @@ impl Core {
         version: &Arc<Version>,
         plan: MergePlan,
         slice: &KeyRange,
+        most_values: u64,
     ) -> Result<()> {
         let inputs = inputs(version, plan)?;
         let tables = |run: &Run| tables_within(&run.tables, slice).to_vec();
         let runs: Vec<_> = inputs.iter().map(tables).collect();
-        let merge = Arc::new(self.prepare_merge(family, version, runs, plan));
+        let merge = Arc::new(self.prepare_merge(family, version, runs, plan, most_values));
         let result = merge.run(self).and_then(|written| merge.install(self, written));
         if let Err(why @ Error::Corruption { file, .. }) = &result {
             set_aside(version, file, why);
@@ -119,6 +121,7 @@ impl Core {
         version: &Arc<Version>,
         runs: Vec<Vec<Arc<TableFile>>>,
         plan: MergePlan,
+        most_values: u64,
     ) -> Merge {
         let options = family.options.load_full();
         let bytes: u64 = runs.iter().flatten().map(|table| table.record.bytes).sum();
@@ -136,7 +139,7 @@ impl Core {
             bottom: plan.count == version.runs.len(),
             now: self.clock.unix_seconds(),
             rewrite: ValueRewrite {
-                files: version.mostly_dead_value_logs(),
+                files: version.mostly_dead_value_logs(most_values),
                 version: version.as_ref().clone(),
             },
             range_tombstones: Arc::clone(&version.range_tombstones),

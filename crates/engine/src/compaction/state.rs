@@ -84,6 +84,6 @@ pub(crate) fn rules(options: &FamilyOptions, version: &Version, is_read: bool) -
         collected_from: collected_from(options.max_space_amplification),
         // One flush is about half as large as the memory it comes from.
         least_garbage_bytes: options.write_buffer_size as u64 / 2,
-        collect_values: !version.mostly_dead_value_logs().is_empty(),
+        collect_values: version.has_mostly_dead_value_logs(),
     }
 }

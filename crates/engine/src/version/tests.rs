@@ -1,6 +1,7 @@
 //! What a version takes over from the one before, and what it says of the space that is used.
 
 use tidesdb_base::error::Error;
+use tidesdb_files::manifest::TableRecord;
 
 use super::test_tables::{KEYS, context, table};
 use super::*;
@@ -61,6 +62,29 @@ fn space_counts_what_several_runs_hold_of_a_key() {
         let tables = version.tables().cloned();
         assert_eq!(Version::of_tables(tables, BTreeMap::new()).space, SpaceEstimate::default());
     }
+}
+
+/// All value logs that are overwritten evenly are mostly dead at the same time.
+#[test]
+fn the_deadest_value_logs_are_collected_first_and_not_too_many_at_once() {
+    let context = context();
+    let live = [(1, 10_000), (2, 40_000), (3, 30_000), (4, 60_000), (5, 0)];
+    let tables = live.map(|(number, bytes)| {
+        let like = table(&context, (2, 1), number, number * KEYS);
+        let value_references = if bytes > 0 { vec![(number, bytes)] } else { vec![] };
+        TableFile::new(&context, TableRecord { value_references, ..like.record.clone() })
+    });
+    let logs = live.map(|(number, _)| {
+        (number, Arc::new(ValueLogFile::new(&context, number, VLOG_HEADER_BYTES + 100_000)))
+    });
+    let version = Version::of_tables(tables, BTreeMap::from(logs));
+    for (most_bytes, wanted) in
+        [(0, &[1, 5][..]), (39_999, &[1, 5]), (40_000, &[1, 3, 5]), (u64::MAX, &[1, 2, 3, 5])]
+    {
+        let chosen = version.mostly_dead_value_logs(most_bytes);
+        assert!(chosen.iter().eq(wanted), "{most_bytes}: {chosen:?}");
+    }
+    assert!(version.has_mostly_dead_value_logs());
 }
 
 /// Prints what a flush of a family with many tables costs in the version.
