@@ -76,9 +76,10 @@ impl Core {
                 return self.answer(&view.version, current, found, read);
             }
         }
-        if !view.version.runs.is_empty() {
-            family.reads.note();
+        if view.version.runs.is_empty() {
+            return Ok(None);
         }
+        family.reads.note();
         self.get_from_tables(view, snapshot, key, read)
     }
 
@@ -108,9 +109,6 @@ impl Core {
         snapshot: SequenceNumber,
         key: &[u8],
     ) -> Result<Option<FoundInTable>> {
-        if version.runs.is_empty() {
-            return Ok(None);
-        }
         let hash = key_hash(key);
         let (deleted, blocks) = (&version.range_tombstones, self.files.blocks.as_ref());
         let files = version.runs.iter().filter_map(|run| run.table_for(key));

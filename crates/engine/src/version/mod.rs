@@ -143,21 +143,25 @@ impl Version {
         Self { runs, value_logs, range_tombstones: Arc::default(), space }
     }
 
-    /// Numbers of the value-log files of which more than half is garbage, so that writing what is left
-    /// elsewhere frees more than it costs; the deadest of them, until some `most_bytes` are left in these.
-    /// One is enough to free something.
-    pub(crate) fn mostly_dead_value_logs(&self, most_bytes: u64) -> BTreeSet<u64> {
+    /// Value-log files of which more than half is garbage, so that writing what is left elsewhere frees more
+    /// than it costs: the bytes that are left, and the number.
+    fn mostly_dead(&self) -> impl Iterator<Item = (u64, u64)> {
         let referenced = |file| {
             let runs = self.runs.iter();
             runs.filter_map(|run| run.totals.value_references.get(&file)).sum::<u64>()
         };
-        let dead = self.value_logs.values().filter_map(|file| {
+        self.value_logs.values().filter_map(move |file| {
             let live = referenced(file.number);
             let values = file.known_bytes().saturating_sub(VLOG_HEADER_BYTES);
             let is_dead = !file.is_pinned() && !file.is_damaged() && live * 2 < values;
             is_dead.then_some((live, file.number))
-        });
-        let mut dead: Vec<_> = dead.collect();
+        })
+    }
+
+    /// Numbers of the value-log files that are mostly garbage; the deadest of them, until some `most_bytes`
+    /// are left in these. One is enough to free something.
+    pub(crate) fn mostly_dead_value_logs(&self, most_bytes: u64) -> BTreeSet<u64> {
+        let mut dead: Vec<_> = self.mostly_dead().collect();
         dead.sort_unstable();
         let mut before = 0;
         let chosen = dead.into_iter().take_while(|(live, _)| {
@@ -169,7 +173,7 @@ impl Version {
 
     /// Whether there is any such file.
     pub(crate) fn has_mostly_dead_value_logs(&self) -> bool {
-        !self.mostly_dead_value_logs(0).is_empty()
+        self.mostly_dead().next().is_some()
     }
 
     /// Numbers of the value-log files that no table points into and no commit may point into.
