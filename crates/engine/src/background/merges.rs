@@ -245,14 +245,14 @@ impl Core {
             return;
         }
         let (core, family) = (self.this.clone(), Arc::clone(family));
-        let (published, written) = (self.log.published(), family.written_so_far());
+        let (published, written) = (self.log.published(), family.counters.user.totals());
         let check = move || {
             family.quiet_check.store(false, Ordering::SeqCst);
             let Some(core) = core.upgrade() else { return };
             if core.log.published() == published {
                 core.release_spare();
             }
-            if family.written_so_far() == written {
+            if family.counters.user.totals() == written {
                 let bytes = core.next_merge_bytes(&family, Pace::Quiet);
                 bytes.inspect(|&bytes| core.schedule_merges(&family, Pace::Quiet, bytes));
             } else {

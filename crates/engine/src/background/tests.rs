@@ -136,6 +136,20 @@ fn a_family_at_rest_is_merged_for_its_readers_while_another_is_written() {
     db.close().unwrap();
 }
 
+/// Its memtable is empty each time somebody looks, which is not the same as not being written.
+#[test]
+fn a_family_that_is_written_and_flushed_is_not_at_rest() {
+    let (db, scheduler) = open_stepped();
+    let family = family_of_tiers(&db, "family");
+    let runs = [0, 1, 2].map(|turn| flush_new_keys(&family, &scheduler, turn));
+    assert_eq!(runs, [1, 2, 3]);
+    // Due since there were two runs.
+    assert!(scheduler.fire_timer());
+    scheduler.run_until_idle();
+    assert_eq!(family.state().current_version().runs.len(), 3);
+    db.close().unwrap();
+}
+
 /// A table under a range deletion waited for the next flush when the snapshot that had kept it was not
 /// the oldest one: only the end of that was noticed.
 #[test]

@@ -142,12 +142,6 @@ impl FamilyState {
         Arc::clone(&self.view.load().version)
     }
 
-    /// Differs from what it was whenever commits came to the family in between.
-    pub(crate) fn written_so_far(&self) -> (SequenceNumber, u64) {
-        let view = self.view.load();
-        (view.active.first_sequence(), view.active.used_bytes())
-    }
-
     /// Replaces the view by what `change` makes of it.
     pub(crate) fn change_view(&self, change: impl FnOnce(&View) -> View) {
         let _one_at_a_time = lock(&self.changing_view);
