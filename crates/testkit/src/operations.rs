@@ -11,7 +11,7 @@ use crate::settings::{Mix, SLOTS, Settings};
 use crate::values::Tag;
 
 /// One write inside a transaction.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct PlannedWrite {
     /// Which family.
     pub slot: usize,
@@ -19,6 +19,8 @@ pub struct PlannedWrite {
     pub key: u64,
     /// Length of the value; no length means a deletion.
     pub length: Option<u32>,
+    /// A deletion is a single one, where the key was put at most once since it was last deleted.
+    pub single: bool,
     /// Seconds until it expires.
     pub lives: Option<u64>,
     /// Deletes every key between this one and the other, whichever comes first.
@@ -37,17 +39,19 @@ impl PlannedWrite {
         let key = key_bytes(self.key);
         if let Some(other) = self.until.map(key_bytes).filter(|other| *other != key) {
             let end = Some((&key).max(&other).clone());
-            return (Write { family, key: key.min(other), value: None, end }, Vec::new());
+            let key = key.min(other);
+            return (Write { family, key, value: None, single: false, end }, Vec::new());
         }
         let Some(length) = self.length else {
-            return (Write { family, key, value: None, end: None }, Vec::new());
+            let single = self.single;
+            return (Write { family, key, value: None, single, end: None }, Vec::new());
         };
         let tag = Tag { transaction, operation, length };
         let bytes = tag.bytes(&key);
         let hash = entry_hash(family, &key, &bytes);
         let expires_at = self.lives.map_or(0, |seconds| now + seconds);
         let value = Some(StoredValue { tag, expires_at, hash });
-        (Write { family, key, value, end: None }, bytes)
+        (Write { family, key, value, single: false, end: None }, bytes)
     }
 }
 
@@ -64,6 +68,7 @@ impl Write {
     ) -> Result<(), Error> {
         match (&self.end, self.value) {
             (Some(end), _) => batch.delete_range(family, &self.key, end),
+            (None, None) if self.single => batch.single_delete(family, &self.key),
             (None, None) => batch.delete(family, &self.key),
             (None, Some(value)) if value.expires_at == 0 => batch.put(family, &self.key, bytes),
             (None, Some(value)) => batch.put_expiring(family, &self.key, bytes, value.expires_at),
@@ -77,6 +82,7 @@ impl Write {
     pub fn apply_to(&self, family: &Family, bytes: &[u8]) -> Result<(), Error> {
         match (&self.end, self.value) {
             (Some(end), _) => family.delete_range(&self.key, end),
+            (None, None) if self.single => family.single_delete(&self.key),
             (None, None) => family.delete(&self.key),
             (None, Some(value)) if value.expires_at == 0 => family.put(&self.key, bytes),
             (None, Some(value)) => family.put_expiring(&self.key, bytes, value.expires_at),
@@ -147,7 +153,10 @@ pub fn key_bytes(key: u64) -> Vec<u8> {
     }
 }
 
-fn length(random: &mut SplitMix64) -> u32 {
+fn length(random: &mut SplitMix64, settings: &Settings) -> u32 {
+    if settings.huge_values && random.chance(1, 400) {
+        return huge_length(random);
+    }
     let longest = match random.below(20) {
         0 => 1,
         1..=10 => 60,
@@ -158,6 +167,11 @@ fn length(random: &mut SplitMix64) -> u32 {
     random.below(longest) as u32
 }
 
+/// Long enough for a value to go straight to a value log.
+fn huge_length(random: &mut SplitMix64) -> u32 {
+    (1 << 20) + random.below(5_000) as u32
+}
+
 fn write(random: &mut SplitMix64, settings: &Settings) -> PlannedWrite {
     let lives = random.chance(1, 12).then(|| 1 + random.below(40));
     // A value that expires says who wrote it: from its bytes alone one can't tell when it expires.
@@ -166,7 +180,8 @@ fn write(random: &mut SplitMix64, settings: &Settings) -> PlannedWrite {
     PlannedWrite {
         slot: random.index(SLOTS),
         key,
-        length: random.chance(4, 5).then(|| least + length(random)),
+        length: random.chance(4, 5).then(|| least + length(random, settings)),
+        single: random.chance(1, 2),
         lives,
         until: random.chance(1, 40).then(|| until(random, settings, key)),
     }
@@ -183,14 +198,15 @@ fn until(random: &mut SplitMix64, settings: &Settings, key: u64) -> u64 {
 
 /// The put of a batch's number.
 const fn number(slot: usize) -> PlannedWrite {
-    PlannedWrite { slot, key: NUMBER_KEY, length: Some(24), lives: None, until: None }
+    let (length, single) = (Some(24), false);
+    PlannedWrite { slot, key: NUMBER_KEY, length, single, lives: None, until: None }
 }
 
 fn batch(random: &mut SplitMix64, settings: &Settings) -> Operation {
     let count = 1 + random.index(5);
     let mut writes: Vec<_> = (0..count).map(|_| write(random, settings)).collect();
     if settings.huge_values && random.chance(1, 40) {
-        writes[0].length = Some((1 << 20) + random.below(5_000) as u32);
+        writes[0].length = Some(huge_length(random));
     }
     let mut slots: Vec<usize> = writes.iter().map(|write| write.slot).collect();
     slots.sort_unstable();
@@ -213,7 +229,8 @@ pub fn large_batch(random: &mut SplitMix64, settings: &Settings) -> Operation {
         let key = 1 + random.below(settings.keys * 4);
         let length = random.chance(9, 10).then(|| 5_000 + random.below(6_000) as u32);
         let slot = random.index(SLOTS);
-        writes.push(PlannedWrite { slot, key, length, lives: None, until: None });
+        let single = random.chance(1, 2);
+        writes.push(PlannedWrite { slot, key, length, single, ..PlannedWrite::default() });
     }
     writes.extend((0..SLOTS).map(number));
     Operation::Batch { writes, sync: None }
@@ -226,8 +243,7 @@ pub fn load(random: &mut SplitMix64, settings: &Settings) -> Vec<Operation> {
         slot,
         key,
         length: Some(overwriting_length(random)),
-        lives: None,
-        until: None,
+        ..PlannedWrite::default()
     };
     let batches = keys.chunks(25).map(|keys| {
         let writes = keys.iter().flat_map(|&key| (0..SLOTS).map(move |slot| (slot, key)));

@@ -38,6 +38,8 @@ pub struct Write {
     pub key: Vec<u8>,
     /// What is written.
     pub value: Option<StoredValue>,
+    /// The deletion promises that the key was put at most once since it was last deleted.
+    pub single: bool,
     /// Every key from `key` up to this one, and without it, is deleted.
     pub end: Option<Vec<u8>>,
 }
@@ -115,6 +117,15 @@ impl History {
     /// Forgets everything after transaction `number`: a crash has taken it.
     pub fn truncate_behind(&mut self, number: u64) {
         self.transactions.retain(|transaction| transaction.number <= number);
+    }
+
+    /// Whether a key was put at most once since it was last deleted, by the transactions or by
+    /// `writes`, which come after them.
+    #[must_use]
+    pub fn allows_single_deletion(&self, writes: &[Write], family: FamilyId, key: &[u8]) -> bool {
+        let before = self.transactions.iter().flat_map(|transaction| &transaction.writes);
+        let of_key = before.chain(writes).rev().filter(|write| write.covers(family, key));
+        of_key.take_while(|write| write.value.is_some()).take(2).count() < 2
     }
 
     /// Every family that was ever written to, with repetitions.
@@ -195,6 +206,7 @@ impl History {
                     "{}: put {} bytes, expires {}",
                     transaction.number, value.tag.length, value.expires_at
                 ),
+                None if write.single => format!("{}: single delete", transaction.number),
                 None => format!("{}: delete", transaction.number),
             })
         });
@@ -239,7 +251,8 @@ mod tests {
         let tag = Tag { transaction: number, operation: 0, length: 40 };
         let hash = entry_hash(family, key, &tag.bytes(key));
         let value = Some(StoredValue { tag, expires_at, hash });
-        Transaction { number, writes: vec![Write { family, key: key.to_vec(), value, end: None }] }
+        let write = Write { family, key: key.to_vec(), value, single: false, end: None };
+        Transaction { number, writes: vec![write] }
     }
 
     #[test]
@@ -247,7 +260,8 @@ mod tests {
         let mut history = History::default();
         history.push(put(1, 0, b"a", 0));
         history.push(put(3, 1, b"a", 0));
-        let gone = Write { family: 0, key: b"a".to_vec(), value: None, end: None };
+        let key = b"a".to_vec();
+        let gone = Write { family: 0, key, value: None, single: false, end: None };
         history.push(Transaction { number: 5, writes: vec![gone] });
         let hash = |upto| contents_hash(&history.contents(&[0, 1], upto, 100));
         let find = |hash, lower, upper| {
@@ -272,6 +286,30 @@ mod tests {
     }
 
     #[test]
+    fn a_single_deletion_is_allowed_after_one_put() {
+        let mut history = History::default();
+        let allows = |history: &History| history.allows_single_deletion(&[], 0, b"a");
+        assert!(allows(&history));
+        history.push(put(1, 0, b"a", 0));
+        history.push(put(2, 0, b"b", 0));
+        history.push(put(3, 1, b"a", 0));
+        assert!(allows(&history));
+        history.push(put(4, 0, b"a", 50));
+        assert!(!allows(&history));
+        let deletion = |end: Option<&[u8]>| Write {
+            family: 0,
+            key: b"a".to_vec(),
+            value: None,
+            single: end.is_none(),
+            end: end.map(<[u8]>::to_vec),
+        };
+        assert!(history.allows_single_deletion(&[deletion(None)], 0, b"a"));
+        let number = 5;
+        history.push(Transaction { number, writes: vec![deletion(Some(b"b"))] });
+        assert!(allows(&history));
+    }
+
+    #[test]
     fn a_range_deletion_takes_its_keys_and_no_others() {
         let mut history = History::default();
         for (number, key) in [b"a", b"b", b"c"].iter().enumerate() {
@@ -279,7 +317,7 @@ mod tests {
         }
         history.push(put(4, 1, b"b", 0));
         let end = Some(b"c".to_vec());
-        let range = Write { family: 0, key: b"b".to_vec(), value: None, end };
+        let range = Write { family: 0, key: b"b".to_vec(), value: None, single: false, end };
         history.push(Transaction { number: 5, writes: vec![range] });
         let contents = history.contents(&[0, 1], 5, 1);
         let keys: Vec<_> = contents[&0].keys().cloned().collect();

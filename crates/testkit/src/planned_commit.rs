@@ -36,6 +36,9 @@ impl PlannedCommit {
     ) -> Result<(), Error> {
         match (self, write.value) {
             (Self::Batch(batch), _) => write.add_to(batch, family, bytes),
+            (Self::Transaction(transaction), None) if write.single => {
+                transaction.single_delete(family, &write.key)
+            }
             (Self::Transaction(transaction), None) => transaction.delete(family, &write.key),
             (Self::Transaction(transaction), Some(value)) => {
                 transaction.put_expiring(family, &write.key, bytes, value.expires_at)

@@ -293,7 +293,10 @@ impl Runner {
                 Ok(())
             }
             Operation::Flush => self.durable_if("flush", db.flush()),
-            Operation::Compact => self.durable_if("compact", db.compact()),
+            Operation::Compact => {
+                self.durable_if("compact", db.compact())?;
+                self.check_snapshot()
+            }
             Operation::SyncLog => self.durable_if("sync_log", db.sync_log()),
             Operation::FlushFamily(slot) => {
                 let result = self.handles[*slot].as_ref().map_or(Ok(()), Family::flush);
@@ -301,7 +304,8 @@ impl Runner {
             }
             Operation::CompactFamily(slot) => {
                 let result = self.handles[*slot].as_ref().map_or(Ok(()), Family::compact);
-                self.excuse("compaction of a family", result)
+                self.excuse("compaction of a family", result)?;
+                self.check_snapshot()
             }
             Operation::Step(count) => {
                 for _ in 0..*count {
@@ -363,7 +367,9 @@ impl Runner {
                 continue;
             };
             full |= family.options().sync_mode == SyncMode::Full;
-            let (write, bytes) = write.materialize((number, place as u32), id, now);
+            let (mut write, bytes) = write.materialize((number, place as u32), id, now);
+            let earlier = &transaction.writes;
+            write.single &= self.history.allows_single_deletion(earlier, id, &write.key);
             transaction.writes.push(write.clone());
             let added = batch.add(family, &write, &bytes);
             added.map_err(|e| format!("building a batch: {e}"))?;

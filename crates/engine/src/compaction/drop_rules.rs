@@ -72,6 +72,11 @@ impl DropRules {
         }
     }
 
+    /// Judges the next version of the present key as if it were the newest.
+    pub(crate) const fn forget_newer(&mut self) {
+        self.stripe = None;
+    }
+
     /// True when a range deletion hides a version of the present key from everybody: from the
     /// oldest snapshot that could see it, and so from all later ones.
     fn is_range_deleted(&self, sequence: SequenceNumber, stripe: usize) -> bool {

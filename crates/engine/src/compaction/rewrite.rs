@@ -1,8 +1,12 @@
 //! From versions in order to tables: what a flush and a merge have in common.
 //!
 //! Versions come in key order, of one key the newest first. Those that nobody needs are left out
-//! (`drop_rules`); a single deletion and the one put that it promises to meet cancel each other;
-//! values in value logs that are mostly garbage are written anew.
+//! (`drop_rules`); a single deletion and the one put that it promises to meet cancel each other
+//! in a flush; values in value logs that are mostly garbage are written anew.
+//!
+//! A put in a memtable is in no table, so nothing of it is left when the pair goes. A put that a
+//! merge meets may be in an older run as well, when an earlier merge into that run ended after
+//! some of its exchanges. So a merge drops the put alone, and the deletion at the bottom (I-90).
 
 use std::collections::BTreeSet;
 
@@ -31,6 +35,7 @@ pub(crate) struct Rewriter<'a> {
     rules: DropRules,
     output: TableOutput<'a>,
     rewrite: &'a ValueRewrite,
+    cancels_pairs: bool,
     key: Vec<u8>,
     /// The present key's single deletion, held back until its put is met.
     single_deletion: Option<EntryMeta>,
@@ -44,7 +49,13 @@ impl<'a> Rewriter<'a> {
         rewrite: &'a ValueRewrite,
     ) -> Self {
         let (key, value) = (Vec::new(), Vec::new());
-        Self { rules, output, rewrite, key, single_deletion: None, value }
+        let cancels_pairs = cfg!(planted_bug = "pairs_cancelled_by_merges");
+        Self { rules, output, rewrite, cancels_pairs, key, single_deletion: None, value }
+    }
+
+    /// The versions are in no table, so that a single deletion and its put may go together.
+    pub(crate) fn cancelling_pairs(self) -> Self {
+        Self { cancels_pairs: true, ..self }
     }
 
     /// Takes the next version.
@@ -61,17 +72,22 @@ impl<'a> Rewriter<'a> {
             self.key.extend_from_slice(key);
         }
         match self.rules.judge(meta.seq, meta.kind, meta.expires_at) {
+            // Puts below another deletion may be several: the one above has to stay for them.
+            Verdict::Drop if meta.kind.is_tombstone() => self.keep_single_deletion(),
             Verdict::Drop => {
-                if !meta.kind.is_tombstone() {
-                    // Shadowed by the deletion and seen by no snapshot in between.
-                    self.single_deletion = None;
+                // Shadowed by the deletion and seen by no snapshot in between. What is older is
+                // judged as if there had been neither: it may hide yet older puts in tables.
+                let cancelled = self.single_deletion.take().is_some();
+                if cancelled && !cfg!(planted_bug = "pairs_take_older_deletions_along") {
+                    self.rules.forget_newer();
                 }
                 Ok(())
             }
             Verdict::Keep(seq) => {
                 self.keep_single_deletion()?;
                 let meta = EntryMeta { seq, ..meta };
-                if meta.kind == ValueKind::SingleTombstone && self.rules.is_seen_by_all(seq) {
+                let is_single = meta.kind == ValueKind::SingleTombstone && self.cancels_pairs;
+                if is_single && self.rules.is_seen_by_all(seq) {
                     self.single_deletion = Some(meta);
                     return Ok(());
                 }

@@ -117,9 +117,10 @@ impl Family {
         self.core().write_one(&self.state, ValueKind::Tombstone, NEVER_EXPIRES, key, &[])
     }
 
-    /// Deletes a key that was put at most once since it was last deleted with this method. Readers
-    /// see no difference to [`Family::delete`]; a merge may drop put and deletion together and
-    /// early. When the promise is broken an older value may show again.
+    /// Deletes a key that was put at most once since it was last deleted, by whatever method; the
+    /// expiry of a value deletes nothing. Readers see no difference to [`Family::delete`], but a
+    /// put and a deletion that follow each other within one memtable may leave nothing behind.
+    /// When the promise is broken an older value may show again.
     ///
     /// # Errors
     /// As [`Family::put`].

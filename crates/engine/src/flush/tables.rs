@@ -88,7 +88,7 @@ impl MemtableFlush {
         };
         let no_values = ValueRewrite::default();
         let output = TableOutput::new(core, &self.options, place, Arc::clone(&self.slice_bounds));
-        let mut rewriter = Rewriter::new(rules, output, &no_values);
+        let mut rewriter = Rewriter::new(rules, output, &no_values).cancelling_pairs();
         let (meter, family) = (&core.flow.flushes, &self.family.flow);
         let mut progress = FlushProgress { meter, family, untold_bytes: 0 };
         let mut cursor = self.memtable.cursor();

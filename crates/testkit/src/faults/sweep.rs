@@ -191,7 +191,7 @@ fn one_run(scenario: &Scenario, fault: Fault) -> Verdict<(bool, u64)> {
 /// With the cause gone, the database must take writes again, in every family.
 fn resume(runner: &mut Runner) -> Verdict {
     for slot in 0..SLOTS {
-        let write = PlannedWrite { slot, key: 1, length: Some(30), lives: None, until: None };
+        let write = PlannedWrite { slot, key: 1, length: Some(30), ..PlannedWrite::default() };
         let mut last = Ok(false);
         for _ in 0..PATIENCE {
             last = runner.try_write(write);

@@ -8,7 +8,7 @@
 //! of the model as it was. Values of expired entries stay in the model and are hidden when read,
 //! because a snapshot looks at the clock when it is read, not when it was taken.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -52,6 +52,8 @@ pub(crate) struct Run {
     db_options: DbOptions,
     family_options: FamilyOptions,
     models: Models,
+    /// Keys by family that were put more than once since they were last deleted.
+    put_again: BTreeSet<(String, Vec<u8>)>,
     snapshots: Vec<(Snapshot, Models)>,
     scans: Vec<OpenScan>,
     keys: u64,
@@ -72,6 +74,7 @@ impl Run {
             db_options,
             family_options,
             models: Models::new(),
+            put_again: BTreeSet::new(),
             snapshots: Vec::new(),
             scans: Vec::new(),
             keys,
@@ -131,6 +134,10 @@ impl Run {
     }
 
     fn value(&mut self) -> Vec<u8> {
+        if self.random.chance(1, 8_000) {
+            // Straight to a value log.
+            return vec![self.random.below(256) as u8; (1 << 20) + self.random.index(9)];
+        }
         let length = match self.random.below(40) {
             0 => 5_000,
             1..4 => 600,
@@ -153,10 +160,20 @@ impl Run {
 
     fn set(&mut self, name: &str, key: Vec<u8>, entry: Option<Entry>) {
         let model = Rc::make_mut(self.models.get_mut(name).unwrap());
-        match entry {
-            Some(entry) => model.insert(key, entry),
-            None => model.remove(&key),
+        let Some(entry) = entry else {
+            model.remove(&key);
+            self.put_again.remove(&(name.to_owned(), key));
+            return;
         };
+        if model.insert(key.clone(), entry).is_some() {
+            self.put_again.insert((name.to_owned(), key));
+        }
+    }
+
+    /// Whether to delete a key by a single deletion, which it may be when it was put at most once.
+    fn deletes_singly(&mut self, name: &str, key: &[u8]) -> bool {
+        let wanted = self.random.chance(1, 2);
+        wanted && !self.put_again.contains(&(name.to_owned(), key.to_vec()))
     }
 
     /// One random operation, and a little background work.
@@ -212,7 +229,10 @@ impl Run {
     fn delete(&mut self) {
         let (name, family) = self.family();
         let key = self.key();
-        family.delete(&key).unwrap();
+        match self.deletes_singly(&name, &key) {
+            true => family.single_delete(&key).unwrap(),
+            false => family.delete(&key).unwrap(),
+        }
         self.set(&name, key, None);
     }
 
@@ -236,6 +256,7 @@ impl Run {
     fn set_range(&mut self, name: &str, (start, end): &(Vec<u8>, Vec<u8>)) {
         let model = Rc::make_mut(self.models.get_mut(name).unwrap());
         model.retain(|key, _| key < start || key >= end);
+        self.put_again.retain(|(family, key)| family != name || key < start || key >= end);
     }
 
     fn delete_range(&mut self) {
@@ -258,7 +279,10 @@ impl Run {
             }
             match self.random.below(10) {
                 0..2 => {
-                    batch.delete(&family, &key).unwrap();
+                    match self.deletes_singly(&name, &key) {
+                        true => batch.single_delete(&family, &key).unwrap(),
+                        false => batch.delete(&family, &key).unwrap(),
+                    }
                     self.set(&name, key, None);
                 }
                 2 => {
@@ -408,6 +432,7 @@ impl Run {
             let old = self.db().family(name).unwrap();
             self.db().drop_family(name).unwrap();
             self.models.remove(name);
+            self.put_again.retain(|(family, _)| family != name);
             // A snapshot does not reach into a family of the same name that comes later.
             for (_, models) in &mut self.snapshots {
                 models.remove(name);
