@@ -23,7 +23,7 @@ use crate::flow::{DatabaseFlow, MemoryBudget};
 use crate::log::{Log, LogConfig};
 use crate::memtable::Memtable;
 use crate::numbers::FileNumbers;
-use crate::recovery::{self, Inventory, Leftovers, NO_LOG, Replayed};
+use crate::recovery::{self, Crew, Inventory, Leftovers, NO_LOG, Replayed, Target, Targets};
 use crate::snapshot::SnapshotRegistry;
 use crate::spare_buffers::SpareBuffers;
 use crate::version::{
@@ -216,7 +216,7 @@ fn build(
     let state = found.as_ref().map(|found| found.state.clone()).unwrap_or_default();
     let families = load_families(&state, &files, &memory)?;
     let replayed = match &found {
-        Some(found) => replay(&vfs, path, found, &families)?,
+        Some(found) => replay(path, &options, &components, found, &families)?,
         None => Replayed::default(),
     };
     // A segment's number may be above every file's: files are renamed before they are synced.
@@ -231,7 +231,8 @@ fn build(
         numbers: Arc::clone(&numbers),
     };
     if !options.read_only {
-        recovery::make_durable(vfs.as_ref(), path, &replayed.retained)?;
+        let synced = replayed.synced;
+        recovery::make_durable(vfs.as_ref(), path, &replayed.retained, synced)?;
     }
     let leftover = LeftoverLog::of(&replayed);
     let (catalog, log) = start(&options, config, state, found, replayed)?;
@@ -390,9 +391,9 @@ fn start(
         }
     };
     if options.read_only {
-        return Ok((catalog, Log::read_only(config, replayed.end)));
+        return Ok((catalog, Log::read_only(config, replayed.newest)));
     }
-    let mut position = replayed.beyond.max(replayed.end).next_multiple_of(8);
+    let mut position = replayed.goes_on_at();
     if cfg!(planted_bug = "sequence_restored_too_low") {
         position = replayed.retained.last().map_or(0, |segment| segment.end);
     }
@@ -407,12 +408,14 @@ fn start_log(
     replayed: Replayed,
     full: Option<Error>,
 ) -> Result<(Catalog, Log)> {
-    let (end, retained) = (replayed.end, replayed.retained);
+    // What the next life promises is compared with where this one's records end.
+    let on_disk_through = replayed.promised_at_most();
+    let retained = replayed.retained;
     let fresh_log = retained.is_empty();
     let (without_space, kept) = (config.clone(), retained.clone());
     let attempt = |catalog: &mut Catalog| -> Result<Log> {
         full.map_or(Ok(()), Err)?;
-        let log = Log::start(config, position, end, kept)?;
+        let log = Log::start(config, position, on_disk_through, kept)?;
         if fresh_log {
             log.sync_names().inspect_err(|_| log.remove_all())?;
             let changes = vec![
@@ -426,7 +429,8 @@ fn start_log(
     match attempt(&mut catalog) {
         Ok(log) => Ok((catalog, log)),
         Err(e) if e.kind() == ErrorKind::Full && catalog.has_families() => {
-            let log = Log::without_segment(without_space, (NO_LOG, position), retained, e);
+            let place = (NO_LOG, position);
+            let log = Log::without_segment(without_space, place, on_disk_through, retained, e);
             Ok((catalog, log))
         }
         Err(e) => Err(e),
@@ -466,34 +470,26 @@ fn load_version(record: &FamilyRecord, files: &Arc<FileContext>) -> Version {
     version
 }
 
-/// Replays the log into the families' memtables, freezing those that get full.
+/// Replays the log into the families' memtables, with the help of threads that merge later.
 fn replay(
-    vfs: &Arc<dyn Vfs>,
     path: &Path,
+    options: &DbOptions,
+    components: &Components,
     found: &Inventory,
     families: &BTreeMap<u32, Arc<FamilyState>>,
 ) -> Result<Replayed> {
-    let replayed = recovery::replay_log(vfs, path, found, |sequence, operation| {
-        let Some(family) = families.get(&operation.family) else {
-            // Its family was dropped; a number that was never given is damage.
-            if operation.family < found.state.next_family {
-                return Ok(());
-            }
-            let manifest = FileKind::Manifest(found.manifest.number()).name();
-            let family = operation.family;
-            let detail = format!("it never had family {family}, which the log tells of");
-            return Err(Error::corruption(path.join(manifest), 0, detail));
-        };
-        let record = found.state.families.get(&operation.family);
-        let flushed = record.map_or(0, |record| record.flushed_through);
-        let anywhere = cfg!(planted_bug = "flushed_anywhere_is_replayed_nowhere")
-            && found.state.families.values().any(|other| sequence <= other.flushed_through);
-        if sequence <= flushed || anywhere {
-            return Ok(());
-        }
-        let view = family.view.load();
-        view.active.insert(operation, sequence)
-    })?;
+    let target = |(&number, family): (&u32, &Arc<FamilyState>)| {
+        let record = found.state.families.get(&number);
+        let flushed_through = record.map_or(0, |record| record.flushed_through);
+        (number, Target { memtable: Arc::clone(&family.view.load().active), flushed_through })
+    };
+    let targets = Targets {
+        families: families.iter().map(target).collect(),
+        next_family: found.state.next_family,
+    };
+    let budget = memory_budget(options, options.max_memory_usage);
+    let crew = Crew::new(&components.scheduler, options.merging_threads(), budget);
+    let replayed = recovery::replay_log(&components.vfs, path, found, targets, &crew)?;
     for family in families.values() {
         for file in family.view.load().version.value_logs.values() {
             // Files that commits appended to: whatever points into them is in the memtables now.

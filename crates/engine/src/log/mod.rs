@@ -171,7 +171,7 @@ impl Log {
         let synced = on_disk_through;
         let header = SegmentHeader { number: 0, base: position, previous_end, synced };
         let active = files.activate(&config, header, 0)?;
-        Ok(Self::over(config, position, files, active))
+        Ok(Self::over(config, (position, on_disk_through), files, active))
     }
 
     /// A log that can't be written, of a database that is opened for reading only.
@@ -180,7 +180,7 @@ impl Log {
             SegmentHeader { number: 0, base: position, previous_end: position, synced: position };
         let io = Arc::new(NoSegment);
         let active = ActiveSegment { header, limit: position, path: config.dir.clone(), io };
-        Self::over(config, position, SegmentFiles::new(Vec::new()), active)
+        Self::over(config, (position, position), SegmentFiles::new(Vec::new()), active)
     }
 
     /// A log for which there was no space, which `cause` tells. It takes no commits until a repair has
@@ -188,6 +188,7 @@ impl Log {
     pub(crate) fn without_segment(
         config: LogConfig,
         (number, position): (u64, u64),
+        on_disk_through: u64,
         retained: Vec<Retained>,
         cause: Error,
     ) -> Self {
@@ -195,19 +196,26 @@ impl Log {
             SegmentHeader { number, base: position, previous_end: position, synced: position };
         let io = Arc::new(NoSegment);
         let active = ActiveSegment { header, limit: position, path: config.dir.clone(), io };
-        let log = Self::over(config, position, SegmentFiles::new(retained), active);
+        let places = (position, on_disk_through);
+        let log = Self::over(config, places, SegmentFiles::new(retained), active);
         log.set_poison(cause, position);
         log
     }
 
-    fn over(config: LogConfig, position: u64, files: SegmentFiles, active: ActiveSegment) -> Self {
+    fn over(
+        config: LogConfig,
+        (position, on_disk_through): (u64, u64),
+        files: SegmentFiles,
+        active: ActiveSegment,
+    ) -> Self {
         Self {
             sequencer: CommitSequencer::new(position),
             opened_at: position,
             gate: CommitGate::new(),
             active: ArcSwap::from_pointee(active),
             files: Mutex::new(files),
-            group: GroupSync::new(position),
+            // CRASH: marks promise this, so it is no position that recovery can't read up to.
+            group: GroupSync::new(on_disk_through),
             poisoned_from: AtomicU64::new(u64::MAX),
             poison: Mutex::new(None),
             restarting: AtomicBool::new(false),

@@ -1,14 +1,22 @@
-//! Opening a database, step by step: what is there (`inventory`), what the log adds (`replay`),
-//! what is left over (`orphans`).
+//! Opening a database, step by step: what is there (`inventory`), what the log adds (`replay`, with
+//! `piece` and `crew`), whether it may end there (`log_end`), making that durable (`durable`), what is
+//! left over (`orphans`).
 //!
 //! Opening changes nothing that a second opening would miss: it may be interrupted anywhere.
 
+mod crew;
+mod durable;
 mod inventory;
+mod log_end;
 mod orphans;
+mod piece;
 mod replay;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::crew::Crew;
+pub(crate) use self::durable::make_durable;
 pub(crate) use self::inventory::{Inventory, take_inventory};
 pub(crate) use self::orphans::{Leftovers, remove_interrupted_creation, tidy};
-pub(crate) use self::replay::{NO_LOG, Replayed, make_durable, replay_log};
+pub(crate) use self::piece::{Target, Targets};
+pub(crate) use self::replay::{NO_LOG, Replayed, replay_log};

@@ -1,6 +1,7 @@
 //! What recovery makes of bytes in log segments that are not what was written last there: records
 //! of an earlier life of a file, and a segment whose beginning is gone.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,10 +9,13 @@ use tidesdb_base::error::{ErrorKind, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions, SyncMode};
 use tidesdb_files::wal::{SegmentReader, record};
 use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
+use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sys::sched::{LaneThreads, ManualScheduler, ThreadPool};
 use tidesdb_sys::vfs::{CrashProfile, OpenHow, SimVfs, Vfs};
 
+use crate::WriteBatch;
 use crate::db::{Components, Db};
+use crate::iterator::ScanOptions;
 
 const KEYS: u64 = 50;
 
@@ -131,4 +135,152 @@ fn a_segment_without_its_first_sector_is_a_lost_end_when_it_was_not_synced() {
     file.write_all_at(&[0; 512], 0).unwrap();
     let db = try_open(&image, &scheduler(), SyncMode::None).unwrap();
     assert_eq!(db.family("family").unwrap().get(&7_u64.to_be_bytes()).unwrap(), None);
+}
+
+/// Damages one byte of the first record that ends at or behind a position.
+fn damage_record_ending_at(sim: &SimVfs, position: u64) {
+    let mut reader = segments(sim)
+        .into_iter()
+        .find(|reader| reader.header().base < position && reader.end().position >= position)
+        .unwrap();
+    let file = sim.open(reader.path(), OpenHow::ReadWrite).unwrap();
+    let path = reader.path().to_path_buf();
+    reader = SegmentReader::open(Arc::clone(&file), &path).unwrap().unwrap();
+    loop {
+        let begins = reader.end().position;
+        let ends = reader.next_record().unwrap().unwrap().1;
+        if ends >= position {
+            let offset = reader.offset_of(begins) + record::RECORD_HEADER_BYTES as u64;
+            file.write_all_at(&[0xA5], offset).unwrap();
+            return file.sync_data().unwrap();
+        }
+    }
+}
+
+/// One family's synced commit is damaged; a later one of another family is in a table, so that the
+/// manifest tells of a newer commit than the log's last whole record.
+#[test]
+fn a_later_commit_in_a_table_does_not_hide_that_a_synced_one_is_lost() {
+    let sim = SimVfs::new(1);
+    let jobs = scheduler();
+    let db = try_open(&sim, &jobs, SyncMode::Full).unwrap();
+    let lost = db.create_family("lost", small()).unwrap();
+    let flushed = db.create_family("flushed", small()).unwrap();
+    lost.put(b"key", b"of the family whose record is damaged").unwrap();
+    let sequence = db.stats().sequence;
+    flushed.put(b"key", b"of the family that is flushed").unwrap();
+    flushed.flush().unwrap();
+    let image = sim.crash_image(CrashProfile::Nothing, 1);
+    assert!(try_open(&image.fork(), &scheduler(), SyncMode::Full).is_ok());
+    damage_record_ending_at(&image, sequence);
+    let error = try_open(&image, &scheduler(), SyncMode::Full).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+}
+
+/// The log of a later life begins behind all positions that the life before may have used, which is
+/// not where its records end.
+#[test]
+fn a_later_lifes_segment_without_its_first_sector_is_damage_when_it_was_synced() {
+    let sim = SimVfs::new(1);
+    let db = try_open(&sim, &scheduler(), SyncMode::Full).unwrap();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    family.put(b"first life", &[7; 200]).unwrap();
+    let second = sim.crash_image(CrashProfile::Nothing, 1);
+    let db = try_open(&second, &scheduler(), SyncMode::Full).unwrap();
+    let family = db.family("family").unwrap();
+    (0..10_u64).for_each(|n| family.put(&n.to_be_bytes(), &[8; 200]).unwrap());
+    let image = second.crash_image(CrashProfile::Nothing, 1);
+    let readers = segments(&image);
+    let [before, last] = &readers[..] else { panic!("{} segments", readers.len()) };
+    assert!(last.header().base > before.end().position + 1000);
+    let file = image.open(last.path(), OpenHow::ReadWrite).unwrap();
+    file.write_all_at(&[0; 512], 0).unwrap();
+    file.sync_data().unwrap();
+    let error = try_open(&image, &scheduler(), SyncMode::Full).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+}
+
+/// Unsynced lives in a row: whatever a power cut leaves of the segments' first sectors, nothing was
+/// promised, so the database opens.
+#[test]
+fn what_later_lives_did_not_sync_may_be_lost_in_any_pieces() {
+    for seed in 0..200 {
+        let mut sim = SimVfs::new(seed);
+        for life in 0..4_u64 {
+            let jobs = scheduler();
+            let db = try_open(&sim, &jobs, SyncMode::None).unwrap();
+            let options = small();
+            let families = ["a", "b"].map(|name| db.open_family(name, options.clone()).unwrap());
+            for n in 0..(seed * 7 + life * 131) % 900 {
+                families[usize::from(n % 3 == 0)].put(&n.to_be_bytes(), &[7; 200]).unwrap();
+                if n % 211 == 0 {
+                    jobs.run_until_idle();
+                }
+            }
+            if seed % 2 == 0 {
+                families[0].flush().unwrap();
+            }
+            sim = sim.crash_image(CrashProfile::Random, seed * 10 + life);
+        }
+        let opened = try_open(&sim, &scheduler(), SyncMode::None);
+        assert!(opened.is_ok(), "seed {seed}: {}", opened.unwrap_err());
+    }
+}
+
+/// Keys that are written once, one that is written all the time, deletions of ranges and of what the
+/// same batch put before, over two families: more than a piece of the log, on several threads.
+#[test]
+fn threads_replay_a_log_of_many_pieces_as_one_would() {
+    let sim = SimVfs::new(1);
+    let family_options =
+        || FamilyOptions { write_buffer_size: 64 << 20, min_disk_space: 0, ..small() };
+    let mut expected = [BTreeMap::new(), BTreeMap::new()];
+    let image = {
+        let db = try_open(&sim, &scheduler(), SyncMode::None).unwrap();
+        let families = ["a", "b"].map(|name| db.create_family(name, family_options()).unwrap());
+        let mut random = SplitMix64::new(7);
+        for n in 0..15_000_u64 {
+            let mut batch = WriteBatch::new();
+            for (family, expected) in families.iter().zip(&mut expected) {
+                let key = format!("a common prefix {:08x}", random.below(1 << 20)).into_bytes();
+                let mut value = vec![0; 100];
+                random.fill(&mut value);
+                batch.put(family, &key, &value).unwrap();
+                expected.insert(key, value);
+                if n % 50 == 0 {
+                    let from = format!("a common prefix {:08x}", random.below(1 << 20));
+                    let to = format!("{from}~");
+                    batch.delete_range(family, from.as_bytes(), to.as_bytes()).unwrap();
+                    expected.retain(|key, _| {
+                        !(from.as_bytes()..to.as_bytes()).contains(&key.as_slice())
+                    });
+                }
+                batch.put(family, b"hot", &n.to_be_bytes()).unwrap();
+                expected.insert(b"hot".to_vec(), n.to_be_bytes().to_vec());
+            }
+            db.write(&batch).unwrap();
+        }
+        sim.crash_image(CrashProfile::Everything, 1)
+    };
+    let threads = LaneThreads { flush: 1, compaction: 3, sync: 1, housekeeping: 1 };
+    let pool = ThreadPool::new("replay", threads, Arc::new(|_, _: &str| {})).unwrap();
+    let options = DbOptions {
+        log_segment_bytes: 64 << 10,
+        compaction_threads: 3,
+        max_memory_usage: 64 << 20,
+        ..DbOptions::default()
+    };
+    let components = Components {
+        vfs: image as _,
+        scheduler: Arc::new(pool),
+        clock: Arc::new(ManualClock::new(1_000_000)),
+    };
+    let db = Db::open_with("/db", options, components).unwrap();
+    for (name, expected) in ["a", "b"].iter().zip(expected) {
+        let family = db.family(name).unwrap();
+        let found: BTreeMap<_, _> =
+            family.scan(ScanOptions::new()).unwrap().entries().map(Result::unwrap).collect();
+        assert_eq!(found.len(), expected.len());
+        assert!(found == expected, "the content is another one");
+    }
 }

@@ -13,6 +13,12 @@ use super::segment::{SegmentHeader, decode_sync_mark};
 /// Bytes read from the file at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// How many times the bytes behind a break are read and checked in vain before that ends.
+const FAILED_FACTOR: u64 = 8;
+
+/// Bytes that are checked in vain in any case.
+const LEAST_FAILED_BYTES: u64 = 16 << 20;
+
 /// Where the readable records of a segment end and what is known to have been promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentEnd {
@@ -82,6 +88,12 @@ impl SegmentReader {
         RECORDS_OFFSET + position.saturating_sub(self.header.base)
     }
 
+    /// Bytes of the file behind the records read so far.
+    #[must_use]
+    pub const fn bytes_left(&self) -> u64 {
+        self.file_bytes.saturating_sub(self.offset_of(self.position))
+    }
+
     /// The next record and the position at which it ends; `None` where the records end.
     ///
     /// # Errors
@@ -112,10 +124,15 @@ impl SegmentReader {
     /// sync mark among them. A slow neighbour leaves a hole in front of finished records; what
     /// they knew to be on disk decides whether the hole is legal.
     ///
+    /// Any bytes may look like the header of a long record, those of values too, so the work is
+    /// bounded: after checksums that failed over [`FAILED_FACTOR`] times the bytes there are, the
+    /// search ends. Records of an earlier life make up for one time.
+    ///
     /// # Errors
     /// [`Error::Io`] when the file can't be read.
     pub fn synced_behind_break(&mut self) -> Result<u64> {
         let mut highest = self.synced;
+        let mut may_fail = LEAST_FAILED_BYTES.max(FAILED_FACTOR.saturating_mul(self.bytes_left()));
         let mut offset = self.offset_of(self.position) + 8;
         while offset + RECORD_HEADER_BYTES as u64 <= self.file_bytes {
             let position = self.header.base + (offset - RECORDS_OFFSET);
@@ -130,6 +147,10 @@ impl SegmentReader {
                     highest = highest.max(view.synced);
                     offset += view.length as u64;
                     continue;
+                }
+                may_fail = may_fail.saturating_sub(length as u64);
+                if may_fail == 0 {
+                    break;
                 }
             }
             offset += 8;
@@ -180,4 +201,66 @@ fn read_up_to(file: &dyn File, buffer: &mut [u8], offset: u64) -> std::io::Resul
         }
     }
     Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wal::record::{RecordPlace, commit_header, record_bytes};
+    use tidesdb_sys::vfs::{OpenHow, SimVfs, Vfs};
+
+    fn segment(header: &SegmentHeader, records: &[u8]) -> SegmentReader {
+        let sim = SimVfs::new(1);
+        let path = Path::new("/wal");
+        let file = sim.open(path, OpenHow::CreateNew).unwrap();
+        file.write_all_at(&header.encode(), 0).unwrap();
+        file.write_all_at(records, RECORDS_OFFSET).unwrap();
+        SegmentReader::open(file, path).unwrap().unwrap()
+    }
+
+    fn record(payload: &[u8], place: RecordPlace) -> Vec<u8> {
+        let mut record = commit_header(payload, place).to_vec();
+        record.extend_from_slice(payload);
+        record.resize(record_bytes(payload.len()), 0);
+        record
+    }
+
+    /// What looks like the header of a long record, again and again, in a record that is damaged. Each
+    /// checked to its end would be a hundred thousand times two MiB.
+    #[test]
+    fn values_that_look_like_records_do_not_make_the_search_behind_a_break_long() {
+        let header = SegmentHeader { number: 3, base: 1 << 40, previous_end: 1 << 40, synced: 0 };
+        let fake = |at: usize| {
+            let mut bytes = [0; 16];
+            bytes[4..8].copy_from_slice(
+                &((4_u32 << 20).saturating_sub(at as u32 + 64).max(1)).to_le_bytes(),
+            );
+            bytes[8..].copy_from_slice(&((1 << 56) | 1_u64 << 39).to_le_bytes());
+            bytes
+        };
+        let payload: Vec<u8> = (0..4 << 20).step_by(16).flat_map(fake).collect();
+        let place = |position| RecordPlace { segment: 3, position, synced: 0 };
+        let mut records = record(&payload, place(header.base));
+        records[20] ^= 1;
+        let mut reader = segment(&header, &records);
+        assert!(reader.next_record().unwrap().is_none());
+        let started = std::time::Instant::now();
+        assert_eq!(reader.synced_behind_break().unwrap(), 0);
+        assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+    }
+
+    #[test]
+    fn a_record_behind_a_break_is_found() {
+        let header = SegmentHeader { number: 3, base: 4096, previous_end: 4096, synced: 0 };
+        let mut records = Vec::new();
+        for n in 0..100_u64 {
+            let position = 4096 + records.len() as u64;
+            let place = RecordPlace { segment: 3, position, synced: position.min(8000) };
+            records.extend(record(&[n as u8; 100], place));
+        }
+        records[20] ^= 1;
+        let mut reader = segment(&header, &records);
+        assert!(reader.next_record().unwrap().is_none());
+        assert_eq!(reader.synced_behind_break().unwrap(), 8000);
+    }
 }

@@ -19,6 +19,7 @@ use super::{BatchReader, Operation};
 #[derive(Clone, Debug)]
 pub struct SurvivingOperations<'a> {
     reader: BatchReader<'a>,
+    payload_bytes: usize,
     /// Whether the operation at this place is undone; those behind the end are not.
     undone: Vec<bool>,
     at: usize,
@@ -28,10 +29,25 @@ impl<'a> SurvivingOperations<'a> {
     /// The survivors of a whole payload.
     #[must_use]
     pub fn new(payload: &'a [u8]) -> Self {
+        let payload_bytes = payload.len();
         let reader = BatchReader::new(payload);
         let deletes_ranges = reader.clone().flatten().any(|o| o.kind == ValueKind::RangeTombstone);
         let undone = if deletes_ranges { undone(reader.clone()) } else { Vec::new() };
-        Self { reader, undone, at: 0 }
+        Self { reader, payload_bytes, undone, at: 0 }
+    }
+
+    /// The next operation and where it begins in the payload.
+    #[inline]
+    pub fn next_with_offset(&mut self) -> Option<(usize, Result<Operation<'a>, Malformed>)> {
+        loop {
+            let offset = self.payload_bytes - self.reader.remaining_bytes();
+            let item = self.reader.next()?;
+            let undone = self.undone.get(self.at).copied().unwrap_or(false);
+            self.at += 1;
+            if !undone {
+                return Some((offset, item));
+            }
+        }
     }
 }
 
@@ -56,14 +72,7 @@ impl<'a> Iterator for SurvivingOperations<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let item = self.reader.next()?;
-            let undone = self.undone.get(self.at).copied().unwrap_or(false);
-            self.at += 1;
-            if !undone {
-                return Some(item);
-            }
-        }
+        self.next_with_offset().map(|(_, item)| item)
     }
 }
 

@@ -1,0 +1,160 @@
+//! Whether the log may end where its records do.
+//!
+//! What is found on disk tells how far the log was known to be on disk: the sync marks of segments
+//! and records. A mark behind the end of the chain proves that promised records are damaged or
+//! missing. What the manifest knows of tables says nothing about that: a newer commit of one family
+//! may be in a table while an older one of another family was in the log alone.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_files::naming::FileKind;
+use tidesdb_files::wal::record;
+use tidesdb_files::wal::segment::{SYNC_MARK_BYTES, decode_sync_mark};
+use tidesdb_files::wal::{RECORDS_OFFSET, SYNC_MARK_OFFSET, SegmentReader};
+use tidesdb_sys::vfs::File;
+
+use super::Inventory;
+use super::replay::{NO_LOG, Replayed};
+
+/// File numbers that may have been given out since the manifest was last written.
+const MOST_NUMBERS_AHEAD: u64 = 1000;
+
+/// Segment numbers tried on a segment without a header.
+const MOST_NUMBERS_TRIED: usize = 100_000;
+
+/// Bytes of a segment without a header that are searched for records.
+const SEARCHED_BYTES: u64 = 1 << 20;
+
+/// Checksums calculated while they are searched, whatever the bytes are.
+const MOST_RECORDS_TRIED: usize = 20_000;
+
+/// Fails when a segment without a header has the sync mark of a live one: it is written after the
+/// header is on disk, so the header was there.
+pub(super) fn refuse_damaged_header(file: &dyn File, path: &Path, found: &Inventory) -> Result<()> {
+    let mut mark = [0; SYNC_MARK_BYTES];
+    if file.read_exact_at(&mut mark, SYNC_MARK_OFFSET).is_err() {
+        return Ok(());
+    }
+    for number in possible_numbers(found) {
+        if decode_sync_mark(number, &mark).is_some() {
+            let detail = format!("the header of log segment {number} is damaged");
+            return Err(Error::corruption(path, 0, detail));
+        }
+    }
+    Ok(())
+}
+
+/// Numbers that a segment may have which is not known to be dead.
+fn possible_numbers(found: &Inventory) -> impl Iterator<Item = u64> {
+    // Numbers given out since the manifest was last written are few.
+    let numbers = found.state.log_start..found.next_number().saturating_add(MOST_NUMBERS_AHEAD);
+    numbers.rev().take(MOST_NUMBERS_TRIED)
+}
+
+/// Fails when a segment without a header, begun where the log seems to end, holds records that knew
+/// of synced ones behind that: then its first sector is lost. A segment of the same life as the one
+/// before it begins where that one's records end, the first of a later life where that opening went
+/// on. Nothing can be told of a segment whose only record lay in its first sector, nor of the one
+/// that the manifest names as the first, whose base no other tells.
+pub(super) fn refuse_lost_beginning(
+    file: &Arc<dyn File>,
+    path: &Path,
+    found: &Inventory,
+    replayed: &Replayed,
+) -> Result<()> {
+    let io = |e| Error::io("read", path, e);
+    let bytes = file.len().map_err(io)?.saturating_sub(RECORDS_OFFSET).min(SEARCHED_BYTES);
+    let mut searched = vec![0; usize::try_from(bytes).unwrap_or(0)];
+    file.read_exact_at(&mut searched, RECORDS_OFFSET).map_err(io)?;
+    let end = replayed.promised_at_most();
+    let same_life = end;
+    // As `Replayed::goes_on_at` had it, when this segment was not there yet.
+    let spaces = replayed.retained.iter().map(|segment| segment.base + segment.file_bytes);
+    let later_life = spaces.fold(replayed.newest, u64::max).next_multiple_of(8);
+    for base in [same_life, later_life] {
+        if let Some(number) = segment_that_promised(&searched, base, end, found) {
+            let detail = format!("the beginning of log segment {number} is lost");
+            return Err(Error::corruption(path, 0, detail));
+        }
+    }
+    Ok(())
+}
+
+/// The number of the segment whose records, from position `base` on, are in `bytes`, if one of them
+/// knew that the log was on disk beyond `end`.
+fn segment_that_promised(bytes: &[u8], base: u64, end: u64, found: &Inventory) -> Option<u64> {
+    let mut tries = MOST_RECORDS_TRIED;
+    for at in (0..bytes.len()).step_by(8) {
+        let (position, bytes) = (base + at as u64, bytes.get(at..).unwrap_or_default());
+        // Records of an earlier life, which are many, never knew of anything behind the end.
+        if record::sync_mark(bytes, position).is_none_or(|mark| mark <= end) {
+            continue;
+        }
+        for number in possible_numbers(found).take(tries) {
+            tries -= 1;
+            if record::open(bytes, number, position).is_some() {
+                return Some(number);
+            }
+        }
+    }
+    None
+}
+
+/// Fails when the manifest names a log and there is no segment at all, or names none yet and there
+/// are tables. A new segment's name is on disk before the manifest names it, nobody removes the
+/// last one but a close that says so, and the first is named before there are families.
+pub(super) fn refuse_missing_log(dir: &Path, found: &Inventory) -> Result<()> {
+    let start = found.state.log_start;
+    let has = |wanted: fn(&FileKind) -> bool| found.files.keys().any(wanted);
+    if start == 0 && has(|kind| matches!(kind, FileKind::Table(_) | FileKind::ValueLog(_))) {
+        let name = FileKind::Manifest(found.manifest.number()).name();
+        let detail = "edits are missing: there are tables, and it knows of no log yet";
+        return Err(Error::corruption(dir.join(name), found.manifest.bytes(), detail));
+    }
+    if start != 0 && start != NO_LOG && !has(|kind| matches!(kind, FileKind::LogSegment(_))) {
+        let name = FileKind::LogSegment(start).name();
+        return Err(Error::corruption(dir.join(name), 0, "the log is missing"));
+    }
+    Ok(())
+}
+
+/// Fails when anything that was read tells of synced records behind the end of the chain.
+pub(super) fn refuse_broken_promise(
+    readers: &mut [(SegmentReader, u64)],
+    last: Option<usize>,
+    found: &Inventory,
+    replayed: &Replayed,
+) -> Result<()> {
+    if cfg!(planted_bug = "silent_log_damage") {
+        return Ok(());
+    }
+    let end = replayed.promised_at_most();
+    let first_unread = last.map_or(0, |at| at + 1);
+    let mut promised = 0;
+    for (at, (reader, _)) in readers.iter_mut().enumerate() {
+        let marked = match last {
+            Some(last) if at < last => reader.end().synced,
+            _ => reader.synced_behind_break()?,
+        };
+        // What an unread segment knew when it was started was known before its own first record.
+        if at >= first_unread || last == Some(at) {
+            promised = promised.max(marked);
+        }
+    }
+    if promised <= end {
+        return Ok(());
+    }
+    let (path, offset) = match last.and_then(|at| readers.get(at)) {
+        Some((reader, _)) => (reader.path().to_path_buf(), reader.offset_of(end)),
+        None => (missing_segment(readers, found), 0),
+    };
+    let detail = format!("the log ends at position {end} but was on disk through {promised}");
+    Err(Error::corruption(path, offset, detail))
+}
+
+fn missing_segment(readers: &[(SegmentReader, u64)], found: &Inventory) -> PathBuf {
+    let name = FileKind::LogSegment(found.state.log_start).name();
+    readers.first().map_or_else(|| PathBuf::from(name), |(reader, _)| reader.path().to_path_buf())
+}

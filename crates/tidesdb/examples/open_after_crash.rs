@@ -1,0 +1,90 @@
+//! How fast a database opens whose process died: it reads its log into memory again.
+//!
+//! ```text
+//! cargo run --release -p tidesdb --example open_after_crash -- DIRECTORY [MIB [VALUE_BYTES]]
+//! ```
+//! A child process writes so many MiB of log, keys in random order, and aborts; then the database
+//! is opened, several times, by children that abort as well. `DIRECTORY` is removed at the end.
+
+use std::error::Error;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use tidesdb::{Db, DbOptions, FamilyOptions, WriteBatch};
+
+/// Larger than what is written, so that nothing of it is flushed.
+const WRITE_BUFFER_BYTES: usize = 4 << 30;
+
+fn options() -> DbOptions {
+    DbOptions { max_memory_usage: 8 << 30, log_segment_bytes: 64 << 20, ..DbOptions::default() }
+}
+
+/// Writes the log and dies.
+fn fill(path: &Path, mib: usize, value_bytes: usize) -> Result<(), Box<dyn Error>> {
+    let db = Db::open(path, options())?;
+    let family =
+        FamilyOptions { write_buffer_size: WRITE_BUFFER_BYTES, ..FamilyOptions::default() };
+    let family = db.open_family("family", family)?;
+    let (mut written, mut state) = (0, 88_172_645_463_325_252_u64);
+    let value = vec![7; value_bytes];
+    while written < mib << 20 {
+        let mut batch = WriteBatch::new();
+        for _ in 0..10 {
+            // Xorshift: keys in no order.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            batch.put(&family, &format!("key{state:020}").into_bytes(), &value)?;
+            written += 23 + value_bytes;
+        }
+        db.write(&batch)?;
+    }
+    db.sync_log()?;
+    std::process::abort()
+}
+
+/// Opens, tells how long it took, and dies.
+fn open(path: &Path, mib: usize) -> Result<(), Box<dyn Error>> {
+    let log_bytes: u64 = std::fs::read_dir(path)?
+        .filter_map(|entry| entry.ok())
+        .filter(|entry| entry.file_name().to_string_lossy().ends_with(".log"))
+        .filter_map(|entry| Some(entry.metadata().ok()?.len()))
+        .sum();
+    let started = Instant::now();
+    let db = Db::open(path, options())?;
+    let seconds = started.elapsed().as_secs_f64();
+    let stats = db.stats();
+    let records = (mib << 20) as f64;
+    println!(
+        "{mib} MiB in {} MiB of log files: {seconds:.2} s, {:.0} MB/s; {} MiB of memtables",
+        log_bytes >> 20,
+        records / 1e6 / seconds,
+        stats.memtable_bytes >> 20,
+    );
+    std::process::abort()
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize, usual: usize| {
+        arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(usual)
+    };
+    let path = Path::new(arguments.first().ok_or("a directory is missing")?);
+    let (mib, value_bytes) = (number(1, 343), number(2, 100));
+    match arguments.get(3).map(String::as_str) {
+        Some("fill") => return fill(path, mib, value_bytes),
+        Some("open") => return open(path, mib),
+        _ => {}
+    }
+    for step in ["fill", "open", "open", "open"] {
+        let (mib, value_bytes) = (mib.to_string(), value_bytes.to_string());
+        // It aborts, which is no success.
+        Command::new(std::env::current_exe()?)
+            .arg(path)
+            .args([&mib, &value_bytes, step])
+            .status()?;
+    }
+    std::fs::remove_dir_all(path)?;
+    Ok(())
+}
