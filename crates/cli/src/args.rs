@@ -21,7 +21,8 @@ Examples:
   tidesdb get --db ./data greeting
   tidesdb load --db ./data packages.jsonl
   tidesdb scan --db ./data --prefix lib --limit 10
-  tidesdb dump --db ./data backup.tsv
+  tidesdb dump --db ./data backup.jsonl
+  tidesdb load --db ./copy backup.jsonl
 
 Keys and values on the command line are UTF-8 with the escapes \\t \\n \\r \\\\ and \\xNN, or
 hexadecimal with --hex, or base64 with --base64.
@@ -50,7 +51,7 @@ pub(crate) enum Command {
     Scan(ScanArgs),
     /// Store the records of a file; goes on where an interrupted load stopped
     Load(LoadArgs),
-    /// Write all records to a file, in a form that load reads
+    /// Write everything to a file that load turns into the same database
     Dump(DumpArgs),
     /// Show sizes, levels and counters
     Stats(ReportArgs),
@@ -250,7 +251,10 @@ pub(crate) struct ScanArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
     #[command(flatten)]
-    pub(crate) target: TargetArgs,
+    pub(crate) database: DatabaseArgs,
+    /// Column family; by default those that a dump names, otherwise 'default'
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) family: Option<String>,
     /// The file, or - for standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
@@ -297,7 +301,10 @@ pub(crate) struct LoadArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DumpArgs {
     #[command(flatten)]
-    pub(crate) target: TargetArgs,
+    pub(crate) database: DatabaseArgs,
+    /// Only this column family; by default all of them, or 'default' in TSV and CSV
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) family: Option<String>,
     /// The file, or - for standard output; it appears under its name when it is complete
     #[arg(default_value = "-", value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,

@@ -96,6 +96,15 @@ pub(crate) fn visible_families(db: &Db) -> Vec<String> {
     names
 }
 
+/// Names in one line; of very many only the first.
+pub(crate) fn shortened(names: &[&str]) -> String {
+    if names.len() <= NAMED_FAMILIES {
+        return names.join(", ");
+    }
+    let (shown, others) = names.split_at(NAMED_FAMILIES);
+    format!("{} and {} others", shown.join(", "), others.len())
+}
+
 /// A range of keys; an absent bound bounds nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyRange {
@@ -108,12 +117,8 @@ pub(crate) struct KeyRange {
 }
 
 impl KeyRange {
-    /// A scan over the range, not yet positioned.
-    ///
-    /// # Errors
-    /// Those of the engine.
-    pub(crate) fn scan(&self, family: &Family) -> Result<Scan> {
-        let mut options = ScanOptions::new();
+    /// The range added to the options of a scan.
+    pub(crate) fn options(&self, mut options: ScanOptions) -> ScanOptions {
         if let Some(prefix) = &self.prefix {
             options = options.prefix(prefix);
         }
@@ -123,6 +128,14 @@ impl KeyRange {
         if let Some(to) = &self.to {
             options = options.upper(to);
         }
-        Ok(family.scan(options)?)
+        options
+    }
+
+    /// A scan over the range, not yet positioned.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub(crate) fn scan(&self, family: &Family) -> Result<Scan> {
+        Ok(family.scan(self.options(ScanOptions::new()))?)
     }
 }

@@ -18,12 +18,15 @@ use serde::{Deserialize, Serialize};
 use crate::encoding::Encoding;
 
 mod csv;
+mod dump_header;
 mod json_lines;
 mod lines;
 #[cfg(test)]
 mod tests;
 mod text;
 mod tsv;
+
+pub(crate) use self::dump_header::{BEGINS_WITH as DUMP_BEGINS_WITH, DumpHeader, DumpedFamily};
 
 /// Bytes read from the input at a time.
 const INPUT_BUFFER_BYTES: usize = 256 << 10;
@@ -52,13 +55,30 @@ impl Format {
     }
 }
 
-/// One key and its value.
+/// One key and its value, as read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
     /// The key.
     pub(crate) key: Vec<u8>,
     /// The value.
     pub(crate) value: Vec<u8>,
+    /// The family that it belongs to; told by dumps of several.
+    pub(crate) family: Option<String>,
+    /// Unix second at which it expires; told by dumps.
+    pub(crate) expires_at: Option<u64>,
+}
+
+/// What is written of a record.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Row<'a> {
+    /// The key.
+    pub(crate) key: &'a [u8],
+    /// The value, unless only keys are wanted.
+    pub(crate) value: Option<&'a [u8]>,
+    /// The family, where the output holds several. JSON lines only.
+    pub(crate) family: Option<&'a str>,
+    /// Unix second at which it expires, where that is wanted. TSV has no place for it.
+    pub(crate) expires_at: Option<u64>,
 }
 
 /// Where in the input the next record begins.
@@ -126,8 +146,8 @@ pub(crate) trait RecordWriter {
         Ok(())
     }
 
-    /// Writes a record, or only its key.
-    fn write(&mut self, out: &mut dyn Write, key: &[u8], value: Option<&[u8]>) -> io::Result<()>;
+    /// Writes a record.
+    fn write(&mut self, out: &mut dyn Write, row: Row<'_>) -> io::Result<()>;
 }
 
 /// How to read a file.
@@ -143,6 +163,8 @@ pub(crate) struct ReaderOptions {
     pub(crate) value_field: String,
     /// Whether the first row of a CSV file names the columns.
     pub(crate) header: bool,
+    /// JSON lines that `dump` wrote: a header, and fields of the tool's own.
+    pub(crate) is_dump: bool,
 }
 
 /// A reader over `input`, which begins at `start`. `columns` are those of an earlier reader of the

@@ -18,10 +18,12 @@ mod encoding;
 mod failure;
 mod formats;
 mod interrupt;
+mod output_file;
 mod progress;
 mod resume;
 mod source;
 mod table;
+mod targets;
 
 use std::process::ExitCode;
 

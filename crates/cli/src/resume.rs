@@ -121,14 +121,15 @@ pub(crate) struct Bookmark {
 }
 
 impl Bookmark {
-    /// The bookmark of loading into `target` from `source`, or from what the user calls `name`.
-    /// Streams without a name have none.
+    /// The bookmark of loading into the family `target` from `source`, or from what the user calls
+    /// `name`; `target` is empty when the input tells the families. Streams without a name have
+    /// none.
     ///
     /// # Errors
     /// When the hidden family cannot be opened.
     pub(crate) fn open(
         db: &Db,
-        target: &Family,
+        target: &str,
         source: &Source,
         name: Option<&str>,
     ) -> Result<Option<Self>> {
@@ -140,7 +141,7 @@ impl Bookmark {
         let options =
             FamilyOptions { write_buffer_size: WRITE_BUFFER_BYTES, ..FamilyOptions::default() };
         let family = db.open_family(FAMILY, options)?;
-        Ok(Some(Self { family, key: [target.name().as_bytes(), b"\0", &what].concat() }))
+        Ok(Some(Self { family, key: [target.as_bytes(), b"\0", &what].concat() }))
     }
 
     /// The checkpoint that an earlier run left.

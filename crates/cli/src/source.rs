@@ -7,7 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Stdin};
+use std::io::{self, Cursor, Read, Seek, SeekFrom, Stdin};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::UNIX_EPOCH;
@@ -55,6 +55,15 @@ enum Input {
     Stdin(Stdin),
 }
 
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) | Self::Stream(file) => file.read(buffer),
+            Self::Stdin(stdin) => stdin.read(buffer),
+        }
+    }
+}
+
 /// A file or a stream that is being read.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -64,6 +73,8 @@ pub(crate) struct Source {
     size: Option<u64>,
     modified: Option<u64>,
     read: u64,
+    /// What was looked at and is still to be read.
+    peeked: Cursor<Vec<u8>>,
     tap: Rc<Tap>,
 }
 
@@ -82,6 +93,7 @@ impl Source {
             size: None,
             modified: None,
             read: 0,
+            peeked: Cursor::default(),
             tap: Rc::new(tap),
         };
         if path.as_os_str() == "-" {
@@ -134,6 +146,41 @@ impl Source {
         Rc::clone(&self.tap)
     }
 
+    /// The first line if it begins with `prefix`, without its end. It is read again afterwards.
+    /// Nothing must have been read yet.
+    ///
+    /// # Errors
+    /// When the input cannot be read, or the line is longer than a record may be.
+    pub(crate) fn first_line_with(&mut self, prefix: &[u8]) -> Result<Option<Vec<u8>>> {
+        let limit = usize::try_from(self.tap.record_limit).unwrap_or(usize::MAX);
+        let mut line = Vec::new();
+        loop {
+            let compared = line.len().min(prefix.len());
+            let end = line.iter().position(|&byte| byte == b'\n');
+            let differs = line[..compared] != prefix[..compared];
+            if end.is_some() || differs {
+                let found = end.filter(|_| !differs && compared == prefix.len());
+                let found = found.map(|end| line[..end].to_vec());
+                self.peeked = Cursor::new(line);
+                return Ok(found);
+            }
+            if line.len() > limit {
+                return Err(Failure::new(format!("the first line of {} is too long", self.name)));
+            }
+            let mut piece = [0; 4096];
+            let length = self
+                .input
+                .read(&mut piece)
+                .map_err(|error| Failure::file("read", &self.name, &error))?;
+            if length == 0 {
+                let found = line.starts_with(prefix).then(|| line.clone());
+                self.peeked = Cursor::new(line);
+                return Ok(found);
+            }
+            line.extend_from_slice(&piece[..length]);
+        }
+    }
+
     /// Goes on to `offset` from the begin of the input, which must not have been read yet. Answers
     /// `false` when the input ends before.
     ///
@@ -152,6 +199,7 @@ impl Source {
             return Ok(false);
         }
         if let Input::File(file) = &mut self.input {
+            self.peeked = Cursor::default();
             file.seek(SeekFrom::Start(offset))
                 .map_err(|error| Failure::file("read", &self.name, &error))?;
         }
@@ -169,9 +217,9 @@ impl Read for Source {
                  --max-record-mib N allows longer ones"
             )));
         }
-        let length = match &mut self.input {
-            Input::File(file) | Input::Stream(file) => file.read(buffer)?,
-            Input::Stdin(stdin) => stdin.read(buffer)?,
+        let length = match self.peeked.read(buffer)? {
+            0 => self.input.read(buffer)?,
+            peeked => peeked,
         };
         let mut head = self.tap.head.borrow_mut();
         // The head grows only while the reading has not left it behind.
@@ -197,6 +245,7 @@ mod tests {
         for offset in [0, 1, HEAD_BYTES - 1, HEAD_BYTES, HEAD_BYTES + 1, 199_999, 200_000] {
             let mut source = Source::open(&path, 1 << 20).unwrap();
             let tap = source.tap();
+            assert_eq!(source.first_line_with(b"no such line").unwrap(), None);
             assert!(source.skip_to(offset as u64).unwrap());
             let mut rest = Vec::new();
             source.read_to_end(&mut rest).unwrap();

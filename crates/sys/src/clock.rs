@@ -20,6 +20,9 @@ pub trait Clock: Send + Sync + Debug {
     /// Wall-clock seconds since 1970-01-01 UTC; 0 for a clock set before that.
     fn unix_seconds(&self) -> u64;
 
+    /// The same in milliseconds.
+    fn unix_millis(&self) -> u64;
+
     /// Nanoseconds since an arbitrary start in this process; never goes back.
     fn monotonic_nanos(&self) -> u64;
 
@@ -36,6 +39,12 @@ static PROCESS_START: OnceLock<Instant> = OnceLock::new();
 impl Clock for SystemClock {
     fn unix_seconds(&self) -> u64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
+    }
+
+    fn unix_millis(&self) -> u64 {
+        let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // 584 million years fit in 64 bits of milliseconds.
+        elapsed.as_millis() as u64
     }
 
     fn monotonic_nanos(&self) -> u64 {
@@ -59,6 +68,8 @@ pub struct ManualClock {
 }
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
+const NANOS_PER_MILLI: u64 = 1_000_000;
+const MILLIS_PER_SECOND: u64 = 1_000;
 
 impl ManualClock {
     /// A clock whose wall reads `unix_seconds` and whose monotonic side reads 0.
@@ -85,6 +96,13 @@ impl Clock for ManualClock {
         let base = self.wall_base_nanos.load(Ordering::SeqCst);
         let passed = self.monotonic_nanos().saturating_sub(base) / NANOS_PER_SECOND;
         self.unix_seconds.load(Ordering::SeqCst).saturating_add(passed)
+    }
+
+    fn unix_millis(&self) -> u64 {
+        let base = self.wall_base_nanos.load(Ordering::SeqCst);
+        let passed = self.monotonic_nanos().saturating_sub(base) / NANOS_PER_MILLI;
+        let set = self.unix_seconds.load(Ordering::SeqCst).saturating_mul(MILLIS_PER_SECOND);
+        set.saturating_add(passed)
     }
 
     fn monotonic_nanos(&self) -> u64 {

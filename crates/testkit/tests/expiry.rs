@@ -125,6 +125,31 @@ fn value(fill: u8) -> Option<Vec<u8>> {
 
 /// Without a write: the values of one log have all expired, half of another's, and none of a third's.
 #[test]
+fn a_time_to_live_is_kept_to_within_a_second_and_never_cut_short() {
+    let bench = Bench::new();
+    let mut transaction = bench.db.begin(IsolationLevel::ReadCommitted).unwrap();
+    for begin in [0, 1, 100, 500, 999] {
+        for ttl in [1, 100, 999, 1000, 1001, 1500] {
+            let whole = 1000 - bench.clock.unix_millis() % 1000 + begin;
+            bench.clock.advance(Duration::from_millis(whole));
+            let live = Duration::from_millis(ttl);
+            bench.family.put_with_ttl(b"k", b"v", live).unwrap();
+            transaction.put_with_ttl(&bench.family, b"t", b"v", live).unwrap();
+            transaction.commit().unwrap();
+            transaction.reset(IsolationLevel::ReadCommitted).unwrap();
+            bench.clock.advance(live - Duration::from_millis(1));
+            for key in [b"k", b"t"] {
+                assert!(bench.family.contains(key).unwrap(), "cut short: {begin} {ttl}");
+            }
+            bench.clock.advance(Duration::from_millis(1000));
+            for key in [b"k", b"t"] {
+                assert!(!bench.family.contains(key).unwrap(), "too long: {begin} {ttl}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_merge_returns_the_space_of_expired_values() {
     let bench = Bench::new();
     bench.put(0..KEYS, 1, NOW + 100);

@@ -1,26 +1,27 @@
-//! `tidesdb dump`: writes the records of a family to a file or to standard output.
+//! `tidesdb dump`: writes a database, or one family of it, to a file or to standard output.
 //!
-//! A file is written under its name with `.partial` added, synced, and renamed when it is
-//! complete: under its own name there is either the old file or all of the new one. What an
-//! interrupted or failed dump wrote is removed. The dump shows the database as it was when the
-//! command began. Expiry times are not part of it.
+//! In JSON lines a dump holds all that a load needs to make the same database: a first line with
+//! the families and their options, then every record with its family and the second at which it
+//! expires. TSV and CSV hold keys and values of one family; the command says what they leave out
+//! before it writes anything. A dump shows the database as it was when the command began.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
 
-use tidesdb::Family;
+use tidesdb::{Db, Family, ScanOptions, Snapshot};
 
 use crate::args::DumpArgs;
 use crate::database::{self, Access, KeyRange};
 use crate::failure::{Failure, Result, note};
-use crate::formats::{self, Format, RecordWriter};
+use crate::formats::{self, DumpHeader, DumpedFamily, Format, RecordWriter, Row};
 use crate::interrupt;
+use crate::output_file;
 use crate::progress::{Meter, ProgressMode};
 use crate::table;
 
 const OUTPUT_BUFFER_BYTES: usize = 256 << 10;
+
+/// The family of dumps that can hold only one.
+const DEFAULT_FAMILY: &str = "default";
 
 /// Runs the command.
 ///
@@ -28,23 +29,63 @@ const OUTPUT_BUFFER_BYTES: usize = 256 << 10;
 /// When the file cannot be written, when interrupted, and those of the engine.
 pub(crate) fn run(args: &DumpArgs) -> Result<()> {
     let range = args.range.range(&args.encoding)?;
-    let db = database::open(&args.target.database.db, Access::Read)?;
-    let family = database::family(&db, &args.target.family)?;
+    let db = database::open(&args.database.db, Access::Read)?;
     let format = args.format.or_else(|| Format::of_path(&args.file)).unwrap_or(Format::Jsonl);
+    let families = families(&db, format, args.family.as_deref())?;
     let mut writer = formats::writer(format, args.encoding.encoding());
     interrupt::install()?;
-    let mut dump =
-        Dump { family: &family, range: &range, writer: writer.as_mut(), mode: args.progress };
+    let mut dump = Dump {
+        families: &families,
+        snapshot: db.snapshot(),
+        range: &range,
+        header: (format == Format::Jsonl).then(|| header(&families)),
+        writer: writer.as_mut(),
+        mode: args.progress,
+    };
     if args.file.as_os_str() == "-" {
         let failed = |error: io::Error| Failure::output(&error);
         return dump.write(io::stdout().lock(), &failed).map(drop);
     }
-    dump.write_file(&args.file)
+    output_file::write(&args.file, |output, path| {
+        dump.write(output, &|error| Failure::file("write", path, &error))
+    })
+}
+
+/// The families to dump. Tells what the dump leaves out.
+fn families(db: &Db, format: Format, chosen: Option<&str>) -> Result<Vec<Family>> {
+    let all = database::visible_families(db);
+    let one = match (chosen, format) {
+        (Some(name), _) => name,
+        (None, Format::Jsonl) => {
+            return all.iter().map(|name| database::family(db, name)).collect();
+        }
+        (None, Format::Tsv | Format::Csv) => DEFAULT_FAMILY,
+    };
+    let family = database::family(db, one)?;
+    let others: Vec<&str> = all.iter().map(String::as_str).filter(|&name| name != one).collect();
+    if !others.is_empty() {
+        let others = database::shortened(&others);
+        note(format_args!("warning: only family '{one}' is dumped, not {others}"));
+    }
+    if format != Format::Jsonl {
+        note(format_args!(
+            "warning: expiry times and the family's options are not dumped; --format jsonl dumps \
+             them"
+        ));
+    }
+    Ok(vec![family])
+}
+
+fn header(families: &[Family]) -> DumpHeader {
+    let dumped = |family: &Family| DumpedFamily::new(family.name(), &family.options());
+    DumpHeader::new(families.iter().map(dumped).collect())
 }
 
 struct Dump<'a> {
-    family: &'a Family,
+    families: &'a [Family],
+    snapshot: Snapshot,
     range: &'a KeyRange,
+    header: Option<DumpHeader>,
     writer: &'a mut dyn RecordWriter,
     mode: ProgressMode,
 }
@@ -55,74 +96,57 @@ impl Dump<'_> {
         let mut output = Counted { inner: output, bytes: 0 };
         let mut buffered = BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, &mut output);
         let mut meter = Meter::new(self.mode, "dumped", None, 0);
-        let mut scan = self.range.scan(self.family)?;
-        scan.seek_to_first()?;
+        if let Some(header) = &self.header {
+            header.write(&mut buffered).map_err(failed)?;
+        }
         self.writer.begin(&mut buffered, true).map_err(failed)?;
-        let mut key = Vec::new();
-        while scan.valid() {
-            if interrupt::requested() {
-                return Err(Failure::interrupted("the dump is incomplete"));
-            }
-            key.clear();
-            key.extend_from_slice(scan.key());
-            self.writer.write(&mut buffered, &key, Some(scan.value()?)).map_err(failed)?;
-            meter.record(buffered.get_ref().bytes);
-            scan.next()?;
+        for family in self.families {
+            self.write_family(family, &mut buffered, &mut meter, failed)?;
         }
         buffered.flush().map_err(failed)?;
         drop(buffered);
         let (records, elapsed) = (meter.records(), meter.elapsed());
         drop(meter);
         note(format_args!(
-            "dumped {} records ({}) of family '{}' in {:.1} s",
+            "dumped {} records ({}) of {} in {:.1} s",
             table::count(records),
             table::bytes(output.bytes),
-            self.family.name(),
+            match self.families {
+                [one] => format!("family '{}'", one.name()),
+                several => format!("{} families", several.len()),
+            },
             elapsed.as_secs_f64()
         ));
         Ok(output.inner)
     }
 
-    fn write_file(&mut self, path: &Path) -> Result<()> {
-        // Through a link to the file behind it, which the rename would otherwise not replace.
-        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-        let partial = &partial_path(path);
-        let special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-        let written = if special { path } else { partial };
-        let failed = |error: io::Error| Failure::file("write", written, &error);
-        if special {
-            // A device or a pipe: there is nothing to complete or to rename.
-            let output = File::options().write(true).open(path).map_err(failed)?;
-            return self.write(output, &failed).map(drop);
+    fn write_family<W: Write>(
+        &mut self,
+        family: &Family,
+        buffered: &mut BufWriter<&mut Counted<W>>,
+        meter: &mut Meter,
+        failed: &dyn Fn(io::Error) -> Failure,
+    ) -> Result<()> {
+        let named = (self.families.len() > 1).then(|| family.name());
+        let options = self.range.options(ScanOptions::new().snapshot(&self.snapshot));
+        let mut scan = family.scan(options)?;
+        scan.seek_to_first()?;
+        while scan.valid() {
+            if interrupt::requested() {
+                return Err(Failure::interrupted("the dump is incomplete"));
+            }
+            let row = Row {
+                key: scan.key(),
+                value: Some(scan.value()?),
+                family: named,
+                expires_at: scan.expires_at_unix_seconds(),
+            };
+            self.writer.write(buffered, row).map_err(failed)?;
+            meter.record(buffered.get_ref().bytes);
+            scan.next()?;
         }
-        let output = File::create(partial).map_err(failed)?;
-        let complete = self
-            .write(output, &failed)
-            .and_then(|output| output.sync_all().map_err(failed))
-            .and_then(|()| fs::rename(partial, path).map_err(failed));
-        if complete.is_err() {
-            // The reason for the failure is what the user needs to hear.
-            let _already_failing = fs::remove_file(partial);
-            return complete;
-        }
-        sync_directory_of(path)
-            .map_err(|error| Failure::file("sync the directory of", path, &error))
+        Ok(())
     }
-}
-
-fn partial_path(path: &Path) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(".partial");
-    PathBuf::from(name)
-}
-
-/// Makes the new name survive a power cut.
-fn sync_directory_of(path: &Path) -> io::Result<()> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    File::open(directory)?.sync_all()
 }
 
 /// Counts what is written.

@@ -7,11 +7,14 @@
 //! A record that makes no sense stops the load: everything before it is stored, nothing behind
 //! it, and once the line is repaired the same command goes on there. With --skip-bad such records
 //! are counted and left out. A key that appears twice keeps its last value.
+//!
+//! The first line of a dump tells that it is one: its families are created with their options, and
+//! its records get back the times at which they expire.
 
 use std::io;
 use std::rc::Rc;
 
-use tidesdb::{Db, ErrorKind, Family, WriteBatch, WriteOptions};
+use tidesdb::{Db, WriteBatch, WriteOptions};
 
 use crate::args::LoadArgs;
 use crate::database::{self, Access};
@@ -22,6 +25,7 @@ use crate::progress::Meter;
 use crate::resume::{Bookmark, Checkpoint};
 use crate::source::{Source, Tap};
 use crate::table::{bytes as human_bytes, count as human_count};
+use crate::targets::{self, Targets};
 
 /// A batch ends here even if it has fewer records than asked for.
 const BATCH_BYTES: u64 = 8 << 20;
@@ -34,12 +38,19 @@ const BAD_RECORDS_SHOWN: u64 = 10;
 /// # Errors
 /// When the input cannot be read or makes no sense, when interrupted, and those of the engine.
 pub(crate) fn run(args: &LoadArgs) -> Result<()> {
-    let options = reader_options(args)?;
+    let mut options = reader_options(args)?;
     let mut source = Source::open(&args.file, args.max_record_mib << 20)?;
+    let header = match options.format {
+        Format::Jsonl => targets::header(&mut source)?,
+        Format::Tsv | Format::Csv => None,
+    };
+    if header.is_some() {
+        options = dump_options(options);
+    }
     interrupt::install()?;
-    let db = database::open(&args.target.database.db, Access::Create)?;
-    let family = database::family_or_new(&db, &args.target.family)?;
-    let bookmark = Bookmark::open(&db, &family, &source, args.resume_key.as_deref())?;
+    let db = database::open(&args.database.db, Access::Create)?;
+    let targets = Targets::open(&db, header.as_ref(), args.family.as_deref())?;
+    let bookmark = Bookmark::open(&db, targets.label(), &source, args.resume_key.as_deref())?;
     let checkpoint = match &bookmark {
         Some(bookmark) => find_start(bookmark, &mut source, &options, args.restart)?,
         None => Checkpoint::start(&source, settings(&options)),
@@ -51,7 +62,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
         .map_err(|error| Failure::file("read", &name, &error))?;
     let loader = Loader {
         db: &db,
-        family: &family,
+        targets,
         bookmark,
         checkpoint,
         batch: WriteBatch::new(),
@@ -64,10 +75,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
     };
     let outcome = loader.run(reader.as_mut());
     // Whatever happened, what was committed is to survive a power cut from here on.
-    let closed = db.sync_log().and_then(|()| {
-        drop(family);
-        db.close()
-    });
+    let closed = db.sync_log().and_then(|()| db.close());
     let summary = outcome?;
     closed?;
     note(summary);
@@ -88,17 +96,29 @@ fn reader_options(args: &LoadArgs) -> Result<ReaderOptions> {
         key_field: args.key_field.clone(),
         value_field: args.value_field.clone(),
         header: !args.no_header,
+        is_dump: false,
     })
+}
+
+/// As the tool writes dumps, whatever names a user gave to fields.
+fn dump_options(options: ReaderOptions) -> ReaderOptions {
+    ReaderOptions {
+        key_field: "key".to_owned(),
+        value_field: "value".to_owned(),
+        is_dump: true,
+        ..options
+    }
 }
 
 /// Everything that decides what a place in the input means.
 fn settings(options: &ReaderOptions) -> String {
-    let ReaderOptions { format, encoding, key_field, value_field, header } = options;
+    let ReaderOptions { format, encoding, key_field, value_field, header, is_dump } = options;
     let encoding = encoding.name();
     match format {
         Format::Tsv => format!("tsv, {encoding}"),
         Format::Csv if !header => format!("csv without header, {encoding}"),
         Format::Csv => format!("csv, {encoding}, columns {key_field} and {value_field}"),
+        Format::Jsonl if *is_dump => format!("a dump, {encoding}"),
         Format::Jsonl => format!("jsonl, {encoding}, fields {key_field} and {value_field}"),
     }
 }
@@ -131,7 +151,7 @@ fn find_start(
 
 struct Loader<'a> {
     db: &'a Db,
-    family: &'a Family,
+    targets: Targets,
     bookmark: Option<Bookmark>,
     /// What is committed, then what will be with the batch at hand.
     checkpoint: Checkpoint,
@@ -191,13 +211,12 @@ impl Loader<'_> {
         let (line, reason) = match step {
             Step::End => return Ok(Next::End),
             Step::Bad { line, reason } => (line, reason),
-            Step::Record => match self.batch.put(self.family, &record.key, &record.value) {
+            Step::Record => match self.targets.put(&mut self.batch, record)? {
                 Ok(()) => {
                     self.checkpoint.records += 1;
                     return Ok(Next::Stored);
                 }
-                Err(error) if error.kind() == ErrorKind::Invalid => (begin.line, error.to_string()),
-                Err(error) => return Err(error.into()),
+                Err(reason) => (begin.line, reason),
             },
         };
         let message = format!("line {line} of {}: {reason}", self.name);
@@ -247,10 +266,10 @@ impl Loader<'_> {
         let Checkpoint { records, skipped, position, .. } = &self.checkpoint;
         let seconds = self.meter.elapsed().as_secs_f64();
         let mut text = format!(
-            "loaded {} records ({}) into family '{}' in {seconds:.1} s",
+            "loaded {} records ({}) into {} in {seconds:.1} s",
             human_count(*records),
             human_bytes(position.offset),
-            self.family.name(),
+            self.targets.description(),
         );
         let this_run = self.meter.records();
         if this_run < records + skipped {

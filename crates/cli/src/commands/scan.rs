@@ -7,7 +7,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use crate::args::ScanArgs;
 use crate::database::{self, Access};
 use crate::failure::{Failure, Result};
-use crate::formats;
+use crate::formats::{self, Row};
 
 /// Runs the command.
 ///
@@ -33,14 +33,12 @@ pub(crate) fn run(args: &ScanArgs) -> Result<()> {
     let mut output = BufWriter::new(stdout);
     let failed = |error: io::Error| Failure::output(&error);
     writer.begin(&mut output, !args.keys_only).map_err(failed)?;
-    let mut key = Vec::new();
     let mut remaining = args.limit.unwrap_or(u64::MAX);
     while remaining > 0 && scan.valid() {
         remaining -= 1;
-        key.clear();
-        key.extend_from_slice(scan.key());
         let value = if args.keys_only { None } else { Some(scan.value()?) };
-        writer.write(&mut output, &key, value).map_err(failed)?;
+        let row = Row { key: scan.key(), value, ..Row::default() };
+        writer.write(&mut output, row).map_err(failed)?;
         if args.reverse { scan.prev()? } else { scan.next()? }
     }
     output.flush().map_err(failed)

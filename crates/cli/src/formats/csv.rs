@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 
 use ::csv::{ByteRecord, ReaderBuilder};
 
-use super::{Columns, Position, ReaderOptions, Record, RecordReader, RecordWriter, Step};
+use super::{Columns, Position, ReaderOptions, Record, RecordReader, RecordWriter, Row, Step};
 use crate::encoding::Encoding;
 
 /// Reads CSV.
@@ -155,10 +155,10 @@ impl RecordWriter for Writer {
         out.write_all(if with_values { b"key,value\n" } else { b"key\n" })
     }
 
-    fn write(&mut self, out: &mut dyn Write, key: &[u8], value: Option<&[u8]>) -> io::Result<()> {
+    fn write(&mut self, out: &mut dyn Write, row: Row<'_>) -> io::Result<()> {
         self.line.clear();
-        self.push_field(key);
-        if let Some(value) = value {
+        self.push_field(row.key);
+        if let Some(value) = row.value {
             self.line.push(b',');
             self.push_field(value);
         }

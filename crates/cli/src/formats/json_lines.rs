@@ -15,7 +15,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::lines::Lines;
-use super::{Position, ReaderOptions, Record, RecordReader, RecordWriter, Step};
+use super::{Position, ReaderOptions, Record, RecordReader, RecordWriter, Row, Step};
 use crate::encoding::Encoding;
 
 /// Reads JSON lines.
@@ -23,6 +23,7 @@ pub(super) struct Reader<R> {
     lines: Lines<R>,
     key: FieldNames,
     value: FieldNames,
+    is_dump: bool,
 }
 
 /// The names under which a field may appear, with the encoding that each stands for.
@@ -56,6 +57,7 @@ impl<R: BufRead> Reader<R> {
             lines: Lines::new(input, start),
             key: FieldNames::new(&options.key_field, options.encoding),
             value: FieldNames::new(&options.value_field, options.encoding),
+            is_dump: options.is_dump,
         }
     }
 }
@@ -64,10 +66,11 @@ impl<R: BufRead> RecordReader for Reader<R> {
     fn next(&mut self, record: &mut Record) -> io::Result<Step> {
         loop {
             let Some(line) = self.lines.next()? else { return Ok(Step::End) };
-            if line.bytes.trim_ascii().is_empty() {
+            let is_header = self.is_dump && line.number == 1;
+            if is_header || line.bytes.trim_ascii().is_empty() {
                 continue;
             }
-            let names = Names { key: &self.key, value: &self.value };
+            let names = Names { key: &self.key, value: &self.value, is_dump: self.is_dump };
             return Ok(match names.parse(line.bytes, record) {
                 Ok(()) => Step::Record,
                 Err(reason) => Step::Bad { line: line.number, reason },
@@ -81,27 +84,43 @@ impl<R: BufRead> RecordReader for Reader<R> {
 }
 
 /// Finds key and value in an object without building the rest of it.
+#[derive(Clone, Copy)]
 struct Names<'n> {
     key: &'n FieldNames,
     value: &'n FieldNames,
+    is_dump: bool,
+}
+
+/// The fields that were found.
+#[derive(Default)]
+struct Fields<'a> {
+    key: Option<Field<'a>>,
+    value: Option<Field<'a>>,
+    family: Option<String>,
+    expires_at: Option<u64>,
 }
 
 impl Names<'_> {
-    fn parse(&self, line: &[u8], record: &mut Record) -> Result<(), String> {
+    fn parse(self, line: &[u8], record: &mut Record) -> Result<(), String> {
+        if line.trim_ascii_start().starts_with(b"[") {
+            return Err("it begins with [, as a JSON array does; a load wants one object a line, \
+                        which `jq -c '.[]'` makes of an array of objects"
+                .to_owned());
+        }
         let mut json = serde_json::Deserializer::from_slice(line);
-        let seed = Names { key: self.key, value: self.value };
-        let (key, value) =
-            seed.deserialize(&mut json).and_then(|fields| json.end().map(|()| fields)).map_err(
+        let fields =
+            self.deserialize(&mut json).and_then(|fields| json.end().map(|()| fields)).map_err(
                 // The parser counts lines from the start of the slice, which is one line.
                 |error| error.to_string().replace(" at line 1 column ", " at column "),
             )?;
         let missing = |names: &FieldNames| format!("there is no field \"{}\"", names.plain());
-        let key = key.ok_or_else(|| missing(self.key))?;
-        let value = value.ok_or_else(|| missing(self.value))?;
+        let key = fields.key.ok_or_else(|| missing(self.key))?;
+        let value = fields.value.ok_or_else(|| missing(self.value))?;
         let is_number = key.1.get().starts_with(|c: char| c == '-' || c.is_ascii_digit());
         if !is_number && !key.1.get().starts_with('"') {
             return Err(format!("the field \"{}\" is no string", self.key.plain()));
         }
+        (record.family, record.expires_at) = (fields.family, fields.expires_at);
         take(key, &mut record.key).map_err(|error| format!("in the key: {error}"))?;
         take(value, &mut record.value).map_err(|error| format!("in the value: {error}"))
     }
@@ -129,7 +148,7 @@ fn take((encoding, raw): Field<'_>, out: &mut Vec<u8>) -> Result<(), String> {
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'de> DeserializeSeed<'de> for Names<'_> {
-    type Value = (Option<Field<'de>>, Option<Field<'de>>);
+    type Value = Fields<'de>;
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
         json.deserialize_map(self)
@@ -137,27 +156,35 @@ impl<'de> DeserializeSeed<'de> for Names<'_> {
 }
 
 impl<'de> Visitor<'de> for Names<'_> {
-    type Value = (Option<Field<'de>>, Option<Field<'de>>);
+    type Value = Fields<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object such as {\"key\": \"...\", \"value\": \"...\"}")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let (mut key, mut value) = (None, None);
+        let mut fields = Fields::default();
         while let Some(Text(name)) = map.next_key()? {
+            if self.is_dump && name == "family" {
+                fields.family = Some(map.next_value()?);
+                continue;
+            }
+            if self.is_dump && name == "expires_at" {
+                fields.expires_at = Some(map.next_value()?);
+                continue;
+            }
             let raw: &'de RawValue = map.next_value()?;
             let (slot, encoding) =
                 match (self.key.encoding_of(&name), self.value.encoding_of(&name)) {
-                    (Some(encoding), _) => (&mut key, encoding),
-                    (None, Some(encoding)) => (&mut value, encoding),
+                    (Some(encoding), _) => (&mut fields.key, encoding),
+                    (None, Some(encoding)) => (&mut fields.value, encoding),
                     (None, None) => continue,
                 };
             if slot.replace((encoding, raw)).is_some() {
                 return Err(A::Error::custom(format_args!("\"{name}\" is there twice")));
             }
         }
-        Ok((key, value))
+        Ok(fields)
     }
 }
 
@@ -195,13 +222,21 @@ impl Writer {
 }
 
 impl RecordWriter for Writer {
-    fn write(&mut self, out: &mut dyn Write, key: &[u8], value: Option<&[u8]>) -> io::Result<()> {
+    fn write(&mut self, out: &mut dyn Write, row: Row<'_>) -> io::Result<()> {
         self.line.clear();
         self.line.push(b'{');
-        self.push_field("key", key)?;
-        if let Some(value) = value {
+        if let Some(family) = row.family {
+            self.line.extend_from_slice(b"\"family\":");
+            serde_json::to_writer(&mut self.line, family)?;
+            self.line.push(b',');
+        }
+        self.push_field("key", row.key)?;
+        if let Some(value) = row.value {
             self.line.push(b',');
             self.push_field("value", value)?;
+        }
+        if let Some(second) = row.expires_at {
+            self.line.extend_from_slice(format!(",\"expires_at\":{second}").as_bytes());
         }
         self.line.extend_from_slice(b"}\n");
         out.write_all(&self.line)

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use super::RecordWriter;
+use super::{RecordWriter, Row};
 use crate::encoding::Encoding;
 
 /// Characters of a value that are shown when values are cut.
@@ -39,12 +39,15 @@ impl Writer {
 }
 
 impl RecordWriter for Writer {
-    fn write(&mut self, out: &mut dyn Write, key: &[u8], value: Option<&[u8]>) -> io::Result<()> {
+    fn write(&mut self, out: &mut dyn Write, row: Row<'_>) -> io::Result<()> {
         self.line.clear();
-        self.encoding.encode(key, &mut self.line);
-        if let Some(value) = value {
+        self.encoding.encode(row.key, &mut self.line);
+        if let Some(value) = row.value {
             self.line.extend_from_slice(b"  ");
             self.push_value(value);
+        }
+        if let Some(second) = row.expires_at {
+            self.line.extend_from_slice(format!("  (expires at {second})").as_bytes());
         }
         self.line.push(b'\n');
         out.write_all(&self.line)

@@ -7,7 +7,7 @@
 use std::io::{self, BufRead, Write};
 
 use super::lines::Lines;
-use super::{Position, Record, RecordReader, RecordWriter, Step};
+use super::{Position, Record, RecordReader, RecordWriter, Row, Step};
 use crate::encoding::Encoding;
 
 /// Reads TSV.
@@ -67,10 +67,10 @@ impl Writer {
 }
 
 impl RecordWriter for Writer {
-    fn write(&mut self, out: &mut dyn Write, key: &[u8], value: Option<&[u8]>) -> io::Result<()> {
+    fn write(&mut self, out: &mut dyn Write, row: Row<'_>) -> io::Result<()> {
         self.line.clear();
-        self.encoding.encode(key, &mut self.line);
-        if let Some(value) = value {
+        self.encoding.encode(row.key, &mut self.line);
+        if let Some(value) = row.value {
             self.line.push(b'\t');
             self.encoding.encode(value, &mut self.line);
         }

@@ -1,5 +1,7 @@
 //! What cannot work: each is told clearly, and nothing is changed or created.
 
+use std::io::Write;
+
 use crate::support::{Place, files_below, json_line, read_until};
 
 #[test]
@@ -42,6 +44,7 @@ fn a_database_in_use_is_told() {
     place.run("put", &["k", "v"]).ok();
     let arguments = ["-", "--format", "jsonl", "--progress", "always"];
     let mut owner = place.spawn("load", &arguments);
+    owner.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     read_until(&mut owner, "progress: ");
     place.run("get", &["k"]).fails(1, &["another process", "hint: one process at a time"]);
     place.run("put", &["k", "w"]).fails(1, &["another process"]);
@@ -97,6 +100,33 @@ fn a_dump_that_fails_leaves_the_old_file() {
     place.run("dump", &["old.tsv"]).ok();
     assert_eq!(place.read("old.tsv"), b"k\tv\n");
     assert!(!place.path("old.tsv.partial").exists());
+}
+
+#[test]
+fn no_file_of_a_database_is_written_over() {
+    let place = Place::new();
+    place.run("put", &["k", "v"]).ok();
+    place.run_in("other", "put", &["k", "v"]).ok();
+    std::fs::create_dir(place.path("db/below")).unwrap();
+    let absolute = place.path("db/CURRENT").display().to_string();
+    let mut paths = vec!["db/CURRENT", "db/new.tsv", "db/below/x.tsv", "db/../db/./CURRENT"];
+    paths.extend(["other/CURRENT", "other/new.tsv", &absolute]);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::symlink;
+        symlink("db", place.path("way")).unwrap();
+        symlink("db/CURRENT", place.path("link.tsv")).unwrap();
+        symlink("db/absent.tsv", place.path("dangling.tsv")).unwrap();
+        symlink("dangling.tsv", place.path("twice.tsv")).unwrap();
+        paths.extend(["way/CURRENT", "way/new.tsv", "link.tsv", "dangling.tsv", "twice.tsv"]);
+    }
+    let before = files_below(&place.path("")).len();
+    for path in paths {
+        place.run("dump", &[path, "--format", "tsv"]).fails(2, &["lies in the database", "hint"]);
+        assert_eq!(files_below(&place.path("")).len(), before, "{path}");
+    }
+    assert_eq!(place.run("get", &["k"]).ok().text(), "v");
+    place.run("dump", &["db.tsv"]).ok();
 }
 
 #[test]

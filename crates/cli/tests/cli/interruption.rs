@@ -20,7 +20,7 @@ fn pass(time: Duration) {
 fn check_prefix(place: &Place, lines: &[String]) -> u64 {
     let Some(records) = place.checkpoint_records() else { return 0 };
     let expected = sorted(&lines[..records as usize].concat());
-    assert!(place.dump("default") == expected, "not the first {records} records");
+    assert!(place.records("default") == expected, "not the first {records} records");
     records
 }
 
@@ -46,9 +46,9 @@ fn killed_at_random_moments_a_load_from_a_file_is_completed() {
         let is_there = run.code == Some(0) && run.text().contains("default");
         // It may also have come behind the last batch: another load then begins anew.
         let is_loaded =
-            || place.checkpoint_records().is_none() && place.dump("default").lines().count() > 0;
+            || place.checkpoint_records().is_none() && place.records("default").lines().count() > 0;
         if has_ended || is_there && is_loaded() {
-            assert!(place.dump("default") == sorted(&lines.concat()));
+            assert!(place.records("default") == sorted(&lines.concat()));
             std::fs::remove_dir_all(place.path("db")).unwrap();
             continue;
         }
@@ -65,7 +65,7 @@ fn killed_at_random_moments_a_load_from_a_file_is_completed() {
     assert!(killed_inside > 0, "every kill came before the first batch");
     let run = place.run("load", &arguments).ok();
     assert!(run.stderr.contains("loaded 30,000 records"), "{}", run.stderr);
-    assert!(place.dump("default") == sorted(&lines.concat()));
+    assert!(place.records("default") == sorted(&lines.concat()));
     assert_eq!(place.checkpoint_records(), None);
 }
 
@@ -92,15 +92,17 @@ fn killed_after_random_input_a_load_from_a_pipe_is_completed() {
     let run = place.run_with_input("load", &arguments, lines.concat().as_bytes()).ok();
     assert!(run.stderr.contains("loaded 30,000 records"), "{}", run.stderr);
     assert_eq!(run.stderr.contains("resuming at line"), stored > 0, "{}", run.stderr);
-    assert!(place.dump("default") == sorted(&lines.concat()));
+    assert!(place.records("default") == sorted(&lines.concat()));
 }
 
 /// Starts a load of standard input, feeds it, interrupts it, and feeds on until it is gone.
 fn interrupt(place: &Place, arguments: &[&str], name: &str) -> (Child, String) {
     let mut child = place.spawn("load", arguments);
-    let mut seen = read_until(&mut child, "progress: ");
+    // The database is opened when the input begins.
     let mut stdin = child.stdin.take().unwrap();
-    for number in 0..3000 {
+    stdin.write_all(json_line(0).as_bytes()).unwrap();
+    let mut seen = read_until(&mut child, "progress: ");
+    for number in 1..3000 {
         stdin.write_all(json_line(number).as_bytes()).unwrap();
     }
     signal(&child, name);
@@ -138,7 +140,7 @@ fn an_interrupted_load_tells_how_to_go_on_and_does() {
             "{}",
             run.stderr
         );
-        assert!(place.dump("default") == sorted(&lines.concat()));
+        assert!(place.records("default") == sorted(&lines.concat()));
     }
 }
 

@@ -12,7 +12,7 @@ fn a_bad_line_stops_the_load_and_is_repaired() {
     place.file("input.jsonl", lines.concat());
     let run = place.run("load", &["input.jsonl"]);
     run.fails(1, &["line 1235 of input.jsonl", "1,234 records are stored", "goes on at line 1235"]);
-    assert_eq!(place.dump("default"), sorted(&json_lines(1234)));
+    assert_eq!(place.records("default"), sorted(&json_lines(1234)));
     place.run("load", &["input.jsonl"]).fails(1, &["resuming at line 1235", "line 1235 of"]);
 
     lines[1234] = line_1235;
@@ -21,7 +21,7 @@ fn a_bad_line_stops_the_load_and_is_repaired() {
     assert!(run.stderr.contains("resuming at line 1235: 1,234 records"), "{}", run.stderr);
     assert!(run.stderr.contains("loaded 2,500 records"), "{}", run.stderr);
     assert!(run.stderr.contains("1,266 of them in this run"), "{}", run.stderr);
-    assert_eq!(place.dump("default"), sorted(&good));
+    assert_eq!(place.records("default"), sorted(&good));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn bad_lines_can_be_skipped_and_are_counted() {
     );
     assert!(run.stderr.contains("loaded 2 records"), "{}", run.stderr);
     assert!(run.stderr.contains("skipped 3 bad ones"), "{}", run.stderr);
-    assert_eq!(place.dump("default"), sorted(&(json_line(1) + &json_line(2))));
+    assert_eq!(place.records("default"), sorted(&(json_line(1) + &json_line(2))));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn empty_input_is_no_error() {
         let run = place.run("load", &[name]).ok();
         assert!(run.stderr.contains("loaded 0 records"), "{}", run.stderr);
     }
-    assert_eq!(place.dump("default"), "");
+    assert_eq!(place.records("default"), "");
 }
 
 #[test]

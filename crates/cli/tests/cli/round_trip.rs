@@ -44,8 +44,9 @@ fn every_format_gives_back_every_byte() {
             let back = place.run_in(&other, "dump", &["--hex", "--format", "tsv"]).ok();
             assert_eq!(back.text(), sorted(&text), "{name}");
             let again =
-                place.run_in(&other, "dump", &[&["--format", extension], encoding].concat());
-            assert!(again.ok().stdout == place.read(&name), "{name}");
+                place.run_in(&other, "dump", &[&["--format", extension], encoding].concat()).ok();
+            assert!(again.stdout == place.read(&name), "{name}");
+            assert_eq!(again.stderr.contains("warning"), extension != "jsonl", "{}", again.stderr);
         }
     }
 }
@@ -56,12 +57,104 @@ fn a_dump_can_be_piped_into_a_load() {
     let text = json_lines(3000);
     place.run_with_input("load", &["-", "--format", "jsonl"], text.as_bytes()).ok();
     let dumped = place.run("dump", &[]).ok();
-    assert_eq!(dumped.text(), sorted(&text));
+    let (header, records) = dumped.text().split_once('\n').unwrap();
+    assert!(header.starts_with("{\"tidesdb_dump\":1,"), "{header}");
+    assert_eq!(records, sorted(&text));
     assert!(dumped.stderr.contains("dumped 3,000 records"), "{}", dumped.stderr);
     place
         .run_with_input("load", &["-", "--format", "jsonl", "-f", "copy"], dumped.text().as_bytes())
         .ok();
-    assert_eq!(place.dump("copy"), sorted(&text));
+    assert_eq!(place.records("copy"), sorted(&text));
+}
+
+/// Two families of which one has options of its own, records that expire, and an empty family.
+fn fill(place: &Place) {
+    place.run("put", &["k", "v"]).ok();
+    place.run("put", &["session", "4711", "--ttl", "3600"]).ok();
+    place.run("create-family", &["cold", "--set", "compression=zstd"]).ok();
+    place.run("put", &["--family", "cold", r"\xff", r"\x00", "--ttl", "86400"]).ok();
+    place.run("put", &["--family", "cold", "large", &"x".repeat(10_000)]).ok();
+    place.run("create-family", &["empty", "--set", "block_size=16384"]).ok();
+}
+
+#[test]
+fn a_loaded_dump_is_the_same_database() {
+    let place = Place::new();
+    fill(&place);
+    let dumped = place.run("dump", &["all.jsonl"]).ok();
+    assert!(dumped.stderr.contains("dumped 4 records"), "{}", dumped.stderr);
+    assert!(dumped.stderr.contains("of 3 families"), "{}", dumped.stderr);
+    assert!(!dumped.stderr.contains("warning"), "{}", dumped.stderr);
+    let text = String::from_utf8(place.read("all.jsonl")).unwrap();
+    assert!(text.contains("\"compression\":\"zstd\""), "{text}");
+    assert_eq!(text.matches("\"expires_at\":").count(), 2, "{text}");
+
+    place.run_in("copy", "load", &["all.jsonl"]).ok();
+    let again = place.run_in("copy", "dump", &[]).ok();
+    assert_eq!(again.text(), text, "families, options, records, expiry times");
+    // The same line by line, as a killed load would go on: the first line is read each time.
+    place.run_in("slow", "load", &["all.jsonl", "--batch", "1"]).ok();
+    assert_eq!(place.run_in("slow", "dump", &[]).ok().text(), text);
+    let piped = ["-", "--format", "jsonl"];
+    place.run_with_input_in("piped", "load", &piped, text.as_bytes()).ok();
+    assert_eq!(place.run_in("piped", "dump", &[]).ok().text(), text);
+}
+
+#[test]
+fn a_broken_dump_is_resumed_with_its_families() {
+    let place = Place::new();
+    fill(&place);
+    place.run("dump", &["all.jsonl"]).ok();
+    let text = String::from_utf8(place.read("all.jsonl")).unwrap();
+    let (broken, last) = text.trim_end().rsplit_once('\n').unwrap();
+    place.file(
+        "all.jsonl",
+        format!("{broken}\n{{\"family\":\"none\",\"key\":\"k\",\"value\":\"\"}}\n"),
+    );
+    place.run_in("copy", "load", &["all.jsonl"]).fails(1, &["line 5", "no family 'none'"]);
+    place.file("all.jsonl", format!("{broken}\n{last}\n"));
+    let resumed = place.run_in("copy", "load", &["all.jsonl"]).ok();
+    assert!(resumed.stderr.contains("resuming at line 5"), "{}", resumed.stderr);
+    assert!(!resumed.stderr.contains("other options"), "{}", resumed.stderr);
+    assert_eq!(place.run_in("copy", "dump", &[]).ok().text(), text);
+}
+
+#[test]
+fn what_a_dump_leaves_out_is_said() {
+    let place = Place::new();
+    fill(&place);
+    let one = place.run("dump", &["--family", "cold", "cold.jsonl"]).ok();
+    assert!(
+        one.stderr.contains("only family 'cold' is dumped, not default, empty"),
+        "{}",
+        one.stderr
+    );
+    let tsv = place.run("dump", &["--format", "tsv"]).ok();
+    assert!(tsv.stderr.contains("only family 'default'"), "{}", tsv.stderr);
+    assert!(tsv.stderr.contains("expiry times"), "{}", tsv.stderr);
+    assert_eq!(tsv.text(), "k\tv\nsession\t4711\n");
+
+    // One family goes where it is told to, with its options.
+    place.run_in("copy", "load", &["cold.jsonl", "-f", "renamed"]).ok();
+    let copied = place.run_in("copy", "dump", &[]).ok();
+    let expected = String::from_utf8(place.read("cold.jsonl")).unwrap();
+    assert_eq!(copied.text(), expected.replace("\"name\":\"cold\"", "\"name\":\"renamed\""));
+    place.run("dump", &["all.jsonl"]).ok();
+    place.run_in("copy", "load", &["all.jsonl", "-f", "one"]).fails(2, &["3 families", "--family"]);
+    // A family that is there keeps its options, and this is said.
+    place.run_in("other", "create-family", &["cold"]).ok();
+    let kept = place.run_in("other", "load", &["all.jsonl"]).ok();
+    assert!(kept.stderr.contains("'cold' was there with other options"), "{}", kept.stderr);
+}
+
+#[test]
+fn fields_of_other_files_are_not_taken_for_those_of_a_dump() {
+    let place = Place::new();
+    let line = "{\"key\":\"wolf\",\"value\":\"v\",\"family\":\"Canidae\",\"expires_at\":1}\n";
+    place.file("animals.jsonl", line);
+    place.run("load", &["animals.jsonl"]).ok();
+    assert_eq!(place.run("get", &["wolf"]).ok().text(), "v");
+    assert_eq!(place.run("families", &[]).ok().text(), "default\n");
 }
 
 #[test]

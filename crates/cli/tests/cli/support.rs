@@ -96,7 +96,17 @@ impl Place {
 
     /// Runs a command that reads `input`.
     pub(crate) fn run_with_input(&self, command: &str, arguments: &[&str], input: &[u8]) -> Run {
-        let mut child = self.spawn(command, arguments);
+        self.run_with_input_in("db", command, arguments, input)
+    }
+
+    pub(crate) fn run_with_input_in(
+        &self,
+        db: &str,
+        command: &str,
+        arguments: &[&str],
+        input: &[u8],
+    ) -> Run {
+        let mut child = piped(self.command_in(db, command).args(arguments));
         let mut stdin = child.stdin.take().unwrap();
         let input = input.to_vec();
         // A command may stop reading before the end.
@@ -108,18 +118,12 @@ impl Place {
 
     /// Starts a command with pipes at all three ends.
     pub(crate) fn spawn(&self, command: &str, arguments: &[&str]) -> Child {
-        self.command(command)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+        piped(self.command(command).args(arguments))
     }
 
     /// Every record of a family as JSON lines.
-    pub(crate) fn dump(&self, family: &str) -> String {
-        self.run("dump", &["--family", family, "--format", "jsonl"]).ok().text().to_owned()
+    pub(crate) fn records(&self, family: &str) -> String {
+        self.run("scan", &["--family", family, "--format", "jsonl"]).ok().text().to_owned()
     }
 
     /// Number of records that the checkpoint of the only unfinished load tells, if there is one.
@@ -127,12 +131,16 @@ impl Place {
         if !self.run("families", &["--all"]).ok().text().contains("__load_progress") {
             return None;
         }
-        let text = self.dump("__load_progress");
+        let text = self.records("__load_progress");
         let outer: serde_json::Value = serde_json::from_str(text.lines().next()?).unwrap();
         let inner: serde_json::Value =
             serde_json::from_str(outer["value"].as_str().unwrap()).unwrap();
         inner["records"].as_u64()
     }
+}
+
+fn piped(command: &mut Command) -> Child {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// Reads standard error of a child up to and including the first line that has `text`.

@@ -102,8 +102,10 @@ impl Db {
         state.map(|state| self.handle(state)).ok_or_else(|| Error::FamilyNotFound(name.to_owned()))
     }
 
-    /// The family of that name, created with these options when there is none. An existing
-    /// family keeps the options that it has.
+    /// The family of that name, created with these options when there is none.
+    ///
+    /// **A family that exists keeps the options that it has**, which are stored with it, whatever
+    /// is given here; [`Family::options`] tells them. [`Db::ensure_family`] changes them.
     ///
     /// # Errors
     /// As [`Db::create_family`], except `Exists`.
@@ -115,6 +117,34 @@ impl Db {
             },
             other => other,
         }
+    }
+
+    /// The family of that name with these options: created when there is none, changed as
+    /// [`Family::set_options`] does when it exists with others.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # use tidesdb_engine as tidesdb;
+    /// use tidesdb::{Compression, Db, DbOptions, FamilyOptions};
+    /// let db = Db::open(directory.path(), DbOptions::default())?;
+    /// db.create_family("logs", FamilyOptions::default())?;
+    /// let mut options = FamilyOptions::default();
+    /// options.compression = Compression::Zstd;
+    /// let logs = db.open_family("logs", options.clone())?;
+    /// assert_eq!(logs.options().compression, Compression::Lz4);
+    /// let logs = db.ensure_family("logs", options)?;
+    /// assert_eq!(logs.options().compression, Compression::Zstd);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::open_family`] and [`Family::set_options`].
+    pub fn ensure_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
+        let family = self.open_family(name, options.clone())?;
+        if family.options() != options {
+            family.set_options(options)?;
+        }
+        Ok(family)
     }
 
     /// Drops a family with everything in it. Snapshots and scans that read it keep their files

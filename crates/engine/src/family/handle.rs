@@ -84,12 +84,13 @@ impl Family {
         self.core().write_one(&self.state, ValueKind::Value, NEVER_EXPIRES, key, value)
     }
 
-    /// As [`Family::put`]; the value expires `ttl` from now, to the second, rounded up.
+    /// As [`Family::put`]; the value expires `ttl` from now, never earlier and less than a
+    /// second later: times of expiry are whole Unix seconds.
     ///
     /// # Errors
     /// As [`Family::put`].
     pub fn put_with_ttl(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<()> {
-        let expires_at = expiry_after(self.core().clock.unix_seconds(), ttl);
+        let expires_at = expiry_after(self.core().clock.unix_millis(), ttl);
         self.put_expiring(key, value, expires_at)
     }
 

@@ -3,7 +3,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
-use tidesdb_base::entry::{ValueKind, is_expired};
+use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::range_tombstone::RangeTombstoneSets;
 
@@ -157,6 +157,14 @@ impl Scan {
             },
             _ => Ok(&[]),
         }
+    }
+
+    /// Unix second at which the present entry expires; `None` when it never does, or the scan is not
+    /// valid.
+    #[must_use]
+    pub fn expires_at_unix_seconds(&self) -> Option<u64> {
+        let source = if self.valid { self.merge.current() } else { None };
+        source.map(Source::expires_at).filter(|&second| second != NEVER_EXPIRES)
     }
 
     #[cold]

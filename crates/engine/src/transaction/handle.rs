@@ -127,7 +127,8 @@ impl Transaction {
         self.add(family, ValueKind::Value, NEVER_EXPIRES, key, value)
     }
 
-    /// As [`Transaction::put`]; the value expires `ttl` from now, to the second, rounded up.
+    /// As [`Transaction::put`]; the value expires `ttl` from now, never earlier and less than a
+    /// second later: times of expiry are whole Unix seconds.
     ///
     /// # Errors
     /// As [`Transaction::put`].
@@ -138,7 +139,7 @@ impl Transaction {
         value: &[u8],
         ttl: Duration,
     ) -> Result<()> {
-        let expires_at = expiry_after(self.core().clock.unix_seconds(), ttl);
+        let expires_at = expiry_after(self.core().clock.unix_millis(), ttl);
         self.put_expiring(family, key, value, expires_at)
     }
 

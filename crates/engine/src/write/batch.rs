@@ -351,9 +351,9 @@ fn too_large(what: &'static str, size: usize, limit: usize) -> Error {
     Error::TooLarge { what, size: size as u64, limit: limit as u64 }
 }
 
-/// Unix second at which something that lives for `ttl` from `now` expires: whole seconds, rounded
-/// up, so that nothing expires early.
-pub(crate) fn expiry_after(now_unix_seconds: u64, ttl: Duration) -> u64 {
-    let seconds = ttl.as_secs().saturating_add(u64::from(ttl.subsec_nanos() > 0));
-    now_unix_seconds.saturating_add(seconds).max(1)
+/// Unix second at which something that lives for `ttl` from now expires. Its end is rounded up, so
+/// it lives for `ttl` and less than a second more.
+pub(crate) fn expiry_after(now_unix_millis: u64, ttl: Duration) -> u64 {
+    let ttl_millis = u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    now_unix_millis.saturating_add(ttl_millis).div_ceil(1000).max(1)
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{Clock, NANOS_PER_SECOND};
+use super::{Clock, MILLIS_PER_SECOND, NANOS_PER_SECOND};
 
 /// Seconds that the wall may be ahead of what is expected.
 const BELIEVED_AT_ONCE: u64 = 60;
@@ -85,6 +85,17 @@ impl Clock for SteadyClock {
             self.latest_seconds.fetch_max(believed, Ordering::Relaxed);
         }
         believed.max(latest)
+    }
+
+    fn unix_millis(&self) -> u64 {
+        let seconds = self.unix_seconds();
+        let wall = self.clock.unix_millis();
+        if wall / MILLIS_PER_SECOND == seconds {
+            return wall;
+        }
+        // The wall is not believed, so how far the second has gone is not known; what is to live
+        // for some time must not end early.
+        seconds.saturating_mul(MILLIS_PER_SECOND).saturating_add(MILLIS_PER_SECOND - 1)
     }
 
     fn monotonic_nanos(&self) -> u64 {
