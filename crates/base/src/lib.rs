@@ -14,6 +14,7 @@ pub mod event;
 pub mod key_ranges;
 pub mod limits;
 pub mod live_sequences;
+pub mod liveness;
 pub mod options;
 pub mod range_tombstone;
 

@@ -204,6 +204,19 @@ impl RangeTombstoneSets {
         }
     }
 
+    /// Adds tombstones: they are put into one set with the newest sets that are no larger. So there
+    /// are few sets, each of more tombstones than the next, and one that is added after the other is
+    /// copied about as often as there are sets.
+    pub fn add(&mut self, mut tombstones: Vec<Arc<RangeTombstone>>) {
+        if tombstones.is_empty() {
+            return;
+        }
+        while let Some(last) = self.0.pop_if(|last| last.len() <= tombstones.len()) {
+            tombstones.extend_from_slice(last.as_slice());
+        }
+        self.0.push(Arc::new(RangeTombstones::new(tombstones)));
+    }
+
     /// The sets.
     #[must_use]
     pub fn as_slice(&self) -> &[Arc<RangeTombstones>] {
@@ -218,6 +231,7 @@ impl RangeTombstoneSets {
     }
 
     /// As [`RangeTombstones::hides`].
+    #[inline]
     #[must_use]
     pub fn hides(&self, key: &[u8], sequence: SequenceNumber, snapshot: SequenceNumber) -> bool {
         self.0.iter().any(|set| set.hides(key, sequence, snapshot))
@@ -233,6 +247,18 @@ impl RangeTombstoneSets {
         snapshot: SequenceNumber,
     ) -> bool {
         self.0.iter().any(|set| set.hides_all(first_key, last_key, sequence, snapshot))
+    }
+
+    /// As [`RangeTombstones::meets`].
+    #[must_use]
+    pub fn meets(&self, first_key: &[u8], last_key: &[u8], sequence: SequenceNumber) -> bool {
+        self.0.iter().any(|set| set.meets(first_key, last_key, sequence))
+    }
+
+    /// Number of tombstones.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|set| set.len()).sum()
     }
 
     /// Highest sequence number of any; zero when there is none.

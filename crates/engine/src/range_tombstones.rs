@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwapOption;
 use tidesdb_base::entry::SequenceNumber;
-use tidesdb_base::range_tombstone::{RangeTombstone, RangeTombstoneSets, RangeTombstones};
+use tidesdb_base::range_tombstone::{RangeTombstone, RangeTombstoneSets};
 use tidesdb_lockfree::sync::lock;
 
 /// Range tombstones that are added one by one.
@@ -32,17 +32,8 @@ impl GrowingTombstones {
     pub(crate) fn add(&self, tombstone: RangeTombstone) {
         let bytes = tombstone.memory_bytes();
         let _one_at_a_time = lock(&self.adding);
-        let before = self.sets.load();
-        let mut larger = before.as_deref().map_or(&[][..], RangeTombstoneSets::as_slice);
-        let mut merged = vec![Arc::new(tombstone)];
-        while let Some((last, rest)) = larger.split_last()
-            && last.len() <= merged.len()
-        {
-            merged.extend_from_slice(last.as_slice());
-            larger = rest;
-        }
-        let mut sets: RangeTombstoneSets = larger.iter().cloned().collect();
-        sets.push(Arc::new(RangeTombstones::new(merged)));
+        let mut sets = self.sets();
+        sets.add(vec![Arc::new(tombstone)]);
         self.sets.store(Some(Arc::new(sets)));
         // ORDERING: relaxed; a reader learns of the commit by an acquiring load of the published
         // position, which comes after this in the committing thread.

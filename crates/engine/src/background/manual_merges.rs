@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::family::{FamilyState, MergeClaim};
 use crate::flow::Patience;
 use crate::key_parts::KeyRange;
-use crate::version::{Run, TableFile, Version};
+use crate::version::{LivenessRules, Run, TableFile, Version};
 
 /// What a caller wants merged of a version.
 struct Chosen {
@@ -114,7 +114,7 @@ impl Core {
                 && !version.has_mostly_dead_value_logs()
                 && version.runs.iter().all(|run| run.level > 1)
                 && version.tables().all(|table| self.is_settled(table));
-            let runs = summarize(version, &family.options.load(), None);
+            let runs = summarize(version, &family.options.load(), LivenessRules::default());
             (!settled).then(|| plan::full_merge(&runs)).flatten()
         };
         self.merge_chosen(family, choose, |version| left_out(version.tables()))
@@ -147,7 +147,7 @@ impl Core {
             let settled = last == 0
                 && version.runs.iter().take(1).all(|run| run.level > 1)
                 && version.tables_between(start, end).all(|table| self.is_settled(table));
-            let runs = summarize(version, &family.options.load(), None);
+            let runs = summarize(version, &family.options.load(), LivenessRules::default());
             (!settled).then(|| plan::merge_newest(&runs, last + 1)).flatten()
         };
         self.merge_chosen(family, choose, |version| left_out(version.tables_between(start, end)))

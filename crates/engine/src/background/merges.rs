@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
@@ -21,14 +22,37 @@ use crate::compaction::{expiry, slices};
 use crate::core::Core;
 use crate::family::{FamilyState, MergeClaim, MergesUnderWay};
 use crate::key_parts::KeyRange;
-use crate::version::{Run, Version};
+use crate::version::{LivenessRules, Run, Version};
 
 /// A version and what the planner knows of it.
 struct Look {
     version: Arc<Version>,
     runs: Vec<RunSummary>,
     rules: PlanRules,
+    /// By what garbage was told: live snapshots, oldest first, and the time in Unix seconds.
+    snapshots: Vec<SequenceNumber>,
+    now: u64,
+    /// It is not known of all tables how much range tombstones hide of them.
+    unmeasured: bool,
 }
+
+impl Look {
+    fn liveness(&self) -> LivenessRules<'_> {
+        self.version.liveness_rules(&self.snapshots, self.now)
+    }
+}
+
+/// What there is to do for merges.
+struct Next {
+    /// Bytes of what a merge could do now beside those under way, 0 for the removal of whole tables;
+    /// `None` when there is nothing.
+    bytes: Option<u64>,
+    /// The next look will know more.
+    unmeasured: bool,
+}
+
+/// Tables that a look measures, see `version/range_deleted.rs`: writers may be waiting for it.
+const MEASURED_PER_LOOK: usize = 16;
 
 /// A merge to begin now.
 struct Planned {
@@ -64,7 +88,7 @@ impl Core {
     /// Queues a merge of the family if there is one to begin now and none is queued that is no larger.
     pub(crate) fn schedule_compaction(&self, family: &Arc<FamilyState>) {
         self.await_expiry(family);
-        if let Some(bytes) = self.next_merge_bytes(family, Pace::Busy) {
+        if let Some(bytes) = self.next_merge(family, Pace::Busy, MEASURED_PER_LOOK).bytes {
             self.schedule_merges(family, Pace::Busy, bytes);
         } else {
             self.watch_holders(family);
@@ -83,24 +107,45 @@ impl Core {
         self.scheduler.submit_sized(Lane::Compaction, bytes, job);
     }
 
-    /// Bytes of what a merge could do now beside the merges under way, 0 for the removal of whole
-    /// tables; `None` when there is nothing.
-    fn next_merge_bytes(&self, family: &Arc<FamilyState>, pace: Pace) -> Option<u64> {
-        let look = self.look_at(family);
+    /// What a merge could do now beside the merges under way.
+    fn next_merge(&self, family: &Arc<FamilyState>, pace: Pace, most_measured: usize) -> Next {
+        let mut look = self.look_at(family, most_measured);
+        look.rules.awaits_snapshots =
+            pace == Pace::Quiet && self.has_held_garbage(family, &look.version);
         let merges = lock(&family.merges);
         let planned = self.planned(family, &look, pace, &merges);
         let droppable = || merges.count() == 0 && self.has_droppable_tables(family);
-        planned.map(|planned| planned.bytes).or_else(|| droppable().then_some(0))
+        let bytes = planned.map(|planned| planned.bytes);
+        Next { bytes: bytes.or_else(|| droppable().then_some(0)), unmeasured: look.unmeasured }
     }
 
-    /// What the planner looks at. Made without a lock, because it may open tables.
-    fn look_at(&self, family: &FamilyState) -> Look {
+    /// What the planner looks at. Made without a lock, because it may open tables, and measures so
+    /// many at most.
+    fn look_at(&self, family: &FamilyState, most_measured: usize) -> Look {
         let (version, options) = (family.current_version(), family.options.load());
+        let (snapshots, now) = (self.snapshots.list(), self.clock.unix_seconds());
+        let unmeasured = version.measure_range_deleted(&snapshots, most_measured);
         Look {
             rules: rules(&options, &version, family.reads.is_read()),
-            runs: summarize(&version, &options, self.snapshots.oldest()),
+            runs: summarize(&version, &options, version.liveness_rules(&snapshots, now)),
             version,
+            snapshots,
+            now,
+            unmeasured,
         }
+    }
+
+    /// Whether a snapshot sees only a part of the version, and there would be garbage to collect if there
+    /// were none.
+    pub(super) fn has_held_garbage(&self, family: &FamilyState, version: &Version) -> bool {
+        let Some(oldest) = self.snapshots.oldest() else { return false };
+        if version.runs.iter().all(|run| run.totals.counts.newest <= oldest) {
+            return false;
+        }
+        let options = family.options.load();
+        let liveness = version.liveness_rules(&[], self.clock.unix_seconds());
+        let rules = rules(&options, version, family.reads.is_read());
+        plan::has_garbage(&summarize(version, &options, liveness), &rules)
     }
 
     /// Whether merges may start by themselves.
@@ -117,7 +162,7 @@ impl Core {
         pace: Pace,
         merges: &MergesUnderWay,
     ) -> Option<Planned> {
-        let Look { version, runs, rules } = look;
+        let Look { version, runs, rules, .. } = look;
         let free = version.runs.iter().take_while(|run| !merges.holds(run.place())).count();
         let most = self.running_merges.most_now(self.options.merging_threads());
         let small = || {
@@ -134,16 +179,16 @@ impl Core {
 
     /// The next merge while no other of the family is under way.
     fn planned_alone(&self, family: &FamilyState, look: &Look, pace: Pace) -> Option<Planned> {
-        let Look { version, runs, rules } = look;
+        let Look { version, runs, rules, .. } = look;
         let damaged = runs.iter().any(|run| run.damaged);
-        let slice = damaged.then(|| slices::worst_of(family, version)).flatten();
+        let slice = damaged.then(|| slices::worst_of(family, version, look.liveness())).flatten();
         let beside = slice.and_then(|(share, _)| plan::beside_damage(runs, rules, share));
         let due = expiry::due_range(version, &self.expiry_rules(family));
         let (plan, slice) = match (beside, due) {
             (None, Some(range)) => (plan::merge_down(runs)?, range),
             _ => {
                 let plan = beside.or_else(|| plan::next_merge(runs, rules, pace))?;
-                (plan, slices::of_plan(family, version, plan))
+                (plan, slices::of_plan(family, version, plan, look.liveness()))
             }
         };
         Some(Planned::of(version, plan, slice))
@@ -162,7 +207,9 @@ impl Core {
     ) -> Result<Option<Begun>> {
         self.drop_whole_tables(family)?;
         loop {
-            let look = self.look_at(family);
+            let mut look = self.look_at(family, MEASURED_PER_LOOK);
+            look.rules.awaits_snapshots =
+                pace == Pace::Quiet && self.has_held_garbage(family, &look.version);
             if lock(&family.slice_bounds).is_empty() {
                 // A merge that comes before the first flush would cut its tables anywhere.
                 slices::renew(family, &look.version);
@@ -236,8 +283,8 @@ impl Core {
     /// Looks again after a while whether the family is still being written; if not, merges it for
     /// its readers.
     pub(super) fn schedule_quiet_check(&self, family: &Arc<FamilyState>) {
-        let planned = self.next_merge_bytes(family, Pace::Quiet);
-        if planned.is_none() || self.health.is_closed() {
+        let next = self.next_merge(family, Pace::Quiet, MEASURED_PER_LOOK);
+        if (next.bytes.is_none() && !next.unmeasured) || self.health.is_closed() {
             return;
         }
         // ORDERING: as for `flushing`.
@@ -253,8 +300,8 @@ impl Core {
                 core.release_spare();
             }
             if family.counters.user.totals() == written {
-                let bytes = core.next_merge_bytes(&family, Pace::Quiet);
-                bytes.inspect(|&bytes| core.schedule_merges(&family, Pace::Quiet, bytes));
+                let next = core.next_merge(&family, Pace::Quiet, usize::MAX);
+                next.bytes.inspect(|&bytes| core.schedule_merges(&family, Pace::Quiet, bytes));
             } else {
                 // Somebody may have begun to read, who waits for less than the next flush.
                 core.schedule_compaction(&family);
@@ -275,7 +322,7 @@ impl Core {
                 self.schedule_flush(&family);
                 any = true;
             } else if self.may_merge()
-                && let Some(bytes) = self.next_merge_bytes(&family, Pace::Quiet)
+                && let Some(bytes) = self.next_merge(&family, Pace::Quiet, usize::MAX).bytes
             {
                 self.schedule_merges(&family, Pace::Quiet, bytes);
                 any = true;

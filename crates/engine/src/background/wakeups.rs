@@ -14,7 +14,6 @@ use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
 use crate::compaction::expiry::{first_expiry, first_held, next_look};
-use crate::compaction::state::newest_beside_hidden;
 use crate::core::Core;
 use crate::family::FamilyState;
 
@@ -29,10 +28,13 @@ impl Core {
     /// snapshots go: without it, what a long reader held would stay until somebody writes.
     pub(super) fn watch_holders(&self, family: &FamilyState) {
         let version = family.current_version();
-        let newest = newest_beside_hidden(&version);
-        let expired = first_held(&version, &self.expiry_rules(family));
-        for held in expired.into_iter().chain((newest != 0).then_some(newest)) {
-            self.watch_snapshot_before(held);
+        if let Some(expired) = first_held(&version, &self.expiry_rules(family)) {
+            self.watch_snapshot_before(expired);
+        }
+        if self.has_held_garbage(family, &version) {
+            // Each run is held by the last snapshot before its newest version, if by any.
+            let newest = version.runs.iter().map(|run| run.totals.counts.newest);
+            newest.for_each(|newest| self.watch_snapshot_before(newest));
         }
     }
 

@@ -51,7 +51,7 @@ impl ExpiryRules {
 
 /// When the first eighth of a table has expired, the first of all tables.
 pub(crate) fn first_expiry(version: &Version) -> Option<u64> {
-    version.runs.iter().filter_map(|run| run.totals.first_expiry).min()
+    version.runs.iter().filter_map(|run| run.totals.counts.first_expiry).min()
 }
 
 /// Most versions are done with here, without a look at their tables.

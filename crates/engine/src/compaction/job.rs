@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::FamilyOptions;
-use tidesdb_base::range_tombstone::RangeTombstones;
+use tidesdb_base::range_tombstone::RangeTombstoneSets;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
@@ -67,7 +67,7 @@ struct Merge {
     slice_bounds: SliceBounds,
     rewrite: ValueRewrite,
     /// Range deletions that are applied to what is written.
-    range_tombstones: Arc<RangeTombstones>,
+    range_tombstones: RangeTombstoneSets,
     /// Versions read or stepped over, to be compared with the tables' counts.
     passed: AtomicU64,
     outcome: Mutex<Outcome>,
@@ -142,7 +142,7 @@ impl Core {
                 files: version.mostly_dead_value_logs(most_values),
                 version: version.as_ref().clone(),
             },
-            range_tombstones: Arc::clone(&version.range_tombstones),
+            range_tombstones: version.range_tombstones.clone(),
             passed: AtomicU64::new(0),
             outcome: Mutex::new(Outcome::default()),
         }
@@ -283,7 +283,7 @@ impl Merge {
 
     fn rewriter<'a>(&'a self, core: &'a Core) -> Rewriter<'a> {
         let rules = DropRules::new(self.snapshots.clone(), self.bottom, self.now)
-            .with_range_tombstones([Arc::clone(&self.range_tombstones)].into_iter().collect());
+            .with_range_tombstones(self.range_tombstones.clone());
         let place = OutputPlace {
             level: self.plan.level,
             run: self.plan.run,

@@ -27,6 +27,8 @@
 //! 8.8 times over 200, this one 2.0 and 2.8 times. What is taken from Spooky is how a merge runs:
 //! piece by piece along the tables of the oldest run, see `job`.
 
+use tidesdb_base::liveness::Liveness;
+
 /// What the planner knows of one sorted run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RunSummary {
@@ -35,16 +37,11 @@ pub(crate) struct RunSummary {
     pub bytes: u64,
     /// Bytes in value logs that it points at.
     pub value_bytes: u64,
-    /// Versions, tombstones included.
-    pub entries: u64,
-    /// About how many keys they are of. Only a snapshot keeps several versions of one in a run.
-    pub keys: u64,
-    pub tombstones: u64,
-    /// Versions beyond the first of their key in this run that no snapshot needs any more.
-    pub released: u64,
-    /// About how many distinct keys this run and all newer ones hold together.
-    pub distinct_through: u64,
-    /// Holds a table with more tombstones than the family allows.
+    /// Of its versions, what a merge of this run alone would keep,
+    pub alone: Liveness,
+    /// and of its own and all newer ones, a merge of all these.
+    pub through: Liveness,
+    /// Holds a table with more tombstones than the family allows that could go.
     pub too_many_tombstones: bool,
     /// Holds a table that could not be read: it takes no part in merges.
     pub damaged: bool,
@@ -65,8 +62,8 @@ pub(crate) struct MergePlan {
     pub by_slices: bool,
 }
 
-/// Versions per key of a run from which it is rewritten for the versions alone, whatever is allowed.
-pub(super) const LEAST_RELEASED: f64 = 1.25;
+/// Versions per needed one of a run from which it is rewritten for the garbage alone, whatever is allowed.
+pub(super) const LEAST_OWN_GARBAGE: f64 = 1.25;
 
 /// When garbage is collected slice by slice and there are more runs than this many times the fan-in, those of
 /// a tier are merged first.
@@ -101,7 +98,7 @@ pub(crate) struct PlanRules {
     pub fan_in: usize,
     /// Somebody reads the family.
     pub is_read: bool,
-    /// A quiet family's oldest run is spared when it is more than this many times all others.
+    /// A run of a quiet family is spared when it is more than this many times all newer ones.
     pub size_ratio: usize,
     /// Entries that there may be per live key.
     pub max_space_amplification: f64,
@@ -111,6 +108,9 @@ pub(crate) struct PlanRules {
     pub least_garbage_bytes: u64,
     /// A value log is mostly garbage: what is left of it should be written elsewhere.
     pub collect_values: bool,
+    /// Snapshots keep garbage that will be collected when they go: what is merged for readers before that
+    /// is merged twice.
+    pub awaits_snapshots: bool,
 }
 
 /// The next merge, if one is worth while. `runs` are given newest first.
@@ -134,7 +134,8 @@ pub(crate) fn next_merge(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> 
     }
     let count = match pace {
         Pace::Busy => tiers(),
-        Pace::Quiet => by_released(candidates, rules).max(by_rest(candidates, rules.size_ratio)),
+        Pace::Quiet if rules.awaits_snapshots => by_own_garbage(candidates, rules),
+        Pace::Quiet => by_own_garbage(candidates, rules).max(by_rest(candidates, rules.size_ratio)),
     };
     merge_of(all, count?)
 }
@@ -195,34 +196,23 @@ fn by_tombstones(runs: &[RunSummary]) -> Option<usize> {
 /// The newest runs of which the largest part is garbage, and that hold at least half of all garbage,
 /// when there is too much of it.
 fn by_space(runs: &[RunSummary], rules: &PlanRules) -> Option<usize> {
+    let all = runs.last()?.through;
     // What slows writers down counts values too: garbage must not slow them and find no merge.
     let bytes: u64 = runs.iter().map(|run| run.bytes + run.value_bytes).sum();
-    let (keys, live) = keys_and_live(runs);
-    let allowed = live as f64 * rules.collected_from;
-    if bytes < rules.least_garbage_bytes || keys as f64 <= allowed || runs.len() < 2 {
+    if bytes < rules.least_garbage_bytes || !all.exceeds(rules.collected_from) {
         return None;
     }
-    let garbage = keys - live;
     let in_slices = may_be_sliced(runs);
-    let shares = (2..=runs.len()).filter_map(|count| {
-        let group = runs.get(..count)?;
-        let (keys, live) = keys_and_live(group);
-        let most = count == runs.len() || (keys - live) * 2 >= garbage;
-        let bytes: u64 = group.iter().map(|run| run.bytes + run.value_bytes).sum();
-        let share = (keys - live) as f64 / bytes.max(1) as f64;
+    let mut bytes = 0;
+    let shares = runs.iter().zip(1..).filter_map(|(run, count)| {
+        bytes += run.bytes + run.value_bytes;
+        let garbage = run.through.garbage();
+        let most = count == runs.len() || garbage * 2 >= all.garbage();
+        let share = garbage as f64 / bytes.max(1) as f64;
         let sliced = if in_slices && count == runs.len() { SLICED_SHARE } else { 1.0 };
         most.then_some((count, share * sliced))
     });
     shares.min_by(|a, b| b.1.total_cmp(&a.1)).map(|(count, _)| count)
-}
-
-/// The keys of these runs, the newest of the family, those of each run counted for themselves, and
-/// about how many of them are alive. A tombstone is taken to end a key that these runs hold.
-fn keys_and_live(runs: &[RunSummary]) -> (u64, u64) {
-    let keys: u64 = runs.iter().map(|run| run.keys).sum();
-    let tombstones: u64 = runs.iter().map(|run| run.tombstones).sum();
-    let distinct = runs.last().map_or(0, |run| run.distinct_through).min(keys);
-    (keys, distinct.saturating_sub(tombstones))
 }
 
 /// The newest runs that hold enough of one class, if they have at most so many bytes.
@@ -314,25 +304,38 @@ impl Tiers {
     }
 }
 
-/// A quiet family's oldest run is spared when rewriting it would cost more than one run less is
-/// worth.
+/// Down to the oldest run of a quiet family that is not too large for the newer ones: rewriting one that
+/// is would cost more than a run less is worth. So a byte is rewritten some times for each factor of
+/// the ratio between a flush and the whole, however often the family is quiet between two flushes.
 fn by_rest(runs: &[RunSummary], size_ratio: usize) -> Option<usize> {
-    let (oldest, newer) = runs.split_last()?;
-    let newer_bytes: u64 = newer.iter().map(|run| run.bytes).sum();
-    let all = newer_bytes.saturating_mul(size_ratio as u64) >= oldest.bytes;
-    let count = if all { runs.len() } else { newer.len() };
-    (count > 1).then_some(count)
+    let mut newer_bytes: u64 = 0;
+    let worth = runs.iter().map(|run| {
+        let is_worth = newer_bytes.saturating_mul(size_ratio as u64) >= run.bytes;
+        newer_bytes += run.bytes;
+        is_worth
+    });
+    let worth: Vec<bool> = worth.collect();
+    worth.into_iter().rposition(|is_worth| is_worth).map(|last| last + 1)
 }
 
-/// Down to the oldest run that takes more than it is allowed for versions of snapshots that are
-/// gone. No newer versions come to such a family, so no other rule would find them.
-fn by_released(runs: &[RunSummary], rules: &PlanRules) -> Option<usize> {
-    let allowed = rules.max_space_amplification.max(LEAST_RELEASED);
+/// Down to the oldest run of which more than is allowed is garbage by itself: versions of snapshots
+/// that are gone, and what range tombstones hide. No newer versions come to a quiet family, and in
+/// one that is large enough no other rule would find them.
+fn by_own_garbage(runs: &[RunSummary], rules: &PlanRules) -> Option<usize> {
+    let allowed = rules.max_space_amplification.max(LEAST_OWN_GARBAGE);
     let wastes = |run: &RunSummary| {
-        run.bytes + run.value_bytes >= rules.least_garbage_bytes
-            && run.entries as f64 > (run.entries - run.released.min(run.entries)) as f64 * allowed
+        run.bytes + run.value_bytes >= rules.least_garbage_bytes && run.alone.exceeds(allowed)
     };
     runs.iter().rposition(wastes).map(|last| last + 1)
+}
+
+/// Whether there is garbage that is worth a merge.
+pub(crate) fn has_garbage(runs: &[RunSummary], rules: &PlanRules) -> bool {
+    let usable = runs.iter().take_while(|run| !run.damaged).count();
+    let candidates = runs.get(..usable).unwrap_or_default();
+    by_tombstones(candidates).is_some()
+        || by_space(candidates, rules).is_some()
+        || by_own_garbage(candidates, rules).is_some()
 }
 
 /// A merge of what all runs hold of some of the keys.

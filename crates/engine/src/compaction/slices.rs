@@ -15,7 +15,6 @@
 
 use std::sync::Arc;
 
-use tidesdb_files::sstable::KeySketch;
 use tidesdb_lockfree::sync::lock;
 
 use super::job::LEAST_TABLE_BYTES;
@@ -23,7 +22,7 @@ use super::parts::bounds_between;
 use super::plan::MergePlan;
 use crate::family::{FamilyState, SliceBounds};
 use crate::key_parts::KeyRange;
-use crate::version::{TableFile, Version};
+use crate::version::{KeyCounts, LivenessCount, LivenessRules, TableFile, Version};
 
 /// Slices of a family that is large enough. More would make the tables of a flush small.
 const SLICES: u64 = 8;
@@ -59,8 +58,13 @@ fn renewed(present: &SliceBounds, version: &Version, target_table_bytes: u64) ->
 }
 
 /// The keys that a planned merge is for.
-pub(crate) fn of_plan(family: &FamilyState, version: &Version, plan: MergePlan) -> KeyRange {
-    let worst = plan.by_slices.then(|| worst_of(family, version)).flatten();
+pub(crate) fn of_plan(
+    family: &FamilyState,
+    version: &Version,
+    plan: MergePlan,
+    liveness: LivenessRules<'_>,
+) -> KeyRange {
+    let worst = plan.by_slices.then(|| worst_of(family, version, liveness)).flatten();
     worst.map(|(_, slice)| slice).unwrap_or_default()
 }
 
@@ -72,15 +76,22 @@ pub(crate) fn bytes_within(version: &Version, count: usize, range: &KeyRange) ->
 }
 
 /// The worst slice between the family's bounds, see [`worst`].
-pub(crate) fn worst_of(family: &FamilyState, version: &Version) -> Option<(f64, KeyRange)> {
+pub(crate) fn worst_of(
+    family: &FamilyState,
+    version: &Version,
+    liveness: LivenessRules<'_>,
+) -> Option<(f64, KeyRange)> {
     let bounds = lock(&family.slice_bounds).clone();
-    worst(version, &bounds)
+    worst(version, &bounds, liveness)
 }
 
-/// The slice of which the largest part is garbage, with that part, among those that newer runs than
-/// the oldest have tables in and that hold no damaged table. All keys when tables reach over all
-/// bounds.
-fn worst(version: &Version, bounds: &SliceBounds) -> Option<(f64, KeyRange)> {
+/// The slice of which the largest part is garbage, with that part, among those that hold any and no
+/// damaged table. All keys when tables reach over all bounds.
+fn worst(
+    version: &Version,
+    bounds: &SliceBounds,
+    liveness: LivenessRules<'_>,
+) -> Option<(f64, KeyRange)> {
     let is_crossed = |bound: &Vec<u8>| {
         version.runs.iter().any(|run| {
             let last = tables_before(&run.tables, bound).last();
@@ -90,30 +101,26 @@ fn worst(version: &Version, bounds: &SliceBounds) -> Option<(f64, KeyRange)> {
     let ignored = cfg!(planted_bug = "tables_over_bounds_ignored");
     let free = bounds.iter().filter(|bound| ignored || !is_crossed(bound)).cloned().collect();
     let shares = KeyRange::between(free).into_iter().filter_map(|range| {
-        let share = garbage_share(version, &range)?;
+        let share = garbage_share(version, &range, liveness)?;
         Some((share, range))
     });
     shares.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Which part of the versions in the range is garbage; `None` when only the oldest run has any, or
-/// when not all of them can be read.
-fn garbage_share(version: &Version, range: &KeyRange) -> Option<f64> {
-    let (mut keys, mut entries, mut tombstones) = (KeySketch::default(), 0, 0);
-    let (_, newer) = version.runs.split_last()?;
-    if newer.iter().all(|run| tables_within(&run.tables, range).is_empty()) {
-        return None;
-    }
-    for table in version.runs.iter().flat_map(|run| tables_within(&run.tables, range)) {
-        if table.is_damaged() && !cfg!(planted_bug = "damaged_slices_merged_again") {
+/// Which part of the versions in the range is garbage; `None` when there is none, or when not all of
+/// them can be read.
+fn garbage_share(version: &Version, range: &KeyRange, rules: LivenessRules<'_>) -> Option<f64> {
+    let mut count = LivenessCount::new(rules);
+    for run in &version.runs {
+        let tables = tables_within(&run.tables, range);
+        let unreadable = tables.iter().any(|table| table.is_damaged());
+        if unreadable && !cfg!(planted_bug = "damaged_slices_merged_again") {
             return None;
         }
-        keys.merge(&table.record.keys);
-        entries += table.record.entries;
-        tombstones += table.record.tombstones;
+        count.add(tables, &KeyCounts::of(tables.iter().map(|table| &table.record)));
     }
-    let live = keys.estimate().min(entries).saturating_sub(tombstones);
-    Some((entries - live) as f64 / entries.max(1) as f64)
+    let liveness = count.liveness(true);
+    (liveness.garbage() > 0).then(|| liveness.garbage_share())
 }
 
 /// The tables of a run that begin before a bound.

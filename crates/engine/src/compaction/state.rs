@@ -4,67 +4,63 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::options::FamilyOptions;
-use tidesdb_files::sstable::KeySketch;
 
-use super::plan::{LEAST_RELEASED, PlanRules, RunSummary};
-use crate::version::{Run, TableFile, Version, collected_from};
+use super::plan::{LEAST_OWN_GARBAGE, PlanRules, RunSummary};
+use crate::version::{LivenessCount, LivenessRules, Run, TableFile, Version, collected_from};
 
 /// Runs of one class are merged when there are this many times `l1_file_count_trigger` of them. Twice
 /// as many runs save a quarter of the rewriting; the filters keep gets from noticing.
 const FAN_IN_PER_TRIGGER: usize = 2;
 
-/// The runs of a version, newest first. `oldest` is the oldest live snapshot.
+/// The runs of a version, newest first.
 pub(crate) fn summarize(
     version: &Version,
     options: &FamilyOptions,
-    oldest: Option<SequenceNumber>,
+    liveness: LivenessRules<'_>,
 ) -> Vec<RunSummary> {
-    let mut keys = KeySketch::default();
-    let mut summary = |run: &Run| {
-        let totals = &run.totals;
-        keys.merge(&totals.keys);
+    let mut through = LivenessCount::new(liveness);
+    let summary = |(run, below): (&Run, usize)| {
+        let mut alone = LivenessCount::new(liveness);
+        let released = released_versions(run, liveness.snapshots);
+        for count in [&mut alone, &mut through] {
+            count.add_run(run);
+            count.add_released(released);
+        }
+        let bottom = below == 0;
+        let goes = |table: &&Arc<TableFile>| {
+            liveness.snapshots.first().is_none_or(|&oldest| oldest >= table.record.highest_sequence)
+        };
         RunSummary {
             level: run.level,
             id: run.id,
-            bytes: totals.bytes.max(1),
-            value_bytes: totals.value_references.values().sum(),
-            entries: totals.entries,
-            keys: totals.distinct_keys,
-            tombstones: totals.tombstones,
-            released: if may_see_older(run, oldest) { 0 } else { hidden_versions(run) },
-            distinct_through: keys.estimate(),
-            too_many_tombstones: totals.tombstones > 0
-                && run.tables.iter().any(|table| has_too_many_tombstones(table, options)),
+            bytes: run.totals.bytes.max(1),
+            value_bytes: run.totals.value_references.values().sum(),
+            alone: alone.liveness(bottom),
+            through: through.liveness(bottom),
+            too_many_tombstones: run.totals.counts.tombstones > 0
+                && run.tables.iter().filter(goes).any(|t| has_too_many_tombstones(t, options)),
             damaged: run.is_damaged(),
         }
     };
-    version.runs.iter().map(&mut summary).collect()
+    version.runs.iter().zip((0..version.runs.len()).rev()).map(summary).collect()
 }
 
-/// Whether a snapshot may need an older version of a key than the newest one of the run.
-fn may_see_older(run: &Run, oldest: Option<SequenceNumber>) -> bool {
-    oldest.is_some_and(|snapshot| snapshot < run.totals.newest)
-}
-
-/// Versions of the run that newer ones of it hide: when it was written, a snapshot needed them. 0 when
-/// they are few.
+/// Versions of the run that newer ones of it hide and no snapshot needs: when it was written, one did. 0
+/// when they are few.
 ///
 /// The estimate of its keys only says where to look. What is in the tables decides: an estimate
 /// that is too low must not have a quiet family rewritten for ever.
-fn hidden_versions(run: &Run) -> u64 {
-    let totals = &run.totals;
-    let many = totals.entries as f64 > totals.distinct_keys as f64 * LEAST_RELEASED;
+fn released_versions(run: &Run, snapshots: &[SequenceNumber]) -> u64 {
+    let counts = &run.totals.counts;
+    let older = |sequence| snapshots.partition_point(|&older| older < sequence);
+    let many = counts.entries as f64 > counts.distinct as f64 * LEAST_OWN_GARBAGE;
+    if !many || older(counts.oldest) != older(counts.newest) {
+        return 0;
+    }
     // At the beginning of time nothing has expired. What can't be read is for merges to tell of.
     let hides = |table: &Arc<TableFile>| !table.is_free_of_garbage(0).unwrap_or(true);
-    let hidden = many && run.tables.iter().any(hides);
-    if hidden { totals.entries.saturating_sub(totals.distinct_keys) } else { 0 }
-}
-
-/// The newest version of the runs that hold more than a few versions for snapshots alone; 0 when
-/// there are none. Snapshots older than it may be what keeps those versions.
-pub(crate) fn newest_beside_hidden(version: &Version) -> SequenceNumber {
-    let hiding = version.runs.iter().filter(|run| hidden_versions(run) > 0);
-    hiding.map(|run| run.totals.newest).max().unwrap_or(0)
+    let hidden = run.tables.iter().any(hides);
+    if hidden { counts.entries.saturating_sub(counts.distinct) } else { 0 }
 }
 
 fn has_too_many_tombstones(table: &TableFile, options: &FamilyOptions) -> bool {
@@ -85,5 +81,6 @@ pub(crate) fn rules(options: &FamilyOptions, version: &Version, is_read: bool) -
         // One flush is about half as large as the memory it comes from.
         least_garbage_bytes: options.write_buffer_size as u64 / 2,
         collect_values: version.has_mostly_dead_value_logs(),
+        awaits_snapshots: false,
     }
 }

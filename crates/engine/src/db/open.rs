@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 
 use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions};
-use tidesdb_base::range_tombstone::RangeTombstones;
 use tidesdb_files::manifest::Change;
 use tidesdb_files::naming::FileKind;
 use tidesdb_lockfree::arena::BlockPool;
@@ -466,7 +465,7 @@ fn load_version(record: &FamilyRecord, files: &Arc<FileContext>) -> Version {
         .collect();
     let mut version = Version::of_tables(tables, value_logs);
     let tombstones = record.range_tombstones.iter().cloned().collect();
-    version.range_tombstones = Arc::new(RangeTombstones::new(tombstones));
+    version.range_tombstones.add(tombstones);
     version
 }
 

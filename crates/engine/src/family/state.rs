@@ -11,9 +11,9 @@ use tidesdb_lockfree::stripe::StripedSums;
 use tidesdb_lockfree::sync::lock;
 
 use super::{CommitHookSlot, MergesUnderWay, ReadWatch};
-use crate::flow::{FamilyFlow, FamilySignals, is_held};
+use crate::flow::{FamilyFlow, FamilySignals, is_held, is_slowed_by_garbage};
 use crate::memtable::Memtable;
-use crate::version::{Version, collected_from};
+use crate::version::{SpaceEstimate, Version, collected_from};
 use crate::write::DirectValueWriter;
 
 /// What a reader of a family looks at, as one immutable whole.
@@ -169,8 +169,18 @@ impl FamilyState {
     }
 
     /// The figures that decide how fast the family may be written.
-    pub(crate) fn signals(&self, flush_bytes_per_second: u64) -> FamilySignals {
-        let signals = signals(&self.options.load(), &self.view.load());
+    /// `snapshots` are those that are live, oldest first, asked for when it may matter what they hold.
+    pub(crate) fn signals(
+        &self,
+        flush_bytes_per_second: u64,
+        snapshots: impl FnOnce() -> Vec<SequenceNumber>,
+    ) -> FamilySignals {
+        let (options, view) = (self.options.load(), self.view.load());
+        let mut signals = signals(&options, &view);
+        if is_slowed_by_garbage(&signals) {
+            let space = view.version.space_for(&snapshots());
+            signals = signals_of_space(signals, &options, space);
+        }
         // ORDERING: relaxed; estimates.
         let taken_along = self.flow.young_runs_taken_along.load(Ordering::Relaxed);
         FamilySignals {
@@ -191,8 +201,7 @@ impl FamilyState {
 
 /// The figures that follow from options and view alone.
 fn signals(options: &FamilyOptions, view: &View) -> FamilySignals {
-    let space = view.version.space;
-    FamilySignals {
+    let signals = FamilySignals {
         write_buffer_bytes: options.write_buffer_size as u64,
         freeze_bytes: freeze_bytes(options),
         queue_limit: options.l0_queue_stall_threshold as u64,
@@ -201,14 +210,24 @@ fn signals(options: &FamilyOptions, view: &View) -> FamilySignals {
         frozen: view.frozen.len() as u64,
         frozen_bytes: view.frozen.iter().map(|memtable| memtable.used_bytes()).sum(),
         oldest_frozen_bytes: view.frozen.last().map_or(0, |memtable| memtable.used_bytes()),
-        flushed_bytes: 0,
         young_runs: view.version.young_runs(),
         runs: view.version.mergeable_runs().count() as u64,
+        ..FamilySignals::default()
+    };
+    signals_of_space(signals, options, view.version.space)
+}
+
+fn signals_of_space(
+    signals: FamilySignals,
+    options: &FamilyOptions,
+    space: SpaceEstimate,
+) -> FamilySignals {
+    FamilySignals {
         table_bytes: space.bytes,
-        live_table_bytes: space.allowed_bytes(1.0),
+        settled_table_bytes: space.settled,
         collected_table_bytes: space.allowed_bytes(collected_from(options.max_space_amplification)),
         allowed_table_bytes: space.allowed_bytes(options.max_space_amplification),
-        flush_bytes_per_second: 0,
+        ..signals
     }
 }
 

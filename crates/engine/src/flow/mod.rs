@@ -28,7 +28,9 @@ pub(crate) use self::memory::{
     Holder, Lent, MemoryBudget, TABLE_WRITER_BYTES, TABLE_WRITER_ENTRY_BYTES,
 };
 pub(crate) use self::pace::flush_parts;
-pub(crate) use self::pace::{FamilySignals, Pace, family_pace, is_held, memory_pace};
+pub(crate) use self::pace::{
+    FamilySignals, Pace, family_pace, is_held, is_slowed_by_garbage, memory_pace,
+};
 pub(crate) use self::pacer::Pacer;
 pub(crate) use self::patience::Patience;
 pub(crate) use self::stalls::{FlushMeter, Stalls, Throttle};

@@ -58,9 +58,9 @@ pub(crate) struct FamilySignals {
     pub young_runs: u64,
     /// Runs in all levels.
     pub runs: u64,
-    /// Bytes of the tables that count for the bound on space, and how many of them are no garbage;
+    /// Bytes of the tables that count for the bound on space, and as many of them as are no growth;
     pub table_bytes: u64,
-    pub live_table_bytes: u64,
+    pub settled_table_bytes: u64,
     /// how many there are when garbage begins to be collected, and how many the bound allows.
     pub collected_table_bytes: u64,
     pub allowed_table_bytes: u64,
@@ -83,6 +83,11 @@ pub(crate) enum Pace {
 /// [`family_pace`] may say anything but [`Pace::Free`].
 pub(crate) fn is_held(signals: &FamilySignals) -> bool {
     signals.frozen > 0 || merge_pace(signals) != Pace::Free || space_pace(signals) != Pace::Free
+}
+
+/// Whether garbage slows writers.
+pub(crate) fn is_slowed_by_garbage(signals: &FamilySignals) -> bool {
+    space_pace(signals) != Pace::Free
 }
 
 /// Bytes that the memtables of a family may take together.
@@ -185,10 +190,10 @@ fn pace_between(
 }
 
 fn space_pace(signals: &FamilySignals) -> Pace {
-    let live = signals.live_table_bytes;
-    let garbage = signals.table_bytes.saturating_sub(live);
-    let allowed = signals.allowed_table_bytes.saturating_sub(live);
-    let collected = signals.collected_table_bytes.saturating_sub(live);
+    let settled = signals.settled_table_bytes;
+    let garbage = signals.table_bytes.saturating_sub(settled);
+    let allowed = signals.allowed_table_bytes.saturating_sub(settled);
+    let collected = signals.collected_table_bytes.saturating_sub(settled);
     let from = collected.max(signals.write_buffer_bytes / SLOWING_GARBAGE_PART);
     let to = allowed.max(signals.write_buffer_bytes / SLOWEST_GARBAGE_PART);
     if cfg!(planted_bug = "garbage_never_slows") {
@@ -240,7 +245,7 @@ mod tests {
             young_runs: 0,
             runs: 0,
             table_bytes: 0,
-            live_table_bytes: 0,
+            settled_table_bytes: 0,
             collected_table_bytes: 0,
             allowed_table_bytes: 0,
             flush_bytes_per_second: 100 * MIB,
@@ -398,7 +403,7 @@ mod tests {
             let signals = FamilySignals {
                 frozen: 0,
                 table_bytes: tables * MIB,
-                live_table_bytes: live * MIB,
+                settled_table_bytes: live * MIB,
                 collected_table_bytes: live * MIB / 3 * 4,
                 allowed_table_bytes: live * MIB / 2 * 3,
                 ..usual()
@@ -421,7 +426,7 @@ mod tests {
             let signals = FamilySignals {
                 frozen: 0,
                 table_bytes,
-                live_table_bytes: 300 * MIB,
+                settled_table_bytes: 300 * MIB,
                 collected_table_bytes: 400 * MIB,
                 allowed_table_bytes: 450 * MIB,
                 ..usual()

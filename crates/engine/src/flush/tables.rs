@@ -131,7 +131,7 @@ impl Core {
         let oldest = view.frozen.last().is_some_and(|last| Arc::ptr_eq(last, &memtable));
         let mut range_tombstones = memtable.range_tombstones();
         let (own, _) = part_swallowed(range_tombstones.iter().cloned().collect(), &snapshots);
-        range_tombstones.extend([Arc::clone(&view.version.range_tombstones)]);
+        range_tombstones.extend(view.version.range_tombstones.as_slice().iter().cloned());
         // ORDERING: relaxed; an estimate.
         family.flow.flushed_bytes.store(0, Ordering::Relaxed);
         let flush = Arc::new(MemtableFlush {

@@ -92,7 +92,7 @@ impl Scan {
         for memtable in memtables.clone() {
             deleted.extend(memtable.range_tombstones().as_slice().iter().cloned());
         }
-        deleted.push(Arc::clone(&view.version.range_tombstones));
+        deleted.extend(view.version.range_tombstones.as_slice().iter().cloned());
         let mut sources: Vec<Source> = memtables
             .filter(|memtable| !memtable.is_empty())
             .map(|memtable| Source::Memtable(Box::new(MemtableSource::new(memtable, sequence))))

@@ -70,7 +70,7 @@ fn any_range_deleted(
         let sets = memtable.range_tombstones();
         sets.as_slice().iter().any(|set| matches(set))
     });
-    in_memory || matches(&view.version.range_tombstones)
+    in_memory || view.version.range_tombstones.as_slice().iter().any(|set| matches(set))
 }
 
 /// What a range deletion in the window counts as: there may have been more than one.

@@ -6,6 +6,8 @@
 
 mod catalog;
 mod garbage;
+mod liveness;
+mod range_deleted;
 mod range_tombstones;
 mod run;
 mod run_index;
@@ -16,11 +18,13 @@ mod value_log_file;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidesdb_base::range_tombstone::RangeTombstones;
+use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::range_tombstone::RangeTombstoneSets;
 use tidesdb_files::vlog::VLOG_HEADER_BYTES;
 
 pub(crate) use self::catalog::{Catalog, FamilyRecord, PersistedState};
 pub(crate) use self::garbage::Garbage;
+pub(crate) use self::liveness::{KeyCounts, LivenessCount, LivenessRules};
 pub(crate) use self::range_tombstones::{is_deleted_in_part, table_needs, table_overlaps};
 pub(crate) use self::run::Run;
 pub(crate) use self::space::{SpaceEstimate, collected_from};
@@ -54,8 +58,8 @@ pub(crate) struct Version {
     /// By file number.
     pub value_logs: BTreeMap<u64, Arc<ValueLogFile>>,
     /// Range deletions that were flushed and that some table still needs.
-    pub range_tombstones: Arc<RangeTombstones>,
-    /// What the runs take and how much of it is needed.
+    pub range_tombstones: RangeTombstoneSets,
+    /// By how much garbage has grown the runs, if there were no snapshots.
     pub space: SpaceEstimate,
 }
 
@@ -72,6 +76,20 @@ impl Version {
         end: Option<&[u8]>,
     ) -> impl Iterator<Item = &Arc<TableFile>> {
         self.tables().filter(move |table| table.overlaps(start, end))
+    }
+
+    /// By what its garbage is told. `now` in Unix seconds.
+    pub(crate) fn liveness_rules<'a>(
+        &self,
+        snapshots: &'a [SequenceNumber],
+        now: u64,
+    ) -> LivenessRules<'a> {
+        LivenessRules { snapshots, now, range_deletions: !self.range_tombstones.is_empty() }
+    }
+
+    /// By how much garbage has grown it, with these snapshots, oldest first.
+    pub(crate) fn space_for(&self, snapshots: &[SequenceNumber]) -> SpaceEstimate {
+        SpaceEstimate::of(&self.runs, self.liveness_rules(snapshots, 0))
     }
 
     /// How many tables merges could not read.
@@ -112,11 +130,13 @@ impl Version {
             (if moves { change.moved_to } else { place }, table)
         });
         let placed = placed.chain(placed_by_record(change.added));
-        let range_tombstones = Arc::clone(&self.range_tombstones);
+        let range_tombstones = self.range_tombstones.clone();
         let mut next = Self::of_placed(placed, self.value_logs.clone());
         next.runs.extend(untouched.into_iter().cloned());
         next.runs.sort_by_key(|run| std::cmp::Reverse(run.id));
-        Self { range_tombstones, space: SpaceEstimate::of(&next.runs), ..next }
+        next.range_tombstones = range_tombstones;
+        next.space = next.space_for(&[]);
+        next
     }
 
     /// A version of these tables, each in the run that its record names, without range tombstones.
@@ -139,8 +159,9 @@ impl Version {
         }
         let runs = runs.into_iter().map(|((id, level), tables)| Run::of(level, id.0, tables));
         let runs: Vec<Run> = runs.collect();
-        let space = SpaceEstimate::of(&runs);
-        Self { runs, value_logs, range_tombstones: Arc::default(), space }
+        let mut version = Self { runs, value_logs, ..Self::default() };
+        version.space = version.space_for(&[]);
+        version
     }
 
     /// Value-log files of which more than half is garbage, so that writing what is left elsewhere frees more

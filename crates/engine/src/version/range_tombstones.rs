@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::key_ranges::ends_behind;
-use tidesdb_base::range_tombstone::{RangeTombstone, RangeTombstones, part_swallowed};
+use tidesdb_base::range_tombstone::{RangeTombstone, RangeTombstoneSets, part_swallowed};
 use tidesdb_files::manifest::TableRecord;
 
 use super::{Run, TableFile, Version};
@@ -27,13 +27,14 @@ impl Version {
         if self.range_tombstones.is_empty() {
             return Vec::new();
         }
-        let all = self.range_tombstones.as_slice().iter().cloned();
+        let all = self.range_tombstones.iter().cloned();
         let (needed, mut finished): (Vec<_>, Vec<_>) =
             all.partition(|tombstone| self.needs_tombstone(tombstone));
         let (needed, swallowed) = part_swallowed(needed, snapshots);
         finished.extend(swallowed);
         if !finished.is_empty() {
-            self.range_tombstones = Arc::new(RangeTombstones::new(needed));
+            self.range_tombstones = RangeTombstoneSets::default();
+            self.range_tombstones.add(needed);
         }
         finished
     }
@@ -45,12 +46,10 @@ impl Version {
         })
     }
 
-    /// Adds tombstones.
+    /// Adds tombstones, at a cost that hardly depends on how many there are: it is done with the
+    /// catalog locked.
     pub(crate) fn add_tombstones(&mut self, added: &[Arc<RangeTombstone>]) {
-        if !added.is_empty() {
-            let all = self.range_tombstones.as_slice().iter().chain(added).cloned();
-            self.range_tombstones = Arc::new(RangeTombstones::new(all.collect()));
-        }
+        self.range_tombstones.add(added.to_vec());
     }
 
     /// The tables of which nobody sees an entry: one tombstone covers all keys and is
@@ -109,7 +108,7 @@ pub(crate) fn table_needs(record: &TableRecord, tombstone: &RangeTombstone) -> b
 }
 
 /// True when a merge that applies the tombstones may find something in the table to leave out.
-pub(crate) fn is_deleted_in_part(record: &TableRecord, tombstones: &RangeTombstones) -> bool {
+pub(crate) fn is_deleted_in_part(record: &TableRecord, tombstones: &RangeTombstoneSets) -> bool {
     let through = record.lowest_sequence.max(record.range_deletes_applied_through);
     tombstones.meets(&record.smallest_key, &record.largest_key, through)
 }

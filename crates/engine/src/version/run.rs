@@ -10,11 +10,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidesdb_base::entry::SequenceNumber;
-use tidesdb_files::sstable::KeySketch;
-
-use super::TableFile;
 use super::run_index::RunIndex;
+use super::{KeyCounts, TableFile};
 
 /// A sorted run: tables whose key ranges do not overlap.
 #[derive(Clone, Debug)]
@@ -35,38 +32,22 @@ pub(crate) struct Run {
 pub(crate) struct RunTotals {
     /// Bytes of the tables.
     pub bytes: u64,
-    /// Versions, tombstones included.
-    pub entries: u64,
-    pub tombstones: u64,
-    /// All keys.
-    pub keys: KeySketch,
-    /// About how many they are.
-    pub distinct_keys: u64,
-    /// Sequence number of the newest version.
-    pub newest: SequenceNumber,
+    /// Versions and keys.
+    pub counts: KeyCounts,
     /// Bytes of values that the tables point at, by number of the value log.
     pub value_references: BTreeMap<u64, u64>,
-    /// When an eighth of some table has expired, in Unix seconds; `None` when that never comes.
-    pub first_expiry: Option<u64>,
 }
 
 impl RunTotals {
     fn of(tables: &[Arc<TableFile>]) -> Self {
-        let mut totals = Self::default();
-        for record in tables.iter().map(|table| &table.record) {
+        let records = || tables.iter().map(|table| &table.record);
+        let mut totals = Self { counts: KeyCounts::of(records()), ..Self::default() };
+        for record in records() {
             totals.bytes += record.bytes;
-            totals.entries += record.entries;
-            totals.tombstones += record.tombstones;
-            totals.newest = totals.newest.max(record.highest_sequence);
-            totals.keys.merge(&record.keys);
             for &(file, bytes) in &record.value_references {
                 *totals.value_references.entry(file).or_default() += bytes;
             }
-            let first =
-                totals.first_expiry.into_iter().chain(record.expiry.times().first().copied());
-            totals.first_expiry = first.min();
         }
-        totals.distinct_keys = totals.keys.estimate().min(totals.entries);
         totals
     }
 }
@@ -107,6 +88,11 @@ impl Run {
     /// Bytes of all tables.
     pub(crate) fn bytes(&self) -> u64 {
         self.totals.bytes
+    }
+
+    /// Bytes of all tables and of the values that they point at.
+    pub(crate) fn bytes_with_values(&self) -> u64 {
+        self.totals.bytes + self.totals.value_references.values().sum::<u64>()
     }
 
     /// Holds a table that could not be read: it takes no part in merges.

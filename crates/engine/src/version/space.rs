@@ -1,16 +1,16 @@
-//! How much of a family's tables is garbage, estimated from their records.
+//! By how much garbage has grown a family's tables: what the pace of writers goes by.
 //!
-//! The planner of merges and the pace of writers go by the same figures: versions in the tables,
-//! and keys alive among them by the sketches. Versions that one run holds of the same key do not
-//! count here: a flush and a merge write those only for a snapshot that sees them, and no merge
-//! removes them before it is gone. Runs from the first damaged one on do not count either, as they
-//! take no part in merges. Values in value logs count as far as tables point at them.
+//! What is no growth is `settled`: the most that was alive at a time of which the runs still tell. Each
+//! run and all older ones are what there was when it was the newest; and the oldest alone was alive as a
+//! whole when it was written. So who deletes much is not slowed while what is alive shrinks, as
+//! long as the disk does not fill. What snapshots hold is needed, see `liveness`.
 //!
-//! Made with each version, and immutable like it.
+//! Runs from the first damaged one on do not count, as they take no part in merges. Values in value logs
+//! count as far as tables point at them.
+//!
+//! Made with each version for no snapshots, and anew for those that there are where it would slow writers.
 
-use tidesdb_files::sstable::KeySketch;
-
-use super::Run;
+use super::{LivenessCount, LivenessRules, Run};
 
 /// The share of the garbage that is allowed from which it is collected, and writers are slowed: what
 /// comes meanwhile needs room too. Not much less, because of the error of the sketches: unique keys
@@ -27,31 +27,36 @@ pub(crate) fn collected_from(amplification: f64) -> f64 {
 pub(crate) struct SpaceEstimate {
     /// Bytes of the tables and of the values that they point at.
     pub bytes: u64,
-    /// Versions in them that no snapshot holds.
-    pub entries: u64,
-    /// About how many keys of those are alive.
-    pub live: u64,
+    /// As many of them as are no growth.
+    pub settled: u64,
 }
 
 impl SpaceEstimate {
-    /// What these runs, newest first, take and how much of it is needed.
-    pub(super) fn of(runs: &[Run]) -> Self {
+    /// What these runs, newest first, take.
+    pub(crate) fn of(runs: &[Run], rules: LivenessRules<'_>) -> Self {
+        let counted = runs.iter().take_while(|run| !run.is_damaged()).count();
         let mut space = Self::default();
-        let (mut keys, mut tombstones) = (KeySketch::default(), 0);
-        for run in runs.iter().take_while(|run| !run.is_damaged()) {
-            let totals = &run.totals;
-            keys.merge(&totals.keys);
-            space.bytes += totals.bytes + totals.value_references.values().sum::<u64>();
-            space.entries += totals.distinct_keys;
-            tombstones += totals.tombstones;
+        let mut count = LivenessCount::new(rules);
+        for run in runs.get(..counted).unwrap_or_default().iter().rev() {
+            let counts = &run.totals.counts;
+            count.add_run(run);
+            if space.bytes == 0 {
+                space.settled = part(run.bytes_with_values(), counts.distinct, counts.entries);
+            }
+            space.bytes += run.bytes_with_values();
+            let liveness = count.liveness(true);
+            let alive = part(space.bytes, liveness.needed, liveness.versions);
+            space.settled = space.settled.max(alive);
         }
-        space.live = keys.estimate().min(space.entries).saturating_sub(tombstones);
         space
     }
 
     /// Bytes that these may be when there may be `amplification` versions to a live key.
     pub(crate) fn allowed_bytes(&self, amplification: f64) -> u64 {
-        let allowed = self.live as f64 * amplification;
-        (self.bytes as f64 * allowed / self.entries.max(1) as f64) as u64
+        (self.settled as f64 * amplification) as u64
     }
+}
+
+fn part(bytes: u64, needed: u64, of: u64) -> u64 {
+    (bytes as f64 * (needed as f64 / of.max(1) as f64).min(1.0)) as u64
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use tidesdb_base::error::{Error, Result};
@@ -12,6 +12,7 @@ use tidesdb_files::sstable::Table;
 use tidesdb_sys::vfs::{OpenHow, Vfs};
 
 use super::Garbage;
+use super::range_deleted::RangeDeleted;
 use crate::cache::{BlockCache, OpenTables};
 use crate::flow::{Holder, MemoryBudget};
 
@@ -43,6 +44,8 @@ pub(crate) struct TableFile {
     obsolete: AtomicBool,
     /// Why a merge could not read the table.
     damage: OnceLock<Error>,
+    /// How much of it range tombstones hide, as far as that was measured.
+    pub(super) measured: Mutex<RangeDeleted>,
 }
 
 impl TableFile {
@@ -56,6 +59,7 @@ impl TableFile {
             recently_used: AtomicBool::new(false),
             obsolete: AtomicBool::new(false),
             damage: OnceLock::new(),
+            measured: Mutex::default(),
         })
     }
 

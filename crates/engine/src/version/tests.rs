@@ -35,7 +35,7 @@ fn runs_that_a_change_does_not_touch_keep_their_sums() {
     assert_eq!(totals(&merged)[1], before[1]);
     let numbers: Vec<_> = merged.tables().map(|table| table.record.number).collect();
     assert_eq!(numbers, [30, 13, 10, 11]);
-    assert_eq!(merged.runs[0].totals.entries, 2 * KEYS);
+    assert_eq!(merged.runs[0].totals.counts.entries, 2 * KEYS);
     let references: Vec<_> = merged.runs[0].totals.value_references.keys().copied().collect();
     assert_eq!(references, [13, 30]);
     // The last table of a run goes.
@@ -54,7 +54,7 @@ fn space_counts_what_several_runs_hold_of_a_key() {
         let version = Version::of_tables(tables, BTreeMap::new());
         let space = version.space;
         assert_eq!(space.bytes, runs * 100 * KEYS);
-        let found = space.live as f64 / space.entries as f64;
+        let found = space.settled as f64 / space.bytes as f64;
         assert!((found - share).abs() < 0.15, "{runs} runs, {same}: {space:?}");
         let allowed = space.allowed_bytes(1.5) as f64 / space.bytes as f64;
         assert!((allowed - 1.5 * share).abs() < 0.25, "{runs} runs, {same}: {space:?}");

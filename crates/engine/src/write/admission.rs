@@ -79,9 +79,14 @@ impl Core {
         let mut wait = Wait::new(self, family);
         loop {
             let rate = self.flow.flushes.bytes_per_second();
-            let signals = family.signals(rate);
+            let signals = family.signals(rate, || self.snapshots.list());
             match family_pace(&signals) {
-                Pace::Free => break,
+                Pace::Free => {
+                    // Asked again when so much more is written: it may cost as much as many commits.
+                    let now = wait.now();
+                    family.flow.pacer.refill(u64::MAX, signals.write_buffer_bytes, now);
+                    break;
+                }
                 Pace::Slow { bytes_per_second, reason } => {
                     let for_merges = [StallReason::MergeDebt, StallReason::SpaceAmplification];
                     // ORDERING: relaxed; a late look is made up for by the next.

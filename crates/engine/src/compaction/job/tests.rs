@@ -12,6 +12,7 @@ use crate::compaction::plan;
 use crate::compaction::state::summarize;
 use crate::db::{Components, Db};
 use crate::key_parts::KeyRange;
+use crate::version::LivenessRules;
 
 #[test]
 fn a_plan_for_other_runs_is_refused_and_changes_nothing() {
@@ -36,12 +37,15 @@ fn a_plan_for_other_runs_is_refused_and_changes_nothing() {
     // there are, as many as there are, and fewer.
     for (version, planned_from, count) in [(&one, &three, 2), (&two, &three, 2), (&two, &three, 1)]
     {
-        let plan = plan::merge_newest(&summarize(planned_from, &options, None), count).unwrap();
+        let plan =
+            plan::merge_newest(&summarize(planned_from, &options, LivenessRules::default()), count)
+                .unwrap();
         let result = db.core().merge_runs(state, version, plan, &KeyRange::default(), u64::MAX);
         assert!(matches!(result, Err(Error::Internal(_))), "{plan:?}: {result:?}");
     }
     assert_eq!(state.current_version().runs.len(), 3);
-    let plan = plan::merge_newest(&summarize(&three, &options, None), 3).unwrap();
+    let plan =
+        plan::merge_newest(&summarize(&three, &options, LivenessRules::default()), 3).unwrap();
     db.core().merge_runs(state, &three, plan, &KeyRange::default(), u64::MAX).unwrap();
     assert_eq!(state.current_version().runs.len(), 1);
     assert_eq!(family.get(b"key").unwrap().as_deref(), Some(&b"3"[..]));

@@ -10,21 +10,25 @@ const RULES: PlanRules = PlanRules {
     collected_from: 4.0 / 3.0,
     least_garbage_bytes: 0,
     collect_values: false,
+    awaits_snapshots: false,
 };
+
+const fn liveness(versions: u64, needed: u64) -> Liveness {
+    Liveness { versions, needed }
+}
 
 /// Runs of these sizes with distinct keys, an entry a byte.
 fn runs(sizes: &[u64]) -> Vec<RunSummary> {
     let newest_id = sizes.len() as u64;
-    let mut distinct_through = 0;
+    let mut through = 0;
     let summary = |(at, &bytes): (usize, &u64)| {
-        distinct_through += bytes;
+        through += bytes;
         RunSummary {
             level: if bytes > 1 { 2 } else { 1 },
             id: newest_id - at as u64,
             bytes,
-            entries: bytes,
-            keys: bytes,
-            distinct_through,
+            alone: liveness(bytes, bytes),
+            through: liveness(through, through),
             ..RunSummary::default()
         }
     };
@@ -58,6 +62,12 @@ fn a_quiet_family_becomes_one_run_and_then_rests() {
     assert_eq!(count(&[1, 16], Pace::Quiet), None, "not worth rewriting the old run");
     assert_eq!(count(&[1, 1, 100], Pace::Quiet), Some(2));
     assert_eq!(count(&[16], Pace::Quiet), None);
+    let waits = PlanRules { awaits_snapshots: true, ..RULES };
+    assert_eq!(
+        next_merge(&runs(&[2, 16]), &waits, Pace::Quiet),
+        None,
+        "all of it again after that"
+    );
 }
 
 #[test]
@@ -80,9 +90,8 @@ fn the_output_takes_the_number_of_its_newest_input() {
         level: 1,
         id,
         bytes,
-        entries: bytes,
-        keys: bytes,
-        distinct_through: 100,
+        alone: liveness(bytes, bytes),
+        through: liveness(bytes, 100),
         ..RunSummary::default()
     };
     let state = [of_level_1(4, 1), of_level_1(3, 1), of_level_1(2, 10)];
@@ -101,20 +110,14 @@ fn garbage_is_collected_where_it_lies() {
     let mut state = runs(&[1, 1, 10]);
     assert_eq!(next_merge(&state, &RULES, Pace::Busy), None);
     // Ten entries of old keys above the ten live ones.
-    for (run, keys) in state.iter_mut().zip([5, 5, 10]) {
-        run.keys = keys;
+    for (run, (versions, needed)) in state.iter_mut().zip([(5, 5), (10, 10), (20, 10)]) {
+        run.through = liveness(versions, needed);
     }
-    state[0].distinct_through = 5;
-    state[1].distinct_through = 10;
-    state[2].distinct_through = 10;
     assert_eq!(next_merge(&state, &RULES, Pace::Busy).map(|plan| plan.count), Some(3));
     // The same five keys in both new runs, and a large old run: the new ones suffice.
-    for (run, keys) in state.iter_mut().zip([50, 50, 10]) {
-        run.keys = keys;
+    for (run, (versions, needed)) in state.iter_mut().zip([(50, 5), (100, 5), (110, 15)]) {
+        run.through = liveness(versions, needed);
     }
-    state[0].distinct_through = 5;
-    state[1].distinct_through = 5;
-    state[2].distinct_through = 15;
     assert_eq!(next_merge(&state, &RULES, Pace::Busy).map(|plan| plan.count), Some(2));
     let small = PlanRules { least_garbage_bytes: 1000, ..RULES };
     assert_eq!(next_merge(&state, &small, Pace::Busy), None, "too little in all");
@@ -123,8 +126,7 @@ fn garbage_is_collected_where_it_lies() {
 #[test]
 fn deletions_count_as_garbage_with_what_they_delete() {
     let mut state = runs(&[8, 8]);
-    state[0].tombstones = 8;
-    state[1].distinct_through = 8;
+    state[1].through = liveness(16, 0);
     assert_eq!(next_merge(&state, &RULES, Pace::Busy).map(|plan| plan.count), Some(2));
     let mut state = runs(&[1, 1, 16]);
     state[1].too_many_tombstones = true;
@@ -158,35 +160,34 @@ fn slices_beside_damage_are_merged_when_enough_of_them_is_garbage() {
     assert_eq!(beside_damage(&state, &RULES, 0.9), None, "a slice frees no value log");
 }
 
+/// Merges runs of unique keys as planned; answers the bytes rewritten.
+fn merge_while_planned(state: &mut Vec<RunSummary>, rules: &PlanRules, pace: Pace) -> u64 {
+    let mut rewritten = 0;
+    loop {
+        let mut through = 0;
+        for run in state.iter_mut() {
+            through += run.bytes;
+            run.alone = liveness(run.bytes, run.bytes);
+            run.through = liveness(through, through);
+        }
+        let Some(plan) = next_merge(state, rules, pace) else { return rewritten };
+        let bytes = state.drain(..plan.count).map(|run| run.bytes).sum();
+        rewritten += bytes;
+        let merged = RunSummary { level: plan.level, id: plan.run, bytes, ..RunSummary::default() };
+        state.insert(0, merged);
+    }
+}
+
 /// Feeds flushes of unique keys, in turn of these sizes, merging as planned; answers the bytes
 /// rewritten per byte.
 fn rewrites(flushes: u64, sizes: &[u64], rules: &PlanRules, most_runs: usize) -> f64 {
     let mut state: Vec<RunSummary> = Vec::new();
     let (mut written, mut rewritten) = (0, 0);
     for (id, &bytes) in (1..=flushes).zip(sizes.iter().cycle()) {
-        let flushed =
-            RunSummary { level: 1, id, bytes, entries: bytes, keys: bytes, ..Default::default() };
+        let flushed = RunSummary { level: 1, id, bytes, ..Default::default() };
         written += bytes;
         state.insert(0, flushed);
-        loop {
-            let mut distinct_through = 0;
-            for run in &mut state {
-                distinct_through += run.entries;
-                run.distinct_through = distinct_through;
-            }
-            let Some(plan) = next_merge(&state, rules, Pace::Busy) else { break };
-            let bytes = state.drain(..plan.count).map(|run| run.bytes).sum();
-            rewritten += bytes;
-            let merged = RunSummary {
-                level: plan.level,
-                id: plan.run,
-                bytes,
-                entries: bytes,
-                keys: bytes,
-                ..Default::default()
-            };
-            state.insert(0, merged);
-        }
+        rewritten += merge_while_planned(&mut state, rules, Pace::Busy);
         assert!(state.len() <= most_runs, "{} runs after {id} flushes", state.len());
         // From twice the trigger on, half the fan-in, writers are slowed by them, most at nine times.
         let flushed = state.iter().filter(|run| run.level == 1).count();
@@ -249,58 +250,71 @@ fn small_runs_below_a_larger_one_count_as_larger_ones() {
 
 #[test]
 fn garbage_in_value_logs_is_worth_a_merge_however_small_the_tables_are() {
-    let run = |id, value_bytes, distinct_through| RunSummary {
+    let run = |id, value_bytes, through| RunSummary {
         level: 2,
         id,
         bytes: 1,
         value_bytes,
-        entries: 100,
-        keys: 100,
-        distinct_through,
+        alone: liveness(100, 100),
+        through,
         ..RunSummary::default()
     };
     let rules =
         PlanRules { max_space_amplification: 1.5, least_garbage_bytes: 1_000, fan_in: 8, ..RULES };
-    let all_overwritten = |value_bytes| [run(2, value_bytes, 100), run(1, value_bytes, 100)];
+    let all_overwritten = |value_bytes| {
+        [run(2, value_bytes, liveness(100, 100)), run(1, value_bytes, liveness(200, 100))]
+    };
     let plan = |value_bytes| next_merge(&all_overwritten(value_bytes), &rules, Pace::Busy);
     assert_eq!(plan(100), None);
     assert_eq!(plan(1_000).map(|plan| plan.count), Some(2));
 }
 
-/// Versions that snapshots held are collected when these are gone and nobody writes, down to the
-/// oldest run that has many of them; few are not worth it whatever is allowed.
+/// What one run holds in vain, since snapshots are gone or ranges were deleted.
+fn with_own_garbage(sizes: &[u64], garbage: &[u64]) -> Vec<RunSummary> {
+    let mut runs = runs(sizes);
+    let mut sum = 0;
+    for (run, garbage) in runs.iter_mut().zip(garbage) {
+        sum += garbage;
+        run.alone.needed -= garbage;
+        run.through.needed -= sum;
+    }
+    runs
+}
+
+/// Garbage that a run has by itself is collected down to the oldest run that has much of it; little
+/// is not worth it whatever is allowed. While the family is written, what all of it may have counts.
 #[test]
-fn released_versions_are_collected_when_nobody_writes() {
-    let with = |released: [u64; 3]| {
-        let mut runs = runs(&[5, 100, 10_000]);
-        runs.iter_mut().zip(released).for_each(|(run, released)| run.released = released);
-        runs
-    };
+fn what_a_run_holds_in_vain_is_collected() {
+    let with = |released: [u64; 3]| with_own_garbage(&[10, 100, 10_000], &released);
     let count = |released, rules: &PlanRules, pace| {
         next_merge(&with(released), rules, pace).map(|plan| plan.count)
     };
     assert_eq!(count([0, 0, 0], &RULES, Pace::Quiet), Some(2), "for readers");
     assert_eq!(count([0, 0, 5_000], &RULES, Pace::Quiet), Some(3));
-    assert_eq!(count([0, 0, 3_000], &RULES, Pace::Quiet), Some(2), "1.43 versions per key");
-    assert_eq!(count([0, 0, 5_000], &RULES, Pace::Busy), None);
+    assert_eq!(count([0, 0, 2_400], &RULES, Pace::Quiet), Some(2), "1.31 versions per key");
+    assert_eq!(count([0, 0, 5_000], &RULES, Pace::Busy), Some(3));
+    assert_eq!(count([0, 0, 2_000], &RULES, Pace::Busy), None);
+    assert_eq!(count([0, 60, 0], &RULES, Pace::Quiet), Some(2));
+    assert_eq!(count([0, 60, 0], &RULES, Pace::Busy), None);
     let small = PlanRules { least_garbage_bytes: 20_000, ..RULES };
     assert_eq!(count([0, 0, 5_000], &small, Pace::Quiet), Some(2), "not worth it");
     let eager = PlanRules { max_space_amplification: 1.1, collected_from: 16.0 / 15.0, ..RULES };
-    assert_eq!(count([0, 0, 1_900], &eager, Pace::Quiet), Some(2));
-    assert_eq!(count([0, 0, 2_100], &eager, Pace::Quiet), Some(3));
-    let alone = [RunSummary { released: 50, ..runs(&[100])[0] }];
-    assert_eq!(next_merge(&alone, &RULES, Pace::Quiet).map(|plan| plan.count), Some(1));
+    assert_eq!(count([0, 0, 500], &eager, Pace::Quiet), Some(2));
+    assert_eq!(count([0, 0, 700], &eager, Pace::Quiet), Some(3));
+    for pace in [Pace::Busy, Pace::Quiet] {
+        let alone = with_own_garbage(&[100], &[50]);
+        let plan = next_merge(&alone, &RULES, pace).unwrap();
+        assert_eq!((plan.count, plan.into_oldest), (1, true));
+    }
 }
 
 /// An old merged run of 1,000 keys below so many newer ones, which hold `each` of the same keys.
 fn overwritten(newer: usize, each: u64) -> Vec<RunSummary> {
     let mut state = runs(&[&vec![each; newer][..], &[1000]].concat());
-    let mut distinct_through = 0;
-    for run in state.iter_mut().take(newer) {
-        distinct_through = 1000.min(distinct_through + each);
-        (run.level, run.distinct_through) = (1, distinct_through);
+    for run in &mut state {
+        run.through.needed = run.through.needed.min(1000);
     }
-    state[newer].distinct_through = 1000;
+    state.iter_mut().take(newer).for_each(|run| run.level = 1);
     state
 }
 
@@ -320,8 +334,8 @@ fn overwritten_keys_are_merged_by_slices_before_the_bound_is_reached() {
     let all = Some(MergePlan { by_slices: false, ..by_slices(4).unwrap() });
     assert_eq!(plan(&elsewhere), all);
     // What only a snapshot keeps is no garbage.
-    let mut held = overwritten(3, 110);
-    held[3].entries = 5000;
+    let mut held = overwritten(3, 120);
+    held[3].through = liveness(1360, 1360);
     assert_eq!(plan(&held), None);
 }
 
@@ -372,4 +386,22 @@ fn beside_other_merges_free_runs_are_merged_for_their_number() {
     assert_eq!(count(&damaged, 7, u64::MAX), None);
     let plan = beside_others(&state, 4, &rules, u64::MAX).unwrap();
     assert_eq!((plan.run, plan.into_oldest, plan.by_slices), (state[0].id, false, false));
+}
+
+/// Each flush that a pause followed had all bytes rewritten but those of the oldest run: half as many times
+/// as there had been flushes.
+#[test]
+fn a_trickle_with_pauses_rewrites_a_byte_a_few_times_whatever_there_is_already() {
+    for (flushes, most) in [(100, 11.0), (1_000, 19.0), (10_000, 26.0)] {
+        let mut state = vec![RunSummary { level: 2, id: 0, bytes: 1 << 40, ..Default::default() }];
+        let (mut rewritten, mut most_runs) = (0, 0);
+        for id in 1..=flushes {
+            state.insert(0, RunSummary { level: 1, id, bytes: 20, ..Default::default() });
+            rewritten += merge_while_planned(&mut state, &RULES, Pace::Quiet);
+            most_runs = most_runs.max(state.len());
+        }
+        let rewrites = rewritten as f64 / (20 * flushes) as f64;
+        println!("{flushes} flushes: {rewrites:.1} rewrites, {most_runs} runs at most");
+        assert!(rewrites < most && most_runs <= 7, "{flushes}: {rewrites}, {most_runs} runs");
+    }
 }

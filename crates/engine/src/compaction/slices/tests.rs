@@ -69,7 +69,9 @@ fn the_worst_slice_is_the_one_with_most_above_it() {
         let key = |at: Option<u64>| at.map(key);
         Some(KeyRange { from: key(from), until: key(until) })
     };
-    let worst = |version: &Version, cut| super::worst(version, cut).map(|(_, range)| range);
+    let worst = |version: &Version, cut| {
+        super::worst(version, cut, LivenessRules::default()).map(|(_, range)| range)
+    };
     assert_eq!(worst(&with(&[]), &cut), None, "nothing newer");
     assert_eq!(worst(&with(&[(2, 18)]), &cut), range(Some(16), Some(24)));
     let more_in_the_last = with(&[(3, 0), (3, 28), (2, 26), (2, 28)]);
@@ -88,7 +90,7 @@ fn a_slice_with_a_damaged_table_is_passed_over() {
     let range = |from: Option<u64>, until: Option<u64>| {
         Some(KeyRange { from: from.map(key), until: until.map(key) })
     };
-    let chosen = || worst(&version, &cut).map(|(_, range)| range);
+    let chosen = || worst(&version, &cut, LivenessRules::default()).map(|(_, range)| range);
     assert_eq!(chosen(), range(Some(24), None));
     let damage = Error::corruption("table", 0, "it is damaged");
     version.runs[2].tables[14].set_aside(&damage);

@@ -1,0 +1,142 @@
+//! How much of a table range tombstones hide, found by reading a little of it.
+//!
+//! A tombstone says which keys are gone and not how many there were: the sketches of tables count
+//! them as alive. So a few entries from places all over the table are judged as a merge would. That costs
+//! a few dozen blocks for each table and is done again when another tombstone meets the table, or
+//! other snapshots are in the way; the planner has some tables measured at each look.
+
+use std::sync::Arc;
+
+use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::error::Result;
+use tidesdb_base::range_tombstone::RangeTombstoneSets;
+use tidesdb_files::sstable::{Readahead, TableIterator, Uncached};
+use tidesdb_lockfree::sync::lock;
+
+use super::{TableFile, Version, is_deleted_in_part};
+
+/// Places of a table that are looked at,
+const PLACES: usize = 32;
+/// and entries at each.
+const ENTRIES_PER_PLACE: u64 = 16;
+
+/// What is known of one table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct RangeDeleted {
+    /// Versions that a merge leaves out, and how many when no snapshot is in the way.
+    now: u64,
+    without_snapshots: u64,
+    /// The newest tombstone when that was measured, and the snapshots that were in the way.
+    through: SequenceNumber,
+    in_the_way: InTheWay,
+}
+
+/// Snapshots that see an entry of a table and not all tombstones: the first, and how many.
+type InTheWay = (SequenceNumber, usize);
+
+impl TableFile {
+    /// Versions that range tombstones hide from everybody, as far as it was measured.
+    pub(super) fn range_deleted(&self, snapshots: &[SequenceNumber]) -> u64 {
+        let known = *lock(&self.measured);
+        let is_free = self.in_the_way(snapshots, known.through).1 == 0;
+        if is_free { known.without_snapshots } else { known.now }
+    }
+
+    fn in_the_way(&self, snapshots: &[SequenceNumber], through: SequenceNumber) -> InTheWay {
+        let first = snapshots.partition_point(|&older| older < self.record.lowest_sequence);
+        let end = snapshots.partition_point(|&older| older < through);
+        let between = snapshots.get(first..end).unwrap_or_default();
+        (between.first().copied().unwrap_or(0), between.len())
+    }
+
+    /// What is known already, if it is right still.
+    fn is_measured(&self, tombstones: &RangeTombstoneSets, snapshots: &[SequenceNumber]) -> bool {
+        let known = *lock(&self.measured);
+        let (smallest, largest) = (&self.record.smallest_key, &self.record.largest_key);
+        match known.through {
+            0 => !is_deleted_in_part(&self.record, tombstones),
+            through => {
+                let in_the_way = self.in_the_way(snapshots, through);
+                (in_the_way.1 == 0 || in_the_way == known.in_the_way)
+                    && !tombstones.meets(smallest, largest, through)
+            }
+        }
+    }
+
+    fn measure(self: &Arc<Self>, tombstones: &RangeTombstoneSets, snapshots: &[SequenceNumber]) {
+        let through = tombstones.highest_sequence();
+        // What can't be read is for merges to tell of.
+        let seen = self.sample(tombstones, snapshots).unwrap_or_default();
+        let of_all = |part: u64| self.record.entries * part / seen.entries.max(1);
+        let known = RangeDeleted {
+            now: of_all(seen.deleted),
+            without_snapshots: of_all(seen.deleted_without_snapshots),
+            through,
+            in_the_way: self.in_the_way(snapshots, through),
+        };
+        *lock(&self.measured) = known;
+    }
+
+    fn sample(
+        self: &Arc<Self>,
+        tombstones: &RangeTombstoneSets,
+        snapshots: &[SequenceNumber],
+    ) -> Result<Sample> {
+        let mut sample = Sample::default();
+        let open = self.table()?;
+        let Some(table) = open.as_ref().map(Arc::clone) else { return Ok(sample) };
+        let blocks = table.block_count();
+        let places = blocks.min(PLACES);
+        let mut iterator = TableIterator::new(Arc::clone(&table), Uncached, Readahead::None);
+        for place in 0..places {
+            match (place * blocks / places).checked_sub(1) {
+                Some(before) => iterator.seek(&table.separator(before))?,
+                None => iterator.seek_to_first()?,
+            }
+            for _ in 0..ENTRIES_PER_PLACE {
+                if !iterator.valid() {
+                    break;
+                }
+                let (key, sequence) = (iterator.key(), iterator.seq());
+                let older = snapshots.partition_point(|&older| older < sequence);
+                let first = snapshots.get(older).copied().unwrap_or(SequenceNumber::MAX);
+                sample.entries += 1;
+                sample.deleted += u64::from(tombstones.hides(key, sequence, first));
+                sample.deleted_without_snapshots +=
+                    u64::from(tombstones.hides(key, sequence, SequenceNumber::MAX));
+                iterator.next()?;
+            }
+        }
+        Ok(sample)
+    }
+}
+
+/// What was found at the places of a table.
+#[derive(Debug, Default)]
+struct Sample {
+    entries: u64,
+    deleted: u64,
+    deleted_without_snapshots: u64,
+}
+
+impl Version {
+    /// Measures tables that range tombstones meet, at most so many; true when some are left.
+    pub(crate) fn measure_range_deleted(
+        &self,
+        snapshots: &[SequenceNumber],
+        most_tables: usize,
+    ) -> bool {
+        if self.range_tombstones.is_empty() {
+            return false;
+        }
+        let tombstones = &self.range_tombstones;
+        let unknown = |table: &&Arc<TableFile>| {
+            !table.is_damaged() && !table.is_measured(tombstones, snapshots)
+        };
+        let mut unknown = self.tables().filter(unknown);
+        for table in unknown.by_ref().take(most_tables) {
+            table.measure(tombstones, snapshots);
+        }
+        unknown.next().is_some()
+    }
+}
