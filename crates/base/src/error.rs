@@ -25,7 +25,8 @@ pub enum ErrorKind {
     Exists,
     /// Another process or another handle owns the directory.
     Locked,
-    /// The disk is full; the call had no effect and succeeds once there is space.
+    /// The disk is full, or the machine has no memory for a memtable; the call had no effect and
+    /// succeeds once there is space.
     Full,
     /// The operating system refused a file operation.
     Io,
@@ -84,6 +85,9 @@ pub enum Error {
         /// What the operating system said.
         source: Arc<io::Error>,
     },
+    /// The system gave no memory for what is named. What is in memory is written to tables then,
+    /// which frees it.
+    OutOfMemory(&'static str),
     /// Stored bytes are not what was written.
     Corruption {
         /// The damaged file.
@@ -175,6 +179,7 @@ impl Error {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::Full,
                 _ => ErrorKind::Io,
             },
+            Self::OutOfMemory(_) => ErrorKind::Full,
             Self::Corruption { .. } => ErrorKind::Corrupt,
             Self::ReadOnly(_) | Self::OpenedReadOnly => ErrorKind::ReadOnly,
             Self::Closed | Self::FamilyDropped(_) => ErrorKind::Closed,
@@ -210,6 +215,7 @@ impl fmt::Display for Error {
             Self::Io { operation, path, source } => {
                 write!(f, "{operation} of {} failed: {source}", path.display())
             }
+            Self::OutOfMemory(what) => write!(f, "the system has no memory left for {what}"),
             Self::Corruption { file, offset, detail } => {
                 write!(f, "{} is damaged at offset {offset}: {detail}", file.display())
             }

@@ -6,6 +6,7 @@
 
 mod manual_merges;
 mod merges;
+mod repair;
 mod wakeups;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,10 +14,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::{Event, StallReason};
-use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::{Job, Lane};
 
@@ -173,42 +172,6 @@ impl Core {
     /// Queues the preparation of the next log segment.
     pub(crate) fn prepare_log_later(&self) {
         self.submit(Lane::Housekeeping, |core| core.log.prepare_next());
-    }
-
-    /// Queues the repair of a log that failed: everything in memory goes to tables, and the log
-    /// starts afresh.
-    pub(crate) fn repair_log_later(&self) {
-        if self.log.failure().is_some() && self.log.begin_restart() {
-            self.submit(Lane::Flush, |core| core.repair_log());
-        }
-    }
-
-    fn repair_log(&self) {
-        // A failure leaves the log as it was; the next writer has it tried again.
-        let healed = self.restart_log().ok();
-        self.log.end_restart(healed);
-        if let Some(position) = healed {
-            self.log.retire_before(position);
-        }
-    }
-
-    fn restart_log(&self) -> Result<SequenceNumber> {
-        // Commits that were let in before the failure end here; no others are let in.
-        drop(self.log.close_gate());
-        for family in &self.families.all() {
-            self.rotate(family, 0);
-        }
-        self.flush_everything_at_once()?;
-        let (segment, position) = self.log.restart()?;
-        // The manifest must not name a segment that a power cut can take with its name.
-        self.log.sync_names()?;
-        // CRASH: the failed segment may end anywhere, so recovery can't go on from it to the new
-        // one. No commit may be acknowledged before the manifest says where the log begins.
-        lock(&self.catalog).commit(vec![
-            Change::LogStart { segment },
-            Change::LastSequence { sequence: position },
-        ])?;
-        Ok(position)
     }
 
     /// Writes the family's memory to tables and waits for it.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
-use tidesdb_base::range_tombstone::{RangeTombstone, RangeTombstoneSets};
+use tidesdb_base::range_tombstone::{RangeTombstone, RangeTombstoneSets, RangeTombstones};
 use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::arena::{Arena, BlockPool};
 use tidesdb_lockfree::ordered::{
@@ -51,7 +51,7 @@ impl Memtable {
     /// Inserts one operation of the commit `sequence`.
     ///
     /// # Errors
-    /// [`Error::Internal`] when the machine has no memory left for it.
+    /// [`Error::OutOfMemory`] when the machine has no memory left for it.
     pub(crate) fn insert(&self, operation: &Operation<'_>, sequence: SequenceNumber) -> Result<()> {
         // ORDERING: relaxed; whoever needs the exact value reads it with the gate closed or after
         // an acquiring load of the published position, which orders these before it.
@@ -69,15 +69,21 @@ impl Memtable {
             expires_at: operation.expires_at,
             value: operation.value,
         };
-        self.index
-            .insert(operation.key, version)
-            .map_err(|_| Error::Internal("no memory left for the memtable".to_owned()))
+        self.index.insert(operation.key, version).map_err(|_| Error::OutOfMemory("the memtable"))
     }
 
     /// The newest version of `key` that is at most `snapshot`.
     #[inline]
     pub(crate) fn get(&self, key: &[u8], snapshot: SequenceNumber) -> Option<Version<'_>> {
         self.index.get(key, snapshot)
+    }
+
+    /// The last sequence number that a reader at `snapshot` may see in here. After a failure of the
+    /// log a memtable may hold commits above its boundary that were refused; a reader that loaded
+    /// its view before the repair, and the published position after it, must not see them.
+    #[inline]
+    pub(crate) fn visible_through(&self, snapshot: SequenceNumber) -> SequenceNumber {
+        snapshot.min(self.sealed_through())
     }
 
     /// All versions of `key`, newest first.
@@ -97,9 +103,15 @@ impl Memtable {
         self.range_tombstones.hides(key, sequence, snapshot)
     }
 
-    /// The range deletions so far.
+    /// The range deletions so far, without those of refused commits.
     pub(crate) fn range_tombstones(&self) -> RangeTombstoneSets {
-        self.range_tombstones.sets()
+        let (sets, last) = (self.range_tombstones.sets(), self.sealed_through());
+        if sets.iter().all(|tombstone| tombstone.sequence <= last) {
+            return sets;
+        }
+        let kept = sets.iter().filter(|tombstone| tombstone.sequence <= last);
+        let kept = RangeTombstones::new(kept.cloned().collect());
+        std::iter::once(Arc::new(kept)).collect()
     }
 
     /// A cursor over the keys that keeps the index alive.
@@ -118,8 +130,8 @@ impl Memtable {
         self.first_sequence.load(Ordering::Relaxed)
     }
 
-    /// Notes that the memtable takes no more, holds nothing above `boundary`, and took `fill_nanos`
-    /// to fill.
+    /// Notes that the memtable takes no more, holds nothing above `boundary` but what was refused, and
+    /// took `fill_nanos` to fill.
     pub(crate) fn seal(&self, boundary: SequenceNumber, fill_nanos: u64) {
         // ORDERING: relaxed; read through the view that the freezing thread publishes next.
         self.sealed_through.store(boundary, Ordering::Relaxed);

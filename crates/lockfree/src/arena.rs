@@ -160,7 +160,9 @@ impl Arena {
     /// whenever no allocation is under way; while a block is being changed it may lag by that block.
     pub fn used_bytes(&self) -> u64 {
         let cursor = Cursor::unpack(self.cursor.load(Ordering::Relaxed));
-        let current_units = cursor.unit.min(cursor.capacity_units());
+        // Beyond its capacity the block was sealed, or is just being.
+        let is_open = cursor.unit <= cursor.capacity_units();
+        let current_units = if is_open { cursor.unit } else { 0 };
         self.sealed_bytes.load(Ordering::Relaxed) + current_units * UNIT_BYTES as u64
     }
 

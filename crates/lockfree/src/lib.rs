@@ -8,6 +8,7 @@
 pub mod arena;
 pub mod cache;
 pub mod gate;
+pub mod group_sync;
 pub mod ordered;
 pub mod prefetch;
 pub mod publish;

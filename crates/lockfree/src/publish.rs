@@ -10,11 +10,16 @@
 //! all of them: each announces, right after its reservation, a *signature* of what it touches, and
 //! [`CommitSequencer::wait_for_rivals`] waits only for those whose signature shares a bit.
 //!
+//! A range that could not be filled is a *hole* ([`CommitSequencer::break_at`]): nothing from it on
+//! is ever published, and waits for what lies behind it end at once, in vain. Only `reset` goes on,
+//! at a position behind all that was reserved.
+//!
 //! Called by the engine's write path, from any number of threads.
 //!
 //! Invariants:
-//! * Each reservation is completed exactly once, unless the caller gives up on it and on all
-//!   later ones (log segment full), lets the earlier ones finish, and calls `reset`.
+//! * Each reservation is completed exactly once, or made a hole, unless the caller gives up on it
+//!   and on all later ones (log segment full), lets the earlier ones finish, and calls `reset`.
+//! * `published` never passes the lowest hole: the range that begins there is never completed.
 //! * `published` is the end of the longest completed prefix, and never decreases between resets.
 //! * A ring slot holds the end of a completed range, and is taken for the range starting at `p`
 //!   only if it is greater than `p`. Ranges are disjoint, so a range that starts before `p` ends
@@ -73,6 +78,9 @@ const YIELDS: u32 = 0;
 pub struct CommitSequencer {
     tail: CachePadded<AtomicU64>,
     published: CachePadded<AtomicU64>,
+    /// Start of the lowest range that is a hole; `u64::MAX` while there is none. Read only by those
+    /// who wait.
+    broken_from: AtomicU64,
     /// Threads asleep, or about to be, on `advanced`.
     sleepers: CachePadded<AtomicU32>,
     ring: Box<[AtomicU64]>,
@@ -96,6 +104,7 @@ impl CommitSequencer {
         Self {
             tail: CachePadded(AtomicU64::new(start)),
             published: CachePadded(AtomicU64::new(start)),
+            broken_from: AtomicU64::new(u64::MAX),
             sleepers: CachePadded(AtomicU32::new(0)),
             ring: (0..slots).map(|_| AtomicU64::new(0)).collect(),
             announced: (0..ANNOUNCED).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect(),
@@ -135,6 +144,7 @@ impl CommitSequencer {
 
     /// Returns once every range in front of `start` that may touch what `signature` stands for is
     /// published: all that announced a signature with a common bit, and all that announced none.
+    /// Behind a hole it returns at once; what starts there is never published anyway.
     pub fn wait_for_rivals(&self, start: u64, signature: u64) {
         let mut at = self.published();
         let mut looks = 0;
@@ -142,7 +152,9 @@ impl CommitSequencer {
             match self.announced_at(at) {
                 Some((end, theirs)) if theirs & signature == 0 => at = end,
                 Some((end, _)) => {
-                    self.wait_published(end);
+                    if !self.wait_published(end) {
+                        return;
+                    }
                     at = end;
                 }
                 None if looks < SPINS => {
@@ -150,7 +162,10 @@ impl CommitSequencer {
                     hint::spin_loop();
                 }
                 // Its owner was interrupted, or it lies outside of the window.
-                None => return self.wait_published(start),
+                None => {
+                    self.wait_published(start);
+                    return;
+                }
             }
             at = at.max(self.published());
         }
@@ -203,12 +218,25 @@ impl CommitSequencer {
         }
     }
 
-    /// Returns once everything before `end` is published. Spins and yields briefly, then sleeps.
-    #[inline]
-    pub fn wait_published(&self, end: u64) {
-        if self.published() < end {
-            self.wait_published_slowly(end);
+    /// Makes the reserved range that begins at `start` a hole: nothing from there on is published
+    /// until a `reset`, and whoever waits for it is told so. Takes the place of `complete`.
+    #[cold]
+    pub fn break_at(&self, start: u64) {
+        if cfg!(planted_bug = "holes_published") {
+            return self.complete(start, start + MIN_RESERVATION_BYTES);
         }
+        // ORDERING: sequentially consistent against those about to sleep, see `wake`. It includes
+        // release: whoever is told of the hole sees what the caller wrote before, such as why.
+        self.broken_from.fetch_min(start, Ordering::SeqCst);
+        fence_for_loom();
+        self.wake();
+    }
+
+    /// Returns true once everything before `end` is published, false once that can never be since
+    /// there is a hole in front of `end`. Spins and yields briefly, then sleeps.
+    #[inline]
+    pub fn wait_published(&self, end: u64) -> bool {
+        self.published() >= end || self.wait_published_slowly(end)
     }
 
     /// The position in front of which everything is complete, and visible to this thread.
@@ -250,6 +278,7 @@ impl CommitSequencer {
             }
         }
         self.tail.store(position, Ordering::Relaxed);
+        self.broken_from.store(u64::MAX, Ordering::Relaxed);
         // ORDERING: release, for threads that only read `published`.
         self.published.store(position, Ordering::Release);
     }
@@ -260,7 +289,10 @@ impl CommitSequencer {
         // A start at most this far behind `published` shares its slot with no unpublished start:
         // starts of one slot differ by more than `(slots - 1) * 32`.
         let window = (self.ring.len() as u64 - 1) * MIN_RESERVATION_BYTES;
-        self.wait_published(start.saturating_sub(window));
+        if !self.wait_published(start.saturating_sub(window)) {
+            // Behind a hole: it will never be published, and its slot may be another's.
+            return;
+        }
         // ORDERING: includes release, so that whoever publishes this range passes on our writes;
         // sequentially consistent against the exchanges on `published`, see `complete`.
         self.slot(start).store(end, Ordering::SeqCst);
@@ -297,11 +329,12 @@ impl CommitSequencer {
         &self.ring[index]
     }
 
-    /// Wakes the sleepers after `published` has moved.
+    /// Wakes the sleepers after `published` has moved or a hole was made.
     #[inline]
     fn wake(&self) {
-        // ORDERING: sequentially consistent, after the exchange on `published`. Pairs with
-        // `sleep`: either we see the sleeper's increment, or it sees the position we published.
+        // ORDERING: sequentially consistent, after the exchange on `published` or the change of
+        // `broken_from`. Pairs with `sleep`: either we see the sleeper's increment, or it sees the
+        // position that we published or broke.
         if self.sleepers.load(Ordering::SeqCst) != 0 {
             self.wake_slowly();
         }
@@ -316,30 +349,44 @@ impl CommitSequencer {
     }
 
     #[cold]
-    fn wait_published_slowly(&self, end: u64) {
+    fn wait_published_slowly(&self, end: u64) -> bool {
         for round in 0..SPINS + YIELDS {
             if round < SPINS {
                 hint::spin_loop();
             } else {
                 thread::yield_now();
             }
-            if self.published() >= end {
-                return;
+            if let Some(published) = self.outcome(end) {
+                return published;
             }
         }
-        self.sleep(end);
+        self.sleep(end)
     }
 
-    fn sleep(&self, end: u64) {
+    /// Whether everything before `end` is published, if that is decided.
+    fn outcome(&self, end: u64) -> Option<bool> {
+        // ORDERING: sequentially consistent against publishers and holes, see `wake`; it includes
+        // acquire, see `published` and `break_at`.
+        if self.published.load(Ordering::SeqCst) >= end {
+            return Some(true);
+        }
+        (self.broken_from.load(Ordering::SeqCst) < end).then_some(false)
+    }
+
+    fn sleep(&self, end: u64) -> bool {
         let mut guard = lock(&self.sleep_lock);
         // ORDERING: sequentially consistent against the publisher, see `wake`.
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         fence_for_loom();
-        while self.published.load(Ordering::SeqCst) < end {
+        let published = loop {
+            if let Some(published) = self.outcome(end) {
+                break published;
+            }
             guard = wait(&self.advanced, guard);
-        }
+        };
         // ORDERING: relaxed; a publisher that still sees the old count notifies in vain.
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
+        published
     }
 }
 

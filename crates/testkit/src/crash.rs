@@ -114,9 +114,10 @@ impl Camera {
     }
 }
 
-/// A log sync that has returned makes everything durable that was acknowledged when it began.
+/// A log sync that has returned makes everything durable that was acknowledged when it began. Full
+/// segments are synced before, as a whole, and promise nothing by themselves.
 fn follow_syncs(promises: &SharedPromises, mutation: &Mutation<'_>) {
-    if mutation.kind != MutationKind::SegmentSync {
+    if mutation.kind != MutationKind::SegmentSync || mutation.len == u64::MAX {
         return;
     }
     let mut promises = locked(promises);

@@ -65,9 +65,20 @@ impl Core {
         self.log.seal();
         if flushed && healthy {
             self.retire_log();
+        } else if self.syncs_at_intervals() {
+            // Nobody is left to be told of a failure; what was synced before stays promised.
+            let _ = self.log.sync_sealed();
         }
         self.files.garbage.sweep();
         *lock(&self.directory_lock) = None;
+    }
+
+    /// Whether commits are promised to be on disk a while after they were acknowledged.
+    fn syncs_at_intervals(&self) -> bool {
+        let families = self.families.all();
+        let modes = families.iter().map(|family| family.options.load().sync_mode);
+        let mut modes = modes.chain([self.options.sync_mode]);
+        !self.options.read_only && modes.any(|mode| matches!(mode, SyncMode::Interval { .. }))
     }
 
     /// Removes the log, which is sealed, if no commit came after the flush.

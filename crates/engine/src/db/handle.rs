@@ -284,6 +284,13 @@ impl Db {
         core.log.sync_through(published).inspect_err(|_| core.repair_log_later())
     }
 
+    /// Has the memory of memtables behave like that of a system that runs out of it: of the blocks
+    /// that are asked for from now on the first `given` are given, the next `refused` are not.
+    #[doc(hidden)]
+    pub fn refuse_memtable_blocks(&self, given: u64, refused: u64) {
+        self.core().memory.refuse_blocks(given, refused);
+    }
+
     /// Figures of the whole database.
     #[must_use]
     pub fn stats(&self) -> DbStats {

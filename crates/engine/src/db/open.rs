@@ -19,7 +19,7 @@ use crate::cache::{BlockCache, OpenTables};
 use crate::core::{Callers, Control, Core, CoreCounters, Families, Health, Progress};
 use crate::family::{FamilyState, RunningMerges, View};
 use crate::flow::{DatabaseFlow, MemoryBudget};
-use crate::log::{Log, LogConfig};
+use crate::log::{Log, LogConfig, NoSegmentAt};
 use crate::memtable::Memtable;
 use crate::numbers::FileNumbers;
 use crate::recovery::{self, Crew, Inventory, Leftovers, NO_LOG, Replayed, Target, Targets};
@@ -229,12 +229,9 @@ fn build(
         segment_bytes: options.log_segment_bytes,
         numbers: Arc::clone(&numbers),
     };
-    if !options.read_only {
-        let synced = replayed.synced;
-        recovery::make_durable(vfs.as_ref(), path, &replayed.retained, synced)?;
-    }
+    let full = if options.read_only { None } else { make_durable(&vfs, path, &replayed)? };
     let leftover = LeftoverLog::of(&replayed);
-    let (catalog, log) = start(&options, config, state, found, replayed)?;
+    let (catalog, log) = start(&options, config, state, found, (replayed, full))?;
     // CRASH: only now, with the new log named by the manifest, may the last old segment go.
     let goes_on = !options.read_only && log.failure().is_none();
     if let Some(leftovers) = leftovers.filter(|_| goes_on) {
@@ -274,6 +271,15 @@ fn build(
     core.start_interval_sync();
     leftover.release(&core);
     Ok(core)
+}
+
+/// Puts on disk what was replayed. Answers the error when there is no space for that: writing over
+/// what is there needs space where blocks are never overwritten, and reading needs none.
+fn make_durable(vfs: &Arc<dyn Vfs>, path: &Path, replayed: &Replayed) -> Result<Option<Error>> {
+    match recovery::make_durable(vfs.as_ref(), path, &replayed.retained, replayed.synced) {
+        Err(e) if e.kind() == ErrorKind::Full => Ok(Some(e)),
+        other => other.map(|()| None),
+    }
 }
 
 /// Makes the families known to a database that is being opened, and starts what is due of them.
@@ -353,17 +359,19 @@ impl LeftoverLog {
     }
 }
 
-/// Starts manifest and log for writing, or neither for reading only.
+/// Starts manifest and log for writing, or neither for reading only. `full` says why what was replayed
+/// could not be put on disk for want of space.
 fn start(
     options: &DbOptions,
     config: LogConfig,
     state: PersistedState,
     found: Option<Inventory>,
-    replayed: Replayed,
+    (replayed, full): (Replayed, Option<Error>),
 ) -> Result<(Catalog, Log)> {
     let (vfs, dir) = (Arc::clone(&config.vfs), config.dir.clone());
     let numbers = Arc::clone(&config.numbers);
-    let mut full = None;
+    let on_disk = full.is_none();
+    let mut full = full;
     let catalog = match found {
         Some(found) if options.read_only => {
             Catalog::resume(vfs, &dir, numbers, found.manifest, state)
@@ -371,6 +379,9 @@ fn start(
         // Always another file: the old one may be torn, or hold edits that only the kernel's
         // cache has since a sync failed, and neither may be written behind.
         None => Catalog::create(vfs, &dir, numbers, state)?,
+        Some(old) if !on_disk => {
+            Catalog::resume(vfs, &dir, numbers, old.manifest, old.state).without_appending()
+        }
         Some(old) => {
             let created = Catalog::create(Arc::clone(&vfs), &dir, Arc::clone(&numbers), state);
             match created {
@@ -396,7 +407,7 @@ fn start(
     if cfg!(planted_bug = "sequence_restored_too_low") {
         position = replayed.retained.last().map_or(0, |segment| segment.end);
     }
-    start_log(catalog, config, position, replayed, full)
+    start_log(catalog, config, position, replayed, (full, on_disk))
 }
 
 /// Starts the log; on a full disk one that takes no commits until its repair finds space.
@@ -405,7 +416,7 @@ fn start_log(
     config: LogConfig,
     position: u64,
     replayed: Replayed,
-    full: Option<Error>,
+    (full, on_disk): (Option<Error>, bool),
 ) -> Result<(Catalog, Log)> {
     // What the next life promises is compared with where this one's records end.
     let on_disk_through = replayed.promised_at_most();
@@ -428,8 +439,10 @@ fn start_log(
     match attempt(&mut catalog) {
         Ok(log) => Ok((catalog, log)),
         Err(e) if e.kind() == ErrorKind::Full && catalog.has_families() => {
-            let place = (NO_LOG, position);
-            let log = Log::without_segment(without_space, place, on_disk_through, retained, e);
+            let unsynced_from = retained.first().map_or(position, |segment| segment.base);
+            let synced = if on_disk { on_disk_through } else { unsynced_from };
+            let place = NoSegmentAt { number: NO_LOG, position, synced };
+            let log = Log::without_segment(without_space, place, retained, e);
             Ok((catalog, log))
         }
         Err(e) => Err(e),

@@ -96,8 +96,10 @@ impl MemtableFlush {
             Some(from) => cursor.seek(from),
             None => cursor.seek_to_first(),
         }
+        // What lies above the boundary was refused, and is dropped with the memtable.
+        let boundary = self.memtable.sealed_through();
         while cursor.valid() && range.is_before_end(cursor.key()) {
-            for version in cursor.versions() {
+            for version in cursor.versions().skip_while(|version| version.seq > boundary) {
                 progress.add(cursor.key().len() + version.value.len());
                 let meta = EntryMeta {
                     seq: version.seq,

@@ -12,13 +12,20 @@
 //! |---|---|
 //! | `mod` | the commit path, starting the next segment |
 //! | `segments` | the files: creating, recycling, retiring |
-//! | `sync` | group sync |
+//! | `state` | whether commits are let in |
+//! | `sync` | making published commits durable |
 //!
-//! A failed write or sync *poisons* the log: commits are refused from the failed position on,
-//! until [`Log::restart`] starts a fresh segment after everything in memory was written to
-//! tables.
+//! **What may be acknowledged.** [`Log::acknowledged_through`] is the one answer. Without
+//! durability: whatever is published. A record that could not be written, or whose commit broke off,
+//! is a hole, and the published position never passes one; so what lies behind it is never visible,
+//! never synced and never acknowledged, however the threads meet. With durability: whatever is
+//! synced, which is never more.
+//!
+//! After a failure no commit is let in until a repair (`background/repair.rs`) has written all that
+//! is published to tables and the log goes on in another segment, behind all that was reserved.
 
 mod segments;
+mod state;
 mod sync;
 
 use std::io;
@@ -30,15 +37,16 @@ use arc_swap::ArcSwap;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::filter::key_hash;
-use tidesdb_files::wal::record::{self, RecordPlace};
+use tidesdb_files::wal::record::{self, RECORD_HEADER_BYTES, RecordPlace};
 use tidesdb_files::wal::{RECORDS_OFFSET, SegmentHeader};
 use tidesdb_lockfree::gate::{ClosedGuard, CommitGate};
+use tidesdb_lockfree::group_sync::GroupSync;
 use tidesdb_lockfree::publish::CommitSequencer;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::vfs::{LogSegment, Vfs};
 
 use self::segments::SegmentFiles;
-use self::sync::GroupSync;
+use self::state::{Condition, Fault};
 use crate::numbers::FileNumbers;
 
 pub(crate) use self::segments::Retained;
@@ -83,6 +91,17 @@ impl LogSegment for NoSegment {
     }
 }
 
+/// Where a log stands that has no segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoSegmentAt {
+    /// Stands for its number; an edit of the manifest that names it says that no log is needed.
+    pub number: u64,
+    /// Position behind all that was recovered.
+    pub position: u64,
+    /// How far what was recovered is on disk.
+    pub synced: u64,
+}
+
 /// Signature of a commit that may touch any key.
 pub(crate) const ANY_KEY: u64 = u64::MAX;
 
@@ -102,6 +121,27 @@ pub(crate) struct LogConfig {
     pub numbers: Arc<FileNumbers>,
 }
 
+/// The segment with which a log that failed is to go on.
+#[derive(Debug)]
+pub(crate) struct Successor(ActiveSegment);
+
+impl Successor {
+    /// Number in its header.
+    pub(crate) const fn number(&self) -> u64 {
+        self.0.header.number
+    }
+
+    /// Position at which its records begin.
+    pub(crate) const fn position(&self) -> SequenceNumber {
+        self.0.header.base
+    }
+
+    /// Its file.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.path.clone()
+    }
+}
+
 /// Counters of the log, for statistics.
 #[derive(Debug, Default)]
 pub(crate) struct LogCounters {
@@ -109,25 +149,57 @@ pub(crate) struct LogCounters {
     pub synced_commits: AtomicU64,
 }
 
-/// A range of the log that was given to one commit. However the commit ends, the range is
-/// completed: otherwise nothing behind it would ever be published.
+/// A range of the log that was given to one commit. However the commit ends, the range is completed
+/// or made a hole: otherwise those behind it would wait for it without end.
 struct Reservation<'a> {
     log: &'a Log,
+    active: &'a ActiveSegment,
     start: u64,
     end: u64,
-    filled: bool,
+    settled: bool,
+}
+
+impl Reservation<'_> {
+    /// The record is there, and what it holds is in the memtables.
+    #[inline]
+    fn complete(mut self) {
+        self.settled = true;
+        self.log.sequencer.complete(self.start, self.end);
+    }
+
+    /// Leaves a hole: the commit has no effect, nor has any behind it. `may_be_whole` says that the
+    /// record was written, and only the rest did not work.
+    #[cold]
+    fn break_off(&mut self, cause: Error, may_be_whole: bool) {
+        self.settled = true;
+        let (io, offset) = (&self.active.io, self.active.offset_of(self.start));
+        // CRASH: what is refused must not come back. Recovery stops at a record without a header.
+        // A write that failed leaves no whole record, so that trying is enough.
+        let unmade = io.write(offset, &[0; RECORD_HEADER_BYTES]);
+        let mut fault = Fault::Hole;
+        if may_be_whole && unmade.and_then(|()| io.sync(offset)).is_err() {
+            fault = Fault::Sync;
+        }
+        self.log.condition.fail(fault, cause);
+        self.log.sequencer.break_at(self.start);
+    }
 }
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        if !self.filled {
-            // The hole stays in the log: nothing from here on may be acknowledged. A failed
-            // write has said so already, with its cause.
-            let cause = Error::Internal("a commit broke off half way".to_owned());
-            self.log.set_poison(cause, self.start);
+        if !self.settled {
+            self.break_off(Error::Internal("a commit broke off half way".to_owned()), true);
         }
-        self.log.sequencer.complete(self.start, self.end);
     }
+}
+
+/// What whoever committed waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acknowledge {
+    /// That others see it, and that it survives the death of the process.
+    Visible,
+    /// That it survives a power cut too.
+    Durable,
 }
 
 /// The write-ahead log of an open database.
@@ -141,11 +213,9 @@ pub(crate) struct Log {
     active: ArcSwap<ActiveSegment>,
     files: Mutex<SegmentFiles>,
     group: GroupSync,
-    /// Position from which nothing may be acknowledged any more; `u64::MAX` while healthy.
-    poisoned_from: AtomicU64,
-    poison: Mutex<Option<Error>>,
-    /// Set while a restart after a failure is under way, so that it is tried once at a time.
-    restarting: AtomicBool,
+    /// Segment files whose names are durable, in the order of their creation.
+    named: AtomicU64,
+    condition: Condition,
     /// A prepared segment was taken into use and no other was asked for yet.
     consumed: AtomicBool,
     pub counters: LogCounters,
@@ -184,21 +254,19 @@ impl Log {
     }
 
     /// A log for which there was no space, which `cause` tells. It takes no commits until a repair has
-    /// started a segment. An edit that names its segment, `number`, says that none is needed.
+    /// started a segment.
     pub(crate) fn without_segment(
         config: LogConfig,
-        (number, position): (u64, u64),
-        on_disk_through: u64,
+        NoSegmentAt { number, position, synced }: NoSegmentAt,
         retained: Vec<Retained>,
         cause: Error,
     ) -> Self {
-        let header =
-            SegmentHeader { number, base: position, previous_end: position, synced: position };
+        let header = SegmentHeader { number, base: position, previous_end: position, synced };
         let io = Arc::new(NoSegment);
         let active = ActiveSegment { header, limit: position, path: config.dir.clone(), io };
-        let places = (position, on_disk_through);
+        let places = (position, synced);
         let log = Self::over(config, places, SegmentFiles::new(retained), active);
-        log.set_poison(cause, position);
+        log.condition.fail(Fault::NoSegment, cause);
         log
     }
 
@@ -216,9 +284,8 @@ impl Log {
             files: Mutex::new(files),
             // CRASH: marks promise this, so it is no position that recovery can't read up to.
             group: GroupSync::new(on_disk_through),
-            poisoned_from: AtomicU64::new(u64::MAX),
-            poison: Mutex::new(None),
-            restarting: AtomicBool::new(false),
+            named: AtomicU64::new(0),
+            condition: Condition::open(),
             consumed: AtomicBool::new(true),
             counters: LogCounters::default(),
             config,
@@ -236,8 +303,8 @@ impl Log {
     }
 
     /// Logs one commit and applies it. `payload` is that of its record; `apply` puts the operations
-    /// into the memtables under the sequence number it is given, and can't fail. Returns the
-    /// sequence number once the commit is visible.
+    /// into the memtables under the sequence number it is given. Returns the sequence number once the
+    /// commit is visible.
     ///
     /// `signature` tells others what the commit touches, see [`signature_of`]. `check` is called
     /// with the reserved range, inside the gate, before anything is written; it may wait until
@@ -245,19 +312,22 @@ impl Log {
     /// later one. When it refuses, the space is left as a void record.
     ///
     /// # Errors
-    /// What `check` answers; the failure that poisoned the log; [`Error::Io`] when the next
-    /// segment can't be created. Nothing happened then, unless `apply` was called.
+    /// What `check` answers; the failure that stopped the log, which may be what `apply` answers;
+    /// [`Error::Io`] when the next segment can't be created. The commit has no effect then: what
+    /// `apply` has done is never visible, and gone before the log takes commits again.
     pub(crate) fn commit(
         &self,
         payload: &[u8],
         signature: u64,
         check: impl FnOnce(u64, SequenceNumber) -> Result<()>,
-        apply: impl FnOnce(SequenceNumber),
+        apply: impl FnOnce(SequenceNumber) -> Result<()>,
     ) -> Result<SequenceNumber> {
         let length = record::record_bytes(payload.len()) as u64;
-        let (start, inside, active) = loop {
+        // Whoever is inside stays until it knows how it ended: a repair, which goes on at a position
+        // behind all that was reserved, would make a lost commit pass for published.
+        let (start, _inside, active) = loop {
             let inside = self.gate.enter();
-            self.check_health()?;
+            self.condition.check()?;
             let active = self.active.load();
             let start = self.sequencer.reserve(length);
             if start + length <= active.limit {
@@ -276,7 +346,8 @@ impl Log {
             position: start,
             synced: self.group.synced(),
         };
-        let mut reservation = Reservation { log: self, start, end, filled: false };
+        let mut reservation =
+            Reservation { log: self, active: &active, start, end, settled: false };
         let checked = check(start, end);
         let offset = active.offset_of(start);
         let written = if checked.is_ok() {
@@ -286,23 +357,32 @@ impl Log {
         };
         match written {
             Ok(()) => {
-                if checked.is_ok() {
-                    apply(end);
+                let applied = if checked.is_ok() { apply(end) } else { Ok(()) };
+                match applied {
+                    Ok(()) => reservation.complete(),
+                    Err(cause) => reservation.break_off(cause, true),
                 }
-                reservation.filled = true;
             }
-            Err(e) => self.set_poison(Error::io("write", &active.path, e), start),
+            Err(e) => reservation.break_off(Error::io("write", &active.path, e), false),
         }
-        drop(reservation);
-        drop(inside);
         checked?;
-        self.sequencer.wait_published(end);
-        // ORDERING: acquire pairs with the release in `set_poison`; a failed write in front of us
-        // was recorded before its range was completed, hence before ours was published.
-        if end > self.poisoned_from.load(Ordering::Acquire) {
-            self.check_health()?;
+        if self.sequencer.wait_published(end) { Ok(end) } else { Err(self.lost()) }
+    }
+
+    /// Why a commit behind a hole, or that left one, is refused.
+    #[cold]
+    fn lost(&self) -> Error {
+        let told = || Error::Internal("a commit was lost without a cause".to_owned());
+        self.condition.check().err().unwrap_or_else(told)
+    }
+
+    /// Up to where commits may be acknowledged.
+    #[inline]
+    pub(crate) fn acknowledged_through(&self, what: Acknowledge) -> SequenceNumber {
+        match what {
+            Acknowledge::Visible => self.sequencer.published(),
+            Acknowledge::Durable => self.group.synced(),
         }
-        Ok(end)
     }
 
     /// Waits until no commit is under way and keeps new ones out while the guard lives.
@@ -316,15 +396,17 @@ impl Log {
         self.sequencer.wait_for_rivals(position, signature);
     }
 
-    /// Returns once everything in front of a log position is complete and visible.
+    /// Returns once everything in front of a log position is complete and visible, or can't be
+    /// any more.
     #[inline]
     pub(crate) fn wait_published(&self, position: u64) {
         self.sequencer.wait_published(position);
     }
 
-    /// Everything up to this sequence number is visible.
+    /// Everything up to this sequence number is visible, and nothing behind it.
+    #[inline]
     pub(crate) fn published(&self) -> SequenceNumber {
-        self.sequencer.published()
+        self.acknowledged_through(Acknowledge::Visible)
     }
 
     /// Bytes of records written since the log was opened.
@@ -334,7 +416,7 @@ impl Log {
 
     /// Everything up to this sequence number survives a power cut.
     pub(crate) fn synced(&self) -> SequenceNumber {
-        self.group.synced()
+        self.acknowledged_through(Acknowledge::Durable)
     }
 
     /// Creates and warms the segment that will be needed next. Called in the background.
@@ -360,9 +442,9 @@ impl Log {
     /// Gives up the segments whose records all end at or before `position`. Only after the
     /// manifest, on disk, no longer needs them.
     pub(crate) fn retire_before(&self, position: u64) {
-        let dead = lock(&self.files).retire_before(position);
-        for path in dead {
-            // A segment that stays behind is dead by the manifest and removed at the next open.
+        let surplus = lock(&self.files).retire_before(&self.config, position);
+        for path in surplus {
+            // A file that stays behind is dead by the manifest and removed at the next open.
             let _ = self.config.vfs.remove(&path);
         }
     }
@@ -371,7 +453,7 @@ impl Log {
     pub(crate) fn remove_free_segments(&self) {
         let free = lock(&self.files).take_all_free();
         for path in free {
-            // As in `retire_before`.
+            // A file that stays behind is dead by the manifest and removed at the next open.
             let _ = self.config.vfs.remove(&path);
         }
     }
@@ -386,119 +468,108 @@ impl Log {
 
     fn next_segment(&self, full: u64, needed: u64) -> Result<()> {
         let mut files = lock(&self.files);
-        self.check_health()?;
+        self.condition.check()?;
         if self.active.load().header.number != full {
             return Ok(());
         }
         files.ensure_prepared(&self.config, needed)?;
         let closed = self.gate.close();
-        self.switch(&mut files, needed)?;
+        // A write may have failed while those inside were waited for.
+        self.condition.check()?;
+        let next = self.begin_segment(&mut files, self.sequencer.published(), needed)?;
+        self.switch(&mut files, next);
         drop(closed);
         Ok(())
     }
 
-    /// Starts another segment at the published position. The gate is closed.
-    fn switch(&self, files: &mut SegmentFiles, needed: u64) -> Result<()> {
-        let old = self.active.load_full();
-        let end = self.sequencer.published();
-        let header =
-            SegmentHeader { number: 0, base: end, previous_end: end, synced: self.group.synced() };
-        let next = files.activate(&self.config, header, needed)?;
+    /// Starts another segment, whose records begin at `position`.
+    fn begin_segment(
+        &self,
+        files: &mut SegmentFiles,
+        position: u64,
+        needed: u64,
+    ) -> Result<ActiveSegment> {
+        let header = SegmentHeader {
+            number: 0,
+            base: position,
+            previous_end: position,
+            synced: self.group.synced(),
+        };
+        files.activate(&self.config, header, needed)
+    }
+
+    /// Has commits go to another segment. The gate is closed.
+    fn switch(&self, files: &mut SegmentFiles, next: ActiveSegment) {
+        let (old, end) = (self.active.load_full(), self.sequencer.published());
         if old.io.capacity() > 0 {
-            let retained = Retained {
+            let unsynced = self.group.synced() < end;
+            files.retain(Retained {
                 number: old.header.number,
                 base: old.header.base,
                 end,
                 path: old.path.clone(),
                 file_bytes: old.io.capacity(),
-                synced: self.group.synced() >= end,
-            };
-            files.retain(retained, &old.io);
+                unsynced: unsynced.then(|| Arc::clone(&old.io)),
+            });
+            files.leave_full(&old.io);
         }
+        let position = next.header.base;
         self.active.store(Arc::new(next));
         self.consumed.store(true, Ordering::Relaxed);
-        // No commit is inside the gate, and every waiter's range is published already.
-        self.sequencer.reset(end);
-        Ok(())
+        // No commit is inside the gate, and nobody outside of it waits for a range of its own.
+        self.sequencer.reset(position);
     }
 
-    /// Refuses all commits from now on; those under way are finished.
+    /// Refuses all commits from now on; those under way are finished, and so is a sync.
     pub(crate) fn seal(&self) {
         // The order of locks of `next_segment`.
         let files = lock(&self.files);
         let closed = self.gate.close();
-        self.set_poison(Error::Closed, self.published());
+        self.condition.seal();
         drop(closed);
         drop(files);
-    }
-
-    #[inline]
-    fn check_health(&self) -> Result<()> {
-        // ORDERING: acquire pairs with the release in `set_poison`.
-        if self.poisoned_from.load(Ordering::Acquire) == u64::MAX {
-            return Ok(());
-        }
-        self.why_poisoned()
-    }
-
-    #[cold]
-    fn why_poisoned(&self) -> Result<()> {
-        match lock(&self.poison).as_ref() {
-            Some(Error::Closed) => Err(Error::Closed),
-            // It never had a segment, for want of space: nothing is wrong with the log.
-            Some(cause) if self.active.load().io.capacity() == 0 => Err(cause.clone()),
-            Some(cause) => Err(Error::ReadOnly(Arc::new(cause.clone()))),
-            None => Ok(()),
-        }
-    }
-
-    fn set_poison(&self, cause: Error, position: u64) {
-        let mut poison = lock(&self.poison);
-        // ORDERING: release publishes the cause to whoever sees the position.
-        self.poisoned_from.fetch_min(position, Ordering::AcqRel);
-        poison.get_or_insert(cause);
+        self.group.wait_for_leader();
     }
 
     /// The failure that stopped the log, if one did.
     pub(crate) fn failure(&self) -> Option<Error> {
-        lock(&self.poison).clone()
+        self.condition.failure()
     }
 
-    /// Takes the right to repair a poisoned log; false when it is healthy or under repair.
-    pub(crate) fn begin_restart(&self) -> bool {
-        // ORDERING: acquire and release order one repair after another.
-        self.failure().is_some() && !self.restarting.swap(true, Ordering::AcqRel)
+    /// Takes the right to repair a log that failed; false when it is in order, sealed or under repair.
+    pub(crate) fn begin_repair(&self) -> bool {
+        self.condition.begin_repair()
     }
 
-    /// Starts another segment for a poisoned log, whose whole content is in tables. Commits are
-    /// refused until [`Log::end_restart`]. Returns the segment's number and the position at which
-    /// it begins.
+    /// Creates the segment with which a log that failed goes on, once everything published is in
+    /// tables. Its records begin behind all that was ever reserved. Nothing refers to it yet.
     ///
     /// # Errors
-    /// [`Error::Io`] when the new segment can't be created.
-    pub(crate) fn restart(&self) -> Result<(u64, SequenceNumber)> {
+    /// [`Error::Io`] when it can't be created.
+    pub(crate) fn begin_successor(&self) -> Result<Successor> {
         let mut files = lock(&self.files);
         files.discard_prepared(&self.config);
         files.ensure_prepared(&self.config, 0)?;
-        let closed = self.gate.close();
-        self.switch(&mut files, 0)?;
-        let begun = (self.active.load().header.number, self.sequencer.published());
-        drop(closed);
-        Ok(begun)
+        // Nobody is let in: what has been reserved stays as it is.
+        let reserved = self.sequencer.tail().max(self.sequencer.published());
+        let next = self.begin_segment(&mut files, reserved.next_multiple_of(8), 0)?;
+        Ok(Successor(next))
     }
 
-    /// Ends a repair. `healed` is the position returned by [`Log::restart`] when the manifest, on
-    /// disk, names the new segment as the first that is needed; otherwise the log stays poisoned.
-    pub(crate) fn end_restart(&self, healed: Option<SequenceNumber>) {
-        if let Some(position) = healed {
-            lock(&self.files).mark_all_synced();
-            self.group.restarted_at(position);
-            *lock(&self.poison) = None;
-            // ORDERING: release; commits that see a healthy log see the new segment.
-            self.poisoned_from.store(u64::MAX, Ordering::Release);
-        }
-        // ORDERING: as in `begin_restart`.
-        self.restarting.store(false, Ordering::Release);
+    /// Goes on with a segment that the manifest, on disk, names as the first that is needed.
+    pub(crate) fn go_on(&self, successor: Successor) {
+        let mut files = lock(&self.files);
+        let closed = self.gate.close();
+        let position = successor.position();
+        self.switch(&mut files, successor.0);
+        files.mark_all_synced();
+        self.group.advance(position);
+        drop(closed);
+    }
+
+    /// Ends a repair. Unless it has `healed` the log, another one may be tried.
+    pub(crate) fn end_repair(&self, healed: bool) {
+        self.condition.end_repair(healed);
     }
 
     /// Removes every segment file; the tables hold everything.

@@ -12,9 +12,13 @@ use tidesdb_sys::vfs::{LogSegment, SegmentHow};
 
 use super::{ActiveSegment, LogConfig};
 
-/// Retired files kept for reuse; beyond it they are removed.
+/// Retired files kept for reuse; beyond it they are removed. Only files of the usual size are kept,
+/// so this bounds their bytes as well.
 const MOST_FREE_FILES: usize =
     if cfg!(planted_bug = "log_released_before_the_edit") { 0 } else { 8 };
+
+/// The same in bytes, for large segments; one file is always kept.
+const MOST_FREE_BYTES: u64 = 128 << 20;
 
 /// A segment that is full but whose records are not all in tables yet.
 #[derive(Clone, Debug)]
@@ -29,8 +33,9 @@ pub(crate) struct Retained {
     pub path: PathBuf,
     /// Length of the file.
     pub file_bytes: u64,
-    /// All of its records are on disk.
-    pub synced: bool,
+    /// Unless all of its records are on disk: what syncs it. The file stays open until then, since
+    /// the kernel tells of bytes that it failed to write only those who had it open.
+    pub unsynced: Option<Arc<dyn LogSegment>>,
 }
 
 #[derive(Debug)]
@@ -43,7 +48,8 @@ struct Prepared {
 #[derive(Debug)]
 pub(super) struct SegmentFiles {
     retained: VecDeque<Retained>,
-    free: Vec<(PathBuf, u64)>,
+    /// Retired files of the usual size, to be used again.
+    free: Vec<PathBuf>,
     prepared: Option<Prepared>,
     preparing: bool,
     /// The segment that was full last, as long as nobody has given its memory back.
@@ -82,7 +88,7 @@ impl SegmentFiles {
                 return Ok(());
             }
             files.preparing = true;
-            files.take_free(config.segment_bytes)
+            files.free.pop()
         };
         let opened = open_segment(config, config.segment_bytes, recycled);
         if let Ok(prepared) = &opened {
@@ -94,7 +100,7 @@ impl SegmentFiles {
         let prepared = opened?;
         match files.prepared {
             None => files.prepared = Some(prepared),
-            Some(_) => files.free.push((prepared.path, config.segment_bytes)),
+            Some(_) => files.give_up(config, prepared.path, config.segment_bytes),
         }
         Ok(())
     }
@@ -106,9 +112,9 @@ impl SegmentFiles {
             return Ok(());
         }
         if let Some(small) = self.prepared.take() {
-            self.free.push((small.path, small.io.capacity()));
+            self.give_up(config, small.path, small.io.capacity());
         }
-        let recycled = self.take_free(wanted);
+        let recycled = if wanted == config.segment_bytes { self.free.pop() } else { None };
         self.created += 1;
         self.prepared = Some(open_segment(config, wanted, recycled)?);
         Ok(())
@@ -131,7 +137,7 @@ impl SegmentFiles {
         let started = prepared.io.write(0, &header.encode());
         if let Err(e) = started {
             let error = Error::io("write", &prepared.path, e);
-            self.free.push((prepared.path, prepared.io.capacity()));
+            self.give_up(config, prepared.path, prepared.io.capacity());
             return Err(error);
         }
         let limit = header.base + (prepared.io.capacity() - RECORDS_OFFSET);
@@ -139,11 +145,32 @@ impl SegmentFiles {
     }
 
     /// Keeps a segment that takes no more records.
-    pub(super) fn retain(&mut self, segment: Retained, io: &Arc<dyn LogSegment>) {
+    pub(super) fn retain(&mut self, segment: Retained) {
         self.retained.push_back(segment);
+    }
+
+    /// Notes which segment was full last, whose memory is to be given back.
+    pub(super) fn leave_full(&mut self, io: &Arc<dyn LogSegment>) {
         // Nobody prepares segments as fast as they are filled: whoever fills them does it all.
         if let Some(earlier) = self.full.replace(Arc::clone(io)) {
             earlier.cool();
+        }
+    }
+
+    /// Keeps a file that no segment lives in for reuse. Answers it back when it is to be removed: one
+    /// that was made for a huge batch would hide its size behind a usual segment.
+    fn keep_free(&mut self, config: &LogConfig, path: PathBuf, bytes: u64) -> Option<PathBuf> {
+        if bytes != config.segment_bytes || self.free.len() >= most_free(config) {
+            return Some(path);
+        }
+        self.free.push(path);
+        None
+    }
+
+    fn give_up(&mut self, config: &LogConfig, path: PathBuf, bytes: u64) {
+        if let Some(path) = self.keep_free(config, path, bytes) {
+            // A file that stays behind is dead by the manifest and removed at the next open.
+            let _ = config.vfs.remove(&path);
         }
     }
 
@@ -156,83 +183,86 @@ impl SegmentFiles {
     }
 
     pub(super) fn unsynced(&self) -> Vec<Retained> {
-        self.retained.iter().filter(|s| !s.synced).cloned().collect()
+        self.retained.iter().filter(|s| s.unsynced.is_some()).cloned().collect()
     }
 
     pub(super) fn mark_synced(&mut self, number: u64) {
         for segment in &mut self.retained {
             if segment.number == number {
-                segment.synced = true;
+                segment.unsynced = None;
             }
         }
     }
 
     pub(super) fn mark_all_synced(&mut self) {
         for segment in &mut self.retained {
-            segment.synced = true;
+            segment.unsynced = None;
         }
     }
 
-    /// Moves dead segments to the free files and returns those there are too many of.
-    pub(super) fn retire_before(&mut self, position: u64) -> Vec<PathBuf> {
-        while let Some(front) = self.retained.front() {
-            if front.end > position {
-                break;
-            }
+    /// Gives up dead segments. Their files are used again but for those that are answered, which
+    /// are to be removed.
+    pub(super) fn retire_before(&mut self, config: &LogConfig, position: u64) -> Vec<PathBuf> {
+        let mut surplus = Vec::new();
+        while self.retained.front().is_some_and(|front| front.end <= position) {
             if let Some(dead) = self.retained.pop_front() {
-                self.free.push((dead.path, dead.file_bytes));
+                surplus.extend(self.keep_free(config, dead.path, dead.file_bytes));
             }
         }
-        let surplus = self.free.len().saturating_sub(MOST_FREE_FILES);
-        self.free.drain(..surplus).map(|(path, _)| path).collect()
+        surplus
     }
 
     /// Takes the free files out.
     pub(super) fn take_all_free(&mut self) -> Vec<PathBuf> {
-        self.free.drain(..).map(|(path, _)| path).collect()
+        std::mem::take(&mut self.free)
     }
 
     pub(super) fn discard_prepared(&mut self, config: &LogConfig) {
         if let Some(prepared) = self.prepared.take() {
             let _ = config.vfs.remove(&prepared.path);
         }
-        for (path, _) in self.free.drain(..) {
+        for path in self.free.drain(..) {
             let _ = config.vfs.remove(&path);
         }
     }
 
     pub(super) fn take_all_paths(&mut self) -> Vec<PathBuf> {
         let mut paths: Vec<PathBuf> = self.retained.drain(..).map(|s| s.path).collect();
-        paths.extend(self.free.drain(..).map(|(path, _)| path));
+        paths.append(&mut self.free);
         paths.extend(self.prepared.take().map(|p| p.path));
         paths
     }
+}
 
-    fn take_free(&mut self, wanted: u64) -> Option<PathBuf> {
-        // The smallest file that is large enough, so that a huge one is not spent on little.
-        let at = (0..self.free.len())
-            .filter(|&i| self.free[i].1 >= wanted)
-            .min_by_key(|&i| self.free[i].1)?;
-        Some(self.free.swap_remove(at).0)
-    }
+/// How many retired files are kept.
+fn most_free(config: &LogConfig) -> usize {
+    let by_bytes = usize::try_from(MOST_FREE_BYTES / config.segment_bytes).unwrap_or(1).max(1);
+    MOST_FREE_FILES.min(by_bytes)
 }
 
 /// Creates a segment file, or renames a retired one. Its name is made durable later, by the first
 /// sync that relies on it: a directory sync takes long when the disk is busy.
 fn open_segment(config: &LogConfig, bytes: u64, recycled: Option<PathBuf>) -> Result<Prepared> {
     let path = config.dir.join(naming::FileKind::LogSegment(config.numbers.next()).name());
-    if let Some(old) = recycled {
-        // CRASH: the rename need not be durable. Under either name the header tells what it is.
-        config.vfs.rename(&old, &path).map_err(|e| Error::io("rename", &old, e))?;
+    let Some(old) = recycled else {
         let io = config
             .vfs
-            .log_segment(&path, bytes, SegmentHow::Reuse)
-            .map_err(|e| Error::io("open", &path, e))?;
+            .log_segment(&path, bytes, SegmentHow::Create)
+            .map_err(|e| Error::io("create", &path, e))?;
         return Ok(Prepared { path, io });
+    };
+    // CRASH: the rename need not be durable. Under either name the header tells what it is.
+    let renamed = config.vfs.rename(&old, &path).map_err(|e| Error::io("rename", &old, e));
+    let reused = renamed.and_then(|()| {
+        let io = config.vfs.log_segment(&path, bytes, SegmentHow::Reuse);
+        io.map_err(|e| Error::io("open", &path, e))
+    });
+    match reused {
+        Ok(io) => Ok(Prepared { path, io }),
+        Err(e) => {
+            // It is no longer among the free files, so nobody else would ever remove it.
+            let _ = config.vfs.remove(&path).or_else(|_| config.vfs.remove(&old));
+            Err(e)
+        }
     }
-    let io = config
-        .vfs
-        .log_segment(&path, bytes, SegmentHow::Create)
-        .map_err(|e| Error::io("create", &path, e))?;
-    Ok(Prepared { path, io })
 }

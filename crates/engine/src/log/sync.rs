@@ -1,83 +1,57 @@
-//! Group sync: commits that wait together share one sync.
+//! Making published commits durable; commits that wait together share one sync.
 //!
-//! One waiter at a time is the leader. It syncs through the published position, so that every
-//! commit published before the sync started is covered, and wakes the others; those published
-//! meanwhile elect the next leader.
+//! Whoever leads syncs through the published position (`GroupSync` of the lockfree crate), so that
+//! every commit published before the sync started is covered. A hole in the log is never passed by
+//! the published position, hence never by a sync mark.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::wal::SYNC_MARK_OFFSET;
 use tidesdb_files::wal::segment::encode_sync_mark;
-use tidesdb_lockfree::sync::{lock, wait};
-use tidesdb_sys::vfs::OpenHow;
+use tidesdb_lockfree::sync::lock;
 
-use super::Log;
+use super::state::Fault;
+use super::{Acknowledge, Log, Retained};
 
 /// Times a leader lets other writers run before it syncs, as long as each brings new commits.
 const GATHERING_YIELDS: usize = 4;
-
-#[derive(Debug)]
-pub(super) struct GroupSync {
-    synced: AtomicU64,
-    /// Segment files whose names are durable, in the order of their creation.
-    named: AtomicU64,
-    leading: Mutex<bool>,
-    done: Condvar,
-}
-
-impl GroupSync {
-    pub(super) fn new(synced: u64) -> Self {
-        Self {
-            synced: AtomicU64::new(synced),
-            named: AtomicU64::new(0),
-            leading: Mutex::new(false),
-            done: Condvar::new(),
-        }
-    }
-
-    pub(super) fn synced(&self) -> u64 {
-        // ORDERING: acquire; whoever sees a position may rely on what the leader did before.
-        self.synced.load(Ordering::Acquire)
-    }
-
-    fn advance(&self, position: u64) {
-        // ORDERING: release pairs with the load in `synced`.
-        self.synced.fetch_max(position, Ordering::AcqRel);
-    }
-
-    pub(super) fn restarted_at(&self, position: u64) {
-        self.advance(position);
-    }
-}
 
 impl Log {
     /// Returns once everything up to `sequence` survives a power cut.
     ///
     /// # Errors
-    /// The failure of this sync or of an earlier one. The log is poisoned then: what the kernel
-    /// did not write is gone although a second sync would succeed.
+    /// The failure of this sync or of an earlier one. No commit is let in then until the log was
+    /// repaired. [`Error::Closed`] when the log is sealed.
     pub(crate) fn sync_through(&self, sequence: SequenceNumber) -> Result<()> {
-        let mut leading = lock(&self.group.leading);
-        loop {
-            if self.group.synced() >= sequence {
-                return Ok(());
-            }
-            self.check_health()?;
-            if !*leading {
-                break;
-            }
-            leading = wait(&self.group.done, leading);
+        self.group.sync_through(
+            sequence,
+            || {
+                self.condition.check_sync()?;
+                // What lies behind a hole is never published, and no sync would ever reach it.
+                let visible = self.acknowledged_through(Acknowledge::Visible) >= sequence;
+                if visible { Ok(()) } else { Err(self.lost()) }
+            },
+            || {
+                self.gather();
+                self.sync_published()
+            },
+        )
+    }
+
+    /// Syncs a sealed log as far as everything is published, if it has not failed: nobody else may
+    /// write to it or sync it any more.
+    ///
+    /// # Errors
+    /// The failure of the sync or an earlier one.
+    pub(crate) fn sync_sealed(&self) -> Result<()> {
+        if let Some(cause) = self.failure() {
+            return Err(cause);
         }
-        *leading = true;
-        drop(leading);
-        self.gather();
-        let result = self.sync_published();
-        *lock(&self.group.leading) = false;
-        self.group.done.notify_all();
-        result
+        self.group.advance(self.sync_published()?);
+        Ok(())
     }
 
     /// As [`Log::sync_through`] for a commit of the caller, and counts it as one that waited.
@@ -106,11 +80,13 @@ impl Log {
         }
     }
 
-    fn sync_published(&self) -> Result<()> {
+    /// Syncs everything published, and answers how far that is.
+    fn sync_published(&self) -> Result<SequenceNumber> {
         let (target, earlier, active) = {
             // Segments change only with this lock held, so the three belong together.
             let files = lock(&self.files);
-            (self.published(), files.unsynced(), self.active.load_full())
+            let published = self.acknowledged_through(Acknowledge::Visible);
+            (published, files.unsynced(), self.active.load_full())
         };
         let outcome = self.sync_names().and_then(|()| self.sync_earlier(&earlier)).and_then(|()| {
             let upto = active.offset_of(target);
@@ -118,22 +94,16 @@ impl Log {
         });
         // ORDERING: a statistic.
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
-        match outcome {
-            Ok(()) => {
-                self.group.advance(target);
-                let mark = encode_sync_mark(active.header.number, target);
-                // The mark only sharpens the diagnosis of later damage.
-                let _ = active.io.write(SYNC_MARK_OFFSET, &mark);
-                Ok(())
+        if let Err(cause) = outcome {
+            if !cfg!(planted_bug = "failed_sync_retried") {
+                self.condition.fail(Fault::Sync, cause.clone());
             }
-            Err(cause) => {
-                if cfg!(planted_bug = "failed_sync_retried") {
-                    return Err(cause);
-                }
-                self.set_poison(cause.clone(), self.group.synced());
-                Err(cause)
-            }
+            return Err(cause);
         }
+        let mark = encode_sync_mark(active.header.number, target);
+        // The mark only sharpens the diagnosis of later damage.
+        let _ = active.io.write(SYNC_MARK_OFFSET, &mark);
+        Ok(target)
     }
 
     /// Makes the names of all segments created so far durable. Comes before a commit is promised
@@ -144,7 +114,7 @@ impl Log {
     pub(crate) fn sync_names(&self) -> Result<()> {
         let created = lock(&self.files).created;
         // ORDERING: acquire pairs with the release below; a stale value costs one more sync.
-        if self.group.named.load(Ordering::Acquire) >= created
+        if self.named.load(Ordering::Acquire) >= created
             || cfg!(planted_bug = "no_log_directory_sync")
         {
             return Ok(());
@@ -152,20 +122,14 @@ impl Log {
         let dir = &self.config.dir;
         self.config.vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
         // ORDERING: release; whoever skips the sync relies on this one having been done.
-        self.group.named.fetch_max(created, Ordering::AcqRel);
+        self.named.fetch_max(created, Ordering::AcqRel);
         Ok(())
     }
 
-    fn sync_earlier(&self, segments: &[super::Retained]) -> Result<()> {
+    fn sync_earlier(&self, segments: &[Retained]) -> Result<()> {
         for segment in segments {
-            let path = &segment.path;
-            let file = match self.config.vfs.open(path, OpenHow::ReadWrite) {
-                Ok(file) => file,
-                // Retired meanwhile: its records are in tables.
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
-                Err(e) => return Err(Error::io("open", path, e)),
-            };
-            file.sync_data().map_err(|e| Error::io("sync", path, e))?;
+            let Some(io) = segment.unsynced.as_ref().map(Arc::clone) else { continue };
+            io.sync(u64::MAX).map_err(|e| Error::io("sync", &segment.path, e))?;
             lock(&self.files).mark_synced(segment.number);
         }
         Ok(())

@@ -29,7 +29,7 @@ fn log() -> Log {
 #[test]
 fn retained_bytes_are_right_when_the_log_moves_on_while_they_are_counted() {
     let log = log();
-    let commit = || log.commit(&[7; 100], ANY_KEY, |_, _| Ok(()), |_| {}).unwrap();
+    let commit = || log.commit(&[7; 100], ANY_KEY, |_, _| Ok(()), |_| Ok(())).unwrap();
     commit();
     thread::scope(|scope| {
         let mut files = lock(&log.files);
@@ -45,11 +45,12 @@ fn retained_bytes_are_right_when_the_log_moves_on_while_they_are_counted() {
         for _ in 0..2 {
             flushed = commit();
             let closed = log.gate.close();
-            log.switch(&mut files, 0).unwrap();
+            let next = log.begin_segment(&mut files, log.published(), 0).unwrap();
+            log.switch(&mut files, next);
             drop(closed);
         }
         let position = commit();
-        files.retire_before(flushed - 1);
+        files.retire_before(&log.config, flushed - 1);
         drop(files);
         let retained = counting.join().unwrap();
         assert!(retained > 0 && retained < position, "{retained} of {position}");
@@ -93,7 +94,10 @@ fn the_memory_of_a_full_segment_goes_back_whoever_still_syncs_it() {
         let header = SegmentHeader { number: 7, base: 0, previous_end: 0, synced: 0 };
         let (limit, path) = (0, PathBuf::from("/wal"));
         log.active.store(Arc::new(ActiveSegment { header, limit, path, io: segment.clone() }));
-        log.switch(&mut lock(&log.files), 0).unwrap();
+        let mut files = lock(&log.files);
+        let next = log.begin_segment(&mut files, log.published(), 0).unwrap();
+        log.switch(&mut files, next);
+        drop(files);
         segment
     };
     let cooled = |segment: &Cooled| segment.0.load(Ordering::Relaxed);

@@ -64,6 +64,7 @@ impl Core {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         for memtable in std::iter::once(&view.active).chain(&view.frozen) {
+            let snapshot = memtable.visible_through(snapshot);
             let version = memtable.get(key, snapshot);
             // All that lies further down is older than whatever this memtable deletes.
             if memtable.hides(key, version.map_or(0, |version| version.seq), snapshot) {

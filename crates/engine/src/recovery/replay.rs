@@ -123,7 +123,7 @@ fn retained_of(reader: &SegmentReader, file_bytes: u64) -> Retained {
         end: reader.end().position,
         path: reader.path().to_path_buf(),
         file_bytes,
-        synced: true,
+        unsynced: None,
     }
 }
 

@@ -53,8 +53,7 @@ fn refuse(db: &Db, families: &[Family], bytes: usize) {
         batch.put(family, b"number", &vec![0xee; bytes]).unwrap();
     }
     let refused = db.core().commit_batch(&batch, &mut Refusing(db)).unwrap_err();
-    assert_eq!(refused.error.kind(), ErrorKind::Conflict);
-    assert_eq!(refused.visible, None);
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
 }
 
 /// The number that all families hold; they must agree.

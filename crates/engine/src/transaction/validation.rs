@@ -28,7 +28,7 @@ use crate::core::Core;
 use crate::dependencies::{Candidate, Dependencies, Overwritten};
 use crate::family::FamilyState;
 use crate::log::ANY_KEY;
-use crate::write::{CommitCheck, CommitFailure, Unchecked, Visible, WriteBatch, WriteOptions};
+use crate::write::{CommitCheck, Unchecked, Visible, WriteBatch, WriteOptions};
 
 impl Transaction {
     /// Makes all writes visible at once and as durable as the sync mode says, and finishes the
@@ -71,31 +71,18 @@ impl Transaction {
         Ok(visible.map(|visible| visible.sequence))
     }
 
-    fn make_visible(&mut self) -> Result<Option<Visible>> {
-        let committed = match (&self.writes, self.snapshot) {
+    fn make_visible(&self) -> Result<Option<Visible>> {
+        match (&self.writes, self.snapshot) {
             (Some(writes), None) if !writes.is_empty() => {
-                self.core().commit_batch(writes.batch(), &mut Unchecked)
+                self.core().commit_batch(writes.batch(), &mut Unchecked).map(Some)
             }
-            (_, None) => return Ok(None),
-            (_, Some(snapshot)) => match self.check_and_commit(snapshot) {
-                Ok(None) => return Ok(None),
-                Ok(Some(visible)) => Ok(visible),
-                Err(failure) => Err(failure),
-            },
-        };
-        committed.map(Some).map_err(|failure| {
-            if let Some(visible) = failure.visible {
-                self.state = State::Visible(visible);
-            }
-            failure.error
-        })
+            (_, None) => Ok(None),
+            (_, Some(snapshot)) => self.check_and_commit(snapshot),
+        }
     }
 
     #[inline(never)]
-    fn check_and_commit(
-        &self,
-        snapshot: SequenceNumber,
-    ) -> std::result::Result<Option<Visible>, CommitFailure> {
+    fn check_and_commit(&self, snapshot: SequenceNumber) -> Result<Option<Visible>> {
         let batch = self.writes.as_deref().map(super::write_set::WriteSet::batch);
         let batch = batch.filter(|batch| !batch.is_empty());
         // A scan that outlives the transaction reads before the commit or after it.
@@ -115,7 +102,7 @@ impl Transaction {
                 check.look(core.log.published())?;
                 core.commit_batch(batch, &mut check).map(Some)
             }
-            None => Ok(check.finish_reading().map(|()| None)?),
+            None => check.finish_reading().map(|()| None),
         }
     }
 }

@@ -51,33 +51,12 @@ impl CommitCheck for Unchecked {
     }
 }
 
-/// Why a commit failed, and whether it can be seen all the same.
-#[derive(Debug)]
-pub(crate) struct CommitFailure {
-    pub error: Error,
-    /// The commit is visible, but the log in front of it is broken: it is not promised until the
-    /// log is repaired.
-    pub visible: Option<Visible>,
-}
-
 /// A commit that others see, and that may not be on disk yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Visible {
     pub sequence: SequenceNumber,
     /// It has filled a memtable.
     pub fills: bool,
-}
-
-impl From<Error> for CommitFailure {
-    fn from(error: Error) -> Self {
-        Self { error, visible: None }
-    }
-}
-
-impl From<CommitFailure> for Error {
-    fn from(failure: CommitFailure) -> Self {
-        failure.error
-    }
 }
 
 /// Buffers larger than this are not kept for the thread's next commit.
@@ -141,10 +120,24 @@ impl Core {
     /// See [`crate::Db::write`].
     pub(crate) fn write(&self, batch: &WriteBatch, options: WriteOptions) -> Result<()> {
         if batch.is_empty() {
-            return Ok(());
+            return self.write_nothing(options);
         }
         let visible = self.commit_batch(batch, &mut Unchecked)?;
         self.settle_batch(batch, visible, options)
+    }
+
+    /// Commits an empty batch: a barrier, if durability is asked for.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]; the sync's.
+    #[cold]
+    fn write_nothing(&self, options: WriteOptions) -> Result<()> {
+        self.check_open()?;
+        // Of a database that was opened for reading all that it shows is on disk.
+        if self.options.read_only || !options.sync.unwrap_or_else(|| self.syncs_commits()) {
+            return Ok(());
+        }
+        self.log.sync_through(self.log.published()).inspect_err(|_| self.repair_log_later())
     }
 
     /// Makes a batch that is not empty visible, if `check` agrees.
@@ -155,7 +148,7 @@ impl Core {
         &self,
         batch: &WriteBatch,
         check: &mut impl CommitCheck,
-    ) -> Result<Visible, CommitFailure> {
+    ) -> Result<Visible> {
         let families = batch.families.len() as u64;
         // Large values go to a value log and take no room in a memtable.
         let (bytes, operations) = (batch.record.len() as u64, batch.count as u64);
@@ -221,7 +214,7 @@ impl Core {
         batch: &WriteBatch,
         payload: &[u8],
         check: &mut impl CommitCheck,
-    ) -> Result<Visible, CommitFailure> {
+    ) -> Result<Visible> {
         let apply = |sequence| apply(batch, payload, sequence);
         self.log_and_apply(payload, batch.signature, check, apply)
     }
@@ -233,32 +226,26 @@ impl Core {
         signature: u64,
         check: &mut impl CommitCheck,
         apply: impl FnOnce(SequenceNumber) -> Result<bool>,
-    ) -> Result<Visible, CommitFailure> {
+    ) -> Result<Visible> {
         check.before_reserving();
-        // Apart, since errors are large and would be moved about with every commit.
-        let (mut visible, mut failed) = (None, None);
+        let mut fills = false;
         let committed = self.log.commit(
             payload,
             signature,
             |start, end| check.check(start, end),
-            |sequence| match apply(sequence) {
-                Ok(fills) => visible = Some(Visible { sequence, fills }),
-                Err(cause) => failed = Some(cause),
+            |sequence| {
+                fills = apply(sequence)?;
+                Ok(())
             },
         );
         if self.log.wants_preparation() {
             self.prepare_log_later();
         }
-        if let Some(cause) = failed {
-            // The log holds a commit that memory does not: nothing may build on that.
-            self.health.fail(cause.clone());
-            return Err(cause.into());
-        }
         match committed {
-            Ok(_) => visible.ok_or_else(not_applied),
+            Ok(sequence) => Ok(Visible { sequence, fills }),
             Err(error) => {
                 self.repair_log_later();
-                Err(CommitFailure { error, visible })
+                Err(error)
             }
         }
     }
@@ -292,7 +279,8 @@ fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result
     let insert = |operation: std::result::Result<Operation<'_>, Malformed>| {
         let operation = operation.map_err(undecodable)?;
         if views.get(at).is_none_or(|view| view.0.id != operation.family) {
-            at = views.iter().position(|view| view.0.id == operation.family).unwrap_or(0);
+            let of_family = views.iter().position(|view| view.0.id == operation.family);
+            at = of_family.ok_or_else(|| unknown_family(operation.family))?;
         }
         views.get(at).map_or(Ok(()), |(_, view)| view.active.insert(&operation, sequence))
     };
@@ -311,8 +299,8 @@ fn is_full(family: &FamilyState, memtable: &Memtable) -> bool {
 }
 
 #[cold]
-fn not_applied() -> CommitFailure {
-    Error::Internal("a commit was not applied".to_owned()).into()
+fn unknown_family(id: u32) -> Error {
+    Error::Internal(format!("a write batch names family {id}, which it does not know"))
 }
 
 #[cold]

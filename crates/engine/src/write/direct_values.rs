@@ -19,7 +19,7 @@ use tidesdb_sys::vfs::{File, OpenHow};
 
 use super::WriteBatch;
 use super::batch::DirectValue;
-use super::commit::{CommitCheck, CommitFailure, Visible};
+use super::commit::{CommitCheck, Visible};
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::version::ValueLogFile;
@@ -60,7 +60,7 @@ impl Core {
         &self,
         batch: &WriteBatch,
         check: &mut impl CommitCheck,
-    ) -> Result<Visible, CommitFailure> {
+    ) -> Result<Visible> {
         // Families in the order of their numbers, so that two such commits can't deadlock.
         let mut families: Vec<&Arc<FamilyState>> =
             batch.direct.iter().map(|value| &value.family).collect();
@@ -73,7 +73,7 @@ impl Core {
         for (family, writer) in &mut writers {
             if let Err(error) = self.append_values(family, writer, batch, &mut pointers) {
                 self.take_values_back(&mut writers, &ends);
-                return Err(error.into());
+                return Err(error);
             }
         }
         pointers.sort_by_key(|(position, ..)| *position);
@@ -93,12 +93,9 @@ impl Core {
         operations.extend_from_slice(batch.record.get(from..).unwrap_or_default());
         // The locks are held until the commit is done, so that a file is closed only when all
         // commits that point into it have their sequence numbers.
-        self.commit_operations(batch, &operations, check).inspect_err(|failure| {
-            // A record that is or may be in the log points at the values.
-            let is_nowhere = failure.visible.is_none()
-                && self.log.failure().is_none()
-                && self.health.check().is_ok();
-            if is_nowhere {
+        self.commit_operations(batch, &operations, check).inspect_err(|_| {
+            // Of a log that failed it is not certain that the record is gone.
+            if self.log.failure().is_none() {
                 self.take_values_back(&mut writers, &ends);
             }
         })

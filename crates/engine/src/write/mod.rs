@@ -10,5 +10,5 @@ mod rotate;
 
 pub use self::batch::WriteBatch;
 pub use self::commit::WriteOptions;
-pub(crate) use self::commit::{CommitCheck, CommitFailure, Unchecked, Visible};
+pub(crate) use self::commit::{CommitCheck, Unchecked, Visible};
 pub(crate) use self::direct_values::DirectValueWriter;

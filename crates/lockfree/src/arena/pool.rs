@@ -88,6 +88,11 @@ impl Drop for Block {
     }
 }
 
+fn lock_refusals(refusals: &Mutex<Refusals>) -> MutexGuard<'_, Refusals> {
+    // Two counts cannot be half changed, so poison says nothing.
+    refusals.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Recycles blocks among arenas; see the module documentation.
 #[derive(Debug)]
 pub struct BlockPool {
@@ -95,6 +100,14 @@ pub struct BlockPool {
     idle_cap_bytes: AtomicU64,
     lent_bytes: AtomicU64,
     largest_block_bytes: AtomicU64,
+    refusals: Mutex<Refusals>,
+}
+
+/// Blocks that are refused although there is memory, for tests.
+#[derive(Debug, Default)]
+struct Refusals {
+    given_before: u64,
+    refused: u64,
 }
 
 impl BlockPool {
@@ -105,7 +118,25 @@ impl BlockPool {
             idle_cap_bytes: AtomicU64::new(idle_cap_bytes),
             lent_bytes: AtomicU64::new(0),
             largest_block_bytes: AtomicU64::new(BLOCK_BYTES as u64),
+            refusals: Mutex::default(),
         })
+    }
+
+    /// Behaves like a system that runs out of memory: of the blocks asked for from now on the first
+    /// `given` are given, the next `refused` are not. For tests; replaces an earlier order.
+    pub fn refuse_blocks(&self, given: u64, refused: u64) {
+        *lock_refusals(&self.refusals) = Refusals { given_before: given, refused };
+    }
+
+    fn refuses(&self) -> bool {
+        let mut refusals = lock_refusals(&self.refusals);
+        if refusals.refused == 0 {
+            return false;
+        }
+        let gives = refusals.given_before > 0;
+        let counter = if gives { &mut refusals.given_before } else { &mut refusals.refused };
+        *counter -= 1;
+        !gives
     }
 
     /// What the pool holds and has lent right now.
@@ -169,6 +200,9 @@ impl BlockPool {
 
     /// A block of exactly `bytes`, or none when the system has no memory left.
     pub(super) fn take(&self, bytes: usize) -> Option<Block> {
+        if self.refuses() {
+            return None;
+        }
         let recycled = if bytes == BLOCK_BYTES { self.lock_idle().pop() } else { None };
         let block = match recycled {
             Some(block) => block,

@@ -64,8 +64,12 @@ fn inside_of_a_huge_allocation_resolves_too() {
 #[test]
 fn limit_is_kept_and_refusals_do_not_add_up() {
     let arena = Arena::new(BlockPool::new(0), 20 << 10);
-    while arena.allocate(100).is_ok() {}
+    let mut taken = 0;
+    while arena.allocate(100).is_ok() {
+        taken += 104;
+    }
     let used = arena.used_bytes();
+    assert_eq!(used, taken, "the last block counts once");
     for _ in 0..1000 {
         assert_eq!(arena.allocate(100_000), Err(ArenaFull));
     }

@@ -29,6 +29,9 @@ pub use self::ops::{Op, OpSet};
 pub enum FaultKind {
     /// One call fails, later ones succeed.
     Once,
+    /// The call and those after it fail, so many in all; then all succeed. Calls that several
+    /// threads make at once fail together.
+    Times(u64),
     /// The call and all counted calls after it fail, until [`FaultVfs::clear_faults`].
     Forever,
 }
@@ -109,6 +112,7 @@ impl Plan {
         let Some((at, kind, error)) = self.failure else { return Ok(()) };
         let hit = match kind {
             FaultKind::Once => index == at,
+            FaultKind::Times(count) => index >= at && index - at < count,
             FaultKind::Forever => index >= at,
         };
         if hit {

@@ -277,7 +277,7 @@ pub trait LogSegment: Send + Sync + Debug {
         self.write(at, &[first, second].concat())
     }
 
-    /// Makes the bytes `0..upto` durable, with the file's length.
+    /// Makes the bytes `0..upto` durable, with the file's length; `u64::MAX` stands for all.
     ///
     /// # Errors
     /// The kernel's error; a failed sync is final for the segment.

@@ -1,0 +1,388 @@
+//! Failures of the log that meet several threads at once, and memory that runs out half way through
+//! a commit: a refused call is never seen, an acknowledged one never lost, and the database takes
+//! writes again without being opened.
+
+#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use tidesdb_engine::{
+    Components, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, IsolationLevel, Result,
+    ScanOptions, SyncMode, WriteBatch, WriteOptions,
+};
+use tidesdb_sys::clock::ManualClock;
+use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sys::sched::ManualScheduler;
+use tidesdb_sys::vfs::{CrashProfile, FaultError, FaultKind, FaultVfs, Op, OpSet, SimVfs, Vfs};
+use tidesdb_testkit::seeds;
+
+/// Threads that commit at once.
+const THREADS: u64 = 4;
+
+/// Refused calls after which a thread stops.
+const ENOUGH_REFUSALS: usize = 30;
+
+/// Calls that a thread makes at most.
+const MOST_CALLS: u64 = 1500;
+
+fn options(sync_mode: SyncMode) -> DbOptions {
+    DbOptions { log_segment_bytes: 64 << 10, sync_mode, ..DbOptions::default() }
+}
+
+fn family_options() -> FamilyOptions {
+    FamilyOptions { write_buffer_size: 64 << 10, min_disk_space: 0, ..FamilyOptions::default() }
+}
+
+fn open_on(vfs: Arc<dyn Vfs>, sync_mode: SyncMode) -> Result<Db> {
+    let options = options(sync_mode);
+    let components = Components { vfs, ..Components::for_options(&options)? };
+    Db::open_with("/db", options, components)
+}
+
+fn families(db: &Db) -> [Family; 2] {
+    ["one", "two"].map(|name| db.family(name).unwrap())
+}
+
+/// What a scan shows.
+fn content(family: &Family) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut scan = family.scan(ScanOptions::default()).unwrap();
+    let mut found = Vec::new();
+    scan.seek_to_first().unwrap();
+    while scan.valid() {
+        found.push((scan.key().to_vec(), scan.value().unwrap().to_vec()));
+        scan.next().unwrap();
+    }
+    found
+}
+
+/// What became of the commits of one thread. Each writes keys of its own.
+#[derive(Default)]
+struct Outcome {
+    acknowledged: Vec<(u64, [bool; 2])>,
+    refused: Vec<(u64, [bool; 2], Error)>,
+}
+
+/// One commit of key `n`: a put, a batch over both families, or a transaction that is tried again.
+fn commit(db: &Db, families: &[Family; 2], n: u64) -> ([bool; 2], Result<()>) {
+    let (key, value) = (n.to_be_bytes(), [n as u8; 100]);
+    match n % 3 {
+        0 => ([true, false], families[0].put(&key, &value)),
+        1 => {
+            let mut batch = WriteBatch::new();
+            families.iter().for_each(|family| batch.put(family, &key, &value).unwrap());
+            ([true, true], db.write(&batch))
+        }
+        _ => {
+            let mut transaction = db.begin(IsolationLevel::Snapshot).unwrap();
+            transaction.put(&families[1], &key, &value).unwrap();
+            let mut committed = transaction.commit();
+            for _ in 0..2 {
+                if committed.is_err() {
+                    committed = transaction.commit();
+                }
+            }
+            ([false, true], committed.map(|_| ()))
+        }
+    }
+}
+
+fn commit_until_refused(db: &Db, thread: u64, start: &Barrier) -> Outcome {
+    let families = families(db);
+    let mut outcome = Outcome::default();
+    start.wait();
+    for step in 0..MOST_CALLS {
+        let n = step * THREADS + thread;
+        match commit(db, &families, n) {
+            (into, Ok(())) => outcome.acknowledged.push((n, into)),
+            (into, Err(e)) => {
+                outcome.refused.push((n, into, e));
+                thread::sleep(Duration::from_micros(200));
+            }
+        }
+        if outcome.refused.len() >= ENOUGH_REFUSALS {
+            break;
+        }
+    }
+    outcome
+}
+
+/// How far what refused calls wrote may be seen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Refused {
+    Unseen,
+    /// A sync failed, which may leave a commit visible.
+    Doubtful,
+}
+
+fn check(db: &Db, outcomes: &[Outcome], refused: Refused, when: &str) {
+    let families = families(db);
+    let expect = |n: u64, into: [bool; 2], there: bool| {
+        for (family, written) in families.iter().zip(into) {
+            let found = family.get(&n.to_be_bytes()).unwrap();
+            let wanted = (written && there).then(|| vec![n as u8; 100]);
+            assert_eq!(found, wanted, "{when}: key {n} of {}", family.name());
+        }
+    };
+    for outcome in outcomes {
+        outcome.acknowledged.iter().for_each(|&(n, into)| expect(n, into, true));
+        if refused == Refused::Unseen {
+            outcome.refused.iter().for_each(|(n, into, _)| expect(*n, *into, false));
+        }
+    }
+    let scanned: usize = families.iter().map(|family| content(family).len()).sum();
+    let keys = |into: [bool; 2]| into.iter().filter(|written| **written).count();
+    let acknowledged: usize =
+        outcomes.iter().flat_map(|o| &o.acknowledged).map(|(_, into)| keys(*into)).sum();
+    if refused == Refused::Unseen {
+        assert_eq!(scanned, acknowledged, "{when}: a scan sees other keys than it should");
+    }
+}
+
+/// Has a database of which some calls fail take commits of several threads, and looks at it before
+/// and after the cause is gone, after a kill and after a reopening. Answers how many calls were refused.
+fn fail(
+    sync_mode: SyncMode,
+    counted: OpSet,
+    kind: FaultKind,
+    error: FaultError,
+    call: u64,
+) -> usize {
+    let refused =
+        if counted.contains(Op::SegmentSync) { Refused::Doubtful } else { Refused::Unseen };
+    let sim = SimVfs::new(call);
+    let vfs = FaultVfs::new(Arc::clone(&sim) as _);
+    let db = open_on(Arc::clone(&vfs) as _, sync_mode).unwrap();
+    let _ = ["one", "two"].map(|name| db.create_family(name, family_options()).unwrap());
+    vfs.count_only(counted);
+    vfs.reset();
+    vfs.fail_call(call, kind, error);
+    let start = Barrier::new(THREADS as usize);
+    let outcomes: Vec<Outcome> = thread::scope(|scope| {
+        let threads = (0..THREADS).map(|n| (n, &db, &start));
+        let threads =
+            threads.map(|(n, db, start)| scope.spawn(move || commit_until_refused(db, n, start)));
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let refusals: usize = outcomes.iter().map(|outcome| outcome.refused.len()).sum();
+    assert!(vfs.fired() > 0, "call {call} did not fail");
+    for (n, _, error) in outcomes.iter().flat_map(|outcome| &outcome.refused) {
+        let kinds = [ErrorKind::Full, ErrorKind::Io, ErrorKind::ReadOnly];
+        assert!(kinds.contains(&error.kind()), "key {n}: {error}");
+    }
+    check(&db, &outcomes, refused, "amid the trouble");
+    // Killed: what was written but not synced is there, and the cause still is.
+    let image = FaultVfs::new(sim.crash_image(CrashProfile::Everything, call) as _);
+    if kind == FaultKind::Forever && error == FaultError::NO_SPACE {
+        // What rewrites blocks needs space as well where blocks are never overwritten.
+        image.count_only(counted.with(Op::Sync).with(Op::SegmentSync));
+        image.fail_call(0, kind, error);
+    }
+    let after = open_on(image as _, sync_mode).unwrap();
+    check(&after, &outcomes, refused, "after a kill");
+    drop(after);
+    vfs.clear_faults();
+    let works = || families(&db).iter().all(|family| family.put(b"after", b"value").is_ok());
+    let healed = (0..500).any(|_| {
+        works() || {
+            thread::sleep(Duration::from_millis(5));
+            false
+        }
+    });
+    assert!(healed, "takes no writes although the cause is gone");
+    families(&db).iter().for_each(|family| family.delete(b"after").unwrap());
+    check(&db, &outcomes, refused, "after the trouble");
+    families(&db).iter().for_each(|family| family.flush().unwrap());
+    check(&db, &outcomes, refused, "after a flush");
+    drop(db);
+    let db = open_on(sim as _, sync_mode).unwrap();
+    check(&db, &outcomes, refused, "reopened");
+    assert!(db.verify().unwrap().problems.is_empty());
+    refusals
+}
+
+/// Writes of the log are among what a full disk refuses: its blocks are never overwritten in place.
+const SPACE_OF_ALL_WRITES: OpSet = OpSet::SPACE.with(Op::SegmentWrite);
+
+#[test]
+fn a_disk_that_is_full_for_the_log_shows_no_refused_commit() {
+    for (call, mode) in [(300, SyncMode::None), (377, SyncMode::Full), (1001, SyncMode::None)] {
+        let all = SPACE_OF_ALL_WRITES;
+        let refusals = fail(mode, all, FaultKind::Forever, FaultError::NO_SPACE, call);
+        assert!(refusals > ENOUGH_REFUSALS, "only {refusals} calls were refused");
+    }
+}
+
+#[test]
+fn writes_of_the_log_that_fail_in_two_threads_at_once_show_no_refused_commit() {
+    let writes = OpSet::of(&[Op::SegmentWrite]);
+    let mut refusals = 0;
+    for call in (100..2000).step_by(149) {
+        let mode = if call % 2 == 0 { SyncMode::None } else { SyncMode::Full };
+        refusals += fail(mode, writes, FaultKind::Times(1 + call % 3), FaultError::IO, call);
+    }
+    assert!(refusals > 10, "only {refusals} calls were refused");
+}
+
+#[test]
+fn syncs_that_fail_in_two_threads_at_once_lose_nothing_acknowledged() {
+    for call in (10..200).step_by(31) {
+        fail(SyncMode::Full, OpSet::SYNCS, FaultKind::Times(2), FaultError::IO, call);
+        let refusals = fail(SyncMode::Full, OpSet::SYNCS, FaultKind::Forever, FaultError::IO, call);
+        assert!(refusals > 0, "call {call}: nothing was refused");
+    }
+}
+
+/// A database that is stepped by hand, what it should hold, and what a kill may leave of it.
+struct Small {
+    sim: Arc<SimVfs>,
+    scheduler: Arc<ManualScheduler>,
+    db: Db,
+    model: BTreeMap<(usize, u8), u8>,
+}
+
+impl Small {
+    fn open(sim: Arc<SimVfs>) -> Self {
+        let scheduler = Arc::new(ManualScheduler::new(1));
+        let components = Components {
+            vfs: Arc::clone(&sim) as _,
+            scheduler: Arc::clone(&scheduler) as _,
+            clock: Arc::new(ManualClock::new(1_000_000)),
+        };
+        let db = Db::open_with("/db", options(SyncMode::None), components).unwrap();
+        let small = FamilyOptions { write_buffer_size: 16 << 10, ..family_options() };
+        let _ = ["one", "two"].map(|name| db.open_family(name, small.clone()).unwrap());
+        Self { sim, scheduler, db, model: BTreeMap::new() }
+    }
+
+    /// A random commit; says whether it was refused, which must leave nothing.
+    fn step(&mut self, random: &mut SplitMix64) -> bool {
+        let families = families(&self.db);
+        let mut model = self.model.clone();
+        let mut batch = WriteBatch::new();
+        for _ in 0..1 + random.next_u64() % 6 {
+            let (at, key) = ((random.next_u64() % 2) as usize, (random.next_u64() % 40) as u8);
+            let (family, value) = (&families[at], random.next_u64() as u8);
+            match random.next_u64() % 8 {
+                0 => {
+                    batch.delete(family, &[key]).unwrap();
+                    model.remove(&(at, key));
+                }
+                1 => {
+                    batch.delete_range(family, &[key], &[key + 5]).unwrap();
+                    model.retain(|(of, k), _| *of != at || !(key..key + 5).contains(k));
+                }
+                _ => {
+                    let length = if value < 20 { 9000 } else { 600 };
+                    batch.put(family, &[key], &vec![value; length]).unwrap();
+                    model.insert((at, key), value);
+                }
+            }
+        }
+        let refused = match self.db.write(&batch) {
+            Ok(()) => {
+                self.model = model;
+                false
+            }
+            Err(e) => {
+                assert_eq!(e.kind(), ErrorKind::Full, "{e}");
+                assert!(matches!(e, Error::OutOfMemory(_)), "{e}");
+                true
+            }
+        };
+        if random.next_u64().is_multiple_of(4) {
+            self.scheduler.step();
+        }
+        refused
+    }
+
+    fn check(db: &Db, model: &BTreeMap<(usize, u8), u8>, when: &str) {
+        for (at, family) in families(db).iter().enumerate() {
+            let found = content(family);
+            let found: Vec<_> = found.iter().map(|(key, value)| (key[0], value[0])).collect();
+            let wanted = model.iter().filter(|((of, _), _)| *of == at);
+            let wanted: Vec<_> = wanted.map(|((_, key), value)| (*key, *value)).collect();
+            assert_eq!(found, wanted, "{when}: {}", family.name());
+            for key in 0..50 {
+                let found = family.get(&[key]).unwrap().map(|value| value[0]);
+                assert_eq!(found, model.get(&(at, key)).copied(), "{when}: key {key}");
+            }
+        }
+    }
+}
+
+/// Memory that is refused at any block, once or for a while: the commit that needed it was in the log
+/// already, and in part in a memtable.
+#[test]
+fn memory_that_is_refused_leaves_nothing_of_the_commit() {
+    let verdict = seeds::run_all("memory_that_is_refused", |seed| {
+        let mut refusals = 0;
+        for given in 0..24 {
+            let mut random = SplitMix64::new(seed ^ given);
+            let mut small = Small::open(SimVfs::new(seed));
+            small.db.refuse_memtable_blocks(given, 1 + given % 3 * 4);
+            for _ in 0..70 {
+                if small.step(&mut random) {
+                    refusals += 1;
+                    Small::check(&small.db, &small.model, "refused");
+                    let profile = [CrashProfile::Everything, CrashProfile::Random][refusals % 2];
+                    if profile == CrashProfile::Everything {
+                        let image = small.sim.crash_image(profile, seed);
+                        Small::check(&Small::open(image).db, &small.model, "killed");
+                    }
+                    // Nothing has to be reopened: what is in memory goes to tables.
+                    small.scheduler.run_until_idle();
+                }
+            }
+            small.db.refuse_memtable_blocks(0, 0);
+            small.scheduler.run_until_idle();
+            let mut taken = (0..5).filter(|_| !small.step(&mut random));
+            assert!(taken.next().is_some(), "takes no writes although there is memory");
+            Small::check(&small.db, &small.model, "afterwards");
+            let (sim, model) = (Arc::clone(&small.sim), small.model.clone());
+            drop(small);
+            Small::check(&Small::open(sim).db, &model, "reopened");
+        }
+        assert!(refusals > 20, "only {refusals} commits were refused");
+        Ok(true)
+    });
+    let finding = verdict.err().unwrap_or_default();
+    assert!(finding.is_empty(), "{finding}");
+}
+
+/// A barrier: what was acknowledged without a sync survives a power cut once it returns.
+#[test]
+fn an_empty_batch_with_a_sync_is_a_barrier() {
+    let small = Small::open(SimVfs::new(1));
+    let [one, _] = families(&small.db);
+    one.put(b"k", b"v").unwrap();
+    let barrier = |db: &Db| db.write_with(&WriteBatch::new(), WriteOptions { sync: Some(true) });
+    barrier(&small.db).unwrap();
+    let image = small.sim.crash_image(CrashProfile::Nothing, 1);
+    assert_eq!(families(&Small::open(image).db)[0].get(b"k").unwrap(), Some(b"v".to_vec()));
+    small.db.clone().close().unwrap();
+    assert_eq!(barrier(&small.db).unwrap_err().kind(), ErrorKind::Closed);
+}
+
+/// With syncs at intervals, what was acknowledged shortly before the last handle went was not on
+/// disk, and nobody was left to put it there.
+#[test]
+fn dropping_a_database_that_syncs_at_intervals_syncs_a_last_time() {
+    let sim = SimVfs::new(1);
+    let components = Components {
+        vfs: Arc::clone(&sim) as _,
+        scheduler: Arc::new(ManualScheduler::new(1)),
+        clock: Arc::new(ManualClock::new(1_000_000)),
+    };
+    let mode = SyncMode::Interval { interval_us: 1_000_000 };
+    let db = Db::open_with("/db", options(mode), components).unwrap();
+    let family = db.create_family("one", family_options()).unwrap();
+    db.create_family("two", family_options()).unwrap();
+    family.put(b"k", b"v").unwrap();
+    drop((db, family));
+    let image = sim.crash_image(CrashProfile::Nothing, 1);
+    assert_eq!(families(&Small::open(image).db)[0].get(b"k").unwrap(), Some(b"v".to_vec()));
+}
