@@ -23,7 +23,8 @@ pub enum ErrorKind {
     NotFound,
     /// A named thing exists already.
     Exists,
-    /// Another process or another handle owns the directory.
+    /// Another process or another handle has the directory open. One database may write in it, or any
+    /// number may read it.
     Locked,
     /// The disk is full, or the machine has no memory for a memtable; the call had no effect and
     /// succeeds once there is space.
@@ -74,7 +75,7 @@ pub enum Error {
         /// What was found.
         reason: String,
     },
-    /// The directory belongs to another process or another open handle.
+    /// The directory is open elsewhere: one writer or any number of readers may have it.
     Locked(PathBuf),
     /// A file operation failed.
     Io {
@@ -210,7 +211,8 @@ impl fmt::Display for Error {
                 write!(f, "{} is not a database: {reason}", path.display())
             }
             Self::Locked(path) => {
-                write!(f, "{} is open in another process or handle", path.display())
+                let rule = "one writer or any number of readers can have it";
+                write!(f, "{} is open in another process or handle ({rule})", path.display())
             }
             Self::Io { operation, path, source } => {
                 write!(f, "{operation} of {} failed: {source}", path.display())

@@ -29,7 +29,8 @@ pub enum SyncMode {
 pub struct DbOptions {
     /// Create the database when the directory is empty or absent. Default `true`.
     pub create_if_missing: bool,
-    /// Open without writing anything; writes answer `OpenedReadOnly`. Default `false`.
+    /// Open without writing anything; writes answer `OpenedReadOnly`. Any number of readers may have
+    /// a database open, but none beside a writer. Default `false`.
     pub read_only: bool,
     /// Bytes of decoded blocks kept in memory; filters and indexes count in the memory budget.
     /// 0 disables the block cache. Default 64 MiB.

@@ -41,6 +41,9 @@ pub(crate) fn open(directory: &Path, access: Access) -> Result<Db> {
     Db::open(directory, options).map_err(|error| match error {
         Error::NotADatabase { .. } => Failure::from(error)
             .hint("check --db; `tidesdb put` and `tidesdb load` create a database"),
+        Error::Locked(_) => Failure::from(error).hint(
+            "commands that only read can run beside each other, but not beside one that writes",
+        ),
         error => Failure::from(error),
     })
 }

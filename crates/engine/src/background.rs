@@ -72,7 +72,8 @@ impl Core {
 
     /// Queues a flush of the family unless one is queued or running.
     pub(crate) fn schedule_flush(&self, family: &Arc<FamilyState>) {
-        if self.control.is_paused() || family.view.load().frozen.is_empty() {
+        let may_flush = !self.options.read_only && !self.control.is_paused();
+        if !may_flush || family.view.load().frozen.is_empty() {
             return;
         }
         // ORDERING: the swap decides which caller queues the job; the job clears the flag before

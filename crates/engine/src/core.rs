@@ -14,7 +14,7 @@ use tidesdb_lockfree::stripe::thread_number;
 use tidesdb_lockfree::sync::{CachePadded, lock, wait};
 use tidesdb_sys::clock::Clock;
 use tidesdb_sys::sched::Scheduler;
-use tidesdb_sys::vfs::{LockGuard, Vfs};
+use tidesdb_sys::vfs::Vfs;
 
 use crate::dependencies::Dependencies;
 use crate::family::{FamilyState, RunningMerges};
@@ -25,10 +25,24 @@ use crate::snapshot::SnapshotRegistry;
 use crate::spare_buffers::SpareBuffers;
 use crate::version::{Catalog, FileContext};
 
+/// Tells the databases that a process has opened apart: no two have had the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DatabaseId(u64);
+
+impl DatabaseId {
+    /// An identity that no database has had before.
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        // ORDERING: relaxed; only that numbers differ matters.
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// The inside of an open database.
 pub(crate) struct Core {
     /// Itself, for the jobs that it queues.
     pub this: Weak<Self>,
+    pub identity: DatabaseId,
     pub path: PathBuf,
     pub options: DbOptions,
     pub vfs: Arc<dyn Vfs>,
@@ -60,7 +74,6 @@ pub(crate) struct Core {
     pub expiry_timers: Mutex<BTreeSet<u64>>,
     /// Merges that started by themselves and run, of all families.
     pub running_merges: RunningMerges,
-    pub(crate) directory_lock: Mutex<Option<Box<dyn LockGuard>>>,
 }
 
 impl std::fmt::Debug for Core {
@@ -77,12 +90,6 @@ pub(crate) struct CoreCounters {
 }
 
 impl Core {
-    /// Tells databases of one process apart.
-    #[inline]
-    pub(crate) fn identity(&self) -> usize {
-        Arc::as_ptr(&self.files).addr()
-    }
-
     /// Passes an event on to the listener, if there is one.
     pub(crate) fn tell(&self, event: &Event) {
         if let Some(listener) = &self.options.event_listener {
@@ -114,7 +121,7 @@ impl Core {
             return Err(Error::OpenedReadOnly);
         }
         self.health.check()?;
-        if self.identity() != family.database {
+        if self.identity != family.database {
             return Err(Error::InvalidArgument("the family is of another database".to_owned()));
         }
         Ok(())

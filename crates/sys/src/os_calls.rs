@@ -5,14 +5,11 @@
 //! crate that contains `unsafe`. Everything here is stateless and may be called from any thread.
 #![expect(unsafe_code, reason = "foreign calls; each is wrapped by a safe function below")]
 
-use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 /// Whether a reservation of disk space changes the length that the file reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,26 +130,6 @@ fn advise(file: &File, at: u64, len: u64, advice: Advice) {
 #[cfg(not(target_os = "linux"))]
 fn advise(_file: &File, _at: u64, _len: u64, _advice: Advice) {}
 
-/// Bytes that an unprivileged process may still write on the file system holding `path`.
-pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    let mut answer = MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: `path` is a NUL-terminated string that outlives the call, and `answer` is writable
-    // memory of the size the call fills.
-    let status = unsafe { libc::statvfs(path.as_ptr(), answer.as_mut_ptr()) };
-    if status != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call reported success, so it filled the whole structure.
-    let answer = unsafe { answer.assume_init() };
-    #[cfg_attr(
-        target_os = "linux",
-        expect(clippy::unnecessary_cast, reason = "the fields are narrower on other systems")
-    )]
-    let (blocks, block_size) = (answer.f_bavail as u64, answer.f_frsize as u64);
-    Ok(blocks.saturating_mul(block_size))
-}
-
 /// Whether the file system holding `file` keeps the promise a mapped log needs: space reserved
 /// once stays reserved when it is overwritten. Copy-on-write and network file systems do not.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -185,6 +162,17 @@ pub(crate) fn overwrites_in_place(file: &File) -> bool {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) fn overwrites_in_place(_file: &File) -> bool {
     false
+}
+
+/// Has these functions called at each `fork` of the process: before it, and after it in the parent and
+/// in the child. If memory for that is exhausted, they are not.
+pub(crate) fn at_fork(before: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) {
+    // SAFETY: the functions live as long as the program and may be called on any thread. In the child
+    // only the calling thread exists: what they lock is locked by nobody else then (see `forks`), and
+    // they do no more than close descriptors and store to atomics.
+    unsafe {
+        libc::pthread_atfork(Some(before), Some(parent), Some(child));
+    }
 }
 
 /// Size of a virtual-memory page in bytes.

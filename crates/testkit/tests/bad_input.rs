@@ -362,6 +362,8 @@ fn a_read_only_disk_serves_readers_and_refuses_writers() {
     };
     refused(Db::open_with(directory.path(), small_db(), components()), ErrorKind::Io, &["lock"]);
     assert_unchanged(directory.path(), &before);
+    // A lock that is shared writes nothing.
+    disk.count_only(OpSet::CHANGES);
     let options = DbOptions { read_only: true, ..small_db() };
     let db = Db::open_with(directory.path(), options, components()).unwrap();
     let family = db.family("second").unwrap();
@@ -452,18 +454,54 @@ fn a_dropped_family_answers_closed_and_spoils_no_batch() {
 #[test]
 fn what_belongs_to_another_database_is_refused() {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (db, own, _) = two_families(here.path());
+    let (_db, own, _) = two_families(here.path());
     let (other, foreign, _) = two_families(there.path());
     let mut batch = WriteBatch::new();
     batch.put(&own, b"k", b"v").unwrap();
-    batch.put(&foreign, b"k", b"v").unwrap();
-    refused(db.write(&batch), ErrorKind::Invalid, &["another database"]);
+    refused(batch.put(&foreign, b"k", b"v"), ErrorKind::Invalid, &["another database"]);
+    assert_eq!(batch.len(), 1);
     refused(other.write(&batch), ErrorKind::Invalid, &["another database"]);
     assert_eq!((own.get(b"k").unwrap(), foreign.get(b"k").unwrap()), (None, None));
     let snapshot = other.snapshot();
     refused(own.get_at(&snapshot, b"k"), ErrorKind::Invalid, &["another database"]);
     let options = ScanOptions::new().snapshot(&snapshot);
     refused(own.scan(options).map(drop), ErrorKind::Invalid, &["another database"]);
+}
+
+/// Databases that are opened one after the other may lie at the same addresses, and number their
+/// families alike.
+#[test]
+fn batches_of_an_earlier_opening_are_refused() {
+    const OPENINGS: usize = 200;
+    const BATCHES: usize = 50;
+    let disk = SimVfs::new(1);
+    let mut stale: Vec<WriteBatch> = Vec::new();
+    let mut refusals = 0;
+    for opening in 0..OPENINGS {
+        let path = ["/one", "/two"][opening % 3 % 2];
+        let components = Components {
+            vfs: disk.clone(),
+            scheduler: Arc::new(ManualScheduler::new(1)),
+            clock: Arc::new(ManualClock::new(1_000)),
+        };
+        let db = Db::open_with(path, small_db(), components).unwrap();
+        let family = db.open_family("f", small_family()).unwrap();
+        for mut batch in stale.drain(..) {
+            refused(db.write(&batch), ErrorKind::Invalid, &["another database"]);
+            // Kept or filled again, it goes on knowing.
+            if refusals % 2 == 0 {
+                refused(batch.put(&family, b"k", b"v"), ErrorKind::Invalid, &["another database"]);
+            }
+            refusals += 1;
+        }
+        assert_eq!(family.get(b"k").unwrap(), None);
+        stale.resize_with(BATCHES, WriteBatch::new);
+        for batch in &mut stale {
+            batch.put(&family, b"k", b"v").unwrap();
+        }
+        db.close().unwrap();
+    }
+    assert_eq!(refusals, (OPENINGS - 1) * BATCHES);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tidesdb_engine::{Components, Db, DbOptions, ErrorKind, Family, FamilyOptions};
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::sched::{Job, Lane, ManualScheduler, Scheduler};
-use tidesdb_sys::vfs::{Mutation, MutationKind, Phase, SimVfs, Vfs};
+use tidesdb_sys::vfs::{LockHow, Mutation, MutationKind, Phase, SimVfs, Vfs};
 
 /// How long one side of a test gives the other the time to do what it must not do. A right engine
 /// does not do it however long that is, so nothing fails on a slow machine.
@@ -157,7 +157,7 @@ fn closing_waits_for_a_merge_that_somebody_asked_for() {
         result
     });
     let given_up = when_closed.recv_timeout(GRACE).is_ok();
-    let locked = sim.lock(Path::new("/db/LOCK")).is_err();
+    let locked = sim.lock(Path::new("/db/LOCK"), LockHow::Exclusive).is_err();
     held.go_on.send(()).unwrap();
     let merged = merging.join().unwrap();
     closing.join().unwrap().unwrap();
@@ -362,5 +362,5 @@ fn a_second_close_returns_when_the_first_has_ended() {
     first.join().unwrap().unwrap();
     second.join().unwrap().unwrap();
     assert!(!early, "closed, and the directory is still in use");
-    assert!(sim.lock(Path::new("/db/LOCK")).is_ok());
+    assert!(sim.lock(Path::new("/db/LOCK"), LockHow::Exclusive).is_ok());
 }

@@ -47,6 +47,23 @@ impl Scheduler for Flusher {
     }
 }
 
+#[test]
+fn a_power_cut_leaves_a_new_directory_of_one_name() {
+    let sim = SimVfs::new(1);
+    let components = |sim: &Arc<SimVfs>| Components {
+        vfs: Arc::clone(sim) as _,
+        scheduler: Flusher::new(false),
+        clock: Arc::new(ManualClock::new(1_000_000)),
+    };
+    let options = DbOptions { sync_mode: SyncMode::Full, ..DbOptions::default() };
+    let db = Db::open_with("mydb", options, components(&sim)).unwrap();
+    db.create_family("f", FamilyOptions::default()).unwrap().put(b"k", b"v").unwrap();
+    let image = sim.crash_image(CrashProfile::Nothing, 1);
+    let options = DbOptions { create_if_missing: false, ..DbOptions::default() };
+    let db = Db::open_with("mydb", options, components(&image)).unwrap();
+    assert_eq!(db.family("f").unwrap().get(b"k").unwrap().unwrap(), b"v");
+}
+
 fn open(sim: &Arc<SimVfs>, scheduler: Arc<Flusher>) -> Db {
     open_synced(sim, scheduler, SyncMode::Full)
 }

@@ -87,6 +87,9 @@ const MOST_GROWTH: u64 = 2;
 impl Core {
     /// Queues a merge of the family if there is one to begin now and none is queued that is no larger.
     pub(crate) fn schedule_compaction(&self, family: &Arc<FamilyState>) {
+        if self.options.read_only {
+            return;
+        }
         self.await_expiry(family);
         if let Some(bytes) = self.next_merge(family, Pace::Busy, MEASURED_PER_LOOK).bytes {
             self.schedule_merges(family, Pace::Busy, bytes);
@@ -150,7 +153,7 @@ impl Core {
 
     /// Whether merges may start by themselves.
     fn may_merge(&self) -> bool {
-        !self.control.is_paused() && !self.control.merges_are_cancelled()
+        !self.options.read_only && !self.control.is_paused() && !self.control.merges_are_cancelled()
     }
 
     /// The next merge of the runs of a version beside those under way. It is right for no other version,
@@ -314,7 +317,7 @@ impl Core {
     /// there is any, or a merge under way.
     pub(super) fn schedule_quiet_merges(&self) -> bool {
         let mut any = false;
-        if self.control.is_paused() {
+        if self.options.read_only || self.control.is_paused() {
             return false;
         }
         for family in self.families.all() {

@@ -70,7 +70,7 @@ impl Core {
             let _ = self.log.sync_sealed();
         }
         self.files.garbage.sweep();
-        *lock(&self.directory_lock) = None;
+        self.files.lock.give_up();
     }
 
     /// Whether commits are promised to be on disk a while after they were acknowledged.

@@ -45,7 +45,7 @@ impl Core {
                 frozen: Vec::new(),
                 version: Arc::new(Version::default()),
             };
-            let (database, name) = (self.identity(), (*name).to_owned());
+            let (database, name) = (self.identity, (*name).to_owned());
             let family = Arc::new(FamilyState::new(database, id, name, options.clone(), view));
             self.families.insert(Arc::clone(&family));
             created.push(family);

@@ -43,9 +43,18 @@ pub struct Db {
 impl Db {
     /// Opens the database in a directory, creating both if the options allow it.
     ///
+    /// One handle at a time may have a directory open to write in it, in this process or another
+    /// (clones of a handle count as one), or any number may have it open with
+    /// [`DbOptions::read_only`]: a reader excludes writers, and a writer excludes readers. A reader
+    /// needs no permission to write and changes nothing in the directory.
+    ///
+    /// The directory is held open: afterwards the process may change its own directory, and the
+    /// directory may be renamed, without effect on the database.
+    ///
     /// # Errors
     /// `Invalid` for wrong options, `NotFound` when there is no database (or the directory holds
-    /// something else), `Locked` when another process or handle has it open, `Corrupt` when what
+    /// something else), `Locked` when another process or handle has it open to write, or
+    /// for reading when this one would write; `Corrupt` when what
     /// was promised to be on disk is damaged, `Io`. Nothing on disk has changed then.
     pub fn open(path: impl AsRef<Path>, options: DbOptions) -> Result<Self> {
         let components = Components::for_options(&options)?;

@@ -2,6 +2,7 @@
 
 mod close;
 mod control;
+mod directory;
 mod families;
 mod handle;
 mod open;

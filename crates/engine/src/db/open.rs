@@ -1,7 +1,6 @@
 //! Opening: lock, manifest, log, leftovers, and then the machinery.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -13,10 +12,11 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_sys::clock::{Clock, SteadyClock, SystemClock};
 use tidesdb_sys::sched::{LaneThreads, Scheduler, ThreadPool};
-use tidesdb_sys::vfs::{LockGuard, RealVfs, Vfs};
+use tidesdb_sys::vfs::{RealVfs, Vfs};
 
+use super::directory::{self, OwnedDirectory};
 use crate::cache::{BlockCache, OpenTables};
-use crate::core::{Callers, Control, Core, CoreCounters, Families, Health, Progress};
+use crate::core::{Callers, Control, Core, CoreCounters, DatabaseId, Families, Health, Progress};
 use crate::family::{FamilyState, RunningMerges, View};
 use crate::flow::{DatabaseFlow, MemoryBudget};
 use crate::log::{Log, LogConfig, NoSegmentAt};
@@ -26,7 +26,8 @@ use crate::recovery::{self, Crew, Inventory, Leftovers, NO_LOG, Replayed, Target
 use crate::snapshot::SnapshotRegistry;
 use crate::spare_buffers::SpareBuffers;
 use crate::version::{
-    Catalog, FamilyRecord, FileContext, Garbage, PersistedState, TableFile, ValueLogFile, Version,
+    Catalog, DirectoryLock, FamilyRecord, FileContext, Garbage, PersistedState, TableFile,
+    ValueLogFile, Version,
 };
 
 /// Block size that the cache's slots are laid out for.
@@ -93,33 +94,13 @@ pub(super) fn open_core(
     components: Components,
 ) -> Result<Arc<Core>> {
     options.validate()?;
-    let vfs = &components.vfs;
-    let made = make_directory(vfs.as_ref(), path, &options)?;
-    let directory_lock = take_lock(vfs.as_ref(), path, &options)?;
-    let found = recovery::take_inventory(vfs, path).and_then(|found| {
-        if found.is_none() && (options.read_only || !options.create_if_missing) {
-            return Err(no_database(path));
-        }
-        Ok(found)
-    });
-    let found = match found {
-        Ok(found) => found,
-        Err(e) => {
-            // Leave nothing behind that was not there.
-            if made.lock {
-                let _ = vfs.remove(&path.join(FileKind::Lock.name()));
-            }
-            if made.directory {
-                let _ = vfs.remove_dir(path);
-            }
-            return Err(e);
-        }
-    };
-    if found.is_none() {
-        sync_parent(vfs.as_ref(), path)?;
-        recovery::remove_interrupted_creation(vfs.as_ref(), path)?;
-    }
-    build(path, options, components, directory_lock, found)
+    let directory = directory::take(&components.vfs, path, &options)?;
+    let lock = Arc::clone(&directory.lock);
+    let core = build(path, options, components, directory)
+        // A reader that found no lock file may have read while somebody wrote.
+        .map_err(|e| lock.explain(e))?;
+    lock.check()?;
+    Ok(core)
 }
 
 /// The memory budget in bytes for a setting of `max_memory_usage`.
@@ -131,89 +112,17 @@ pub(super) fn memory_budget(options: &DbOptions, setting: u64) -> u64 {
     available.map_or(u64::MAX, |bytes| (bytes / 4 * 3).max(options.least_memory_budget()))
 }
 
-fn no_database(path: &Path) -> Error {
-    let reason = "it is empty or absent, and creating one was not asked for".to_owned();
-    Error::NotADatabase { path: path.to_path_buf(), reason }
-}
-
-/// What an open makes before it knows whether there is a database.
-struct Made {
-    directory: bool,
-    lock: bool,
-}
-
-/// Makes sure that the directory is there.
-fn make_directory(vfs: &dyn Vfs, path: &Path, options: &DbOptions) -> Result<Made> {
-    match vfs.list(path) {
-        Ok(entries) => {
-            let empty = entries.iter().all(|entry| entry.name == FileKind::Lock.name());
-            if empty && !options.create_if_missing {
-                return Err(no_database(path));
-            }
-            let locked_before = entries.iter().any(|entry| entry.name == FileKind::Lock.name());
-            Ok(Made { directory: false, lock: !locked_before })
-        }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            if options.read_only || !options.create_if_missing {
-                return Err(no_database(path));
-            }
-            vfs.create_dir(path).map_err(|e| Error::io("create directory", path, e))?;
-            Ok(Made { directory: true, lock: true })
-        }
-        Err(e) if e.kind() == io::ErrorKind::NotADirectory => Err(Error::NotADatabase {
-            path: path.to_path_buf(),
-            reason: "it is not a directory".to_owned(),
-        }),
-        Err(e) => Err(Error::io("list", path, e)),
-    }
-}
-
-/// Makes the name of a new database's directory durable, whoever made it: an earlier open may have
-/// made it and failed before this.
-fn sync_parent(vfs: &dyn Vfs, path: &Path) -> Result<()> {
-    let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
-        return Ok(());
-    };
-    match vfs.sync_dir(parent) {
-        // Who may not look into the parent can't have made the directory.
-        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        other => other.map_err(|e| Error::io("sync", parent, e)),
-    }
-}
-
-fn take_lock(
-    vfs: &dyn Vfs,
-    path: &Path,
-    options: &DbOptions,
-) -> Result<Option<Box<dyn LockGuard>>> {
-    match vfs.lock(&path.join(FileKind::Lock.name())) {
-        Ok(guard) => Ok(Some(guard)),
-        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(Error::Locked(path.to_path_buf())),
-        // Who can't write a lock file can't write a database; reading is still possible.
-        Err(e)
-            if options.read_only
-                && matches!(
-                    e.kind(),
-                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
-                ) =>
-        {
-            Ok(None)
-        }
-        Err(e) => Err(Error::io("lock", path, e)),
-    }
-}
-
 fn build(
     path: &Path,
     options: DbOptions,
     components: Components,
-    directory_lock: Option<Box<dyn LockGuard>>,
-    found: Option<Inventory>,
+    directory: OwnedDirectory,
 ) -> Result<Arc<Core>> {
-    let vfs = Arc::clone(&components.vfs);
-    let (files, memory) = shared_memory(path, &options, &vfs);
+    let OwnedDirectory { vfs, lock, found } = directory;
+    let (files, memory) = shared_memory(path, &options, &vfs, lock);
     let state = found.as_ref().map(|found| found.state.clone()).unwrap_or_default();
-    let families = load_families(&state, &files, &memory)?;
+    let identity = DatabaseId::next();
+    let families = load_families(identity, &state, &files, &memory)?;
     let replayed = match &found {
         Some(found) => replay(path, &options, &components, found, &families)?,
         None => Replayed::default(),
@@ -239,6 +148,7 @@ fn build(
     }
     let core = Arc::new_cyclic(|this| Core {
         this: this.clone(),
+        identity,
         path: path.to_path_buf(),
         options,
         vfs,
@@ -264,7 +174,6 @@ fn build(
         jobs: AtomicU64::new(0),
         expiry_timers: Mutex::default(),
         running_merges: RunningMerges::default(),
-        directory_lock: Mutex::new(directory_lock),
     });
     let families = families.into_values().collect();
     make_known(&core, families);
@@ -308,6 +217,7 @@ fn shared_memory(
     path: &Path,
     options: &DbOptions,
     vfs: &Arc<dyn Vfs>,
+    lock: Arc<DirectoryLock>,
 ) -> (Arc<FileContext>, Arc<BlockPool>) {
     let blocks = Arc::new(BlockCache::new(options.block_cache_bytes, USUAL_BLOCK_BYTES));
     let memory = BlockPool::new(0);
@@ -317,7 +227,7 @@ fn shared_memory(
     let budget = MemoryBudget::new(bytes, log_bytes, Arc::clone(&blocks), Arc::clone(&memory));
     let files = Arc::new(FileContext {
         dir: path.to_path_buf(),
-        vfs: Arc::clone(vfs),
+        lock,
         garbage: Garbage::new(Arc::clone(vfs)),
         open_tables: OpenTables::new(options.max_open_tables),
         blocks,
@@ -450,6 +360,7 @@ fn start_log(
 }
 
 fn load_families(
+    database: DatabaseId,
     state: &PersistedState,
     files: &Arc<FileContext>,
     memory: &Arc<BlockPool>,
@@ -463,7 +374,7 @@ fn load_families(
             version: Arc::new(load_version(record, files)),
         };
         let name = record.name.clone();
-        let family = FamilyState::new(Arc::as_ptr(files).addr(), id, name, options, view);
+        let family = FamilyState::new(database, id, name, options, view);
         families.insert(id, Arc::new(family));
     }
     Ok(families)

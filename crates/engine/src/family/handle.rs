@@ -212,7 +212,7 @@ impl Family {
     /// `Corrupt` or `Io` when a table can't be opened, `Closed`; `Invalid` for a snapshot of
     /// another database.
     pub fn scan(&self, options: ScanOptions) -> Result<Scan> {
-        Scan::new(Arc::clone(self.core()), Arc::clone(&self.state), options)
+        Scan::new(Arc::clone(&self.owner), Arc::clone(&self.state), options)
     }
 
     /// Writes everything in memory to tables and waits for it.

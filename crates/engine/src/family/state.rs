@@ -11,6 +11,7 @@ use tidesdb_lockfree::stripe::StripedSums;
 use tidesdb_lockfree::sync::lock;
 
 use super::{CommitHookSlot, MergesUnderWay, ReadWatch};
+use crate::core::DatabaseId;
 use crate::flow::{FamilyFlow, FamilySignals, is_held, is_slowed_by_garbage};
 use crate::memtable::Memtable;
 use crate::version::{SpaceEstimate, Version, collected_from};
@@ -54,8 +55,8 @@ pub(crate) type SliceBounds = Arc<[Vec<u8>]>;
 /// One column family of an open database.
 #[derive(Debug)]
 pub(crate) struct FamilyState {
-    /// Tells families of different databases apart: the address of what their files share.
-    pub database: usize,
+    /// The database that the family is of.
+    pub database: DatabaseId,
     pub id: u32,
     pub name: String,
     pub options: ArcSwap<FamilyOptions>,
@@ -101,7 +102,7 @@ pub(crate) struct FamilyState {
 
 impl FamilyState {
     pub(crate) fn new(
-        database: usize,
+        database: DatabaseId,
         id: u32,
         name: String,
         options: FamilyOptions,

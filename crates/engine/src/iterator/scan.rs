@@ -14,7 +14,7 @@ use super::run_source::RunSource;
 use super::scanned_values::ScannedValues;
 use super::source::Source;
 use crate::cache::CachedBlocks;
-use crate::core::Core;
+use crate::core::Owner;
 use crate::family::{FamilyState, View};
 use crate::flow::{Holder, Lent};
 use crate::snapshot::Snapshot;
@@ -25,7 +25,9 @@ const SOURCE_BYTES: u64 = 16 << 10;
 /// Walks the keys of a family in order, both ways, as of one moment.
 ///
 /// A scan is not positioned until one of the `seek` methods is called. It holds a snapshot and
-/// the files it reads, never a lock: it blocks no writer and no flush, however long it lives.
+/// the files it reads, never a lock: it blocks no writer and no flush, however long it lives. Like any
+/// other handle it keeps the database open; after [`crate::Db::close`] it answers `Closed` where it
+/// needs a file that was not open.
 /// After an error it is invalid until the next seek.
 ///
 /// ```
@@ -47,7 +49,8 @@ const SOURCE_BYTES: u64 = 16 << 10;
 /// ```
 #[derive(Debug)]
 pub struct Scan {
-    core: Arc<Core>,
+    /// Keeps the directory, in which files that the scan has still to open must stay.
+    owner: Arc<Owner>,
     family: Arc<FamilyState>,
     options: ScanOptions,
     /// Keeps merges from dropping what the scan has still to see.
@@ -66,19 +69,20 @@ pub struct Scan {
 
 impl Scan {
     pub(crate) fn new(
-        core: Arc<Core>,
+        owner: Arc<Owner>,
         family: Arc<FamilyState>,
         options: ScanOptions,
     ) -> Result<Self> {
+        let core = owner.core();
         core.check_readable(&family)?;
         let snapshot = match &options.snapshot {
-            Some(snapshot) if !snapshot.belongs_to(&core) => {
+            Some(snapshot) if !snapshot.belongs_to(core) => {
                 return Err(Error::InvalidArgument(
                     "the snapshot is of another database".to_owned(),
                 ));
             }
             Some(snapshot) => snapshot.clone(),
-            None => Snapshot::take(&core),
+            None => Snapshot::take(core),
         };
         // The snapshot first: whatever view is loaded now holds all that it sees.
         let view = family.view.load_full();
@@ -106,7 +110,7 @@ impl Scan {
         Ok(Self {
             _lent: core.budget.lend(Holder::Scans, buffers),
             now: core.clock.unix_seconds(),
-            core,
+            owner,
             family,
             options,
             snapshot,
@@ -126,7 +130,7 @@ impl Scan {
     /// As [`crate::Family::scan`].
     pub fn refresh(&mut self) -> Result<()> {
         let options = std::mem::take(&mut self.options);
-        *self = Self::new(Arc::clone(&self.core), Arc::clone(&self.family), options)?;
+        *self = Self::new(Arc::clone(&self.owner), Arc::clone(&self.family), options)?;
         Ok(())
     }
 

@@ -311,7 +311,7 @@ impl Transaction {
             Some(sequence) => options.snapshot(&Snapshot::again(core, sequence)),
             None => options,
         };
-        let scan = Scan::new(Arc::clone(core), Arc::clone(family), options)?;
+        let scan = Scan::new(Arc::clone(&**self.owner), Arc::clone(family), options)?;
         let overlay = match &self.writes {
             Some(writes) if !writes.is_empty() => writes.overlay(family.id),
             _ => Arc::new(Overlay::default()),
@@ -433,7 +433,7 @@ impl Transaction {
 
     #[inline]
     fn check_family(&self, family: &FamilyState) -> Result<()> {
-        if self.core().identity() != family.database {
+        if self.core().identity != family.database {
             return Err(Error::InvalidArgument("the family is of another database".to_owned()));
         }
         Ok(())

@@ -5,6 +5,7 @@
 //! its files alive until they let go.
 
 mod catalog;
+mod directory_lock;
 mod garbage;
 mod liveness;
 mod range_deleted;
@@ -23,6 +24,7 @@ use tidesdb_base::range_tombstone::RangeTombstoneSets;
 use tidesdb_files::vlog::VLOG_HEADER_BYTES;
 
 pub(crate) use self::catalog::{Catalog, FamilyRecord, PersistedState};
+pub(crate) use self::directory_lock::DirectoryLock;
 pub(crate) use self::garbage::Garbage;
 pub(crate) use self::liveness::{KeyCounts, LivenessCount, LivenessRules};
 pub(crate) use self::range_tombstones::{is_deleted_in_part, table_needs, table_overlaps};

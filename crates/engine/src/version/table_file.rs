@@ -9,10 +9,9 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::manifest::TableRecord;
 use tidesdb_files::naming;
 use tidesdb_files::sstable::Table;
-use tidesdb_sys::vfs::{OpenHow, Vfs};
 
-use super::Garbage;
 use super::range_deleted::RangeDeleted;
+use super::{DirectoryLock, Garbage};
 use crate::cache::{BlockCache, OpenTables};
 use crate::flow::{Holder, MemoryBudget};
 
@@ -20,7 +19,7 @@ use crate::flow::{Holder, MemoryBudget};
 #[derive(Debug)]
 pub(crate) struct FileContext {
     pub dir: PathBuf,
-    pub vfs: Arc<dyn Vfs>,
+    pub lock: Arc<DirectoryLock>,
     pub garbage: Garbage,
     pub open_tables: OpenTables,
     pub blocks: Arc<BlockCache>,
@@ -73,7 +72,7 @@ impl TableFile {
     ///
     /// # Errors
     /// [`Error::Corruption`] when the file is missing, damaged, or not the one that the manifest
-    /// names; [`Error::Io`].
+    /// names; [`Error::Closed`] when it was not opened before the database was closed; [`Error::Io`].
     #[inline]
     pub(crate) fn table(self: &Arc<Self>) -> Result<OpenTable> {
         self.opened(self.if_open())
@@ -99,11 +98,7 @@ impl TableFile {
 
     #[cold]
     fn open_file(self: &Arc<Self>) -> Result<OpenTable> {
-        let file = self
-            .context
-            .vfs
-            .open(&self.path, OpenHow::Read)
-            .map_err(|e| Error::missing_or_io("open", &self.path, e))?;
+        let file = self.context.lock.open(&self.path)?;
         // Gets read single blocks; whoever walks the table reads ahead on his own account.
         file.expect_random_reads();
         let table = Table::open(file, &self.path, self.record.number)?;

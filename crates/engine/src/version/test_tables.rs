@@ -1,24 +1,26 @@
 //! Records of tables that nobody wrote, for tests of what is decided by them.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_files::manifest::TableRecord;
 use tidesdb_files::sstable::KeySketch;
 use tidesdb_lockfree::arena::BlockPool;
-use tidesdb_sys::vfs::SimVfs;
+use tidesdb_sys::vfs::{SimVfs, Vfs};
 
-use super::{FileContext, Garbage, TableFile};
+use super::{DirectoryLock, FileContext, Garbage, TableFile};
 use crate::cache::{BlockCache, OpenTables};
 use crate::flow::MemoryBudget;
 
 pub(crate) fn context() -> Arc<FileContext> {
-    let vfs = SimVfs::new(1);
+    let vfs: Arc<dyn Vfs> = SimVfs::new(1);
+    let lock = DirectoryLock::take(Arc::clone(&vfs), Path::new("/db"), true).unwrap();
     let blocks = Arc::new(BlockCache::new(0, 4096));
     let budget = MemoryBudget::new(u64::MAX, 0, Arc::clone(&blocks), BlockPool::new(0));
     Arc::new(FileContext {
         dir: "/db".into(),
-        garbage: Garbage::new(Arc::clone(&vfs) as _),
-        vfs,
+        garbage: Garbage::new(vfs),
+        lock: Arc::new(lock),
         open_tables: OpenTables::new(0),
         blocks,
         budget: Arc::new(budget),

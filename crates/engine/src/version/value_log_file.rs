@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use tidesdb_base::error::{Error, Result};
+use tidesdb_base::error::Result;
 use tidesdb_files::naming;
 use tidesdb_files::vlog::{RecordsAhead, ValuePointer, VlogReader};
-use tidesdb_sys::vfs::OpenHow;
 
 use super::FileContext;
 
@@ -111,7 +110,8 @@ impl ValueLogFile {
     /// Reads the value that `pointer` points at into `out`, which is replaced.
     ///
     /// # Errors
-    /// [`Error::Corruption`] when the file is missing or the value damaged; [`Error::Io`].
+    /// `Corruption` when the file is missing or the value damaged; `Closed` when it was not opened
+    /// before the database was closed; `Io`.
     pub(crate) fn read(&self, pointer: &ValuePointer, out: &mut Vec<u8>) -> Result<()> {
         STORED.with_borrow_mut(|stored| self.reader()?.read_into(pointer, stored, out))
     }
@@ -134,8 +134,7 @@ impl ValueLogFile {
         if let Some(reader) = self.reader.get() {
             return Ok(reader);
         }
-        let file = self.context.vfs.open(&self.path, OpenHow::Read);
-        let file = file.map_err(|e| Error::missing_or_io("open", &self.path, e))?;
+        let file = self.context.lock.open(&self.path)?;
         let reader = VlogReader::open(file, &self.path, self.number)?;
         Ok(self.reader.get_or_init(|| reader))
     }

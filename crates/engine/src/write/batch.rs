@@ -18,7 +18,9 @@ const MOST_SIGNED: usize = 32;
 /// Operations that are committed together: after a crash all of them are there or none, and no
 /// reader ever sees some of them. Later operations on a key win over earlier ones.
 ///
-/// A batch can be reused after [`WriteBatch::clear`] without allocating again.
+/// A batch can be reused after [`WriteBatch::clear`] without allocating again. It belongs to the open
+/// database whose families it was filled with: one that was filled before the database was closed is
+/// refused by every database opened since, that of the same directory included.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -74,8 +76,9 @@ impl WriteBatch {
     /// Adds a put that never expires.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for an empty key, [`Error::TooLarge`] for a key or value over
-    /// the limits or a batch that grows over its own; the batch is unchanged then.
+    /// [`Error::InvalidArgument`] for an empty key, or a family of another database than the batch's
+    /// other operations; [`Error::TooLarge`] for a key or value over the limits or a batch that grows
+    /// over its own. The batch is unchanged then.
     pub fn put(&mut self, family: &Family, key: &[u8], value: &[u8]) -> Result<()> {
         self.add(family.state(), ValueKind::Value, NEVER_EXPIRES, key, value)
     }
@@ -151,6 +154,10 @@ impl WriteBatch {
         value: &[u8],
     ) -> Result<()> {
         check_sizes(key, value)?;
+        let is_known = self.families.iter().any(|known| Arc::ptr_eq(known, family));
+        if !is_known {
+            self.check_database(family)?;
+        }
         if kind == ValueKind::RangeTombstone && value.len() > MAX_KEY_BYTES {
             return Err(too_large("key", value.len(), MAX_KEY_BYTES));
         }
@@ -174,7 +181,7 @@ impl WriteBatch {
             let operation = Operation { family: family.id, kind, expires_at, key, value };
             BatchWriter::new(&mut self.record).push(operation);
         }
-        if !self.families.iter().any(|known| Arc::ptr_eq(known, family)) {
+        if !is_known {
             self.add_family(family);
         }
         if kind == ValueKind::RangeTombstone {
@@ -188,6 +195,17 @@ impl WriteBatch {
         self.count += 1;
         self.user_bytes += (key.len() + value.len()) as u64;
         Ok(())
+    }
+
+    /// # Errors
+    /// [`Error::InvalidArgument`] when what the batch holds already is for another database.
+    fn check_database(&self, family: &FamilyState) -> Result<()> {
+        match self.families.first() {
+            Some(first) if first.database != family.database => Err(Error::InvalidArgument(
+                "the family is of another database than the batch's other operations".to_owned(),
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn add_family(&mut self, family: &Arc<FamilyState>) {

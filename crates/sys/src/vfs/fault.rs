@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use self::wrapped::{FaultFile, FaultSegment};
-use super::{DirEntry, File, LockGuard, LogSegment, OpenHow, SegmentHow, Vfs};
+use super::{DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, SegmentHow, Vfs};
 use crate::sync::lock;
 
 pub use self::ops::{Op, OpSet};
@@ -246,6 +246,11 @@ impl FaultVfs {
 }
 
 impl Vfs for FaultVfs {
+    fn hold_dir(self: Arc<Self>, dir: &Path) -> io::Result<Arc<dyn Vfs>> {
+        let inner = Arc::clone(&self.inner).hold_dir(dir)?;
+        Ok(Arc::new(Self { inner, shared: Arc::clone(&self.shared) }))
+    }
+
     fn open(&self, path: &Path, how: OpenHow) -> io::Result<Arc<dyn File>> {
         let op = if how == OpenHow::CreateNew { Op::Create } else { Op::Open };
         let name = self.admit(op, path)?;
@@ -298,9 +303,9 @@ impl Vfs for FaultVfs {
         Ok(Arc::new(FaultSegment { inner, shared: Arc::clone(&self.shared), path: name }))
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+    fn lock(&self, path: &Path, how: LockHow) -> io::Result<Box<dyn LockGuard>> {
         self.admit(Op::Lock, path)?;
-        self.inner.lock(path)
+        self.inner.lock(path, how)
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {

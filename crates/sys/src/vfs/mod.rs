@@ -17,6 +17,7 @@
 //! (`StorageFull`, `NotFound`, ...); callers add the path when they report them.
 
 mod fault;
+mod read_only;
 mod real;
 mod sim;
 
@@ -26,7 +27,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use fault::{CallRecord, FaultError, FaultKind, FaultVfs, Op, OpSet};
+pub use read_only::ReadOnlyVfs;
 pub use real::RealVfs;
+pub(crate) use real::let_go_of_locks_in_child;
 pub use sim::{
     Corruption, CrashProfile, Mutation, MutationHook, MutationKind, Phase, SECTOR_BYTES,
     SEGMENT_PIECE_BYTES, SimVfs,
@@ -52,6 +55,15 @@ pub enum SegmentHow {
     Reuse,
 }
 
+/// Whom a lock excludes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LockHow {
+    /// All others. The lock file is created when it is missing.
+    Exclusive,
+    /// Holders of an exclusive lock only. The lock file must exist; reading it is enough.
+    Shared,
+}
+
 /// One name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DirEntry {
@@ -65,6 +77,14 @@ pub struct DirEntry {
 
 /// A file system. See the module's documentation for what is durable when.
 pub trait Vfs: Send + Sync + Debug {
+    /// This file system, with the directory `dir` held open: paths below `dir` go on meaning names
+    /// in the directory that it is now, wherever the process or the directory moves, and whatever
+    /// takes its place. All other paths mean what they meant.
+    ///
+    /// # Errors
+    /// `NotFound` when it does not exist, `NotADirectory`, or the kernel's error.
+    fn hold_dir(self: Arc<Self>, dir: &Path) -> io::Result<Arc<dyn Vfs>>;
+
     /// Opens or creates a file.
     ///
     /// # Errors
@@ -122,14 +142,17 @@ pub trait Vfs: Send + Sync + Debug {
         how: SegmentHow,
     ) -> io::Result<Arc<dyn LogSegment>>;
 
-    /// Takes the exclusive lock named by the file `path`, creating the file when missing.
+    /// Takes the lock named by the file `path`: any number may hold it shared, or one exclusively.
     ///
     /// The lock excludes other processes and other holders in this process, and is released by
-    /// dropping the guard or by the end of the process. The file stays.
+    /// dropping the guard or by the end of the process. The file stays. When the call returns,
+    /// `path` names the file that was locked: one that was removed meanwhile would exclude none of
+    /// those who come later.
     ///
     /// # Errors
-    /// `WouldBlock` when someone holds it, or the kernel's error.
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>>;
+    /// `WouldBlock` when somebody's lock excludes this one, `NotFound` when a file to be locked
+    /// [`LockHow::Shared`] is missing, or the kernel's error.
+    fn lock(&self, path: &Path, how: LockHow) -> io::Result<Box<dyn LockGuard>>;
 
     /// Bytes that can still be written on the file system holding `dir`.
     ///
@@ -303,7 +326,11 @@ pub trait LogSegment: Send + Sync + Debug {
 }
 
 /// Holds a lock taken with [`Vfs::lock`]; dropping it releases the lock.
-pub trait LockGuard: Send + Sync + Debug {}
+pub trait LockGuard: Send + Sync + Debug {
+    /// Whether the lock's path still names the file that is locked. If not, the lock excludes none
+    /// of those who came since.
+    fn is_still_named(&self) -> bool;
+}
 
 fn offset_after(at: u64, done: usize) -> io::Result<u64> {
     at.checked_add(done as u64).ok_or_else(|| io::ErrorKind::InvalidInput.into())

@@ -1,12 +1,14 @@
 //! The operating system's files, for any Unix; Linux is first class.
 //!
-//! A thin layer: one system call per method, no buffering, no state except the registry of locks
-//! held by this process. Log segments are mapped where the file system overwrites in place (see
-//! [`mapped_segment`]) and written with `pwrite` everywhere else, or when the caller asks for it
-//! with [`RealVfs::without_mapping`]. Every descriptor is close-on-exec.
+//! A thin layer: one system call per method, no buffering, no state except the registry of locks held by
+//! this process and the directory that is held open ([`Vfs::hold_dir`]). Log segments are mapped where
+//! the file system overwrites in place (see [`mapped_segment`]) and written with `pwrite` everywhere
+//! else, or when the caller asks for it with [`RealVfs::without_mapping`]. Every descriptor is
+//! close-on-exec.
 
 mod lock;
 mod mapped_segment;
+mod place;
 mod pwrite_segment;
 #[cfg(test)]
 mod tests;
@@ -19,29 +21,38 @@ use std::sync::Arc;
 
 use self::lock::RealLock;
 use self::mapped_segment::MappedSegment;
+use self::place::{HeldDir, Place};
 use self::pwrite_segment::PwriteSegment;
-use super::{DirEntry, File, LockGuard, LogSegment, OpenHow, SegmentHow, Vfs};
+use super::{DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, SegmentHow, Vfs};
 use crate::os_calls::{self, ReservedLength};
 
 /// The operating system's file system.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RealVfs {
     map_log: bool,
+    held: Option<Arc<HeldDir>>,
 }
 
 impl RealVfs {
     /// Log segments are mapped into memory where that is safe.
     #[must_use]
     pub const fn new() -> Self {
-        Self { map_log: true }
+        Self { map_log: true, held: None }
     }
 
     /// Log segments are always written with system calls.
     #[must_use]
     pub const fn without_mapping() -> Self {
-        Self { map_log: false }
+        Self { map_log: false, held: None }
+    }
+
+    fn place(&self, path: &Path) -> Place {
+        Place::of(self.held.as_ref(), path)
     }
 }
+
+/// Closes a forked child's copies of its parent's lock files.
+pub(crate) use self::lock::let_go_in_child as let_go_of_locks_in_child;
 
 impl Default for RealVfs {
     fn default() -> Self {
@@ -50,53 +61,43 @@ impl Default for RealVfs {
 }
 
 impl Vfs for RealVfs {
+    fn hold_dir(self: Arc<Self>, dir: &Path) -> io::Result<Arc<dyn Vfs>> {
+        let held = Some(Arc::new(HeldDir::open(dir)?));
+        Ok(Arc::new(Self { map_log: self.map_log, held }))
+    }
+
     fn open(&self, path: &Path, how: OpenHow) -> io::Result<Arc<dyn File>> {
-        let mut options = fs::OpenOptions::new();
-        match how {
-            OpenHow::Read => options.read(true),
-            OpenHow::ReadWrite => options.read(true).write(true),
-            OpenHow::CreateNew => options.read(true).write(true).create_new(true),
+        let place = self.place(path);
+        let file = match how {
+            OpenHow::Read => place.open_for_reading(),
+            OpenHow::ReadWrite => place.open_for_writing(),
+            OpenHow::CreateNew => place.create(),
         };
-        Ok(Arc::new(RealFile { file: options.open(path)? }))
+        Ok(Arc::new(RealFile { file: file? }))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir(path)
+        self.place(path).create_dir()
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
+        self.place(from).rename_to(&self.place(to))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+        self.place(path).remove()
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        fs::remove_dir(path)
+        self.place(path).remove_dir()
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
-        let mut entries = Vec::new();
-        for entry in fs::read_dir(dir)? {
-            let entry = entry?;
-            let metadata = match entry.metadata() {
-                Ok(metadata) => metadata,
-                // Removed by somebody between the listing and the question.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
-            };
-            let is_dir = metadata.is_dir();
-            let len = if is_dir { 0 } else { metadata.len() };
-            let name = entry.file_name().to_string_lossy().into_owned();
-            entries.push(DirEntry { name, is_dir, len });
-        }
-        entries.sort_unstable();
-        Ok(entries)
+        place::with_dir(self.held.as_ref(), dir, place::list)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        fs::File::open(dir)?.sync_all()
+        place::with_dir(self.held.as_ref(), dir, |dir| Ok(rustix::fs::fsync(dir)?))
     }
 
     fn log_segment(
@@ -109,9 +110,10 @@ impl Vfs for RealVfs {
             let text = "a log segment needs at least one byte";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
+        let place = self.place(path);
         let file = match how {
-            SegmentHow::Create => create_segment_file(path, size)?,
-            SegmentHow::Reuse => reopen_segment_file(path, size)?,
+            SegmentHow::Create => create_segment_file(&place, size)?,
+            SegmentHow::Reuse => reopen_segment_file(&place, size)?,
         };
         if self.map_log && os_calls::overwrites_in_place(&file) {
             // A kernel that cannot map the file (no address space, a locked-down sandbox) is no
@@ -123,30 +125,33 @@ impl Vfs for RealVfs {
         Ok(Arc::new(PwriteSegment::new(file, size)))
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        Ok(Box::new(RealLock::take(path)?))
+    fn lock(&self, path: &Path, how: LockHow) -> io::Result<Box<dyn LockGuard>> {
+        Ok(Box::new(RealLock::take(self.place(path), how)?))
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        os_calls::free_bytes(dir)
+        place::with_dir(self.held.as_ref(), dir, |dir| {
+            let answer = rustix::fs::fstatvfs(dir)?;
+            Ok(answer.f_bavail.saturating_mul(answer.f_frsize))
+        })
     }
 }
 
-fn create_segment_file(path: &Path, size: u64) -> io::Result<fs::File> {
-    let file = fs::OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+fn create_segment_file(place: &Place, size: u64) -> io::Result<fs::File> {
+    let file = place.create()?;
     match reserve_from(&file, size, 0) {
         Ok(()) => Ok(file),
         Err(error) => {
             // Nothing may be left behind. If even the removal fails there is nothing better to
             // report than the first error.
-            let _ = fs::remove_file(path);
+            let _ = place.remove();
             Err(error)
         }
     }
 }
 
-fn reopen_segment_file(path: &Path, size: u64) -> io::Result<fs::File> {
-    let file = fs::OpenOptions::new().read(true).write(true).open(path)?;
+fn reopen_segment_file(place: &Place, size: u64) -> io::Result<fs::File> {
+    let file = place.open_for_writing()?;
     let len = file.metadata()?.len();
     if len < size {
         let text = format!("log segment to reuse has {len} bytes, {size} are needed");

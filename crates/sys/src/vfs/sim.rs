@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use self::disk::{Disk, NodeId};
 use self::handles::{OpenNode, SimFile, SimLock, SimSegment};
-use super::{DirEntry, File, LockGuard, LogSegment, OpenHow, SegmentHow, Vfs};
+use super::{DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, SegmentHow, Vfs};
 use crate::rng::mix64;
 use crate::sync::lock;
 
@@ -259,6 +259,12 @@ fn hash_bytes(bytes: &[u8]) -> u64 {
 }
 
 impl Vfs for SimVfs {
+    fn hold_dir(self: Arc<Self>, dir: &Path) -> io::Result<Arc<dyn Vfs>> {
+        // Paths are absolute here, and no simulated directory is ever renamed.
+        self.disk().list(dir)?;
+        Ok(self)
+    }
+
     fn open(&self, path: &Path, how: OpenHow) -> io::Result<Arc<dyn File>> {
         let node = match how {
             OpenHow::Read | OpenHow::ReadWrite => self.disk().find_file(path)?,
@@ -329,16 +335,16 @@ impl Vfs for SimVfs {
         Ok(Arc::new(SimSegment { open, capacity: size }))
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+    fn lock(&self, path: &Path, how: LockHow) -> io::Result<Box<dyn LockGuard>> {
         let existing = self.disk().find_file(path);
         let node = match existing {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && how == LockHow::Exclusive => {
                 let site = Site::of_path(MutationKind::Create, path);
                 self.mutate(&site, &[], |disk| disk.create_file(path))?
             }
             other => other?,
         };
-        Ok(Box::new(SimLock::take(OpenNode::new(self, node, path))?))
+        Ok(Box::new(SimLock::take(OpenNode::new(self, node, path), how)?))
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {

@@ -11,7 +11,7 @@ fn root(name: &str) -> std::path::PathBuf {
 fn scenario(vfs: &dyn Vfs) -> io::Result<()> {
     let root_dir = Path::new("/");
     vfs.create_dir(&root("d"))?;
-    let _lock = vfs.lock(&root("LOCK"))?;
+    let _lock = vfs.lock(&root("LOCK"), LockHow::Exclusive)?;
     let file = vfs.open(&root("a"), OpenHow::CreateNew)?;
     file.allocate(100)?;
     file.write_all_at(&[7; 100], 0)?;
@@ -66,7 +66,7 @@ fn only_chosen_operations_count() {
     let fault = FaultVfs::new(SimVfs::new(1));
     fault.count_only(OpSet::SPACE);
     fault.fail_call(0, FaultKind::Forever, FaultError::NO_SPACE);
-    fault.lock(&root("LOCK")).unwrap();
+    fault.lock(&root("LOCK"), LockHow::Exclusive).unwrap();
     let error = fault.open(&root("a"), OpenHow::CreateNew).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StorageFull);
     assert!(fault.list(Path::new("/")).is_ok());

@@ -177,13 +177,16 @@ fn a_segment_larger_than_the_disk_is_an_error_and_leaves_nothing() {
 fn a_second_holder_in_this_process_is_refused_also_by_another_path() {
     let dir = tempfile::tempdir().unwrap();
     let (vfs, path) = (RealVfs::new(), dir.path().join("LOCK"));
-    let held = vfs.lock(&path).unwrap();
-    assert_eq!(vfs.lock(&path).unwrap_err().kind(), ErrorKind::WouldBlock);
+    let held = vfs.lock(&path, LockHow::Exclusive).unwrap();
+    assert_eq!(vfs.lock(&path, LockHow::Exclusive).unwrap_err().kind(), ErrorKind::WouldBlock);
     let roundabout = dir.path().join(".").join("LOCK");
-    assert_eq!(vfs.lock(&roundabout).unwrap_err().kind(), ErrorKind::WouldBlock);
-    vfs.lock(&dir.path().join("OTHER")).unwrap();
+    assert_eq!(
+        vfs.lock(&roundabout, LockHow::Exclusive).unwrap_err().kind(),
+        ErrorKind::WouldBlock
+    );
+    vfs.lock(&dir.path().join("OTHER"), LockHow::Exclusive).unwrap();
     drop(held);
-    drop(vfs.lock(&path).unwrap());
+    drop(vfs.lock(&path, LockHow::Exclusive).unwrap());
     assert!(path.exists());
 }
 
@@ -193,7 +196,7 @@ const CHILD_LOCK: &str = "TIDESDB_TEST_LOCK_IN_CHILD";
 #[test]
 fn child_takes_the_lock_when_told_to() {
     let Some(path) = std::env::var_os(CHILD_LOCK) else { return };
-    let outcome = RealVfs::new().lock(&PathBuf::from(path));
+    let outcome = RealVfs::new().lock(&PathBuf::from(path), LockHow::Exclusive);
     println!("\nlock outcome: {:?}", outcome.as_ref().err().map(std::io::Error::kind));
     std::io::stdout().flush().unwrap();
     // Holds on until the parent closes the pipe.
@@ -223,7 +226,7 @@ fn child_with_lock(path: &Path) -> (std::process::Child, String) {
 fn two_processes_exclude_each_other_and_death_releases() {
     let dir = tempfile::tempdir().unwrap();
     let (vfs, path) = (RealVfs::new(), dir.path().join("LOCK"));
-    let held = vfs.lock(&path).unwrap();
+    let held = vfs.lock(&path, LockHow::Exclusive).unwrap();
     let (mut refused, outcome) = child_with_lock(&path);
     assert_eq!(outcome, "lock outcome: Some(WouldBlock)");
     refused.kill().unwrap();
@@ -231,8 +234,91 @@ fn two_processes_exclude_each_other_and_death_releases() {
     drop(held);
     let (mut holder, outcome) = child_with_lock(&path);
     assert_eq!(outcome, "lock outcome: None");
-    assert_eq!(vfs.lock(&path).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(vfs.lock(&path, LockHow::Exclusive).unwrap_err().kind(), ErrorKind::WouldBlock);
     holder.kill().unwrap();
     holder.wait().unwrap();
-    vfs.lock(&path).unwrap();
+    vfs.lock(&path, LockHow::Exclusive).unwrap();
+}
+
+#[test]
+fn any_number_share_a_lock_or_one_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (vfs, path) = (RealVfs::new(), dir.path().join("LOCK"));
+    assert_eq!(vfs.lock(&path, LockHow::Shared).unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(!path.exists());
+    let one = vfs.lock(&path, LockHow::Exclusive).unwrap();
+    assert_eq!(vfs.lock(&path, LockHow::Shared).unwrap_err().kind(), ErrorKind::WouldBlock);
+    drop(one);
+    let shared = [0; 3].map(|_| vfs.lock(&path, LockHow::Shared).unwrap());
+    // The registry apart: other processes meet the operating system's lock alone.
+    let (mut refused, outcome) = child_with_lock(&path);
+    assert_eq!(outcome, "lock outcome: Some(WouldBlock)");
+    refused.kill().unwrap();
+    refused.wait().unwrap();
+    for guard in shared {
+        assert_eq!(vfs.lock(&path, LockHow::Exclusive).unwrap_err().kind(), ErrorKind::WouldBlock);
+        drop(guard);
+    }
+    vfs.lock(&path, LockHow::Exclusive).unwrap();
+}
+
+#[test]
+fn a_lock_file_that_is_removed_never_has_two_owners() {
+    let dir = tempfile::tempdir().unwrap();
+    let (vfs, path) = (RealVfs::new(), dir.path().join("LOCK"));
+    let inside = std::sync::atomic::AtomicU32::new(0);
+    let order = std::sync::atomic::Ordering::SeqCst;
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut taken = 0;
+                while taken < 1000 {
+                    let Ok(guard) = vfs.lock(&path, LockHow::Exclusive) else { continue };
+                    assert!(guard.is_still_named());
+                    assert_eq!(inside.fetch_add(1, order), 0, "two owners");
+                    inside.fetch_sub(1, order);
+                    // As an opening that fails does, with the lock held.
+                    vfs.remove(&path).unwrap();
+                    assert!(!guard.is_still_named());
+                    taken += 1;
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn names_in_a_held_directory_stay_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, moved) = (dir.path().join("d"), dir.path().join("moved"));
+    let plain = Arc::new(RealVfs::new());
+    plain.create_dir(&path).unwrap();
+    let held = plain.clone().hold_dir(&path).unwrap();
+    let write = |vfs: &dyn Vfs, name: &str| {
+        vfs.open(&path.join(name), OpenHow::CreateNew).unwrap().write_all_at(b"x", 0).unwrap();
+    };
+    write(held.as_ref(), "a");
+    plain.rename(&path, &moved).unwrap();
+    plain.create_dir(&path).unwrap();
+    write(plain.as_ref(), "other");
+    write(held.as_ref(), "b");
+    held.create_dir(&path.join("below")).unwrap();
+    held.rename(&path.join("a"), &path.join("below/a")).unwrap();
+    held.log_segment(&path.join("log"), 4096, SegmentHow::Create).unwrap();
+    held.open(&path.join("b"), OpenHow::ReadWrite).unwrap();
+    held.sync_dir(&path).unwrap();
+    assert!(held.free_bytes(&path).unwrap() > 0);
+    let names =
+        |entries: Vec<DirEntry>| entries.into_iter().map(|entry| entry.name).collect::<Vec<_>>();
+    assert_eq!(names(held.list(&path).unwrap()), ["b", "below", "log"]);
+    assert_eq!(names(held.list(&path.join("below")).unwrap()), ["a"]);
+    held.remove(&path.join("below/a")).unwrap();
+    held.remove_dir(&path.join("below")).unwrap();
+    assert_eq!(names(plain.list(&moved).unwrap()), ["b", "log"]);
+    assert_eq!(names(plain.list(&path).unwrap()), ["other"]);
+    // Elsewhere paths are paths, and the directory's own name is not in it.
+    assert_eq!(names(held.list(dir.path()).unwrap()), ["d", "moved"]);
+    assert_eq!(held.remove_dir(&path).unwrap_err().kind(), ErrorKind::DirectoryNotEmpty);
+    let absent = plain.hold_dir(&dir.path().join("absent")).unwrap_err();
+    assert_eq!(absent.kind(), ErrorKind::NotFound);
 }

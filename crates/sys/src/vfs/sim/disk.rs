@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use super::content::MAX_FILE_BYTES;
 use super::file::FileState;
+use super::handles::LockHolders;
 use super::writes::LastWrite;
 use crate::rng::{SplitMix64, mix64};
 use crate::vfs::DirEntry;
@@ -87,7 +88,7 @@ pub(super) struct Disk {
     pub(super) trace: u64,
     /// How many handles are open on each node.
     pub(super) open: BTreeMap<NodeId, usize>,
-    pub(super) locked: BTreeSet<NodeId>,
+    pub(super) locked: BTreeMap<NodeId, LockHolders>,
     /// Syncs still to succeed before one fails.
     pub(super) syncs_before_failure: Option<u64>,
 }
@@ -109,7 +110,7 @@ impl Disk {
             mutations: 0,
             trace: seed,
             open: BTreeMap::new(),
-            locked: BTreeSet::new(),
+            locked: BTreeMap::new(),
             syncs_before_failure: None,
         }
     }

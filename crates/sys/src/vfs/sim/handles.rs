@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::disk::NodeId;
 use super::writes::WritePart;
 use super::{MutationKind, SEGMENT_PIECE_BYTES, SimVfs, Site};
-use crate::vfs::{File, LockGuard, LogSegment, check_segment_range};
+use crate::vfs::{File, LockGuard, LockHow, LogSegment, check_segment_range};
 
 /// Keeps a node's content alive while a handle is open, also when its last name goes.
 #[derive(Debug)]
@@ -156,6 +156,14 @@ impl LogSegment for SimSegment {
     }
 }
 
+/// Who holds the lock of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LockHolders {
+    One,
+    /// So many share it.
+    Sharing(usize),
+}
+
 #[derive(Debug)]
 pub(super) struct SimLock {
     open: OpenNode,
@@ -163,19 +171,38 @@ pub(super) struct SimLock {
 
 impl SimLock {
     /// Takes the lock of an open lock file.
-    pub(super) fn take(open: OpenNode) -> io::Result<Self> {
-        let newly = open.sim.disk().locked.insert(open.node);
-        if newly {
-            return Ok(Self { open });
-        }
-        Err(io::Error::new(io::ErrorKind::WouldBlock, "the lock is held by another opener"))
+    pub(super) fn take(open: OpenNode, how: LockHow) -> io::Result<Self> {
+        let mut disk = open.sim.disk();
+        let holders = match (disk.locked.get(&open.node), how) {
+            (None, LockHow::Exclusive) => LockHolders::One,
+            (None, LockHow::Shared) => LockHolders::Sharing(1),
+            (Some(LockHolders::Sharing(count)), LockHow::Shared) => LockHolders::Sharing(count + 1),
+            _ => {
+                let text = "the lock is held by another opener";
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
+            }
+        };
+        disk.locked.insert(open.node, holders);
+        drop(disk);
+        Ok(Self { open })
     }
 }
 
 impl Drop for SimLock {
     fn drop(&mut self) {
-        self.open.sim.disk().locked.remove(&self.open.node);
+        let mut disk = self.open.sim.disk();
+        match disk.locked.get_mut(&self.open.node) {
+            Some(LockHolders::Sharing(count)) if *count > 1 => *count -= 1,
+            _ => {
+                disk.locked.remove(&self.open.node);
+            }
+        }
     }
 }
 
-impl LockGuard for SimLock {}
+impl LockGuard for SimLock {
+    fn is_still_named(&self) -> bool {
+        let named = self.open.sim.disk().find_file(&self.open.path);
+        named.is_ok_and(|node| node == self.open.node)
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::vfs::CrashProfile::{Everything, Nothing, Random, Torn};
-use crate::vfs::{LogSegment, MutationKind, Phase, SegmentHow};
+use crate::vfs::{LockHow, LogSegment, MutationKind, Phase, SegmentHow};
 
 fn segment(sim: &SimVfs, size: u64) -> Arc<dyn LogSegment> {
     let segment = sim.log_segment(&path("log"), size, SegmentHow::Create).unwrap();
@@ -128,11 +128,29 @@ fn writes_outside_a_segment_are_refused() {
 #[test]
 fn a_lock_excludes_until_dropped_and_does_not_survive_a_crash() {
     let sim = SimVfs::new(3);
-    let held = sim.lock(&path("LOCK")).unwrap();
-    assert_eq!(sim.lock(&path("LOCK")).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    let held = sim.lock(&path("LOCK"), LockHow::Exclusive).unwrap();
+    assert_eq!(
+        sim.lock(&path("LOCK"), LockHow::Exclusive).unwrap_err().kind(),
+        std::io::ErrorKind::WouldBlock
+    );
     let image = sim.crash_image(Everything, 0);
-    image.lock(&path("LOCK")).unwrap();
+    image.lock(&path("LOCK"), LockHow::Exclusive).unwrap();
     drop(held);
-    sim.lock(&path("LOCK")).unwrap();
+    sim.lock(&path("LOCK"), LockHow::Exclusive).unwrap();
     assert!(sim.content(&path("LOCK")).is_ok(), "the file stays");
+}
+
+#[test]
+fn locks_are_shared_or_exclusive_and_know_their_file() {
+    let sim = SimVfs::new(5);
+    let lock = |how| sim.lock(&path("LOCK"), how);
+    assert_eq!(lock(LockHow::Shared).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    drop(lock(LockHow::Exclusive).unwrap());
+    let (first, second) = (lock(LockHow::Shared).unwrap(), lock(LockHow::Shared).unwrap());
+    drop(first);
+    assert_eq!(lock(LockHow::Exclusive).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    assert!(second.is_still_named());
+    sim.remove(&path("LOCK")).unwrap();
+    assert!(!second.is_still_named());
+    lock(LockHow::Exclusive).unwrap();
 }

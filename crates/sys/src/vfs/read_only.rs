@@ -1,0 +1,115 @@
+//! A file system that nothing can be changed through: what stands behind the promise of an opening
+//! for reading.
+//!
+//! [`ReadOnlyVfs`] passes looks on to the file system that it wraps, opens files for reading only,
+//! and answers every change as a file system that is mounted for reading does.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, SegmentHow, Vfs};
+
+/// Refuses all changes of the file system that it wraps.
+#[derive(Debug)]
+pub struct ReadOnlyVfs(Arc<dyn Vfs>);
+
+impl ReadOnlyVfs {
+    /// A view of `inner` that changes nothing.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Vfs>) -> Arc<Self> {
+        Arc::new(Self(inner))
+    }
+}
+
+fn refused<T>() -> io::Result<T> {
+    Err(io::Error::from_raw_os_error(libc::EROFS))
+}
+
+impl Vfs for ReadOnlyVfs {
+    fn hold_dir(self: Arc<Self>, dir: &Path) -> io::Result<Arc<dyn Vfs>> {
+        Ok(Self::new(Arc::clone(&self.0).hold_dir(dir)?))
+    }
+
+    fn open(&self, path: &Path, how: OpenHow) -> io::Result<Arc<dyn File>> {
+        if how == OpenHow::Read { self.0.open(path, how) } else { refused() }
+    }
+
+    fn create_dir(&self, _path: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn rename(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn remove(&self, _path: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn remove_dir(&self, _path: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        self.0.list(dir)
+    }
+
+    fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn log_segment(
+        &self,
+        _path: &Path,
+        _size: u64,
+        _how: SegmentHow,
+    ) -> io::Result<Arc<dyn LogSegment>> {
+        refused()
+    }
+
+    fn lock(&self, path: &Path, how: LockHow) -> io::Result<Box<dyn LockGuard>> {
+        if how == LockHow::Shared { self.0.lock(path, how) } else { refused() }
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.0.free_bytes(dir)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vfs::SimVfs;
+
+    #[test]
+    fn looks_are_passed_on_and_changes_are_not() {
+        let disk = SimVfs::new(1);
+        let path = Path::new("/a");
+        disk.open(path, OpenHow::CreateNew).unwrap().write_all_at(b"x", 0).unwrap();
+        let before = disk.mutations();
+        let view = ReadOnlyVfs::new(disk.clone()).hold_dir(Path::new("/")).unwrap();
+        assert_eq!(view.list(Path::new("/")).unwrap().len(), 1);
+        let file = view.open(path, OpenHow::Read).unwrap();
+        file.read_exact_at(&mut [0], 0).unwrap();
+        file.write_at(b"y", 0).unwrap_err();
+        view.free_bytes(Path::new("/")).unwrap();
+        drop(view.lock(path, LockHow::Shared).unwrap());
+        let other = Path::new("/b");
+        let answers = [
+            view.open(path, OpenHow::ReadWrite).map(drop),
+            view.open(other, OpenHow::CreateNew).map(drop),
+            view.create_dir(other),
+            view.rename(path, other),
+            view.remove(path),
+            view.remove_dir(path),
+            view.sync_dir(Path::new("/")),
+            view.log_segment(other, 10, SegmentHow::Create).map(drop),
+            view.lock(path, LockHow::Exclusive).map(drop),
+        ];
+        for answer in answers {
+            assert_eq!(answer.unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
+        }
+        assert_eq!(disk.mutations(), before);
+    }
+}

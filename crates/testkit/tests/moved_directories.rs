@@ -1,0 +1,107 @@
+//! An open database stays in its directory, wherever the process or the directory goes, and whatever
+//! lies at its path then.
+
+#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
+
+#[path = "common_support/small.rs"]
+mod small;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use small::{small_db, small_family};
+use tidesdb_engine::{Db, Family, ScanOptions};
+
+const KEYS: u32 = 2000;
+
+/// Writes enough for flushes and merges.
+fn fill(family: &Family, round: &str) {
+    for n in 0..KEYS {
+        let value = format!("{round} {n}").repeat(if n % 50 == 0 { 30 } else { 1 });
+        family.put(format!("key{n:05}").as_bytes(), value.as_bytes()).unwrap();
+    }
+}
+
+fn expect(family: &Family, round: &str) {
+    let entries = family.scan(ScanOptions::new()).unwrap().entries();
+    let mut count = 0;
+    for entry in entries {
+        let (key, value) = entry.unwrap();
+        let text = String::from_utf8(value).unwrap();
+        assert!(text.starts_with(round), "{} holds {text}", String::from_utf8_lossy(&key));
+        count += 1;
+    }
+    assert_eq!(count, KEYS);
+}
+
+/// A database at `path` with a past of its own, closed.
+fn make(path: &Path, name: &str) {
+    let db = Db::open(path, small_db()).unwrap();
+    fill(&db.create_family("f", small_family()).unwrap(), name);
+    db.close().unwrap();
+}
+
+fn check(path: &Path, round: &str) {
+    let db = Db::open(path, small_db()).unwrap();
+    let report = db.verify().unwrap();
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    expect(&db.family("f").unwrap(), round);
+}
+
+const PLACES: &str = "TIDESDB_TEST_PLACES";
+
+/// Not a test: what the process of the next one runs, since it changes the directory of the process.
+#[test]
+#[ignore = "runs in a process of its own"]
+fn process_that_changes_its_directory() {
+    let Ok(places) = std::env::var(PLACES) else { return };
+    let (here, there) = places.split_once(':').unwrap();
+    std::env::set_current_dir(here).unwrap();
+    let db = Db::open("db", small_db()).unwrap();
+    let family = db.create_family("f", small_family()).unwrap();
+    fill(&family, "first");
+    std::env::set_current_dir(there).unwrap();
+    fill(&family, "second");
+    expect(&family, "second");
+    db.create_family("g", small_family()).unwrap();
+    db.compact().unwrap();
+    expect(&family, "second");
+    assert!(db.verify().unwrap().problems.is_empty());
+    db.close().unwrap();
+}
+
+#[test]
+fn a_relative_path_outlives_a_change_of_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, there) = (directory.path().join("here"), directory.path().join("there"));
+    fs::create_dir(&here).unwrap();
+    fs::create_dir(&there).unwrap();
+    make(&there.join("db"), "other");
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "process_that_changes_its_directory", "--ignored", "--nocapture"])
+        .env(PLACES, format!("{}:{}", here.display(), there.display()))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    check(&here.join("db"), "second");
+    check(&there.join("db"), "other");
+}
+
+#[test]
+fn an_open_database_moves_with_its_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, moved) = (directory.path().join("db"), directory.path().join("moved"));
+    let db = Db::open(&path, small_db()).unwrap();
+    let family = db.create_family("f", small_family()).unwrap();
+    fill(&family, "first");
+    fs::rename(&path, &moved).unwrap();
+    fill(&family, "second");
+    make(&path, "other");
+    fill(&family, "third");
+    db.compact().unwrap();
+    expect(&family, "third");
+    db.close().unwrap();
+    check(&moved, "third");
+    check(&path, "other");
+}
