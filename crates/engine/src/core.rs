@@ -1,6 +1,8 @@
 //! What all handles, jobs and iterators of an open database share.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock, Weak};
@@ -90,10 +92,17 @@ pub(crate) struct CoreCounters {
 }
 
 impl Core {
-    /// Passes an event on to the listener, if there is one.
+    /// Passes an event on to the listener, if there is one. Events that the listener itself causes
+    /// are not passed on: it would be called within itself.
+    #[cold]
     pub(crate) fn tell(&self, event: &Event) {
-        if let Some(listener) = &self.options.event_listener {
-            listener.tell(event);
+        thread_local! {
+            static LISTENING: Cell<bool> = const { Cell::new(false) };
+        }
+        let Some(listener) = &self.options.event_listener else { return };
+        if !LISTENING.replace(true) {
+            call_out(|| listener.tell(event));
+            LISTENING.set(false);
         }
     }
 
@@ -126,6 +135,12 @@ impl Core {
         }
         Ok(())
     }
+}
+
+/// Calls a function of the user's. A panic ends here: it must neither undo what the engine has done
+/// nor meet another one. The process's panic hook has reported it by then.
+pub(crate) fn call_out(function: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(function));
 }
 
 /// What users have told background work to do.

@@ -29,11 +29,8 @@ use tidesdb_base::live_sequences::LiveSequences;
 /// Entries of a table that are not worth a sweep.
 const FEW_ENTRIES: usize = 256;
 
-/// Bytes of keys and limits, after a sweep, that make one number for all keys take their place.
-const MOST_BYTES: usize = 64 << 20;
-
-/// Pivots that make one number take their place.
-const MOST_PIVOTS: usize = 1 << 20;
+/// Bytes that points, ranges and pivots may take each at most: a millisecond to sweep.
+const MOST_BYTES: usize = 1 << 20;
 
 /// About what an entry takes besides its key.
 const ENTRY_BYTES: usize = 64;
@@ -45,9 +42,17 @@ pub(crate) struct Overwritten {
     commits: Vec<u64>,
     /// Newest sequence number whose version may hide others, down to the snapshot; zero for none.
     hidden_through: u64,
+    is_sorted: bool,
 }
 
 impl Overwritten {
+    /// Prepares a long list for being judged.
+    pub(crate) fn sort(&mut self) {
+        self.commits.sort_unstable();
+        self.commits.dedup();
+        self.is_sorted = true;
+    }
+
     /// Notes a newer version of something read. `hides` when older ones that are newer than the
     /// snapshot may have been dropped.
     pub(crate) fn add(&mut self, sequence: u64, hides: bool) {
@@ -56,6 +61,7 @@ impl Overwritten {
         }
         if self.commits.last() != Some(&sequence) {
             self.commits.push(sequence);
+            self.is_sorted = false;
         }
         if self.commits.len() == self.commits.capacity() {
             self.commits.sort_unstable();
@@ -81,12 +87,27 @@ pub(crate) struct Candidate<'a> {
     pub overwritten: &'a Overwritten,
 }
 
+/// Why a commit could close a cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Danger<'a> {
+    /// It is the first of a row: a pivot has overwritten what it read.
+    MeetsPivot,
+    /// It is the second of a row, between those who have read this key and those who have
+    /// overwritten what it read itself.
+    IsPivot { family: u32, key: &'a [u8] },
+}
+
 /// Limits of ranges of one family: each entry holds from its key up to the next entry's.
 #[derive(Debug, Default)]
 struct RangeLimits {
     steps: BTreeMap<Vec<u8>, u64>,
     /// Number of steps after the last sweep.
     kept: usize,
+}
+
+/// About what the steps of a family take.
+fn bytes_of(ranges: &RangeLimits) -> usize {
+    ranges.steps.keys().map(|key| key.len() + ENTRY_BYTES).sum()
 }
 
 impl RangeLimits {
@@ -147,6 +168,10 @@ pub(crate) struct Dependencies {
     point_bytes: usize,
     points_kept: usize,
     ranges: HashMap<u32, RangeLimits>,
+    /// About what the ranges take; not less.
+    range_bytes: usize,
+    /// Of [`MOST_BYTES`], what the memory budget allows; zero when it was not asked.
+    most_bytes: usize,
     /// Limit of every key there is.
     everything: u64,
     /// Pivots: sequence number of T2, and of the oldest T3.
@@ -185,7 +210,21 @@ impl Dependencies {
         self.ranges.clear();
         self.pivots.clear();
         (self.everything, self.pivots_through) = (0, 0);
-        (self.point_bytes, self.points_kept) = (0, 0);
+        (self.point_bytes, self.points_kept, self.range_bytes) = (0, 0, 0);
+    }
+
+    /// Bounds the memory: a third of `bytes` each for points, ranges and pivots.
+    pub(crate) fn set_most_bytes(&mut self, bytes: u64) {
+        self.most_bytes = usize::try_from(bytes / 3).unwrap_or(usize::MAX);
+    }
+
+    fn most_bytes(&self) -> usize {
+        if self.most_bytes == 0 { MOST_BYTES } else { self.most_bytes.min(MOST_BYTES) }
+    }
+
+    /// About how many bytes of memory are held.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.point_bytes + self.range_bytes + self.pivots.len() * ENTRY_BYTES) as u64
     }
 
     /// Highest sequence number of a serializable commit.
@@ -204,16 +243,22 @@ impl Dependencies {
         self.live.len() <= 1 && !self.has_records
     }
 
-    /// Whether the commit of `candidate`, which writes the keys `written`, could close a cycle.
-    pub(crate) fn is_dangerous<'a>(
+    /// Whether, and why, the commit of `candidate`, which writes the keys `written`, could close a
+    /// cycle.
+    pub(crate) fn danger<'a>(
         &self,
         candidate: Candidate<'_>,
         written: impl Iterator<Item = (u32, &'a [u8])>,
-    ) -> bool {
+    ) -> Option<Danger<'a>> {
         // Nothing that it read was overwritten: it is neither of the first two of a row.
-        let Overwritten { commits, hidden_through } = candidate.overwritten;
-        let current = commits.is_empty() && *hidden_through == 0;
-        !current && (self.meets_pivot(candidate) || self.is_pivot(candidate, written))
+        let Overwritten { commits, hidden_through, .. } = candidate.overwritten;
+        if commits.is_empty() && *hidden_through == 0 {
+            return None;
+        }
+        if self.meets_pivot(candidate) {
+            return Some(Danger::MeetsPivot);
+        }
+        self.pivoting_key(candidate, written).map(|(family, key)| Danger::IsPivot { family, key })
     }
 
     fn meets_pivot(&self, candidate: Candidate<'_>) -> bool {
@@ -226,9 +271,14 @@ impl Dependencies {
         }
         // Of a transaction that only read, the row's end must have been there before its snapshot.
         let first = |last: u64| candidate.commit.is_some() || last <= candidate.snapshot;
-        let Overwritten { commits, hidden_through } = candidate.overwritten;
-        let known = commits.iter().filter_map(|commit| self.pivots.get(commit));
-        if known.copied().any(first) {
+        let Overwritten { commits, hidden_through, is_sorted } = candidate.overwritten;
+        let found = if *is_sorted && commits.len() > self.pivots.len() {
+            let is_known = |commit: &u64| commits.binary_search(commit).is_ok();
+            self.pivots.iter().any(|(commit, &last)| first(last) && is_known(commit))
+        } else {
+            commits.iter().filter_map(|commit| self.pivots.get(commit)).copied().any(first)
+        };
+        if found {
             return true;
         }
         *hidden_through > candidate.snapshot && {
@@ -237,14 +287,15 @@ impl Dependencies {
         }
     }
 
-    fn is_pivot<'a>(
+    /// A written key that makes the candidate a pivot.
+    fn pivoting_key<'a>(
         &self,
         candidate: Candidate<'_>,
         mut written: impl Iterator<Item = (u32, &'a [u8])>,
-    ) -> bool {
-        let Some(first) = candidate.overwritten.oldest(candidate.snapshot) else { return false };
+    ) -> Option<(u32, &'a [u8])> {
+        let first = candidate.overwritten.oldest(candidate.snapshot)?;
         let mut scratch = Vec::new();
-        written.any(|(family, key)| first <= self.limit(family, key, &mut scratch))
+        written.find(|(family, key)| first <= self.limit(*family, key, &mut scratch))
     }
 
     fn limit(&self, family: u32, key: &[u8], scratch: &mut Vec<u8>) -> u64 {
@@ -286,7 +337,8 @@ impl Dependencies {
             }
         }
         self.scratch = point;
-        if self.points.len() > 2 * self.points_kept + FEW_ENTRIES {
+        let grown = self.points.len() > 2 * self.points_kept + FEW_ENTRIES;
+        if grown || self.point_bytes > self.most_bytes() {
             self.sweep_points();
         }
     }
@@ -302,28 +354,56 @@ impl Dependencies {
         let oldest = self.oldest();
         let ranges = self.ranges.entry(family).or_default();
         ranges.raise(start, end, limit);
+        // Steps that went meanwhile are counted until the next sweep.
+        self.range_bytes += start.len() + end.map_or(0, <[u8]>::len) + 2 * ENTRY_BYTES;
         if ranges.steps.len() > 2 * ranges.kept + FEW_ENTRIES {
             ranges.sweep(oldest);
-            let bytes = ranges.steps.keys().map(|key| key.len() + ENTRY_BYTES).sum::<usize>();
-            if bytes > MOST_BYTES {
-                let highest = ranges.steps.values().max().copied().unwrap_or(0);
-                self.ranges.remove(&family);
-                self.raise_everything(highest);
-            }
+            self.range_bytes = self.ranges.values().map(bytes_of).sum();
+        }
+        if self.range_bytes > self.most_bytes() {
+            self.bound_ranges();
+        }
+    }
+
+    #[cold]
+    fn bound_ranges(&mut self) {
+        let oldest = self.oldest();
+        self.ranges.values_mut().for_each(|ranges| ranges.sweep(oldest));
+        self.ranges.retain(|_, ranges| !ranges.steps.is_empty());
+        self.range_bytes = self.ranges.values().map(bytes_of).sum();
+        if self.range_bytes > self.most_bytes() / 2 {
+            let limits = self.ranges.values().flat_map(|ranges| ranges.steps.values());
+            let highest = limits.max().copied().unwrap_or(0);
+            self.ranges = HashMap::new();
+            self.range_bytes = 0;
+            self.raise_everything(highest);
         }
     }
 
     fn sweep_points(&mut self) {
         let oldest = self.oldest();
         self.points.retain(|_, limit| *limit > oldest);
+        self.count_points();
+        if self.point_bytes > self.most_bytes() / 2 {
+            self.halve_points();
+        }
+    }
+
+    /// Makes one number of the lower half of the limits: those who began lately are not concerned.
+    #[cold]
+    fn halve_points(&mut self) {
+        let mut limits: Vec<u64> = self.points.values().copied().collect();
+        let middle = limits.len() / 2;
+        let (_, &mut median, _) = limits.select_nth_unstable(middle);
+        self.points.retain(|_, limit| *limit > median);
+        self.points.shrink_to_fit();
+        self.count_points();
+        self.raise_everything(median);
+    }
+
+    fn count_points(&mut self) {
         self.points_kept = self.points.len();
         self.point_bytes = self.points.keys().map(|key| key.len() + ENTRY_BYTES).sum();
-        if self.point_bytes > MOST_BYTES {
-            let highest = self.points.values().max().copied().unwrap_or(0);
-            self.points = HashMap::new();
-            (self.point_bytes, self.points_kept) = (0, 0);
-            self.raise_everything(highest);
-        }
     }
 
     fn raise_everything(&mut self, limit: u64) {
@@ -338,9 +418,11 @@ impl Dependencies {
         {
             first.remove();
         }
-        if self.pivots.len() > MOST_PIVOTS {
-            self.pivots_through = self.last_commit;
-            self.pivots.clear();
+        if self.pivots.len() * ENTRY_BYTES > self.most_bytes() {
+            // The older half: those who began lately are not concerned.
+            let middle = self.pivots.keys().nth(self.pivots.len() / 2).copied().unwrap_or(0);
+            self.pivots = self.pivots.split_off(&(middle + 1));
+            self.pivots_through = middle;
             self.coarsened += 1;
         }
     }

@@ -31,6 +31,7 @@ mod snapshot;
 mod spare_buffers;
 mod stats;
 mod table_output;
+mod thread_buffer;
 mod transaction;
 mod verify;
 mod version;

@@ -1,5 +1,8 @@
-//! Snapshots: a sequence number up to which a reader sees everything, and a registry that keeps
-//! merges from dropping what some snapshot still needs.
+//! Snapshots: a sequence number up to which a reader sees everything, the time by which values have
+//! expired for it, and a registry that keeps merges from dropping what some snapshot still needs.
+//!
+//! The time is part of what a reader sees: a value that it has met does not expire under it. So
+//! merges take for expired only what has expired for the oldest live snapshot.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -10,35 +13,52 @@ use tidesdb_lockfree::sync::lock;
 
 use crate::core::Core;
 
-/// The sequence numbers of all live snapshots: 16 bytes for each moment that somebody sees.
+/// As of when something is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// Everything committed up to here is seen.
+    pub sequence: SequenceNumber,
+    /// What expires by this Unix second is not seen.
+    pub now: u64,
+}
+
+/// The moments of all live snapshots: 32 bytes for each that somebody sees.
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotRegistry(Mutex<Registry>);
 
 #[derive(Debug, Default)]
 struct Registry {
     live: LiveSequences,
+    /// The Unix seconds of the same snapshots.
+    times: LiveSequences,
     /// Of live snapshots whose end somebody waits for: few, and mostly none.
     watched: BTreeSet<SequenceNumber>,
+    /// Somebody waits for the oldest time to pass on.
+    watches_time: bool,
 }
 
 impl SnapshotRegistry {
-    /// Registers a snapshot at the sequence number that `now` returns. `now` is called with the
-    /// registry locked, so that a merge that lists the snapshots either sees this one or started
-    /// before everything it can see.
+    /// Registers a snapshot of the moment that `now` returns. `now` is called with the registry
+    /// locked, so that a merge that lists the snapshots, or asks for their times, either sees this
+    /// one or started before everything it can see.
     #[inline]
-    pub(crate) fn register(&self, now: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
+    pub(crate) fn register(&self, now: impl FnOnce() -> Moment) -> Moment {
         let mut registry = lock(&self.0);
-        let sequence = now();
-        registry.live.add(sequence);
-        sequence
+        let moment = now();
+        registry.live.add(moment.sequence);
+        registry.times.add(moment.now);
+        moment
     }
 
-    /// Gives up a registration; true when nobody else holds the snapshot and it was watched.
+    /// Gives up a registration; true when nobody else holds the snapshot, or its time, and that was
+    /// watched.
     #[inline]
-    pub(crate) fn release(&self, sequence: SequenceNumber) -> bool {
+    pub(crate) fn release(&self, moment: Moment) -> bool {
         let mut registry = lock(&self.0);
-        registry.live.remove(sequence);
-        !registry.watched.is_empty() && registry.ends_watch(sequence)
+        registry.live.remove(moment.sequence);
+        let was_oldest = registry.times.remove(moment.now);
+        let passes_on = was_oldest && std::mem::take(&mut registry.watches_time);
+        passes_on | (!registry.watched.is_empty() && registry.ends_watch(moment.sequence))
     }
 
     /// All live snapshots, oldest first.
@@ -49,6 +69,20 @@ impl SnapshotRegistry {
     /// The oldest live snapshot.
     pub(crate) fn oldest(&self) -> Option<SequenceNumber> {
         lock(&self.0).live.oldest()
+    }
+
+    /// The Unix second of the oldest live snapshot.
+    fn oldest_time(&self) -> Option<u64> {
+        lock(&self.0).times.oldest()
+    }
+
+    /// Has [`SnapshotRegistry::release`] tell when `oldest` is not the oldest time any more. False
+    /// when it is not now.
+    pub(crate) fn watch_time(&self, oldest: u64) -> bool {
+        let mut registry = lock(&self.0);
+        let is_oldest = registry.times.oldest() == Some(oldest);
+        registry.watches_time |= is_oldest;
+        is_oldest
     }
 
     /// Has [`SnapshotRegistry::release`] tell when one of these snapshots goes. False when one is
@@ -70,24 +104,51 @@ impl Registry {
     }
 }
 
+impl Core {
+    /// Registers a snapshot of the present moment.
+    #[inline]
+    pub(crate) fn register_snapshot(&self) -> Moment {
+        self.snapshots
+            .register(|| Moment { sequence: self.log.published(), now: self.clock.unix_seconds() })
+    }
+
+    /// Gives up a registered snapshot.
+    #[inline]
+    pub(crate) fn release_snapshot(&self, moment: Moment) {
+        if self.snapshots.release(moment) {
+            self.watched_snapshot_gone();
+        }
+    }
+
+    /// The Unix second by which what has expired has done so for everybody who reads, now or later.
+    pub(crate) fn expired_for_all(&self) -> u64 {
+        // The clock first: it does not go back, so a snapshot that is registered later has no
+        // earlier time.
+        let now = self.clock.unix_seconds();
+        if cfg!(planted_bug = "expiry_under_snapshots") {
+            return now;
+        }
+        self.snapshots.oldest_time().map_or(now, |oldest| oldest.min(now))
+    }
+}
+
 #[derive(Debug)]
 struct Registered {
     core: Arc<Core>,
-    sequence: SequenceNumber,
+    moment: Moment,
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        if self.core.snapshots.release(self.sequence) {
-            self.core.watched_snapshot_gone();
-        }
+        self.core.release_snapshot(self.moment);
     }
 }
 
 /// A fixed view of the whole database: what was committed when it was taken, in every family.
 ///
-/// It costs a few dozen bytes and holds no lock; but versions that it sees are kept on disk until
-/// it is dropped. Clones share one registration.
+/// Values that were there and had not expired when it was taken stay visible in it, whatever time
+/// passes. It costs a few dozen bytes and holds no lock; but versions that it sees, and all values
+/// that have expired since, are kept on disk until it is dropped. Clones share one registration.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -106,20 +167,24 @@ pub struct Snapshot(Arc<Registered>);
 
 impl Snapshot {
     pub(crate) fn take(core: &Arc<Core>) -> Self {
-        let sequence = core.snapshots.register(|| core.log.published());
-        Self(Arc::new(Registered { core: Arc::clone(core), sequence }))
+        let moment = core.register_snapshot();
+        Self(Arc::new(Registered { core: Arc::clone(core), moment }))
     }
 
-    /// A snapshot at a sequence number that is registered already.
-    pub(crate) fn again(core: &Arc<Core>, sequence: SequenceNumber) -> Self {
-        core.snapshots.register(|| sequence);
-        Self(Arc::new(Registered { core: Arc::clone(core), sequence }))
+    /// A snapshot of a moment that is registered already.
+    pub(crate) fn again(core: &Arc<Core>, moment: Moment) -> Self {
+        core.snapshots.register(|| moment);
+        Self(Arc::new(Registered { core: Arc::clone(core), moment }))
+    }
+
+    pub(crate) fn moment(&self) -> Moment {
+        self.0.moment
     }
 
     /// Everything committed up to this sequence number is visible in the snapshot.
     #[must_use]
     pub fn sequence(&self) -> u64 {
-        self.0.sequence
+        self.0.moment.sequence
     }
 
     pub(crate) fn belongs_to(&self, core: &Arc<Core>) -> bool {
@@ -131,30 +196,34 @@ impl Snapshot {
 mod tests {
     use super::*;
 
+    fn at(sequence: u64) -> Moment {
+        Moment { sequence, now: sequence * 10 }
+    }
+
     #[test]
     fn a_snapshot_held_twice_is_listed_until_both_are_gone() {
         let registry = SnapshotRegistry::default();
-        assert_eq!(registry.register(|| 7), 7);
-        registry.register(|| 7);
-        registry.register(|| 9);
+        assert_eq!(registry.register(|| at(7)), at(7));
+        registry.register(|| at(7));
+        registry.register(|| at(9));
         assert!(registry.watch(&[7]));
-        assert!(!registry.release(7), "held once more");
-        assert_eq!(registry.list(), [7, 9]);
-        assert!(registry.release(7));
-        assert_eq!(registry.list(), [9]);
+        assert!(!registry.release(at(7)), "held once more");
+        assert_eq!((registry.list(), registry.oldest_time()), (vec![7, 9], Some(70)));
+        assert!(registry.release(at(7)));
+        assert_eq!((registry.list(), registry.oldest_time()), (vec![9], Some(90)));
     }
 
     #[test]
     fn only_the_end_of_a_watched_snapshot_is_told_and_only_once() {
         let registry = SnapshotRegistry::default();
         for sequence in [3, 7, 9, 11] {
-            registry.register(|| sequence);
+            registry.register(|| at(sequence));
         }
         assert!(!registry.watch(&[7, 8]), "there is no 8");
         assert!(registry.watch(&[7, 9]) && registry.watch(&[9]));
-        assert!(!registry.release(3) && registry.release(9), "not the oldest, but watched");
-        registry.register(|| 9);
-        assert!(!registry.release(9) && !registry.release(11) && registry.release(7));
+        assert!(!registry.release(at(3)) && registry.release(at(9)), "not the oldest, but watched");
+        registry.register(|| at(9));
+        assert!(!registry.release(at(9)) && !registry.release(at(11)) && registry.release(at(7)));
         assert!(!registry.watch(&[7]));
     }
 }

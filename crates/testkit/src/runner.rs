@@ -101,6 +101,8 @@ impl World {
 #[derive(Debug)]
 struct HeldSnapshot {
     snapshot: Snapshot,
+    /// The time at which it was taken.
+    now: u64,
     number: u64,
 }
 
@@ -283,7 +285,8 @@ impl Runner {
             Operation::TakeSnapshot => {
                 let number = locked(&self.promises).started;
                 if self.snapshots.len() < 3 {
-                    self.snapshots.push(HeldSnapshot { snapshot: db.snapshot(), number });
+                    let now = self.world.clock.unix_seconds();
+                    self.snapshots.push(HeldSnapshot { snapshot: db.snapshot(), now, number });
                 }
                 Ok(())
             }
@@ -555,7 +558,7 @@ impl Runner {
         let Some(held) = self.snapshots.first() else { return Ok(()) };
         let _quiet = self.world.faults.as_ref().map(|faults| faults.suspend());
         let families = locked(&self.promises).families;
-        let now = self.world.clock.unix_seconds();
+        let now = held.now;
         for (slot, id) in families.iter().enumerate() {
             let (Some(id), Some(family)) = (id, &self.handles[slot]) else { continue };
             let found = inspect::read_forwards(family, Some(&held.snapshot))?;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use seeds::{scaled, seed};
 use tidesdb_engine::{
     Components, Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel,
-    Snapshot,
+    ScanOptions, Snapshot,
 };
 use tidesdb_sys::clock::{Clock, ManualClock};
 use tidesdb_sys::rng::SplitMix64;
@@ -123,6 +123,64 @@ fn value(fill: u8) -> Option<Vec<u8>> {
     Some(vec![fill; 1000])
 }
 
+/// What a snapshot or a transaction has seen expired under it: a get went by the clock, and merges
+/// dropped it.
+#[test]
+fn what_a_reader_has_seen_does_not_expire_under_it() {
+    let bench = Bench::new();
+    bench.put(0..KEYS, 1, NOW + 100);
+    let key = 7_u32.to_be_bytes();
+    let snapshot = bench.db.snapshot();
+    let mut scan = bench.family.scan(ScanOptions::new()).unwrap();
+    let levels =
+        [IsolationLevel::RepeatableRead, IsolationLevel::Snapshot, IsolationLevel::Serializable];
+    let mut transactions = levels.map(|level| bench.db.begin(level).unwrap());
+    let mut newest = bench.db.begin(IsolationLevel::ReadCommitted).unwrap();
+    bench.clock.advance(Duration::from_secs(101));
+    for round in 0..3 {
+        assert_eq!(bench.get(7), None);
+        assert_eq!(newest.get(&bench.family, &key).unwrap(), None);
+        assert_eq!(bench.family.get_at(&snapshot, &key).unwrap(), value(1), "{round}");
+        let at = ScanOptions::new().snapshot(&snapshot);
+        assert_eq!(bench.family.scan(at).unwrap().entries().count(), KEYS as usize, "{round}");
+        scan.seek(&key).unwrap();
+        assert_eq!(scan.value().unwrap(), value(1).unwrap(), "{round}");
+        for transaction in &transactions {
+            assert_eq!(transaction.get(&bench.family, &key).unwrap(), value(1), "{round}");
+            assert!(transaction.contains(&bench.family, &key).unwrap(), "{round}");
+            let all = transaction.scan(&bench.family, ScanOptions::new()).unwrap();
+            assert_eq!(all.entries().count(), KEYS as usize, "{round}");
+        }
+        // Merges and tables that go unread.
+        match round {
+            0 => bench.family.compact().unwrap(),
+            1 => bench.idle_for(4_000),
+            _ => {}
+        }
+    }
+    transactions.iter_mut().for_each(|transaction| transaction.rollback().unwrap());
+    newest.commit().unwrap();
+    drop((snapshot, scan));
+    bench.idle_for(20);
+    assert_eq!((bench.table_bytes(), bench.value_bytes()), (0, 0));
+    bench.check_files();
+}
+
+/// A scan had seen the key, which expired, and what another put there was taken for a key that had
+/// not been there.
+#[test]
+fn a_value_that_has_expired_since_it_was_read_counts_as_read() {
+    let bench = Bench::new();
+    bench.put(0..1, 1, NOW + 10);
+    let mut reader = bench.db.begin(IsolationLevel::RepeatableRead).unwrap();
+    let seen = reader.scan(&bench.family, ScanOptions::new()).unwrap().entries().count();
+    assert_eq!(seen, 1);
+    bench.clock.advance(Duration::from_secs(9));
+    bench.put(0..1, 2, 0);
+    bench.clock.advance(Duration::from_secs(2));
+    assert_eq!(reader.commit().unwrap_err().kind(), ErrorKind::Conflict);
+}
+
 /// Without a write: the values of one log have all expired, half of another's, and none of a third's.
 #[test]
 fn a_time_to_live_is_kept_to_within_a_second_and_never_cut_short() {
@@ -190,8 +248,9 @@ fn a_value_log_that_expired_in_part_is_rewritten() {
     assert_eq!(bench.family.get(&5_u32.to_be_bytes()).unwrap(), None);
 }
 
-/// A snapshot from before a value that expired sees the older one; one from after it sees neither, and so
-/// does everybody when the snapshot is gone and the space is returned.
+/// A snapshot from before a value that expired sees the older one, one from after it sees it still, and
+/// one from after it has expired neither; so does everybody when the snapshots are gone and the space is
+/// returned.
 #[test]
 fn snapshots_see_what_lies_below_an_expired_value() {
     let bench = Bench::new();
@@ -203,13 +262,15 @@ fn snapshots_see_what_lies_below_an_expired_value() {
     let key = 7_u32.to_be_bytes();
     assert_eq!(bench.family.get_at(&after, &key).unwrap(), value(2));
     bench.clock.advance(Duration::from_secs(101));
+    let late = bench.db.snapshot();
     bench.family.compact().unwrap();
     bench.check_files();
     assert_eq!(bench.family.get_at(&before, &key).unwrap(), value(1));
-    assert_eq!(bench.family.get_at(&after, &key).unwrap(), None);
+    assert_eq!(bench.family.get_at(&after, &key).unwrap(), value(2));
+    assert_eq!(bench.family.get_at(&late, &key).unwrap(), None);
     assert_eq!(bench.family.get(&key).unwrap(), None);
     assert!(bench.value_bytes() < all * 2, "{} of {all}", bench.value_bytes());
-    drop((before, after));
+    drop((before, after, late));
     bench.db.wait_idle().unwrap();
     assert_eq!(bench.family.get(&key).unwrap(), None);
     assert_eq!(bench.value_bytes(), 0, "no merge came without a write");
@@ -322,8 +383,10 @@ fn a_snapshot_keeps_what_has_expired_until_it_goes() {
     assert_eq!((bench.table_bytes(), bench.merges()), (all, merges), "merged in vain");
     drop(before);
     bench.idle_for(0);
-    assert_eq!(bench.table_bytes(), 0);
-    assert_eq!(bench.family.get_at(&behind, &key).unwrap(), None);
+    assert_eq!(bench.family.get_at(&behind, &key).unwrap(), value(2));
+    drop(behind);
+    bench.scheduler.run_until_idle();
+    assert_eq!(bench.table_bytes(), 0, "nothing was looked for as the snapshot went");
     assert_eq!(bench.get(7), None);
     bench.check_files();
 }
@@ -416,7 +479,8 @@ struct Walk {
     bench: Bench,
     random: SplitMix64,
     model: Model,
-    snapshots: Vec<(Snapshot, Model)>,
+    /// With the time at which they were taken.
+    snapshots: Vec<(Snapshot, Model, u64)>,
 }
 
 impl Walk {
@@ -437,7 +501,10 @@ impl Walk {
                 family.delete_range(&key, &(n + 10).to_be_bytes()).unwrap();
                 self.model.retain(|&at, _| at < n || at >= n + 10);
             }
-            67..=72 => self.snapshots.push((self.bench.db.snapshot(), self.model.clone())),
+            67..=72 => {
+                let (snapshot, now) = (self.bench.db.snapshot(), self.bench.now());
+                self.snapshots.push((snapshot, self.model.clone(), now));
+            }
             73..=78 if !self.snapshots.is_empty() => {
                 let at = self.random.index(self.snapshots.len());
                 drop(self.snapshots.swap_remove(at));
@@ -464,18 +531,18 @@ impl Walk {
     }
 
     fn check(&self, step: u64) {
-        let now = self.bench.now();
-        let expected = |model: &Model, n: u32| {
+        let expected = |model: &Model, n: u32, now: u64| {
             let found = model.get(&n).filter(|(_, at)| *at == 0 || *at > now);
             found.map(|(fill, _)| *fill)
         };
         for n in 0..70_u32 {
             let found = self.bench.get(n).map(|value| value[0]);
-            assert_eq!(found, expected(&self.model, n), "key {n} at step {step}");
-            for (snapshot, model) in &self.snapshots {
+            assert_eq!(found, expected(&self.model, n, self.bench.now()), "key {n} at step {step}");
+            for (snapshot, model, taken_at) in &self.snapshots {
                 let found = self.bench.family.get_at(snapshot, &n.to_be_bytes()).unwrap();
                 let found = found.map(|value| value[0]);
-                assert_eq!(found, expected(model, n), "key {n} of a snapshot at step {step}");
+                let wanted = expected(model, n, *taken_at);
+                assert_eq!(found, wanted, "key {n} of a snapshot at step {step}");
             }
         }
     }

@@ -1,9 +1,12 @@
 //! What holds writers up, what ends it, and what the database may take of memory: on a simulated
 //! disk with background work that is stepped by hand, so that nothing depends on speed.
+//!
+//! Longer than 600 lines because all of its tests share the disk that is stuck.
 
-#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers fail by panicking")]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,6 +27,8 @@ struct StuckDisk {
     clock: Arc<ManualClock>,
     stuck: AtomicBool,
     merges_last: AtomicBool,
+    /// Whoever waits for the disk panics.
+    panics: AtomicBool,
 }
 
 impl Scheduler for StuckDisk {
@@ -36,6 +41,10 @@ impl Scheduler for StuckDisk {
     }
 
     fn help(&self) -> bool {
+        if self.panics.load(Ordering::SeqCst) {
+            self.clock.advance(Duration::from_secs(60));
+            panic!("this panic is part of the test");
+        }
         if self.merges_last.load(Ordering::SeqCst) {
             let lanes = [Lane::Flush, Lane::Sync, Lane::Housekeeping, Lane::Compaction];
             return lanes.into_iter().any(|lane| self.inner.step_lane(lane));
@@ -72,18 +81,20 @@ impl World {
     fn scheduler(clock: &Arc<ManualClock>) -> Arc<StuckDisk> {
         let (inner, clock) = (ManualScheduler::new(1), Arc::clone(clock));
         let (stuck, merges_last) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(StuckDisk { inner, clock, stuck, merges_last })
+        let panics = AtomicBool::new(false);
+        Arc::new(StuckDisk { inner, clock, stuck, merges_last, panics })
     }
 
     fn open(&mut self, options: DbOptions) -> Db {
         self.disk = Self::scheduler(&self.clock);
         let events = Arc::clone(&self.events);
         let listen = move |event: &Event| events.lock().unwrap().push(event.to_string());
-        let options = DbOptions {
-            log_segment_bytes: 64 << 10,
-            event_listener: Some(EventListener::new(listen)),
-            ..options
-        };
+        self.open_with(options, EventListener::new(listen))
+    }
+
+    fn open_with(&self, options: DbOptions, listener: EventListener) -> Db {
+        let options =
+            DbOptions { log_segment_bytes: 64 << 10, event_listener: Some(listener), ..options };
         let components = Components {
             vfs: Arc::clone(&self.sim) as _,
             scheduler: Arc::clone(&self.disk) as _,
@@ -133,6 +144,69 @@ fn a_disk_that_takes_nothing_ends_in_an_error_and_not_in_a_hang() {
     world.disk.stuck.store(false, Ordering::SeqCst);
     family.put(b"taken", b"1").unwrap();
     assert_eq!(family.get(&0_u64.to_be_bytes()).unwrap(), Some(vec![7; 200]));
+    db.close().unwrap();
+}
+
+/// A listener that panics took the call with it that it was told of, and a writer that had waited, whose
+/// wait is told as it ends, took the process.
+#[test]
+fn a_listener_may_panic() {
+    let calls = Arc::new(AtomicU64::new(0));
+    let called = Arc::clone(&calls);
+    let world = World::new();
+    let listen = move |_: &Event| {
+        called.fetch_add(1, Ordering::SeqCst);
+        panic!("this panic is part of the test");
+    };
+    let db = world.open_with(
+        DbOptions { stall_timeout_ms: 5_000, ..DbOptions::default() },
+        EventListener::new(listen),
+    );
+    let family = db.create_family("family", small()).unwrap();
+    world.disk.stuck.store(true, Ordering::SeqCst);
+    assert_eq!(write_until_refused(&family).kind(), ErrorKind::Stalled);
+    // Also where the wait ends because the thread panics: two panics at once end the process.
+    world.disk.panics.store(true, Ordering::SeqCst);
+    world.clock.advance(Duration::from_secs(60));
+    let died = catch_unwind(AssertUnwindSafe(|| family.put(b"key", b"value")));
+    assert!(died.is_err(), "nothing was put to the test");
+    world.disk.panics.store(false, Ordering::SeqCst);
+    world.disk.stuck.store(false, Ordering::SeqCst);
+    family.put(b"key", b"value").unwrap();
+    assert!(calls.load(Ordering::SeqCst) > 1);
+    db.close().unwrap();
+}
+
+/// It reads, scans and writes, asks for figures, and is not called within itself.
+#[test]
+fn a_listener_may_use_the_database() {
+    let place: Arc<Mutex<Option<(Db, Family)>>> = Arc::default();
+    let (used, depth) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (mine, count, deep) = (Arc::clone(&place), Arc::clone(&used), Arc::clone(&depth));
+    let listen = move |_: &Event| {
+        assert_eq!(deep.fetch_add(1, Ordering::SeqCst), 0, "called within itself");
+        let (db, family) = mine.lock().unwrap().clone().unwrap();
+        assert_eq!(family.get(&0_u64.to_be_bytes()).unwrap(), Some(vec![7; 200]));
+        assert!(family.scan(ScanOptions::new()).unwrap().entries().next().is_some());
+        let log = db.open_family("log", small()).unwrap();
+        log.put(&db.stats().stall_nanos.to_be_bytes(), b"seen").unwrap();
+        count.fetch_add(1, Ordering::SeqCst);
+        deep.fetch_sub(1, Ordering::SeqCst);
+    };
+    let world = World::new();
+    let db = world.open_with(
+        DbOptions { stall_timeout_ms: 5_000, ..DbOptions::default() },
+        EventListener::new(listen),
+    );
+    let family = db.create_family("family", small()).unwrap();
+    *place.lock().unwrap() = Some((db.clone(), family.clone()));
+    world.disk.stuck.store(true, Ordering::SeqCst);
+    assert_eq!(write_until_refused(&family).kind(), ErrorKind::Stalled);
+    world.disk.stuck.store(false, Ordering::SeqCst);
+    family.put(b"key", b"value").unwrap();
+    assert!(used.load(Ordering::SeqCst) > 0 && depth.load(Ordering::SeqCst) == 0);
+    assert!(db.family("log").unwrap().scan(ScanOptions::new()).unwrap().entries().count() > 0);
+    place.lock().unwrap().take();
     db.close().unwrap();
 }
 

@@ -124,7 +124,7 @@ impl Core {
     /// the merge to tell of.
     fn is_settled(&self, table: &Arc<TableFile>) -> bool {
         table.record.tombstones == 0
-            && table.is_free_of_garbage(self.clock.unix_seconds()).unwrap_or(false)
+            && table.is_free_of_garbage(self.expired_for_all()).unwrap_or(false)
     }
 
     /// Flushes the family and merges its newest runs, down to the last that holds a key from

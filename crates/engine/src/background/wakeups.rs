@@ -36,6 +36,19 @@ impl Core {
             let newest = version.runs.iter().map(|run| run.totals.counts.newest);
             newest.for_each(|newest| self.watch_snapshot_before(newest));
         }
+        self.watch_time_before(first_expiry(&version));
+    }
+
+    /// When snapshots still see what expired at `time`, and the clock has passed that, watches the
+    /// oldest of them.
+    fn watch_time_before(&self, time: Option<u64>) {
+        loop {
+            let (oldest, now) = (self.expired_for_all(), self.clock.unix_seconds());
+            let is_held = time.is_some_and(|time| oldest < time && time <= now);
+            if !is_held || self.snapshots.watch_time(oldest) {
+                return;
+            }
+        }
     }
 
     /// Watches the last snapshot that is older than the version of this sequence number.

@@ -9,6 +9,8 @@ use std::ops::Deref;
 use tidesdb_files::sstable::Block;
 use tidesdb_lockfree::cache::Pinned;
 
+use crate::thread_buffer::{keep_buffer, take_buffer};
+
 /// Buffers larger than this are not kept.
 const LARGEST_KEPT_BYTES: usize = 256 << 10;
 
@@ -19,7 +21,7 @@ thread_local! {
 
 /// The thread's spare buffer, whatever is in it, or an empty one.
 pub(super) fn spare_buffer() -> Vec<u8> {
-    SPARE.take()
+    take_buffer(&SPARE)
 }
 
 /// See the module's documentation.
@@ -57,10 +59,7 @@ pub(crate) struct OwnBlock(Block);
 impl Drop for OwnBlock {
     fn drop(&mut self) {
         let raw = std::mem::take(&mut self.0).into_raw();
-        if raw.capacity() <= LARGEST_KEPT_BYTES {
-            // A thread that is ending has no spare buffer any more: the memory is freed.
-            let _ = SPARE.try_with(|spare| spare.set(raw));
-        }
+        keep_buffer(&SPARE, raw, LARGEST_KEPT_BYTES);
     }
 }
 

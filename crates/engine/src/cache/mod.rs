@@ -3,12 +3,14 @@
 mod held_block;
 mod open_tables;
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::sync::Arc;
 
 use tidesdb_base::error::Result;
 use tidesdb_files::sstable::{Block, BlockHandle, BlockSource, Table};
 use tidesdb_lockfree::cache::{self, CacheKey, Priority};
+
+use crate::thread_buffer::{keep_buffer, take_buffer};
 
 pub(crate) use self::held_block::HeldBlock;
 pub(crate) use self::open_tables::OpenTables;
@@ -49,7 +51,7 @@ impl BlockCache {
 
 thread_local! {
     /// Holds the stored bytes of a block while it is decoded.
-    static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static STORED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// Blocks that the cache does not have are read, and put into it where that is worth it: what is
@@ -64,7 +66,10 @@ impl BlockSource for BlockCache {
             return Ok(HeldBlock::Cached(block));
         }
         let raw = held_block::spare_buffer();
-        let block = STORED.with_borrow_mut(|stored| table.read_block_into(handle, stored, raw))?;
+        let mut stored = take_buffer(&STORED);
+        let block = table.read_block_into(handle, &mut stored, raw);
+        keep_buffer(&STORED, stored, usize::MAX);
+        let block = block?;
         if !self.0.admits(key, block.raw_bytes() + BLOCK_OVERHEAD_BYTES) {
             return Ok(HeldBlock::own(block));
         }

@@ -137,7 +137,7 @@ impl Core {
             // Listed before the first version is read: later snapshots see the newest of each key.
             snapshots: self.snapshots.list(),
             bottom: plan.count == version.runs.len(),
-            now: self.clock.unix_seconds(),
+            now: self.expired_for_all(),
             rewrite: ValueRewrite {
                 files: version.mostly_dead_value_logs(most_values),
                 version: version.as_ref().clone(),

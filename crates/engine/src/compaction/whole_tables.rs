@@ -25,7 +25,7 @@ impl Core {
     /// By what the expiry of the family's tables is judged now.
     pub(crate) fn expiry_rules(&self, family: &FamilyState) -> ExpiryRules {
         ExpiryRules {
-            now: self.clock.unix_seconds(),
+            now: self.expired_for_all(),
             oldest: self.snapshots.oldest(),
             share: expired_share(collected_from(family.options.load().max_space_amplification)),
         }

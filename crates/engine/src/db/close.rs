@@ -71,6 +71,8 @@ impl Core {
         }
         self.files.garbage.sweep();
         self.files.lock.give_up();
+        // They may hold handles of this database, which would never be freed.
+        self.families.all().iter().for_each(|family| family.commit_hook.replace(None));
     }
 
     /// Whether commits are promised to be on disk a while after they were acknowledged.

@@ -140,6 +140,8 @@ impl Core {
         // Not with the catalog held: a commit that starts a value-log file takes them the other
         // way round.
         *lock(&family.direct_values) = None;
+        // It may hold a handle of this family, which would never be freed.
+        family.commit_hook.replace(None);
         self.files.garbage.sweep();
         Ok(())
     }

@@ -131,8 +131,13 @@ impl Family {
 
     /// Has `hook` called after each commit to this family from now on, in place of an earlier
     /// hook; `None` removes it. It is called by the committing thread, after the commit is visible
-    /// and durable as asked for, and outside of all locks: it may use the database. A panic of the
-    /// hook is caught and dropped. Hooks are not stored.
+    /// and durable as asked for, and outside of all locks: it may use the database. A commit of its
+    /// own to the same family calls it again, within itself. A panic of the hook is caught: it is
+    /// reported by the process's panic hook, and has no other effect. Hooks are not stored.
+    ///
+    /// A hook that holds a [`crate::Db`] or [`Family`] keeps the database open: dropping all other
+    /// handles does not close it then. [`crate::Db::close`] and [`crate::Db::drop_family`] remove
+    /// the hooks of what they end.
     pub fn set_commit_hook(&self, hook: Option<CommitHook>) {
         self.state.commit_hook.replace(hook);
     }
@@ -194,8 +199,8 @@ impl Family {
         if !snapshot.belongs_to(self.core()) {
             return Err(Error::InvalidArgument("the snapshot is of another database".to_owned()));
         }
-        let sequence = Some(snapshot.sequence());
-        self.core().get_with(&self.state, sequence, key, <[u8]>::to_vec)
+        let moment = Some(snapshot.moment());
+        self.core().get_with(&self.state, moment, key, <[u8]>::to_vec)
     }
 
     /// True when the key has a value.

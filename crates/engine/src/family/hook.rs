@@ -8,13 +8,14 @@
 //!
 //! Families without a hook pay one relaxed load per commit.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::entry::ValueKind;
 use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::sync::lock;
+
+use crate::core::call_out;
 
 /// Called after each commit to a family. See [`crate::Family::set_commit_hook`].
 pub type CommitHook = Arc<dyn Fn(&CommittedBatch<'_>) + Send + Sync>;
@@ -92,7 +93,10 @@ impl CommitHookSlot {
         let mut slot = lock(&self.hook);
         // ORDERING: relaxed; the hook itself is read with the lock held.
         self.set.store(hook.is_some(), Ordering::Relaxed);
-        *slot = hook;
+        let old = std::mem::replace(&mut *slot, hook);
+        drop(slot);
+        // What the old hook has captured may use the family when it is dropped.
+        drop(old);
     }
 
     /// True when there is something to call.
@@ -109,7 +113,7 @@ impl CommitHookSlot {
         if let Some(hook) = hook {
             let batch = CommittedBatch { family, sequence, operations };
             // The commit is done; a panic of the hook must not look as if it were not.
-            let _ = catch_unwind(AssertUnwindSafe(|| hook(&batch)));
+            call_out(|| hook(&batch));
         }
     }
 }

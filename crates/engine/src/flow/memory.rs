@@ -52,6 +52,8 @@ pub(crate) struct MemoryBudget {
     /// What the log's mapped segments take.
     log_bytes: u64,
     held: [AtomicU64; 4],
+    /// What is remembered of finished serializable transactions.
+    dependencies: AtomicU64,
     /// What holders took since the last plan, less what they gave back.
     grown: AtomicI64,
     /// The most that memtables took so far.
@@ -78,6 +80,7 @@ impl MemoryBudget {
             budget: AtomicU64::new(bytes),
             log_bytes,
             held: Default::default(),
+            dependencies: AtomicU64::new(0),
             grown: AtomicI64::new(0),
             most_memtables: AtomicU64::new(0),
             memtable_bound: CachePadded(AtomicU64::new(0)),
@@ -136,6 +139,15 @@ impl MemoryBudget {
         self.grown.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// Notes what is remembered of finished serializable transactions: at most a small part of the
+    /// budget, which the next plan takes into account.
+    pub(crate) fn set_dependencies(&self, bytes: u64) {
+        // Others read the word; it mostly stays zero.
+        if self.dependencies.load(Ordering::Relaxed) != bytes {
+            self.dependencies.store(bytes, Ordering::Relaxed);
+        }
+    }
+
     /// Notes `bytes` for as long as the guard lives.
     pub(crate) fn lend(self: &Arc<Self>, holder: Holder, bytes: u64) -> Lent {
         self.take(holder, bytes);
@@ -152,7 +164,7 @@ impl MemoryBudget {
             block_cache: self.blocks.figures()[0],
             tables: held(Holder::Tables),
             scans: held(Holder::Scans),
-            transactions: held(Holder::Transactions),
+            transactions: held(Holder::Transactions) + self.dependencies.load(Ordering::Relaxed),
             background: held(Holder::Background),
             log: self.log_bytes,
         }

@@ -145,7 +145,7 @@ impl Core {
             range_tombstones,
             slice_bounds: slices::renew(family, &view.version),
             bottom: oldest && view.version.runs.is_empty(),
-            now: self.clock.unix_seconds(),
+            now: self.expired_for_all(),
             run: self.numbers.next(),
             thread_nanos: AtomicU64::new(0),
         });

@@ -109,7 +109,7 @@ impl Scan {
         let buffers = sources.len() as u64 * SOURCE_BYTES + ScannedValues::bytes(&view.version);
         Ok(Self {
             _lent: core.budget.lend(Holder::Scans, buffers),
-            now: core.clock.unix_seconds(),
+            now: snapshot.moment().now,
             owner,
             family,
             options,
@@ -121,6 +121,11 @@ impl Scan {
             fetched: OnceCell::new(),
             values: RefCell::default(),
         })
+    }
+
+    /// What expires by this Unix second is not shown.
+    pub(crate) const fn now(&self) -> u64 {
+        self.now
     }
 
     /// Takes up what was committed since; the scan is not positioned afterwards. A scan made with

@@ -74,7 +74,7 @@ impl ScannedValues {
                 self.hand
             };
             if self.buffers.is_empty() {
-                self.buffers = SPARE.take();
+                self.buffers = SPARE.try_with(Cell::take).unwrap_or_default();
             }
             if self.buffers.len() <= at {
                 self.buffers.push(RecordsAhead::default());

@@ -1,7 +1,7 @@
 //! Getting one key.
 
-use std::cell::RefCell;
-use std::sync::Arc;
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
@@ -14,6 +14,8 @@ use crate::cache::BlockCache;
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
+use crate::snapshot::Moment;
+use crate::thread_buffer::{keep_buffer, take_buffer};
 use crate::version::{ValueLogFile, Version};
 
 /// A version in a table, with the block that it lies in.
@@ -23,14 +25,14 @@ type FoundInTable = Found<<BlockCache as BlockSource>::Block>;
 const FILTERS_AT_ONCE: usize = 4;
 
 thread_local! {
-    static FETCHED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static FETCHED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// Buffers larger than this are not kept for the thread's next read.
 const LARGEST_KEPT_BYTES: usize = 4 << 20;
 
 impl Core {
-    /// Calls `read` with the value that `key` has at `snapshot`, or now.
+    /// Calls `read` with the value that `key` has at a moment whose snapshot is registered, or now.
     ///
     /// # Errors
     /// See [`crate::Family::get`].
@@ -38,7 +40,7 @@ impl Core {
     pub(crate) fn get_with<R>(
         &self,
         family: &FamilyState,
-        snapshot: Option<SequenceNumber>,
+        moment: Option<Moment>,
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
@@ -50,19 +52,29 @@ impl Core {
         // published later nothing can be missed, since merges of this view's files never drop
         // the newest version that is visible.
         let view = family.view.load();
-        let snapshot = snapshot.unwrap_or_else(|| self.log.published());
-        self.get_in_view(family, &view, snapshot, key, read)
+        Get { core: self, family, key, moment, is_last_try: false }.look_in_view(&view, read)
     }
+}
 
+/// A read of one key.
+struct Get<'a> {
+    core: &'a Core,
+    family: &'a FamilyState,
+    key: &'a [u8],
+    /// None for now.
+    moment: Option<Moment>,
+    /// A value log that nothing knows is damage, not the mark of an old view.
+    is_last_try: bool,
+}
+
+impl Get<'_> {
     #[inline]
-    fn get_in_view<R>(
-        &self,
-        family: &FamilyState,
-        view: &View,
-        snapshot: SequenceNumber,
-        key: &[u8],
-        read: impl FnOnce(&[u8]) -> R,
-    ) -> Result<Option<R>> {
+    fn look_in_view<R>(&self, view: &View, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        let (core, key) = (self.core, self.key);
+        let snapshot = match self.moment {
+            Some(moment) => moment.sequence,
+            None => core.log.published(),
+        };
         for memtable in std::iter::once(&view.active).chain(&view.frozen) {
             let snapshot = memtable.visible_through(snapshot);
             let version = memtable.get(key, snapshot);
@@ -72,34 +84,31 @@ impl Core {
             }
             if let Some(version) = version {
                 let found = (kind_of(&version), version.expires_at, version.value);
-                // The value log may have come after the view, with a commit into its memtable.
-                let current = || family.current_version();
-                return self.answer(&view.version, current, found, read);
+                return self.answer(&view.version, found, read);
             }
         }
         if view.version.runs.is_empty() {
             return Ok(None);
         }
-        family.reads.note();
-        self.get_from_tables(view, snapshot, key, read)
+        self.family.reads.note();
+        self.look_in_tables(view, snapshot, read)
     }
 
-    fn get_from_tables<R>(
+    fn look_in_tables<R>(
         &self,
         view: &View,
         snapshot: SequenceNumber,
-        key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let Some(found) = self.find_in_tables(&view.version, snapshot, key)? else {
+        let Some(found) = self.find_in_tables(&view.version, snapshot)? else {
             return Ok(None);
         };
         let meta = found.meta();
-        if view.version.range_tombstones.hides(key, meta.seq, snapshot) {
+        if view.version.range_tombstones.hides(self.key, meta.seq, snapshot) {
             return Ok(None);
         }
         let found = (meta.kind, meta.expires_at, found.value());
-        self.answer(&view.version, || Arc::clone(&view.version), found, read)
+        self.answer(&view.version, found, read)
     }
 
     /// The newest version of `key` in any table.
@@ -108,10 +117,9 @@ impl Core {
         &self,
         version: &Version,
         snapshot: SequenceNumber,
-        key: &[u8],
     ) -> Result<Option<FoundInTable>> {
-        let hash = key_hash(key);
-        let (deleted, blocks) = (&version.range_tombstones, self.files.blocks.as_ref());
+        let (key, hash) = (self.key, key_hash(self.key));
+        let (deleted, blocks) = (&version.range_tombstones, self.core.files.blocks.as_ref());
         let files = version.runs.iter().filter_map(|run| run.table_for(key));
         let mut files = files
             .filter(|file| !deleted.hides(key, file.record.highest_sequence, snapshot))
@@ -142,17 +150,15 @@ impl Core {
         Ok(None)
     }
 
-    /// What a version found means to the caller. `newer` is asked for a value log that `version` does
-    /// not know.
+    /// What a version found means to the caller.
     #[inline]
     fn answer<R>(
         &self,
         version: &Version,
-        newer: impl FnOnce() -> Arc<Version>,
         (kind, expires_at, value): (ValueKind, u64, &[u8]),
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        if expires_at != 0 && is_expired(expires_at, self.clock.unix_seconds()) {
+        if expires_at != 0 && is_expired(expires_at, self.now()) {
             return Ok(None);
         }
         match kind {
@@ -162,15 +168,46 @@ impl Core {
             ValueKind::Value => Ok(Some(read(value))),
             ValueKind::ValuePointer => {
                 // Taken out of its cell: the caller may read other keys meanwhile.
-                let mut fetched = FETCHED.take();
-                let result = fetch(version, newer, value, &mut fetched);
-                let result = result.map(|()| Some(read(&fetched)));
-                if fetched.capacity() <= LARGEST_KEPT_BYTES {
-                    FETCHED.set(fetched);
-                }
+                let mut fetched = take_buffer(&FETCHED);
+                let result = self.fetch(version, value, &mut fetched);
+                let result = result.map(|is_there| is_there.then(|| read(&fetched)));
+                keep_buffer(&FETCHED, fetched, LARGEST_KEPT_BYTES);
                 result
             }
         }
+    }
+
+    fn now(&self) -> u64 {
+        self.moment.map_or_else(|| self.core.clock.unix_seconds(), |moment| moment.now)
+    }
+
+    /// Fetches the value that a pointer found with `version` points at; false when the key has none
+    /// any more.
+    fn fetch(&self, version: &Version, encoded: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        let pointer = decode(version, encoded)?;
+        if let Some(file) = version.value_logs.get(&pointer.file) {
+            return file.read(&pointer, out).map(|()| true);
+        }
+        // The value log may have come after the view, with a commit into its memtable. It may even
+        // have been collected since: then the view of now has the value elsewhere.
+        let current = self.family.current_version();
+        match current.value_logs.get(&pointer.file) {
+            Some(file) => file.read(&pointer, out).map(|()| true),
+            None if self.is_last_try => Err(unknown_file(&current, &pointer)),
+            None => self.fetch_again(out),
+        }
+    }
+
+    /// Looks once more, with a view of now.
+    #[cold]
+    fn fetch_again(&self, out: &mut Vec<u8>) -> Result<bool> {
+        let view = self.family.view.load();
+        let again = Get { is_last_try: true, ..*self };
+        let copy = |value: &[u8]| {
+            out.clear();
+            out.extend_from_slice(value);
+        };
+        Ok(again.look_in_view(&view, copy)?.is_some())
     }
 }
 
@@ -191,34 +228,33 @@ pub(crate) fn resolve<'v>(
     version: &'v Version,
     encoded: &[u8],
 ) -> Result<(ValuePointer, &'v ValueLogFile)> {
-    let pointer = decode(encoded)?;
-    let file = version.value_logs.get(&pointer.file).ok_or_else(|| unknown_file(&pointer))?;
+    let pointer = decode(version, encoded)?;
+    let file = version.value_logs.get(&pointer.file);
+    let file = file.ok_or_else(|| unknown_file(version, &pointer))?;
     Ok((pointer, file))
 }
 
-/// Like [`read_pointer`]; a value log that `version` does not know is looked up in `newer`.
-fn fetch(
-    version: &Version,
-    newer: impl FnOnce() -> Arc<Version>,
-    encoded: &[u8],
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    let pointer = decode(encoded)?;
-    match version.value_logs.get(&pointer.file) {
-        Some(file) => file.read(&pointer, out),
-        None => read_pointer(&newer(), encoded, out),
-    }
-}
-
-fn decode(encoded: &[u8]) -> Result<ValuePointer> {
-    ValuePointer::decode(encoded)
-        .map_err(|_| Error::corruption("value pointer", 0, "the pointer does not decode"))
+fn decode(version: &Version, encoded: &[u8]) -> Result<ValuePointer> {
+    ValuePointer::decode(encoded).map_err(|_| {
+        let detail = format!("a pointer to a value, {encoded:02x?}, does not decode");
+        Error::corruption(directory_of(version), 0, detail)
+    })
 }
 
 #[cold]
-fn unknown_file(pointer: &ValuePointer) -> Error {
+fn unknown_file(version: &Version, pointer: &ValuePointer) -> Error {
     let name = tidesdb_files::naming::FileKind::ValueLog(pointer.file).name();
-    Error::corruption(name, pointer.offset, "the value-log file is unknown")
+    let known: Vec<_> = version.value_logs.keys().collect();
+    let detail = format!("the value log is unknown; known are those numbered {known:?}");
+    Error::corruption(directory_of(version).join(name), pointer.offset, detail)
+}
+
+/// The directory that the files of a version lie in; empty when it has none.
+fn directory_of(version: &Version) -> PathBuf {
+    let tables = version.tables().map(|table| table.path());
+    let mut paths = tables.chain(version.value_logs.values().map(|file| file.path()));
+    let directory = paths.next().and_then(Path::parent);
+    directory.map_or_else(PathBuf::new, Path::to_path_buf)
 }
 
 #[cfg(test)]
@@ -226,7 +262,7 @@ mod tests {
     use tidesdb_base::limits::DIRECT_VALUE_BYTES;
     use tidesdb_base::options::{DbOptions, FamilyOptions};
 
-    use super::FILTERS_AT_ONCE;
+    use super::{FILTERS_AT_ONCE, Get};
     use crate::db::{Components, Db};
 
     /// A reader was interrupted between loading the view and the published position. In between,
@@ -240,9 +276,33 @@ mod tests {
         let value = vec![7; DIRECT_VALUE_BYTES];
         family.put(b"key", &value).unwrap();
         assert!(view.version.value_logs.is_empty(), "nothing was put to the test");
-        let now = core.log.published();
-        let found = core.get_in_view(state, &view, now, b"key", <[u8]>::to_vec).unwrap();
-        assert_eq!(found, Some(value));
+        let get = Get { core, family: state, key: b"key", moment: None, is_last_try: false };
+        assert_eq!(get.look_in_view(&view, <[u8]>::to_vec).unwrap(), Some(value));
+    }
+
+    /// As before; and the value log was collected before the reader went on.
+    #[test]
+    fn a_value_is_found_whose_log_came_and_went_since_the_view_was_loaded() {
+        let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+        let options = FamilyOptions { min_disk_space: 0, ..FamilyOptions::default() };
+        let family = db.create_family("values", options).unwrap();
+        let (core, state) = (db.core(), family.state());
+        let (view, value) = (state.view.load_full(), vec![7; DIRECT_VALUE_BYTES]);
+        family.put(b"key", &value).unwrap();
+        family.put(b"other", &value.repeat(4)).unwrap();
+        let log = *state.current_version().value_logs.keys().next().unwrap();
+        // What is mostly garbage moves to another value log.
+        family.delete(b"other").unwrap();
+        for _ in 0..3 {
+            family.put(b"filler", b"").unwrap();
+            family.compact().unwrap();
+        }
+        assert!(!state.current_version().value_logs.contains_key(&log), "nothing was tested");
+        let get = Get { core, family: state, key: b"key", moment: None, is_last_try: false };
+        assert!(get.look_in_view(&view, <[u8]>::to_vec).unwrap() == Some(value));
+        let last = Get { is_last_try: true, ..get };
+        let error = last.look_in_view(&view, <[u8]>::to_vec).unwrap_err().to_string();
+        assert!(error.contains("/db"), "{error}");
     }
 
     /// Runs are asked a few at a time.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidesdb_base::entry::{NEVER_EXPIRES, SequenceNumber, ValueKind, is_expired};
+use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_lockfree::sync::lock;
 
@@ -19,7 +19,7 @@ use crate::core::{Core, OwnerShare};
 use crate::family::{Family, FamilyState};
 use crate::flow::Holder;
 use crate::iterator::{Scan, ScanOptions};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Moment, Snapshot};
 use crate::write::Visible;
 use crate::write::batch::expiry_after;
 
@@ -68,7 +68,7 @@ pub struct Transaction {
     pub(super) level: IsolationLevel,
     pub(super) state: State,
     /// Registered as long as it is there.
-    pub(super) snapshot: Option<SequenceNumber>,
+    pub(super) snapshot: Option<Moment>,
     /// Made by the first write, and kept.
     pub(super) writes: Option<Box<WriteSet>>,
     /// Made by the first read that is tracked, and kept.
@@ -107,8 +107,8 @@ impl Transaction {
     /// The commit up to which the transaction sees everything; none at the levels that always see
     /// the newest state, and when the transaction is finished.
     #[must_use]
-    pub const fn snapshot_sequence(&self) -> Option<u64> {
-        self.snapshot
+    pub fn snapshot_sequence(&self) -> Option<u64> {
+        self.snapshot.map(|moment| moment.sequence)
     }
 
     /// True until the transaction is committed or rolled back.
@@ -259,11 +259,23 @@ impl Transaction {
         self.look_up(family.state(), key, <[u8]>::to_vec).map(|(_, found)| found)
     }
 
-    /// True when the key has a value. The commit does not mind if that changes.
+    /// True when the key has a value. For the commit the key counts as read, as with
+    /// [`Transaction::get`].
     ///
     /// # Errors
     /// As [`Transaction::get`].
     pub fn contains(&self, family: &Family, key: &[u8]) -> Result<bool> {
+        if cfg!(planted_bug = "contains_untracked") {
+            return self.contains_untracked(family, key);
+        }
+        Ok(self.get_with(family, key, |_| ())?.is_some())
+    }
+
+    /// As [`Transaction::contains`], but the commit does not mind if that changes.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn contains_untracked(&self, family: &Family, key: &[u8]) -> Result<bool> {
         self.look_up(family.state(), key, |_| ()).map(|(_, found)| found.is_some())
     }
 
@@ -283,8 +295,8 @@ impl Transaction {
         {
             core.check_readable(family)?;
             if let Some(own) = writes.find(family.id, key) {
-                let dead = own.kind.is_tombstone()
-                    || is_expired(own.expires_at, core.clock.unix_seconds());
+                let now = self.snapshot.map_or_else(|| core.clock.unix_seconds(), |at| at.now);
+                let dead = own.kind.is_tombstone() || is_expired(own.expires_at, now);
                 return Ok((true, (!dead).then(|| read(own.value))));
             }
         }
@@ -308,7 +320,7 @@ impl Transaction {
         let core = self.core();
         let (lower, upper) = (options.lower.clone(), options.upper.clone());
         let options = match self.snapshot {
-            Some(sequence) => options.snapshot(&Snapshot::again(core, sequence)),
+            Some(moment) => options.snapshot(&Snapshot::again(core, moment)),
             None => options,
         };
         let scan = Scan::new(Arc::clone(&**self.owner), Arc::clone(family), options)?;
@@ -319,7 +331,6 @@ impl Transaction {
         let tracks = self.level.tracks_reads() && !cfg!(planted_bug = "range_reads_untracked");
         let tracked = tracks.then(|| Tracked::new(self.reads(), family));
         let parts = ScanParts {
-            core: Arc::clone(core),
             family: family.id,
             overlay,
             lower,
@@ -393,8 +404,8 @@ impl Transaction {
     #[inline]
     pub(super) fn finish(&mut self) {
         self.state = State::Finished;
-        if let Some(sequence) = self.snapshot.take() {
-            self.give_up_snapshot(sequence);
+        if let Some(moment) = self.snapshot.take() {
+            self.give_up_snapshot(moment);
         }
         if let Some(writes) = &mut self.writes {
             writes.clear();
@@ -406,14 +417,14 @@ impl Transaction {
     }
 
     #[inline(never)]
-    fn give_up_snapshot(&self, sequence: SequenceNumber) {
+    fn give_up_snapshot(&self, moment: Moment) {
         let core = self.core();
         if self.level == IsolationLevel::Serializable {
-            lock(&core.dependencies).end(sequence);
+            let mut dependencies = lock(&core.dependencies);
+            dependencies.end(moment.sequence);
+            core.budget.set_dependencies(dependencies.memory_bytes());
         }
-        if core.snapshots.release(sequence) {
-            core.watched_snapshot_gone();
-        }
+        core.release_snapshot(moment);
     }
 
     fn forget_reads(&mut self) {
@@ -476,28 +487,31 @@ impl Transaction {
 /// # Errors
 /// `Closed`.
 #[inline]
-fn first_snapshot(core: &Core, level: IsolationLevel) -> Result<Option<SequenceNumber>> {
+fn first_snapshot(core: &Core, level: IsolationLevel) -> Result<Option<Moment>> {
     if core.health.is_closed() {
         return Err(Error::Closed);
     }
     Ok(level.has_snapshot().then(|| take_snapshot(core, level)))
 }
 
-fn take_snapshot(core: &Core, level: IsolationLevel) -> SequenceNumber {
+fn take_snapshot(core: &Core, level: IsolationLevel) -> Moment {
     match level {
         IsolationLevel::Serializable => {
             let mut dependencies = lock(&core.dependencies);
             // Whoever begins sees all serializable commits that are recorded, so of these only
             // the live ones matter.
             core.log.wait_published(dependencies.last_commit());
-            let sequence = core.snapshots.register(|| core.log.published());
-            dependencies.begin(sequence);
-            sequence
+            let moment = core.register_snapshot();
+            dependencies.begin(moment.sequence);
+            moment
         }
         _ => {
             // With the bug, a snapshot that commits go on to enter, key by key.
             let early = if cfg!(planted_bug = "commit_partially_visible") { 300 } else { 0 };
-            core.snapshots.register(|| core.log.published() + early)
+            core.snapshots.register(|| Moment {
+                sequence: core.log.published() + early,
+                now: core.clock.unix_seconds(),
+            })
         }
     }
 }
@@ -506,8 +520,8 @@ impl Drop for Transaction {
     #[inline]
     fn drop(&mut self) {
         // What it has written and read is dropped with it.
-        if let Some(sequence) = self.snapshot.take() {
-            self.give_up_snapshot(sequence);
+        if let Some(moment) = self.snapshot.take() {
+            self.give_up_snapshot(moment);
         }
         if self.charged.get() > 0 {
             self.set_charge(0);
@@ -519,7 +533,8 @@ impl Drop for Transaction {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransactionStats {
-    /// Bytes of memory that open transactions hold, to within some ten kibibytes each.
+    /// Bytes of memory that open transactions hold, to within some ten kibibytes each, and that is
+    /// taken by what has to be remembered of finished serializable ones while others are open.
     pub open_bytes: u64,
     /// Commits refused for a newer version of a key.
     pub conflicts: u64,

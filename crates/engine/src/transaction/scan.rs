@@ -15,7 +15,6 @@ use tidesdb_lockfree::sync::lock;
 use super::handle::Transaction;
 use super::overlay::Overlay;
 use super::read_set::{RangeEnd, ReadRange, ReadSet};
-use crate::core::Core;
 use crate::family::FamilyState;
 use crate::iterator::Scan;
 
@@ -57,7 +56,6 @@ impl Drop for Tracked {
 /// What a scan is made of, besides the committed side.
 #[derive(Debug)]
 pub(super) struct ScanParts {
-    pub core: Arc<Core>,
     pub family: u32,
     pub overlay: Arc<Overlay>,
     pub lower: Option<Vec<u8>>,
@@ -110,7 +108,7 @@ impl<'t> TransactionScan<'t> {
         let all = parts.overlay.len();
         let to = parts.upper.as_deref().map_or(all, |upper| parts.overlay.before(upper));
         Self {
-            now: parts.core.clock.unix_seconds(),
+            now: scan.now(),
             scan,
             own: from..to.max(from),
             parts,

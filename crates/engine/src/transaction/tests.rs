@@ -1,6 +1,6 @@
 //! Commits that are called off with their place in the log taken, and crashes around them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::error::{Error, ErrorKind, Result};
@@ -11,9 +11,11 @@ use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::sched::ManualScheduler;
 use tidesdb_sys::vfs::{CrashProfile, SimVfs};
 
+use super::validation::tests::step_before_views;
 use super::{IsolationLevel, Transaction};
 use crate::db::{Components, Db};
 use crate::family::Family;
+use crate::iterator::ScanOptions;
 use crate::write::{CommitCheck, WriteBatch};
 
 const FAMILIES: [&str; 3] = ["a", "b", "c"];
@@ -236,4 +238,110 @@ fn a_transaction_of_megabytes_is_there_wholly_or_not_at_all() {
     }
     println!("images with nothing, the first and the second commit: {seen:?}");
     assert!(seen[1] >= 5 && seen[2] >= 5, "{seen:?}");
+}
+
+/// A reader fixed the moment of its look and loaded the views later. In between, the change that it
+/// looks for was overwritten and dropped by a flush, since no snapshot lay between the two.
+#[test]
+fn a_change_is_met_that_is_overwritten_and_flushed_during_the_look() {
+    for by_scan in [false, true] {
+        let (db, families) = open(&SimVfs::new(1), SyncMode::None);
+        for family in &families {
+            family.put(b"key", b"old").unwrap();
+            family.put(b"other", b"old").unwrap();
+        }
+        let mut reader = db.begin(IsolationLevel::RepeatableRead).unwrap();
+        for family in &families[..2] {
+            if by_scan {
+                let scan = reader.scan(family, ScanOptions::new()).unwrap();
+                assert_eq!(scan.entries().count(), 2);
+            } else {
+                assert!(reader.get(family, b"key").unwrap().is_some());
+            }
+        }
+        families[1].put(b"key", b"changed").unwrap();
+        let (second, mut looks) = (families[1].clone(), 0);
+        step_before_views(Some(Box::new(move || {
+            looks += 1;
+            if looks == 2 {
+                second.put(b"key", b"changed again").unwrap();
+                second.flush().unwrap();
+            }
+        })));
+        let committed = reader.commit();
+        step_before_views(None);
+        let error = committed.expect_err("the change was missed");
+        assert!(error.to_string().contains("key 'key' of family 'b'"), "{error}");
+    }
+}
+
+/// A report held the lock that every serializable begin and commit takes, for as long as it looked.
+#[test]
+fn others_begin_and_commit_while_a_serializable_reader_looks() {
+    const KEYS: u64 = 100_000;
+    let (db, families) = open(&SimVfs::new(1), SyncMode::None);
+    let mut batch = WriteBatch::new();
+    (0..KEYS).for_each(|n| batch.put(&families[0], &n.to_be_bytes(), b"old").unwrap());
+    db.write(&batch).unwrap();
+    // An older one, so that what others read is remembered.
+    let oldest = db.begin(IsolationLevel::Serializable).unwrap();
+    families[1].put(b"unrelated", b"").unwrap();
+    let mut report = db.begin(IsolationLevel::Serializable).unwrap();
+    let scan = report.scan(&families[0], ScanOptions::new()).unwrap();
+    assert_eq!(scan.entries().count() as u64, KEYS);
+    for n in 0..KEYS {
+        assert!(report.contains(&families[0], &n.to_be_bytes()).unwrap());
+    }
+    families[1].put(b"unrelated", b"").unwrap();
+    let (other, family) = (db.clone(), families[0].clone());
+    let looks = Arc::new(AtomicU64::new(0));
+    let looked = Arc::clone(&looks);
+    step_before_views(Some(Box::new(move || {
+        looked.fetch_add(1, Ordering::Relaxed);
+        let mut transaction = other.begin(IsolationLevel::Serializable).unwrap();
+        transaction.get(&family, &7_u64.to_be_bytes()).unwrap();
+        transaction.put(&family, &7_u64.to_be_bytes(), b"new").unwrap();
+        transaction.commit().unwrap();
+    })));
+    let over = AtomicBool::new(false);
+    let longest = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let mut longest = std::time::Duration::ZERO;
+            while !over.load(Ordering::Relaxed) {
+                let began = std::time::Instant::now();
+                drop(lock(&db.core().dependencies));
+                longest = longest.max(began.elapsed());
+                std::thread::yield_now();
+            }
+            longest
+        });
+        let began = std::time::Instant::now();
+        report.commit().unwrap();
+        println!("a commit of {KEYS} keys and their range took {:?}", began.elapsed());
+        over.store(true, Ordering::Relaxed);
+        waiting.join().unwrap()
+    });
+    step_before_views(None);
+    // Printed and not judged: the machine may be busy.
+    println!("the longest wait for the lock of the dependencies was {longest:?}");
+    assert!(looks.load(Ordering::Relaxed) > 0, "nothing was put to the test");
+    assert!(db.transaction_stats().open_bytes > 0);
+    drop((oldest, report));
+    assert_eq!(db.transaction_stats().open_bytes, 0);
+}
+
+/// A refusal names a key that the transactions collide on.
+#[test]
+fn a_serialization_conflict_names_a_key_and_its_family() {
+    let (db, families) = open(&SimVfs::new(1), SyncMode::None);
+    let mut first = db.begin(IsolationLevel::Serializable).unwrap();
+    let mut second = db.begin(IsolationLevel::Serializable).unwrap();
+    assert!(!first.contains(&families[2], b"bob").unwrap());
+    assert!(!second.contains(&families[2], b"ada").unwrap());
+    first.put(&families[2], b"ada", b"").unwrap();
+    second.put(&families[2], b"bob", b"").unwrap();
+    first.commit().unwrap();
+    let error = second.commit().unwrap_err().to_string();
+    assert!(error.contains("key 'ada' of family 'c'") || error.contains("key 'bob'"), "{error}");
+    assert!(error.contains("of family 'c'"), "{error}");
 }

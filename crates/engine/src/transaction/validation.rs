@@ -12,7 +12,25 @@
 //! place and give it back before they write: they are judged one at a time, in the order of their
 //! sequence numbers. One that only wrote can be but the last of a dangerous row, like a plain write,
 //! which others find in the data: it is checked as at snapshot.
+//!
+//! A commit that wrote nothing has no place in the log. It looks once, at a moment for which it
+//! registers a snapshot: the views of its families are loaded one after the other, and without the
+//! snapshot a flush in between could drop the change that it looks for, because a newer one hides
+//! it. At serializable it first has its reads recorded, bit by bit. Whoever is judged later meets
+//! them; whoever was judged before is visible at the moment of the look.
+//!
+//! | level | wrote | looks at | when | lock of the dependencies |
+//! |---|---|---|---|---|
+//! | repeatable read | yes | what it read | before its place, and in it | - |
+//! | repeatable read | no | what it read | once | - |
+//! | snapshot | yes | what it wrote | before its place, and in it | - |
+//! | serializable, nothing read | yes | what it wrote | before its place, and in it | - |
+//! | serializable | yes | what it wrote and read | before its place, and in it | second look, judgement |
+//! | serializable | no | what it read | once | recording in parts, judgement |
+//!
+//! Other commits are not checked.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
@@ -25,9 +43,10 @@ use super::changes::{Window, changes_of_key, changes_of_range, deletion_in_range
 use super::handle::{State, Transaction};
 use super::read_set::ReadSet;
 use crate::core::Core;
-use crate::dependencies::{Candidate, Dependencies, Overwritten};
+use crate::dependencies::{Candidate, Danger, Dependencies, Overwritten};
 use crate::family::FamilyState;
 use crate::log::ANY_KEY;
+use crate::snapshot::Moment;
 use crate::write::{CommitCheck, Unchecked, Visible, WriteBatch, WriteOptions};
 
 impl Transaction {
@@ -82,7 +101,7 @@ impl Transaction {
     }
 
     #[inline(never)]
-    fn check_and_commit(&self, snapshot: SequenceNumber) -> Result<Option<Visible>> {
+    fn check_and_commit(&self, snapshot: Moment) -> Result<Option<Visible>> {
         let batch = self.writes.as_deref().map(super::write_set::WriteSet::batch);
         let batch = batch.filter(|batch| !batch.is_empty());
         // A scan that outlives the transaction reads before the commit or after it.
@@ -92,7 +111,7 @@ impl Transaction {
             && self.level.checks_writes()
             && reads.as_ref().is_none_or(|reads| reads.is_empty())
         {
-            let mut check = WrittenKeys { core, batch, through: snapshot };
+            let mut check = WrittenKeys { core, batch, through: snapshot.sequence };
             check.look(core.log.published())?;
             return core.commit_batch(batch, &mut check).map(Some);
         }
@@ -185,7 +204,7 @@ fn conflict(core: &Core, family: &str, key: &[u8], reason: &'static str) -> Erro
 struct Validation<'t> {
     core: &'t Core,
     level: IsolationLevel,
-    snapshot: SequenceNumber,
+    snapshot: Moment,
     batch: Option<&'t WriteBatch>,
     /// At the levels that mind.
     written: Option<WrittenKeys<'t>>,
@@ -193,13 +212,15 @@ struct Validation<'t> {
     /// Changes of what was read were looked for up to here.
     reads_through: SequenceNumber,
     overwritten: Overwritten,
-    dependencies: Option<MutexGuard<'t, Dependencies>>,
+    dependencies: Option<Remembered<'t>>,
+    /// The first key that was read and found overwritten, with its family's name.
+    first_overwritten: Option<(String, Vec<u8>)>,
 }
 
 impl CommitCheck for Validation<'_> {
     fn before_reserving(&mut self) {
         if self.level == IsolationLevel::Serializable {
-            self.dependencies = Some(lock(&self.core.dependencies));
+            self.dependencies = Some(Remembered::lock(self.core));
         }
     }
 
@@ -219,7 +240,7 @@ impl<'t> Validation<'t> {
     fn new(
         core: &'t Core,
         level: IsolationLevel,
-        snapshot: SequenceNumber,
+        snapshot: Moment,
         batch: Option<&'t WriteBatch>,
         reads: Option<MutexGuard<'t, ReadSet>>,
     ) -> Self {
@@ -229,26 +250,72 @@ impl<'t> Validation<'t> {
             level,
             snapshot,
             batch,
-            written: checked.map(|batch| WrittenKeys { core, batch, through: snapshot }),
+            written: checked.map(|batch| WrittenKeys { core, batch, through: snapshot.sequence }),
             reads,
-            reads_through: snapshot,
+            reads_through: snapshot.sequence,
             overwritten: Overwritten::default(),
             dependencies: None,
+            first_overwritten: None,
         }
     }
 
     /// The commit of a transaction that wrote nothing.
     fn finish_reading(mut self) -> Result<()> {
-        if self.reads.is_none() {
-            return Ok(());
-        }
-        self.before_reserving();
-        if let Some(dependencies) = &self.dependencies {
+        let Some(reads) = self.reads.take() else { return Ok(()) };
+        if self.level == IsolationLevel::Serializable {
+            self.record_reads_in_parts(&reads);
             // A commit that was judged already and overwrites what was read must be seen.
-            self.core.log.wait_published(dependencies.last_commit());
+            let last = lock(&self.core.dependencies).last_commit();
+            self.core.log.wait_published(last);
         }
-        self.look(self.core.log.published())?;
-        self.judge(None)
+        let moment = self.core.register_snapshot();
+        if cfg!(planted_bug = "looked_without_a_snapshot") {
+            self.core.release_snapshot(moment);
+        }
+        let looked = match self.level {
+            IsolationLevel::Serializable => self.note_overwritten(&reads, moment.sequence),
+            _ => self.look_at_reads(&reads, moment.sequence),
+        };
+        if !cfg!(planted_bug = "looked_without_a_snapshot") {
+            self.core.release_snapshot(moment);
+        }
+        looked?;
+        if self.level == IsolationLevel::Serializable {
+            self.overwritten.sort();
+            self.before_reserving();
+            // Its reads are recorded already.
+            drop(reads);
+            self.judge(None)?;
+        }
+        Ok(())
+    }
+
+    /// Records what was read by a transaction that wrote nothing. The lock is given back every now
+    /// and then: others wait for it when they begin, and when they are judged.
+    fn record_reads_in_parts(&self, reads: &ReadSet) {
+        let candidate = Candidate {
+            snapshot: self.snapshot.sequence,
+            commit: None,
+            overwritten: &Overwritten::default(),
+        };
+        let Some(limit) = self.dependencies().record(candidate) else { return };
+        let mut points = reads.points().peekable();
+        while points.peek().is_some() {
+            let mut dependencies = self.dependencies();
+            for (family, key) in points.by_ref().take(RECORDED_AT_ONCE) {
+                dependencies.record_point(family, key, limit);
+            }
+        }
+        for range in reads.ranges() {
+            let end = range.end.exclusive();
+            let mut dependencies = self.dependencies();
+            dependencies.record_range(range.family, &range.start, end.as_deref(), limit);
+        }
+    }
+
+    /// The dependencies, with the memory that they may take now.
+    fn dependencies(&self) -> Remembered<'t> {
+        Remembered::lock(self.core)
     }
 
     /// Waits for the commits in front of `start` that may have changed what is looked at. Until
@@ -330,18 +397,24 @@ impl<'t> Validation<'t> {
         let mut views = Views::new(reads.families());
         for (family, key) in reads.points() {
             let Some(family) = views.enter(family) else { continue };
+            let (overwritten, first) = (&mut self.overwritten, &mut self.first_overwritten);
             changes_of_key(self.core, family.view(), key, window, |change| {
-                self.overwritten.add(change.sequence, change.hides);
+                first.get_or_insert_with(|| (family.name().to_owned(), key.to_vec()));
+                overwritten.add(change.sequence, change.hides);
                 true
             })?;
         }
         for range in reads.ranges() {
             let Some(family) = views.enter(range.family) else { continue };
             if let Some(change) = deletion_in_range(family.view(), range, window) {
+                let name = || (family.name().to_owned(), range.start.clone());
+                self.first_overwritten.get_or_insert_with(name);
                 self.overwritten.add(change.sequence, change.hides);
             }
-            changes_of_range(self.core, family.view(), range, window, |_, change| {
-                self.overwritten.add(change.sequence, change.hides);
+            let (overwritten, first) = (&mut self.overwritten, &mut self.first_overwritten);
+            changes_of_range(self.core, family.view(), range, window, |key, change| {
+                first.get_or_insert_with(|| (family.name().to_owned(), key.to_vec()));
+                overwritten.add(change.sequence, change.hides);
                 Ok(())
             })?;
         }
@@ -351,18 +424,17 @@ impl<'t> Validation<'t> {
     /// Serializable: refuses a commit that could close a cycle, and records others.
     fn judge(&mut self, commit: Option<SequenceNumber>) -> Result<()> {
         let Some(mut dependencies) = self.dependencies.take() else { return Ok(()) };
-        let (snapshot, overwritten) = (self.snapshot, &self.overwritten);
+        let (snapshot, overwritten) = (self.snapshot.sequence, &self.overwritten);
         let candidate = Candidate { snapshot, commit, overwritten };
         let operations = self.batch.into_iter().flat_map(WriteBatch::operations);
         let written = operations.map(|operation| (operation.family, operation.key));
-        if dependencies.is_dangerous(candidate, written) {
-            // ORDERING: a statistic.
-            self.core.counters.serialization_conflicts.fetch_add(1, Ordering::Relaxed);
-            return Err(Error::Conflict {
-                family: String::new(),
-                key: Vec::new(),
-                reason: "no order of the serializable transactions would explain what it has read",
-            });
+        if let Some(danger) = dependencies.danger(candidate, written) {
+            drop(dependencies);
+            return Err(self.serialization_conflict(danger));
+        }
+        // One that only read was recorded before it looked.
+        if commit.is_none() {
+            return Ok(());
         }
         let (Some(limit), Some(reads)) = (dependencies.record(candidate), &self.reads) else {
             return Ok(());
@@ -377,10 +449,77 @@ impl<'t> Validation<'t> {
         Ok(())
     }
 
+    #[cold]
+    fn serialization_conflict(&self, danger: Danger<'_>) -> Error {
+        // ORDERING: a statistic.
+        self.core.counters.serialization_conflicts.fetch_add(1, Ordering::Relaxed);
+        let (family, key, reason) = match danger {
+            Danger::MeetsPivot => {
+                let (family, key) = self.first_overwritten.clone().unwrap_or_default();
+                let reason = "it has read the key, which others have changed since, and no order of \
+                    the serializable transactions would explain what it has read";
+                (family, key, reason)
+            }
+            Danger::IsPivot { family, key } => {
+                let families = self.batch.map_or(&[][..], |batch| &batch.families);
+                let family = families.iter().find(|known| known.id == family);
+                let reason = "others have read the key, which it writes, and changed what it has \
+                    read, and no order of the serializable transactions would explain both";
+                (
+                    family.map_or_else(String::new, |family| family.name.clone()),
+                    key.to_vec(),
+                    reason,
+                )
+            }
+        };
+        Error::Conflict { family, key, reason }
+    }
+
     fn conflict(&self, family: &str, key: &[u8], reason: &'static str) -> Error {
         conflict(self.core, family, key, reason)
     }
 }
+
+/// Points recorded with the lock of the dependencies taken once.
+const RECORDED_AT_ONCE: usize = 256;
+
+/// The dependencies, locked. When the lock is given back the memory budget is told what they take.
+struct Remembered<'t> {
+    core: &'t Core,
+    dependencies: MutexGuard<'t, Dependencies>,
+}
+
+impl<'t> Remembered<'t> {
+    fn lock(core: &'t Core) -> Self {
+        let mut dependencies = lock(&core.dependencies);
+        dependencies.set_most_bytes(core.budget.bytes() / DEPENDENCIES_PART);
+        Self { core, dependencies }
+    }
+}
+
+impl Deref for Remembered<'_> {
+    type Target = Dependencies;
+
+    fn deref(&self) -> &Dependencies {
+        &self.dependencies
+    }
+}
+
+impl DerefMut for Remembered<'_> {
+    fn deref_mut(&mut self) -> &mut Dependencies {
+        &mut self.dependencies
+    }
+}
+
+impl Drop for Remembered<'_> {
+    fn drop(&mut self) {
+        self.core.budget.set_dependencies(self.dependencies.memory_bytes());
+    }
+}
+
+/// What is remembered of finished serializable transactions takes this part of the memory budget at
+/// most.
+const DEPENDENCIES_PART: u64 = 64;
 
 /// A family with its view, loaded after what is looked for was published.
 struct Viewed<'f> {
@@ -412,8 +551,33 @@ impl<'f> Views<'f> {
     fn enter(&mut self, family: u32) -> Option<&Viewed<'f>> {
         if self.entered.as_ref().is_none_or(|viewed| viewed.state.id != family) {
             let state = self.families.iter().find(|state| state.id == family)?;
+            #[cfg(test)]
+            tests::before_a_view();
             self.entered = Some(Viewed { state, view: state.view.load() });
         }
         self.entered.as_ref()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::cell::RefCell;
+
+    type Step = Box<dyn FnMut()>;
+
+    thread_local! {
+        static STEP: RefCell<Option<Step>> = const { RefCell::new(None) };
+    }
+
+    /// Has `step` called by this thread before each view that a look loads; it may use the database.
+    pub(in crate::transaction) fn step_before_views(step: Option<Step>) {
+        STEP.set(step);
+    }
+
+    pub(super) fn before_a_view() {
+        if let Some(mut step) = STEP.take() {
+            step();
+            STEP.set(Some(step));
+        }
     }
 }

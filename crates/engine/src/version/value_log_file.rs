@@ -1,6 +1,6 @@
 //! One value-log file of a family: who may still point into it, and reading from it.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -10,10 +10,11 @@ use tidesdb_files::naming;
 use tidesdb_files::vlog::{RecordsAhead, ValuePointer, VlogReader};
 
 use super::FileContext;
+use crate::thread_buffer::{keep_buffer, take_buffer};
 
 thread_local! {
     /// Holds the stored bytes of a value while it is decompressed.
-    static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static STORED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// A value-log file. When it is obsolete, the last one to let go of it notes it for deletion.
@@ -113,7 +114,7 @@ impl ValueLogFile {
     /// `Corruption` when the file is missing or the value damaged; `Closed` when it was not opened
     /// before the database was closed; `Io`.
     pub(crate) fn read(&self, pointer: &ValuePointer, out: &mut Vec<u8>) -> Result<()> {
-        STORED.with_borrow_mut(|stored| self.reader()?.read_into(pointer, stored, out))
+        self.with_stored(|reader, stored| reader.read_into(pointer, stored, out))
     }
 
     /// As [`ValueLogFile::read`], for one of many values that are read in the order of the file.
@@ -126,7 +127,19 @@ impl ValueLogFile {
         ahead: &mut RecordsAhead,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        STORED.with_borrow_mut(|stored| self.reader()?.read_along(pointer, ahead, stored, out))
+        self.with_stored(|reader, stored| reader.read_along(pointer, ahead, stored, out))
+    }
+
+    /// Runs `read` with the open file and this thread's buffer.
+    fn with_stored<R>(
+        &self,
+        read: impl FnOnce(&VlogReader, &mut Vec<u8>) -> Result<R>,
+    ) -> Result<R> {
+        let reader = self.reader()?;
+        let mut stored = take_buffer(&STORED);
+        let result = read(reader, &mut stored);
+        keep_buffer(&STORED, stored, usize::MAX);
+        result
     }
 
     /// The open file.

@@ -1,6 +1,6 @@
 //! Committing: one log record, then the memtables, then visibility, then durability if asked for.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -17,6 +17,7 @@ use crate::core::Core;
 use crate::family::{CommittedOperation, FamilyState};
 use crate::log::signature_of;
 use crate::memtable::Memtable;
+use crate::thread_buffer::{keep_buffer, take_buffer};
 
 /// How one commit is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +64,7 @@ pub(crate) struct Visible {
 const LARGEST_KEPT_BYTES: usize = 4 << 20;
 
 thread_local! {
-    static PAYLOAD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static PAYLOAD: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 impl Core {
@@ -310,12 +311,9 @@ fn undecodable(_: Malformed) -> Error {
 
 /// Runs `work` with this thread's buffer for the payload of a record, which is empty.
 fn with_payload<R>(work: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-    PAYLOAD.with_borrow_mut(|payload| {
-        payload.clear();
-        let result = work(payload);
-        if payload.capacity() > LARGEST_KEPT_BYTES {
-            *payload = Vec::new();
-        }
-        result
-    })
+    let mut payload = take_buffer(&PAYLOAD);
+    payload.clear();
+    let result = work(&mut payload);
+    keep_buffer(&PAYLOAD, payload, LARGEST_KEPT_BYTES);
+    result
 }

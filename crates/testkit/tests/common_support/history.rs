@@ -5,8 +5,7 @@
 //! when background work happens is drawn separately.
 //!
 //! The model of a family is a map from key to value and expiry. A snapshot or a scan holds a copy
-//! of the model as it was. Values of expired entries stay in the model and are hidden when read,
-//! because a snapshot looks at the clock when it is read, not when it was taken.
+//! of the model as it was, and the time at which it was taken, by which its values have expired.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -54,7 +53,8 @@ pub(crate) struct Run {
     models: Models,
     /// Keys by family that were put more than once since they were last deleted.
     put_again: BTreeSet<(String, Vec<u8>)>,
-    snapshots: Vec<(Snapshot, Models)>,
+    /// With the time at which they were taken.
+    snapshots: Vec<(Snapshot, Models, u64)>,
     scans: Vec<OpenScan>,
     keys: u64,
 }
@@ -316,10 +316,10 @@ impl Run {
         let at = self.random.index(self.snapshots.len());
         let (name, family) = self.family();
         let key = self.key();
-        let (snapshot, models) = &self.snapshots[at];
+        let (snapshot, models, now) = &self.snapshots[at];
         let Some(model) = models.get(&name) else { return };
         let found = family.get_at(snapshot, &key).unwrap();
-        let expected = look_up(model, &key, self.now());
+        let expected = look_up(model, &key, *now);
         assert_eq!(found.as_ref(), expected, "get of {key:?} in {name} at snapshot {at}");
     }
 
@@ -329,7 +329,7 @@ impl Run {
             self.snapshots.swap_remove(at);
         } else {
             let snapshot = self.db().snapshot();
-            self.snapshots.push((snapshot, self.models.clone()));
+            self.snapshots.push((snapshot, self.models.clone(), self.now()));
         }
     }
 
@@ -365,17 +365,18 @@ impl Run {
             }
             _ => {}
         }
-        let mut model = Rc::clone(&self.models[&name]);
+        let (mut model, mut now) = (Rc::clone(&self.models[&name]), self.now());
         if !self.snapshots.is_empty() && self.random.chance(1, 3) {
-            let (snapshot, models) = &self.snapshots[self.random.index(self.snapshots.len())];
+            let (snapshot, models, taken_at) =
+                &self.snapshots[self.random.index(self.snapshots.len())];
             if let Some(then) = models.get(&name) {
                 options = options.snapshot(snapshot);
-                model = Rc::clone(then);
+                (model, now) = (Rc::clone(then), *taken_at);
             }
         }
         let scan = family.scan(options).unwrap();
         assert!(!scan.valid());
-        let open = OpenScan { scan, model, lower, upper, now: self.now(), at: None };
+        let open = OpenScan { scan, model, lower, upper, now, at: None };
         self.scans.push(open);
         if self.random.chance(1, 10) {
             self.walk_through();
@@ -434,7 +435,7 @@ impl Run {
             self.models.remove(name);
             self.put_again.retain(|(family, _)| family != name);
             // A snapshot does not reach into a family of the same name that comes later.
-            for (_, models) in &mut self.snapshots {
+            for (_, models, _) in &mut self.snapshots {
                 models.remove(name);
             }
             assert_eq!(old.get(b"k").unwrap_err().kind(), ErrorKind::Closed);

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::common::{place, small};
+use super::common::{options, place, small};
 use tidesdb::IsolationLevel::{ReadCommitted, Snapshot};
-use tidesdb::{CommitHook, CommittedBatch, CommittedKind, Family, WriteBatch, limits};
+use tidesdb::{CommitHook, CommittedBatch, CommittedKind, Db, Family, WriteBatch, limits};
 
 /// Family, sequence number, and kind, key and value of each operation.
 type Seen = (String, u64, Vec<(CommittedKind, Vec<u8>, Vec<u8>)>);
@@ -94,6 +94,46 @@ fn a_hook_may_use_the_database_and_may_panic() {
     transaction.commit().unwrap();
     assert!(log.contains(b"k").unwrap() && log.contains(b"l").unwrap());
     assert!(place.family.contains(b"l").unwrap());
-    // The hook holds the database; without this it would never be closed.
-    place.family.set_commit_hook(None);
+}
+
+/// A hook that holds the database was never dropped, and the directory stayed locked.
+#[test]
+fn closing_and_dropping_a_family_let_go_of_hooks() {
+    let place = place();
+    let other = place.db.create_family("other", small()).unwrap();
+    let held = Arc::new(());
+    for family in [&place.family, &other] {
+        let all = (Arc::clone(&held), place.db.clone(), family.clone());
+        family.set_commit_hook(Some(Arc::new(move |_: &CommittedBatch<'_>| {
+            let _ = &all;
+        })));
+    }
+    place.db.drop_family("other").unwrap();
+    assert_eq!(Arc::strong_count(&held), 2);
+    place.db.close().unwrap();
+    assert_eq!(Arc::strong_count(&held), 1);
+    drop(Db::open(place.directory.path(), options()).unwrap());
+}
+
+/// Writes to a family when it is dropped.
+struct WritesWhenDropped(Family);
+
+impl Drop for WritesWhenDropped {
+    fn drop(&mut self) {
+        self.0.put(b"dropped", b"").unwrap();
+    }
+}
+
+/// The old hook was dropped with the lock held that a commit takes to call the new one.
+#[test]
+fn what_a_hook_has_captured_may_write_when_it_is_dropped() {
+    let place = place();
+    let captured = WritesWhenDropped(place.family.clone());
+    place.family.set_commit_hook(Some(Arc::new(move |_: &CommittedBatch<'_>| {
+        let _ = &captured;
+    })));
+    let seen = Arc::default();
+    place.family.set_commit_hook(Some(recording(&seen)));
+    assert!(place.family.contains(b"dropped").unwrap());
+    assert_eq!(seen.lock().unwrap().len(), 1);
 }

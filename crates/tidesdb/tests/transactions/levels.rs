@@ -432,3 +432,45 @@ fn a_range_deletion_can_be_the_last_of_a_dangerous_row() {
         assert!(is_conflict(pivot.commit()), "scan {by_scan}");
     }
 }
+
+/// Two doctors are on call, each looks whether the other one is and leaves. A key that was only asked
+/// for did not count as read.
+#[test]
+fn a_key_that_was_asked_for_counts_as_read() {
+    type Ask = fn(&Transaction, &tidesdb::Family, &[u8]) -> tidesdb::Result<bool>;
+    let both_leave = |ask: Ask, present: bool| {
+        let place = place();
+        if present {
+            place.family.put(b"ada", b"").unwrap();
+            place.family.put(b"bob", b"").unwrap();
+        }
+        let mut first = place.db.begin(Serializable).unwrap();
+        let mut second = place.db.begin(Serializable).unwrap();
+        let change = |transaction: &mut Transaction, key: &[u8], other: &[u8]| {
+            assert_eq!(ask(transaction, &place.family, other).unwrap(), present);
+            if present {
+                transaction.delete(&place.family, key).unwrap();
+            } else {
+                transaction.put(&place.family, key, b"").unwrap();
+            }
+        };
+        change(&mut first, b"ada", b"bob");
+        change(&mut second, b"bob", b"ada");
+        first.commit().unwrap();
+        !is_conflict(second.commit())
+    };
+    for present in [true, false] {
+        assert!(!both_leave(Transaction::contains, present), "present: {present}");
+        assert!(both_leave(Transaction::contains_untracked, present), "present: {present}");
+    }
+    let place = place();
+    place.family.put(b"k", b"1").unwrap();
+    for (ask, conflicts) in
+        [(Transaction::contains as Ask, true), (Transaction::contains_untracked as Ask, false)]
+    {
+        let mut reader = place.db.begin(RepeatableRead).unwrap();
+        assert!(ask(&reader, &place.family, b"k").unwrap());
+        place.family.put(b"k", b"2").unwrap();
+        assert_eq!(is_conflict(reader.commit()), conflicts);
+    }
+}

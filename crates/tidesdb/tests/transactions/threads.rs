@@ -1,11 +1,13 @@
 //! Transactions of many threads at once.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use super::common::{Numbers, Place, is_conflict, place};
 use tidesdb::IsolationLevel::{RepeatableRead, Serializable, Snapshot};
-use tidesdb::{IsolationLevel, ScanOptions, Transaction};
+use tidesdb::{Db, Family, IsolationLevel, ScanOptions, Transaction};
 
 const THREADS: u64 = 8;
 
@@ -134,4 +136,54 @@ fn write_skew_never_breaks_the_invariant_when_serializable() {
         }
     });
     assert!(removed.load(Ordering::Relaxed) > 0);
+}
+
+thread_local! {
+    /// Uses the database when its thread ends.
+    static AT_THE_END: RefCell<Option<UsesWhenDropped>> = const { RefCell::new(None) };
+}
+
+struct UsesWhenDropped(Db, Family, Arc<Mutex<Vec<String>>>);
+
+impl Drop for UsesWhenDropped {
+    fn drop(&mut self) {
+        let Self(db, family, seen) = self;
+        let see = |what: String| seen.lock().unwrap().push(what);
+        family.put(b"late", b"1").unwrap();
+        for key in ["inline", "in a table", "in a value log", "late"] {
+            let value = family.get(key.as_bytes()).unwrap().unwrap();
+            see(format!("{key}: {}", value.len()));
+        }
+        let mut transaction = db.begin(tidesdb::IsolationLevel::Serializable).unwrap();
+        assert_eq!(transaction.scan(family, ScanOptions::new()).unwrap().entries().count(), 4);
+        transaction.put(family, b"large", &vec![1; tidesdb::limits::DIRECT_VALUE_BYTES]).unwrap();
+        transaction.commit().unwrap();
+        see("done".to_owned());
+    }
+}
+
+/// The buffers that the engine keeps for a thread are gone before the user's own thread-local values
+/// are, if these were used first; a call then panicked, and so aborted the process.
+#[test]
+fn destructors_of_thread_locals_may_use_the_database() {
+    let place = place();
+    place.family.put(b"in a table", &[1; 20]).unwrap();
+    place.family.put(b"in a value log", &[1; 2000]).unwrap();
+    place.family.flush().unwrap();
+    place.family.put(b"inline", &[1; 10]).unwrap();
+    let seen = Arc::default();
+    let uses = UsesWhenDropped(place.db.clone(), place.family.clone(), Arc::clone(&seen));
+    let family = place.family.clone();
+    let thread = thread::spawn(move || {
+        AT_THE_END.with_borrow_mut(|place| *place = Some(uses));
+        // From here on the thread has buffers.
+        family.put(b"inline", &[1; 10]).unwrap();
+        for key in ["inline", "in a table", "in a value log"] {
+            assert!(family.get(key.as_bytes()).unwrap().is_some());
+        }
+        assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 3);
+    });
+    thread.join().unwrap();
+    let wanted = ["inline: 10", "in a table: 20", "in a value log: 2000", "late: 1", "done"];
+    assert_eq!(*seen.lock().unwrap(), wanted);
 }
