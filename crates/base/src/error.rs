@@ -37,6 +37,8 @@ pub enum ErrorKind {
     ReadOnly,
     /// The database or the column family is closed or dropped.
     Closed,
+    /// The handle is of the process that this one was forked from, and does nothing here.
+    Forked,
     /// Another commit came first; roll the transaction back and run it again.
     Conflict,
     /// Background work that the call depends on makes no progress; the call had no effect and may
@@ -104,6 +106,9 @@ pub enum Error {
     OpenedReadOnly,
     /// The database is closed.
     Closed,
+    /// The handle was made in another process, of which this one is a fork. It does nothing here; a
+    /// database can be opened in each process.
+    Forked,
     /// The column family was dropped.
     FamilyDropped(String),
     /// A transaction can't be committed at its isolation level, because of what others have
@@ -184,6 +189,7 @@ impl Error {
             Self::Corruption { .. } => ErrorKind::Corrupt,
             Self::ReadOnly(_) | Self::OpenedReadOnly => ErrorKind::ReadOnly,
             Self::Closed | Self::FamilyDropped(_) => ErrorKind::Closed,
+            Self::Forked => ErrorKind::Forked,
             Self::Stalled { .. } | Self::Paused => ErrorKind::Stalled,
             Self::Cancelled => ErrorKind::Closed,
             Self::Internal(_) => ErrorKind::Internal,
@@ -224,6 +230,9 @@ impl fmt::Display for Error {
             Self::ReadOnly(cause) => write!(f, "writes are refused since this failure: {cause}"),
             Self::OpenedReadOnly => f.write_str("the database was opened for reading only"),
             Self::Closed => f.write_str("the database is closed"),
+            Self::Forked => {
+                f.write_str("the handle is of another process, of which this one is a fork")
+            }
             Self::FamilyDropped(name) => write!(f, "the column family '{name}' was dropped"),
             Self::Conflict { family, key, reason } => {
                 let key = String::from_utf8_lossy(key);

@@ -15,6 +15,7 @@ use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_lockfree::stripe::thread_number;
 use tidesdb_lockfree::sync::{CachePadded, lock, wait};
 use tidesdb_sys::clock::Clock;
+use tidesdb_sys::forks::ProcessMark;
 use tidesdb_sys::sched::Scheduler;
 use tidesdb_sys::vfs::Vfs;
 
@@ -115,7 +116,7 @@ impl Core {
         if family.is_dropped() {
             return Err(Error::FamilyDropped(family.name.clone()));
         }
-        if self.health.is_closed() { Err(Error::Closed) } else { Ok(()) }
+        self.health.check_open()
     }
 
     /// Refuses writes to a closed, failed or read-only database or to a dropped family.
@@ -242,6 +243,8 @@ impl Families {
 /// Whether the database still serves.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
+    /// The process that opened the database; in its forked children every call is refused.
+    home: ProcessMark,
     closed: AtomicBool,
     failed: AtomicBool,
     cause: Mutex<Option<Error>>,
@@ -277,6 +280,24 @@ impl Health {
     pub(crate) fn close(&self) -> bool {
         // ORDERING: what happened before closing is visible to whoever sees it closed.
         !self.closed.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether this is the process that opened the database, and not a fork of it.
+    #[inline]
+    pub(crate) fn is_at_home(&self) -> bool {
+        self.home.is_here()
+    }
+
+    /// Refuses calls of a closed database, and of a process that did not open it.
+    ///
+    /// # Errors
+    /// [`Error::Forked`], [`Error::Closed`].
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if !self.is_at_home() {
+            return Err(Error::Forked);
+        }
+        if self.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
 
     /// True once the database was closed.
@@ -381,6 +402,12 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        if !self.0.health.is_at_home() {
+            // The files, threads and locks are the parent's. What is left of the database here is never
+            // dropped, so that nothing is done to them.
+            std::mem::forget(Arc::clone(&self.0));
+            return;
+        }
         self.0.shut_down(false);
     }
 }

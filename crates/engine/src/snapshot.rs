@@ -140,7 +140,10 @@ struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.core.release_snapshot(self.moment);
+        // In a forked child the registry may be locked for good, and no merge asks it.
+        if self.core.health.is_at_home() {
+            self.core.release_snapshot(self.moment);
+        }
     }
 }
 

@@ -41,6 +41,12 @@ impl ProcessMark {
     }
 }
 
+impl Default for ProcessMark {
+    fn default() -> Self {
+        Self::of_this()
+    }
+}
+
 /// Notices forks from now on.
 pub(crate) fn watch() {
     static WATCHING: Once = Once::new();

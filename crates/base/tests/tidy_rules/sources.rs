@@ -19,6 +19,8 @@ const UNSAFE: &[&str] = &[
     "crates/lockfree/src/ordered/skiplist.rs",
     "crates/lockfree/src/ordered/btree/node.rs",
     "crates/lockfree/src/prefetch.rs",
+    // Forks.
+    "crates/tidesdb/tests/forks.rs",
     // A counting allocator.
     "crates/tidesdb/tests/transaction_costs.rs",
     "crates/bench-compare/src/c_functions.rs",

@@ -21,6 +21,9 @@ impl Core {
     /// Why the flush failed; the database is shut down all the same. Who finds it closed is told
     /// nothing of that.
     pub(crate) fn close(&self) -> Result<()> {
+        if !self.health.is_at_home() {
+            return Err(Error::Forked);
+        }
         // Whoever was told that the database is closed may open the directory again.
         let _closing = lock(&self.closing);
         if self.health.is_closed() {
@@ -55,7 +58,7 @@ impl Core {
     /// in the middle of a commit, a merge or an edit of the manifest when the directory is given
     /// up: another handle may own it then.
     pub(crate) fn shut_down(&self, flushed: bool) {
-        if !self.health.close() {
+        if !self.health.is_at_home() || !self.health.close() {
             return;
         }
         self.progress.ring();

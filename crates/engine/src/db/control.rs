@@ -69,7 +69,8 @@ impl Core {
 
     /// Lets flushes and merges start again, and starts those that are due.
     pub(crate) fn resume_background(&self) {
-        if self.control.resume() && !self.options.read_only {
+        let works = !self.options.read_only && self.health.is_at_home();
+        if self.control.resume() && works {
             for family in self.families.all() {
                 self.schedule_flush(&family);
                 self.schedule_compaction(&family);

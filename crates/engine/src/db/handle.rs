@@ -22,6 +22,13 @@ use crate::write::{WriteBatch, WriteOptions};
 /// when the process dies. [`Db::close`] also writes memory to tables, so that the next open has
 /// nothing to replay.
 ///
+/// A handle works in the process that opened the database. In a child made by `fork` calls answer an
+/// error of kind `Forked` and change nothing, dropping the handle does nothing, and the child does not
+/// share the lock on the directory. What has no error to answer (statistics, names of families) and a
+/// step of a scan must not be called in the child, where a lock may be held by a thread that is not
+/// there. Forks are noticed by `pthread_atfork`; a child made by a bare `clone` must execute another
+/// program.
+///
 /// ```
 /// # let directory = tempfile::tempdir()?;
 /// # use tidesdb_engine as tidesdb;

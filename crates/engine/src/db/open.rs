@@ -428,6 +428,6 @@ impl Core {
     /// # Errors
     /// [`Error::Closed`].
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.health.is_closed() { Err(Error::Closed) } else { Ok(()) }
+        self.health.check_open()
     }
 }

@@ -419,6 +419,9 @@ impl Transaction {
     #[inline(never)]
     fn give_up_snapshot(&self, moment: Moment) {
         let core = self.core();
+        if !core.health.is_at_home() {
+            return;
+        }
         if self.level == IsolationLevel::Serializable {
             let mut dependencies = lock(&core.dependencies);
             dependencies.end(moment.sequence);
@@ -488,9 +491,7 @@ impl Transaction {
 /// `Closed`.
 #[inline]
 fn first_snapshot(core: &Core, level: IsolationLevel) -> Result<Option<Moment>> {
-    if core.health.is_closed() {
-        return Err(Error::Closed);
-    }
+    core.health.check_open()?;
     Ok(level.has_snapshot().then(|| take_snapshot(core, level)))
 }
 

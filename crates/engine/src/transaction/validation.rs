@@ -77,6 +77,9 @@ impl Transaction {
     }
 
     fn commit_changes(&mut self, options: WriteOptions) -> Result<Option<u64>> {
+        if !self.core().health.is_at_home() {
+            return Err(Error::Forked);
+        }
         let visible = match self.state {
             State::Finished => return Err(Error::TransactionFinished),
             State::Visible(visible) => Some(visible),

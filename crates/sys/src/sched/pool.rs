@@ -16,6 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::{Job, Lane, Scheduler};
+use crate::forks::ProcessMark;
 use crate::os_calls::lower_thread_priority;
 use crate::sync::lock;
 
@@ -76,10 +77,12 @@ impl LaneThreads {
     }
 }
 
-/// Runs jobs on its own threads. Dropping it shuts it down.
+/// Runs jobs on its own threads. Dropping it shuts it down, except in a forked child.
 pub struct ThreadPool {
     lanes: Vec<Arc<LaneQueue>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Where the threads are.
+    home: ProcessMark,
 }
 
 struct LaneQueue {
@@ -146,7 +149,11 @@ impl ThreadPool {
     /// # Errors
     /// `InvalidInput` when a lane has no thread; the kernel's error when a thread cannot start.
     pub fn new(name: &str, threads: LaneThreads, on_panic: PanicReport) -> io::Result<Self> {
-        let pool = Self { lanes: Vec::new(), threads: Mutex::new(Vec::new()) };
+        let pool = Self {
+            lanes: Vec::new(),
+            threads: Mutex::new(Vec::new()),
+            home: ProcessMark::of_this(),
+        };
         pool.with_lanes(name, threads, &on_panic)
     }
 
@@ -322,6 +329,10 @@ impl Scheduler for ThreadPool {
     }
 
     fn shutdown(&self) {
+        // A forked child has none of the threads, and may find any lock held for good.
+        if !self.home.is_here() {
+            return;
+        }
         for queue in &self.lanes {
             queue.close();
         }

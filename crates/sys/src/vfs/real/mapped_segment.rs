@@ -17,6 +17,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 
+use crate::forks::ProcessMark;
 use crate::vfs::{LogSegment, check_segment_range};
 
 /// A shared, writable mapping of the first `len` bytes of a file; unmapped on drop.
@@ -24,6 +25,8 @@ use crate::vfs::{LogSegment, check_segment_range};
 pub(super) struct Mapping {
     base: NonNull<u8>,
     len: usize,
+    /// The process that has the mapping: its children don't inherit it.
+    home: ProcessMark,
 }
 
 // SAFETY: the mapping belongs to the process, not to the thread that made it, and is unmapped
@@ -47,10 +50,26 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         match NonNull::new(base.cast::<u8>()) {
-            Some(base) => Ok(Self { base, len }),
+            Some(base) => {
+                let mapping = Self { base, len, home: ProcessMark::of_this() };
+                mapping.keep_from_children();
+                Ok(mapping)
+            }
             None => Err(io::ErrorKind::OutOfMemory.into()),
         }
     }
+
+    /// Leaves the mapping out of forked children: what one of them writes there must not reach the
+    /// parent's log. It is ended by a signal instead.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn keep_from_children(&self) {
+        // SAFETY: base and length are those of a live mapping, and this advice changes no byte of it.
+        let _ = unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, libc::MADV_DONTFORK) };
+    }
+
+    /// Not offered on this platform.
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn keep_from_children(&self) {}
 
     /// Copies `bytes` to offset `at`. The caller has checked that they fit, and no other thread
     /// writes to the same range at the same time.
@@ -114,6 +133,10 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // In a child the range is not mapped, or something else is.
+        if !self.home.is_here() {
+            return;
+        }
         // SAFETY: base and length are those of a mapping this value owns, and nobody holds a
         // pointer into it once the value is dropped. Failure is impossible for such a range.
         let _ = unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };

@@ -1,0 +1,194 @@
+//! What a forked child does to the database of its parent: nothing.
+//!
+//! Each test forks in a process of its own, so that the threads of the test's own process play no part.
+#![expect(unsafe_code, reason = "forking has no safe form")]
+#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tidesdb::{
+    Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel, Result, RuntimeOptions,
+    ScanOptions, WriteBatch,
+};
+
+const DIRECTORY: &str = "TIDESDB_TEST_FORK_DIRECTORY";
+
+/// Ends the process without running anything of it, as a child that only looked should.
+fn leave(code: i32) -> ! {
+    // SAFETY: ends the process; nothing runs after it.
+    unsafe { libc::_exit(code) }
+}
+
+/// Forks; `child` runs in the child, whose process number is returned.
+fn fork(child: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: the child does what the tests are about, and then ends.
+    let answer = unsafe { libc::fork() };
+    if answer == 0 {
+        let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
+        leave(code.unwrap_or(99));
+    }
+    assert!(answer > 0, "fork failed");
+    answer
+}
+
+/// The child's exit code; `None` when it had to be killed.
+fn wait(child: i32) -> Option<i32> {
+    let started = Instant::now();
+    loop {
+        let mut status = 0;
+        // SAFETY: the status is a live integer.
+        let ended = unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) };
+        if ended == child {
+            return libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
+        }
+        if started.elapsed() > Duration::from_secs(20) {
+            kill(child);
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn kill(process: i32) {
+    // SAFETY: sends a signal to a process that this test started.
+    unsafe { libc::kill(process, libc::SIGKILL) };
+}
+
+fn run(test: &str, path: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]);
+    command.env(DIRECTORY, path);
+    command
+}
+
+fn small() -> FamilyOptions {
+    FamilyOptions { write_buffer_size: 64 << 10, ..FamilyOptions::default() }
+}
+
+/// The number of the first call that a child is not refused, or 0.
+fn first_not_refused(db: &Db, family: &Family) -> i32 {
+    let mut batch = WriteBatch::new();
+    batch.put(family, b"child", b"x").unwrap();
+    let options = RuntimeOptions::default();
+    let calls: Vec<Result<()>> = vec![
+        family.put(b"child", b"x"),
+        family.put(b"child", &vec![0; 2 << 20]),
+        family.delete(b"k"),
+        family.get(b"k").map(drop),
+        family.scan(ScanOptions::new()).map(drop),
+        db.write(&batch),
+        db.begin(IsolationLevel::Serializable).map(drop),
+        db.family("f").map(drop),
+        db.create_family("g", small()).map(drop),
+        db.drop_family("f"),
+        family.flush(),
+        family.compact(),
+        db.flush(),
+        db.compact(),
+        db.purge(),
+        db.wait_idle(),
+        db.sync_log(),
+        db.pause_background(),
+        db.cancel_background_work(),
+        db.set_options(options),
+        db.verify().map(drop),
+        db.clone().close(),
+    ];
+    let refused =
+        |call: &Result<()>| call.as_ref().is_err_and(|error| error.kind() == ErrorKind::Forked);
+    calls.iter().position(|call| !refused(call)).map_or(0, |at| at as i32 + 1)
+}
+
+#[test]
+#[ignore = "runs in a process of its own"]
+fn process_with_children() {
+    let Ok(path) = std::env::var(DIRECTORY) else { return };
+    let db = Db::open(&path, DbOptions::default()).unwrap();
+    let family = db.create_family("f", small()).unwrap();
+    family.put(b"k", b"v").unwrap();
+    for round in 0..5_u32 {
+        for n in 0..2000_u32 {
+            family.put(format!("{round} {n}").as_bytes(), &[b'v'; 100]).unwrap();
+        }
+        let mut transaction = db.begin(IsolationLevel::Serializable).unwrap();
+        transaction.put(&family, b"child", b"x").unwrap();
+        let scan = family.scan(ScanOptions::new()).unwrap();
+        let handles = (db.clone(), family.clone());
+        let child = fork(move || {
+            let (db, family) = handles;
+            let refused = first_not_refused(&db, &family);
+            if refused != 0 {
+                return refused;
+            }
+            if transaction.commit().is_ok_and(|sequence| sequence.is_some()) {
+                return 50;
+            }
+            let opened = Db::open(std::env::var(DIRECTORY).unwrap(), DbOptions::default());
+            if opened.is_ok() {
+                return 51;
+            }
+            drop((scan, transaction, family, db));
+            0
+        });
+        // The child runs while the parent goes on.
+        for n in 0..2000_u32 {
+            family.put(format!("{round} beside {n}").as_bytes(), &[b'v'; 100]).unwrap();
+        }
+        assert_eq!(wait(child), Some(0), "number of the call that was not refused");
+    }
+    db.flush().unwrap();
+    family.put(b"last", b"v").unwrap();
+    drop((family, db));
+}
+
+#[test]
+fn a_child_does_nothing_to_its_parents_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = run("process_with_children", directory.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+    let family = db.family("f").unwrap();
+    assert_eq!(family.get(b"child").unwrap(), None);
+    assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 20_002);
+    assert!(db.verify().unwrap().problems.is_empty());
+}
+
+#[test]
+#[ignore = "runs in a process of its own"]
+fn process_that_leaves_a_child() {
+    let Ok(path) = std::env::var(DIRECTORY) else { return };
+    let db = Db::open(&path, DbOptions::default()).unwrap();
+    db.create_family("f", small()).unwrap().put(b"k", b"v").unwrap();
+    let child = fork(|| {
+        std::thread::sleep(Duration::from_secs(30));
+        0
+    });
+    println!("\nchild {child}");
+    leave(0);
+}
+
+#[test]
+fn a_child_does_not_keep_the_lock_of_a_parent_that_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut parent = run("process_that_leaves_a_child", directory.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(parent.stdout.take().unwrap()).lines();
+    let child = lines.find_map(|line| line.unwrap().strip_prefix("child ")?.parse().ok()).unwrap();
+    parent.wait().unwrap();
+    // The child lives and has copies of everything else. It lets go of the lock as its first act.
+    let opened = (0..100).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        Db::open(directory.path(), DbOptions::default()).ok()
+    });
+    // SAFETY: signal 0 only asks whether the process is there.
+    let lives = unsafe { libc::kill(child, 0) } == 0;
+    kill(child);
+    assert!(lives, "the child ended before it mattered");
+    let db = opened.unwrap();
+    assert_eq!(db.family("f").unwrap().get(b"k").unwrap().unwrap(), b"v");
+}
