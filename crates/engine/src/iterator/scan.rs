@@ -19,6 +19,17 @@ use crate::family::{FamilyState, View};
 use crate::flow::{Holder, Lent};
 use crate::snapshot::Snapshot;
 
+/// Where a scan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Nowhere yet: no seek since the scan was made or refreshed.
+    Unpositioned,
+    OnKey,
+    /// Beyond the first or the last key: a seek found nothing, a step left the keys, or a call
+    /// failed.
+    Outside,
+}
+
 /// What a source of a scan takes, about: a block or a part of its read-ahead, and a key.
 const SOURCE_BYTES: u64 = 16 << 10;
 
@@ -61,7 +72,7 @@ pub struct Scan {
     deleted: RangeTombstoneSets,
     _lent: Lent,
     now: u64,
-    valid: bool,
+    place: Place,
     /// The present value when it lies in a value log.
     fetched: OnceCell<Vec<u8>>,
     values: RefCell<ScannedValues>,
@@ -117,7 +128,7 @@ impl Scan {
             view,
             merge: Merge::new(sources),
             deleted,
-            valid: false,
+            place: Place::Unpositioned,
             fetched: OnceCell::new(),
             values: RefCell::default(),
         })
@@ -143,14 +154,14 @@ impl Scan {
     #[inline]
     #[must_use]
     pub const fn valid(&self) -> bool {
-        self.valid
+        matches!(self.place, Place::OnKey)
     }
 
     /// The present key; empty when the scan is not valid.
     #[inline]
     #[must_use]
     pub fn key(&self) -> &[u8] {
-        if self.valid { self.merge.current().map_or(&[], Source::key) } else { &[] }
+        if self.valid() { self.merge.current().map_or(&[], Source::key) } else { &[] }
     }
 
     /// The present value, borrowed where it lies; empty when the scan is not valid.
@@ -160,7 +171,7 @@ impl Scan {
     #[inline]
     pub fn value(&self) -> Result<&[u8]> {
         match self.merge.current() {
-            Some(source) if self.valid => match source.kind() {
+            Some(source) if self.valid() => match source.kind() {
                 ValueKind::ValuePointer => self.fetch(source.value()),
                 _ => Ok(source.value()),
             },
@@ -172,7 +183,7 @@ impl Scan {
     /// valid.
     #[must_use]
     pub fn expires_at_unix_seconds(&self) -> Option<u64> {
-        let source = if self.valid { self.merge.current() } else { None };
+        let source = if self.valid() { self.merge.current() } else { None };
         source.map(Source::expires_at).filter(|&second| second != NEVER_EXPIRES)
     }
 
@@ -250,7 +261,7 @@ impl Scan {
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "a scan moves; entries() is the Iterator")]
     pub fn next(&mut self) -> Result<()> {
-        if !self.valid {
+        if !self.valid() {
             return Ok(());
         }
         self.begin();
@@ -263,7 +274,7 @@ impl Scan {
     /// # Errors
     /// As [`Scan::seek`].
     pub fn prev(&mut self) -> Result<()> {
-        if !self.valid {
+        if !self.valid() {
             return Ok(());
         }
         self.begin();
@@ -271,8 +282,9 @@ impl Scan {
         self.settle_backward()
     }
 
-    /// The entries from the present position on, or from the first when the scan was never
-    /// positioned, as a Rust iterator of copied keys and values.
+    /// The entries from the present position on, as a Rust iterator of copied keys and values.
+    /// From the first when the scan was not positioned yet; none when the last call found nothing
+    /// or failed, so that a walk by pages ends.
     #[must_use]
     pub const fn entries(self) -> ScanEntries {
         ScanEntries { scan: self, started: false }
@@ -280,7 +292,7 @@ impl Scan {
 
     #[inline]
     fn begin(&mut self) {
-        self.valid = false;
+        self.place = Place::Outside;
         if let Some(value) = self.fetched.take() {
             self.values.get_mut().reuse(value);
         }
@@ -306,7 +318,7 @@ impl Scan {
                 return Ok(());
             }
             if self.shows(source) {
-                self.valid = true;
+                self.place = Place::OnKey;
                 return Ok(());
             }
             self.merge.next()?;
@@ -320,7 +332,7 @@ impl Scan {
                 return Ok(());
             }
             if self.shows(source) {
-                self.valid = true;
+                self.place = Place::OnKey;
                 return Ok(());
             }
             self.merge.prev()?;
@@ -342,7 +354,7 @@ impl ScanEntries {
             self.scan.next()?;
         } else {
             self.started = true;
-            if !self.scan.valid() {
+            if self.scan.place == Place::Unpositioned {
                 self.scan.seek_to_first()?;
             }
         }
@@ -360,7 +372,7 @@ impl Iterator for ScanEntries {
         match self.step() {
             Ok(entry) => entry.map(Ok),
             Err(e) => {
-                self.scan.valid = false;
+                self.scan.place = Place::Outside;
                 Some(Err(e))
             }
         }

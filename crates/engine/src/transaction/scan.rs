@@ -27,8 +27,11 @@ enum Direction {
 /// Which side the scan stands on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
-    /// Nowhere.
-    Nothing,
+    /// Nowhere yet: no seek since the scan was made.
+    Unpositioned,
+    /// Beyond the first or the last key: a seek found nothing, a step left the keys, or a call
+    /// failed.
+    Outside,
     Committed,
     Own,
 }
@@ -113,7 +116,7 @@ impl<'t> TransactionScan<'t> {
             own: from..to.max(from),
             parts,
             own_at: None,
-            at: At::Nothing,
+            at: At::Unpositioned,
             direction: Direction::Forward,
             key: Vec::new(),
             _transaction: PhantomData,
@@ -142,7 +145,7 @@ impl<'t> TransactionScan<'t> {
     #[inline]
     #[must_use]
     pub fn valid(&self) -> bool {
-        self.at != At::Nothing
+        matches!(self.at, At::Committed | At::Own)
     }
 
     /// The present key; empty when the scan is not valid.
@@ -273,8 +276,9 @@ impl<'t> TransactionScan<'t> {
         self.go(Direction::Backward)
     }
 
-    /// The entries from the present position on, or from the first when the scan was never
-    /// positioned, as a Rust iterator of copied keys and values.
+    /// The entries from the present position on, as a Rust iterator of copied keys and values.
+    /// From the first when the scan was not positioned yet; none when the last call found nothing
+    /// or failed, so that a walk by pages ends.
     #[must_use]
     pub const fn entries(self) -> TransactionEntries<'t> {
         TransactionEntries { scan: self, started: false, failed: false }
@@ -282,7 +286,7 @@ impl<'t> TransactionScan<'t> {
 
     /// Prepares for a new position.
     fn begin(&mut self, direction: Direction) -> Result<()> {
-        self.at = At::Nothing;
+        self.at = At::Outside;
         self.direction = direction;
         if self.parts.moving {
             self.scan.refresh()?;
@@ -325,7 +329,7 @@ impl<'t> TransactionScan<'t> {
     /// Goes to the neighbour of the present key.
     #[inline]
     fn go(&mut self, direction: Direction) -> Result<()> {
-        if self.at == At::Nothing {
+        if !self.valid() {
             return Ok(());
         }
         if self.direction == direction {
@@ -364,7 +368,7 @@ impl<'t> TransactionScan<'t> {
     #[inline]
     fn step(&mut self) -> Result<()> {
         let both = self.same_key();
-        let at = std::mem::replace(&mut self.at, At::Nothing);
+        let at = std::mem::replace(&mut self.at, At::Outside);
         if at == At::Own || both {
             self.step_own();
         }
@@ -384,7 +388,7 @@ impl<'t> TransactionScan<'t> {
     /// Puts both sides on the neighbours of the present key in the other direction.
     fn turn(&mut self, direction: Direction) -> Result<()> {
         self.keep_key();
-        self.at = At::Nothing;
+        self.at = At::Outside;
         self.direction = direction;
         let (own, overlay) = (&self.own, &self.parts.overlay);
         match direction {
@@ -419,7 +423,7 @@ impl<'t> TransactionScan<'t> {
         };
         loop {
             let Some(own) = self.own_at else {
-                self.at = if self.scan.valid() { At::Committed } else { At::Nothing };
+                self.at = if self.scan.valid() { At::Committed } else { At::Outside };
                 return Ok(());
             };
             let own_key = self.parts.overlay.key(own);
@@ -453,7 +457,7 @@ impl TransactionEntries<'_> {
             self.scan.next()?;
         } else {
             self.started = true;
-            if !self.scan.valid() {
+            if self.scan.at == At::Unpositioned {
                 self.scan.seek_to_first()?;
             }
         }
