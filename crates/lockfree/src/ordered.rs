@@ -1,7 +1,9 @@
 //! Ordered in-memory indexes: what a memtable is made of.
 //!
 //! An [`OrderedIndex`] maps keys (byte strings) to chains of versions, newest first. Writers insert
-//! in parallel; readers take no lock and see a version only when it is complete. Nothing is ever
+//! in parallel. Readers hold nothing that anybody waits for, and see a version only when it is
+//! complete; in the B+tree a reader that meets a node while it is changed looks again until the change
+//! is done, so it may wait for a writer that was interrupted within it. Nothing is ever
 //! removed: a memtable only grows until it is dropped as a whole, so keys and values can be
 //! borrowed for as long as the index lives.
 //!
@@ -22,6 +24,7 @@ use crate::sync::Ordering;
 pub mod btree;
 mod owned;
 mod record;
+mod shortcut;
 pub mod skiplist;
 #[cfg(test)]
 mod tests;
@@ -142,7 +145,7 @@ pub trait Cursor<'a> {
     fn versions(&self) -> Versions<'a>;
     /// The key's newest version whose sequence number is at most `snapshot`.
     fn version_at(&self, snapshot: u64) -> Option<Version<'a>> {
-        self.versions().find(|version| version.seq <= snapshot)
+        self.versions().at(snapshot)
     }
 }
 

@@ -6,9 +6,12 @@
 //!
 //! ```text
 //! record   newest version u32 | key length u32 | key bytes, padded to 8 | first version
-//! version  seq u64 | older version u32 | value length u32 | kind u8 | has expiry u8 |
+//! version  seq u64 | older version u32 | value length u32 | kind u8 | flags u8 |
 //!          expiry u64 if it has one | value bytes
 //! ```
+//!
+//! Every eighth version of a chain has a shortcut in front of it, so that an old snapshot does not
+//! pay for all newer versions of a key that is overwritten all the time (`shortcut`).
 //!
 //! Threads: any. A record is filled by one thread and then published by a Release store of its
 //! offset; from there on only the links change. Linking is a compare-and-swap on a list from which
@@ -22,15 +25,25 @@
 use std::ptr;
 use std::slice;
 
+use super::shortcut::Shortcut;
 use super::{MAX_KEY_BYTES, NewVersion, Version};
 use crate::arena::{Arena, ArenaFull, Offset, UNIT_BYTES};
 use crate::prefetch::prefetch_address;
 use crate::sync::{AtomicU32, Ordering};
 
 const KIND_AT: usize = 0;
-const HAS_EXPIRY_AT: usize = 1;
+const FLAGS_AT: usize = 1;
 const EXPIRY_AT: usize = 2;
 const EXPIRY_BYTES: usize = 8;
+
+const HAS_EXPIRY: u8 = 1;
+const HAS_SHORTCUT: u8 = 2;
+/// The bits above the flags: how many versions behind this one the next shortcut lies, about.
+const DISTANCE_SHIFT: u32 = 2;
+
+/// Of how many versions of a key one has a shortcut.
+const SHORTCUT_EVERY: u8 = if cfg!(loom) { 2 } else { 8 };
+const SHORTCUT_UNITS: usize = size_of::<Shortcut>().div_ceil(UNIT_BYTES);
 
 #[repr(C)]
 struct KeyHeader {
@@ -158,6 +171,9 @@ impl RecordRef {
             }
             // ORDERING: Relaxed, published by the exchange below.
             version.header(arena).older.store(next, Ordering::Relaxed);
+            if let Some(shortcut) = version.shortcut(arena) {
+                shortcut.fill(arena, VersionRef::from_raw(next));
+            }
             // ORDERING: PUBLISH (Release) publishes the version with all its bytes; Acquire on failure as
             // for the loads above. Nothing is ever unlinked, so on failure the walk goes on from
             // the same link.
@@ -173,8 +189,66 @@ impl RecordRef {
 
 impl VersionRef {
     #[inline]
-    fn from_raw(raw: u32) -> Option<Self> {
+    pub(super) fn from_raw(raw: u32) -> Option<Self> {
         Offset::from_raw(raw).map(Self)
+    }
+
+    #[inline]
+    pub(super) fn raw(self) -> u32 {
+        self.0.raw()
+    }
+
+    #[inline]
+    pub(super) fn seq(self, arena: &Arena) -> u64 {
+        self.header(arena).seq.get()
+    }
+
+    /// The version linked behind this one.
+    #[inline]
+    pub(super) fn older(self, arena: &Arena) -> Option<Self> {
+        // ORDERING: Acquire pairs with the Release in `RecordRef::link`.
+        Self::from_raw(self.header(arena).older.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    fn tail(self, arena: &Arena) -> *mut u8 {
+        arena.resolve(self.0).wrapping_add(size_of::<VersionHeader>())
+    }
+
+    #[inline]
+    fn flags(self, arena: &Arena) -> u8 {
+        // SAFETY: the byte was written before publication, or by this thread, and never again.
+        unsafe { self.tail(arena).wrapping_add(FLAGS_AT).read() }
+    }
+
+    /// The version's shortcut, if it has one.
+    #[inline]
+    pub(super) fn shortcut(self, arena: &Arena) -> Option<&Shortcut> {
+        if self.flags(arena) & HAS_SHORTCUT == 0 {
+            return None;
+        }
+        let at = Offset::from_raw(self.raw().checked_sub(SHORTCUT_UNITS as u32)?)?;
+        let address = arena.resolve(at).cast::<Shortcut>();
+        // SAFETY: a version with the flag has a shortcut in front of it in the same allocation,
+        // aligned to a unit and written before publication; only its atomic fields change.
+        Some(unsafe { &*address })
+    }
+
+    /// How far the next shortcut lies behind a version that is put in front of this one.
+    fn distance_in_front(self, arena: &Arena) -> u8 {
+        match self.flags(arena) {
+            flags if flags & HAS_SHORTCUT != 0 => 1,
+            flags => (flags >> DISTANCE_SHIFT) + 1,
+        }
+    }
+
+    /// Where a reader at `snapshot`, who does not see this version, looks next.
+    #[inline]
+    fn next_at(self, arena: &Arena, snapshot: u64) -> Option<Self> {
+        match self.shortcut(arena) {
+            Some(shortcut) => shortcut.past(arena, snapshot).or_else(|| self.older(arena)),
+            None => self.older(arena),
+        }
     }
 
     #[inline]
@@ -187,12 +261,12 @@ impl VersionRef {
     #[inline]
     fn read(self, arena: &Arena) -> Version<'_> {
         let header = self.header(arena);
-        let tail = arena.resolve(self.0).wrapping_add(size_of::<VersionHeader>());
+        let tail = self.tail(arena);
         // SAFETY: the two bytes were written before publication and are never written again.
         let flags = unsafe { tail.cast::<[u8; EXPIRY_AT]>().read() };
         let mut value_at = EXPIRY_AT;
         let mut expires_at = 0;
-        if flags[HAS_EXPIRY_AT] != 0 {
+        if flags[FLAGS_AT] & HAS_EXPIRY != 0 {
             let field = tail.wrapping_add(EXPIRY_AT).cast::<u64>();
             // SAFETY: a version with the flag has these eight bytes, written before publication.
             expires_at = unsafe { field.read_unaligned() };
@@ -219,19 +293,16 @@ impl<'a> Versions<'a> {
     }
 
     /// The newest version with a sequence number of at most `snapshot`. Cheaper than filtering:
-    /// the versions that are passed over are not decoded.
+    /// of many newer versions only a few are looked at, about twice the logarithm of their number,
+    /// and none is decoded.
     #[inline]
-    pub fn at(mut self, snapshot: u64) -> Option<Version<'a>> {
+    pub fn at(self, snapshot: u64) -> Option<Version<'a>> {
         let arena = self.arena?;
-        loop {
-            let version = VersionRef::from_raw(self.next)?;
-            let header = version.header(arena);
-            if header.seq.get() <= snapshot {
-                return Some(version.read(arena));
-            }
-            // ORDERING: Acquire pairs with the Release in `RecordRef::link`.
-            self.next = header.older.load(Ordering::Acquire);
+        let mut version = VersionRef::from_raw(self.next)?;
+        while version.seq(arena) > snapshot {
+            version = version.next_at(arena, snapshot)?;
         }
+        Some(version.read(arena))
     }
 }
 
@@ -242,8 +313,7 @@ impl<'a> Iterator for Versions<'a> {
     fn next(&mut self) -> Option<Version<'a>> {
         let arena = self.arena?;
         let version = VersionRef::from_raw(self.next)?;
-        // ORDERING: Acquire pairs with the Release in `RecordRef::link`.
-        self.next = version.header(arena).older.load(Ordering::Acquire);
+        self.next = version.older(arena).map_or(0, VersionRef::raw);
         Some(version.read(arena))
     }
 }
@@ -270,7 +340,7 @@ pub(super) fn create_record(
     let record = arena.allocate(total)?;
     let version_raw = record.raw() + (version_at / UNIT_BYTES) as u32;
     let version_ref = VersionRef(Offset::from_raw(version_raw).ok_or(ArenaFull)?);
-    fill_version(arena, version_ref, version);
+    fill_version(arena, version_ref, version, 0);
     let base = arena.resolve(record);
     let header =
         KeyHeader { newest: AtomicU32::new(version_raw), key_bytes: Once::new(key.len() as u32) };
@@ -282,18 +352,34 @@ pub(super) fn create_record(
     Ok(NewRecord { record: RecordRef(record), version: version_ref })
 }
 
-/// Writes a version; nobody sees it until it is linked.
+/// Writes a version that is to be linked to `record`; nobody sees it until then.
 pub(super) fn create_version(
     arena: &Arena,
     version: &NewVersion<'_>,
+    record: RecordRef,
 ) -> Result<VersionRef, ArenaFull> {
-    let offset = VersionRef(arena.allocate(version_bytes(version)?)?);
-    fill_version(arena, offset, version);
+    // Others may put versions in front meanwhile: then shortcuts lie a little further apart.
+    let distance = match VersionRef::from_raw(record.versions(arena).next) {
+        Some(newest) => newest.distance_in_front(arena),
+        None => 0,
+    };
+    let bytes = version_bytes(version)?;
+    if distance < SHORTCUT_EVERY {
+        let offset = VersionRef(arena.allocate(bytes)?);
+        fill_version(arena, offset, version, distance << DISTANCE_SHIFT);
+        return Ok(offset);
+    }
+    let start = arena.allocate(SHORTCUT_UNITS * UNIT_BYTES + bytes)?;
+    // SAFETY: the allocation is this thread's alone, aligned to a unit and long enough.
+    unsafe { arena.resolve(start).cast::<Shortcut>().write(Shortcut::new()) };
+    let raw = start.raw() + SHORTCUT_UNITS as u32;
+    let offset = VersionRef(Offset::from_raw(raw).ok_or(ArenaFull)?);
+    fill_version(arena, offset, version, HAS_SHORTCUT);
     Ok(offset)
 }
 
 /// Fills a version in memory that is long enough and still private to this thread.
-fn fill_version(arena: &Arena, target: VersionRef, version: &NewVersion<'_>) {
+fn fill_version(arena: &Arena, target: VersionRef, version: &NewVersion<'_>, flags: u8) {
     // `version_bytes` has refused what does not fit.
     let value_bytes = version.value.len() as u32;
     let base = arena.resolve(target.0);
@@ -301,8 +387,9 @@ fn fill_version(arena: &Arena, target: VersionRef, version: &NewVersion<'_>) {
         VersionHeader { seq: Once::new(version.seq), older: AtomicU32::new(0), value_bytes };
     // SAFETY: the caller's allocation is private, aligned to a unit and long enough.
     unsafe { base.cast::<VersionHeader>().write(header) };
-    let tail = base.wrapping_add(size_of::<VersionHeader>());
-    let flags = [version.kind, u8::from(version.expires_at != 0)];
+    let tail = target.tail(arena);
+    let expires = if version.expires_at == 0 { 0 } else { HAS_EXPIRY };
+    let flags = [version.kind, flags | expires];
     // SAFETY: the allocation continues behind the header.
     unsafe { tail.cast::<[u8; EXPIRY_AT]>().write(flags) };
     let mut value_at = EXPIRY_AT;
@@ -315,4 +402,41 @@ fn fill_version(arena: &Arena, target: VersionRef, version: &NewVersion<'_>) {
     let start = tail.wrapping_add(value_at);
     // SAFETY: `version_bytes` counted the value; source and private target cannot overlap.
     unsafe { ptr::copy_nonoverlapping(version.value.as_ptr(), start, version.value.len()) };
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::arena::BlockPool;
+    use crate::ordered::{BPlusTree, OrderedIndex};
+
+    /// How many versions a reader at `snapshot` looks at.
+    fn looks(tree: &BPlusTree, key: &[u8], snapshot: u64) -> usize {
+        let versions = tree.versions(key);
+        let arena = OrderedIndex::arena(tree);
+        let first = VersionRef::from_raw(versions.next);
+        let newer = std::iter::successors(first, |version| version.next_at(arena, snapshot));
+        newer.take_while(|version| version.seq(arena) > snapshot).count()
+    }
+
+    #[test]
+    fn an_old_snapshot_looks_at_few_of_many_newer_versions() {
+        let count: u64 = if cfg!(miri) { 200 } else { 200_000 };
+        let tree: BPlusTree = OrderedIndex::with_arena(Arena::new(BlockPool::new(0), u64::MAX));
+        for seq in 1..=count {
+            // Now and then two commits come the wrong way round.
+            let seq = if seq % 100 >= 98 { 2 * (seq - seq % 100) + 197 - seq } else { seq };
+            let version = NewVersion { seq, kind: 1, expires_at: seq % 3, value: b"value" };
+            tree.insert(b"counter", version).unwrap();
+        }
+        let chain: Vec<u64> = tree.versions(b"counter").map(|version| version.seq).collect();
+        assert!(chain.is_sorted_by(|a, b| a > b) && chain.len() as u64 == count);
+        for snapshot in (0..=count).step_by(if cfg!(miri) { 7 } else { 997 }).chain([1, 2, count]) {
+            let found = tree.get(b"counter", snapshot).map(|version| (version.seq, version.value));
+            assert_eq!(found, (snapshot > 0).then_some((snapshot, &b"value"[..])));
+            let most = 2 * usize::from(SHORTCUT_EVERY) + 3 * count.ilog2() as usize;
+            let looks = looks(&tree, b"counter", snapshot);
+            assert!(looks <= most, "{looks} looks for {snapshot} of {count}");
+        }
+    }
 }
