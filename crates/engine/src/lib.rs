@@ -15,6 +15,7 @@ mod cache;
 mod compaction;
 mod core;
 mod db;
+mod dead_ranges;
 mod dependencies;
 mod family;
 mod flow;

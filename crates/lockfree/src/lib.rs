@@ -16,6 +16,8 @@ pub mod stripe;
 pub mod sync;
 
 #[cfg(all(test, loom))]
+mod dead_range_models;
+#[cfg(all(test, loom))]
 mod publication_models;
 #[cfg(all(test, loom))]
 mod transaction_models;

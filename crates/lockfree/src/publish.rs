@@ -120,9 +120,22 @@ impl CommitSequencer {
     #[inline]
     pub fn reserve(&self, len_bytes: u64) -> u64 {
         debug_assert!(len_bytes >= MIN_RESERVATION_BYTES && len_bytes.is_multiple_of(8));
-        // ORDERING: relaxed; the add only has to be atomic. What a range contains becomes visible
-        // through `published`, never through `tail`.
-        self.tail.fetch_add(len_bytes, Ordering::Relaxed)
+        // ORDERING: acquire pairs with the release in `reserved`. What a range contains becomes
+        // visible through `published`, never through `tail`.
+        self.tail.fetch_add(len_bytes, Ordering::Acquire)
+    }
+
+    /// The end of what is reserved by now. Whoever reserves behind it sees everything that this
+    /// thread did before the call, and so does whoever is told of that.
+    #[must_use]
+    pub fn reserved(&self) -> u64 {
+        // ORDERING: release pairs with the acquire in `reserve`. An exchange and not a load: of a
+        // reservation behind it there is no doubt that it comes later. All changes of the tail are
+        // exchanges, so that all that follow this one carry the release on.
+        if cfg!(planted_bug = "reserved_by_load") {
+            return self.tail.load(Ordering::SeqCst);
+        }
+        self.tail.fetch_add(0, Ordering::Release)
     }
 
     /// Tells what the reservation `start..end` will touch, before it waits for anything. Bits are
@@ -277,7 +290,8 @@ impl CommitSequencer {
                 end.store(0, Ordering::Relaxed);
             }
         }
-        self.tail.store(position, Ordering::Relaxed);
+        // ORDERING: an exchange, and acquire and release, for `reserved`.
+        self.tail.swap(position, Ordering::AcqRel);
         self.broken_from.store(u64::MAX, Ordering::Relaxed);
         // ORDERING: release, for threads that only read `published`.
         self.published.store(position, Ordering::Release);

@@ -7,7 +7,7 @@ use super::{is_test_file, shipped_lines};
 /// the work (`impl Core` in `flush`, `write`, ...), so a call may go where no name may.
 const ORDER: &[&[&str]] = &[
     &["numbers", "dependencies", "thread_buffer"],
-    &["range_tombstones"],
+    &["range_tombstones", "dead_ranges"],
     &["memtable"],
     &["log"],
     &["cache", "flow", "version"],

@@ -12,6 +12,7 @@ use tidesdb_lockfree::sync::lock;
 
 use super::{CommitHookSlot, MergesUnderWay, ReadWatch};
 use crate::core::DatabaseId;
+use crate::dead_ranges::DeadRanges;
 use crate::flow::{FamilyFlow, FamilySignals, is_held, is_slowed_by_garbage};
 use crate::memtable::Memtable;
 use crate::version::{SpaceEstimate, Version, collected_from};
@@ -93,6 +94,8 @@ pub(crate) struct FamilyState {
     pub dropped: AtomicBool,
     pub direct_values: Mutex<Option<DirectValueWriter>>,
     pub commit_hook: CommitHookSlot,
+    /// Where scans need not look.
+    pub dead_ranges: DeadRanges,
     /// Whether anybody reads.
     pub reads: ReadWatch,
     /// Where flushes and merges end their tables, see `compaction/slices.rs`.
@@ -131,6 +134,7 @@ impl FamilyState {
             dropped: AtomicBool::new(false),
             direct_values: Mutex::new(None),
             commit_hook: CommitHookSlot::default(),
+            dead_ranges: DeadRanges::default(),
             reads: ReadWatch::default(),
             slice_bounds: Mutex::default(),
             counters: FamilyCounters::default(),

@@ -14,7 +14,7 @@ use tidesdb_base::error::Result;
 use super::source::Source;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
+pub(super) enum Direction {
     Forward,
     Backward,
 }

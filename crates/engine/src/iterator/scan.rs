@@ -1,5 +1,7 @@
 //! The iterator that users hold.
 
+mod dead_runs;
+
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
@@ -7,9 +9,10 @@ use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::range_tombstone::RangeTombstoneSets;
 
+use self::dead_runs::DEAD_KEYS_IN_A_ROW;
 use super::ScanOptions;
 use super::memtable_source::MemtableSource;
-use super::merge::Merge;
+use super::merge::{Direction, Merge};
 use super::run_source::RunSource;
 use super::scanned_values::ScannedValues;
 use super::source::Source;
@@ -313,6 +316,7 @@ impl Scan {
 
     #[inline]
     fn settle_forward(&mut self) -> Result<()> {
+        let mut dead = 0;
         while let Some(source) = self.merge.current() {
             if self.options.upper.as_ref().is_some_and(|upper| source.key() >= upper.as_slice()) {
                 return Ok(());
@@ -321,12 +325,17 @@ impl Scan {
                 self.place = Place::OnKey;
                 return Ok(());
             }
+            if dead == DEAD_KEYS_IN_A_ROW {
+                return self.pass_dead_run(Direction::Forward);
+            }
+            dead += 1;
             self.merge.next()?;
         }
         Ok(())
     }
 
     fn settle_backward(&mut self) -> Result<()> {
+        let mut dead = 0;
         while let Some(source) = self.merge.current() {
             if self.options.lower.as_ref().is_some_and(|lower| source.key() < lower.as_slice()) {
                 return Ok(());
@@ -335,6 +344,10 @@ impl Scan {
                 self.place = Place::OnKey;
                 return Ok(());
             }
+            if dead == DEAD_KEYS_IN_A_ROW {
+                return self.pass_dead_run(Direction::Backward);
+            }
+            dead += 1;
             self.merge.prev()?;
         }
         Ok(())

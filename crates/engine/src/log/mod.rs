@@ -409,6 +409,11 @@ impl Log {
         self.acknowledged_through(Acknowledge::Visible)
     }
 
+    /// The end of what commits have reserved; see [`CommitSequencer::reserved`].
+    pub(crate) fn reserved(&self) -> SequenceNumber {
+        self.sequencer.reserved()
+    }
+
     /// Bytes of records written since the log was opened.
     pub(crate) fn bytes_written(&self) -> u64 {
         self.published().saturating_sub(self.opened_at)

@@ -94,7 +94,7 @@ impl Core {
             let signature = signature_of(family.id, key);
             self.log_and_apply(payload, signature, &mut Unchecked, |sequence| {
                 let view = family.view.load();
-                view.active.insert(&operation, sequence)?;
+                insert(family, &view.active, &operation, sequence)?;
                 Ok(is_full(family, &view.active))
             })
         })?;
@@ -271,7 +271,7 @@ fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result
     {
         let view = family.view.load();
         for operation in BatchReader::new(payload) {
-            view.active.insert(&operation.map_err(undecodable)?, sequence)?;
+            insert(family, &view.active, &operation.map_err(undecodable)?, sequence)?;
         }
         return Ok(is_full(family, &view.active));
     }
@@ -283,7 +283,8 @@ fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result
             let of_family = views.iter().position(|view| view.0.id == operation.family);
             at = of_family.ok_or_else(|| unknown_family(operation.family))?;
         }
-        views.get(at).map_or(Ok(()), |(_, view)| view.active.insert(&operation, sequence))
+        let view = views.get(at);
+        view.map_or(Ok(()), |(family, view)| insert(family, &view.active, &operation, sequence))
     };
     if batch.deletes_ranges {
         SurvivingOperations::new(payload).try_for_each(insert)?;
@@ -291,6 +292,20 @@ fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result
         BatchReader::new(payload).try_for_each(insert)?;
     }
     Ok(views.iter().any(|(family, view)| is_full(family, &view.active)))
+}
+
+/// Inserts an operation of a commit, and tells those who remember where nothing lives.
+#[inline]
+fn insert(
+    family: &FamilyState,
+    active: &Memtable,
+    operation: &Operation<'_>,
+    sequence: SequenceNumber,
+) -> Result<()> {
+    if !operation.kind.is_tombstone() {
+        family.dead_ranges.note_put(operation.key);
+    }
+    active.insert(operation, sequence)
 }
 
 #[inline]

@@ -1,0 +1,190 @@
+//! Scans over many deleted keys: what is remembered of them never hides a key that is alive.
+//!
+//! Gets of a snapshot know nothing of that, so they tell what a scan of the snapshot must show.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidesdb::{Db, DbOptions, Family, FamilyOptions, IsolationLevel, ScanOptions, Snapshot};
+
+const KEYS: u64 = 400;
+
+fn key(n: u64) -> Vec<u8> {
+    format!("{n:06}").into_bytes()
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// Puts keys and soon deletes them, so that most keys are dead and few are alive.
+fn churn(family: &Family, seed: u64, stop: &AtomicBool) {
+    let mut random = Random(seed);
+    let mut alive = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let n = random.below(KEYS);
+        match random.below(40) {
+            0 => family.delete_range(&key(n), &key(n + 20)).unwrap(),
+            1 => family.flush().unwrap(),
+            _ => {
+                family.put(&key(n), b"v").unwrap();
+                alive.push(n);
+            }
+        }
+        while alive.len() > 3 {
+            let n = alive.swap_remove(random.below(alive.len() as u64) as usize);
+            family.delete(&key(n)).unwrap();
+        }
+    }
+}
+
+/// Every way over a snapshot's keys shows what gets find.
+fn check(family: &Family, snapshot: &Snapshot, context: &str) -> usize {
+    let all = (0..KEYS + 20).map(key);
+    let alive: Vec<_> = all.filter(|key| family.get_at(snapshot, key).unwrap().is_some()).collect();
+    let mut scan = family.scan(ScanOptions::new().snapshot(snapshot)).unwrap();
+    let (mut forward, mut backward) = (Vec::new(), Vec::new());
+    scan.seek_to_last().unwrap();
+    while scan.valid() {
+        backward.push(scan.key().to_vec());
+        scan.prev().unwrap();
+    }
+    backward.reverse();
+    scan.seek_to_first().unwrap();
+    while scan.valid() {
+        forward.push(scan.key().to_vec());
+        scan.next().unwrap();
+    }
+    assert_eq!(forward, alive, "forward; {context}");
+    assert_eq!(backward, alive, "backward; {context}");
+    let from = key(KEYS / 2);
+    scan.seek(&from).unwrap();
+    assert_eq!(scan.key(), alive.iter().find(|key| **key >= from).map_or(&[][..], |key| key));
+    scan.seek_for_prev(&from).unwrap();
+    assert_eq!(scan.key(), alive.iter().rfind(|key| **key <= from).map_or(&[][..], |key| key));
+    alive.len()
+}
+
+#[test]
+fn scans_show_what_gets_find_while_keys_come_and_go() {
+    let seed = u64::from(std::process::id());
+    println!("seed {seed}");
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+    let family = db.open_family("churned", FamilyOptions::default()).unwrap();
+    let (stop, seen) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for writer in 0..3 {
+            let (family, stop) = (&family, &stop);
+            scope.spawn(move || churn(family, seed * 7 + writer, stop));
+        }
+        let checkers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let end = Instant::now() + Duration::from_secs(4);
+                    // Some snapshots are looked at again when the ranges are those of later ones.
+                    let mut kept = Vec::new();
+                    while Instant::now() < end && !stop.load(Ordering::Relaxed) {
+                        let snapshot = db.snapshot();
+                        let found = check(&family, &snapshot, &format!("seed {seed}"));
+                        seen.fetch_add(found as u64, Ordering::Relaxed);
+                        kept.push(snapshot);
+                        if kept.len() == 8 {
+                            for old in &kept {
+                                check(&family, old, "again");
+                            }
+                            kept.clear();
+                        }
+                    }
+                })
+            })
+            .collect();
+        let ended: Vec<_> = checkers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        stop.store(true, Ordering::Relaxed);
+        ended.into_iter().for_each(|checker| checker.unwrap());
+    });
+    assert!(seen.into_inner() > 0, "nothing was ever alive");
+}
+
+/// Workers take from the head of a queue while jobs are put at its tail and, more urgent ones, in
+/// front; in transactions, so that each job is taken once.
+#[test]
+fn each_job_of_a_queue_is_taken_once_and_none_is_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+    let family = db.open_family("queue", FamilyOptions::default()).unwrap();
+    let jobs: u64 = 3000;
+    for n in 0..jobs {
+        family.put(&key(2 * n), b"").unwrap();
+    }
+    family.flush().unwrap();
+    let put = AtomicU64::new(jobs);
+    let worker = || {
+        let mut taken = Vec::new();
+        loop {
+            let mut transaction = db.begin(IsolationLevel::Snapshot).unwrap();
+            let mut scan = transaction.scan(&family, ScanOptions::new()).unwrap();
+            scan.seek_to_first().unwrap();
+            if !scan.valid() {
+                return taken;
+            }
+            let job = scan.key().to_vec();
+            drop(scan);
+            transaction.delete(&family, &job).unwrap();
+            if transaction.commit().is_err() {
+                continue;
+            }
+            taken.push(job);
+            let n = put.fetch_add(1, Ordering::Relaxed);
+            if n < 2 * jobs {
+                // Every third one lies among those that are taken already.
+                let place = if n.is_multiple_of(3) { 2 * (n - jobs) / 3 + 1 } else { 2 * n };
+                family.put(&[key(place), key(n)].concat(), b"").unwrap();
+            }
+        }
+    };
+    let taken = thread::scope(|scope| {
+        let workers: Vec<_> = (0..3).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert_eq!(taken.len(), 2 * jobs as usize);
+    assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), taken.len(), "taken twice");
+}
+
+/// With keys that are put among the dead ones all the time, and expire.
+#[test]
+fn a_key_put_among_dead_ones_is_found_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+    let family = db.open_family("keys", FamilyOptions::default()).unwrap();
+    for n in 0..KEYS {
+        family.put(&key(n), b"").unwrap();
+    }
+    family.delete_range(&key(0), &key(KEYS / 2)).unwrap();
+    (KEYS / 2..KEYS).for_each(|n| family.delete(&key(n)).unwrap());
+    let first = || {
+        let mut scan = family.scan(ScanOptions::new()).unwrap();
+        scan.seek_to_first().unwrap();
+        scan.key().to_vec()
+    };
+    for n in (0..KEYS).chain((0..KEYS).rev()) {
+        assert_eq!(first(), b"");
+        assert_eq!(first(), b"");
+        family.put(&key(n), b"").unwrap();
+        assert_eq!(first(), key(n));
+        family.delete(&key(n)).unwrap();
+        if n % 100 == 0 {
+            family.flush().unwrap();
+        }
+    }
+}
