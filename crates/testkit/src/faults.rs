@@ -62,6 +62,15 @@ impl Faults {
         faults
     }
 
+    /// Whether calls fail from now on for want of space. Such a disk is opened for reading, and what
+    /// is shown then may be in the kernel's cache only.
+    #[must_use]
+    pub fn disk_is_full(&self) -> bool {
+        let full =
+            |fault: &Fault| fault.kind == FaultKind::Forever && fault.error == FaultError::NO_SPACE;
+        locked(&self.ordered).as_ref().is_some_and(full) && self.vfs.fired() > 0
+    }
+
     /// The file system to give to the database.
     #[must_use]
     pub fn vfs(&self) -> Arc<dyn Vfs> {

@@ -492,9 +492,9 @@ impl Runner {
             drop(db);
         }
         self.open()?;
-        let mut promises = locked(&self.promises);
-        promises.durable = promises.acknowledged;
-        drop(promises);
+        if !self.world.faults.as_ref().is_some_and(|faults| faults.disk_is_full()) {
+            self.durable_if("open", Ok(()))?;
+        }
         self.check()
     }
 
