@@ -35,8 +35,9 @@ pub struct DbOptions {
     /// Bytes of decoded blocks kept in memory; filters and indexes count in the memory budget.
     /// 0 disables the block cache. Default 64 MiB.
     pub block_cache_bytes: usize,
-    /// Tables kept open at a time; the least recently used are closed beyond it. 0 means no bound.
-    /// Default 256.
+    /// Tables and value logs kept open at a time, together; those not used lately are closed beyond
+    /// it. 0 means no bound of its own. Never more than half of the descriptors that the process may
+    /// have when this is set (`ulimit -n`). Default 256.
     pub max_open_tables: usize,
     /// Threads that write memtables out. On Linux they give way to other threads of the process:
     /// their nice value is 5 above its own. 0 means the number of processors, at most 4. Default 0.

@@ -28,7 +28,7 @@ pub struct DbStats {
     pub block_cache_hits: u64,
     /// Blocks that had to be read.
     pub block_cache_misses: u64,
-    /// Table files open.
+    /// Tables and value logs open.
     pub open_tables: u64,
     /// Bytes of log records written since the open.
     pub log_bytes_written: u64,
@@ -143,7 +143,7 @@ impl DbStats {
             block_cache_capacity: capacity,
             block_cache_hits: hits,
             block_cache_misses: misses,
-            open_tables: core.files.open_tables.count() as u64,
+            open_tables: core.files.open_files.count() as u64,
             log_bytes_written: core.log.bytes_written(),
             log_syncs: get(&core.log.counters.syncs),
             synced_commits: get(&core.log.counters.synced_commits),
@@ -261,7 +261,7 @@ impl FamilyStats {
             levels: levels.into_values().collect(),
             range_tombstones: range_tombstones(&view),
             value_log_files: view.version.value_logs.len() as u64,
-            value_log_bytes: view.version.value_logs.values().map(|f| get(&f.bytes)).sum(),
+            value_log_bytes: view.version.value_logs.values().map(|f| f.life().bytes()).sum(),
             user_bytes_written,
             operations_written,
             flush_bytes_written: get(&family.counters.flush_bytes),

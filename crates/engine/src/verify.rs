@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidesdb_base::entry::ValueKind;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::sstable::{Readahead, TableIterator, Uncached};
-use tidesdb_files::vlog::ValuePointer;
+use tidesdb_files::vlog::{ValuePointer, VlogReader};
 
 use crate::core::Core;
 use crate::family::{FamilyState, View};
@@ -108,14 +108,14 @@ impl VerifyReport {
         for file in version.value_logs.values() {
             self.value_log_files += 1;
             // Read first: commits may append to the file while it is verified.
-            let known = file.known_bytes();
-            match file.reader().and_then(|reader| reader.verify().map(|found| (reader, found))) {
-                Ok((reader, found)) if found.file_len < known => {
+            let known = file.life().whole_bytes();
+            match file.with_reader(VlogReader::verify) {
+                Ok(found) if found.file_len < known => {
                     let detail = format!("the file ends early, it had {known} bytes");
-                    let problem = Error::corruption(reader.path(), found.file_len, detail);
+                    let problem = Error::corruption(file.path(), found.file_len, detail);
                     self.problems.push(problem);
                 }
-                Ok((_, found)) => self.bytes += found.file_len,
+                Ok(found) => self.bytes += found.file_len,
                 Err(Error::Corruption { offset, .. }) if offset >= known => {
                     // Behind what is known to be whole lies what a power cut or a failed write
                     // left of commits that never were; only what is pointed at must be whole.

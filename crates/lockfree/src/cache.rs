@@ -18,6 +18,7 @@
 mod shard;
 mod slots;
 
+use std::collections::BTreeSet;
 use std::marker::PhantomData;
 
 pub use slots::Pinned;
@@ -90,7 +91,7 @@ fn count_lookup(stripes: &[CachePadded<Lookups>], thread: usize, hit: bool) {
 /// assert!(cache.get(key).is_none());
 /// let inserted = cache.insert(key, vec![1_u8; 4096], 4096, Priority::Normal);
 /// assert_eq!(*cache.get(key).unwrap(), *inserted);
-/// cache.erase_file(7);
+/// cache.erase_files(&[7].into());
 /// assert!(cache.get(key).is_none());
 /// assert_eq!(inserted.len(), 4096); // the handle outlives the entry
 /// ```
@@ -169,12 +170,12 @@ impl<V> BlockCache<V> {
         self.shard(hash).admits(hash, charge_bytes)
     }
 
-    /// Drops all entries of a file that has been deleted, to make room early. Looks at every
+    /// Drops all entries of files that have been deleted, to make room early. Looks at every
     /// entry of the cache, so it belongs on a background thread. Best effort: an insert running
     /// at the same time may bring one back, which then leaves by eviction.
-    pub fn erase_file(&self, file: u64) {
+    pub fn erase_files(&self, files: &BTreeSet<u64>) {
         for shard in &self.shards {
-            shard.erase_file(file);
+            shard.erase_files(files);
         }
     }
 

@@ -13,6 +13,7 @@
 //! Nothing in this crate knows what a key, a log record or a table is.
 
 pub mod clock;
+pub mod descriptors;
 pub mod forks;
 pub mod memory;
 mod os_calls;

@@ -189,3 +189,11 @@ pub(crate) fn physical_memory_bytes() -> Option<u64> {
     let pages = u64::try_from(pages).ok().filter(|pages| *pages > 0)?;
     Some(pages.saturating_mul(page_size() as u64))
 }
+
+/// How many descriptors the process may have open, where there is a limit.
+pub(crate) fn descriptor_limit() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the call writes to the structure that it is given, which lives on.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}

@@ -102,9 +102,11 @@ impl Core {
     /// # Errors
     /// Why that failed.
     pub(crate) fn compact_family(&self, family: &Arc<FamilyState>) -> Result<()> {
-        self.close_direct_file(family);
+        if let Some(closed) = self.close_direct_file(family) {
+            self.tell_of_closed_file(family, closed);
+        }
         self.flush_family(family)?;
-        self.unpin_flushed_values(family);
+        family.settle_value_logs();
         if self.control.merges_are_cancelled() {
             return Ok(());
         }
@@ -117,7 +119,13 @@ impl Core {
             let runs = summarize(version, &family.options.load(), LivenessRules::default());
             (!settled).then(|| plan::full_merge(&runs)).flatten()
         };
-        self.merge_chosen(family, choose, |version| left_out(version.tables()))
+        let merge = || self.merge_chosen(family, choose, |version| left_out(version.tables()));
+        merge()?;
+        if family.current_version().has_mostly_dead_value_logs() {
+            // What the merge dropped had kept them alive.
+            merge()?;
+        }
+        Ok(())
     }
 
     /// Whether a merge of nothing else would leave the table as it is. One that can't be read is for

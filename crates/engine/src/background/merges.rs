@@ -125,6 +125,7 @@ impl Core {
     /// What the planner looks at. Made without a lock, because it may open tables, and measures so
     /// many at most.
     fn look_at(&self, family: &FamilyState, most_measured: usize) -> Look {
+        family.settle_value_logs();
         let (version, options) = (family.current_version(), family.options.load());
         let (snapshots, now) = (self.snapshots.list(), self.clock.unix_seconds());
         let unmeasured = version.measure_range_deleted(&snapshots, most_measured);

@@ -1,9 +1,10 @@
-//! What is kept in memory of the files: decoded blocks, and open tables.
+//! What is kept in memory of the files: decoded blocks, and open files.
 
 mod held_block;
-mod open_tables;
+mod open_files;
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidesdb_base::error::Result;
@@ -13,7 +14,7 @@ use tidesdb_lockfree::cache::{self, CacheKey, Priority};
 use crate::thread_buffer::{keep_buffer, take_buffer};
 
 pub(crate) use self::held_block::HeldBlock;
-pub(crate) use self::open_tables::OpenTables;
+pub(crate) use self::open_files::{OpenFile, OpenFiles};
 
 /// What a cached block costs beyond its own bytes: the slot and the value's header.
 const BLOCK_OVERHEAD_BYTES: usize = 64;
@@ -28,9 +29,9 @@ impl BlockCache {
         Self(cache::BlockCache::new(capacity_bytes, block_bytes + BLOCK_OVERHEAD_BYTES))
     }
 
-    /// Drops the blocks of a deleted table.
-    pub(crate) fn erase_file(&self, file: u64) {
-        self.0.erase_file(file);
+    /// Drops the blocks of deleted tables. Looks at every block, whatever their number.
+    pub(crate) fn erase_files(&self, files: &BTreeSet<u64>) {
+        self.0.erase_files(files);
     }
 
     /// Changes the budget, evicting what no longer fits.

@@ -86,8 +86,7 @@ impl Core {
         let old = family.current_version();
         let mut next = old.with_tables(merged.table_change(self));
         for file in merged.written.iter().flat_map(|written| &written.value_logs) {
-            let file = ValueLogFile::new(&self.files, file.number, file.bytes);
-            next.value_logs.insert(file.number, Arc::new(file));
+            next.value_logs.insert(file.number, ValueLogFile::written(&self.files, *file));
         }
         let dead = next.dead_value_logs();
         let finished = match merged.more_follows {

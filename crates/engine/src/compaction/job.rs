@@ -46,6 +46,10 @@ pub(super) const LEAST_TABLE_BYTES: u64 = 4 << 20;
 /// otherwise stay for ever.
 const LEAST_LONE_SHARE: u64 = 8;
 
+/// Value logs below this share of a write buffer are joined by merges, so that there are not very many:
+/// each is a file, and a table knows all that it points into.
+const SMALL_VALUE_LOG_SHARE: u64 = 16;
+
 /// A merge that others interrupt goes on for this part of the time that each of them took.
 const LEAST_SHARE: u64 = 4;
 
@@ -84,7 +88,7 @@ struct Outcome {
 impl Core {
     /// Merges runs of a family as planned from `version`, in which they are the newest, or what they
     /// have in `slice`, over whose ends none of their tables reaches. The caller has claimed them.
-    /// Some `most_values` bytes of values are moved out of mostly dead value logs.
+    /// Some `most_values` bytes of values are moved out of mostly dead value logs, and those of small ones.
     ///
     /// # Errors
     /// [`Error::Internal`] for a plan that was made from another version;
@@ -126,6 +130,9 @@ impl Core {
         let options = family.options.load_full();
         let bytes: u64 = runs.iter().flatten().map(|table| table.record.bytes).sum();
         let usual_bytes = (bytes / PIECES).max(LEAST_TABLE_BYTES);
+        let small_bytes = options.write_buffer_size as u64 / SMALL_VALUE_LOG_SHARE;
+        let mut files = version.mostly_dead_value_logs(most_values);
+        files.extend(version.small_value_logs(runs.iter().flatten(), small_bytes));
         Merge {
             family: Arc::clone(family),
             table_bytes: options.target_table_bytes.min(usual_bytes),
@@ -138,10 +145,7 @@ impl Core {
             snapshots: self.snapshots.list(),
             bottom: plan.count == version.runs.len(),
             now: self.expired_for_all(),
-            rewrite: ValueRewrite {
-                files: version.mostly_dead_value_logs(most_values),
-                version: version.as_ref().clone(),
-            },
+            rewrite: ValueRewrite { files, version: version.as_ref().clone() },
             range_tombstones: version.range_tombstones.clone(),
             passed: AtomicU64::new(0),
             outcome: Mutex::new(Outcome::default()),

@@ -1,5 +1,5 @@
 //! Removing whole tables, without reading them: those that a range deletion covers, and those in which
-//! everything has expired.
+//! everything has expired. Value logs that nothing points into go with them.
 //!
 //! A table is covered when one flushed tombstone covers all of its keys, is newer than all of its entries,
 //! and every live snapshot that sees an entry sees the tombstone (`version/range_tombstones.rs`). When one
@@ -31,8 +31,8 @@ impl Core {
         }
     }
 
-    /// Removes the family's tables that nobody needs, unless background work is paused or a merge is under
-    /// way, which may read them.
+    /// Removes the family's tables and value logs that nobody needs, unless background work is paused or a
+    /// merge is under way, which may read them.
     ///
     /// # Errors
     /// [`tidesdb_base::Error::Io`] when the manifest can't be written; nothing has changed then.
@@ -43,7 +43,7 @@ impl Core {
         }
         let version = family.current_version();
         let replaced = self.droppable_tables(family, &version);
-        if replaced.is_empty() {
+        if replaced.is_empty() && version.dead_value_logs().is_empty() {
             return Ok(());
         }
         let runs = version.runs.iter().map(Run::place).collect();
@@ -67,11 +67,12 @@ impl Core {
         tables
     }
 
-    /// True when tables can be removed now. When snapshots are all that keeps covered ones, merges are
-    /// scheduled again as these snapshots go.
+    /// True when tables or value logs can be removed now. When snapshots are all that keeps covered tables,
+    /// merges are scheduled again as these snapshots go.
     pub(crate) fn has_droppable_tables(&self, family: &FamilyState) -> bool {
         let version = family.current_version();
-        if !self.droppable_tables(family, &version).is_empty() {
+        let dead_values = || !version.dead_value_logs().is_empty();
+        if !self.droppable_tables(family, &version).is_empty() || dead_values() {
             return true;
         }
         let held_by = match version.range_tombstones.is_empty() {

@@ -94,10 +94,11 @@ impl Core {
             .iter()
             .all(|family| family.view.load().first_unflushed() == u64::MAX);
         if all_flushed {
-            let changes = vec![
-                Change::LogStart { segment: NO_LOG },
-                Change::LastSequence { sequence: self.log.published() },
-            ];
+            let families = self.families.all();
+            let closed = families.iter().filter_map(|family| self.close_direct_file(family));
+            let mut changes: Vec<_> = closed.collect();
+            changes.push(Change::LogStart { segment: NO_LOG });
+            changes.push(Change::LastSequence { sequence: self.log.published() });
             if lock(&self.catalog).commit(changes).is_ok() {
                 self.log.remove_all();
             }

@@ -30,7 +30,7 @@ impl Core {
             self.budget.set_cache_wanted(bytes as u64);
         }
         if let Some(most) = options.max_open_tables {
-            self.files.open_tables.set_most(most);
+            self.files.open_files.set_most(most);
         }
         if !self.options.read_only {
             self.review_memory();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions};
-use tidesdb_files::manifest::Change;
+use tidesdb_files::manifest::{Change, ValueLogRecord};
 use tidesdb_files::naming::FileKind;
 use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_sys::clock::{Clock, SteadyClock, SystemClock};
@@ -15,7 +15,7 @@ use tidesdb_sys::sched::{LaneThreads, Scheduler, ThreadPool};
 use tidesdb_sys::vfs::{RealVfs, Vfs};
 
 use super::directory::{self, OwnedDirectory};
-use crate::cache::{BlockCache, OpenTables};
+use crate::cache::{BlockCache, OpenFiles};
 use crate::core::{Callers, Control, Core, CoreCounters, DatabaseId, Families, Health, Progress};
 use crate::family::{FamilyState, RunningMerges, View};
 use crate::flow::{DatabaseFlow, MemoryBudget};
@@ -26,8 +26,8 @@ use crate::recovery::{self, Crew, Inventory, Leftovers, NO_LOG, Replayed, Target
 use crate::snapshot::SnapshotRegistry;
 use crate::spare_buffers::SpareBuffers;
 use crate::version::{
-    Catalog, DirectoryLock, FamilyRecord, FileContext, Garbage, PersistedState, TableFile,
-    ValueLogFile, Version,
+    Catalog, DirectoryLock, Extent, FamilyRecord, FileContext, Garbage, PersistedState, TableFile,
+    ValueLogFile, ValueLogLife, Version,
 };
 
 /// Block size that the cache's slots are laid out for.
@@ -122,7 +122,8 @@ fn build(
     let (files, memory) = shared_memory(path, &options, &vfs, lock);
     let state = found.as_ref().map(|found| found.state.clone()).unwrap_or_default();
     let identity = DatabaseId::next();
-    let families = load_families(identity, &state, &files, &memory)?;
+    let lengths = found.as_ref().map(|found| found.files.clone()).unwrap_or_default();
+    let families = load_families(identity, &state, &lengths, &files, &memory)?;
     let replayed = match &found {
         Some(found) => replay(path, &options, &components, found, &families)?,
         None => Replayed::default(),
@@ -228,8 +229,8 @@ fn shared_memory(
     let files = Arc::new(FileContext {
         dir: path.to_path_buf(),
         lock,
-        garbage: Garbage::new(Arc::clone(vfs)),
-        open_tables: OpenTables::new(options.max_open_tables),
+        garbage: Garbage::new(Arc::clone(vfs), Arc::clone(&blocks)),
+        open_files: OpenFiles::new(options.max_open_tables),
         blocks,
         budget: Arc::new(budget),
     });
@@ -362,6 +363,7 @@ fn start_log(
 fn load_families(
     database: DatabaseId,
     state: &PersistedState,
+    lengths: &BTreeMap<FileKind, u64>,
     files: &Arc<FileContext>,
     memory: &Arc<BlockPool>,
 ) -> Result<BTreeMap<u32, Arc<FamilyState>>> {
@@ -371,7 +373,7 @@ fn load_families(
         let view = View {
             active: Arc::new(Memtable::new(memory)),
             frozen: Vec::new(),
-            version: Arc::new(load_version(record, files)),
+            version: Arc::new(load_version(record, lengths, files)),
         };
         let name = record.name.clone();
         let family = FamilyState::new(database, id, name, options, view);
@@ -380,17 +382,35 @@ fn load_families(
     Ok(families)
 }
 
-fn load_version(record: &FamilyRecord, files: &Arc<FileContext>) -> Version {
+fn load_version(
+    record: &FamilyRecord,
+    lengths: &BTreeMap<FileKind, u64>,
+    files: &Arc<FileContext>,
+) -> Version {
     let tables = record.tables.values().map(|table| TableFile::new(files, table.clone()));
     let value_logs = record
         .value_logs
         .values()
-        .map(|file| (file.number, Arc::new(ValueLogFile::new(files, file.number, file.bytes))))
+        .map(|file| (file.number, load_value_log(*file, lengths, files)))
         .collect();
     let mut version = Version::of_tables(tables, value_logs);
     let tombstones = record.range_tombstones.iter().cloned().collect();
     version.range_tombstones.add(tombstones);
     version
+}
+
+/// A value log as the manifest has it. One that was not closed is as long as its file.
+fn load_value_log(
+    record: ValueLogRecord,
+    lengths: &BTreeMap<FileKind, u64>,
+    files: &Arc<FileContext>,
+) -> Arc<ValueLogFile> {
+    if record.is_closed() {
+        return ValueLogFile::written(files, record);
+    }
+    let bytes = lengths.get(&FileKind::ValueLog(record.number)).copied().unwrap_or(0);
+    let life = ValueLogLife::Settled { extent: Extent::left_open(bytes) };
+    ValueLogFile::new(files, record.number, life)
 }
 
 /// Replays the log into the families' memtables, with the help of threads that merge later.
@@ -404,7 +424,9 @@ fn replay(
     let target = |(&number, family): (&u32, &Arc<FamilyState>)| {
         let record = found.state.families.get(&number);
         let flushed_through = record.map_or(0, |record| record.flushed_through);
-        (number, Target { memtable: Arc::clone(&family.view.load().active), flushed_through })
+        let view = family.view.load();
+        let (memtable, version) = (Arc::clone(&view.active), Arc::clone(&view.version));
+        (number, Target { memtable, version, flushed_through })
     };
     let targets = Targets {
         families: families.iter().map(target).collect(),
@@ -413,12 +435,6 @@ fn replay(
     let budget = memory_budget(options, options.max_memory_usage);
     let crew = Crew::new(&components.scheduler, options.merging_threads(), budget);
     let replayed = recovery::replay_log(&components.vfs, path, found, targets, &crew)?;
-    for family in families.values() {
-        for file in family.view.load().version.value_logs.values() {
-            // Files that commits appended to: whatever points into them is in the memtables now.
-            file.pin_through(replayed.beyond.max(1));
-        }
-    }
     Ok(replayed)
 }
 

@@ -37,6 +37,17 @@ impl View {
     }
 }
 
+impl FamilyState {
+    /// Has value logs go by what tables point into them, into which no commit outside of tables does.
+    pub(crate) fn settle_value_logs(&self) {
+        let view = self.view.load();
+        let first_unflushed = view.first_unflushed();
+        for file in view.version.value_logs.values() {
+            file.change_life(|life| life.settle(first_unflushed));
+        }
+    }
+}
+
 /// Counters of a family, for statistics.
 #[derive(Debug, Default)]
 pub(crate) struct FamilyCounters {

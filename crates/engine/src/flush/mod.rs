@@ -217,7 +217,7 @@ impl Core {
             written.tables.into_iter().map(|record| TableFile::new(&self.files, record)).collect();
         let value_logs = written.value_logs.iter();
         let value_logs: Vec<_> = value_logs
-            .map(|record| Arc::new(ValueLogFile::new(&self.files, record.number, record.bytes)))
+            .map(|record| (record.number, ValueLogFile::written(&self.files, *record)))
             .collect();
         // ORDERING: relaxed; an estimate. What is the oldest from now on was not begun.
         family.flow.flushed_bytes.store(0, Ordering::Relaxed);
@@ -225,11 +225,8 @@ impl Core {
         family.change_view(|view| {
             let change = TableChange { added: tables, ..TableChange::default() };
             let mut version = view.version.with_tables(change);
-            version.value_logs.extend(value_logs.into_iter().map(|file| (file.number, file)));
+            version.value_logs.extend(value_logs);
             version.add_tombstones(&range_tombstones);
-            for file in version.value_logs.values() {
-                file.unpin(memtable.sealed_through());
-            }
             let frozen =
                 view.frozen.iter().filter(|m| !Arc::ptr_eq(m, &memtable)).cloned().collect();
             View { active: Arc::clone(&view.active), frozen, version: Arc::new(version) }

@@ -14,12 +14,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
+use tidesdb_files::vlog::ValuePointer;
 use tidesdb_files::wal::{BatchReader, Operation, SurvivingOperations};
 use tidesdb_lockfree::sync::lock;
 
 use crate::memtable::Memtable;
+use crate::version::Version;
 
 /// Keys looked at to choose the bounds of buckets.
 const SAMPLED_KEYS: usize = 512;
@@ -34,8 +36,24 @@ const SHARED_BYTES: usize = 512 << 10;
 #[derive(Debug)]
 pub(crate) struct Target {
     pub memtable: Arc<Memtable>,
+    /// The files, value logs among them that commits may point into.
+    pub version: Arc<Version>,
     /// Commits up to here are in its tables.
     pub flushed_through: SequenceNumber,
+}
+
+impl Target {
+    fn insert(&self, operation: &Operation<'_>, sequence: SequenceNumber) -> Result<()> {
+        // A pointer that does not decode is for whoever reads it to tell of.
+        if operation.kind == ValueKind::ValuePointer
+            && let Ok(pointer) = ValuePointer::decode(operation.value)
+            && let Some(file) = self.version.value_logs.get(&pointer.file)
+        {
+            // The file stays until the commit is in a table.
+            file.change_life(|life| life.note_replayed(sequence));
+        }
+        self.memtable.insert(operation, sequence)
+    }
 }
 
 /// All families that there are, by number.
@@ -229,7 +247,7 @@ impl PieceWork {
             let operation = BatchReader::new(bytes).next().and_then(std::result::Result::ok);
             let inserted = target.zip(operation).ok_or(Failure::Undecodable).and_then(
                 |(target, operation)| {
-                    target.memtable.insert(&operation, entry.sequence).map_err(Failure::Other)
+                    target.insert(&operation, entry.sequence).map_err(Failure::Other)
                 },
             );
             if let Err(failure) = inserted {

@@ -15,6 +15,7 @@ mod run_index;
 mod space;
 mod table_file;
 mod value_log_file;
+mod value_log_life;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub(crate) use self::run::Run;
 pub(crate) use self::space::{SpaceEstimate, collected_from};
 pub(crate) use self::table_file::{FileContext, TableFile};
 pub(crate) use self::value_log_file::ValueLogFile;
+pub(crate) use self::value_log_life::{Extent, ValueLogLife};
 
 /// What a flush or a merge does to the tables of a version.
 #[derive(Debug, Default)]
@@ -45,6 +47,9 @@ pub(crate) struct TableChange {
     /// New tables, each in the run that its record names.
     pub added: Vec<Arc<TableFile>>,
 }
+
+/// So many small value logs are worth writing their values once more.
+const LEAST_JOINED_VALUE_LOGS: usize = 8;
 
 fn placed_by_record(
     tables: impl IntoIterator<Item = Arc<TableFile>>,
@@ -166,18 +171,18 @@ impl Version {
         version
     }
 
-    /// Value-log files of which more than half is garbage, so that writing what is left elsewhere frees more
-    /// than it costs: the bytes that are left, and the number.
+    /// Value-log files of which more than half is garbage but not all, so that writing what is left elsewhere
+    /// frees more than it costs: the bytes that are left, and the number.
     fn mostly_dead(&self) -> impl Iterator<Item = (u64, u64)> {
         let referenced = |file| {
             let runs = self.runs.iter();
             runs.filter_map(|run| run.totals.value_references.get(&file)).sum::<u64>()
         };
         self.value_logs.values().filter_map(move |file| {
-            let live = referenced(file.number);
-            let values = file.known_bytes().saturating_sub(VLOG_HEADER_BYTES);
-            let is_dead = !file.is_pinned() && !file.is_damaged() && live * 2 < values;
-            is_dead.then_some((live, file.number))
+            let (live, life) = (referenced(file.number), file.life());
+            let values = life.bytes().saturating_sub(VLOG_HEADER_BYTES);
+            let is_mostly_dead = life.is_settled() && !file.is_damaged() && live * 2 < values;
+            (live > 0 && is_mostly_dead).then_some((live, file.number))
         })
     }
 
@@ -194,7 +199,33 @@ impl Version {
         chosen.map(|(_, file)| file).collect()
     }
 
-    /// Whether there is any such file.
+    /// Numbers of the value-log files of at most so many bytes that these tables alone point into; none
+    /// when they are few. A merge of the tables may as well write their values to one file.
+    pub(crate) fn small_value_logs<'a>(
+        &self,
+        tables: impl Iterator<Item = &'a Arc<TableFile>>,
+        most_bytes: u64,
+    ) -> BTreeSet<u64> {
+        let mut pointed_at: BTreeMap<u64, u64> = BTreeMap::new();
+        for &(file, bytes) in tables.flat_map(|table| &table.record.value_references) {
+            *pointed_at.entry(file).or_default() += bytes;
+        }
+        let by_others_too = |file, bytes| {
+            let runs = self.runs.iter();
+            let all = runs.filter_map(|run| run.totals.value_references.get(&file)).sum::<u64>();
+            all != bytes
+        };
+        let is_small = |file: &u64| {
+            let file = self.value_logs.get(file).filter(|file| !file.is_damaged());
+            let life = file.map(|file| file.life()).filter(|life| life.is_settled());
+            life.is_some_and(|life| life.bytes() <= most_bytes)
+        };
+        pointed_at.retain(|&file, &mut bytes| is_small(&file) && !by_others_too(file, bytes));
+        let few = pointed_at.len() < LEAST_JOINED_VALUE_LOGS;
+        if few { BTreeSet::new() } else { pointed_at.into_keys().collect() }
+    }
+
+    /// Whether any value-log file is mostly garbage.
     pub(crate) fn has_mostly_dead_value_logs(&self) -> bool {
         self.mostly_dead().next().is_some()
     }
@@ -206,9 +237,8 @@ impl Version {
         self.value_logs
             .values()
             .filter(|file| {
-                let pinned =
-                    file.is_pinned() && !cfg!(planted_bug = "value_collected_while_pinned");
-                !is_referenced(file.number) && !pinned
+                let ignored = cfg!(planted_bug = "value_collected_while_pinned");
+                !is_referenced(file.number) && (file.life().is_settled() || ignored)
             })
             .map(|file| file.number)
             .collect()

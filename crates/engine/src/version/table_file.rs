@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use arc_swap::ArcSwapOption;
 use tidesdb_base::error::{Error, Result};
@@ -12,7 +12,7 @@ use tidesdb_files::sstable::Table;
 
 use super::range_deleted::RangeDeleted;
 use super::{DirectoryLock, Garbage};
-use crate::cache::{BlockCache, OpenTables};
+use crate::cache::{BlockCache, OpenFile, OpenFiles};
 use crate::flow::{Holder, MemoryBudget};
 
 /// What files of all families need to be opened and deleted.
@@ -21,7 +21,7 @@ pub(crate) struct FileContext {
     pub dir: PathBuf,
     pub lock: Arc<DirectoryLock>,
     pub garbage: Garbage,
-    pub open_tables: OpenTables,
+    pub open_files: OpenFiles,
     pub blocks: Arc<BlockCache>,
     pub budget: Arc<MemoryBudget>,
 }
@@ -114,19 +114,12 @@ impl TableFile {
             Some(first) => {
                 self.context.budget.give_back(Holder::Tables, first.memory_bytes() as u64);
             }
-            None => self.context.open_tables.opened(self),
+            None => {
+                let this: Weak<Self> = Arc::downgrade(self);
+                self.context.open_files.opened(this);
+            }
         }
         Ok(arc_swap::Guard::from_inner(Some(table)))
-    }
-
-    /// Closes the file unless it was used since the last call; true when it is closed now.
-    pub(crate) fn close_if_idle(&self) -> bool {
-        // ORDERING: relaxed; a hint.
-        if self.recently_used.swap(false, Ordering::Relaxed) {
-            return false;
-        }
-        self.close();
-        true
     }
 
     /// Closes the file; false when it was not open.
@@ -187,14 +180,25 @@ impl TableFile {
     }
 }
 
+impl OpenFile for TableFile {
+    fn close_if_idle(&self) -> bool {
+        // ORDERING: relaxed; a hint.
+        if self.recently_used.swap(false, Ordering::Relaxed) {
+            return false;
+        }
+        self.close();
+        true
+    }
+}
+
 impl Drop for TableFile {
     fn drop(&mut self) {
         if self.close() {
-            self.context.open_tables.closed();
+            self.context.open_files.closed();
         }
         if *self.obsolete.get_mut() {
-            self.context.blocks.erase_file(self.record.number);
-            self.context.garbage.add(std::mem::take(&mut self.path));
+            let path = std::mem::take(&mut self.path);
+            self.context.garbage.add_table(self.record.number, path);
         }
     }
 }

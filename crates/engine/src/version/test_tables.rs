@@ -9,7 +9,7 @@ use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_sys::vfs::{SimVfs, Vfs};
 
 use super::{DirectoryLock, FileContext, Garbage, TableFile};
-use crate::cache::{BlockCache, OpenTables};
+use crate::cache::{BlockCache, OpenFiles};
 use crate::flow::MemoryBudget;
 
 pub(crate) fn context() -> Arc<FileContext> {
@@ -19,9 +19,9 @@ pub(crate) fn context() -> Arc<FileContext> {
     let budget = MemoryBudget::new(u64::MAX, 0, Arc::clone(&blocks), BlockPool::new(0));
     Arc::new(FileContext {
         dir: "/db".into(),
-        garbage: Garbage::new(vfs),
+        garbage: Garbage::new(vfs, Arc::clone(&blocks)),
         lock: Arc::new(lock),
-        open_tables: OpenTables::new(0),
+        open_files: OpenFiles::new(0),
         blocks,
         budget: Arc::new(budget),
     })

@@ -1,7 +1,7 @@
 //! What a version takes over from the one before, and what it says of the space that is used.
 
 use tidesdb_base::error::Error;
-use tidesdb_files::manifest::TableRecord;
+use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
 
 use super::test_tables::{KEYS, context, table};
 use super::*;
@@ -75,16 +75,18 @@ fn the_deadest_value_logs_are_collected_first_and_not_too_many_at_once() {
         TableFile::new(&context, TableRecord { value_references, ..like.record.clone() })
     });
     let logs = live.map(|(number, _)| {
-        (number, Arc::new(ValueLogFile::new(&context, number, VLOG_HEADER_BYTES + 100_000)))
+        let bytes = VLOG_HEADER_BYTES + 100_000;
+        (number, ValueLogFile::written(&context, ValueLogRecord { number, bytes }))
     });
     let version = Version::of_tables(tables, BTreeMap::from(logs));
     for (most_bytes, wanted) in
-        [(0, &[1, 5][..]), (39_999, &[1, 5]), (40_000, &[1, 3, 5]), (u64::MAX, &[1, 2, 3, 5])]
+        [(0, &[1][..]), (39_999, &[1]), (40_000, &[1, 3]), (u64::MAX, &[1, 2, 3])]
     {
         let chosen = version.mostly_dead_value_logs(most_bytes);
         assert!(chosen.iter().eq(wanted), "{most_bytes}: {chosen:?}");
     }
     assert!(version.has_mostly_dead_value_logs());
+    assert_eq!(version.dead_value_logs(), [5]);
 }
 
 /// Prints what a flush of a family with many tables costs in the version.
@@ -116,4 +118,30 @@ fn runs_that_merges_cannot_take_do_not_count_as_young() {
     assert_eq!(version.young_runs(), 5);
     version.runs[2].tables[0].set_aside(&unreadable());
     assert_eq!(version.young_runs(), 2);
+}
+
+/// Each flush writes some, and none of them was ever joined with another.
+#[test]
+fn small_value_logs_that_no_other_table_points_into_are_joined_when_they_are_many() {
+    let context = context();
+    let tables: Vec<_> = (1..=10).map(|n| table(&context, (1, n), n, n * KEYS)).collect();
+    let log = |number| {
+        let bytes = if number == 2 { 200_000 } else { 90_100 };
+        (number, ValueLogFile::written(&context, ValueLogRecord { number, bytes }))
+    };
+    let mut version = Version::of_tables(tables.clone(), (1..=10).map(log).collect());
+    let joined =
+        |version: &Version, count| version.small_value_logs(tables.iter().take(count), 100_000);
+    assert!(joined(&version, 10).iter().eq(&[1, 3, 4, 5, 6, 7, 8, 9, 10]));
+    assert!(joined(&version, 9).iter().eq(&[1, 3, 4, 5, 6, 7, 8, 9]));
+    assert!(joined(&version, 8).is_empty(), "too few");
+    version.value_logs[&3].set_aside();
+    assert!(joined(&version, 9).is_empty(), "one can't be read");
+    // Another table points into the fourth.
+    let value_references = vec![(4, 1000)];
+    let like = table(&context, (2, 0), 20, 0);
+    let record = TableRecord { value_references, ..like.record.clone() };
+    let added = vec![TableFile::new(&context, record)];
+    version = version.with_tables(TableChange { added, ..TableChange::default() });
+    assert!(joined(&version, 10).is_empty());
 }

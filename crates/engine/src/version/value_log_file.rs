@@ -1,15 +1,21 @@
-//! One value-log file of a family: who may still point into it, and reading from it.
+//! One value-log file of a family: its life, and reading from it. It is open while it is read, within
+//! the bound on open files that tables and value logs share.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
+use arc_swap::ArcSwapOption;
 use tidesdb_base::error::Result;
+use tidesdb_files::manifest::ValueLogRecord;
 use tidesdb_files::naming;
 use tidesdb_files::vlog::{RecordsAhead, ValuePointer, VlogReader};
+use tidesdb_lockfree::sync::lock;
 
 use super::FileContext;
+use super::value_log_life::{Extent, ValueLogLife};
+use crate::cache::OpenFile;
 use crate::thread_buffer::{keep_buffer, take_buffer};
 
 thread_local! {
@@ -21,68 +27,49 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct ValueLogFile {
     pub number: u64,
-    pub bytes: AtomicU64,
+    life: Mutex<ValueLogLife>,
     path: PathBuf,
     context: Arc<FileContext>,
-    reader: OnceLock<VlogReader>,
-    /// Commits up to this sequence number may point into the file although no table does yet.
-    pinned_through: AtomicU64,
+    /// The file itself, to be found by the budget of open files.
+    this: Weak<Self>,
+    open: ArcSwapOption<VlogReader>,
+    /// Used since the budget of open files last looked.
+    recently_used: AtomicBool,
     obsolete: AtomicBool,
     /// A merge could not read a value.
     damaged: AtomicBool,
 }
 
 impl ValueLogFile {
-    /// The file `number`, of so many bytes.
-    pub(crate) fn new(context: &Arc<FileContext>, number: u64, bytes: u64) -> Self {
-        Self {
+    /// The file `number`.
+    pub(crate) fn new(context: &Arc<FileContext>, number: u64, life: ValueLogLife) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
             number,
-            bytes: AtomicU64::new(bytes),
+            life: Mutex::new(life),
             path: context.dir.join(naming::FileKind::ValueLog(number).name()),
             context: Arc::clone(context),
-            reader: OnceLock::new(),
-            pinned_through: AtomicU64::new(0),
+            this: Weak::clone(this),
+            open: ArcSwapOption::empty(),
+            recently_used: AtomicBool::new(false),
             obsolete: AtomicBool::new(false),
             damaged: AtomicBool::new(false),
-        }
+        })
     }
 
-    /// Notes the file's present length.
-    pub(crate) fn set_bytes(&self, bytes: u64) {
-        // ORDERING: a statistic.
-        self.bytes.store(bytes, Ordering::Relaxed);
+    /// A file that a flush or a merge has written.
+    pub(crate) fn written(context: &Arc<FileContext>, record: ValueLogRecord) -> Arc<Self> {
+        let life = ValueLogLife::Settled { extent: Extent::whole(record.bytes) };
+        Self::new(context, record.number, life)
     }
 
-    /// Length of the file as far as it is known.
-    pub(crate) fn known_bytes(&self) -> u64 {
-        // ORDERING: relaxed; an older length only makes a check weaker.
-        self.bytes.load(Ordering::Relaxed)
+    /// Who may point into the file besides tables, and how long it is.
+    pub(crate) fn life(&self) -> ValueLogLife {
+        *lock(&self.life)
     }
 
-    /// Keeps the file although no table points into it; until [`ValueLogFile::unpin`].
-    pub(crate) fn pin(&self) {
-        // ORDERING: relaxed; the version that makes the file known is published with a lock.
-        self.pinned_through.store(u64::MAX, Ordering::Relaxed);
-    }
-
-    /// The file is complete: once everything through `sequence` is in tables, only they matter.
-    pub(crate) fn pin_through(&self, sequence: u64) {
-        // ORDERING: relaxed; read with the catalog's lock held, like this store.
-        self.pinned_through.store(sequence, Ordering::Relaxed);
-    }
-
-    /// Drops the pin when everything up to `flushed` is in tables.
-    pub(crate) fn unpin(&self, flushed: u64) {
-        // ORDERING: relaxed, as in `pin_through`.
-        if self.pinned_through.load(Ordering::Relaxed) <= flushed {
-            self.pinned_through.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// True while commits may point into the file although no table does.
-    pub(crate) fn is_pinned(&self) -> bool {
-        // ORDERING: relaxed, as in `pin_through`.
-        self.pinned_through.load(Ordering::Relaxed) != 0
+    /// Changes that.
+    pub(crate) fn change_life(&self, change: impl FnOnce(&mut ValueLogLife)) {
+        change(&mut lock(&self.life));
     }
 
     /// The file may be deleted once nobody reads it.
@@ -135,26 +122,60 @@ impl ValueLogFile {
         &self,
         read: impl FnOnce(&VlogReader, &mut Vec<u8>) -> Result<R>,
     ) -> Result<R> {
-        let reader = self.reader()?;
-        let mut stored = take_buffer(&STORED);
-        let result = read(reader, &mut stored);
-        keep_buffer(&STORED, stored, usize::MAX);
-        result
+        self.with_reader(|reader| {
+            let mut stored = take_buffer(&STORED);
+            let result = read(reader, &mut stored);
+            keep_buffer(&STORED, stored, usize::MAX);
+            result
+        })
     }
 
-    /// The open file.
-    pub(crate) fn reader(&self) -> Result<&VlogReader> {
-        if let Some(reader) = self.reader.get() {
-            return Ok(reader);
+    /// Does something with the open file.
+    ///
+    /// # Errors
+    /// What `read` answers; `Corruption` when the file is missing or another one; `Closed` as for
+    /// [`ValueLogFile::read`]; `Io`.
+    pub(crate) fn with_reader<R>(&self, read: impl FnOnce(&VlogReader) -> Result<R>) -> Result<R> {
+        if let Some(reader) = self.open.load().as_deref() {
+            // A load first: the flag is nearly always set, and a store would bounce its line.
+            // ORDERING: relaxed; a hint.
+            if !self.recently_used.load(Ordering::Relaxed) {
+                self.recently_used.store(true, Ordering::Relaxed);
+            }
+            return read(reader);
         }
+        read(&*self.open_file()?)
+    }
+
+    #[cold]
+    fn open_file(&self) -> Result<Arc<VlogReader>> {
         let file = self.context.lock.open(&self.path)?;
-        let reader = VlogReader::open(file, &self.path, self.number)?;
-        Ok(self.reader.get_or_init(|| reader))
+        let reader = Arc::new(VlogReader::open(file, &self.path, self.number)?);
+        // Two threads that open it at once store one after the other; the first is let go.
+        if self.open.swap(Some(Arc::clone(&reader))).is_none() {
+            let this: Weak<Self> = Weak::clone(&self.this);
+            self.context.open_files.opened(this);
+        }
+        Ok(reader)
+    }
+}
+
+impl OpenFile for ValueLogFile {
+    fn close_if_idle(&self) -> bool {
+        // ORDERING: relaxed; a hint.
+        let idle = !self.recently_used.swap(false, Ordering::Relaxed);
+        if idle {
+            self.open.store(None);
+        }
+        idle
     }
 }
 
 impl Drop for ValueLogFile {
     fn drop(&mut self) {
+        if self.open.swap(None).is_some() {
+            self.context.open_files.closed();
+        }
         if *self.obsolete.get_mut() {
             self.context.garbage.add(std::mem::take(&mut self.path));
         }

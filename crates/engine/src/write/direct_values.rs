@@ -15,27 +15,36 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_files::vlog::{VlogOptions, VlogSummary, VlogWriter};
 use tidesdb_files::wal::{BatchWriter, Operation};
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::vfs::{File, OpenHow};
+use tidesdb_sys::vfs::{File, OpenHow, Vfs};
 
 use super::WriteBatch;
 use super::batch::DirectValue;
 use super::commit::{CommitCheck, Visible};
 use crate::core::Core;
 use crate::family::{FamilyState, View};
-use crate::version::ValueLogFile;
+use crate::version::{Extent, ValueLogFile, ValueLogLife};
 
 /// A file that is longer than this is closed and another one started.
 const FULL_FILE_BYTES: u64 = 256 << 20;
 
-/// The value log that a family's largest values go to.
+/// The value log that a family's largest values go to. Its file is open while a commit writes: there may
+/// be very many families.
 #[derive(Debug)]
 pub(crate) struct DirectValueWriter {
     path: PathBuf,
-    file: Arc<dyn File>,
-    writer: VlogWriter,
+    options: VlogOptions,
+    open: Option<OpenFile>,
     known: Arc<ValueLogFile>,
+    /// What the file holds for commits that are over.
+    summary: VlogSummary,
     /// What the file holds without any value.
     started_with: VlogSummary,
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    file: Arc<dyn File>,
+    writer: VlogWriter,
     sync_failed: bool,
 }
 
@@ -51,8 +60,46 @@ type LockedWriter<'a> = (&'a Arc<FamilyState>, MutexGuard<'a, Option<DirectValue
 
 /// Where the file of a writer ends; `None` when there is none yet.
 fn end_of(writer: &Option<DirectValueWriter>) -> Option<FileEnd> {
-    let writer = &writer.as_ref()?.writer;
-    Some(FileEnd { file: writer.number(), summary: writer.summary() })
+    let writer = writer.as_ref()?;
+    Some(FileEnd { file: writer.options.number, summary: writer.summary })
+}
+
+impl DirectValueWriter {
+    /// The open file, at whose end values are appended.
+    fn open(&mut self, vfs: &dyn Vfs) -> Result<&mut OpenFile> {
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => {
+                let file = vfs.open(&self.path, OpenHow::ReadWrite);
+                let file = file.map_err(|e| Error::missing_or_io("open", &self.path, e))?;
+                let writer =
+                    VlogWriter::resume(Arc::clone(&file), &self.path, self.options, self.summary);
+                OpenFile { file, writer, sync_failed: false }
+            }
+        };
+        Ok(self.open.insert(open))
+    }
+
+    /// The commit is over, and what it has appended counts.
+    fn keep(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.summary = open.writer.summary();
+            let bytes = self.summary.file_len;
+            self.known.change_life(|life| *life = ValueLogLife::Appending { bytes });
+        }
+    }
+
+    /// Cuts off what the commit has appended. False when the end of the file is not known any more.
+    fn cut(&mut self, to: VlogSummary) -> bool {
+        self.summary = to;
+        let bytes = to.file_len;
+        self.known.change_life(|life| *life = ValueLogLife::Appending { bytes });
+        // What was not opened has nothing to be cut off.
+        self.open.take().is_none_or(|open| {
+            let cut = open.file.set_len(bytes);
+            cut.is_ok() && !open.sync_failed
+        })
+    }
 }
 
 impl Core {
@@ -93,12 +140,14 @@ impl Core {
         operations.extend_from_slice(batch.record.get(from..).unwrap_or_default());
         // The locks are held until the commit is done, so that a file is closed only when all
         // commits that point into it have their sequence numbers.
-        self.commit_operations(batch, &operations, check).inspect_err(|_| {
-            // Of a log that failed it is not certain that the record is gone.
-            if self.log.failure().is_none() {
-                self.take_values_back(&mut writers, &ends);
-            }
-        })
+        let committed = self.commit_operations(batch, &operations, check);
+        // Of a log that failed it is not certain that the record is gone.
+        if committed.is_err() && self.log.failure().is_none() {
+            self.take_values_back(&mut writers, &ends);
+        } else {
+            writers.iter_mut().filter_map(|(_, slot)| slot.as_mut()).for_each(|open| open.keep());
+        }
+        committed
     }
 
     /// Gives back the space of values that no commit points at: `ends` says where the files ended
@@ -106,39 +155,46 @@ impl Core {
     /// what was left of it, out of reach of flushes, which the full disk keeps from working too.
     fn take_values_back(&self, writers: &mut [LockedWriter<'_>], ends: &[Option<FileEnd>]) {
         for ((_, slot), end) in writers.iter_mut().zip(ends) {
-            let Some(open) = slot.as_mut() else { continue };
+            let Some(writer) = slot.as_mut() else { continue };
             // A file that was begun for this commit keeps its header.
-            let same_file = end.filter(|end| end.file == open.writer.number());
-            let summary = same_file.map_or(open.started_with, |end| end.summary);
-            let cut = open.file.set_len(summary.file_len);
-            if cut.is_ok() && !open.sync_failed {
-                open.writer.rewind(summary);
-                open.known.set_bytes(summary.file_len);
-            } else if let Some(failed) = slot.take() {
-                // What is in the file is unknown. The next commit starts another one, and this one
-                // goes when nothing points at it any more.
-                failed.known.pin_through(self.log.published());
+            let same_file = end.filter(|end| end.file == writer.options.number);
+            let summary = same_file.map_or(writer.started_with, |end| end.summary);
+            if !writer.cut(summary)
+                && let Some(failed) = slot.take()
+            {
+                // What lies behind is unknown, and the manifest never has the file as closed. The next
+                // commit starts another one, and this one goes when nothing points into it any more.
+                let extent = Extent::whole(summary.file_len);
+                failed.known.change_life(|life| life.close(self.log.published(), extent));
             }
         }
     }
 
     /// Ends the value log that the family's largest values go to, so that merges may collect it once
-    /// the commits that point into it are in tables. One that is being appended to stays open.
-    pub(crate) fn close_direct_file(&self, family: &FamilyState) {
-        if let Ok(mut writer) = family.direct_values.try_lock()
-            && let Some(open) = writer.take()
-        {
-            // No commit that points into the file is under way: it would hold the lock.
-            open.known.pin_through(self.log.published());
+    /// the commits that point into it are in tables. One that is being appended to stays open. Answers
+    /// what the manifest is to be told, which may as well be lost.
+    pub(crate) fn close_direct_file(&self, family: &FamilyState) -> Option<Change> {
+        let mut writer = family.direct_values.try_lock().ok()?;
+        writer.take().map(|open| self.closed(family, &open))
+    }
+
+    /// Tells the manifest of a file that was closed.
+    pub(crate) fn tell_of_closed_file(&self, family: &FamilyState, closed: Change) {
+        let mut catalog = lock(&self.catalog);
+        if !family.is_dropped() {
+            // Without it the next opening takes the length of the file.
+            let _ = catalog.commit(vec![closed]);
         }
     }
 
-    /// Drops the pins of value logs that no commit outside of tables points into.
-    pub(crate) fn unpin_flushed_values(&self, family: &FamilyState) {
-        let _catalog = lock(&self.catalog);
-        let view = family.view.load();
-        let flushed = view.first_unflushed().saturating_sub(1);
-        view.version.value_logs.values().for_each(|file| file.unpin(flushed));
+    /// The file is complete. No commit that points into it is under way: it would hold the lock that
+    /// the caller holds.
+    fn closed(&self, family: &FamilyState, complete: &DirectValueWriter) -> Change {
+        let bytes = complete.summary.file_len;
+        let through = self.log.published();
+        complete.known.change_life(|life| life.close(through, Extent::whole(bytes)));
+        let file = ValueLogRecord { number: complete.options.number, bytes };
+        Change::AddValueLog { family: family.id, file }
     }
 
     /// Appends and syncs the values of one family.
@@ -149,16 +205,13 @@ impl Core {
         batch: &'a WriteBatch,
         pointers: &mut Vec<(usize, &'a DirectValue, Vec<u8>)>,
     ) -> Result<()> {
-        if writer.as_ref().is_some_and(|w| w.writer.file_len() >= FULL_FILE_BYTES)
-            && let Some(full) = writer.take()
-        {
-            // No commit that points into the file is under way: it would hold the lock.
-            full.known.pin_through(self.log.published());
-        }
+        let full = writer.take_if(|open| open.summary.file_len >= FULL_FILE_BYTES);
+        let closed = full.map(|full| self.closed(family, &full));
         if writer.is_none() {
-            *writer = Some(self.start_direct_file(family)?);
+            *writer = Some(self.start_direct_file(family, closed)?);
         }
-        let Some(open) = writer else { return Ok(()) };
+        let Some(writer) = writer else { return Ok(()) };
+        let open = writer.open(self.vfs.as_ref())?;
         for value in batch.direct.iter().filter(|value| value.family.id == family.id) {
             let pointer = open.writer.append(&value.value)?;
             let mut encoded = Vec::new();
@@ -177,47 +230,51 @@ impl Core {
         if let Err(e) = open.file.sync_data() {
             // What a failed sync leaves behind is anybody's guess, so it is final for the file.
             open.sync_failed = true;
-            return Err(Error::io("sync", &open.path, e));
+            return Err(Error::io("sync", &writer.path, e));
         }
-        open.known.set_bytes(open.writer.file_len());
         Ok(())
     }
 
-    fn start_direct_file(&self, family: &Arc<FamilyState>) -> Result<DirectValueWriter> {
+    /// Starts another file, and tells the manifest of the one before in the same edit.
+    fn start_direct_file(
+        &self,
+        family: &Arc<FamilyState>,
+        closed: Option<Change>,
+    ) -> Result<DirectValueWriter> {
         let _at_work = self.callers.enter()?;
         let number = self.numbers.next();
         let path = self.path.join(FileKind::ValueLog(number).name());
         let file = self.vfs.open(&path, OpenHow::CreateNew);
         let file = file.map_err(|e| Error::io("create", &path, e))?;
         let compression = family.options.load().compression;
-        let started =
-            VlogWriter::new(Arc::clone(&file), &path, VlogOptions { number, compression })
-                .and_then(|mut writer| {
-                    writer.flush()?;
-                    file.sync_data().map_err(|e| Error::io("sync", &path, e))?;
-                    self.vfs.sync_dir(&self.path).map_err(|e| Error::io("sync", &self.path, e))?;
-                    Ok(writer)
-                });
+        let options = VlogOptions { number, compression };
+        let started = VlogWriter::new(Arc::clone(&file), &path, options).and_then(|mut writer| {
+            writer.flush()?;
+            file.sync_data().map_err(|e| Error::io("sync", &path, e))?;
+            self.vfs.sync_dir(&self.path).map_err(|e| Error::io("sync", &self.path, e))?;
+            Ok(writer)
+        });
         let writer = started.inspect_err(|_| {
             let _ = self.vfs.remove(&path);
         })?;
-        let known = Arc::new(ValueLogFile::new(&self.files, number, 0));
-        known.pin();
+        let life = ValueLogLife::Appending { bytes: writer.file_len() };
+        let known = ValueLogFile::new(&self.files, number, life);
         let mut catalog = lock(&self.catalog);
         if family.is_dropped() {
             let _ = self.vfs.remove(&path);
             return Err(Error::FamilyDropped(family.name.clone()));
         }
-        let file_record = ValueLogRecord { number, bytes: 0 };
-        let change = Change::AddValueLog { family: family.id, file: file_record };
-        catalog.commit_files(vec![change], || vec![path.clone()])?;
+        let begun = Change::AddValueLog { family: family.id, file: ValueLogRecord::open(number) };
+        let changes = closed.into_iter().chain([begun]).collect();
+        catalog.commit_files(changes, || vec![path.clone()])?;
         family.change_view(|view| {
             let mut version = view.version.as_ref().clone();
             version.value_logs.insert(number, Arc::clone(&known));
             View { version: Arc::new(version), ..view.clone() }
         });
         drop(catalog);
-        let started_with = writer.summary();
-        Ok(DirectValueWriter { path, file, writer, known, started_with, sync_failed: false })
+        let summary = writer.summary();
+        let open = Some(OpenFile { file, writer, sync_failed: false });
+        Ok(DirectValueWriter { path, options, open, known, summary, started_with: summary })
     }
 }

@@ -46,8 +46,22 @@ pub struct TableRecord {
 pub struct ValueLogRecord {
     /// Number of the file.
     pub number: u64,
-    /// Length of the file in bytes; zero while commits still append to it.
+    /// Length of the file in bytes; zero until it is closed, since commits append to it.
     pub bytes: u64,
+}
+
+impl ValueLogRecord {
+    /// Of a file that commits append to.
+    #[must_use]
+    pub const fn open(number: u64) -> Self {
+        Self { number, bytes: 0 }
+    }
+
+    /// Whether the file was closed: all of it is whole, and its length is known.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        self.bytes != 0
+    }
 }
 
 /// One part of an edit.

@@ -3,7 +3,7 @@
 //! Small records are gathered and written in large pieces; a large value goes to the file from
 //! where it lies. A pointer is good for reading once [`VlogWriter::flush`] was called, and durable
 //! once the caller has synced the file after that. After an error the file's tail is unknown: the
-//! caller stops using the writer, or cuts the file and rewinds; what was flushed before stays
+//! caller stops using the writer, or cuts the file and resumes; what was flushed before stays
 //! readable. One thread at a time.
 
 use super::ValuePointer;
@@ -71,6 +71,20 @@ impl VlogWriter {
         Ok(writer)
     }
 
+    /// A writer that goes on from what [`VlogWriter::summary`] told after a flush of an earlier one. What
+    /// lies behind in the file is overwritten; the caller has cut it off if it may be longer than that.
+    #[must_use]
+    pub fn resume(
+        file: Arc<dyn File>,
+        path: &Path,
+        options: VlogOptions,
+        summary: VlogSummary,
+    ) -> Self {
+        let path = path.to_path_buf();
+        let (compressed, buffer, written) = (Vec::new(), Vec::new(), summary.file_len);
+        Self { file, path, options, compressed, buffer, written, summary }
+    }
+
     /// Appends a value.
     ///
     /// # Errors
@@ -125,14 +139,6 @@ impl VlogWriter {
         self.written += len;
         self.buffer.clear();
         Ok(())
-    }
-
-    /// Goes on from a state that [`VlogWriter::summary`] told after a flush; the caller has cut the
-    /// file to its length. Pointers to what was appended since are void.
-    pub fn rewind(&mut self, to: VlogSummary) {
-        self.buffer.clear();
-        self.written = to.file_len;
-        self.summary = to;
     }
 
     fn failed(&self, error: std::io::Error) -> Error {

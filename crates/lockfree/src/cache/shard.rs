@@ -25,7 +25,7 @@
 //!
 //! No value is dropped with the lock held, so a value's destructor may use the cache.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::OnceLock;
 
 use super::slots::{Pinned, Table};
@@ -377,7 +377,7 @@ impl<V> Shard<V> {
     }
 
     /// Takes out all entries of one file.
-    pub(super) fn erase_file(&self, file: u64) {
+    pub(super) fn erase_files(&self, files: &BTreeSet<u64>) {
         let mut erased = Vec::new();
         let mut state = lock(&self.state);
         let Some(table) = self.table() else {
@@ -386,7 +386,7 @@ impl<V> Shard<V> {
         let State { small, main, small_bytes, main_bytes, .. } = &mut *state;
         for (queue, bytes) in [(small, small_bytes), (main, main_bytes)] {
             queue.retain(|resident| {
-                let stays = resident.file != file;
+                let stays = !files.contains(&resident.file);
                 if !stays {
                     *bytes -= resident.charge_bytes;
                     erased.extend(table.take(resident.slot as usize));

@@ -97,7 +97,7 @@ fn a_destructor_may_use_the_cache() {
         fn drop(&mut self) {
             if let Some(cache) = self.0.upgrade() {
                 drop(cache.get(key(3)));
-                cache.erase_file(u64::MAX);
+                cache.erase_files(&[u64::MAX].into());
             }
         }
     }
@@ -106,7 +106,7 @@ fn a_destructor_may_use_the_cache() {
         let value = Reentrant(std::sync::Arc::downgrade(&cache));
         drop(cache.insert(key(n), value, 4096, Priority::Normal));
     }
-    cache.erase_file(3);
+    cache.erase_files(&[3].into());
     cache.set_capacity(1 << 12);
 }
 
@@ -190,7 +190,7 @@ fn churn(cache: &BlockCache<Block>, mut random: u64, rounds: u32) {
             block.check(n);
         }
         match dice % 4096 {
-            0 => cache.erase_file(dice / 4096 % 16),
+            0 => cache.erase_files(&[dice / 4096 % 16].into()),
             1 => cache.set_capacity(96 << 10),
             2 => cache.set_capacity(256 << 10),
             _ => {}

@@ -124,7 +124,7 @@ mod policy {
         for n in 0..700 {
             cache.touch(n, if n % 2 == 0 { Priority::Normal } else { Priority::High });
         }
-        cache.shard.erase_file(3);
+        cache.shard.erase_files(&[3].into());
         cache.check();
         for n in 0..700 {
             assert_eq!(cache.resident(n), n % 7 != 3, "entry {n}");

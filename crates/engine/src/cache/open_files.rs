@@ -1,0 +1,146 @@
+//! The budget of open files: tables, each of which costs a descriptor, an index and a filter in
+//! memory, and value logs, which cost a descriptor.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, Weak};
+
+use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::descriptors;
+
+/// So many entries are not worth a look for those that point at nothing any more.
+const LEAST_LOOKED_THROUGH: usize = 64;
+
+/// Of the descriptors that the process may have, the database keeps at most one in so many for tables
+/// and value logs: merges and scans hold on to what was closed, and the application has files too.
+const LARGEST_SHARE: u64 = 2;
+
+/// A file that is opened when it is needed.
+pub(crate) trait OpenFile: Debug + Send + Sync {
+    /// Closes the file unless it was used since the last call; true when it is closed now.
+    fn close_if_idle(&self) -> bool;
+}
+
+/// Keeps the number of open files within a bound by closing those not used lately (the CLOCK
+/// rule: one more round for whoever was used since the hand passed).
+#[derive(Debug)]
+pub(crate) struct OpenFiles {
+    most: AtomicUsize,
+    open: AtomicUsize,
+    ring: Mutex<VecDeque<Weak<dyn OpenFile>>>,
+}
+
+/// The bound for a setting of `max_open_tables`, 0 of which means none, on a process that may have so
+/// many descriptors.
+fn bound(setting: usize, limit: Option<u64>) -> usize {
+    let wanted = if setting == 0 { usize::MAX } else { setting };
+    let share = limit.map(|limit| usize::try_from(limit / LARGEST_SHARE).unwrap_or(usize::MAX));
+    share.map_or(wanted, |share| wanted.min(share.max(1)))
+}
+
+impl OpenFiles {
+    /// The bound is given as for [`OpenFiles::set_most`].
+    pub(crate) fn new(setting: usize) -> Self {
+        Self {
+            most: AtomicUsize::new(bound(setting, descriptors::limit())),
+            open: AtomicUsize::new(0),
+            ring: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    /// Changes the bound to a setting of `max_open_tables`; it holds from the next file that is opened
+    /// on.
+    pub(crate) fn set_most(&self, setting: usize) {
+        // ORDERING: relaxed; a setting.
+        self.most.store(bound(setting, descriptors::limit()), Ordering::Relaxed);
+    }
+
+    /// Number of open files.
+    pub(crate) fn count(&self) -> usize {
+        // ORDERING: a statistic and a soft bound.
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Notes that `file` was opened, and closes others that are over the bound.
+    pub(crate) fn opened(&self, file: Weak<dyn OpenFile>) {
+        let mut ring = lock(&self.ring);
+        let opened = file.as_ptr();
+        ring.push_back(file);
+        // ORDERING: relaxed; changed with the lock held or by drops, a soft bound either way.
+        let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
+        if ring.len() > 2 * open + LEAST_LOOKED_THROUGH {
+            // A file that is gone leaves its memory to whoever still points at it.
+            ring.retain(|file| file.strong_count() > 0);
+        }
+        // ORDERING: relaxed; a setting.
+        let most = self.most.load(Ordering::Relaxed);
+        let mut passes = 2 * ring.len();
+        while self.count() > most && passes > 0 {
+            passes -= 1;
+            let Some(weak) = ring.pop_front() else { break };
+            let Some(candidate) = weak.upgrade() else { continue };
+            if !std::ptr::addr_eq(weak.as_ptr(), opened) && candidate.close_if_idle() {
+                self.closed();
+            } else {
+                ring.push_back(weak);
+            }
+        }
+    }
+
+    /// Notes that an open file was closed.
+    pub(crate) fn closed(&self) {
+        // ORDERING: as in `opened`.
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::version::TableFile;
+    use crate::version::test_tables::{context, table};
+
+    fn opened(files: &OpenFiles, table: &Arc<TableFile>) {
+        let weak: Weak<TableFile> = Arc::downgrade(table);
+        files.opened(weak);
+    }
+
+    /// Each left some 600 bytes behind, for ever when no bound was reached.
+    #[test]
+    fn tables_that_are_gone_are_forgotten() {
+        let files = OpenFiles::new(0);
+        files.most.store(usize::MAX, Ordering::Relaxed);
+        let context = context();
+        let kept: Vec<_> = (0..10).map(|number| table(&context, (1, 1), number, 0)).collect();
+        kept.iter().for_each(|kept| opened(&files, kept));
+        for number in 10..10_000 {
+            let passing = table(&context, (1, 1), number, 0);
+            opened(&files, &passing);
+            files.closed();
+        }
+        let ring = lock(&files.ring);
+        assert!(ring.len() <= 2 * kept.len() + LEAST_LOOKED_THROUGH + 2, "{}", ring.len());
+        let found = |wanted: &Arc<TableFile>| {
+            ring.iter().any(|weak| std::ptr::addr_eq(weak.as_ptr(), Arc::as_ptr(wanted)))
+        };
+        assert!(kept.iter().all(found));
+    }
+
+    #[test]
+    fn the_bound_leaves_descriptors_to_others() {
+        let cases = [
+            ((256, Some(1024)), 256),
+            ((256, Some(256)), 128),
+            ((0, Some(256)), 128),
+            ((0, None), usize::MAX),
+            ((7, None), 7),
+            ((7, Some(1)), 1),
+        ];
+        for ((setting, limit), wanted) in cases {
+            assert_eq!(bound(setting, limit), wanted, "{setting}, {limit:?}");
+        }
+    }
+}
