@@ -43,10 +43,13 @@ pub use tidesdb_base::error::{Error, ErrorKind, Result};
 pub use tidesdb_base::event::{Event, EventListener, MemoryLevel, StallReason};
 pub use tidesdb_base::limits;
 pub use tidesdb_base::options::{DbOptions, FamilyOptions, RuntimeOptions, SyncMode};
+pub use tidesdb_sys::clock::Clock;
+pub use tidesdb_sys::sched::Scheduler;
+pub use tidesdb_sys::vfs::Vfs;
 
 pub use crate::db::{Components, Db};
 pub use crate::family::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation, Family};
-pub use crate::iterator::{Scan, ScanEntries, ScanOptions};
+pub use crate::iterator::{KeyRange, Scan, ScanEntries, ScanEntriesRev, ScanOptions};
 pub use crate::snapshot::Snapshot;
 pub use crate::stats::{DbStats, FamilyStats, LevelStats, MemoryStats, StallStats};
 pub use crate::transaction::{

@@ -390,7 +390,7 @@ impl Runner {
         } else {
             self.history.push(transaction);
             locked(&self.promises).started = number;
-            batch.commit(db, WriteOptions { sync })
+            batch.commit(db, sync.map_or_else(WriteOptions::new, |on| WriteOptions::new().sync(on)))
         };
         match result {
             Ok(()) => {

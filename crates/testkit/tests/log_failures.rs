@@ -359,7 +359,7 @@ fn an_empty_batch_with_a_sync_is_a_barrier() {
     let small = Small::open(SimVfs::new(1));
     let [one, _] = families(&small.db);
     one.put(b"k", b"v").unwrap();
-    let barrier = |db: &Db| db.write_with(&WriteBatch::new(), WriteOptions { sync: Some(true) });
+    let barrier = |db: &Db| db.write_with(&WriteBatch::new(), WriteOptions::new().sync(true));
     barrier(&small.db).unwrap();
     let image = small.sim.crash_image(CrashProfile::Nothing, 1);
     assert_eq!(families(&Small::open(image).db)[0].get(b"k").unwrap(), Some(b"v".to_vec()));

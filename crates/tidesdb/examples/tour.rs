@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     batch.put(&users, b"alan", b"turing")?;
     batch.delete(&users, b"session")?;
     batch.put(&log, b"0001", b"alan joined")?;
-    db.write_with(&batch, WriteOptions { sync: Some(true) })?;
+    db.write_with(&batch, WriteOptions::new().sync(true))?;
 
     let snapshot = db.snapshot();
     users.delete(b"alan")?;

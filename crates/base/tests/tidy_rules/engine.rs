@@ -25,7 +25,7 @@ const ORDER: &[&[&str]] = &[
     &["compaction"],
     &["flush"],
     &["background"],
-    &["family/handle"],
+    &["family/handle", "family/handle/many_keys", "family/handle/with_options"],
     &["db"],
 ];
 

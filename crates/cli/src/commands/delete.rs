@@ -24,7 +24,7 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
         None if args.prefix => batch.delete_prefix(&family, &key)?,
         None => batch.delete(&family, &key)?,
     }
-    db.write_with(&batch, WriteOptions { sync: Some(true) })?;
+    db.write_with(&batch, WriteOptions::new().sync(true))?;
     drop(family);
     Ok(db.close()?)
 }

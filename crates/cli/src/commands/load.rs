@@ -239,8 +239,9 @@ impl Loader<'_> {
             None => {}
         }
         if !self.batch.is_empty() {
-            let sync = self.args.sync.then_some(true);
-            self.db.write_with(&self.batch, WriteOptions { sync })?;
+            let options = WriteOptions::new();
+            let options = if self.args.sync { options.sync(true) } else { options };
+            self.db.write_with(&self.batch, options)?;
             self.batch.clear();
         }
         Ok(())

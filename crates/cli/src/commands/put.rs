@@ -32,7 +32,7 @@ pub(crate) fn run(args: &PutArgs) -> Result<()> {
         None => batch.put(&family, &key, &value)?,
         Some(seconds) => batch.put_expiring(&family, &key, &value, expiry(seconds)?)?,
     }
-    db.write_with(&batch, WriteOptions { sync: Some(true) })?;
+    db.write_with(&batch, WriteOptions::new().sync(true))?;
     drop(family);
     Ok(db.close()?)
 }

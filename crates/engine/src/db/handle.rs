@@ -42,9 +42,15 @@ use crate::write::{WriteBatch, WriteOptions};
 /// assert_eq!(db.family("default")?.get(b"hello")?, Some(b"world".to_vec()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Db {
     owner: Arc<SharedOwner>,
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db").field("path", &self.path()).finish_non_exhaustive()
+    }
 }
 
 impl Db {
@@ -173,6 +179,12 @@ impl Db {
         self.core().drop_family(name)
     }
 
+    /// The directory, as it was given to [`Db::open`].
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.core().path
+    }
+
     /// Names of all families, in order.
     #[must_use]
     pub fn family_names(&self) -> Vec<String> {
@@ -192,9 +204,10 @@ impl Db {
     /// As [`Db::write`], with a durability of its own.
     ///
     /// # Errors
-    /// As [`Db::write`].
+    /// As [`Db::write`]; `Invalid` for options with a time to live, which each put of a batch has
+    /// for itself.
     pub fn write_with(&self, batch: &WriteBatch, options: WriteOptions) -> Result<()> {
-        self.core().write(batch, options)
+        self.core().write(batch, options.without_ttl()?)
     }
 
     /// Begins a transaction. See [`Transaction`] for what it does and [`IsolationLevel`] for what it

@@ -6,6 +6,7 @@ mod directory;
 mod families;
 mod handle;
 mod open;
+mod transactions;
 
 pub use self::handle::Db;
 pub use self::open::Components;

@@ -1,5 +1,8 @@
 //! The handle of a column family: everything a user does with one family.
 
+mod many_keys;
+mod with_options;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +10,7 @@ use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::FamilyOptions;
 
-use super::{CommitHook, FamilyState};
+use super::{CommitHook, CommittedBatch, FamilyState};
 use crate::core::{Core, Owner};
 use crate::iterator::{Scan, ScanOptions};
 use crate::snapshot::Snapshot;
@@ -34,10 +37,16 @@ use crate::write::{WriteBatch, WriteOptions};
 /// assert!(!family.contains(b"key")?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Family {
     pub(crate) owner: Arc<Owner>,
     pub(crate) state: Arc<FamilyState>,
+}
+
+impl std::fmt::Debug for Family {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Family").field("name", &self.state.name).finish_non_exhaustive()
+    }
 }
 
 impl Family {
@@ -45,7 +54,7 @@ impl Family {
         &self.state
     }
 
-    fn core(&self) -> &Arc<Core> {
+    pub(crate) fn core(&self) -> &Arc<Core> {
         self.owner.core()
     }
 
@@ -140,6 +149,29 @@ impl Family {
     /// the hooks of what they end.
     pub fn set_commit_hook(&self, hook: Option<CommitHook>) {
         self.state.commit_hook.replace(hook);
+    }
+
+    /// As [`Family::set_commit_hook`], with a function as it is.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # use tidesdb_engine as tidesdb;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use std::sync::Arc;
+    /// use tidesdb::{Db, DbOptions, FamilyOptions};
+    /// let db = Db::open(directory.path(), DbOptions::default())?;
+    /// let family = db.open_family("default", FamilyOptions::default())?;
+    /// let count = Arc::new(AtomicU64::new(0));
+    /// let counter = Arc::clone(&count);
+    /// family.on_commit(move |batch| {
+    ///     counter.fetch_add(batch.operations.len() as u64, Ordering::Relaxed);
+    /// });
+    /// family.put(b"k", b"v")?;
+    /// assert_eq!(count.load(Ordering::Relaxed), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_commit(&self, hook: impl Fn(&CommittedBatch<'_>) + Send + Sync + 'static) {
+        self.set_commit_hook(Some(Arc::new(hook)));
     }
 
     /// Deletes every key from `start` on that comes before `end`. One log record, whatever the

@@ -2,6 +2,7 @@
 
 use tidesdb_base::key_ranges::prefix_end;
 
+use super::KeyRange;
 use crate::snapshot::Snapshot;
 
 /// Bounds and snapshot of a scan. The default covers the whole family as it is when the scan is
@@ -55,6 +56,19 @@ impl ScanOptions {
         self.raise_lower(prefix);
         if let Some(end) = prefix_end(prefix) {
             self.reduce_upper(&end);
+        }
+        self
+    }
+
+    /// Only keys in this range, such as `"a".."b"`, `"a"..="b"` or `"a"..`.
+    #[must_use]
+    pub fn range(mut self, range: impl KeyRange) -> Self {
+        let (lower, upper) = range.into_bounds();
+        if let Some(lower) = lower {
+            self.raise_lower(&lower);
+        }
+        if let Some(upper) = upper {
+            self.reduce_upper(&upper);
         }
         self
     }

@@ -5,5 +5,7 @@
 //! key, and hands the value to the caller where it lies.
 
 mod get;
+mod many;
 
 pub(crate) use self::get::{read_pointer, resolve};
+pub(crate) use self::many::in_key_order;

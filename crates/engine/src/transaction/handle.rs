@@ -19,6 +19,7 @@ use crate::core::{Core, OwnerShare};
 use crate::family::{Family, FamilyState};
 use crate::flow::Holder;
 use crate::iterator::{Scan, ScanOptions};
+use crate::read::in_key_order;
 use crate::snapshot::{Moment, Snapshot};
 use crate::write::Visible;
 use crate::write::batch::expiry_after;
@@ -259,6 +260,19 @@ impl Transaction {
         self.look_up(family.state(), key, <[u8]>::to_vec).map(|(_, found)| found)
     }
 
+    /// The values of several keys, in the order of the keys; each counts as read as by
+    /// [`Transaction::get`].
+    ///
+    /// # Errors
+    /// As [`Transaction::get`]; an error of one key is the error of the call.
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        family: &Family,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        in_key_order(keys, |key| self.get(family, key))
+    }
+
     /// True when the key has a value. For the commit the key counts as read, as with
     /// [`Transaction::get`].
     ///
@@ -303,13 +317,29 @@ impl Transaction {
         Ok((false, core.get_with(family, self.snapshot, key, read)?))
     }
 
-    /// An iterator over a family as the transaction sees it, its own writes included; not
-    /// positioned yet.
+    /// An iterator over a family as the transaction sees it, its own writes up to now included; not
+    /// positioned yet. It does not borrow the transaction, which may write while it goes on:
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # use tidesdb_engine as tidesdb;
+    /// use tidesdb::{Db, DbOptions, FamilyOptions, IsolationLevel, ScanOptions};
+    /// let db = Db::open(directory.path(), DbOptions::default())?;
+    /// let jobs = db.open_family("jobs", FamilyOptions::default())?;
+    /// jobs.put(b"1", b"done")?;
+    /// let mut transaction = db.begin(IsolationLevel::Snapshot)?;
+    /// for entry in transaction.scan(&jobs, ScanOptions::new())? {
+    ///     transaction.delete(&jobs, &entry?.0)?;
+    /// }
+    /// transaction.commit()?;
+    /// assert!(!jobs.contains(b"1")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Family::scan`]; `Invalid` for a family of another database, options with a snapshot,
     /// or a finished transaction.
-    pub fn scan(&self, family: &Family, options: ScanOptions) -> Result<TransactionScan<'_>> {
+    pub fn scan(&self, family: &Family, options: ScanOptions) -> Result<TransactionScan> {
         self.check_active()?;
         let family = family.state();
         self.check_family(family)?;

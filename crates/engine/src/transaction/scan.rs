@@ -6,13 +6,11 @@
 //! read as well.
 
 use std::cmp::Ordering;
-use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::error::Result;
 use tidesdb_lockfree::sync::lock;
 
-use super::handle::Transaction;
 use super::overlay::Overlay;
 use super::read_set::{RangeEnd, ReadRange, ReadSet};
 use crate::family::FamilyState;
@@ -70,9 +68,10 @@ pub(super) struct ScanParts {
 
 /// Walks the keys of a family in order, both ways, as a transaction sees them.
 ///
-/// Made by [`Transaction::scan`]; not positioned until one of the `seek` methods is called. It
-/// shows the transaction's writes as they were when it was made. After an error it is invalid
-/// until the next seek.
+/// Made by [`Transaction::scan`](crate::Transaction::scan); not positioned until one of the `seek`
+/// methods is called. It shows the transaction's writes as they were when it was made, also when the
+/// transaction has ended since; what it reads counts as read by the transaction until that ends.
+/// After an error it is invalid until the next seek.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -91,7 +90,7 @@ pub(super) struct ScanParts {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct TransactionScan<'t> {
+pub struct TransactionScan {
     scan: Scan,
     parts: ScanParts,
     /// The part of the overlay within the bounds.
@@ -102,10 +101,9 @@ pub struct TransactionScan<'t> {
     direction: Direction,
     key: Vec<u8>,
     now: u64,
-    _transaction: PhantomData<&'t Transaction>,
 }
 
-impl<'t> TransactionScan<'t> {
+impl TransactionScan {
     pub(super) fn new(scan: Scan, parts: ScanParts) -> Self {
         let from = parts.lower.as_deref().map_or(0, |lower| parts.overlay.before(lower));
         let all = parts.overlay.len();
@@ -119,25 +117,6 @@ impl<'t> TransactionScan<'t> {
             at: At::Unpositioned,
             direction: Direction::Forward,
             key: Vec::new(),
-            _transaction: PhantomData,
-        }
-    }
-
-    /// The scan on its own, for a holder that can't borrow the transaction. It goes on showing the
-    /// transaction's writes as they were when it was made; what it reads counts as read by the
-    /// transaction until that ends.
-    #[must_use]
-    pub fn detach(self) -> TransactionScan<'static> {
-        TransactionScan {
-            scan: self.scan,
-            parts: self.parts,
-            own: self.own,
-            own_at: self.own_at,
-            at: self.at,
-            direction: self.direction,
-            key: self.key,
-            now: self.now,
-            _transaction: PhantomData,
         }
     }
 
@@ -280,7 +259,7 @@ impl<'t> TransactionScan<'t> {
     /// From the first when the scan was not positioned yet; none when the last call found nothing
     /// or failed, so that a walk by pages ends.
     #[must_use]
-    pub const fn entries(self) -> TransactionEntries<'t> {
+    pub const fn entries(self) -> TransactionEntries {
         TransactionEntries { scan: self, started: false, failed: false }
     }
 
@@ -445,13 +424,13 @@ impl<'t> TransactionScan<'t> {
 
 /// A transaction's scan as a Rust iterator. It ends after the first error.
 #[derive(Debug)]
-pub struct TransactionEntries<'t> {
-    scan: TransactionScan<'t>,
+pub struct TransactionEntries {
+    scan: TransactionScan,
     started: bool,
     failed: bool,
 }
 
-impl TransactionEntries<'_> {
+impl TransactionEntries {
     fn step(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         if self.started {
             self.scan.next()?;
@@ -468,7 +447,7 @@ impl TransactionEntries<'_> {
     }
 }
 
-impl Iterator for TransactionEntries<'_> {
+impl Iterator for TransactionEntries {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -478,5 +457,15 @@ impl Iterator for TransactionEntries<'_> {
         let step = self.step();
         self.failed = step.is_err();
         step.transpose()
+    }
+}
+
+impl IntoIterator for TransactionScan {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+    type IntoIter = TransactionEntries;
+
+    /// As [`TransactionScan::entries`].
+    fn into_iter(self) -> TransactionEntries {
+        self.entries()
     }
 }

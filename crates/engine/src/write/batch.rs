@@ -36,7 +36,7 @@ const MOST_SIGNED: usize = 32;
 /// assert_eq!(by_mail.get(b"ada@example.org")?, Some(b"7".to_vec()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct WriteBatch {
     /// The operations, as the log wants them.
     pub(crate) record: Vec<u8>,
@@ -56,7 +56,7 @@ pub struct WriteBatch {
 }
 
 /// An operation whose value is too large for the log.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct DirectValue {
     pub family: Arc<FamilyState>,
     pub key: Vec<u8>,
@@ -81,6 +81,21 @@ impl WriteBatch {
     /// over its own. The batch is unchanged then.
     pub fn put(&mut self, family: &Family, key: &[u8], value: &[u8]) -> Result<()> {
         self.add(family.state(), ValueKind::Value, NEVER_EXPIRES, key, value)
+    }
+
+    /// Adds a put of a value that expires `ttl` from now: from this call, not from the commit on.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`].
+    pub fn put_with_ttl(
+        &mut self,
+        family: &Family,
+        key: &[u8],
+        value: &[u8],
+        ttl: Duration,
+    ) -> Result<()> {
+        let expires_at = expiry_after(family.core().clock.unix_millis(), ttl);
+        self.put_expiring(family, key, value, expires_at)
     }
 
     /// Adds a put that expires at a Unix time in seconds; zero means never.

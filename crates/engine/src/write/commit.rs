@@ -11,21 +11,13 @@ use tidesdb_base::limits::DIRECT_VALUE_BYTES;
 use tidesdb_base::options::SyncMode;
 use tidesdb_files::wal::{BatchReader, BatchWriter, Operation, SurvivingOperations};
 
-use super::WriteBatch;
 use super::batch::check_sizes;
+use super::{WriteBatch, WriteOptions};
 use crate::core::Core;
 use crate::family::{CommittedOperation, FamilyState};
 use crate::log::signature_of;
 use crate::memtable::Memtable;
 use crate::thread_buffer::{keep_buffer, take_buffer};
-
-/// How one commit is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WriteOptions {
-    /// `Some(true)`: on disk before the call returns, whatever the sync mode. `Some(false)`: not
-    /// waited for, whatever the sync mode. `None`: as the database and the families say.
-    pub sync: Option<bool>,
-}
 
 /// A last look before a commit is written.
 pub(crate) trait CommitCheck {

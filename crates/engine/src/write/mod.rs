@@ -6,9 +6,10 @@ mod admission;
 pub(crate) mod batch;
 mod commit;
 mod direct_values;
+mod options;
 mod rotate;
 
 pub use self::batch::WriteBatch;
-pub use self::commit::WriteOptions;
 pub(crate) use self::commit::{CommitCheck, Unchecked, Visible};
 pub(crate) use self::direct_values::DirectValueWriter;
+pub use self::options::WriteOptions;

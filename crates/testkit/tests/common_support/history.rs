@@ -298,7 +298,9 @@ impl Run {
             }
         }
         let sync = [None, Some(true), Some(false)][self.random.index(3)];
-        self.db().write_with(&batch, WriteOptions { sync }).unwrap();
+        let mut options = WriteOptions::new();
+        options.sync = sync;
+        self.db().write_with(&batch, options).unwrap();
     }
 
     fn get(&mut self) {

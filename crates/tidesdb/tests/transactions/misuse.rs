@@ -132,12 +132,12 @@ fn a_transaction_keeps_the_database_alive() {
 }
 
 #[test]
-fn a_detached_scan_outlives_its_transaction() {
+fn a_scan_outlives_its_transaction() {
     let place = place();
     place.family.put(b"a", b"1").unwrap();
     let mut transaction = place.db.begin(Serializable).unwrap();
     transaction.put(&place.family, b"b", b"2").unwrap();
-    let mut scan = transaction.scan(&place.family, ScanOptions::new()).unwrap().detach();
+    let mut scan = transaction.scan(&place.family, ScanOptions::new()).unwrap();
     scan.seek_to_first().unwrap();
     transaction.put(&place.family, b"c", b"3").unwrap();
     transaction.commit().unwrap();
@@ -159,7 +159,7 @@ fn a_scan_that_outlives_its_transaction_does_not_read_for_the_next() {
         place.family.put(key, b"1").unwrap();
     }
     let mut transaction = place.db.begin(Serializable).unwrap();
-    let mut scan = transaction.scan(&place.family, ScanOptions::new()).unwrap().detach();
+    let mut scan = transaction.scan(&place.family, ScanOptions::new()).unwrap();
     transaction.rollback().unwrap();
     transaction.reset(Serializable).unwrap();
     // Two who read what the other one writes: one of them would be refused.
@@ -182,8 +182,7 @@ fn whatever_is_dropped_last_lets_the_database_go() {
         place.family.put(b"k", b"v").unwrap();
         let mut transaction = place.db.begin(level).unwrap();
         transaction.put(&place.family, b"l", b"v").unwrap();
-        let scan = transaction.scan(&place.family, ScanOptions::new()).unwrap();
-        let mut scan = scan.detach();
+        let mut scan = transaction.scan(&place.family, ScanOptions::new()).unwrap();
         scan.seek_to_first().unwrap();
         drop((place.db, place.family));
         drop(transaction);

@@ -155,7 +155,7 @@ fn key(n: u64) -> Vec<u8> {
 /// One random movement of a scan and of a model; they must agree on where they are.
 fn step(
     numbers: &mut Numbers,
-    scan: &mut TransactionScan<'_>,
+    scan: &mut TransactionScan,
     entries: &[(Vec<u8>, Vec<u8>)],
     at: &mut Option<usize>,
 ) {
