@@ -25,17 +25,38 @@ Examples:
   tidesdb load --db ./copy backup.jsonl
 
 Keys and values on the command line are UTF-8 with the escapes \\t \\n \\r \\\\ and \\xNN, or
-hexadecimal with --hex, or base64 with --base64.
+hexadecimal with --hex, or base64 with --base64; with --raw they are taken as they are.
 
-Exit codes: 0 success, 1 error or key not found, 2 wrong usage, 130 interrupted.";
+TIDESDB_DB names the database where --db does not.
+
+Exit codes: 0 success, 1 key not found, 2 error or wrong usage, 130 interrupted.";
 
 /// Read, write, load, dump and check TidesDB databases
 #[derive(Debug, Parser)]
 #[command(name = "tidesdb", version, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Cli {
+    /// Directory of the database
+    #[arg(long, global = true, env = "TIDESDB_DB", value_name = "DIR",
+          value_hint = ValueHint::DirPath)]
+    db: Option<PathBuf>,
     /// What to do.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    command: Command,
+}
+
+impl Cli {
+    /// The command, with the database that it is for.
+    ///
+    /// # Errors
+    /// A usage failure when no database is named.
+    pub(crate) fn into_command(self) -> Result<Command> {
+        let Self { db, mut command } = self;
+        command.database_mut().db = db.ok_or_else(|| {
+            Failure::usage("no database is named")
+                .hint("add --db DIR, or set TIDESDB_DB to the directory")
+        })?;
+        Ok(command)
+    }
 }
 
 /// The commands, each with its own arguments.
@@ -57,6 +78,14 @@ pub(crate) enum Command {
     Stats(ReportArgs),
     /// Check every checksum, order and count
     Verify(ReportArgs),
+    /// Count the keys of a family or of a range
+    Count(CountArgs),
+    /// Write what is only in the log to tables
+    Flush(DatabaseArgs),
+    /// Merge the tables of each family into one sorted run
+    Compact(CompactArgs),
+    /// Show the options of a family, or change some
+    Options(OptionsArgs),
     /// List the column families
     Families(FamiliesArgs),
     /// Create a column family
@@ -65,12 +94,68 @@ pub(crate) enum Command {
     DropFamily(DropFamilyArgs),
 }
 
+impl Command {
+    /// Which database the command is for.
+    const fn database_mut(&mut self) -> &mut DatabaseArgs {
+        match self {
+            Self::Get(args) => &mut args.target.database,
+            Self::Put(args) => &mut args.target.database,
+            Self::Delete(args) => &mut args.target.database,
+            Self::Scan(args) => &mut args.target.database,
+            Self::Count(args) => &mut args.target.database,
+            Self::Options(args) => &mut args.target.database,
+            Self::Load(args) => &mut args.database,
+            Self::Dump(args) => &mut args.database,
+            Self::Stats(args) | Self::Verify(args) => &mut args.database,
+            Self::Flush(args) => args,
+            Self::Compact(args) => &mut args.database,
+            Self::Families(args) => &mut args.database,
+            Self::CreateFamily(args) => &mut args.database,
+            Self::DropFamily(args) => &mut args.database,
+        }
+    }
+}
+
 /// Which database.
 #[derive(Debug, Args)]
 pub(crate) struct DatabaseArgs {
-    /// Directory of the database
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    /// Its directory, from the argument that all commands share.
+    #[arg(skip)]
     pub(crate) db: PathBuf,
+}
+
+/// Arguments of `count`.
+#[derive(Debug, Args)]
+pub(crate) struct CountArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+    #[command(flatten)]
+    pub(crate) encoding: EncodingArgs,
+}
+
+/// Arguments of `compact`.
+#[derive(Debug, Args)]
+pub(crate) struct CompactArgs {
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    /// Only this column family
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) family: Option<String>,
+}
+
+/// Arguments of `options`.
+#[derive(Debug, Args)]
+pub(crate) struct OptionsArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// Change a setting, such as compression=zstd or write_buffer_size=64MB; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", action = ArgAction::Append)]
+    pub(crate) set: Vec<String>,
+    /// Print JSON instead of lines
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Which column family of which database.
@@ -94,6 +179,9 @@ pub(crate) struct EncodingArgs {
     /// Keys and values are base64
     #[arg(long)]
     base64: bool,
+    /// Keys and values on the command line are taken as they are, without escapes
+    #[arg(long)]
+    raw: bool,
 }
 
 impl EncodingArgs {
@@ -111,6 +199,9 @@ impl EncodingArgs {
     /// # Errors
     /// A usage failure when it is not of the form asked for.
     pub(crate) fn decode(&self, what: &str, argument: &OsString) -> Result<Vec<u8>> {
+        if self.raw {
+            return Ok(argument.as_encoded_bytes().to_vec());
+        }
         let (encoding, mut bytes) = (self.encoding(), Vec::new());
         encoding.decode(argument.as_encoded_bytes(), &mut bytes).map_err(|error| {
             let form = encoding.name();
@@ -167,7 +258,7 @@ pub(crate) struct GetArgs {
 pub(crate) struct PutArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
-    /// The key
+    /// The key; \\t \\n \\r \\\\ and \\xNN are escapes, here and in the value, unless --raw is given
     pub(crate) key: OsString,
     /// The value, or - for standard input, whose bytes are stored as they are
     #[arg(required_unless_present = "value_file", allow_negative_numbers = true)]
@@ -178,6 +269,12 @@ pub(crate) struct PutArgs {
     /// Let the key expire after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = value_parser!(u64).range(1..))]
     pub(crate) ttl: Option<u64>,
+    /// Create the column family if it is missing; 'default' is created without it
+    #[arg(long)]
+    pub(crate) create: bool,
+    /// Wait until the record is on disk, which put does always
+    #[arg(long)]
+    pub(crate) sync: bool,
     #[command(flatten)]
     pub(crate) encoding: EncodingArgs,
 }
@@ -240,6 +337,9 @@ pub(crate) struct ScanArgs {
     /// Print no values
     #[arg(long, short)]
     pub(crate) keys_only: bool,
+    /// Show when keys expire, as Unix seconds; in the formats text and jsonl
+    #[arg(long)]
+    pub(crate) expiry: bool,
     /// Form of the output
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     pub(crate) format: ScanFormat,
@@ -338,6 +438,9 @@ pub(crate) struct FamiliesArgs {
     /// Also those of the tool itself
     #[arg(long)]
     pub(crate) all: bool,
+    /// Print JSON, with the options of each
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Arguments of `create-family`.

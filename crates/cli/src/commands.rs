@@ -1,11 +1,14 @@
 //! The commands, one file each. A command opens the database, does its work and says in words
 //! what went wrong; `main` turns that into an exit code.
 
+mod count;
 mod delete;
 mod dump;
 mod families;
 mod get;
 mod load;
+mod maintain;
+mod options;
 mod put;
 mod scan;
 mod stats;
@@ -28,6 +31,10 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Dump(args) => dump::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Count(args) => count::run(&args),
+        Command::Flush(args) => maintain::flush(&args),
+        Command::Compact(args) => maintain::compact(&args),
+        Command::Options(args) => options::run(&args),
         Command::Families(args) => families::list(&args),
         Command::CreateFamily(args) => families::create(&args),
         Command::DropFamily(args) => families::drop(&args),

@@ -29,6 +29,21 @@ pub(crate) enum Access {
 /// # Errors
 /// Those of the engine, with a hint.
 pub(crate) fn open(directory: &Path, access: Access) -> Result<Db> {
+    try_open(directory, access)?.map_err(|error| match error {
+        Error::NotADatabase { .. } => Failure::from(error)
+            .hint("check --db; `tidesdb put` and `tidesdb load` create a database"),
+        Error::Locked(_) => Failure::from(error).hint(
+            "commands that only read can run beside each other, but not beside one that writes",
+        ),
+        error => Failure::from(error),
+    })
+}
+
+/// As [`open`], for a caller that looks at the engine's error: the inner one.
+///
+/// # Errors
+/// When there is no directory.
+pub(crate) fn try_open(directory: &Path, access: Access) -> Result<tidesdb::Result<Db>> {
     let options = DbOptions {
         create_if_missing: access == Access::Create,
         read_only: access == Access::Read,
@@ -38,14 +53,7 @@ pub(crate) fn open(directory: &Path, access: Access) -> Result<Db> {
         return Err(Failure::new(format!("there is no database at {}", directory.display()))
             .hint("check --db; `tidesdb put` and `tidesdb load` create a database"));
     }
-    Db::open(directory, options).map_err(|error| match error {
-        Error::NotADatabase { .. } => Failure::from(error)
-            .hint("check --db; `tidesdb put` and `tidesdb load` create a database"),
-        Error::Locked(_) => Failure::from(error).hint(
-            "commands that only read can run beside each other, but not beside one that writes",
-        ),
-        error => Failure::from(error),
-    })
+    Ok(Db::open(directory, options))
 }
 
 /// The family of that name, which must exist.

@@ -16,10 +16,10 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Exit code 1.
+    /// Exit code 1: what was asked for is not there, and nothing went wrong.
+    NotFound,
+    /// Exit code 2.
     Error,
-    /// Exit code 2: the command line asks for something that makes no sense.
-    Usage,
     /// Exit code 130, as shells report a process that SIGINT ended.
     Interrupted,
     /// Exit code 0: whoever read our output has seen enough.
@@ -35,14 +35,19 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// An error, exit code 1.
+    /// An error, exit code 2.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { kind: Kind::Error, message: message.into(), hint: None }
     }
 
-    /// A command line that makes no sense, exit code 2.
+    /// A command line that makes no sense, exit code 2 as clap's own.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Usage, ..Self::new(message) }
+        Self::new(message)
+    }
+
+    /// The answer is that there is no such key, exit code 1.
+    pub(crate) fn not_found() -> Self {
+        Self { kind: Kind::NotFound, ..Self::new("not found") }
     }
 
     /// The user asked to stop, exit code 130.
@@ -70,16 +75,25 @@ impl Failure {
         self
     }
 
+    /// The same with more advice behind what there is.
+    pub(crate) fn and(mut self, advice: &str) -> Self {
+        self.hint.get_or_insert_default().push_str(advice);
+        self
+    }
+
     /// Prints the failure and answers the exit code of the process.
     pub(crate) fn report(&self) -> ExitCode {
         let code = match self.kind {
             Kind::OutputClosed => return ExitCode::SUCCESS,
-            Kind::Error => 1,
-            Kind::Usage => 2,
+            Kind::NotFound => 1,
+            Kind::Error => 2,
             Kind::Interrupted => 130,
         };
-        let title = if self.kind == Kind::Interrupted { "interrupted" } else { "error" };
-        note(format_args!("{title}: {}", self.message));
+        match self.kind {
+            Kind::NotFound => note(&self.message),
+            Kind::Interrupted => note(format_args!("interrupted: {}", self.message)),
+            Kind::Error | Kind::OutputClosed => note(format_args!("error: {}", self.message)),
+        }
         if let Some(hint) = &self.hint {
             note(format_args!("hint: {hint}"));
         }

@@ -8,7 +8,7 @@
 //! The tool sees the engine through its public API only. It runs on one thread, apart from the
 //! signal handler and the redrawing of a progress bar.
 //!
-//! Exit codes: 0 success, 1 error, 2 wrong usage, 130 interrupted.
+//! Exit codes: 0 success, 1 key not found, 2 error or wrong usage, 130 interrupted.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -21,6 +21,7 @@ mod interrupt;
 mod output_file;
 mod progress;
 mod resume;
+mod settings;
 mod source;
 mod table;
 mod targets;
@@ -28,12 +29,26 @@ mod targets;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
+
+/// The command line; ends the process when it makes no sense.
+fn parse() -> args::Cli {
+    args::Cli::try_parse().unwrap_or_else(|error| {
+        let _unreportable = error.print();
+        if error.kind() == ErrorKind::UnknownArgument {
+            failure::note(
+                "hint: the database is named by --db DIR or TIDESDB_DB, not by its place",
+            );
+        }
+        std::process::exit(error.exit_code())
+    })
+}
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    match commands::run(args::Cli::parse().command) {
+    match parse().into_command().and_then(commands::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

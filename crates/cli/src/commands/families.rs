@@ -7,20 +7,35 @@ use tidesdb::FamilyOptions;
 use crate::args::{CreateFamilyArgs, DropFamilyArgs, FamiliesArgs};
 use crate::database::{self, Access};
 use crate::failure::{Failure, Result};
+use crate::formats::DumpedFamily;
+use crate::settings;
 
-/// Prints the names, one a line.
+/// Prints the names, one a line, or names and options as JSON.
 ///
 /// # Errors
 /// Those of the engine and of standard output.
 pub(crate) fn list(args: &FamiliesArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Read)?;
     let names = if args.all { db.family_names() } else { database::visible_families(&db) };
-    let text: String = names.into_iter().map(|name| name + "\n").collect();
+    let text = if args.json {
+        let families = names.iter().map(|name| {
+            let family = db.family(name)?;
+            Ok(DumpedFamily::new(name, &family.options()))
+        });
+        json(&families.collect::<Result<Vec<_>>>()?)?
+    } else {
+        names.into_iter().map(|name| name + "\n").collect()
+    };
     let mut output = io::stdout().lock();
     output
         .write_all(text.as_bytes())
         .and_then(|()| output.flush())
         .map_err(|error| Failure::output(&error))
+}
+
+fn json(families: &[DumpedFamily]) -> Result<String> {
+    let text = serde_json::to_string_pretty(families);
+    Ok(text.map_err(|error| Failure::new(error.to_string()))? + "\n")
 }
 
 /// Creates a family with the given settings; creates the database if need be.
@@ -29,29 +44,10 @@ pub(crate) fn list(args: &FamiliesArgs) -> Result<()> {
 /// When a setting is unknown or out of range, and those of the engine.
 pub(crate) fn create(args: &CreateFamilyArgs) -> Result<()> {
     database::refuse_hidden(&args.name)?;
-    let options = options(&args.set)?;
+    let options = settings::changed(&FamilyOptions::default(), &args.set)?;
     let db = database::open(&args.database.db, Access::Create)?;
     db.create_family(&args.name, options)?;
     Ok(db.close()?)
-}
-
-fn options(settings: &[String]) -> Result<FamilyOptions> {
-    let defaults = FamilyOptions::default().to_text();
-    let known: Vec<&str> = defaults
-        .lines()
-        .filter_map(|line| line.split_once('='))
-        .map(|(name, _)| name.trim())
-        .collect();
-    for setting in settings {
-        // The engine ignores unknown names, which a later version may have stored.
-        let name = setting.split_once('=').map_or(setting.as_str(), |(name, _)| name).trim();
-        if !known.contains(&name) {
-            return Err(Failure::usage(format!("there is no setting '{name}'"))
-                .hint(format!("settings are: {}", known.join(", "))));
-        }
-    }
-    FamilyOptions::from_text(&settings.join("\n"))
-        .map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// Drops a family with its data.

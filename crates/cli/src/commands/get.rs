@@ -20,7 +20,7 @@ pub(crate) fn run(args: &GetArgs) -> Result<()> {
     let db = database::open(&args.target.database.db, Access::Read)?;
     let family = database::family(&db, &args.target.family)?;
     let Some(mut value) = family.get(&key)? else {
-        return Err(Failure::new("not found"));
+        return Err(Failure::not_found());
     };
     let encoding = args.encoding.encoding();
     let mut output = io::stdout().lock();

@@ -15,6 +15,9 @@ use crate::args::PutArgs;
 use crate::database::{self, Access};
 use crate::failure::{Failure, Result};
 
+/// The family that need not be created.
+const DEFAULT_FAMILY: &str = "default";
+
 /// Longest value of the engine.
 const MAX_VALUE_BYTES: u64 = u32::MAX as u64;
 
@@ -26,7 +29,12 @@ pub(crate) fn run(args: &PutArgs) -> Result<()> {
     let key = args.encoding.decode("key", &args.key)?;
     let value = value(args)?;
     let db = database::open(&args.target.database.db, Access::Create)?;
-    let family = database::family_or_new(&db, &args.target.family)?;
+    let name = &args.target.family;
+    let family = if args.create || name == DEFAULT_FAMILY {
+        database::family_or_new(&db, name)?
+    } else {
+        database::family(&db, name).map_err(|failure| failure.and("; --create creates it"))?
+    };
     let mut batch = WriteBatch::new();
     match args.ttl {
         None => batch.put(&family, &key, &value)?,

@@ -4,7 +4,7 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
-use crate::args::ScanArgs;
+use crate::args::{ScanArgs, ScanFormat};
 use crate::database::{self, Access};
 use crate::failure::{Failure, Result};
 use crate::formats::{self, Row};
@@ -15,6 +15,10 @@ use crate::formats::{self, Row};
 /// Those of the engine and of standard output.
 pub(crate) fn run(args: &ScanArgs) -> Result<()> {
     let range = args.range.range(&args.encoding)?;
+    if args.expiry && matches!(args.format, ScanFormat::Tsv | ScanFormat::Csv) {
+        return Err(Failure::usage("TSV and CSV have no place for --expiry")
+            .hint("use --format text or --format jsonl"));
+    }
     let db = database::open(&args.target.database.db, Access::Read)?;
     let family = database::family(&db, &args.target.family)?;
     let mut scan = range.scan(&family)?;
@@ -37,7 +41,8 @@ pub(crate) fn run(args: &ScanArgs) -> Result<()> {
     while remaining > 0 && scan.valid() {
         remaining -= 1;
         let value = if args.keys_only { None } else { Some(scan.value()?) };
-        let row = Row { key: scan.key(), value, ..Row::default() };
+        let expires_at = if args.expiry { scan.expires_at_unix_seconds() } else { None };
+        let row = Row { key: scan.key(), value, expires_at, ..Row::default() };
         writer.write(&mut output, row).map_err(failed)?;
         if args.reverse { scan.prev()? } else { scan.next()? }
     }

@@ -6,11 +6,11 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use tidesdb::{Error, VerifyReport};
+use tidesdb::{Error, ErrorKind, VerifyReport};
 
 use crate::args::ReportArgs;
 use crate::database::{self, Access};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, note};
 use crate::progress::spinner;
 use crate::table::{bytes, count, render};
 
@@ -19,11 +19,27 @@ use crate::table::{bytes, count, render};
 /// # Errors
 /// When there is damage, and those of the engine and of standard output.
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
-    let db = database::open(&args.database.db, Access::Read)?;
-    let spinner = spinner("checking");
-    let report = db.verify();
-    spinner.finish_and_clear();
-    let report = report?;
+    let opened = match database::try_open(&args.database.db, Access::Read)? {
+        // What keeps a database from opening is the first thing to list, and the last: what else
+        // is damaged is not known before it is open.
+        Err(error) if error.kind() == ErrorKind::Corrupt => {
+            note("the database cannot be opened, so nothing behind this damage was checked");
+            let mut report = VerifyReport::default();
+            report.problems.push(error);
+            Err(report)
+        }
+        Ok(db) => Ok(db),
+        Err(_) => Ok(database::open(&args.database.db, Access::Read)?),
+    };
+    let report = match opened {
+        Ok(db) => {
+            let spinner = spinner("checking");
+            let report = db.verify();
+            spinner.finish_and_clear();
+            report?
+        }
+        Err(report) => report,
+    };
     let text = if args.json { as_json(&report)? } else { as_text(&report) };
     let mut output = io::stdout().lock();
     output

@@ -27,7 +27,7 @@ fn ranges_and_prefixes_are_deleted() {
     place.run("delete", &["--prefix", "a"]).ok();
     place.run("delete", &["b", "--to", "d"]).ok();
     assert_eq!(place.run("scan", &["--format", "tsv"]).ok().text(), "d\t1\n");
-    place.run("delete", &["d", "--to", "d"]).fails(1, &["the range is empty"]);
+    place.run("delete", &["d", "--to", "d"]).fails(2, &["the range is empty"]);
     place.run("delete", &["d", "--to", "e", "--prefix"]).fails(2, &["--prefix"]);
 }
 
@@ -103,8 +103,8 @@ fn families_are_created_listed_and_dropped() {
     place
         .run("create-family", &["cold", "--set", "compression=zstd", "--set", "block_size=16384"])
         .ok();
-    place.run("create-family", &["cold"]).fails(1, &["'cold' exists"]);
-    place.run("put", &["--family", "warm", "k", "v"]).ok();
+    place.run("create-family", &["cold"]).fails(2, &["'cold' exists"]);
+    place.run("put", &["--family", "warm", "--create", "k", "v"]).ok();
     assert_eq!(place.run("families", &[]).ok().text(), "cold\nwarm\n");
     place.run("get", &["--family", "cold", "k"]).fails(1, &["not found"]);
     place.run("drop-family", &["warm"]).fails(2, &["all of its data", "--yes"]);
@@ -152,4 +152,66 @@ fn a_reader_that_has_seen_enough_ends_a_dump_quietly() {
         assert_eq!(output.status.code(), Some(0));
         assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     }
+}
+
+#[test]
+fn the_database_is_named_in_front_behind_or_in_the_environment() {
+    let place = Place::new();
+    place.run("put", &["k", "v"]).ok();
+    let tool = |arguments: &[&str], variable: Option<&str>| -> crate::support::Run {
+        let mut process = std::process::Command::new(env!("CARGO_BIN_EXE_tidesdb"));
+        process.current_dir(place.path("")).env_remove("TIDESDB_DB").args(arguments);
+        process.envs(variable.map(|value| ("TIDESDB_DB", value)));
+        process.output().unwrap().into()
+    };
+    assert_eq!(tool(&["--db", "db", "get", "k"], None).ok().text(), "v");
+    assert_eq!(tool(&["get", "k", "--db=db"], None).ok().text(), "v");
+    assert_eq!(tool(&["get", "k"], Some("db")).ok().text(), "v");
+    tool(&["get", "k", "--db", "other"], Some("db")).fails(2, &["no database at other"]);
+    tool(&["get", "k"], None).fails(2, &["no database is named", "TIDESDB_DB"]);
+    tool(&["get", "db", "k"], None).fails(2, &["unexpected argument 'k'", "hint: the database"]);
+}
+
+#[test]
+fn keys_are_counted_families_flushed_and_compacted() {
+    let place = Place::new();
+    place.file("input.jsonl", json_lines(500));
+    place.run("load", &["input.jsonl"]).ok();
+    assert_eq!(place.run("count", &[]).ok().text(), "500\n");
+    assert_eq!(place.run("count", &["--from", "8", "--to", "8"]).ok().text(), "0\n");
+    place.run("flush", &[]).ok();
+    place.run("compact", &[]).ok();
+    place.run("compact", &["-f", "absent"]).fails(2, &["'absent'"]);
+    assert_eq!(place.run("count", &[]).ok().text(), "500\n");
+    assert!(place.run("verify", &[]).ok().text().contains("No damage"));
+}
+
+#[test]
+fn options_are_shown_and_changed() {
+    let place = Place::new();
+    place.run("create-family", &["x", "--set", "block_size=16384"]).ok();
+    let changed = place.run("options", &["-f", "x", "--set", "compression=zstd"]).ok();
+    assert!(changed.text().contains("compression = zstd\n"), "{}", changed.text());
+    assert!(changed.text().contains("block_size = 16384\n"), "the others stay");
+    let json = place.run("options", &["-f", "x", "--json"]).ok();
+    let options: serde_json::Value = serde_json::from_str(json.text()).unwrap();
+    assert_eq!(options["compression"], "zstd");
+    let families = place.run("families", &["--json"]).ok();
+    let families: serde_json::Value = serde_json::from_str(families.text()).unwrap();
+    assert_eq!(families[0]["name"], "x");
+    assert_eq!(families[0]["options"]["block_size"], "16384");
+    place.run("options", &["-f", "x", "--set", "block_sise=1"]).fails(2, &["no setting"]);
+}
+
+#[test]
+fn expiry_is_shown_and_bytes_are_taken_as_they_are() {
+    let place = Place::new();
+    place.run("put", &["--raw", "path", r"C:\temp\new"]).ok();
+    assert_eq!(place.run("get", &["path"]).ok().text(), r"C:\temp\new");
+    place.run("put", &["session", "v", "--ttl", "3600", "--sync"]).ok();
+    let text = place.run("scan", &["--expiry", "--prefix", "s"]).ok();
+    assert!(text.text().starts_with("session  v  (expires at "), "{}", text.text());
+    let jsonl = place.run("scan", &["--expiry", "--format", "jsonl"]).ok();
+    assert_eq!(jsonl.text().matches("\"expires_at\":").count(), 1, "{}", jsonl.text());
+    place.run("scan", &["--expiry", "--format", "tsv"]).fails(2, &["no place for --expiry"]);
 }

@@ -17,13 +17,13 @@ fn a_missing_database_is_not_created_by_reading() {
         ("delete", &["k"]),
     ];
     for (command, arguments) in commands {
-        place.run(command, arguments).fails(1, &["no database at db", "hint: check --db"]);
+        place.run(command, arguments).fails(2, &["no database at db", "hint: check --db"]);
         assert!(!place.path("db").exists(), "{command}");
     }
     std::fs::create_dir(place.path("db")).unwrap();
     place.file("db/notes.txt", "mine");
     for (command, arguments) in commands {
-        place.run(command, arguments).fails(1, &["is not a database", "hint: check --db"]);
+        place.run(command, arguments).fails(2, &["is not a database", "hint: check --db"]);
         assert_eq!(files_below(&place.path("db")).len(), 1, "{command}");
     }
 }
@@ -31,10 +31,11 @@ fn a_missing_database_is_not_created_by_reading() {
 #[test]
 fn an_unknown_family_is_told_with_those_there_are() {
     let place = Place::new();
-    place.run("put", &["--family", "users", "k", "v"]).ok();
-    place.run("get", &["--family", "user", "k"]).fails(1, &["'user'", "there are: users"]);
-    place.run("scan", &[]).fails(1, &["'default'", "there are: users"]);
-    place.run("delete", &["--family", "user", "k"]).fails(1, &["'user'"]);
+    place.run("put", &["--family", "users", "--create", "k", "v"]).ok();
+    place.run("get", &["--family", "user", "k"]).fails(2, &["'user'", "there are: users"]);
+    place.run("scan", &[]).fails(2, &["'default'", "there are: users"]);
+    place.run("delete", &["--family", "user", "k"]).fails(2, &["'user'"]);
+    place.run("put", &["-f", "usres", "k", "v"]).fails(2, &["'usres'", "users", "--create"]);
     assert_eq!(place.run("families", &[]).ok().text(), "users\n");
 }
 
@@ -46,8 +47,8 @@ fn a_database_in_use_is_told() {
     let mut owner = place.spawn("load", &arguments);
     owner.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     read_until(&mut owner, "progress: ");
-    place.run("get", &["k"]).fails(1, &["another process", "hint: one process at a time"]);
-    place.run("put", &["k", "w"]).fails(1, &["another process"]);
+    place.run("get", &["k"]).fails(2, &["another process", "hint: commands that only read"]);
+    place.run("put", &["k", "w"]).fails(2, &["another process"]);
     drop(owner.stdin.take());
     assert!(owner.wait_with_output().unwrap().status.success());
     assert_eq!(place.run("get", &["k"]).ok().text(), "v");
@@ -72,9 +73,9 @@ fn wrong_usage_is_explained() {
 #[test]
 fn keys_outside_the_limits_are_refused() {
     let place = Place::new();
-    place.run("put", &["", "v"]).fails(1, &["key"]);
+    place.run("put", &["", "v"]).fails(2, &["key"]);
     let long = "k".repeat(65_536);
-    place.run("put", &[&long, "v"]).fails(1, &["65536", "65535"]);
+    place.run("put", &[&long, "v"]).fails(2, &["65536", "65535"]);
     place.run("put", &[&long[1..], "v"]).ok();
     assert_eq!(place.run("get", &[&long[1..]]).ok().text(), "v");
 }
@@ -82,10 +83,10 @@ fn keys_outside_the_limits_are_refused() {
 #[test]
 fn an_input_that_cannot_be_read_creates_nothing() {
     let place = Place::new();
-    place.run("load", &["absent.jsonl"]).fails(1, &["cannot open absent.jsonl"]);
+    place.run("load", &["absent.jsonl"]).fails(2, &["cannot open absent.jsonl"]);
     std::fs::create_dir(place.path("folder.csv")).unwrap();
-    place.run("load", &["folder.csv"]).fails(1, &["is a directory"]);
-    place.run("put", &["k", "--value-file", "absent"]).fails(1, &["cannot open absent"]);
+    place.run("load", &["folder.csv"]).fails(2, &["is a directory"]);
+    place.run("put", &["k", "--value-file", "absent"]).fails(2, &["cannot open absent"]);
     assert!(!place.path("db").exists());
 }
 
@@ -94,8 +95,8 @@ fn a_dump_that_fails_leaves_the_old_file() {
     let place = Place::new();
     place.run("put", &["k", "v"]).ok();
     place.file("old.tsv", "precious");
-    place.run("dump", &["absent/file.tsv"]).fails(1, &["cannot write", "absent"]);
-    place.run("dump", &["old.tsv", "--family", "absent"]).fails(1, &["'absent'"]);
+    place.run("dump", &["absent/file.tsv"]).fails(2, &["cannot write", "absent"]);
+    place.run("dump", &["old.tsv", "--family", "absent"]).fails(2, &["'absent'"]);
     assert_eq!(place.read("old.tsv"), b"precious");
     place.run("dump", &["old.tsv"]).ok();
     assert_eq!(place.read("old.tsv"), b"k\tv\n");
@@ -130,6 +131,32 @@ fn no_file_of_a_database_is_written_over() {
 }
 
 #[test]
+fn damage_that_keeps_a_database_closed_is_what_verify_lists() {
+    let place = Place::new();
+    place.run("put", &["k", "v"]).ok();
+    place.file("db/CURRENT", "garbage");
+    let run = place.run("verify", &[]);
+    run.fails(2, &["nothing behind this damage was checked", "has 1 problem"]);
+    assert!(run.text().contains("CURRENT") && !run.stderr.contains("`tidesdb verify"));
+    let run = place.run("verify", &["--json"]);
+    let report: serde_json::Value = serde_json::from_str(run.text()).unwrap();
+    assert_eq!(report["ok"], false);
+}
+
+#[test]
+fn wrong_settings_are_told_what_is_taken() {
+    let place = Place::new();
+    let set = |setting: &str| place.run("create-family", &["x", "--set", setting]);
+    set("compression=gzip").fails(2, &["compression takes none, snappy, lz4", "zstd"]);
+    set("write_buffer_size=much").fails(2, &["whole number", "64MiB"]);
+    set("enable_bloom_filter=yes").fails(2, &["true or false"]);
+    set("sync_mode=often").fails(2, &["interval:MICROSECONDS"]);
+    set("write_buffer_size=8MB").ok();
+    let run = place.run("options", &["-f", "x"]).ok();
+    assert!(run.text().contains("write_buffer_size = 8388608\n"), "{}", run.text());
+}
+
+#[test]
 fn damage_is_listed_with_file_and_offset() {
     let place = Place::new();
     place.file("input.jsonl", (0..20_000).map(json_line).collect::<String>());
@@ -147,16 +174,16 @@ fn damage_is_listed_with_file_and_offset() {
 
     let name = table.file_name().unwrap().to_str().unwrap();
     let run = place.run("verify", &[]);
-    run.fails(1, &["problem"]);
+    run.fails(2, &["problem"]);
     assert!(run.text().contains(name) && run.text().contains("offset"), "{}", run.text());
     let run = place.run("verify", &["--json"]);
-    run.fails(1, &["problem"]);
+    run.fails(2, &["problem"]);
     let report: serde_json::Value = serde_json::from_str(run.text()).unwrap();
     assert_eq!(report["ok"], false);
     let problem = &report["problems"][0];
     assert!(problem["file"].as_str().unwrap().ends_with(name), "{problem}");
     let offset = problem["offset"].as_u64().unwrap();
     assert!(offset <= middle as u64 && middle as u64 - offset < 64 << 10, "{problem} {middle}");
-    place.run("dump", &["out.jsonl"]).fails(1, &[name, "hint: `tidesdb verify"]);
+    place.run("dump", &["out.jsonl"]).fails(2, &[name, "hint: `tidesdb verify"]);
     assert!(!place.path("out.jsonl").exists() && !place.path("out.jsonl.partial").exists());
 }

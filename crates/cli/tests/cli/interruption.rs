@@ -161,7 +161,7 @@ fn a_csv_load_goes_on_behind_its_header() {
     let place = Place::new();
     let rows = |bad: &str| format!("note,value,key\n\"a\nb\",1,one\nc,2,two\n{bad}\nd,4,four\n");
     place.file("input.csv", rows("oops"));
-    place.run("load", &["input.csv"]).fails(1, &["line 5 of input.csv", "goes on at line 5"]);
+    place.run("load", &["input.csv"]).fails(2, &["line 5 of input.csv", "goes on at line 5"]);
     place.file("input.csv", rows(",3,three"));
     let run = place.run("load", &["input.csv"]).ok();
     assert!(run.stderr.contains("loaded 4 records"), "{}", run.stderr);

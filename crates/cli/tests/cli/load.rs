@@ -11,9 +11,9 @@ fn a_bad_line_stops_the_load_and_is_repaired() {
     lines[1234] = "{\"key\":\"half a line\n";
     place.file("input.jsonl", lines.concat());
     let run = place.run("load", &["input.jsonl"]);
-    run.fails(1, &["line 1235 of input.jsonl", "1,234 records are stored", "goes on at line 1235"]);
+    run.fails(2, &["line 1235 of input.jsonl", "1,234 records are stored", "goes on at line 1235"]);
     assert_eq!(place.records("default"), sorted(&json_lines(1234)));
-    place.run("load", &["input.jsonl"]).fails(1, &["resuming at line 1235", "line 1235 of"]);
+    place.run("load", &["input.jsonl"]).fails(2, &["resuming at line 1235", "line 1235 of"]);
 
     lines[1234] = line_1235;
     place.file("input.jsonl", lines.concat());
@@ -36,7 +36,7 @@ fn bad_lines_can_be_skipped_and_are_counted() {
     place.file("input.jsonl", text);
     place
         .run("load", &["input.jsonl"])
-        .fails(1, &["line 2 of input.jsonl", "1 records are stored"]);
+        .fails(2, &["line 2 of input.jsonl", "1 records are stored"]);
     let run = place.run("load", &["input.jsonl", "--skip-bad"]).ok();
     assert!(
         run.stderr.contains("skipped: line 4 of input.jsonl: key of 70000 bytes"),
@@ -57,7 +57,7 @@ fn fields_and_columns_are_chosen() {
     place.file("input.csv", "name,note,size\nfirst,\"a, b\",1\nsecond,c,2\n");
     place.run("load", &["input.csv", "--key-field", "name", "--value-field", "note"]).ok();
     assert_eq!(place.run("get", &["first"]).ok().text(), "a, b");
-    place.run("load", &["input.csv"]).fails(1, &["no column 'key'", "name, note, size"]);
+    place.run("load", &["input.csv"]).fails(2, &["no column 'key'", "name, note, size"]);
     place.file("plain.csv", "one,1\ntwo,2\n");
     place.run("load", &["plain.csv", "--no-header"]).ok();
     assert_eq!(place.run("get", &["one"]).ok().text(), "1");
@@ -72,7 +72,7 @@ fn a_quote_that_is_never_closed_does_not_fill_the_memory() {
     let text = format!("key,value\na,1\nb,\"2\n{}", "c,3\n".repeat(1 << 20));
     place.file("input.csv", text);
     let run = place.run("load", &["input.csv", "--max-record-mib", "1"]);
-    run.fails(1, &["line 3 of input.csv", "longer than 1 MiB", "1 records are stored"]);
+    run.fails(2, &["line 3 of input.csv", "longer than 1 MiB", "1 records are stored"]);
 }
 
 #[test]
@@ -103,13 +103,13 @@ fn another_input_is_not_taken_for_the_one_that_was_interrupted() {
     let place = Place::new();
     let bad = |first: &str| format!("{first}\t1\nb\t2\nbad\n");
     place.file("input.tsv", bad("a"));
-    place.run("load", &["input.tsv"]).fails(1, &["line 3"]);
+    place.run("load", &["input.tsv"]).fails(2, &["line 3"]);
     place.file("input.tsv", bad("x"));
-    place.run("load", &["input.tsv"]).fails(1, &["not what was being loaded", "--restart"]);
+    place.run("load", &["input.tsv"]).fails(2, &["not what was being loaded", "--restart"]);
     place.file("input.tsv", "a");
-    place.run("load", &["input.tsv"]).fails(1, &["shorter than it was", "--restart"]);
+    place.run("load", &["input.tsv"]).fails(2, &["shorter than it was", "--restart"]);
     place.file("input.tsv", bad("a"));
-    place.run("load", &["input.tsv", "--hex"]).fails(1, &["tsv, text then, tsv, hex now"]);
+    place.run("load", &["input.tsv", "--hex"]).fails(2, &["tsv, text then, tsv, hex now"]);
     place.file("input.tsv", "a\t1\nb\t2\nc\t3\n");
     place.run("load", &["input.tsv", "--family", "other"]).ok();
     assert_eq!(place.run("get", &["--family", "other", "a"]).ok().text(), "1");

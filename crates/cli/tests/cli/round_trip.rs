@@ -111,7 +111,7 @@ fn a_broken_dump_is_resumed_with_its_families() {
         "all.jsonl",
         format!("{broken}\n{{\"family\":\"none\",\"key\":\"k\",\"value\":\"\"}}\n"),
     );
-    place.run_in("copy", "load", &["all.jsonl"]).fails(1, &["line 5", "no family 'none'"]);
+    place.run_in("copy", "load", &["all.jsonl"]).fails(2, &["line 5", "no family 'none'"]);
     place.file("all.jsonl", format!("{broken}\n{last}\n"));
     let resumed = place.run_in("copy", "load", &["all.jsonl"]).ok();
     assert!(resumed.stderr.contains("resuming at line 5"), "{}", resumed.stderr);

@@ -1,0 +1,28 @@
+//! `tidesdb flush` and `tidesdb compact`: work that the engine else does by itself.
+
+use crate::args::{CompactArgs, DatabaseArgs};
+use crate::database::{self, Access};
+use crate::failure::Result;
+
+/// Writes what is only in the log to tables, so that the next open has nothing to replay.
+///
+/// # Errors
+/// Those of the engine.
+pub(crate) fn flush(args: &DatabaseArgs) -> Result<()> {
+    let db = database::open(&args.db, Access::Change)?;
+    db.flush()?;
+    Ok(db.close()?)
+}
+
+/// Merges one family or all.
+///
+/// # Errors
+/// When the family does not exist, and those of the engine.
+pub(crate) fn compact(args: &CompactArgs) -> Result<()> {
+    let db = database::open(&args.database.db, Access::Change)?;
+    match &args.family {
+        Some(name) => database::family(&db, name)?.compact()?,
+        None => db.compact()?,
+    }
+    Ok(db.close()?)
+}
