@@ -127,7 +127,8 @@ impl Core {
     fn look_at(&self, family: &FamilyState, most_measured: usize) -> Look {
         family.settle_value_logs();
         let (version, options) = (family.current_version(), family.options.load());
-        let (snapshots, now) = (self.snapshots.list(), self.clock.unix_seconds());
+        // By the time that merges go by: what they keep must not be planned for them.
+        let (snapshots, now) = (self.snapshots.list(), self.expired_for_all());
         let unmeasured = version.measure_range_deleted(&snapshots, most_measured);
         Look {
             rules: rules(&options, &version, family.reads.is_read()),
