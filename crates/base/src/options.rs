@@ -180,6 +180,11 @@ pub struct FamilyOptions {
     pub compression: Compression,
     /// Uncompressed bytes of one block of a table. Default 4096.
     pub block_size: usize,
+    /// Write tables as B+trees: the index is nodes that are read through the block cache, of which
+    /// the root alone stays in memory, and data blocks are a quarter of `block_size`, at least 512
+    /// bytes. Gets and seeks that have to read are faster, and an open table takes little memory.
+    /// Both kinds of tables may be mixed in a family. Default `false`.
+    pub use_btree: bool,
     /// Keep a bloom filter for each table. Default `true`.
     pub enable_bloom_filter: bool,
     /// Share of absent keys that a filter lets through. Default 0.01.
@@ -219,6 +224,7 @@ impl Default for FamilyOptions {
             klog_value_threshold: 512,
             compression: Compression::Lz4,
             block_size: 4096,
+            use_btree: false,
             enable_bloom_filter: true,
             bloom_fpr: 0.01,
             l0_queue_stall_threshold: 10,
@@ -287,6 +293,7 @@ impl FamilyOptions {
             format!("klog_value_threshold = {}", self.klog_value_threshold),
             format!("compression = {}", self.compression.name()),
             format!("block_size = {}", self.block_size),
+            format!("use_btree = {}", self.use_btree),
             format!("enable_bloom_filter = {}", self.enable_bloom_filter),
             format!("bloom_fpr = {}", self.bloom_fpr),
             format!("l0_queue_stall_threshold = {}", self.l0_queue_stall_threshold),
@@ -330,6 +337,7 @@ impl FamilyOptions {
             "klog_value_threshold" => self.klog_value_threshold = value.parse().ok()?,
             "compression" => self.compression = Compression::from_name(value)?,
             "block_size" => self.block_size = value.parse().ok()?,
+            "use_btree" => self.use_btree = value.parse().ok()?,
             "enable_bloom_filter" => self.enable_bloom_filter = value.parse().ok()?,
             "bloom_fpr" => self.bloom_fpr = value.parse().ok()?,
             "l0_queue_stall_threshold" => self.l0_queue_stall_threshold = value.parse().ok()?,

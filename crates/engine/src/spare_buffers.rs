@@ -78,7 +78,7 @@ mod tests {
 
     use tidesdb_base::compress::Compression;
     use tidesdb_base::entry::ValueKind;
-    use tidesdb_files::sstable::{EntryMeta, TableOptions, TableWriter};
+    use tidesdb_files::sstable::{EntryMeta, IndexForm, TableOptions, TableWriter};
     use tidesdb_lockfree::arena::BlockPool;
     use tidesdb_sys::vfs::{OpenHow, SimVfs, Vfs};
 
@@ -96,6 +96,7 @@ mod tests {
         let path = Path::new("/table");
         let file = sim.open(path, OpenHow::CreateNew).unwrap();
         let options = TableOptions {
+            index: IndexForm::Flat,
             block_size: 4096,
             compression: Compression::None,
             filter_rate: Some(0.01),

@@ -8,7 +8,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::FamilyOptions;
 use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
 use tidesdb_files::naming::FileKind;
-use tidesdb_files::sstable::{EntryMeta, TableOptions, TableSummary, TableWriter};
+use tidesdb_files::sstable::{EntryMeta, IndexForm, TableOptions, TableSummary, TableWriter};
 use tidesdb_files::vlog::{VlogOptions, VlogWriter};
 use tidesdb_sys::vfs::{File, OpenHow, Vfs};
 
@@ -146,8 +146,10 @@ impl<'a> TableOutput<'a> {
         if self.table.is_none() {
             let number = self.core.numbers.next();
             let (path, file) = self.create(FileKind::Table(number))?;
+            let (index, block_size) = index_form(self.options);
             let options = TableOptions {
-                block_size: self.options.block_size,
+                index,
+                block_size,
                 compression: self.options.compression,
                 filter_rate: self.options.enable_bloom_filter.then_some(self.options.bloom_fpr),
                 identity: number,
@@ -232,6 +234,21 @@ pub(crate) fn remove_all(vfs: &dyn Vfs, paths: &[PathBuf]) {
 pub(crate) fn remove_written(core: &Core, written: &[Written]) {
     for written in written {
         remove_all(core.vfs.as_ref(), &written.paths);
+    }
+}
+
+/// The smallest data block of a table with a tree index, unless `block_size` is smaller.
+const LEAST_LEAF_BYTES: usize = 512;
+
+/// Form of the index and size of data blocks. A tree index costs no memory for a data block, so
+/// these can be small: less is read, checked and decoded for one key.
+fn index_form(options: &FamilyOptions) -> (IndexForm, usize) {
+    let node_bytes = options.block_size;
+    if options.use_btree {
+        let leaf_bytes = (node_bytes / 4).max(LEAST_LEAF_BYTES).min(node_bytes);
+        (IndexForm::Tree { node_bytes }, leaf_bytes)
+    } else {
+        (IndexForm::Flat, node_bytes)
     }
 }
 

@@ -17,8 +17,8 @@ use tidesdb_base::compress::Compression;
 use tidesdb_base::{Result, ValueKind};
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::{
-    Block, BlockHandle, BlockSource, EntryMeta, Readahead, Table, TableIterator, TableOptions,
-    TableWriter, Uncached,
+    Block, BlockHandle, BlockSource, EntryMeta, IndexForm, Readahead, Table, TableIterator,
+    TableOptions, TableWriter, Uncached,
 };
 use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::vfs::{File, OpenHow, RealVfs, Vfs};
@@ -28,15 +28,57 @@ type Key = [u8; 16];
 /// Blocks by the 64-byte unit in which they start: a cache without the cost of one.
 struct Slots(Vec<Option<Arc<Block>>>);
 
-/// Reads every block from the file; only the buffer for the stored bytes is kept.
-#[derive(Default)]
-struct FromFile(RefCell<Vec<u8>>);
+/// Reads every data block from the file; the buffer for the stored bytes and index nodes are kept.
+struct FromFile {
+    stored: RefCell<Vec<u8>>,
+    nodes: Slots,
+    nodes_at: u64,
+}
 
-impl BlockSource for FromFile {
-    type Block = Box<Block>;
-    fn block(&self, table: &Table, handle: BlockHandle) -> Result<Box<Block>> {
-        Ok(Box::new(table.read_block(handle, &mut self.0.borrow_mut())?))
+impl FromFile {
+    fn new(table: &Table) -> Result<Self> {
+        Ok(Self { stored: RefCell::default(), nodes: nodes(table)?, nodes_at: end_of_data(table) })
     }
+}
+
+impl BlockSource for &FromFile {
+    type Block = Arc<Block>;
+    fn block(&self, table: &Table, handle: BlockHandle) -> Result<Arc<Block>> {
+        if handle.offset >= self.nodes_at {
+            return self.nodes.block(table, handle);
+        }
+        Ok(Arc::new(table.read_block(handle, &mut self.stored.borrow_mut())?))
+    }
+}
+
+/// Where the data blocks end.
+fn end_of_data(table: &Table) -> u64 {
+    table.bytes_before(&[0xFF; 32])
+}
+
+/// Slots of a whole table, with the index nodes in them.
+fn nodes(table: &Table) -> Result<Slots> {
+    /// Notes what it is asked for.
+    struct Noted<'a>(&'a RefCell<Slots>, u64);
+    impl BlockSource for Noted<'_> {
+        type Block = Arc<Block>;
+        fn block(&self, table: &Table, handle: BlockHandle) -> Result<Arc<Block>> {
+            let block = Arc::new(table.read_block(handle, &mut Vec::new())?);
+            if handle.offset >= self.1 {
+                self.0.borrow_mut().0[(handle.offset >> 6) as usize] = Some(Arc::clone(&block));
+            }
+            Ok(block)
+        }
+    }
+    let slots = RefCell::new(Slots(vec![None; (table.summary().file_len >> 6) as usize + 1]));
+    let noted = Noted(&slots, end_of_data(table));
+    let mut entries = TableIterator::new(table, noted, Readahead::None);
+    entries.seek_to_first()?;
+    while entries.valid() {
+        entries.next()?;
+    }
+    drop(entries);
+    Ok(slots.into_inner())
 }
 
 impl BlockSource for Slots {
@@ -74,9 +116,10 @@ fn time(what: &str, count: usize, run: impl FnOnce() -> Result<usize>) -> Result
     Ok(())
 }
 
-fn build(file: Arc<dyn File>, path: &Path, keys: &[Key]) -> Result<()> {
+fn build(file: Arc<dyn File>, path: &Path, keys: &[Key], form: (IndexForm, usize)) -> Result<()> {
     let options = TableOptions {
-        block_size: 4096,
+        index: form.0,
+        block_size: form.1,
         compression: Compression::Lz4,
         filter_rate: Some(0.01),
         identity: 1,
@@ -132,8 +175,9 @@ fn walk<S: BlockSource>(table: &Table, source: S, readahead: Readahead) -> Resul
 /// What of an uncached lookup is the bare read, and what the block's check and decoding.
 fn blocks_alone(table: &Table, file: &dyn File) -> Result<()> {
     let mut rng = SplitMix64::new(9);
+    let handle = |at| table.block_handle(at, &Uncached).ok().flatten();
     let handles: Vec<BlockHandle> =
-        (0..200_000).filter_map(|_| table.block_handle(rng.index(table.block_count()))).collect();
+        (0..200_000).filter_map(|_| handle(rng.index(table.block_count()))).collect();
     let mut scratch = vec![0; 64 << 10];
     time("bare read of a random block", handles.len(), || {
         for handle in &handles {
@@ -164,7 +208,8 @@ fn blocks_alone(table: &Table, file: &dyn File) -> Result<()> {
 }
 
 fn measure(table: &Table, keys: &[Key], absent: &[Key]) -> Result<()> {
-    let mut slots = Slots(vec![None; (table.summary().file_len >> 6) as usize + 1]);
+    let from_file = FromFile::new(table)?;
+    let mut slots = nodes(table)?;
     let mut rng = SplitMix64::new(5);
     let picked: Vec<Key> = (0..300_000).map(|_| keys[rng.index(keys.len())]).collect();
     time("filter, absent key", absent.len(), || {
@@ -180,15 +225,22 @@ fn measure(table: &Table, keys: &[Key], absent: &[Key]) -> Result<()> {
         }
         Ok(picked.len())
     })?;
-    time("get, uncached", picked.len(), || gets(table, &picked, &FromFile::default()))?;
+    time("get, uncached", picked.len(), || gets(table, &picked, &&from_file))?;
+    time("seek, uncached", picked.len(), || {
+        let mut entries = TableIterator::new(table, &from_file, Readahead::None);
+        let mut right = 0;
+        for key in &picked {
+            entries.seek(key)?;
+            right += usize::from(entries.key() == key);
+        }
+        Ok(right)
+    })?;
     time("walk, uncached, 64 KiB read-ahead", keys.len(), || {
         walk(table, Uncached, Readahead::Bytes(64 << 10))
     })?;
-    time("walk, uncached, no read-ahead", keys.len(), || {
-        walk(table, FromFile::default(), Readahead::None)
-    })?;
+    time("walk, uncached, no read-ahead", keys.len(), || walk(table, &from_file, Readahead::None))?;
     for at in 0..table.block_count() {
-        if let Some(handle) = table.block_handle(at) {
+        if let Some(handle) = table.block_handle(at, &Uncached)? {
             let block = table.read_block(handle, &mut Vec::new())?;
             slots.0[(handle.offset >> 6) as usize] = Some(Arc::new(block));
         }
@@ -222,14 +274,21 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     let absent: Vec<Key> = (0..1_000_000).map(|_| key()).collect();
     let path = std::env::temp_dir().join(format!("table-bench-{}.klog", std::process::id()));
     let vfs = RealVfs::new();
-    let file = vfs.open(&path, OpenHow::CreateNew)?;
-    let result = build(Arc::clone(&file), &path, &keys)
-        .and_then(|()| Table::open(Arc::clone(&file), &path, 1))
-        .and_then(|table| {
-            println!("memory: {:.2} bytes per entry", table.memory_bytes() as f64 / count as f64);
-            blocks_alone(&table, file.as_ref())?;
-            measure(&table, &keys, &absent)
-        });
-    vfs.remove(&path)?;
-    Ok(result?)
+    let tree = IndexForm::Tree { node_bytes: 4096 };
+    let forms = [(IndexForm::Flat, 4096), (tree, 4096), (tree, 1024)];
+    for (index, block_size) in forms {
+        println!("\n{index:?} index, data blocks of {block_size} bytes");
+        let file = vfs.open(&path, OpenHow::CreateNew)?;
+        let result = build(Arc::clone(&file), &path, &keys, (index, block_size))
+            .and_then(|()| Table::open(Arc::clone(&file), &path, 1))
+            .and_then(|table| {
+                let per_entry = table.memory_bytes() as f64 / count as f64;
+                println!("memory: {per_entry:.2} bytes per entry");
+                blocks_alone(&table, file.as_ref())?;
+                measure(&table, &keys, &absent)
+            });
+        vfs.remove(&path)?;
+        result?;
+    }
+    Ok(())
 }

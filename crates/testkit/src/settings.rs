@@ -79,6 +79,7 @@ impl Settings {
             klog_value_threshold: pick(random, &[64, 128, 400]),
             compression: pick(random, &[Compression::None, Compression::Lz4, Compression::Zstd]),
             block_size: pick(random, &[128, 256, 512]),
+            use_btree: random.chance(1, 3),
             enable_bloom_filter: random.chance(3, 4),
             bloom_fpr: pick(random, &[0.5, 0.01]),
             l0_queue_stall_threshold: pick(random, &[1, 3, 10]),

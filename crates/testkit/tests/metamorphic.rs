@@ -57,6 +57,7 @@ fn random_family_options(random: &mut SplitMix64) -> FamilyOptions {
         klog_value_threshold: 16 << random.below(7),
         compression: compressions[random.index(compressions.len())],
         block_size: 128 << random.below(6),
+        use_btree: random.chance(1, 3),
         enable_bloom_filter: random.chance(3, 4),
         bloom_fpr: [0.5, 0.01, 0.000_1][random.index(3)],
         l0_queue_stall_threshold: 1 + random.index(4),

@@ -57,7 +57,5 @@ pub(super) fn bounds_between(tables: &[Arc<TableFile>], parts: u64) -> Vec<Vec<u
 fn bounds_within(table: &Arc<TableFile>, parts: u64) -> Result<Vec<Vec<u8>>> {
     let open = table.table()?;
     let Some(open) = open.as_ref() else { return Ok(Vec::new()) };
-    let blocks = open.block_count();
-    let places = (1..parts).map(|part| blocks * part as usize / parts as usize);
-    Ok(places.filter(|&at| at > 0).map(|at| open.separator(at - 1)).collect())
+    Ok(open.keys_between(usize::try_from(parts).unwrap_or(usize::MAX)))
 }

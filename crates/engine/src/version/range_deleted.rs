@@ -89,10 +89,7 @@ impl TableFile {
         let places = blocks.min(PLACES);
         let mut iterator = TableIterator::new(Arc::clone(&table), Uncached, Readahead::None);
         for place in 0..places {
-            match (place * blocks / places).checked_sub(1) {
-                Some(before) => iterator.seek(&table.separator(before))?,
-                None => iterator.seek_to_first()?,
-            }
+            iterator.seek_to_block(place * blocks / places)?;
             for _ in 0..ENTRIES_PER_PLACE {
                 if !iterator.valid() {
                     break;

@@ -9,7 +9,8 @@
 //! The checksum covers the rest of the footer and is seeded with the file's identity and the
 //! footer's offset, so a table that was cut, extended or renamed does not open. The sections must
 //! lie back to back between the data blocks and the footer: nothing in the file is unaccounted
-//! for. `index_kind` 0 is a flat index; 1 is reserved for one of two levels.
+//! for. `index_kind` 0 is a flat index; 1 is a tree index, whose nodes lie between the data blocks
+//! and the filter.
 
 use tidesdb_base::checksum;
 use tidesdb_base::codec::{Decoder, Malformed, put_u32, put_u64};
@@ -18,6 +19,7 @@ pub(crate) const FOOTER_BYTES: usize = 8 + 8 + 3 * 16 + 3 * 8 + 8;
 const MAGIC: [u8; 8] = *b"TDBTABLE";
 const VERSION: u8 = 1;
 const INDEX_FLAT: u8 = 0;
+const INDEX_TREE: u8 = 1;
 
 /// A stretch of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub(crate) struct Section {
 /// What the footer says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Footer {
+    /// The index is a tree, whose root is the index section.
+    pub(crate) has_tree_index: bool,
     /// Empty (length 0) when the table has no filter.
     pub(crate) filter: Section,
     pub(crate) index: Section,
@@ -43,7 +47,8 @@ impl Footer {
     pub(crate) fn encode(&self, offset: u64, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&[VERSION, INDEX_FLAT, 0, 0]);
+        let index_kind = if self.has_tree_index { INDEX_TREE } else { INDEX_FLAT };
+        out.extend_from_slice(&[VERSION, index_kind, 0, 0]);
         put_u32(out, 0);
         for section in [self.filter, self.index, self.properties] {
             put_u64(out, section.offset);
@@ -80,15 +85,18 @@ impl Footer {
     fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
         decoder.take(MAGIC.len())?;
-        if decoder.take(8)? != [VERSION, INDEX_FLAT, 0, 0, 0, 0, 0, 0] {
-            return Err(Malformed);
-        }
+        let has_tree_index = match decoder.take(8)? {
+            [VERSION, INDEX_FLAT, 0, 0, 0, 0, 0, 0] => false,
+            [VERSION, INDEX_TREE, 0, 0, 0, 0, 0, 0] => true,
+            _ => return Err(Malformed),
+        };
         let mut section = || -> Result<_, Malformed> {
             Ok(Section { offset: decoder.u64()?, len: decoder.u64()? })
         };
         let (filter, index, properties) = (section()?, section()?, section()?);
         let (entries, tombstones) = (decoder.u64()?, decoder.u64()?);
-        Ok(Self { filter, index, properties, entries, tombstones, identity: decoder.u64()? })
+        let identity = decoder.u64()?;
+        Ok(Self { has_tree_index, filter, index, properties, entries, tombstones, identity })
     }
 
     fn check(&self, identity: u64, offset: u64) -> Result<(), String> {

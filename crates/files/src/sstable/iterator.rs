@@ -10,6 +10,7 @@
 //! unreadable block cannot be taken for the end of the table. One thread per iterator.
 
 use super::block::{Block, EntryMeta, EntrySpan};
+use super::index::Leaves;
 use super::{BlockHandle, BlockSource, Table};
 use std::ops::Deref;
 use tidesdb_base::{Error, Result, SequenceNumber, ValueKind};
@@ -70,6 +71,7 @@ pub struct TableIterator<T, S: BlockSource> {
     source: S,
     readahead: Readahead,
     ahead: Ahead,
+    leaves: Leaves<S::Block>,
     /// Block boundaries crossed forward since the last seek or backward step.
     sequential: u32,
     current: Current<S::Block>,
@@ -94,6 +96,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
             source,
             readahead,
             ahead: Ahead::default(),
+            leaves: Leaves::new(),
             sequential: 0,
             current: Current::None,
             at: 0,
@@ -180,7 +183,8 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
     /// As [`TableIterator::seek`].
     pub fn seek_version(&mut self, key: &[u8], snapshot: SequenceNumber) -> Result<()> {
         self.restart();
-        let mut at = self.table.index.first_at_or_after(key);
+        let first = self.leaves.first_for(&self.table, &self.source, key);
+        let mut at = first.map_err(|error| self.fail(error))?;
         while self.load(at)? {
             let found = self.current.block().and_then(|block| block.lower_bound(key, snapshot));
             let Some(position) = found else {
@@ -220,8 +224,16 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
     /// # Errors
     /// As [`TableIterator::seek`].
     pub fn seek_to_first(&mut self) -> Result<()> {
+        self.seek_to_block(0)
+    }
+
+    /// Goes to the first entry of data block `at`; past the last block the iterator is invalid.
+    ///
+    /// # Errors
+    /// As [`TableIterator::seek`].
+    pub fn seek_to_block(&mut self, at: usize) -> Result<()> {
         self.restart();
-        if self.load(0)? { self.stand_on(0) } else { Ok(()) }
+        if self.load(at)? { self.stand_on(0) } else { Ok(()) }
     }
 
     /// Goes to the last entry.
@@ -304,7 +316,8 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
 
     #[cold]
     fn fail_malformed(&mut self) -> Result<()> {
-        let handle = self.table.index.handle(self.at).unwrap_or(BlockHandle { offset: 0, len: 0 });
+        let handle = self.leaves.handle_at_hand(&self.table, self.at);
+        let handle = handle.unwrap_or(BlockHandle { offset: 0, len: 0 });
         let error = self.table.malformed(handle);
         Err(self.fail(error))
     }
@@ -320,10 +333,12 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
     fn load(&mut self, at: usize) -> Result<bool> {
         let held = self.at == at && self.current.block().is_some();
         if !held {
-            let Some(handle) = self.table.index.handle(at) else {
-                return Ok(false);
+            let fetched = match self.leaves.handle(&self.table, &self.source, at) {
+                Ok(Some(handle)) => self.fetch(at, handle),
+                Ok(None) => return Ok(false),
+                Err(error) => Err(error),
             };
-            match self.fetch(at, handle) {
+            match fetched {
                 Ok(current) => self.current = current,
                 Err(_) if cfg!(planted_bug = "unreadable_block_is_the_end") => return Ok(false),
                 Err(error) => {
@@ -371,7 +386,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
             let mut wanted = len;
             let mut next = at + 1;
             while wanted < piece
-                && let Some(more) = self.table.index.handle(next)
+                && let Some(more) = self.leaves.handle_at_hand(&self.table, next)
             {
                 wanted += more.len as usize;
                 next += 1;

@@ -1,7 +1,7 @@
 //! Sorted tables: immutable files of versions ordered by key ascending, sequence descending.
 //!
 //! ```text
-//! data blocks | filter | index | properties | footer (fixed size, at the very end)
+//! data blocks | [index nodes] | filter | index | properties | footer (fixed size, at the end)
 //! ```
 //!
 //! [`TableWriter`] makes one from entries in order; [`Table`] opens one, looks up keys, and reads
@@ -28,7 +28,7 @@ pub use iterator::{Readahead, TableIterator};
 pub use properties::{TableSummary, ValueReferences};
 pub use sketch::KeySketch;
 pub use table::{Found, Table};
-pub use writer::{TableOptions, TableWriter, WriterBuffers};
+pub use writer::{IndexForm, TableOptions, TableWriter, WriterBuffers};
 
 use std::ops::Deref;
 use tidesdb_base::Result;

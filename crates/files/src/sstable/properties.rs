@@ -32,6 +32,8 @@ pub struct TableSummary {
     pub distinct_keys: u64,
     /// Number of data blocks.
     pub data_blocks: u64,
+    /// Number of index nodes between the data blocks and the resident root; 0 in a flat index.
+    pub index_nodes: u64,
     /// Smallest key; empty when there is no entry.
     pub min_key: Vec<u8>,
     /// Largest key; empty when there is no entry.

@@ -7,7 +7,7 @@
 
 use super::block::{Block, EntryMeta, EntrySpan, Place, open_stored};
 use super::footer::{FOOTER_BYTES, Footer, Section};
-use super::index::Index;
+use super::index::{FlatIndex, Index, Leaves, TreeIndex};
 use super::properties::TableSummary;
 use super::writer::MIN_TABLE_BYTES;
 use super::{BlockHandle, BlockSource};
@@ -71,9 +71,13 @@ impl Table {
         let damaged = |section: Section, what: &str| {
             Error::corruption(path, section.offset, format!("{what} is malformed"))
         };
-        let index =
-            Index::decode(&section(footer.index)?).map_err(|_| damaged(footer.index, "index"))?;
-        if index.data_bytes() != footer.filter.offset {
+        let bytes = section(footer.index)?;
+        let index = match footer.has_tree_index {
+            false => FlatIndex::decode(&bytes).map(Index::Flat),
+            true => TreeIndex::decode(&bytes).map(Index::Tree),
+        };
+        let index = index.map_err(|_| damaged(footer.index, "index"))?;
+        if index.blocks_end() != Some(footer.filter.offset) {
             return Err(damaged(footer.index, "index does not cover the data blocks and so"));
         }
         let filter = match footer.filter.len {
@@ -88,6 +92,7 @@ impl Table {
             entries: footer.entries,
             tombstones: footer.tombstones,
             data_blocks: index.len() as u64,
+            index_nodes: index.nodes() as u64,
             ..properties
         };
         let path = path.to_path_buf();
@@ -150,23 +155,28 @@ impl Table {
     }
 
     /// Where data block `at` lies; `None` past the last.
-    #[must_use]
-    pub fn block_handle(&self, at: usize) -> Option<BlockHandle> {
-        self.index.handle(at)
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] or [`Error::Io`] when the index node that tells can't be read.
+    pub fn block_handle<S: BlockSource>(
+        &self,
+        at: usize,
+        blocks: &S,
+    ) -> Result<Option<BlockHandle>> {
+        Leaves::new().handle(self, blocks, at)
     }
 
-    /// A key that is at or after every key of data block `at` and at or before every key of the
-    /// next: a place to cut the table's range. Empty past the last block.
+    /// Keys that cut the table into at most `parts` parts of about equal size, in order. Told
+    /// without reading.
     #[must_use]
-    pub fn separator(&self, at: usize) -> Vec<u8> {
-        if at < self.index.len() { self.index.separator(at) } else { Vec::new() }
+    pub fn keys_between(&self, parts: usize) -> Vec<Vec<u8>> {
+        self.index.keys_between(parts)
     }
 
     /// About how many bytes of data blocks lie before `key`.
     #[must_use]
     pub fn bytes_before(&self, key: &[u8]) -> u64 {
-        let at = self.index.first_at_or_after(key);
-        self.index.handle(at).map_or(self.index.data_bytes(), |handle| handle.offset)
+        self.index.bytes_before(key)
     }
 
     /// The newest version of `key` with a sequence number of at most `snapshot`, looked for
@@ -181,9 +191,10 @@ impl Table {
         snapshot: SequenceNumber,
         blocks: &S,
     ) -> Result<Option<Found<S::Block>>> {
-        let mut at = self.index.first_at_or_after(key);
+        let mut leaves = Leaves::new();
+        let mut at = leaves.first_for(self, blocks, key)?;
         // More than one turn only when the versions of `key` straddle blocks.
-        while let Some(handle) = self.index.handle(at) {
+        while let Some(handle) = leaves.handle(self, blocks, at)? {
             let block = blocks.block(self, handle)?;
             let malformed = || self.malformed(handle);
             let position = block.lower_bound(key, snapshot).ok_or_else(malformed)?;
@@ -192,7 +203,7 @@ impl Table {
                 let found = block.has_key(&entry, key);
                 return Ok(found.then_some(Found { block, entry }));
             }
-            if !self.index.separator_is(at, key) {
+            if !leaves.separator_is(self, blocks, at, key)? {
                 break;
             }
             at += 1;

@@ -19,8 +19,11 @@ type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (ValueKind, u64, Vec<u8>)>;
 
 const IDENTITY: u64 = 7;
 
+const FORMS: [IndexForm; 2] = [IndexForm::Flat, IndexForm::Tree { node_bytes: 256 }];
+
 fn options(block_size: usize) -> TableOptions {
     TableOptions {
+        index: IndexForm::Flat,
         block_size,
         compression: Compression::Lz4,
         filter_rate: Some(0.01),
@@ -144,9 +147,9 @@ fn targets(model: &Model, rng: &mut SplitMix64, count: usize) -> Vec<Vec<u8>> {
 fn lookups_answer_as_an_ordered_map_does() {
     let mut rng = seeded();
     for (name, block_size, model) in shapes(&mut rng) {
-        for filter_rate in [Some(0.01), None] {
+        for (filter_rate, index) in [(Some(0.01), FORMS[0]), (None, FORMS[0]), (None, FORMS[1])] {
             let (file, summary) =
-                write(&model, TableOptions { filter_rate, ..options(block_size) });
+                write(&model, TableOptions { filter_rate, index, ..options(block_size) });
             let table = open(&file).unwrap();
             assert_eq!(*table.summary(), summary, "{name}");
             table.verify().unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -168,15 +171,15 @@ fn every_codec_and_block_size_reads_back() {
     let mut rng = seeded();
     let (_, _, model) = shapes(&mut rng).swap_remove(1);
     for compression in Compression::ALL {
-        for block_size in [128, 1000, 4096, 1 << 20] {
+        for (block_size, index) in [128, 1000, 4096, 1 << 20].into_iter().zip(FORMS.repeat(2)) {
             let (file, summary) =
-                write(&model, TableOptions { compression, ..options(block_size) });
+                write(&model, TableOptions { compression, index, ..options(block_size) });
             let table = open(&file).unwrap();
             table.verify().unwrap();
             assert_eq!(summary.file_len, file.bytes().len() as u64);
             assert_eq!(summary.data_blocks as usize, table.block_count());
             for at in 0..table.block_count() {
-                let handle = table.block_handle(at).unwrap();
+                let handle = table.block_handle(at, &Uncached).unwrap().unwrap();
                 let block = table.read_block(handle, &mut Vec::new()).unwrap();
                 let most = block_size + 300;
                 assert!(block.memory_bytes() - size_of::<Block>() <= most, "{block_size}");
@@ -209,6 +212,7 @@ fn the_summary_adds_up() {
         tombstones: 2,
         distinct_keys: 5,
         data_blocks: summary.data_blocks,
+        index_nodes: 0,
         min_key: b"a".to_vec(),
         max_key: b"zz".to_vec(),
         min_seq: 4,
@@ -294,20 +298,48 @@ fn entries_out_of_order_are_an_internal_error() {
     assert!(matches!(error, Error::TooLarge { what: "key", .. }), "{error}");
 }
 
-#[test]
-fn separators_and_bytes_before_cut_the_table_where_they_say() {
+/// Enough entries for a dozen index nodes over blocks of 1024 bytes.
+fn many_entries() -> Model {
     let mut rng = seeded();
-    let (_, _, model) = shapes(&mut rng).swap_remove(0);
-    let (file, _) = write(&model, options(512));
-    let table = open(&file).unwrap();
-    let mut last = 0;
-    for at in 0..table.block_count() {
-        let separator = table.separator(at);
-        let handle = table.block_handle(at).unwrap();
-        assert!(table.bytes_before(&separator) <= handle.offset);
-        assert!(table.bytes_before(&separator) >= last);
-        last = table.bytes_before(&separator);
+    let entry = |_| {
+        let mut value = vec![0; 100];
+        rng.fill(&mut value);
+        ((rng.next_u64().to_be_bytes().to_vec(), Reverse(1)), (ValueKind::Value, 0, value))
+    };
+    (0..20_000).map(entry).collect()
+}
+
+#[test]
+fn keys_and_bytes_before_them_cut_the_table_into_parts_of_about_equal_size() {
+    let model = many_entries();
+    for index in [IndexForm::Flat, IndexForm::Tree { node_bytes: 4096 }] {
+        let (file, _) = write(&model, TableOptions { index, ..options(1024) });
+        let table = open(&file).unwrap();
+        let data_bytes = table.index.data_bytes();
+        let keys = table.keys_between(3);
+        assert_eq!(keys.len(), 2, "{index:?}");
+        let before: Vec<u64> = keys.iter().map(|key| table.bytes_before(key)).collect();
+        let between = [before[0], before[1] - before[0], data_bytes - before[1]];
+        // A cut of a tree index is at one of its few nodes.
+        let least = if index != IndexForm::Flat { data_bytes / 8 } else { data_bytes / 4 };
+        assert!(between.iter().all(|part| *part > least), "{between:?} of {data_bytes}");
+        assert_eq!(table.bytes_before(b""), 0);
+        assert!(table.keys_between(1).is_empty());
     }
-    assert!(table.separator(table.block_count()).is_empty());
-    assert!(table.memory_bytes() > table.block_count() * 20);
+}
+
+#[test]
+fn the_root_of_a_tree_index_is_all_that_is_resident() {
+    let model = many_entries();
+    let written = |index| {
+        let (file, summary) =
+            write(&model, TableOptions { index, filter_rate: None, ..options(1024) });
+        (open(&file).unwrap().memory_bytes(), summary)
+    };
+    let (flat_bytes, flat) = written(IndexForm::Flat);
+    let (tree_bytes, tree) = written(IndexForm::Tree { node_bytes: 4096 });
+    assert!(tree_bytes * 20 < flat_bytes, "{tree_bytes} and {flat_bytes} bytes");
+    assert_eq!(tree.data_blocks, flat.data_blocks);
+    assert!(tree.index_nodes * 100 < tree.data_blocks && flat.index_nodes == 0, "{tree:?}");
+    assert!(tree.file_len < flat.file_len * 101 / 100, "{} and {}", tree.file_len, flat.file_len);
 }

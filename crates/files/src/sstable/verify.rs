@@ -5,6 +5,7 @@
 //! count and bound of footer and properties. Used by tests, by the command-line tool, and by the
 //! engine when it is told to check what it has written.
 
+use super::index::Leaves;
 use super::iterator::{Readahead, TableIterator};
 use super::properties::{TableSummary, ValueReferences};
 use super::{Table, Uncached};
@@ -30,6 +31,7 @@ impl Table {
         let counted = TableSummary {
             file_len: expected.file_len,
             data_blocks: self.block_count() as u64,
+            index_nodes: expected.index_nodes,
             // Depends on when the table was written; `verify_entries` has checked what it promises.
             expiry: expected.expiry.clone(),
             ..counted
@@ -45,8 +47,15 @@ impl Table {
     fn verify_blocks(&self) -> Result<()> {
         let mut scratch = Vec::new();
         let mut before: Option<Vec<u8>> = None;
+        let mut leaves = Leaves::new();
+        let mut end = 0;
         for at in 0..self.block_count() {
-            let Some(handle) = self.block_handle(at) else { break };
+            let Some(handle) = leaves.handle(self, &Uncached, at)? else { break };
+            if handle.offset != end {
+                let text = format!("block {at} is said to lie here, the one before ends at {end}");
+                return Err(Error::corruption(self.path(), handle.offset, text));
+            }
+            end = handle.offset + u64::from(handle.len);
             let damaged = |text: &str| Error::corruption(self.path(), handle.offset, text);
             let block = self.read_block(handle, &mut scratch)?;
             if !block.is_exact() {
@@ -55,7 +64,7 @@ impl Table {
             let (Some(first), Some(last)) = (block.key(0), block.key(block.len() - 1)) else {
                 return Err(damaged("block is malformed"));
             };
-            let separator = self.separator(at);
+            let separator = leaves.separator(self, &Uncached, at)?;
             if last > separator {
                 return Err(damaged("block's last key lies above its separator in the index"));
             }
@@ -64,6 +73,10 @@ impl Table {
                 return Err(damaged("block's first key lies below the separator before it"));
             }
             before = Some(separator);
+        }
+        if end != self.index.data_bytes() {
+            let text = format!("data blocks end here, not at {}", self.index.data_bytes());
+            return Err(Error::corruption(self.path(), end, text));
         }
         Ok(())
     }

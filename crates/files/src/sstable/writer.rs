@@ -10,11 +10,13 @@
 use super::block::{BlockBuilder, EntryMeta, Place, TRAILER_BYTES, seal_stored};
 use super::expiry::ExpiryHistogram;
 use super::footer::{FOOTER_BYTES, Footer, Section};
-use super::index::{IndexBuilder, shortest_separator};
+use super::index::tree::encode_leaf;
+use super::index::{IndexBuilder, RootBuilder, shortest_separator};
 use super::properties::{TableSummary, ValueReferences};
 use crate::filter::{FilterBuilder, key_hash};
 use crate::vlog::ValuePointer;
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidesdb_base::compress::Compression;
@@ -30,9 +32,24 @@ const WRITE_BACK_BYTES: u64 = 1 << 20;
 /// Largest raw section or block; LZ4 takes no more, and every length fits 32 bits.
 const MAX_SECTION_BYTES: usize = 0x7E00_0000;
 
+/// The form of a table's index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IndexForm {
+    /// One piece that is resident while the table is open.
+    #[default]
+    Flat,
+    /// The nodes of a B+tree, of which the root alone is resident.
+    Tree {
+        /// Uncompressed bytes of one index node.
+        node_bytes: usize,
+    },
+}
+
 /// How a table is written.
 #[derive(Clone, Debug)]
 pub struct TableOptions {
+    /// Form of the index.
+    pub index: IndexForm,
     /// Uncompressed bytes of one data block; a larger entry gets a block of its own.
     pub block_size: usize,
     /// Codec of the data blocks.
@@ -269,10 +286,24 @@ impl TableWriter {
             identity: self.options.identity,
             ..Footer::default()
         };
-        footer.filter = self.write_filter()?;
-        check_size("index", self.buffers.index.encoded_bound(), MAX_SECTION_BYTES)?;
-        self.buffers.raw.clear();
-        self.buffers.index.encode(&mut self.buffers.raw);
+        match self.options.index {
+            IndexForm::Flat => {
+                footer.filter = self.write_filter()?;
+                check_size("index", self.buffers.index.encoded_bound(), MAX_SECTION_BYTES)?;
+                self.buffers.raw.clear();
+                self.buffers.index.encode(&mut self.buffers.raw);
+            }
+            IndexForm::Tree { node_bytes } => {
+                footer.has_tree_index = true;
+                let nodes_at = self.data_len();
+                let root = self.write_index_nodes(node_bytes)?;
+                self.summary.index_nodes = root.len() as u64;
+                footer.filter = self.write_filter()?;
+                check_size("index", root.encoded_bound(), MAX_SECTION_BYTES)?;
+                self.buffers.raw.clear();
+                root.encode(nodes_at, &mut self.buffers.raw);
+            }
+        }
         footer.index = self.write_section()?;
         self.summary.expiry = self.expiry.octiles(self.summary.bytes_with_values());
         self.buffers.raw.clear();
@@ -288,6 +319,46 @@ impl TableWriter {
     fn finish_block(&mut self) -> Result<u32> {
         self.buffers.block.finish(&mut self.buffers.raw);
         self.seal_raw(self.options.compression)
+    }
+
+    /// Writes the nodes of a tree index, and answers what the root will say of them.
+    fn write_index_nodes(&mut self, node_bytes: usize) -> Result<RootBuilder> {
+        let leaves = std::mem::take(&mut self.buffers.index);
+        let mut root = RootBuilder::default();
+        let (mut first, mut leaf_bytes, mut value) = (0, 0, Vec::new());
+        for at in 0..leaves.len() {
+            let Some((separator, len)) = leaves.get(at) else { break };
+            value.clear();
+            encode_leaf(leaf_bytes, len, &mut value);
+            let node = &self.buffers.block;
+            if !node.is_empty() && node.len_with(separator, &value) > node_bytes {
+                self.finish_node(&leaves, first..at, leaf_bytes, &mut root)?;
+                (first, leaf_bytes) = (at, 0);
+                value.clear();
+                encode_leaf(0, len, &mut value);
+            }
+            let meta = EntryMeta { seq: 0, kind: ValueKind::Value, expires_at: NEVER_EXPIRES };
+            self.buffers.block.push(separator, meta, &value);
+            leaf_bytes += u64::from(len);
+        }
+        if !self.buffers.block.is_empty() {
+            self.finish_node(&leaves, first..leaves.len(), leaf_bytes, &mut root)?;
+        }
+        self.buffers.index = leaves;
+        Ok(root)
+    }
+
+    fn finish_node(
+        &mut self,
+        leaves: &IndexBuilder,
+        covered: Range<usize>,
+        leaf_bytes: u64,
+        root: &mut RootBuilder,
+    ) -> Result<()> {
+        let len = self.finish_block()?;
+        let last = covered.end.checked_sub(1).and_then(|last| leaves.get(last));
+        root.push(last.map_or(&[], |(separator, _)| separator), len, covered.len(), leaf_bytes);
+        Ok(())
     }
 
     /// A filter of a table so large that it would not fit a section is left out.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::sstable::BlockHandle;
 use proptest::prelude::*;
 
 fn key() -> impl Strategy<Value = Vec<u8>> {
@@ -39,7 +40,7 @@ proptest! {
         let mut bytes = Vec::new();
         builder.encode(&mut bytes);
         prop_assert!(bytes.len() <= builder.encoded_bound() + 10);
-        let index = Index::decode(&bytes).unwrap();
+        let index = FlatIndex::decode(&bytes).unwrap();
         prop_assert_eq!(index.len(), separators.len());
         let mut offset = 0;
         for (at, separator) in separators.iter().enumerate() {
@@ -49,7 +50,7 @@ proptest! {
             prop_assert_eq!(index.handle(at), Some(handle));
             offset += u64::from(handle.len);
         }
-        prop_assert_eq!(index.data_bytes(), offset);
+        prop_assert_eq!(index.indexed_bytes(), offset);
         prop_assert_eq!(index.handle(separators.len()), None);
         for target in targets.iter().chain(&separators) {
             let expected = separators.iter().filter(|&separator| separator < target).count();
@@ -59,7 +60,7 @@ proptest! {
 
     #[test]
     fn hostile_bytes_are_refused_or_read_in_bounds(bytes: Vec<u8>, target in key()) {
-        if let Ok(index) = Index::decode(&bytes) {
+        if let Ok(index) = FlatIndex::decode(&bytes) {
             index.first_at_or_after(&target);
             for at in 0..index.len() {
                 index.separator(at);

@@ -17,9 +17,9 @@ fn golden_model() -> Model {
     model
 }
 
-fn golden() -> (Model, Arc<MemoryFile>) {
+fn golden(index: IndexForm) -> (Model, Arc<MemoryFile>) {
     let model = golden_model();
-    let (file, _) = write(&model, options(256));
+    let (file, _) = write(&model, TableOptions { index, ..options(256) });
     assert!(open(&file).unwrap().block_count() >= 4);
     (model, file)
 }
@@ -67,7 +67,11 @@ fn right_or_corrupt(file: &Arc<MemoryFile>, model: &Model, len: usize, context: 
 
 #[test]
 fn any_flipped_bit_gives_the_right_answer_or_a_corruption_error() {
-    let (model, file) = golden();
+    FORMS.into_iter().for_each(any_flipped_bit);
+}
+
+fn any_flipped_bit(index: IndexForm) {
+    let (model, file) = golden(index);
     let len = file.bytes().len();
     assert!(!right_or_corrupt(&file, &model, len, "undamaged"));
     for bit in 0..len * 8 {
@@ -86,7 +90,7 @@ fn any_flipped_bit_gives_the_right_answer_or_a_corruption_error() {
 
 #[test]
 fn any_truncation_or_extension_is_a_corruption_error() {
-    let (_, file) = golden();
+    let (_, file) = golden(FORMS[1]);
     let whole = file.bytes();
     for len in 0..whole.len() {
         file.change(|bytes| bytes.truncate(0));
@@ -103,7 +107,7 @@ fn any_truncation_or_extension_is_a_corruption_error() {
 
 #[test]
 fn a_file_cut_while_it_is_open_is_a_corruption_error() {
-    let (model, file) = golden();
+    let (model, file) = golden(IndexForm::Flat);
     let table = open(&file).unwrap();
     file.change(|bytes| bytes.truncate(100));
     let (last, _) = model.keys().next_back().unwrap();
@@ -122,7 +126,8 @@ fn a_block_of_another_place_or_another_file_is_refused() {
     let plain = TableOptions { compression: Compression::None, ..options(250) };
     let (file, _) = write(&model, plain.clone());
     let table = open(&file).unwrap();
-    let (a, b) = (table.block_handle(1).unwrap(), table.block_handle(2).unwrap());
+    let handle = |at| table.block_handle(at, &Uncached).unwrap().unwrap();
+    let (a, b) = (handle(1), handle(2));
     assert_eq!(a.len, b.len);
     let range =
         |handle: BlockHandle| handle.offset as usize..handle.offset as usize + handle.len as usize;

@@ -105,27 +105,28 @@ fn seek<'a, S: BlockSource>(
 #[test]
 fn random_movements_go_where_an_ordered_map_goes() {
     let mut rng = seeded();
-    for (name, block_size, model) in shapes(&mut rng) {
-        let (file, _) = write(&model, options(block_size));
+    let shapes = shapes(&mut rng);
+    for ((name, block_size, model), index) in shapes.iter().flat_map(|s| FORMS.map(|f| (s, f))) {
+        let (file, _) = write(model, TableOptions { index, ..options(*block_size) });
         let table = open(&file).unwrap();
         for mode in MODES {
-            println!("{name} {mode:?}");
+            println!("{name} {index:?} {mode:?}");
             let source = HalfCache::default();
             let mut iterator = TableIterator::new(&table, &source, mode);
-            check(&iterator, &model, None);
-            for target in targets(&model, &mut rng, 150) {
-                let mut at = seek(&mut iterator, &model, &target, &mut rng);
-                check(&iterator, &model, at);
+            check(&iterator, model, None);
+            for target in targets(model, &mut rng, 100) {
+                let mut at = seek(&mut iterator, model, &target, &mut rng);
+                check(&iterator, model, at);
                 let forward = rng.chance(2, 3);
                 for _ in 0..rng.below(60) {
                     if forward != rng.chance(1, 10) {
                         iterator.next().unwrap();
-                        at = at.and_then(|at| after(&model, at));
+                        at = at.and_then(|at| after(model, at));
                     } else {
                         iterator.prev().unwrap();
-                        at = at.and_then(|at| before(&model, at));
+                        at = at.and_then(|at| before(model, at));
                     }
-                    check(&iterator, &model, at);
+                    check(&iterator, model, at);
                 }
             }
         }
@@ -135,27 +136,29 @@ fn random_movements_go_where_an_ordered_map_goes() {
 #[test]
 fn a_full_walk_meets_every_entry_once_in_both_directions() {
     let mut rng = seeded();
-    for (_, block_size, model) in shapes(&mut rng) {
-        let (file, _) = write(&model, options(block_size));
+    let shapes = shapes(&mut rng);
+    for ((_, block_size, model), index) in shapes.iter().flat_map(|s| FORMS.map(|f| (s, f))) {
+        let (file, summary) = write(model, TableOptions { index, ..options(*block_size) });
         let table = open(&file).unwrap();
         for mode in MODES {
             let source = HalfCache::default();
             let mut iterator = TableIterator::new(&table, &source, mode);
             iterator.seek_to_first().unwrap();
             for key in model.keys() {
-                check(&iterator, &model, Some(key));
+                check(&iterator, model, Some(key));
                 iterator.next().unwrap();
             }
-            check(&iterator, &model, None);
+            check(&iterator, model, None);
             iterator.next().unwrap();
             iterator.seek_to_last().unwrap();
             for key in model.keys().rev() {
-                check(&iterator, &model, Some(key));
+                check(&iterator, model, Some(key));
                 iterator.prev().unwrap();
             }
-            check(&iterator, &model, None);
+            check(&iterator, model, None);
             if let Readahead::Bytes(_) = mode {
-                assert_eq!(source.asked.get(), 0);
+                let most = 2 * summary.index_nodes as usize;
+                assert!(source.asked.get() <= most, "{} of {most}", source.asked.get());
             }
         }
     }
@@ -183,7 +186,8 @@ fn an_unreadable_block_is_not_the_end_of_the_table() {
     let (_, _, model) = shapes(&mut rng).swap_remove(0);
     let (file, _) = write(&model, options(256));
     let table = open(&file).unwrap();
-    let damaged = table.block_handle(table.block_count() / 2).unwrap();
+    let damaged = table.block_handle(table.block_count() / 2, &Uncached);
+    let damaged = damaged.unwrap().unwrap();
     file.change(|bytes| bytes[damaged.offset as usize + 3] ^= 1);
     for mode in MODES {
         let mut iterator = TableIterator::new(&table, Uncached, mode);

@@ -1,13 +1,8 @@
-//! The index of a table: which block may hold a key.
-//!
-//! One entry per data block: a separator, not below the block's last key and below the next
-//! block's first key, unless versions of one key straddle the two, when it equals both. So the
-//! first block whose separator is not below a key is the first that can hold it, and only when
-//! its separator *equals* the key can the key's versions go on in the next one.
+//! A flat index: all separators of consecutive blocks in one piece, resident in memory.
 //!
 //! In memory the separators lose their common prefix and are searched by their next eight bytes
-//! in a flat array with a small tree above it ([`heads`]); ties compare whole separators. Data
-//! blocks lie back to back from offset 0, so the file holds their lengths only.
+//! in a flat array with a small tree above it ([`super::heads`]); ties compare whole separators. The
+//! blocks lie back to back, so the file holds their lengths only.
 //!
 //! ```text
 //! count u32 | prefix_len varint | prefix | count x { suffix_len varint | suffix | len varint }
@@ -15,10 +10,8 @@
 //!
 //! Immutable once built, shared by all threads.
 
-mod heads;
-
-use self::heads::{Heads, Place};
-use super::{BlockHandle, common_prefix_len};
+use super::super::{BlockHandle, common_prefix_len};
+use super::heads::{Heads, Place};
 use tidesdb_base::codec::{Decoder, Malformed, key_head, put_bytes, put_u32, put_varint};
 
 /// Collects the separators while a table is written.
@@ -39,6 +32,13 @@ impl IndexBuilder {
 
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
+    }
+
+    /// Separator and length of block `at`.
+    pub(crate) fn get(&self, at: usize) -> Option<(&[u8], u32)> {
+        let end = *self.ends.get(at)?;
+        let start = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied();
+        Some((self.keys.get(start.unwrap_or(0)..end)?, *self.lens.get(at)?))
     }
 
     pub(crate) fn clear(&mut self) {
@@ -76,9 +76,9 @@ impl IndexBuilder {
     }
 }
 
-/// The index of an open table.
+/// The index of consecutive blocks.
 #[derive(Debug, Default)]
-pub(crate) struct Index {
+pub(crate) struct FlatIndex {
     prefix: Vec<u8>,
     /// The separators' heads, each with the offset at which its block ends.
     heads: Heads,
@@ -86,7 +86,7 @@ pub(crate) struct Index {
     key_ends: Vec<u32>,
 }
 
-impl Index {
+impl FlatIndex {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
         let count = decoder.u32()? as usize;
@@ -115,14 +115,14 @@ impl Index {
         if decoder.is_empty() { Ok(index) } else { Err(Malformed) }
     }
 
-    /// Number of data blocks.
+    /// Number of blocks.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.heads.places().len()
     }
 
-    /// Bytes of all data blocks together.
-    pub(crate) fn data_bytes(&self) -> u64 {
+    /// Bytes of all blocks together.
+    pub(crate) fn indexed_bytes(&self) -> u64 {
         self.heads.places().last().map_or(0, |place| place.end)
     }
 
@@ -180,32 +180,3 @@ impl Index {
         low
     }
 }
-
-/// Replaces `out` by the shortest key that is at or after `last` and before `next`, where
-/// `last` <= `next`; when they are equal there is no such key and `out` is `last`.
-pub(crate) fn shortest_separator(last: &[u8], next: &[u8], out: &mut Vec<u8>) {
-    out.clear();
-    let shared = common_prefix_len(last, next);
-    // The shortest keys at or after `last` are its prefixes with the last byte raised by one.
-    // Cutting right behind the first difference is shortest; where the raised byte would reach
-    // `next`, a longer prefix is tried, past bytes that cannot be raised.
-    for cut in shared + 1..last.len() {
-        let byte = last[cut - 1];
-        if byte == 0xFF {
-            continue;
-        }
-        let below_next = cut > shared + 1
-            || next.get(shared).is_some_and(|&limit| {
-                byte + 1 < limit || (byte + 1 == limit && next.len() > shared + 1)
-            });
-        if below_next {
-            out.extend_from_slice(&last[..cut - 1]);
-            out.push(byte + 1);
-            return;
-        }
-    }
-    out.extend_from_slice(last);
-}
-
-#[cfg(test)]
-mod tests;

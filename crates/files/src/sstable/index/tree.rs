@@ -1,0 +1,197 @@
+//! A tree index: the separators of a table as the inner nodes of a B+tree.
+//!
+//! The data blocks are the leaves. One inner level holds their separators in *index nodes*, which
+//! are ordinary blocks: sorted, prefix-compressed, checksummed, and read through the same block
+//! source as the leaves, so that hot nodes stay in the cache and cold ones take no memory. The
+//! root is a flat index of the nodes and the only part that is resident. It takes some twenty
+//! bytes for each node, which is one for a few hundred leaves.
+//!
+//! An entry of a node has the leaf's separator as its key, and as its value where the leaf lies:
+//!
+//! ```text
+//! node entry   separator -> offset behind the node's first leaf varint | length varint
+//! root section nodes_at u64 | flat index of the nodes, length-prefixed
+//!              | for each node: leaves varint, bytes of its leaves varint
+//! ```
+//!
+//! Leaves lie back to back from offset 0, the nodes behind the last leaf. Built bottom up in one
+//! pass when a table is finished, so every node but the last is full. Immutable once built.
+
+use tidesdb_base::SequenceNumber;
+use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_u64, put_varint};
+
+use super::super::BlockHandle;
+use super::super::block::Block;
+use super::flat::{FlatIndex, IndexBuilder};
+
+/// Where the leaves of a node begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Start {
+    /// Number of the node's first leaf.
+    leaf: usize,
+    /// Its offset in the file.
+    offset: u64,
+}
+
+/// Collects the index nodes while a table is finished.
+#[derive(Debug, Default)]
+pub(crate) struct RootBuilder {
+    nodes: IndexBuilder,
+    /// Leaves and bytes of leaves of each node.
+    spans: Vec<(usize, u64)>,
+}
+
+impl RootBuilder {
+    /// Adds a node: the separator of its last leaf, its stored length, and what it covers.
+    pub(crate) fn push(&mut self, separator: &[u8], len: u32, leaves: usize, leaf_bytes: u64) {
+        self.nodes.push(separator, len);
+        self.spans.push((leaves, leaf_bytes));
+    }
+
+    /// Number of nodes.
+    pub(crate) fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Bytes that the encoded form takes at most.
+    pub(crate) fn encoded_bound(&self) -> usize {
+        32 + self.nodes.encoded_bound() + self.spans.len() * 20
+    }
+
+    /// Appends the root section of a table whose first node lies at `nodes_at`.
+    pub(crate) fn encode(&self, nodes_at: u64, out: &mut Vec<u8>) {
+        let mut nodes = Vec::with_capacity(self.nodes.encoded_bound());
+        self.nodes.encode(&mut nodes);
+        put_u64(out, nodes_at);
+        put_bytes(out, &nodes);
+        for &(leaves, bytes) in &self.spans {
+            put_varint(out, leaves as u64);
+            put_varint(out, bytes);
+        }
+    }
+}
+
+/// Appends where a leaf lies, as the value of a node's entry.
+pub(crate) fn encode_leaf(offset_in_node: u64, len: u32, out: &mut Vec<u8>) {
+    put_varint(out, offset_in_node);
+    put_varint(out, u64::from(len));
+}
+
+/// The root of an open table.
+#[derive(Debug)]
+pub(crate) struct TreeIndex {
+    nodes_at: u64,
+    root: FlatIndex,
+    /// Where each node's leaves begin, and behind the last one where they end.
+    starts: Vec<Start>,
+}
+
+impl TreeIndex {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes);
+        let nodes_at = decoder.u64()?;
+        let root = FlatIndex::decode(decoder.bytes()?)?;
+        let mut starts = Vec::with_capacity(root.len() + 1);
+        let mut next = Start::default();
+        for _ in 0..root.len() {
+            starts.push(next);
+            let leaves = usize::try_from(decoder.varint()?).map_err(|_| Malformed)?;
+            if leaves == 0 {
+                return Err(Malformed);
+            }
+            next.leaf = next.leaf.checked_add(leaves).ok_or(Malformed)?;
+            next.offset = next.offset.checked_add(decoder.varint()?).ok_or(Malformed)?;
+        }
+        starts.push(next);
+        if !decoder.is_empty() || next.offset != nodes_at {
+            return Err(Malformed);
+        }
+        Ok(Self { nodes_at, root, starts })
+    }
+
+    /// Number of leaves.
+    pub(crate) fn leaves(&self) -> usize {
+        self.starts.last().map_or(0, |end| end.leaf)
+    }
+
+    /// Number of nodes.
+    pub(crate) fn nodes(&self) -> usize {
+        self.root.len()
+    }
+
+    /// Bytes of all leaves together.
+    pub(crate) const fn leaf_bytes(&self) -> u64 {
+        self.nodes_at
+    }
+
+    /// Where the last node ends.
+    pub(crate) fn nodes_end(&self) -> Option<u64> {
+        self.nodes_at.checked_add(self.root.indexed_bytes())
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.root.memory_bytes() + self.starts.capacity() * size_of::<Start>()
+    }
+
+    /// Where node `at` lies; `None` past the last.
+    #[inline]
+    pub(crate) fn node_handle(&self, at: usize) -> Option<BlockHandle> {
+        let handle = self.root.handle(at)?;
+        Some(BlockHandle { offset: handle.offset + self.nodes_at, len: handle.len })
+    }
+
+    /// The node whose leaves may hold `key` first; the number of nodes if there is none.
+    #[inline]
+    pub(crate) fn node_for(&self, key: &[u8]) -> usize {
+        self.root.first_at_or_after(key)
+    }
+
+    /// Number of the first leaf of node `node`.
+    #[inline]
+    pub(crate) fn first_leaf(&self, node: usize) -> usize {
+        self.starts.get(node).map_or(self.leaves(), |start| start.leaf)
+    }
+
+    /// Offset of the first leaf of node `node`.
+    #[inline]
+    pub(crate) fn first_offset(&self, node: usize) -> u64 {
+        self.starts.get(node).map_or(self.nodes_at, |start| start.offset)
+    }
+
+    /// The node of a leaf, and the leaf's place in it; `None` past the last leaf.
+    pub(crate) fn locate(&self, leaf: usize) -> Option<(usize, usize)> {
+        let node = self.starts.partition_point(|start| start.leaf <= leaf).checked_sub(1)?;
+        let within = leaf - self.starts.get(node)?.leaf;
+        (node < self.nodes()).then_some((node, within))
+    }
+
+    /// The separator behind the last leaf of node `node`.
+    pub(crate) fn separator(&self, node: usize) -> Vec<u8> {
+        self.root.separator(node)
+    }
+
+    /// Where the leaf at `position` of node `node`, whose block this is, lies; `None` when the
+    /// node is malformed there.
+    #[inline]
+    pub(crate) fn leaf_handle(
+        &self,
+        node: usize,
+        block: &Block,
+        position: usize,
+    ) -> Option<BlockHandle> {
+        let entry = block.entry(position)?;
+        let mut place = Decoder::new(block.value(&entry));
+        let (offset, len) = (place.varint().ok()?, u32::try_from(place.varint().ok()?).ok()?);
+        let offset = self.first_offset(node).checked_add(offset)?;
+        let end = offset.checked_add(u64::from(len))?;
+        (place.is_empty() && end <= self.first_offset(node + 1))
+            .then_some(BlockHandle { offset, len })
+    }
+}
+
+/// Place of the first separator of a node that is at or after `key`; `None` when the node is
+/// malformed or ends before it.
+#[inline]
+pub(crate) fn position_for(block: &Block, key: &[u8]) -> Option<usize> {
+    block.lower_bound(key, SequenceNumber::MAX).filter(|&position| position < block.len())
+}
