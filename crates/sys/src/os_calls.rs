@@ -27,11 +27,17 @@ pub(crate) enum ReservedLength {
 /// has no room; otherwise whatever the kernel says.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn reserve(file: &File, len: u64, length: ReservedLength) -> io::Result<()> {
-    let len = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mode = match length {
         ReservedLength::Unchanged => libc::FALLOC_FL_KEEP_SIZE,
         ReservedLength::Extended => 0,
     };
+    fallocate(file, len, mode)
+}
+
+/// Calls `fallocate(2)` for the first `len` bytes of `file`.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn fallocate(file: &File, len: u64, mode: libc::c_int) -> io::Result<()> {
+    let len = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
     loop {
         // SAFETY: the descriptor is open for the duration of the borrow of `file`; the call
         // touches no memory of this process.
@@ -130,38 +136,42 @@ fn advise(file: &File, at: u64, len: u64, advice: Advice) {
 #[cfg(not(target_os = "linux"))]
 fn advise(_file: &File, _at: u64, _len: u64, _advice: Advice) {}
 
-/// Whether the file system holding `file` keeps the promise a mapped log needs: space reserved
-/// once stays reserved when it is overwritten. Copy-on-write and network file systems do not.
+/// Gives the first `len` bytes of `file` blocks that no other file shares, and blocks where it has
+/// holes.
+///
+/// # Errors
+/// Whatever the kernel says, which includes that it can't.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) fn overwrites_in_place(file: &File) -> bool {
-    const MOVING_FILE_SYSTEMS: [i64; 8] = [
-        0x9123_683E, // btrfs
-        0x2FC1_2FC1, // zfs
-        0xCA45_1A4E, // bcachefs
-        0x6969,      // nfs
-        0x517B,      // smb
-        0xFF53_4D42, // cifs
-        0xFE53_4D42, // smb2
-        0x6573_5546, // fuse
-    ];
+pub(crate) fn unshare(file: &File, len: u64) -> io::Result<()> {
+    fallocate(file, len, libc::FALLOC_FL_UNSHARE_RANGE)
+}
+
+/// Gives `file` blocks of its own: not offered on this platform.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn unshare(_file: &File, _len: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// The magic number of the file system that holds `file`, if it can be told.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn file_system_magic(file: &File) -> Option<u32> {
     let mut answer = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: the descriptor is open for the duration of the borrow of `file`, and `answer` is
     // writable memory of the size the call fills.
     let status = unsafe { libc::fstatfs(file.as_raw_fd(), answer.as_mut_ptr()) };
     if status != 0 {
-        return false;
+        return None;
     }
     // SAFETY: the call reported success, so it filled the whole structure.
     let answer = unsafe { answer.assume_init() };
     // Magic numbers are 32 bits wide whatever the field's width and sign.
-    let magic = i64::from(answer.f_type as u32);
-    !MOVING_FILE_SYSTEMS.contains(&magic)
+    Some(answer.f_type as u32)
 }
 
-/// Whether the file system holding `file` overwrites in place: not known on this platform.
+/// The magic number of the file system that holds `file`: not known on this platform.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) fn overwrites_in_place(_file: &File) -> bool {
-    false
+pub(crate) fn file_system_magic(_file: &File) -> Option<u32> {
+    None
 }
 
 /// Has these functions called at each `fork` of the process: before it, and after it in the parent and

@@ -2,12 +2,13 @@
 //!
 //! A thin layer: one system call per method, no buffering, no state except the registry of locks held by
 //! this process and the directory that is held open ([`Vfs::hold_dir`]). Log segments are mapped where
-//! the file system overwrites in place (see [`mapped_segment`]) and written with `pwrite` everywhere
+//! the file system is known to overwrite in place (see [`mapping_rule`]) and written with `pwrite` everywhere
 //! else, or when the caller asks for it with [`RealVfs::without_mapping`]. Every descriptor is
 //! close-on-exec.
 
 mod lock;
 mod mapped_segment;
+mod mapping_rule;
 mod place;
 mod pwrite_segment;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 use self::lock::RealLock;
 use self::mapped_segment::MappedSegment;
+use self::mapping_rule::{Blocks, may_map};
 use self::place::{HeldDir, Place};
 use self::pwrite_segment::PwriteSegment;
 use super::{DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, SegmentHow, Vfs};
@@ -111,11 +113,11 @@ impl Vfs for RealVfs {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let place = self.place(path);
-        let file = match how {
-            SegmentHow::Create => create_segment_file(&place, size)?,
+        let (file, blocks) = match how {
+            SegmentHow::Create => (create_segment_file(&place, size)?, Blocks::All),
             SegmentHow::Reuse => reopen_segment_file(&place, size)?,
         };
-        if self.map_log && os_calls::overwrites_in_place(&file) {
+        if self.map_log && may_map(&file, size, how, blocks) {
             // A kernel that cannot map the file (no address space, a locked-down sandbox) is no
             // reason to fail: the same bytes can be written with system calls.
             if let Ok(mapping) = mapped_segment::Mapping::new(&file, size) {
@@ -140,7 +142,7 @@ impl Vfs for RealVfs {
 fn create_segment_file(place: &Place, size: u64) -> io::Result<fs::File> {
     let file = place.create()?;
     match reserve_from(&file, size, 0) {
-        Ok(()) => Ok(file),
+        Ok(_) => Ok(file),
         Err(error) => {
             // Nothing may be left behind. If even the removal fails there is nothing better to
             // report than the first error.
@@ -150,7 +152,7 @@ fn create_segment_file(place: &Place, size: u64) -> io::Result<fs::File> {
     }
 }
 
-fn reopen_segment_file(place: &Place, size: u64) -> io::Result<fs::File> {
+fn reopen_segment_file(place: &Place, size: u64) -> io::Result<(fs::File, Blocks)> {
     let file = place.open_for_writing()?;
     let len = file.metadata()?.len();
     if len < size {
@@ -158,18 +160,19 @@ fn reopen_segment_file(place: &Place, size: u64) -> io::Result<fs::File> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     // Fills holes, should the file have any (copied by a tool that makes files sparse).
-    reserve_from(&file, size, len)?;
-    Ok(file)
+    let blocks = reserve_from(&file, size, len)?;
+    Ok((file, blocks))
 }
 
 /// Reserves `size` bytes of disk space, by writing zeros past `written` where the file system
 /// has no call for it.
-fn reserve_from(file: &fs::File, size: u64, written: u64) -> io::Result<()> {
+fn reserve_from(file: &fs::File, size: u64, written: u64) -> io::Result<Blocks> {
     match os_calls::reserve(file, size, ReservedLength::Extended) {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-            write_zeros(file, written.min(size), size)
+            write_zeros(file, written.min(size), size)?;
+            Ok(if written == 0 { Blocks::All } else { Blocks::Unknown })
         }
-        other => other,
+        other => other.map(|()| Blocks::All),
     }
 }
 

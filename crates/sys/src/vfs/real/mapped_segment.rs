@@ -3,9 +3,10 @@
 //! A commit's bytes are copied into pages shared with the kernel, so that they survive the death
 //! of the process without a system call. The mapping is write-only as far as the engine is
 //! concerned: recovery reads the file with `pread`, hence a disk error while reading is an error
-//! code and never a signal. A signal while writing is excluded by three facts, each established
-//! before the mapping is made: all blocks are reserved, the file system overwrites in place, and
-//! the file is at least as long as the mapping. The database's lock keeps others from cutting it.
+//! code and never a signal. A signal for want of space while writing is excluded by three facts, each
+//! established before the mapping is made: all blocks are reserved, the file system overwrites in place
+//! (see [`super::mapping_rule`]), and the file is at least as long as the mapping. The database's lock
+//! keeps others from cutting it. What remains is told in `docs/assumptions.md`.
 //!
 //! Threads: `write` is called by many committers at once on disjoint ranges (see the contract on
 //! [`LogSegment`]); `sync`, `warm`, `cool` by background threads alongside them. No Rust reference to

@@ -2,6 +2,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use super::mapping_rule::MappingRule;
 use super::*;
 
 const SIZE: u64 = 1 << 20;
@@ -321,4 +322,24 @@ fn names_in_a_held_directory_stay_its_own() {
     assert_eq!(held.remove_dir(&path).unwrap_err().kind(), ErrorKind::DirectoryNotEmpty);
     let absent = plain.hold_dir(&dir.path().join("absent")).unwrap_err();
     assert_eq!(absent.kind(), ErrorKind::NotFound);
+}
+
+/// By the kernel's own list of this process's mappings.
+#[test]
+fn the_log_is_mapped_where_the_file_system_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let mapped =
+        || std::fs::read_to_string("/proc/self/maps").unwrap().contains(path.to_str().unwrap());
+    for how in [SegmentHow::Create, SegmentHow::Reuse] {
+        let log = RealVfs::new().log_segment(&path, SIZE, how).unwrap();
+        let file = fs::File::open(&path).unwrap();
+        let known = MappingRule::of(os_calls::file_system_magic(&file)) != MappingRule::Never;
+        assert_eq!(mapped(), known, "{how:?}");
+        drop(log);
+        assert!(!mapped());
+    }
+    let written = RealVfs::without_mapping().log_segment(&path, SIZE, SegmentHow::Reuse).unwrap();
+    assert!(!mapped());
+    drop(written);
 }
