@@ -167,6 +167,12 @@ pub struct RuntimeOptions {
 /// The smallest memory budget that leaves every part of the engine room to work, in bytes.
 const LEAST_MEMORY_BUDGET: u64 = 4 << 20;
 
+/// Default of [`FamilyOptions::min_disk_space`].
+const USUAL_MIN_DISK_SPACE: u64 = 100 << 20;
+
+/// Share of a volume that the default stays under.
+const USUAL_SHARE_OF_VOLUME: u64 = 20;
+
 /// Settings of one column family, stored with the data and taken up again at each open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FamilyOptions {
@@ -211,7 +217,8 @@ pub struct FamilyOptions {
     pub tombstone_density_min_entries: u64,
     /// Size in bytes at which a merge starts another output table. Default 64 MiB.
     pub target_table_bytes: u64,
-    /// Free bytes that must remain on the disk for a flush or a merge to start. Default 100 MiB.
+    /// Free bytes that must remain on the disk for a flush to start. The default, 100 MiB, counts as a
+    /// twentieth of the volume where that is less; any other number is taken as it is.
     pub min_disk_space: u64,
     /// Commits to this family are at least this durable. Default: as the database.
     pub sync_mode: SyncMode,
@@ -234,13 +241,24 @@ impl Default for FamilyOptions {
             tombstone_density_trigger: 0.0,
             tombstone_density_min_entries: 1024,
             target_table_bytes: 64 << 20,
-            min_disk_space: 100 << 20,
+            min_disk_space: USUAL_MIN_DISK_SPACE,
             sync_mode: SyncMode::None,
         }
     }
 }
 
 impl FamilyOptions {
+    /// Bytes that must be free for a flush to start, on a volume of so many bytes (if known).
+    #[must_use]
+    pub fn least_free_bytes(&self, volume_bytes: Option<u64>) -> u64 {
+        match volume_bytes {
+            Some(volume) if self.min_disk_space == USUAL_MIN_DISK_SPACE => {
+                self.min_disk_space.min(volume / USUAL_SHARE_OF_VOLUME)
+            }
+            _ => self.min_disk_space,
+        }
+    }
+
     /// Checks every setting.
     ///
     /// # Errors

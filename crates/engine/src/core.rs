@@ -136,6 +136,21 @@ impl Core {
         }
         Ok(())
     }
+
+    /// Refuses commits to a family while an opening may find a drop of it that failed.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: why there is no other manifest yet.
+    #[inline]
+    pub(crate) fn check_no_doubt(&self, family: &FamilyState) -> Result<()> {
+        if family.drop_is_in_doubt() { self.settle_catalog() } else { Ok(()) }
+    }
+
+    /// Has another manifest written, in which there is no drop.
+    #[cold]
+    fn settle_catalog(&self) -> Result<()> {
+        lock(&self.catalog).settle()
+    }
 }
 
 /// Calls a function of the user's. A panic ends here: it must neither undo what the engine has done

@@ -3,6 +3,7 @@
 //! One thread does everything, background jobs included, so that a run is a function of its seed.
 //! The runner keeps, for the crash harness, what a crash may leave now ([`Promises`]): hooks of
 //! the disk read it in the middle of an operation.
+//! Longer than 600 lines because operations, promises and checks share the state of one run.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -396,6 +397,9 @@ impl Runner {
             Ok(()) => {
                 let mut promises = locked(&self.promises);
                 promises.acknowledged = number;
+                // What was acknowledged after a drop that failed must not be lost to that drop.
+                let there = planned.iter().filter(|write| families[write.slot].is_some());
+                there.for_each(|write| promises.undecided[write.slot] = None);
                 if sync.unwrap_or(full) {
                     promises.durable = number;
                 }

@@ -54,7 +54,7 @@ impl Scheduler for StuckDisk {
         }
         let others = [Lane::Compaction, Lane::Sync, Lane::Housekeeping];
         if !others.into_iter().any(|lane| self.inner.step_lane(lane)) {
-            self.clock.advance(Duration::from_secs(1));
+            self.clock.advance(Duration::from_millis(200));
         }
         true
     }

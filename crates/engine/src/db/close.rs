@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidesdb_base::error::{Error, Result};
+use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_base::options::SyncMode;
 use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
@@ -14,12 +14,13 @@ use crate::family::FamilyState;
 use crate::recovery::NO_LOG;
 
 impl Core {
-    /// Flushes everything and shuts down. When all is in tables the log is removed. Who comes while
-    /// another closes returns when that one has ended.
+    /// Flushes everything and shuts down. When all is in tables the log is removed. On a full disk
+    /// what is in memory stays in the log, which is synced: nothing is lost then, and the next opening
+    /// reads it. Who comes while another closes returns when that one has ended.
     ///
     /// # Errors
-    /// Why the flush failed; the database is shut down all the same. Who finds it closed is told
-    /// nothing of that.
+    /// Why the flush failed, or the sync of the log; the database is shut down all the same. Who
+    /// finds it closed is told nothing of that.
     pub(crate) fn close(&self) -> Result<()> {
         if !self.health.is_at_home() {
             return Err(Error::Forked);
@@ -30,8 +31,23 @@ impl Core {
             return Ok(());
         }
         let flushed = if self.options.read_only { Ok(()) } else { self.flush_for_close() };
-        self.shut_down(flushed.is_ok() && !self.options.read_only);
-        flushed
+        let in_tables = flushed.is_ok() && !self.options.read_only;
+        let closed = match flushed {
+            Err(cause) if cause.kind() == ErrorKind::Full => self.keep_in_log(cause),
+            other => other,
+        };
+        self.shut_down(in_tables);
+        closed
+    }
+
+    /// Puts on disk the log of what a full disk kept from being flushed.
+    fn keep_in_log(&self, cause: Error) -> Result<()> {
+        // A log that failed may not hold all that is in memory.
+        if self.log.failure().is_some() {
+            Err(cause)
+        } else {
+            self.log.sync_through(self.log.published())
+        }
     }
 
     fn flush_for_close(&self) -> Result<()> {

@@ -11,9 +11,10 @@ use tidesdb_lockfree::sync::lock;
 use super::open::memory_budget;
 use crate::core::Core;
 use crate::family::FamilyState;
+use crate::flow::Patience;
 
 /// How long a call waits for running merges to notice that they were cancelled.
-const CANCEL_PATIENCE_NANOS: u64 = 30_000_000_000;
+const CANCEL_PATIENCE_MS: u64 = 30_000;
 
 impl Core {
     /// Changes settings of the open database.
@@ -85,18 +86,15 @@ impl Core {
     pub(crate) fn cancel_merges(&self) -> Result<()> {
         self.check_open()?;
         self.control.cancel_merges();
-        let started = self.clock.monotonic_nanos();
+        // Nothing but their end counts as progress.
+        let mut patience = Patience::new(CANCEL_PATIENCE_MS, 0, self.clock.monotonic_nanos());
         loop {
             let seen = self.progress.now();
             self.check_open()?;
             if !self.families.all().iter().any(|family| family.is_compacting()) {
                 return Ok(());
             }
-            let waited = self.clock.monotonic_nanos().saturating_sub(started);
-            if waited > CANCEL_PATIENCE_NANOS {
-                let (reason, milliseconds) = (StallReason::MergeDebt, waited / 1_000_000);
-                return Err(Error::Stalled { reason, milliseconds });
-            }
+            patience.check(0, self.clock.monotonic_nanos(), StallReason::MergeDebt)?;
             self.wait_for_progress(seen);
         }
     }

@@ -13,7 +13,7 @@ use tidesdb_lockfree::sync::lock;
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memtable::Memtable;
-use crate::version::Version;
+use crate::version::{Outcome, Version};
 
 impl Core {
     /// Creates families in one step: all of them or none.
@@ -119,7 +119,17 @@ impl Core {
         let mut catalog = lock(&self.catalog);
         let not_found = || Error::FamilyNotFound(name.to_owned());
         let family = self.families.by_name(name).ok_or_else(not_found)?;
-        catalog.commit(vec![Change::DropFamily { family: family.id }])?;
+        let changes = vec![Change::DropFamily { family: family.id }];
+        match catalog.commit_or_doubt(changes, Arc::clone(&family) as _) {
+            Outcome::Applied => {}
+            Outcome::Refused(cause) => return Err(cause),
+            Outcome::Doubtful(cause) => {
+                drop(catalog);
+                // Commits that were let in before end here; no others are let in.
+                drop(self.log.close_gate());
+                return Err(cause);
+            }
+        }
         // ORDERING: release pairs with the load in `is_dropped`.
         family.dropped.store(true, Ordering::Release);
         self.families.remove(name);

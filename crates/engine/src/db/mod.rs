@@ -6,6 +6,8 @@ mod directory;
 mod families;
 mod handle;
 mod open;
+#[cfg(test)]
+mod tests;
 mod transactions;
 
 pub use self::handle::Db;

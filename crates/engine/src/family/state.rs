@@ -15,7 +15,7 @@ use crate::core::DatabaseId;
 use crate::dead_ranges::DeadRanges;
 use crate::flow::{FamilyFlow, FamilySignals, is_held, is_slowed_by_garbage};
 use crate::memtable::Memtable;
-use crate::version::{SpaceEstimate, Version, collected_from};
+use crate::version::{InDoubt, SpaceEstimate, Version, collected_from};
 use crate::write::DirectValueWriter;
 
 /// What a reader of a family looks at, as one immutable whole.
@@ -103,6 +103,8 @@ pub(crate) struct FamilyState {
     /// merges, so it is none of their business.
     pub merge_error: Mutex<Option<Error>>,
     pub dropped: AtomicBool,
+    /// A drop failed in such a way that an opening may find it: what is written might be lost.
+    drop_in_doubt: AtomicBool,
     pub direct_values: Mutex<Option<DirectValueWriter>>,
     pub commit_hook: CommitHookSlot,
     /// Where scans need not look.
@@ -143,6 +145,7 @@ impl FamilyState {
             flush_error: Mutex::new(None),
             merge_error: Mutex::new(None),
             dropped: AtomicBool::new(false),
+            drop_in_doubt: AtomicBool::new(false),
             direct_values: Mutex::new(None),
             commit_hook: CommitHookSlot::default(),
             dead_ranges: DeadRanges::default(),
@@ -212,6 +215,20 @@ impl FamilyState {
     pub(crate) fn is_dropped(&self) -> bool {
         // ORDERING: acquire pairs with the release in `drop_family`.
         self.dropped.load(Ordering::Acquire)
+    }
+
+    /// True while an opening may find a drop of the family that failed: what is written might be lost.
+    #[inline]
+    pub(crate) fn drop_is_in_doubt(&self) -> bool {
+        // ORDERING: acquire pairs with the release below; commits come after the new manifest.
+        self.drop_in_doubt.load(Ordering::Acquire)
+    }
+}
+
+impl InDoubt for FamilyState {
+    fn set_in_doubt(&self, in_doubt: bool) {
+        // ORDERING: see `drop_is_in_doubt`.
+        self.drop_in_doubt.store(in_doubt, Ordering::Release);
     }
 }
 

@@ -126,7 +126,8 @@ impl Core {
     }
 
     fn check_disk_space(&self, family: &FamilyState) -> Result<()> {
-        let least = family.options.load().min_disk_space;
+        let volume = self.vfs.volume_bytes(&self.path).ok();
+        let least = family.options.load().least_free_bytes(volume);
         let free = self.vfs.free_bytes(&self.path);
         match free {
             Ok(free) if free < least => Err(Error::io(

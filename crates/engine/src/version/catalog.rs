@@ -1,8 +1,9 @@
 //! The manifest in force and the state that it describes.
 //!
-//! All changes of the set of files go through [`Catalog::commit`], one at a time. An edit that
-//! could not be appended has no effect: its bytes may be on disk, so the catalog starts another
-//! manifest file from the state before it, and refuses further edits until that has worked.
+//! All changes of the set of files go through [`Catalog::propose`], one at a time. An edit is checked
+//! against the state before it is written. When it can't be appended it is not applied: its bytes may
+//! be on disk, so the catalog starts another manifest file from the state before it, and refuses
+//! further edits until that has worked. Until then the edit is *doubtful*: an opening may find it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use tidesdb_files::manifest::{Change, Edit, ManifestWriter, TableRecord, ValueLo
 use tidesdb_files::naming;
 use tidesdb_sys::vfs::Vfs;
 
+use super::edit_check::admits;
 use crate::numbers::FileNumbers;
 
 /// A manifest is restated in a new file when it is longer than this and mostly history.
@@ -123,6 +125,36 @@ impl PersistedState {
     }
 }
 
+/// What an edit that is doubtful would make undone.
+pub(crate) trait InDoubt: Send + Sync + std::fmt::Debug {
+    /// Says whether an opening may find the edit.
+    fn set_in_doubt(&self, in_doubt: bool);
+}
+
+/// What came of an edit.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Outcome {
+    /// It is on disk and in the state.
+    Applied,
+    /// It has no effect, and no opening will find it.
+    Refused(Error),
+    /// It is not in the state, but an opening may find it until another manifest is in force. What
+    /// it would make undone must not be built upon until [`Catalog::settle`] has worked.
+    Doubtful(Error),
+}
+
+impl Outcome {
+    /// The error of an edit that was not applied, for those whose edit only makes files known that
+    /// the catalog removes, or lets go of some that are kept: an opening that finds it does no harm.
+    pub(crate) fn applied(self) -> Result<()> {
+        match self {
+            Self::Applied => Ok(()),
+            Self::Refused(cause) | Self::Doubtful(cause) => Err(cause),
+        }
+    }
+}
+
 /// The manifest in force.
 #[derive(Debug)]
 pub(crate) struct Catalog {
@@ -134,10 +166,10 @@ pub(crate) struct Catalog {
     restated_bytes: u64,
     /// An append failed, so the file in force may end in an edit that was refused.
     uncertain: bool,
-    /// Edits that were appended, or half of them.
-    appends: u64,
-    /// Files that the refused edit may name.
+    /// Files that the doubtful edit may name.
     doubtful: Vec<PathBuf>,
+    /// Cleared once it is certain that no opening finds the doubtful edit.
+    in_doubt: Vec<Arc<dyn InDoubt>>,
     pub state: PersistedState,
 }
 
@@ -171,8 +203,8 @@ impl Catalog {
             numbers,
             writer,
             uncertain: false,
-            appends: 0,
             doubtful: Vec::new(),
+            in_doubt: Vec::new(),
             state,
         }
     }
@@ -212,9 +244,9 @@ impl Catalog {
     /// Makes an edit durable and applies it to the state.
     ///
     /// # Errors
-    /// [`Error::Io`] when the manifest can't be written. The edit then has no effect.
+    /// [`Error::Io`] when the manifest can't be written: see [`Outcome::applied`].
     pub(crate) fn commit(&mut self, changes: Vec<Change>) -> Result<()> {
-        self.commit_files(changes, Vec::new)
+        self.propose(changes).applied()
     }
 
     /// As [`Catalog::commit`], for an edit that makes files known. When it has no effect they are removed:
@@ -227,17 +259,36 @@ impl Catalog {
         changes: Vec<Change>,
         files: impl FnOnce() -> Vec<PathBuf>,
     ) -> Result<()> {
-        let appended = self.appends;
-        let result = self.try_commit(changes);
-        if matches!(result, Err(Error::Io { .. })) {
-            let files = files();
-            if self.uncertain && self.appends > appended {
-                self.doubtful.extend(files);
-            } else {
-                self.remove(&files);
-            }
+        let outcome = self.propose(changes);
+        match &outcome {
+            Outcome::Refused(Error::Io { .. }) => self.remove(&files()),
+            Outcome::Doubtful(_) => self.doubtful.extend(files()),
+            Outcome::Applied | Outcome::Refused(_) => {}
         }
-        result
+        outcome.applied()
+    }
+
+    /// As [`Catalog::commit`], for an edit after which some things must be refused while it is doubtful:
+    /// `in_doubt` is told when that begins and ends.
+    pub(crate) fn commit_or_doubt(
+        &mut self,
+        changes: Vec<Change>,
+        in_doubt: Arc<dyn InDoubt>,
+    ) -> Outcome {
+        let outcome = self.propose(changes);
+        if matches!(outcome, Outcome::Doubtful(_)) {
+            in_doubt.set_in_doubt(true);
+            self.in_doubt.push(in_doubt);
+        }
+        outcome
+    }
+
+    /// Makes sure that no opening finds an edit that was not applied.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when another manifest can't be written; all is as before then.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        if self.uncertain { self.replace() } else { Ok(()) }
     }
 
     fn remove(&self, files: &[PathBuf]) {
@@ -247,23 +298,33 @@ impl Catalog {
         }
     }
 
-    fn try_commit(&mut self, mut changes: Vec<Change>) -> Result<()> {
-        if self.uncertain || self.is_long() {
-            self.replace()?;
+    /// Makes an edit durable and applies it to the state.
+    pub(crate) fn propose(&mut self, mut changes: Vec<Change>) -> Outcome {
+        if (self.uncertain || self.is_long())
+            && let Err(cause) = self.replace()
+        {
+            // This edit was not written. An earlier one may be in doubt still.
+            return Outcome::Refused(cause);
         }
-        self.appends += 1;
         changes.push(Change::NextFile { number: self.numbers.peek() });
         let edit = Edit::new(changes);
-        if let Err(e) = self.writer.append(&edit) {
+        // Before it is written: an opening would refuse a manifest with such an edit.
+        if !admits(&self.state, &edit) {
+            let detail = format!("a manifest edit contradicts its state: {edit:?}");
+            return Outcome::Refused(Error::Internal(detail));
+        }
+        if let Err(cause) = self.writer.append(&edit) {
             self.uncertain = true;
-            // Retried by the next edit if it fails.
-            let _ = self.replace();
-            return Err(e);
+            // Tried again by the next edit if it fails.
+            return match self.replace() {
+                Ok(()) => Outcome::Refused(cause),
+                Err(_) => Outcome::Doubtful(cause),
+            };
         }
         if self.state.apply(&edit) {
-            Ok(())
+            Outcome::Applied
         } else {
-            Err(Error::Internal(format!("a manifest edit contradicts its state: {edit:?}")))
+            Outcome::Refused(Error::Internal("an edit that was checked does not apply".to_owned()))
         }
     }
 
@@ -282,6 +343,9 @@ impl Catalog {
         self.uncertain = false;
         let doubtful = std::mem::take(&mut self.doubtful);
         self.remove(&doubtful);
+        for in_doubt in self.in_doubt.drain(..) {
+            in_doubt.set_in_doubt(false);
+        }
         // A leftover is dead, since CURRENT names another file, and removed at the next open.
         let _ = self.vfs.remove(&old);
         Ok(())

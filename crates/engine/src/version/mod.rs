@@ -6,6 +6,7 @@
 
 mod catalog;
 mod directory_lock;
+mod edit_check;
 mod garbage;
 mod liveness;
 mod range_deleted;
@@ -24,7 +25,7 @@ use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::range_tombstone::RangeTombstoneSets;
 use tidesdb_files::vlog::VLOG_HEADER_BYTES;
 
-pub(crate) use self::catalog::{Catalog, FamilyRecord, PersistedState};
+pub(crate) use self::catalog::{Catalog, FamilyRecord, InDoubt, Outcome, PersistedState};
 pub(crate) use self::directory_lock::DirectoryLock;
 pub(crate) use self::garbage::Garbage;
 pub(crate) use self::liveness::{KeyCounts, LivenessCount, LivenessRules};

@@ -79,6 +79,7 @@ impl Core {
         }
         check_sizes(key, value)?;
         self.check_writable(family)?;
+        self.check_no_doubt(family)?;
         self.admit(family, (key.len() + value.len()) as u64, 1)?;
         let operation = Operation { family: family.id, kind, expires_at, key, value };
         let visible = with_payload(|payload| {
@@ -147,6 +148,7 @@ impl Core {
         let (bytes, operations) = (batch.record.len() as u64, batch.count as u64);
         for family in &batch.families {
             self.check_writable(family)?;
+            self.check_no_doubt(family)?;
             self.admit(family, bytes / families, operations / families)?;
         }
         let visible = if batch.direct.is_empty() {

@@ -312,4 +312,8 @@ impl Vfs for FaultVfs {
         self.admit(Op::FreeBytes, dir)?;
         self.inner.free_bytes(dir)
     }
+
+    fn volume_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.inner.volume_bytes(dir)
+    }
 }

@@ -159,6 +159,12 @@ pub trait Vfs: Send + Sync + Debug {
     /// # Errors
     /// The kernel's error.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
+
+    /// Size in bytes of the file system holding `dir`.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn volume_bytes(&self, dir: &Path) -> io::Result<u64>;
 }
 
 /// One open file. Offsets and lengths are bytes.

@@ -75,6 +75,10 @@ impl Vfs for ReadOnlyVfs {
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
         self.0.free_bytes(dir)
     }
+
+    fn volume_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.0.volume_bytes(dir)
+    }
 }
 
 #[cfg(test)]

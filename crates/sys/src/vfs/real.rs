@@ -137,6 +137,13 @@ impl Vfs for RealVfs {
             Ok(answer.f_bavail.saturating_mul(answer.f_frsize))
         })
     }
+
+    fn volume_bytes(&self, dir: &Path) -> io::Result<u64> {
+        place::with_dir(self.held.as_ref(), dir, |dir| {
+            let answer = rustix::fs::fstatvfs(dir)?;
+            Ok(answer.f_blocks.saturating_mul(answer.f_frsize))
+        })
+    }
 }
 
 fn create_segment_file(place: &Place, size: u64) -> io::Result<fs::File> {

@@ -352,6 +352,12 @@ impl Vfs for SimVfs {
         disk.find(dir)?;
         Ok(disk.room().min(BOUNDLESS_FREE_BYTES))
     }
+
+    fn volume_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let disk = self.disk();
+        disk.find(dir)?;
+        Ok(disk.capacity.unwrap_or(BOUNDLESS_FREE_BYTES))
+    }
 }
 
 impl fmt::Debug for SimVfs {

@@ -1,0 +1,91 @@
+//! Dropping and closing when the disk fails or is full.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidesdb_base::error::ErrorKind;
+use tidesdb_base::options::{DbOptions, FamilyOptions};
+use tidesdb_sys::clock::ManualClock;
+use tidesdb_sys::sched::ManualScheduler;
+use tidesdb_sys::vfs::{CrashProfile, FaultError, FaultKind, FaultVfs, Op, OpSet, SimVfs, Vfs};
+
+use super::{Components, Db};
+
+/// The drop's edit is written, its sync fails, and so does another manifest. Commits to the family
+/// are refused as long as an opening would find the drop; what is acknowledged later is there.
+#[test]
+fn what_is_acknowledged_after_a_failed_drop_outlives_a_kill() {
+    let sim = SimVfs::new(1);
+    let faults = FaultVfs::new(Arc::clone(&sim) as _);
+    let components = || Components {
+        vfs: Arc::clone(&faults) as _,
+        scheduler: Arc::new(ManualScheduler::new(1)),
+        clock: Arc::new(ManualClock::new(1000)),
+    };
+    let db = Db::open_with("/db", DbOptions::default(), components()).unwrap();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    family.put(b"before", b"value").unwrap();
+    let mut acknowledged = Vec::new();
+    faults.reset();
+    faults.count_only(OpSet::of(&[Op::Sync, Op::Create]));
+    faults.fail_call(0, FaultKind::Forever, FaultError::Kind(std::io::ErrorKind::Other));
+    db.drop_family("family").unwrap_err();
+    for n in 0..10_u8 {
+        if n == 5 {
+            faults.clear_faults();
+        }
+        if family.put(&[n], b"value").is_ok() {
+            acknowledged.push(n);
+        }
+    }
+    assert_eq!(acknowledged, [5, 6, 7, 8, 9]);
+    let image = sim.crash_image(CrashProfile::Everything, 1);
+    let components = Components { vfs: image as _, ..components() };
+    let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+    let family = db.family("family").unwrap();
+    assert_eq!(family.get(b"before").unwrap(), Some(b"value".to_vec()));
+    for n in acknowledged {
+        assert_eq!(family.get(&[n]).unwrap(), Some(b"value".to_vec()), "{n}");
+    }
+}
+
+/// A volume that is smaller than what must be free by default: flushes work, and when it is full the
+/// database closes with what is in memory in the log.
+#[test]
+fn a_small_volume_can_be_filled_closed_and_opened_again() {
+    let sim = SimVfs::new(1);
+    sim.set_capacity(Some(16 << 20));
+    let open = || {
+        let components = Components {
+            vfs: Arc::clone(&sim) as _,
+            scheduler: Arc::new(ManualScheduler::new(1)),
+            clock: Arc::new(ManualClock::new(1000)),
+        };
+        let options = DbOptions { log_segment_bytes: 64 << 10, ..DbOptions::default() };
+        Db::open_with("/db", options, components).unwrap()
+    };
+    let db = open();
+    let options = FamilyOptions { write_buffer_size: 256 << 10, ..FamilyOptions::default() };
+    let family = db.create_family("family", options).unwrap();
+    family.put(b"first", b"value").unwrap();
+    family.flush().unwrap();
+    let value = |n: u32| -> Vec<u8> {
+        let mut random = tidesdb_sys::rng::SplitMix64::new(u64::from(n));
+        let mut value = vec![0; 1000];
+        random.fill(&mut value);
+        value
+    };
+    let refused = (0_u32..100_000)
+        .find_map(|n| family.put(&n.to_be_bytes(), &value(n)).err().map(|error| (n, error)));
+    let (written, error) = refused.unwrap();
+    assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+    assert!(sim.free_bytes(Path::new("/db")).unwrap() < 2 << 20);
+    drop(family);
+    db.close().unwrap();
+
+    let db = open();
+    let family = db.family("family").unwrap();
+    for n in 0..written {
+        assert_eq!(family.get(&n.to_be_bytes()).unwrap(), Some(value(n)), "{n}");
+    }
+}
