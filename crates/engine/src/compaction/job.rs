@@ -347,10 +347,9 @@ impl Merge {
         let passed = self.passed.load(Ordering::Relaxed);
         if passed != entries {
             remove_written(core, &written);
-            let file = self.runs.iter().flatten().next();
-            let path = file.map(|table| table.path().to_path_buf()).unwrap_or_default();
+            // Which input is to blame is not known, so none of them is set aside.
             let detail = format!("a merge read {passed} entries of {entries}");
-            return Err(Error::corruption(path, 0, detail));
+            return Err(Error::corruption(&core.path, 0, detail));
         }
         let left = self.runs.iter().flatten();
         let left = left.filter(|table| !outcome.settled.contains(&table.record.number));
