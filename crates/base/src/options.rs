@@ -1,6 +1,8 @@
 //! Settings of a database and of a column family: plain data with documented defaults, one
 //! `validate` that reports every problem at once, and a text form that is stored with the data.
 
+use std::collections::BTreeMap;
+
 use crate::compress::Compression;
 use crate::error::{Error, Result};
 use crate::event::EventListener;
@@ -222,6 +224,9 @@ pub struct FamilyOptions {
     pub min_disk_space: u64,
     /// Commits to this family are at least this durable. Default: as the database.
     pub sync_mode: SyncMode,
+    /// Texts of the application that are stored with the options, by name. The engine does not look
+    /// at them. A name has no `=`, no white space at its ends and no line break. Default none.
+    pub properties: BTreeMap<String, String>,
 }
 
 impl Default for FamilyOptions {
@@ -243,6 +248,7 @@ impl Default for FamilyOptions {
             target_table_bytes: 64 << 20,
             min_disk_space: USUAL_MIN_DISK_SPACE,
             sync_mode: SyncMode::None,
+            properties: BTreeMap::new(),
         }
     }
 }
@@ -295,6 +301,11 @@ impl FamilyOptions {
         if self.sync_mode == (SyncMode::Interval { interval_us: 0 }) {
             problems.push("sync interval is 0 us, must be at least 1".to_owned());
         }
+        for name in self.properties.keys() {
+            if name.is_empty() || name.trim() != name || name.contains(['=', '\n', '\r']) {
+                problems.push(format!("property name '{}' is not allowed", name.escape_debug()));
+            }
+        }
         refuse(problems)
     }
 
@@ -306,7 +317,7 @@ impl FamilyOptions {
             SyncMode::Full => "full".to_owned(),
             SyncMode::Interval { interval_us } => format!("interval:{interval_us}"),
         };
-        [
+        let mut text = [
             format!("write_buffer_size = {}", self.write_buffer_size),
             format!("klog_value_threshold = {}", self.klog_value_threshold),
             format!("compression = {}", self.compression.name()),
@@ -324,7 +335,13 @@ impl FamilyOptions {
             format!("min_disk_space = {}", self.min_disk_space),
             format!("sync_mode = {sync}"),
         ]
-        .join("\n")
+        .join("\n");
+        for (name, value) in &self.properties {
+            // On one line, whatever is in it.
+            let value = value.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");
+            text.push_str(&format!("\n{PROPERTY}{name} = \"{value}\""));
+        }
+        text
     }
 
     /// Reads the text form. Absent settings keep their default; unknown ones, which a later
@@ -350,6 +367,11 @@ impl FamilyOptions {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Option<()> {
+        if let Some(name) = name.strip_prefix(PROPERTY) {
+            let value = value.strip_prefix('"')?.strip_suffix('"')?;
+            self.properties.insert(name.to_owned(), unescaped(value)?);
+            return Some(());
+        }
         match name {
             "write_buffer_size" => self.write_buffer_size = value.parse().ok()?,
             "klog_value_threshold" => self.klog_value_threshold = value.parse().ok()?,
@@ -373,6 +395,27 @@ impl FamilyOptions {
         }
         Some(())
     }
+}
+
+/// What the names of properties begin with in the text form.
+const PROPERTY: &str = "property.";
+
+/// A property's value as it was before its line breaks were written out.
+fn unescaped(text: &str) -> Option<String> {
+    let mut value = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        value.push(match character {
+            '\\' => match characters.next()? {
+                'n' => '\n',
+                'r' => '\r',
+                '\\' => '\\',
+                _ => return None,
+            },
+            other => other,
+        });
+    }
+    Some(value)
 }
 
 fn parse_sync_mode(value: &str) -> Option<SyncMode> {
@@ -401,6 +444,10 @@ mod tests {
             compression: Compression::Zstd,
             bloom_fpr: 0.001,
             sync_mode: SyncMode::Interval { interval_us: 9 },
+            properties: [("a.b", " line\r\nand\\n \"more\" = "), ("empty", "")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            use_btree: true,
             ..FamilyOptions::default()
         };
         assert_eq!(FamilyOptions::from_text(&options.to_text()).unwrap(), options);

@@ -179,6 +179,12 @@ impl<V> BlockCache<V> {
         }
     }
 
+    /// Number of shards.
+    #[must_use]
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
     /// Changes the budget, evicting what no longer fits. The number of shards stays what
     /// [`new`](Self::new) made it. The hash tables, up to a few per cent of the highest budget so
     /// far, do not shrink: a budget below their size keeps no entries.

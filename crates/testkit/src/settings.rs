@@ -91,6 +91,7 @@ impl Settings {
             tombstone_density_min_entries: pick(random, &[1, 16]),
             min_disk_space: 0,
             sync_mode: if random.chance(1, 6) { SyncMode::Full } else { SyncMode::None },
+            ..FamilyOptions::default()
         }
     }
 }

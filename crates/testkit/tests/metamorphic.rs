@@ -69,6 +69,7 @@ fn random_family_options(random: &mut SplitMix64) -> FamilyOptions {
         tombstone_density_min_entries: 1 + random.below(20),
         min_disk_space: random.below(2) << 20,
         sync_mode: random_sync(random),
+        ..FamilyOptions::default()
     }
 }
 

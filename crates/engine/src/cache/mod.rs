@@ -39,6 +39,16 @@ impl BlockCache {
         self.0.set_capacity(usize::try_from(capacity_bytes).unwrap_or(usize::MAX));
     }
 
+    /// Blocks in the cache.
+    pub(crate) fn entries(&self) -> u64 {
+        self.0.entries() as u64
+    }
+
+    /// Parts of the cache.
+    pub(crate) fn shards(&self) -> u64 {
+        self.0.shards() as u64
+    }
+
     /// Figures for statistics: bytes used, capacity, hits, misses.
     pub(crate) fn figures(&self) -> [u64; 4] {
         [

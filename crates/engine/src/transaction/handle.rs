@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, OnceCell};
 use std::cmp::Ordering::{Equal, Greater, Less};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -257,7 +256,20 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`].
     pub fn get_untracked(&self, family: &Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.look_up(family.state(), key, <[u8]>::to_vec).map(|(_, found)| found)
+        self.get_untracked_with(family, key, <[u8]>::to_vec)
+    }
+
+    /// As [`Transaction::get_with`], but the commit does not mind if the key changes.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn get_untracked_with<R>(
+        &self,
+        family: &Family,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        self.look_up(family.state(), key, read).map(|(_, found)| found)
     }
 
     /// The values of several keys, in the order of the keys; each counts as read as by
@@ -380,6 +392,12 @@ impl Transaction {
         self.check_active()?;
         self.writes.get_or_insert_default().savepoint(name);
         Ok(())
+    }
+
+    /// True when there is a savepoint that could be rolled back to.
+    #[must_use]
+    pub fn has_savepoints(&self) -> bool {
+        self.writes.as_ref().is_some_and(|writes| writes.has_savepoints())
     }
 
     /// Takes back what was written since the savepoint, and removes it and all that were created
@@ -556,34 +574,6 @@ impl Drop for Transaction {
         }
         if self.charged.get() > 0 {
             self.set_charge(0);
-        }
-    }
-}
-
-/// Figures of the transactions of a database.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TransactionStats {
-    /// Bytes of memory that open transactions hold, to within some ten kibibytes each, and that is
-    /// taken by what has to be remembered of finished serializable ones while others are open.
-    pub open_bytes: u64,
-    /// Commits refused for a newer version of a key.
-    pub conflicts: u64,
-    /// Commits of serializable transactions refused for a possible cycle.
-    pub serialization_conflicts: u64,
-    /// Times that the memory for finished serializable transactions was bounded at the cost of
-    /// conflicts that were not needed.
-    pub coarsened: u64,
-}
-
-impl TransactionStats {
-    pub(crate) fn of(core: &Core) -> Self {
-        // ORDERING: statistics.
-        Self {
-            open_bytes: core.budget.held().transactions,
-            conflicts: core.counters.transaction_conflicts.load(Ordering::Relaxed),
-            serialization_conflicts: core.counters.serialization_conflicts.load(Ordering::Relaxed),
-            coarsened: lock(&core.dependencies).coarsened(),
         }
     }
 }

@@ -15,12 +15,14 @@
 //! | `offset_index` | the hash index of both: exact keys, four bytes an entry |
 //! | `overlay`, `scan` | its own writes in key order, and iterators over both |
 //! | `changes` | which keys have newer versions than a snapshot |
+//! | `figures` | statistics |
 //! | `validation` | what is checked at commit, and when |
 //!
 //! The rules of serializable transactions are in `dependencies`. A transaction is used by one
 //! thread at a time and may be handed from one to another.
 
 mod changes;
+mod figures;
 mod handle;
 mod offset_index;
 mod overlay;
@@ -32,7 +34,8 @@ mod write_set;
 #[cfg(test)]
 mod tests;
 
-pub use self::handle::{Transaction, TransactionStats};
+pub use self::figures::TransactionStats;
+pub use self::handle::Transaction;
 pub use self::scan::{TransactionEntries, TransactionScan};
 
 /// What a transaction is protected from.

@@ -153,6 +153,11 @@ impl WriteSet {
         self.is_more_than_a_batch.set(true);
     }
 
+    /// True when there is a savepoint.
+    pub(super) fn has_savepoints(&self) -> bool {
+        !self.savepoints.is_empty()
+    }
+
     /// Marks the present extent under a name. A name that is there already keeps its place in the
     /// order and takes the new mark.
     pub(super) fn savepoint(&mut self, name: &str) {

@@ -1,6 +1,8 @@
 //! Figures about a database and its families. All are snapshots of counters that move on; sums
 //! may be off by what happens while they are read.
 
+mod estimates;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,6 +30,10 @@ pub struct DbStats {
     pub block_cache_hits: u64,
     /// Blocks that had to be read.
     pub block_cache_misses: u64,
+    /// Blocks in the cache.
+    pub block_cache_entries: u64,
+    /// Parts of the cache that have a budget and an order of eviction of their own.
+    pub block_cache_shards: u64,
     /// Tables and value logs open.
     pub open_tables: u64,
     /// Bytes of log records written since the open.
@@ -143,6 +149,8 @@ impl DbStats {
             block_cache_capacity: capacity,
             block_cache_hits: hits,
             block_cache_misses: misses,
+            block_cache_entries: core.files.blocks.entries(),
+            block_cache_shards: core.files.blocks.shards(),
             open_tables: core.files.open_files.count() as u64,
             log_bytes_written: core.log.bytes_written(),
             log_syncs: get(&core.log.counters.syncs),
@@ -200,6 +208,8 @@ pub struct LevelStats {
     pub entries: u64,
     /// Tombstones.
     pub tombstones: u64,
+    /// Tombstones and entries of the table with the largest share of tombstones.
+    pub densest_table: (u64, u64),
 }
 
 /// Figures of one family.
@@ -252,6 +262,13 @@ impl FamilyStats {
                 level.bytes += table.record.bytes;
                 level.entries += table.record.entries;
                 level.tombstones += table.record.tombstones;
+                let (tombstones, entries) = (table.record.tombstones, table.record.entries);
+                let (most, of) = level.densest_table;
+                if u128::from(tombstones) * u128::from(of.max(1))
+                    > u128::from(most) * u128::from(entries.max(1))
+                {
+                    level.densest_table = (tombstones, entries);
+                }
             }
         }
         let (user_bytes_written, operations_written) = family.counters.user.totals();

@@ -1,0 +1,150 @@
+//! Estimates of a family's content, made from what is in memory: no file is read.
+
+use std::sync::Arc;
+
+use crate::family::{Family, FamilyState};
+use crate::memtable::Memtable;
+use crate::version::TableFile;
+
+/// What a page costs that has to be looked at, the unit of [`Family::range_cost`].
+const PAGE_BYTES: f64 = 4096.0;
+/// What an entry costs beside it.
+const ENTRY_COST: f64 = 0.01;
+/// What going to another table costs.
+const TABLE_COST: f64 = 0.5;
+/// Pages in memory cost so much less.
+const MEMORY_SHARE: f64 = 0.05;
+
+impl Family {
+    /// About how many distinct keys the family holds: those of each memtable and of each table,
+    /// added up. A key that lies in several of them counts in each, and so do keys whose newest
+    /// version is a deletion: after [`Family::compact`] the number is exact, but for keys written
+    /// since. Takes time in proportion to the keys in memtables.
+    #[must_use]
+    pub fn estimate_keys(&self) -> u64 {
+        memtable_keys(self.state()) + table_entries(self.state())
+    }
+
+    /// Keys in the family's memtables, deleted ones included. Takes time in proportion to them.
+    #[must_use]
+    pub fn memtable_keys(&self) -> u64 {
+        memtable_keys(self.state())
+    }
+
+    /// What reading the keys between two bounds costs, about: a number without a unit, to be
+    /// compared with others of the same family, as a query planner does. The bounds may be given in
+    /// either order. Nothing is read.
+    #[must_use]
+    pub fn range_cost(&self, one: &[u8], other: &[u8]) -> f64 {
+        let (from, to) = if one <= other { (one, other) } else { (other, one) };
+        let view = self.state().view.load();
+        let memtables = std::iter::once(&view.active).chain(&view.frozen);
+        let in_memory: f64 =
+            memtables.map(|memtable| memtable.used_bytes() as f64 / PAGE_BYTES).sum();
+        let tables = view.version.runs.iter().flat_map(|run| run.tables_over(from, to));
+        in_memory * MEMORY_SHARE + tables.map(|table| table_cost(table, from, to)).sum::<f64>()
+    }
+}
+
+fn memtable_keys(family: &FamilyState) -> u64 {
+    let view = family.view.load();
+    std::iter::once(&view.active).chain(&view.frozen).map(keys_of).sum()
+}
+
+fn keys_of(memtable: &Arc<Memtable>) -> u64 {
+    let mut cursor = memtable.cursor();
+    let mut keys = 0;
+    cursor.seek_to_first();
+    while cursor.valid() {
+        keys += 1;
+        cursor.next();
+    }
+    keys
+}
+
+/// Versions in the family's tables. A flush leaves out versions that nothing can see, so these are
+/// the keys of each table unless a snapshot held older versions when it was written.
+fn table_entries(family: &FamilyState) -> u64 {
+    let view = family.view.load();
+    let tables = view.version.runs.iter().flat_map(|run| &run.tables);
+    tables.map(|table| table.record.entries).sum()
+}
+
+/// What the part of a table between two keys costs.
+fn table_cost(table: &TableFile, from: &[u8], to: &[u8]) -> f64 {
+    let record = &table.record;
+    let place = |key| place_between(key, &record.smallest_key, &record.largest_key);
+    let least = 1.0 / record.entries.max(1) as f64;
+    let share = (place(to) - place(from)).max(least);
+    let pages = record.bytes as f64 / PAGE_BYTES;
+    TABLE_COST + share * (pages + ENTRY_COST * record.entries as f64)
+}
+
+/// Where a key lies between two others, from 0 to 1, if keys are spread evenly.
+fn place_between(key: &[u8], smallest: &[u8], largest: &[u8]) -> f64 {
+    if key <= smallest {
+        return 0.0;
+    }
+    if key >= largest {
+        return 1.0;
+    }
+    let shared = smallest.iter().zip(largest).take_while(|(one, other)| one == other).count();
+    let number = |key: &[u8]| {
+        let mut head = [0; 8];
+        for (to, from) in head.iter_mut().zip(key.iter().skip(shared)) {
+            *to = *from;
+        }
+        u64::from_be_bytes(head) as f64
+    };
+    let (low, high) = (number(smallest), number(largest));
+    if high > low { ((number(key) - low) / (high - low)).clamp(0.0, 1.0) } else { 0.5 }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidesdb_base::options::{DbOptions, FamilyOptions};
+
+    use super::*;
+    use crate::db::{Components, Db};
+
+    #[test]
+    fn places_are_in_order_and_within_the_bounds() {
+        let (smallest, largest) = (b"user:1000".as_slice(), b"user:9999".as_slice());
+        let mut before = 0.0;
+        for key in ["a", "user:1000", "user:2", "user:5555", "user:55556", "user:9", "v"] {
+            let place = place_between(key.as_bytes(), smallest, largest);
+            assert!((before..=1.0).contains(&place), "{key} at {place}");
+            before = place;
+        }
+        assert_eq!(before, 1.0);
+        let middle = place_between(b"user:5500", smallest, largest);
+        assert!((0.4..0.6).contains(&middle), "{middle}");
+    }
+
+    #[test]
+    fn keys_are_counted_and_ranges_cost_in_proportion() {
+        let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+        let family = db.create_family("f", FamilyOptions::default()).unwrap();
+        let key = |n: u32| format!("{n:06}").into_bytes();
+        let empty = family.range_cost(b"a", b"b");
+        for n in 0..3000 {
+            family.put(&key(n), b"a value of some length").unwrap();
+            family.put(&key(n), b"another value of some length").unwrap();
+        }
+        assert_eq!((family.estimate_keys(), family.memtable_keys()), (3000, 3000));
+        family.flush().unwrap();
+        assert_eq!((family.estimate_keys(), family.memtable_keys()), (3000, 0));
+        let all = family.range_cost(&key(0), &key(2999));
+        let half = family.range_cost(&key(1500), &key(0));
+        let one = family.range_cost(&key(7), &key(8));
+        let outside = family.range_cost(b"x", b"y");
+        assert!(
+            all > half && half > one && one > outside && outside >= empty,
+            "{all} {half} {one}"
+        );
+        assert_eq!(half, family.range_cost(&key(0), &key(1500)));
+        assert!((0.3..0.7).contains(&(half / all)), "{}", half / all);
+        family.put(b"new", b"key").unwrap();
+        assert_eq!(family.estimate_keys(), 3001);
+    }
+}
