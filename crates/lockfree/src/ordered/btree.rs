@@ -110,7 +110,7 @@ impl Pending<'_> {
     fn link_to(&self, arena: &Arena, existing: RecordRef) -> Result<(), ArenaFull> {
         let version = match self.built {
             Some(new) => new.version,
-            None => record::create_version(arena, &self.version, existing)?,
+            None => record::create_version(arena, &self.version)?,
         };
         existing.link(arena, version);
         Ok(())

@@ -10,8 +10,8 @@
 //!          expiry u64 if it has one | value bytes
 //! ```
 //!
-//! Every eighth version of a chain has a shortcut in front of it, so that an old snapshot does not
-//! pay for all newer versions of a key that is overwritten all the time (`shortcut`).
+//! About every fourth version of a long chain has a shortcut in front of it, so that an old snapshot
+//! does not pay for all newer versions of a key that is overwritten all the time (`shortcut`).
 //!
 //! Threads: any. A record is filled by one thread and then published by a Release store of its
 //! offset; from there on only the links change. Linking is a compare-and-swap on a list from which
@@ -38,11 +38,16 @@ const EXPIRY_BYTES: usize = 8;
 
 const HAS_EXPIRY: u8 = 1;
 const HAS_SHORTCUT: u8 = 2;
-/// The bits above the flags: how many versions behind this one the next shortcut lies, about.
-const DISTANCE_SHIFT: u32 = 2;
+/// The bits above the flags: how many versions lay behind this one when it was linked, or
+/// [`LONGEST_COUNTED`] when there were more.
+const LENGTH_SHIFT: u32 = 2;
+const LONGEST_COUNTED: u8 = u8::MAX >> LENGTH_SHIFT;
 
-/// Of how many versions of a key one has a shortcut.
-const SHORTCUT_EVERY: u8 = if cfg!(loom) { 2 } else { 8 };
+/// Shortcuts lead over chains from this length on: looking for the one behind would cost those that
+/// are overwritten a few times more than it gives them.
+const LONG_CHAIN: u8 = if cfg!(loom) { 1 } else { 60 };
+/// Of how many versions of a key one has room for a shortcut. A power of two.
+const SHORTCUT_EVERY: u64 = if cfg!(loom) { 1 } else { 4 };
 const SHORTCUT_UNITS: usize = size_of::<Shortcut>().div_ceil(UNIT_BYTES);
 
 #[repr(C)]
@@ -171,8 +176,8 @@ impl RecordRef {
             }
             // ORDERING: Relaxed, published by the exchange below.
             version.header(arena).older.store(next, Ordering::Relaxed);
-            if let Some(shortcut) = version.shortcut(arena) {
-                shortcut.fill(arena, VersionRef::from_raw(next));
+            if let Some(older) = VersionRef::from_raw(next) {
+                version.count_behind(arena, older);
             }
             // ORDERING: PUBLISH (Release) publishes the version with all its bytes; Acquire on failure as
             // for the loads above. Nothing is ever unlinked, so on failure the walk goes on from
@@ -217,7 +222,7 @@ impl VersionRef {
 
     #[inline]
     fn flags(self, arena: &Arena) -> u8 {
-        // SAFETY: the byte was written before publication, or by this thread, and never again.
+        // SAFETY: the byte was written before publication, and is never written after it.
         unsafe { self.tail(arena).wrapping_add(FLAGS_AT).read() }
     }
 
@@ -234,11 +239,18 @@ impl VersionRef {
         Some(unsafe { &*address })
     }
 
-    /// How far the next shortcut lies behind a version that is put in front of this one.
-    fn distance_in_front(self, arena: &Arena) -> u8 {
-        match self.flags(arena) {
-            flags if flags & HAS_SHORTCUT != 0 => 1,
-            flags => (flags >> DISTANCE_SHIFT) + 1,
+    /// Notes the length of the chain that this version is about to be linked in front of.
+    #[inline]
+    fn count_behind(self, arena: &Arena, older: Self) {
+        let length = ((older.flags(arena) >> LENGTH_SHIFT) + 1).min(LONGEST_COUNTED);
+        let kept = self.flags(arena) & (HAS_EXPIRY | HAS_SHORTCUT);
+        let at = self.tail(arena).wrapping_add(FLAGS_AT);
+        // SAFETY: the version is filled and not linked yet, so it is this thread's alone.
+        unsafe { at.write(kept | length << LENGTH_SHIFT) };
+        if length >= LONG_CHAIN
+            && let Some(shortcut) = self.shortcut(arena)
+        {
+            shortcut.fill(arena, older);
         }
     }
 
@@ -352,21 +364,18 @@ pub(super) fn create_record(
     Ok(NewRecord { record: RecordRef(record), version: version_ref })
 }
 
-/// Writes a version that is to be linked to `record`; nobody sees it until then.
+/// Writes a version of a key that is there already; nobody sees it until it is linked.
 pub(super) fn create_version(
     arena: &Arena,
     version: &NewVersion<'_>,
-    record: RecordRef,
 ) -> Result<VersionRef, ArenaFull> {
-    // Others may put versions in front meanwhile: then shortcuts lie a little further apart.
-    let distance = match VersionRef::from_raw(record.versions(arena).next) {
-        Some(newest) => newest.distance_in_front(arena),
-        None => 0,
-    };
     let bytes = version_bytes(version)?;
-    if distance < SHORTCUT_EVERY {
+    // Which versions have room for a shortcut is as good as chance: a look at the chain would have
+    // the memory of the version in front wait for that of the one behind.
+    let mixed = version.seq.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    if !mixed.is_multiple_of(SHORTCUT_EVERY) {
         let offset = VersionRef(arena.allocate(bytes)?);
-        fill_version(arena, offset, version, distance << DISTANCE_SHIFT);
+        fill_version(arena, offset, version, 0);
         return Ok(offset);
     }
     let start = arena.allocate(SHORTCUT_UNITS * UNIT_BYTES + bytes)?;
@@ -434,7 +443,7 @@ mod tests {
         for snapshot in (0..=count).step_by(if cfg!(miri) { 7 } else { 997 }).chain([1, 2, count]) {
             let found = tree.get(b"counter", snapshot).map(|version| (version.seq, version.value));
             assert_eq!(found, (snapshot > 0).then_some((snapshot, &b"value"[..])));
-            let most = 2 * usize::from(SHORTCUT_EVERY) + 3 * count.ilog2() as usize;
+            let most = 4 * usize::from(LONG_CHAIN) + 4 * count.ilog2() as usize;
             let looks = looks(&tree, b"counter", snapshot);
             assert!(looks <= most, "{looks} looks for {snapshot} of {count}");
         }

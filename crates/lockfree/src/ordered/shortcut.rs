@@ -1,7 +1,7 @@
 //! Shortcuts in long chains of versions.
 //!
 //! A key that is overwritten all the time has a long chain, and a reader at an old snapshot would
-//! walk all of it. So every few versions one has a *shortcut*: links to the next older version with
+//! walk all of it. So one of a few versions has a *shortcut*: links to the next older version with
 //! a shortcut and to one that lies much further back. Where the far link leads follows from the two
 //! shortcuts behind (the skew-binary rule of Myers' applicative lists): it joins two equally long
 //! hops into one, so that any version is reached in about twice the logarithm of the number of
@@ -18,6 +18,9 @@ use super::record::VersionRef;
 use crate::arena::Arena;
 use crate::sync::{AtomicU32, Ordering};
 
+/// Further behind a shortcut is not looked for. By chance it never lies there, in a long chain.
+const FURTHEST: usize = 128;
+
 /// See the module's documentation. Zero in a link: there is none.
 #[repr(C, align(8))]
 pub(super) struct Shortcut {
@@ -33,9 +36,10 @@ impl Shortcut {
     }
 
     /// Sets the links of a version that is about to be linked in front of `older`.
-    pub(super) fn fill(&self, arena: &Arena, older: Option<VersionRef>) {
-        let chain = std::iter::successors(older, |version| version.older(arena));
-        let mut chain = chain.filter_map(|at| Some((at, at.shortcut(arena)?)));
+    #[cold]
+    pub(super) fn fill(&self, arena: &Arena, older: VersionRef) {
+        let chain = std::iter::successors(Some(older), |version| version.older(arena));
+        let mut chain = chain.take(FURTHEST).filter_map(|at| Some((at, at.shortcut(arena)?)));
         let (near, far, depth) = match chain.next() {
             Some((near, behind)) => {
                 (near.raw(), behind.far_in_front(arena, near).raw(), behind.depth() + 1)

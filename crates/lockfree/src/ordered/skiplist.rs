@@ -213,7 +213,7 @@ impl OrderedIndex for SkipList {
             if let Some(existing) = found {
                 let version = match prepared {
                     Some((new, _)) => new.version,
-                    None => record::create_version(&self.arena, &version, existing)?,
+                    None => record::create_version(&self.arena, &version)?,
                 };
                 existing.link(&self.arena, version);
                 return Ok(());
