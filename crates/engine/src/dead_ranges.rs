@@ -283,7 +283,7 @@ fn joined(ranges: Ranges) -> Ranges {
 }
 
 /// The dead ranges as a scan that goes in one direction meets them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct KnownRanges {
     ranges: Arc<Ranges>,
     reader: Reader,

@@ -188,3 +188,74 @@ fn a_key_put_among_dead_ones_is_found_at_once() {
         }
     }
 }
+
+/// A commit that has read the head of a queue looks for changes of what it went over. That must not
+/// be all that were taken before, when others commit meanwhile.
+#[test]
+fn a_queue_is_popped_in_linear_time_by_transactions_that_check_what_they_read() {
+    for level in [IsolationLevel::RepeatableRead, IsolationLevel::Serializable] {
+        let directory = tempfile::tempdir().unwrap();
+        let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+        let family = db.open_family("queue", FamilyOptions::default()).unwrap();
+        let elsewhere = db.open_family("elsewhere", FamilyOptions::default()).unwrap();
+        let jobs = 20_000;
+        (0..jobs).for_each(|n| family.put(&key(n), b"").unwrap());
+        let mut times = Vec::new();
+        for quarter in 0..4 {
+            let begun = Instant::now();
+            for n in quarter * jobs / 4..(quarter + 1) * jobs / 4 {
+                let beside = db.begin(level).unwrap();
+                let mut transaction = db.begin(level).unwrap();
+                let mut scan = transaction.scan(&family, ScanOptions::new()).unwrap();
+                scan.seek_to_first().unwrap();
+                assert_eq!(scan.key(), key(n));
+                drop(scan);
+                transaction.delete(&family, &key(n)).unwrap();
+                elsewhere.put(b"k", b"").unwrap();
+                transaction.commit().unwrap();
+                drop(beside);
+            }
+            times.push(begun.elapsed());
+        }
+        println!("{level:?}: {times:?}");
+        // It took seven times as long in the last quarter as in the first.
+        assert!(times[3] < times[0] * 3 + Duration::from_millis(300), "{level:?}: {times:?}");
+    }
+}
+
+/// What was remembered as dead hides no change from a commit: neither a key that was put there since,
+/// nor that one was deleted which the snapshot had.
+#[test]
+fn changes_among_dead_keys_are_conflicts() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+    let family = db.open_family("keys", FamilyOptions::default()).unwrap();
+    for n in 0..KEYS {
+        family.put(&key(n), b"").unwrap();
+        family.delete(&key(n)).unwrap();
+    }
+    family.put(&key(KEYS), b"last").unwrap();
+    let first = |transaction: &tidesdb::Transaction| {
+        let mut scan = transaction.scan(&family, ScanOptions::new()).unwrap();
+        scan.seek_to_first().unwrap();
+        scan.key().to_vec()
+    };
+    let serializable = || db.begin(IsolationLevel::Serializable).unwrap();
+    for n in (0..KEYS).step_by(7) {
+        // Each has read what the other writes; one of them must go.
+        let (mut one, mut other) = (serializable(), serializable());
+        assert_eq!((first(&one), first(&other)), (key(KEYS), key(KEYS)));
+        one.put(&family, &key(n), b"").unwrap();
+        other.put(&family, &key(n + 1), b"").unwrap();
+        one.commit().unwrap();
+        assert!(other.commit().is_err(), "{n}");
+        // Found, and deleted behind its back.
+        let mut reader = db.begin(IsolationLevel::RepeatableRead).unwrap();
+        assert_eq!(first(&reader), key(n));
+        family.delete(&key(n)).unwrap();
+        let mut later = db.begin(IsolationLevel::RepeatableRead).unwrap();
+        assert_eq!(first(&later), key(KEYS));
+        assert!(reader.commit().is_err(), "{n}");
+        later.commit().unwrap();
+    }
+}

@@ -3,6 +3,10 @@
 //! Memtables are asked for the keys in question, tables only when they hold anything newer than
 //! the snapshot at all. The snapshot is registered, so flushes and merges keep the sequence number
 //! of every version that is newer, though of several only the newest may be left in a table.
+//!
+//! Of a range, keys that were dead before the window are passed over where that is remembered
+//! (`dead_ranges`): a put would have cut what is remembered, and to delete what is not there changes
+//! nothing. Else each pop of a queue would look at all that were popped before.
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Result;
@@ -14,6 +18,7 @@ use tidesdb_files::sstable::{Readahead, TableIterator};
 use super::read_set::ReadRange;
 use crate::cache::CachedBlocks;
 use crate::core::Core;
+use crate::dead_ranges::KnownRanges;
 use crate::family::View;
 use crate::memtable::Memtable;
 use crate::version::TableFile;
@@ -139,7 +144,8 @@ pub(super) fn deletion_in_range(view: &View, range: &ReadRange, window: Window) 
 }
 
 /// Calls `found` with the changes of all keys in a range, but for [`deletion_in_range`], in no order,
-/// until it answers an error.
+/// until it answers an error. `dead` is what nothing lived in when the window began, loaded with
+/// everything in the window complete.
 ///
 /// # Errors
 /// What `found` answers; `Corrupt` or `Io` when a table can't be read.
@@ -148,12 +154,18 @@ pub(super) fn changes_of_range(
     view: &View,
     range: &ReadRange,
     window: Window,
+    dead: &KnownRanges,
     mut found: impl FnMut(&[u8], Change) -> Result<()>,
 ) -> Result<()> {
     for memtable in memtables(view, window) {
         let mut cursor = memtable.cursor();
         cursor.seek(&range.start);
+        let mut dead = dead.clone();
         while cursor.valid() && range.end.admits(cursor.key()) {
+            if let Some(end) = dead.end_over(cursor.key()) {
+                cursor.seek(end);
+                continue;
+            }
             for version in cursor.versions().take_while(|version| version.seq > window.since) {
                 if window.holds(version.seq) {
                     let change = Change { sequence: version.seq, hides: false };
@@ -173,7 +185,12 @@ pub(super) fn changes_of_range(
         let blocks = CachedBlocks(Arc::clone(&core.files.blocks));
         let mut iterator = TableIterator::new(table, blocks, Readahead::Auto(READAHEAD_BYTES));
         iterator.seek(&range.start)?;
+        let mut dead = dead.clone();
         while iterator.valid() && range.end.admits(iterator.key()) {
+            if let Some(end) = dead.end_over(iterator.key()) {
+                iterator.seek(end)?;
+                continue;
+            }
             if window.holds(iterator.seq()) {
                 let change = Change { sequence: iterator.seq(), hides: true };
                 found(iterator.key(), change)?;

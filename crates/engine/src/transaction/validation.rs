@@ -43,6 +43,7 @@ use super::changes::{Window, changes_of_key, changes_of_range, deletion_in_range
 use super::handle::{State, Transaction};
 use super::read_set::ReadSet;
 use crate::core::Core;
+use crate::dead_ranges::{KnownRanges, Reader};
 use crate::dependencies::{Candidate, Danger, Dependencies, Overwritten};
 use crate::family::FamilyState;
 use crate::log::ANY_KEY;
@@ -373,7 +374,8 @@ impl<'t> Validation<'t> {
             if deletion_in_range(family.view(), range, window).is_some() {
                 return Err(self.conflict(family.name(), &range.start, REASON));
             }
-            changes_of_range(self.core, family.view(), range, window, |key, _| {
+            let dead = family.dead_before(window, self.snapshot);
+            changes_of_range(self.core, family.view(), range, window, &dead, |key, _| {
                 let was_there =
                     self.core.get_with(family.state, Some(self.snapshot), key, |_| ())?;
                 match was_there {
@@ -414,8 +416,9 @@ impl<'t> Validation<'t> {
                 self.first_overwritten.get_or_insert_with(name);
                 self.overwritten.add(change.sequence, change.hides);
             }
+            let dead = family.dead_before(window, self.snapshot);
             let (overwritten, first) = (&mut self.overwritten, &mut self.first_overwritten);
-            changes_of_range(self.core, family.view(), range, window, |key, change| {
+            changes_of_range(self.core, family.view(), range, window, &dead, |key, change| {
                 first.get_or_insert_with(|| (family.name().to_owned(), key.to_vec()));
                 overwritten.add(change.sequence, change.hides);
                 Ok(())
@@ -537,6 +540,12 @@ impl Viewed<'_> {
 
     fn name(&self) -> &str {
         &self.state.name
+    }
+
+    /// Where nothing lived when the window began, by the time of a snapshot that is no newer. Called
+    /// when every commit in the window is complete, so that its puts have cut the ranges.
+    fn dead_before(&self, window: Window, snapshot: Moment) -> KnownRanges {
+        self.state.dead_ranges.known_to(Reader { snapshot: window.since, now: snapshot.now })
     }
 }
 
