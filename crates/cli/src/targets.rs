@@ -61,17 +61,17 @@ impl Targets {
         Ok(match <[Family; 1]>::try_from(families) {
             Ok([one]) => Self::One(one),
             Err(families) => {
-                let named = families.into_iter().map(|family| (family.name().to_owned(), family));
+                let named = families.into_iter().map(|family| (family.name().to_string(), family));
                 Self::Named(named.collect())
             }
         })
     }
 
     /// What the load is remembered by; empty when its input tells the families.
-    pub(crate) fn label(&self) -> &str {
+    pub(crate) fn label(&self) -> String {
         match self {
-            Self::One(family) => family.name(),
-            Self::Named(_) => "",
+            Self::One(family) => family.name().to_string(),
+            Self::Named(_) => String::new(),
         }
     }
 

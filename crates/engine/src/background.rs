@@ -125,7 +125,8 @@ impl Core {
 
     /// Keeps a failure of background work for whoever waits for that.
     fn note_failure(&self, family: &FamilyState, slot: &Mutex<Option<Error>>, error: Error) {
-        let event = Event::BackgroundFailed { family: family.name.clone(), error: error.clone() };
+        let event =
+            Event::BackgroundFailed { family: family.name().to_string(), error: error.clone() };
         *lock(slot) = Some(error);
         if self.flow.failure_told.is_due(self.clock.monotonic_nanos()) {
             self.tell(&event);
@@ -190,7 +191,7 @@ impl Core {
                 return Ok(());
             }
             if family.is_dropped() {
-                return Err(Error::FamilyDropped(family.name.clone()));
+                return Err(family.dropped_error());
             }
             let seen = self.progress.now();
             if let Some(cause) = lock(&family.flush_error).take() {

@@ -114,7 +114,7 @@ impl Core {
     #[inline]
     pub(crate) fn check_readable(&self, family: &FamilyState) -> Result<()> {
         if family.is_dropped() {
-            return Err(Error::FamilyDropped(family.name.clone()));
+            return Err(family.dropped_error());
         }
         self.health.check_open()
     }
@@ -241,7 +241,16 @@ impl Families {
     /// Makes a family known.
     pub(crate) fn insert(&self, family: Arc<FamilyState>) {
         let mut families = self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        families.insert(family.name.clone(), family);
+        families.insert(family.name().to_string(), family);
+    }
+
+    /// Makes a family known by another name, in one step.
+    pub(crate) fn rename(&self, old: &str, new: &str) {
+        let mut families = self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(family) = families.remove(old) {
+            family.set_name(new);
+            families.insert(new.to_owned(), family);
+        }
     }
 
     /// Forgets a family.

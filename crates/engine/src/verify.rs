@@ -37,29 +37,38 @@ pub struct VerifyReport {
     pub problems: Vec<Error>,
 }
 
+/// Files that one family after the other has met: several may have the same.
+#[derive(Debug, Default)]
+struct SeenFiles {
+    tables: BTreeSet<u64>,
+    value_logs: BTreeSet<u64>,
+    /// Those that are sound as a whole, whoever points into them.
+    sound_value_logs: BTreeSet<u64>,
+}
+
 impl VerifyReport {
     pub(crate) fn of(core: &Core) -> Self {
-        let mut report = Self::default();
+        let (mut report, mut seen) = (Self::default(), SeenFiles::default());
         for family in core.families.all() {
             report.families += 1;
-            report.check_family(&family);
+            report.check_family(&family, &mut seen);
         }
         report
     }
 
-    fn check_family(&mut self, family: &FamilyState) {
+    fn check_family(&mut self, family: &FamilyState, seen: &mut SeenFiles) {
         let view = family.view.load_full();
         let version = &view.version;
         for run in &version.runs {
             self.check_run(run);
-            for table in &run.tables {
+            for table in run.tables.iter().filter(|table| seen.tables.insert(table.record.number)) {
                 self.tables += 1;
                 if let Err(e) = self.check_table(table) {
                     self.problems.push(e);
                 }
             }
         }
-        self.check_value_logs(&view);
+        self.check_value_logs(&view, seen);
     }
 
     fn check_table(&mut self, file: &Arc<TableFile>) -> Result<()> {
@@ -92,7 +101,7 @@ impl VerifyReport {
         }
     }
 
-    fn check_value_logs(&mut self, view: &View) {
+    fn check_value_logs(&mut self, view: &View, seen: &mut SeenFiles) {
         let version = &view.version;
         let referenced: BTreeSet<u64> = version
             .tables()
@@ -106,7 +115,10 @@ impl VerifyReport {
             }
         }
         for file in version.value_logs.values() {
-            self.value_log_files += 1;
+            if seen.sound_value_logs.contains(&file.number) {
+                continue;
+            }
+            self.value_log_files += u64::from(seen.value_logs.insert(file.number));
             // Read first: commits may append to the file while it is verified.
             let known = file.life().whole_bytes();
             match file.with_reader(VlogReader::verify) {
@@ -115,7 +127,10 @@ impl VerifyReport {
                     let problem = Error::corruption(file.path(), found.file_len, detail);
                     self.problems.push(problem);
                 }
-                Ok(found) => self.bytes += found.file_len,
+                Ok(found) => {
+                    self.bytes += found.file_len;
+                    seen.sound_value_logs.insert(file.number);
+                }
                 Err(Error::Corruption { offset, .. }) if offset >= known => {
                     // Behind what is known to be whole lies what a power cut or a failed write
                     // left of commits that never were; only what is pointed at must be whole.

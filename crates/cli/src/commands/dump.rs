@@ -77,7 +77,7 @@ fn families(db: &Db, format: Format, chosen: Option<&str>) -> Result<Vec<Family>
 }
 
 fn header(families: &[Family]) -> DumpHeader {
-    let dumped = |family: &Family| DumpedFamily::new(family.name(), &family.options());
+    let dumped = |family: &Family| DumpedFamily::new(&family.name(), &family.options());
     DumpHeader::new(families.iter().map(dumped).collect())
 }
 
@@ -138,7 +138,7 @@ impl Dump<'_> {
             let row = Row {
                 key: scan.key(),
                 value: Some(scan.value()?),
-                family: named,
+                family: named.as_deref(),
                 expires_at: scan.expires_at_unix_seconds(),
             };
             self.writer.write(buffered, row).map_err(failed)?;

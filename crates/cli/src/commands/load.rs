@@ -50,7 +50,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
     interrupt::install()?;
     let db = database::open(&args.database.db, Access::Create)?;
     let targets = Targets::open(&db, header.as_ref(), args.family.as_deref())?;
-    let bookmark = Bookmark::open(&db, targets.label(), &source, args.resume_key.as_deref())?;
+    let bookmark = Bookmark::open(&db, &targets.label(), &source, args.resume_key.as_deref())?;
     let checkpoint = match &bookmark {
         Some(bookmark) => find_start(bookmark, &mut source, &options, args.restart)?,
         None => Checkpoint::start(&source, settings(&options)),

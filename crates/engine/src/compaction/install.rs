@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidesdb_base::error::{Error, Result};
+use tidesdb_base::error::Result;
 use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::{Change, TableRecord};
 use tidesdb_lockfree::sync::lock;
@@ -81,7 +81,7 @@ impl Core {
         let mut catalog = lock(&self.catalog);
         if family.is_dropped() && !cfg!(planted_bug = "merge_installed_in_a_dropped_family") {
             remove_written(self, &merged.written);
-            return Err(Error::FamilyDropped(family.name.clone()));
+            return Err(family.dropped_error());
         }
         let old = family.current_version();
         let mut next = old.with_tables(merged.table_change(self));
@@ -109,12 +109,12 @@ impl Core {
         // Only now, with the edit on disk, may the files go: with their last reader.
         for number in &dead {
             if let Some(file) = next.value_logs.remove(number) {
-                file.mark_obsolete();
+                file.let_go();
             }
         }
         let replaced: BTreeSet<u64> = merged.replaced.iter().map(|t| t.record.number).collect();
         for table in old.tables().filter(|table| replaced.contains(&table.record.number)) {
-            table.mark_obsolete();
+            table.let_go();
         }
         let next = Arc::new(next);
         family.change_view(|view| View { version: next, ..view.clone() });

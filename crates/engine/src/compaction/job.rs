@@ -155,7 +155,7 @@ impl Core {
     /// Ends a merge early when the database closes or the family is gone.
     fn check_merge_wanted(&self, family: &FamilyState) -> Result<()> {
         if family.is_dropped() {
-            return Err(Error::FamilyDropped(family.name.clone()));
+            return Err(family.dropped_error());
         }
         if self.control.merges_are_cancelled() {
             return Err(Error::Cancelled);

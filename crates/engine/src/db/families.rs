@@ -45,8 +45,8 @@ impl Core {
                 frozen: Vec::new(),
                 version: Arc::new(Version::default()),
             };
-            let (database, name) = (self.identity, (*name).to_owned());
-            let family = Arc::new(FamilyState::new(database, id, name, options.clone(), view));
+            let family = FamilyState::new(self.identity, id, name, options.clone(), view);
+            let family = Arc::new(family);
             self.families.insert(Arc::clone(&family));
             created.push(family);
         }
@@ -62,21 +62,33 @@ impl Core {
     fn check_new_families(&self, wanted: &[(&str, FamilyOptions)], present: usize) -> Result<()> {
         let mut names = BTreeSet::new();
         for (name, options) in wanted {
-            check_name(name)?;
+            self.check_new_name(name)?;
             options.validate()?;
-            if !names.insert(*name) || self.families.by_name(name).is_some() {
+            if !names.insert(*name) {
                 return Err(Error::FamilyExists((*name).to_owned()));
             }
         }
-        let count = present + wanted.len();
-        if count > MAX_FAMILIES {
-            return Err(Error::TooLarge {
-                what: "number of column families",
-                size: count as u64,
-                limit: MAX_FAMILIES as u64,
-            });
+        check_number_of_families(present + wanted.len())
+    }
+
+    /// The family of that name.
+    ///
+    /// # Errors
+    /// [`Error::FamilyNotFound`].
+    pub(crate) fn find_family(&self, name: &str) -> Result<Arc<FamilyState>> {
+        self.families.by_name(name).ok_or_else(|| Error::FamilyNotFound(name.to_owned()))
+    }
+
+    /// Whether a family may be called that.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a bad name, [`Error::FamilyExists`].
+    pub(super) fn check_new_name(&self, name: &str) -> Result<()> {
+        check_name(name)?;
+        match self.families.by_name(name) {
+            Some(_) => Err(Error::FamilyExists(name.to_owned())),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Changes a family's options and stores them.
@@ -93,7 +105,7 @@ impl Core {
         let at_work = self.callers.enter()?;
         let mut catalog = lock(&self.catalog);
         if family.is_dropped() {
-            return Err(Error::FamilyDropped(family.name.clone()));
+            return Err(family.dropped_error());
         }
         let before = family.options.load().sync_mode;
         let (timed, text) = (options.sync_mode != before, options.to_text());
@@ -117,8 +129,7 @@ impl Core {
         self.check_changeable()?;
         let _at_work = self.callers.enter()?;
         let mut catalog = lock(&self.catalog);
-        let not_found = || Error::FamilyNotFound(name.to_owned());
-        let family = self.families.by_name(name).ok_or_else(not_found)?;
+        let family = self.find_family(name)?;
         let changes = vec![Change::DropFamily { family: family.id }];
         match catalog.commit_or_doubt(changes, Arc::clone(&family) as _) {
             Outcome::Applied => {}
@@ -135,10 +146,10 @@ impl Core {
         self.families.remove(name);
         let view = family.view.load_full();
         for table in view.version.tables() {
-            table.mark_obsolete();
+            table.let_go();
         }
         for file in view.version.value_logs.values() {
-            file.mark_obsolete();
+            file.let_go();
         }
         family.change_view(|_| View {
             active: Arc::new(Memtable::new(&self.memory)),
@@ -156,7 +167,11 @@ impl Core {
         Ok(())
     }
 
-    fn check_changeable(&self) -> Result<()> {
+    /// Whether files of the directory may be changed at all.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::OpenedReadOnly`], [`Error::ReadOnly`].
+    pub(super) fn check_changeable(&self) -> Result<()> {
         self.check_open()?;
         if self.options.read_only {
             return Err(Error::OpenedReadOnly);
@@ -179,4 +194,19 @@ fn check_name(name: &str) -> Result<()> {
         return Ok(());
     };
     Err(Error::InvalidArgument(format!("the family name {name:?} {problem}")))
+}
+
+/// Whether there may be so many families.
+///
+/// # Errors
+/// [`Error::TooLarge`].
+pub(super) fn check_number_of_families(count: usize) -> Result<()> {
+    if count > MAX_FAMILIES {
+        return Err(Error::TooLarge {
+            what: "number of column families",
+            size: count as u64,
+            limit: MAX_FAMILIES as u64,
+        });
+    }
+    Ok(())
 }

@@ -114,14 +114,67 @@ impl Db {
         Ok(created.into_iter().map(|state| self.handle(state)).collect())
     }
 
+    /// Gives a family another name, in one step that survives a power cut when this returns; a crash
+    /// leaves the old name or the new one. Readers and writers go on, and handles stay valid:
+    /// [`Family::name`] tells the new name from then on. Equal names change nothing.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # use tidesdb_engine as tidesdb;
+    /// use tidesdb::{Db, DbOptions, FamilyOptions};
+    /// let db = Db::open(directory.path(), DbOptions::default())?;
+    /// let family = db.create_family("next", FamilyOptions::default())?;
+    /// db.rename_family("next", "current")?;
+    /// assert_eq!(&*family.name(), "current");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NotFound`, `Exists`, `Invalid` for a bad name, `ReadOnly`, `Closed`, `Io`; nothing has
+    /// changed then.
+    pub fn rename_family(&self, old: &str, new: &str) -> Result<()> {
+        self.core().rename_family(old, new)
+    }
+
+    /// Makes a family `name` that holds what `source` holds, with the same options. When this returns,
+    /// it survives a power cut.
+    ///
+    /// The copy shares the files of its source, so that it costs one flush of the source's memory and
+    /// one edit of the manifest, whatever the size, and no space at first. From then on both change
+    /// independently: each lets go of shared files as its merges replace them, and a file goes with
+    /// the last family that has it. The copy holds everything that was committed to the source before
+    /// the call, and of what is committed meanwhile all up to one point of the order of commits.
+    /// A snapshot that is older than the copy sees in it what it sees in the source. A commit hook
+    /// is not copied.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # use tidesdb_engine as tidesdb;
+    /// use tidesdb::{Db, DbOptions, FamilyOptions};
+    /// let db = Db::open(directory.path(), DbOptions::default())?;
+    /// let orders = db.create_family("orders", FamilyOptions::default())?;
+    /// orders.put(b"1", b"paid")?;
+    /// let trial = db.clone_family("orders", "trial")?;
+    /// trial.put(b"1", b"returned")?;
+    /// assert_eq!(orders.get(b"1")?, Some(b"paid".to_vec()));
+    /// assert_eq!(trial.get(b"1")?, Some(b"returned".to_vec()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NotFound` when there is no `source`, `Exists`, `Invalid` for a bad name, `Stalled` while flushes
+    /// are paused or get nowhere, `ReadOnly`, `Closed`, `Io`; there is no copy then.
+    pub fn clone_family(&self, source: &str, name: &str) -> Result<Family> {
+        Ok(self.handle(self.core().clone_family(source, name)?))
+    }
+
     /// The family of that name.
     ///
     /// # Errors
     /// `NotFound`, `Closed`.
     pub fn family(&self, name: &str) -> Result<Family> {
         self.core().check_open()?;
-        let state = self.core().families.by_name(name);
-        state.map(|state| self.handle(state)).ok_or_else(|| Error::FamilyNotFound(name.to_owned()))
+        Ok(self.handle(self.core().find_family(name)?))
     }
 
     /// The family of that name, created with these options when there is none.

@@ -4,6 +4,7 @@ mod close;
 mod control;
 mod directory;
 mod families;
+mod family_changes;
 mod handle;
 mod open;
 #[cfg(test)]

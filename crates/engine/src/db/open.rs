@@ -1,13 +1,14 @@
 //! Opening: lock, manifest, log, leftovers, and then the machinery.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions};
-use tidesdb_files::manifest::{Change, ValueLogRecord};
+use tidesdb_files::manifest::{Change, TableRecord, ValueLogRecord};
 use tidesdb_files::naming::FileKind;
 use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_sys::clock::{Clock, SteadyClock, SystemClock};
@@ -26,8 +27,8 @@ use crate::recovery::{self, Crew, Inventory, Leftovers, NO_LOG, Replayed, Target
 use crate::snapshot::SnapshotRegistry;
 use crate::spare_buffers::SpareBuffers;
 use crate::version::{
-    Catalog, DirectoryLock, Extent, FamilyRecord, FileContext, Garbage, PersistedState, TableFile,
-    ValueLogFile, ValueLogLife, Version,
+    Catalog, DirectoryLock, Extent, FamilyRecord, FileContext, Garbage, NamedFile, PersistedState,
+    TableFile, ValueLogFile, ValueLogLife, Version,
 };
 
 /// Block size that the cache's slots are laid out for.
@@ -368,49 +369,63 @@ fn load_families(
     memory: &Arc<BlockPool>,
 ) -> Result<BTreeMap<u32, Arc<FamilyState>>> {
     let mut families = BTreeMap::new();
+    let mut known = KnownFiles { context: files, lengths, files: BTreeMap::new() };
     for (&id, record) in &state.families {
         let options = FamilyOptions::from_text(&record.options)?;
         let view = View {
             active: Arc::new(Memtable::new(memory)),
             frozen: Vec::new(),
-            version: Arc::new(load_version(record, lengths, files)),
+            version: Arc::new(load_version(record, &mut known)),
         };
-        let name = record.name.clone();
-        let family = FamilyState::new(database, id, name, options, view);
+        let family = FamilyState::new(database, id, &record.name, options, view);
         families.insert(id, Arc::new(family));
     }
     Ok(families)
 }
 
-fn load_version(
-    record: &FamilyRecord,
-    lengths: &BTreeMap<FileKind, u64>,
-    files: &Arc<FileContext>,
-) -> Version {
-    let tables = record.tables.values().map(|table| TableFile::new(files, table.clone()));
-    let value_logs = record
-        .value_logs
-        .values()
-        .map(|file| (file.number, load_value_log(*file, lengths, files)))
-        .collect();
+/// The files of the families loaded so far: several may have the same.
+struct KnownFiles<'a> {
+    context: &'a Arc<FileContext>,
+    /// As they were found in the directory.
+    lengths: &'a BTreeMap<FileKind, u64>,
+    files: BTreeMap<FileKind, Arc<NamedFile>>,
+}
+
+impl KnownFiles<'_> {
+    /// The file, named by one family more.
+    fn name(&mut self, kind: FileKind) -> Arc<NamedFile> {
+        match self.files.entry(kind) {
+            Entry::Occupied(known) => known.get().named_again(),
+            Entry::Vacant(place) => Arc::clone(place.insert(NamedFile::new(self.context, kind))),
+        }
+    }
+
+    /// A table as the manifest has it.
+    fn table(&mut self, record: &TableRecord) -> Arc<TableFile> {
+        TableFile::of(self.name(FileKind::Table(record.number)), record.clone())
+    }
+
+    /// A value log as the manifest has it. One that was not closed is as long as its file.
+    fn value_log(&mut self, record: &ValueLogRecord) -> Arc<ValueLogFile> {
+        let kind = FileKind::ValueLog(record.number);
+        let extent = if record.is_closed() {
+            Extent::whole(record.bytes)
+        } else {
+            Extent::left_open(self.lengths.get(&kind).copied().unwrap_or(0))
+        };
+        let life = ValueLogLife::Settled { extent };
+        ValueLogFile::of(self.name(kind), record.number, life)
+    }
+}
+
+fn load_version(record: &FamilyRecord, files: &mut KnownFiles<'_>) -> Version {
+    let value_logs = record.value_logs.values();
+    let value_logs = value_logs.map(|file| (file.number, files.value_log(file))).collect();
+    let tables = record.tables.values().map(|table| files.table(table));
     let mut version = Version::of_tables(tables, value_logs);
     let tombstones = record.range_tombstones.iter().cloned().collect();
     version.range_tombstones.add(tombstones);
     version
-}
-
-/// A value log as the manifest has it. One that was not closed is as long as its file.
-fn load_value_log(
-    record: ValueLogRecord,
-    lengths: &BTreeMap<FileKind, u64>,
-    files: &Arc<FileContext>,
-) -> Arc<ValueLogFile> {
-    if record.is_closed() {
-        return ValueLogFile::written(files, record);
-    }
-    let bytes = lengths.get(&FileKind::ValueLog(record.number)).copied().unwrap_or(0);
-    let life = ValueLogLife::Settled { extent: Extent::left_open(bytes) };
-    ValueLogFile::new(files, record.number, life)
 }
 
 /// Replays the log into the families' memtables, with the help of threads that merge later.

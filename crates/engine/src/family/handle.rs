@@ -45,7 +45,7 @@ pub struct Family {
 
 impl std::fmt::Debug for Family {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Family").field("name", &self.state.name).finish_non_exhaustive()
+        f.debug_struct("Family").field("name", &self.name()).finish_non_exhaustive()
     }
 }
 
@@ -58,10 +58,10 @@ impl Family {
         self.owner.core()
     }
 
-    /// Name of the family.
+    /// Name of the family; after [`crate::Db::rename_family`] the new one.
     #[must_use]
-    pub fn name(&self) -> &str {
-        &self.state.name
+    pub fn name(&self) -> Arc<str> {
+        self.state.name()
     }
 
     /// The family's present options.

@@ -70,7 +70,8 @@ pub(crate) struct FamilyState {
     /// The database that the family is of.
     pub database: DatabaseId,
     pub id: u32,
-    pub name: String,
+    /// See [`FamilyState::name`].
+    name: ArcSwap<Arc<str>>,
     pub options: ArcSwap<FamilyOptions>,
     /// Bytes at which a memtable is frozen, for the write path.
     pub freeze_bytes: AtomicU64,
@@ -120,7 +121,7 @@ impl FamilyState {
     pub(crate) fn new(
         database: DatabaseId,
         id: u32,
-        name: String,
+        name: &str,
         options: FamilyOptions,
         view: View,
     ) -> Self {
@@ -128,7 +129,7 @@ impl FamilyState {
         Self {
             database,
             id,
-            name,
+            name: ArcSwap::from_pointee(Arc::from(name)),
             freeze_bytes: AtomicU64::new(freeze_bytes(&options)),
             syncs_commits: AtomicBool::new(options.sync_mode == SyncMode::Full),
             flow: FamilyFlow { held: AtomicBool::new(held), ..FamilyFlow::default() },
@@ -153,6 +154,22 @@ impl FamilyState {
             slice_bounds: Mutex::default(),
             counters: FamilyCounters::default(),
         }
+    }
+
+    /// Name of the family, until it gets another one.
+    pub(crate) fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name.load())
+    }
+
+    /// Gives the family another name, by which the database knows it from now on.
+    pub(crate) fn set_name(&self, name: &str) {
+        self.name.store(Arc::new(Arc::from(name)));
+    }
+
+    /// What is answered to those who use the family once it is dropped.
+    #[cold]
+    pub(crate) fn dropped_error(&self) -> Error {
+        Error::FamilyDropped(self.name().to_string())
     }
 
     /// The files of the family now. What one decision needs comes from one call of this: a flush

@@ -89,8 +89,9 @@ impl Core {
     /// # Errors
     /// As [`Core::flush_oldest`].
     pub(crate) fn flush_everything_at_once(&self) -> Result<()> {
-        let families = self.families.all();
-        // In the order of names; everybody else takes one of them at most.
+        let mut families = self.families.all();
+        // In the order of numbers, which never change.
+        families.sort_by_key(|family| family.id);
         let _one_at_a_time: Vec<_> =
             families.iter().map(|family| lock(&family.writing_out)).collect();
         let mut all = Vec::new();

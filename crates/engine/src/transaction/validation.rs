@@ -31,8 +31,8 @@
 //! Other commits are not checked.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
@@ -179,7 +179,7 @@ impl WrittenKeys<'_> {
             if newest.is_some() {
                 return Err(conflict(
                     self.core,
-                    family.name(),
+                    &family.name(),
                     operation.key,
                     "somebody else has changed a key that it writes",
                 ));
@@ -365,21 +365,21 @@ impl<'t> Validation<'t> {
                 false
             })?;
             if newest.is_some() {
-                return Err(self.conflict(family.name(), key, REASON));
+                return Err(self.conflict(&family.name(), key, REASON));
             }
         }
         for range in reads.ranges() {
             let Some(family) = views.enter(range.family) else { continue };
             // Whether it found any of the keys is not asked: such a deletion is rare.
             if deletion_in_range(family.view(), range, window).is_some() {
-                return Err(self.conflict(family.name(), &range.start, REASON));
+                return Err(self.conflict(&family.name(), &range.start, REASON));
             }
             let dead = family.dead_before(window, self.snapshot);
             changes_of_range(self.core, family.view(), range, window, &dead, |key, _| {
                 let was_there =
                     self.core.get_with(family.state, Some(self.snapshot), key, |_| ())?;
                 match was_there {
-                    Some(()) => Err(self.conflict(family.name(), key, REASON)),
+                    Some(()) => Err(self.conflict(&family.name(), key, REASON)),
                     None => Ok(()),
                 }
             })?;
@@ -404,7 +404,7 @@ impl<'t> Validation<'t> {
             let Some(family) = views.enter(family) else { continue };
             let (overwritten, first) = (&mut self.overwritten, &mut self.first_overwritten);
             changes_of_key(self.core, family.view(), key, window, |change| {
-                first.get_or_insert_with(|| (family.name().to_owned(), key.to_vec()));
+                first.get_or_insert_with(|| (family.name().to_string(), key.to_vec()));
                 overwritten.add(change.sequence, change.hides);
                 true
             })?;
@@ -412,14 +412,14 @@ impl<'t> Validation<'t> {
         for range in reads.ranges() {
             let Some(family) = views.enter(range.family) else { continue };
             if let Some(change) = deletion_in_range(family.view(), range, window) {
-                let name = || (family.name().to_owned(), range.start.clone());
+                let name = || (family.name().to_string(), range.start.clone());
                 self.first_overwritten.get_or_insert_with(name);
                 self.overwritten.add(change.sequence, change.hides);
             }
             let dead = family.dead_before(window, self.snapshot);
             let (overwritten, first) = (&mut self.overwritten, &mut self.first_overwritten);
             changes_of_range(self.core, family.view(), range, window, &dead, |key, change| {
-                first.get_or_insert_with(|| (family.name().to_owned(), key.to_vec()));
+                first.get_or_insert_with(|| (family.name().to_string(), key.to_vec()));
                 overwritten.add(change.sequence, change.hides);
                 Ok(())
             })?;
@@ -472,7 +472,7 @@ impl<'t> Validation<'t> {
                 let reason = "others have read the key, which it writes, and changed what it has \
                     read, and no order of the serializable transactions would explain both";
                 (
-                    family.map_or_else(String::new, |family| family.name.clone()),
+                    family.map_or_else(String::new, |family| family.name().to_string()),
                     key.to_vec(),
                     reason,
                 )
@@ -538,8 +538,8 @@ impl Viewed<'_> {
         &self.view
     }
 
-    fn name(&self) -> &str {
-        &self.state.name
+    fn name(&self) -> Arc<str> {
+        self.state.name()
     }
 
     /// Where nothing lived when the window began, by the time of a snapshot that is no newer. Called

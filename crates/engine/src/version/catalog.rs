@@ -32,6 +32,23 @@ pub(crate) struct FamilyRecord {
     pub flushed_through: u64,
 }
 
+impl FamilyRecord {
+    /// A family of this name with the same files. Of the value logs only those that its tables point
+    /// into: commits of this family may point into others, and those of the copy never will.
+    fn copied_as(&self, name: String) -> Self {
+        let mut copy = Self { name, ..self.clone() };
+        copy.keep_referenced_value_logs();
+        copy
+    }
+
+    /// Forgets the value logs that no table points into.
+    pub(crate) fn keep_referenced_value_logs(&mut self) {
+        let references = self.tables.values().flat_map(|table| &table.value_references);
+        let referenced: BTreeSet<u64> = references.map(|&(file, _)| file).collect();
+        self.value_logs.retain(|file, _| referenced.contains(file));
+    }
+}
+
 /// Everything the manifest says.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PersistedState {
@@ -61,6 +78,13 @@ impl PersistedState {
             }
             Change::DropFamily { family } => {
                 self.families.remove(family)?;
+            }
+            Change::RenameFamily { family, name } => {
+                self.families.get_mut(family)?.name.clone_from(name);
+            }
+            Change::CopyFamily { family, source, name } => {
+                let copy = self.families.get(source)?.copied_as(name.clone());
+                return self.families.insert(*family, copy).is_none().then_some(());
             }
             Change::SetOptions { family, options } => {
                 self.families.get_mut(family)?.options.clone_from(options);

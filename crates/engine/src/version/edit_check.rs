@@ -29,6 +29,12 @@ impl Changed {
             Change::CreateFamily { family, .. } => {
                 !self.has_family(state, *family) && self.families.insert(*family, true).is_none()
             }
+            Change::CopyFamily { family, source, .. } => {
+                let known = self.has_family(state, *source);
+                let new = !self.has_family(state, *family);
+                self.families.insert(*family, true);
+                known && new
+            }
             Change::DropFamily { family } => {
                 let known = self.has_family(state, *family);
                 self.families.insert(*family, false);
@@ -58,7 +64,8 @@ impl Changed {
                 self.value_logs.insert(place, false);
                 known && self.has_family(state, *family)
             }
-            Change::SetOptions { family, .. }
+            Change::RenameFamily { family, .. }
+            | Change::SetOptions { family, .. }
             | Change::FlushedThrough { family, .. }
             | Change::AddRangeTombstone { family, .. } => self.has_family(state, *family),
             Change::RemoveRangeTombstone { family, tombstone } => {

@@ -9,6 +9,7 @@ mod directory_lock;
 mod edit_check;
 mod garbage;
 mod liveness;
+mod named_file;
 mod range_deleted;
 mod range_tombstones;
 mod run;
@@ -29,6 +30,7 @@ pub(crate) use self::catalog::{Catalog, FamilyRecord, InDoubt, Outcome, Persiste
 pub(crate) use self::directory_lock::DirectoryLock;
 pub(crate) use self::garbage::Garbage;
 pub(crate) use self::liveness::{KeyCounts, LivenessCount, LivenessRules};
+pub(crate) use self::named_file::NamedFile;
 pub(crate) use self::range_tombstones::{is_deleted_in_part, table_needs, table_overlaps};
 pub(crate) use self::run::Run;
 pub(crate) use self::space::{SpaceEstimate, collected_from};
@@ -153,6 +155,23 @@ impl Version {
         value_logs: BTreeMap<u64, Arc<ValueLogFile>>,
     ) -> Self {
         Self::of_placed(placed_by_record(tables), value_logs)
+    }
+
+    /// The same files as another family has them: shared, and let go of by each family on its own. Of
+    /// the value logs only those that tables point into. The manifest names them for that family.
+    pub(crate) fn for_another_family(&self) -> Self {
+        let tables = self
+            .runs
+            .iter()
+            .flat_map(|run| run.tables.iter().map(|table| table.for_another_family(run.place())));
+        let is_referenced = |file: &&Arc<ValueLogFile>| {
+            self.runs.iter().any(|run| run.totals.value_references.contains_key(&file.number))
+        };
+        let value_logs = self.value_logs.values().filter(is_referenced);
+        let value_logs = value_logs.map(|file| (file.number, file.for_another_family()));
+        let mut copy = Self::of_tables(tables, value_logs.collect());
+        copy.range_tombstones = self.range_tombstones.clone();
+        copy
     }
 
     fn of_placed(

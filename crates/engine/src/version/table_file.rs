@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use arc_swap::ArcSwapOption;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::manifest::TableRecord;
-use tidesdb_files::naming;
+use tidesdb_files::naming::FileKind;
 use tidesdb_files::sstable::Table;
 
 use super::range_deleted::RangeDeleted;
-use super::{DirectoryLock, Garbage};
+use super::{DirectoryLock, Garbage, NamedFile};
 use crate::cache::{BlockCache, OpenFile, OpenFiles};
 use crate::flow::{Holder, MemoryBudget};
 
@@ -29,18 +29,16 @@ pub(crate) struct FileContext {
 /// An open table that stays open while this is held; nothing when it was not open.
 pub(crate) type OpenTable = arc_swap::Guard<Option<Arc<Table>>>;
 
-/// A table. When it is obsolete, the last one to let go of it notes it for deletion.
+/// A table of a family. Another family that has the same file has an own one of these.
 #[derive(Debug)]
 pub(crate) struct TableFile {
     /// Level and run are those that the table was opened or written with: a table that was moved
     /// since is elsewhere, see `Run`.
     pub record: TableRecord,
-    path: PathBuf,
-    context: Arc<FileContext>,
+    file: Arc<NamedFile>,
     open: ArcSwapOption<Table>,
     /// Used since the descriptor budget last looked.
     recently_used: AtomicBool,
-    obsolete: AtomicBool,
     /// Why a merge could not read the table.
     damage: OnceLock<Error>,
     /// How much of it range tombstones hide, as far as that was measured.
@@ -50,13 +48,17 @@ pub(crate) struct TableFile {
 impl TableFile {
     /// The table of this record; opened at its first use.
     pub(crate) fn new(context: &Arc<FileContext>, record: TableRecord) -> Arc<Self> {
+        let file = NamedFile::new(context, FileKind::Table(record.number));
+        Self::of(file, record)
+    }
+
+    /// As [`TableFile::new`], of a file that other families may have as well.
+    pub(crate) fn of(file: Arc<NamedFile>, record: TableRecord) -> Arc<Self> {
         Arc::new(Self {
-            path: context.dir.join(naming::FileKind::Table(record.number).name()),
             record,
-            context: Arc::clone(context),
+            file,
             open: ArcSwapOption::empty(),
             recently_used: AtomicBool::new(false),
-            obsolete: AtomicBool::new(false),
             damage: OnceLock::new(),
             measured: Mutex::default(),
         })
@@ -98,25 +100,25 @@ impl TableFile {
 
     #[cold]
     fn open_file(self: &Arc<Self>) -> Result<OpenTable> {
-        let file = self.context.lock.open(&self.path)?;
+        let file = self.file.context().lock.open(self.path())?;
         // Gets read single blocks; whoever walks the table reads ahead on his own account.
         file.expect_random_reads();
-        let table = Table::open(file, &self.path, self.record.number)?;
+        let table = Table::open(file, self.path(), self.record.number)?;
         let (found, known) = (table.summary().entries, self.record.entries);
         if found != known || table.summary().file_len != self.record.bytes {
             let detail = format!("holds {found} entries, the manifest says {known}");
-            return Err(Error::corruption(&self.path, 0, detail));
+            return Err(Error::corruption(self.path(), 0, detail));
         }
         let table = Arc::new(table);
-        self.context.budget.take(Holder::Tables, table.memory_bytes() as u64);
+        self.file.context().budget.take(Holder::Tables, table.memory_bytes() as u64);
         // Two threads that open it at once store one after the other; the first is let go.
         match self.open.swap(Some(Arc::clone(&table))) {
             Some(first) => {
-                self.context.budget.give_back(Holder::Tables, first.memory_bytes() as u64);
+                self.file.context().budget.give_back(Holder::Tables, first.memory_bytes() as u64);
             }
             None => {
                 let this: Weak<Self> = Arc::downgrade(self);
-                self.context.open_files.opened(this);
+                self.file.context().open_files.opened(this);
             }
         }
         Ok(arc_swap::Guard::from_inner(Some(table)))
@@ -126,7 +128,7 @@ impl TableFile {
     fn close(&self) -> bool {
         let table = self.open.swap(None);
         if let Some(table) = &table {
-            self.context.budget.give_back(Holder::Tables, table.memory_bytes() as u64);
+            self.file.context().budget.give_back(Holder::Tables, table.memory_bytes() as u64);
         }
         table.is_some()
     }
@@ -146,10 +148,15 @@ impl TableFile {
         }))
     }
 
-    /// The file may be deleted once nobody reads it.
-    pub(crate) fn mark_obsolete(&self) {
-        // ORDERING: relaxed; the drop that looks at it comes after every other use of the `Arc`.
-        self.obsolete.store(true, Ordering::Relaxed);
+    /// The table as another family has it, in this run.
+    pub(super) fn for_another_family(&self, (level, run): (u32, u64)) -> Arc<Self> {
+        let record = TableRecord { level, run, ..self.record.clone() };
+        Self::of(self.file.named_again(), record)
+    }
+
+    /// The manifest on disk names the table no more as one of its family.
+    pub(crate) fn let_go(&self) {
+        self.file.let_go();
     }
 
     /// Keeps merges away from the table, which still answers what can be read of it.
@@ -176,7 +183,7 @@ impl TableFile {
 
     /// The table's file.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 }
 
@@ -194,11 +201,7 @@ impl OpenFile for TableFile {
 impl Drop for TableFile {
     fn drop(&mut self) {
         if self.close() {
-            self.context.open_files.closed();
-        }
-        if *self.obsolete.get_mut() {
-            let path = std::mem::take(&mut self.path);
-            self.context.garbage.add_table(self.record.number, path);
+            self.file.context().open_files.closed();
         }
     }
 }

@@ -2,19 +2,19 @@
 //! the bound on open files that tables and value logs share.
 
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use arc_swap::ArcSwapOption;
 use tidesdb_base::error::Result;
 use tidesdb_files::manifest::ValueLogRecord;
-use tidesdb_files::naming;
+use tidesdb_files::naming::FileKind;
 use tidesdb_files::vlog::{RecordsAhead, ValuePointer, VlogReader};
 use tidesdb_lockfree::sync::lock;
 
-use super::FileContext;
 use super::value_log_life::{Extent, ValueLogLife};
+use super::{FileContext, NamedFile};
 use crate::cache::OpenFile;
 use crate::thread_buffer::{keep_buffer, take_buffer};
 
@@ -23,19 +23,18 @@ thread_local! {
     static STORED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A value-log file. When it is obsolete, the last one to let go of it notes it for deletion.
+/// A value-log file of a family. Another family that has the same file has an own one of these, since
+/// which commits may point into it is a matter of the family.
 #[derive(Debug)]
 pub(crate) struct ValueLogFile {
     pub number: u64,
     life: Mutex<ValueLogLife>,
-    path: PathBuf,
-    context: Arc<FileContext>,
+    file: Arc<NamedFile>,
     /// The file itself, to be found by the budget of open files.
     this: Weak<Self>,
     open: ArcSwapOption<VlogReader>,
     /// Used since the budget of open files last looked.
     recently_used: AtomicBool,
-    obsolete: AtomicBool,
     /// A merge could not read a value.
     damaged: AtomicBool,
 }
@@ -43,15 +42,18 @@ pub(crate) struct ValueLogFile {
 impl ValueLogFile {
     /// The file `number`.
     pub(crate) fn new(context: &Arc<FileContext>, number: u64, life: ValueLogLife) -> Arc<Self> {
+        Self::of(NamedFile::new(context, FileKind::ValueLog(number)), number, life)
+    }
+
+    /// As [`ValueLogFile::new`], of a file that other families may have as well.
+    pub(crate) fn of(file: Arc<NamedFile>, number: u64, life: ValueLogLife) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             number,
             life: Mutex::new(life),
-            path: context.dir.join(naming::FileKind::ValueLog(number).name()),
-            context: Arc::clone(context),
+            file,
             this: Weak::clone(this),
             open: ArcSwapOption::empty(),
             recently_used: AtomicBool::new(false),
-            obsolete: AtomicBool::new(false),
             damaged: AtomicBool::new(false),
         })
     }
@@ -72,10 +74,14 @@ impl ValueLogFile {
         change(&mut lock(&self.life));
     }
 
-    /// The file may be deleted once nobody reads it.
-    pub(crate) fn mark_obsolete(&self) {
-        // ORDERING: relaxed; the drop that looks at it comes after every other use of the `Arc`.
-        self.obsolete.store(true, Ordering::Relaxed);
+    /// The file as another family has it, of which tables alone point into it.
+    pub(super) fn for_another_family(&self) -> Arc<Self> {
+        Self::of(self.file.named_again(), self.number, self.life().for_tables_alone())
+    }
+
+    /// The manifest on disk names the file no more as one of its family.
+    pub(crate) fn let_go(&self) {
+        self.file.let_go();
     }
 
     /// Keeps merges from writing the file's values elsewhere.
@@ -92,7 +98,7 @@ impl ValueLogFile {
 
     /// The file.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
     /// Reads the value that `pointer` points at into `out`, which is replaced.
@@ -149,12 +155,12 @@ impl ValueLogFile {
 
     #[cold]
     fn open_file(&self) -> Result<Arc<VlogReader>> {
-        let file = self.context.lock.open(&self.path)?;
-        let reader = Arc::new(VlogReader::open(file, &self.path, self.number)?);
+        let file = self.file.context().lock.open(self.path())?;
+        let reader = Arc::new(VlogReader::open(file, self.path(), self.number)?);
         // Two threads that open it at once store one after the other; the first is let go.
         if self.open.swap(Some(Arc::clone(&reader))).is_none() {
             let this: Weak<Self> = Weak::clone(&self.this);
-            self.context.open_files.opened(this);
+            self.file.context().open_files.opened(this);
         }
         Ok(reader)
     }
@@ -174,10 +180,7 @@ impl OpenFile for ValueLogFile {
 impl Drop for ValueLogFile {
     fn drop(&mut self) {
         if self.open.swap(None).is_some() {
-            self.context.open_files.closed();
-        }
-        if *self.obsolete.get_mut() {
-            self.context.garbage.add(std::mem::take(&mut self.path));
+            self.file.context().open_files.closed();
         }
     }
 }

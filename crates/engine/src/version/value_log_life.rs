@@ -68,6 +68,15 @@ impl ValueLogLife {
         }
     }
 
+    /// Of the same file in a family of which tables alone point into it.
+    pub(crate) const fn for_tables_alone(self) -> Self {
+        let extent = match self {
+            Self::Appending { bytes } => Extent { bytes, whole: bytes },
+            Self::Closed { extent, .. } | Self::Settled { extent } => extent,
+        };
+        Self::Settled { extent }
+    }
+
     /// Length of the file.
     pub(crate) const fn bytes(self) -> u64 {
         match self {

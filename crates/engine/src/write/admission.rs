@@ -209,7 +209,7 @@ impl<'a> Wait<'a> {
         self.core.check_writable(self.family)?;
         self.reason = Some(reason);
         if self.core.flow.stalls.should_tell_slowing(reason, self.now()) {
-            let family = self.family.name.clone();
+            let family = self.family.name().to_string();
             self.core.tell(&Event::WritesSlowed { family, reason, bytes_per_second });
         }
         if !self.core.scheduler.help() {
@@ -262,7 +262,7 @@ impl Drop for Wait<'_> {
         let nanos = now.saturating_sub(self.started_nanos);
         self.core.flow.stalls.count(reason, nanos);
         if nanos >= TOLD_WAIT_NANOS && self.core.flow.stalls.should_tell_wait(reason, now) {
-            let (family, milliseconds) = (self.family.name.clone(), nanos / 1_000_000);
+            let (family, milliseconds) = (self.family.name().to_string(), nanos / 1_000_000);
             self.core.tell(&Event::WriterWaited { family, reason, milliseconds });
         }
     }

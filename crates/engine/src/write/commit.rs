@@ -100,7 +100,7 @@ impl Core {
         }
         if family.commit_hook.is_set() {
             family.commit_hook.call(
-                &family.name,
+                &family.name(),
                 visible.sequence,
                 &[CommittedOperation::of(&operation)],
             );
@@ -197,7 +197,7 @@ impl Core {
                     .filter(|operation| operation.family == family.id)
                     .map(|operation| CommittedOperation::of(&operation))
                     .collect();
-                family.commit_hook.call(&family.name, sequence, &operations);
+                family.commit_hook.call(&family.name(), sequence, &operations);
             }
         }
     }

@@ -262,7 +262,7 @@ impl Core {
         let mut catalog = lock(&self.catalog);
         if family.is_dropped() {
             let _ = self.vfs.remove(&path);
-            return Err(Error::FamilyDropped(family.name.clone()));
+            return Err(family.dropped_error());
         }
         let begun = Change::AddValueLog { family: family.id, file: ValueLogRecord::open(number) };
         let changes = closed.into_iter().chain([begun]).collect();

@@ -81,6 +81,23 @@ pub enum Change {
         /// Its number.
         family: u32,
     },
+    /// A family has another name.
+    RenameFamily {
+        /// Its number.
+        family: u32,
+        /// Its new name.
+        name: String,
+    },
+    /// A family exists that has the options, tables and range tombstones of another one, and the value
+    /// logs that these tables point into: the files are named by both from now on.
+    CopyFamily {
+        /// Its number, never used twice.
+        family: u32,
+        /// Number of the family that it is a copy of.
+        source: u32,
+        /// Its name.
+        name: String,
+    },
     /// The options of a family changed.
     SetOptions {
         /// Its number.
@@ -182,6 +199,8 @@ const TAG_LAST_SEQUENCE: u64 = 12;
 const TAG_ADD_RANGE_TOMBSTONE: u64 = 13;
 const TAG_REMOVE_RANGE_TOMBSTONE: u64 = 14;
 const TAG_ADD_TABLE: u64 = 15;
+const TAG_RENAME_FAMILY: u64 = 16;
+const TAG_COPY_FAMILY: u64 = 17;
 
 impl Edit {
     /// An edit of these changes.
@@ -228,6 +247,14 @@ impl Change {
                 put_bytes(out, options.as_bytes());
             }
             Self::DropFamily { family } => put(out, &[TAG_DROP_FAMILY, u64::from(*family)]),
+            Self::RenameFamily { family, name } => {
+                put(out, &[TAG_RENAME_FAMILY, u64::from(*family)]);
+                put_bytes(out, name.as_bytes());
+            }
+            Self::CopyFamily { family, source, name } => {
+                put(out, &[TAG_COPY_FAMILY, u64::from(*family), u64::from(*source)]);
+                put_bytes(out, name.as_bytes());
+            }
             Self::SetOptions { family, options } => {
                 put(out, &[TAG_SET_OPTIONS, u64::from(*family)]);
                 put_bytes(out, options.as_bytes());
@@ -279,6 +306,12 @@ impl Change {
                 options: decoder.text()?.to_owned(),
             },
             TAG_DROP_FAMILY => Self::DropFamily { family },
+            TAG_RENAME_FAMILY => Self::RenameFamily { family, name: decoder.text()?.to_owned() },
+            TAG_COPY_FAMILY => Self::CopyFamily {
+                family,
+                source: u32::try_from(decoder.varint()?).map_err(|_| Malformed)?,
+                name: decoder.text()?.to_owned(),
+            },
             TAG_SET_OPTIONS => Self::SetOptions { family, options: decoder.text()?.to_owned() },
             TAG_ADD_TABLE_WITHOUT_EXPIRY => {
                 Self::AddTable { family, table: TableRecord::decode_without_expiry(decoder)? }

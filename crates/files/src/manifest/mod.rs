@@ -21,6 +21,6 @@ pub const HEADER_BYTES: usize = 24;
 pub const RECORD_HEADER_BYTES: usize = 12;
 const MAGIC: u64 = u64::from_le_bytes(*b"TDBMANI\n");
 /// What is written.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// The oldest version that is read.
 const OLDEST_VERSION: u32 = 2;

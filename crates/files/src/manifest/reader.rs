@@ -106,10 +106,10 @@ mod tests {
             file.write_all_at(&version.to_le_bytes(), 8).unwrap();
             read_manifest(file.as_ref(), path, 4)
         };
-        for version in [2, 3] {
+        for version in [2, 3, 4] {
             assert_eq!(read(version).unwrap().0, std::slice::from_ref(&edit));
         }
-        for version in [0, 1, 4] {
+        for version in [0, 1, 5] {
             let error = read(version).unwrap_err();
             assert!(matches!(error, Error::NotADatabase { .. }), "{version}: {error}");
         }

@@ -1,0 +1,72 @@
+//! Renaming and copying column families: one edit of the manifest each, whatever their size.
+
+use std::sync::Arc;
+
+use tidesdb_base::error::Result;
+use tidesdb_files::manifest::Change;
+use tidesdb_lockfree::sync::lock;
+
+use super::families::check_number_of_families;
+use crate::core::Core;
+use crate::family::{FamilyState, View};
+use crate::memtable::Memtable;
+
+impl Core {
+    /// Gives a family another name.
+    ///
+    /// # Errors
+    /// See [`crate::Db::rename_family`].
+    pub(crate) fn rename_family(&self, old: &str, new: &str) -> Result<()> {
+        self.check_changeable()?;
+        let _at_work = self.callers.enter()?;
+        let mut catalog = lock(&self.catalog);
+        let family = self.find_family(old)?;
+        if old == new {
+            return Ok(());
+        }
+        self.check_new_name(new)?;
+        catalog.commit(vec![Change::RenameFamily { family: family.id, name: new.to_owned() }])?;
+        self.families.rename(old, new);
+        Ok(())
+    }
+
+    /// Makes a copy of a family that shares its files.
+    ///
+    /// # Errors
+    /// See [`crate::Db::clone_family`].
+    pub(crate) fn clone_family(&self, source: &str, name: &str) -> Result<Arc<FamilyState>> {
+        self.check_changeable()?;
+        let source = self.find_family(source)?;
+        self.check_new_name(name)?;
+        // What is committed by now is in tables then. Flushes that come in between only move the cut:
+        // each ends where a memtable was frozen, which is one point of the commit order.
+        self.flush_family(&source)?;
+        let _at_work = self.callers.enter()?;
+        let mut catalog = lock(&self.catalog);
+        if source.is_dropped() {
+            return Err(source.dropped_error());
+        }
+        self.check_new_name(name)?;
+        check_number_of_families(catalog.state.families.len() + 1)?;
+        let id = catalog.state.next_family;
+        catalog.commit(vec![
+            Change::CopyFamily { family: id, source: source.id, name: name.to_owned() },
+            // No commit of the copy lies before this.
+            Change::FlushedThrough { family: id, sequence: self.log.published() },
+            Change::NextFamily { family: id + 1 },
+        ])?;
+        let view = View {
+            active: Arc::new(Memtable::new(&self.memory)),
+            frozen: Vec::new(),
+            version: Arc::new(source.current_version().for_another_family()),
+        };
+        let options = source.options.load().as_ref().clone();
+        let copy = Arc::new(FamilyState::new(self.identity, id, name, options, view));
+        *lock(&copy.slice_bounds) = lock(&source.slice_bounds).clone();
+        self.families.insert(Arc::clone(&copy));
+        drop(catalog);
+        // Timers of what expires, and merges that are due.
+        self.schedule_compaction(&copy);
+        Ok(copy)
+    }
+}
