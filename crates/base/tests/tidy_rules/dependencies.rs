@@ -10,6 +10,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ("tidesdb-engine", &["tidesdb-base", "tidesdb-sys", "tidesdb-lockfree", "tidesdb-files"]),
     ("tidesdb", &["tidesdb-engine"]),
     ("tidesdb-testkit", &["tidesdb-base", "tidesdb-sys", "tidesdb-files", "tidesdb-engine"]),
+    ("tidesdb-c", &["tidesdb"]),
     ("tidesdb-cli", &["tidesdb"]),
     ("bench-compare", &[]),
     ("benchtool", &["bench-compare", "tidesdb"]),

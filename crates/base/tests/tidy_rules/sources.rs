@@ -21,6 +21,8 @@ const UNSAFE: &[&str] = &[
     "crates/lockfree/src/prefetch.rs",
     // Forks.
     "crates/tidesdb/tests/forks.rs",
+    // The C interface.
+    "crates/capi/src/",
     // A counting allocator.
     "crates/tidesdb/tests/transaction_costs.rs",
     "crates/bench-compare/src/c_functions.rs",

@@ -1,0 +1,620 @@
+/*
+ * TidesDB: the C interface, complete and self-contained.
+ *
+ * This header is for C and C++ programs and for generators of language bindings. It depends on
+ * nothing but <stddef.h>, <stdint.h> and <time.h>, and defines no macros but the constants below.
+ * <tidesdb/tidesdb.h> is a superset of it for native programs.
+ *
+ * Conventions
+ *  - A function of type int answers TDB_SUCCESS or one of the negative TDB_ERR_ codes. NULL for a
+ *    required pointer is TDB_ERR_INVALID_ARGS.
+ *  - What a function hands out belongs to the caller and is released with tidesdb_free, or with
+ *    the free of the C library as long as tidesdb_init has not installed another allocator.
+ *    Keys and values of iterators are the exception: they belong to the iterator.
+ *  - On an error the outputs are left as they were, unless a function says otherwise.
+ *  - A database and its column families may be used from any number of threads. A transaction or
+ *    an iterator may be used by one thread at a time.
+ */
+#ifndef __TIDESDB_DB_H__
+#define __TIDESDB_DB_H__
+
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#ifdef __cplusplus
+extern "C"
+{
+#endif
+
+/* ------------------------------------------------------------------ return codes and limits */
+
+/* The call did what it is documented to do. */
+#define TDB_SUCCESS 0
+/* An allocation failed. */
+#define TDB_ERR_MEMORY -1
+/* A pointer, size, name or state is not what the call needs. */
+#define TDB_ERR_INVALID_ARGS -2
+/* The key, family, savepoint or comparator does not exist; an iterator has no further entry. */
+#define TDB_ERR_NOT_FOUND -3
+/* A file could not be read or written. */
+#define TDB_ERR_IO -4
+/* A checksum or a format does not match; an INI file can't be parsed. */
+#define TDB_ERR_CORRUPTION -5
+/* The name is taken; the target directory is not empty. */
+#define TDB_ERR_EXISTS -6
+/* The transaction conflicts with one that committed before it. */
+#define TDB_ERR_CONFLICT -7
+/* A transaction holds more operations or bytes than one commit may. */
+#define TDB_ERR_TOO_LARGE -8
+/* One key and value are larger than the memory budget allows. */
+#define TDB_ERR_MEMORY_LIMIT -9
+/* The database is being opened or closed. */
+#define TDB_ERR_INVALID_DB -10
+/* Transient contention; the same call may be repeated. */
+#define TDB_ERR_UNKNOWN -11
+/* The directory is open elsewhere; another compaction of the family is under way. */
+#define TDB_ERR_LOCKED -12
+/* The database takes no writes. */
+#define TDB_ERR_READONLY -13
+/* Writers are held back and nothing moved for a while; the same call may be repeated. */
+#define TDB_ERR_BUSY -14
+/* A conditional write to an object store lost against another writer. */
+#ifndef TDB_ERR_PRECONDITION
+#define TDB_ERR_PRECONDITION -15
+#endif
+
+/* Bytes of a comparator's name, the terminating NUL included. */
+#define TDB_MAX_COMPARATOR_NAME 64
+/* Bytes of a comparator's context string, the terminating NUL included. */
+#define TDB_MAX_COMPARATOR_CTX 256
+/* Bytes of a family's name, the terminating NUL included. */
+#define TDB_MAX_CF_NAME_LEN 128
+
+/* ------------------------------------------------------------------------------ enumerations */
+
+/* Severity from which on log lines are written. */
+typedef enum
+{
+    TDB_LOG_DEBUG = 0,
+    TDB_LOG_INFO = 1,
+    TDB_LOG_WARN = 2,
+    TDB_LOG_ERROR = 3,
+    TDB_LOG_FATAL = 4,
+    TDB_LOG_NONE = 99
+} tidesdb_log_level_t;
+
+/* What a transaction sees of others, and what makes its commit conflict. */
+typedef enum
+{
+    TDB_ISOLATION_READ_UNCOMMITTED = 0,
+    TDB_ISOLATION_READ_COMMITTED = 1,
+    TDB_ISOLATION_REPEATABLE_READ = 2,
+    TDB_ISOLATION_SNAPSHOT = 3,
+    TDB_ISOLATION_SERIALIZABLE = 4
+} tidesdb_isolation_level_t;
+
+/* Codec of the blocks of a table. */
+typedef enum compression_algorithm
+{
+    TDB_COMPRESS_NONE = 0,
+    TDB_COMPRESS_SNAPPY = 1,
+    TDB_COMPRESS_LZ4 = 2,
+    TDB_COMPRESS_ZSTD = 3,
+    TDB_COMPRESS_LZ4_FAST = 4
+} compression_algorithm;
+
+/* When a commit is on disk: whenever the kernel likes, before the call returns, or at most one
+   interval later. */
+typedef enum
+{
+    TDB_SYNC_NONE = 0,
+    TDB_SYNC_FULL = 1,
+    TDB_SYNC_INTERVAL = 2
+} tidesdb_sync_mode_t;
+
+/* ----------------------------------------------------------------------------------- handles */
+
+typedef struct tidesdb_t tidesdb_t;
+typedef struct tidesdb_column_family_t tidesdb_column_family_t;
+typedef struct tidesdb_txn_t tidesdb_txn_t;
+typedef struct tidesdb_iter_t tidesdb_iter_t;
+
+/* ------------------------------------------------------------------------------ object stores */
+
+/* objstore.h declares the same names; whichever header comes first defines them. */
+#ifndef __OBJSTORE_H__
+
+typedef enum
+{
+    TDB_BACKEND_FS = 0,
+    TDB_BACKEND_S3 = 1,
+    TDB_BACKEND_UNKNOWN = 99
+} tidesdb_objstore_backend_t;
+
+typedef struct tidesdb_objstore_t tidesdb_objstore_t;
+
+/* Options of object store mode. See objstore.h. */
+typedef struct
+{
+    const char *local_cache_path;
+    size_t local_cache_max_bytes;
+    int cache_on_read;
+    int cache_on_write;
+    int max_concurrent_uploads;
+    int max_concurrent_downloads;
+    size_t multipart_threshold;
+    size_t multipart_part_size;
+    int sync_manifest_to_object;
+    int replicate_wal;
+    int wal_upload_sync;
+    size_t wal_sync_threshold_bytes;
+    int wal_sync_on_commit;
+    int replica_mode;
+    uint64_t replica_sync_interval_us;
+    int replica_replay_wal;
+} tidesdb_objstore_config_t;
+
+/* The defaults of object store mode. */
+tidesdb_objstore_config_t tidesdb_objstore_default_config(void);
+
+/* A connector whose objects are files below root_dir, which is made if it is missing (one level).
+   NULL for a NULL path, when the directory can't be made, or without memory. */
+tidesdb_objstore_t *tidesdb_objstore_fs_create(const char *root_dir);
+
+#endif /* __OBJSTORE_H__ */
+
+#ifndef __OBJSTORE_S3_H__
+
+/* Where an S3 bucket is and how to reach it. See objstore_s3.h. */
+typedef struct
+{
+    const char *endpoint;
+    const char *bucket;
+    const char *prefix;
+    const char *access_key;
+    const char *secret_key;
+    const char *region;
+    int use_ssl;
+    int use_path_style;
+    const char *tls_ca_path;
+    int tls_insecure_skip_verify;
+    size_t multipart_threshold;
+    size_t multipart_part_size;
+} tidesdb_objstore_s3_config_t;
+
+/* S3 connectors. A library built without S3 support does not define these two symbols. */
+tidesdb_objstore_t *tidesdb_objstore_s3_create(const char *endpoint, const char *bucket,
+                                               const char *prefix, const char *access_key,
+                                               const char *secret_key, const char *region,
+                                               int use_ssl, int use_path_style);
+tidesdb_objstore_t *tidesdb_objstore_s3_create_config(const tidesdb_objstore_s3_config_t *config);
+
+#endif /* __OBJSTORE_S3_H__ */
+
+/* --------------------------------------------------------------------------------- callbacks */
+
+/* Orders two keys: negative, zero or positive. Must be a total order that never changes for a
+   family, and must not call into the database. Keys that compare equal are the same key. */
+typedef int (*tidesdb_comparator_fn)(const uint8_t *key1, size_t key1_size, const uint8_t *key2,
+                                     size_t key2_size, void *ctx);
+
+/* One operation of a commit, as a commit hook sees it. Pointers are valid during the call. */
+typedef struct tidesdb_commit_op_t
+{
+    const uint8_t *key;
+    size_t key_size;
+    const uint8_t *value; /* NULL for deletes */
+    size_t value_size;    /* 0 for deletes */
+    time_t ttl;           /* as it was given to put; 0 for deletes */
+    int is_delete;        /* 1 for both kinds of deletes */
+} tidesdb_commit_op_t;
+
+/* Called on the committing thread for each family with a hook, after the commit is visible and as
+   durable as its sync mode says. commit_seq grows from commit to commit. An answer other than 0
+   is logged and changes nothing. */
+typedef int (*tidesdb_commit_hook_fn)(const tidesdb_commit_op_t *ops, int num_ops,
+                                      uint64_t commit_seq, void *ctx);
+
+typedef void *(*tidesdb_malloc_fn)(size_t size);
+typedef void *(*tidesdb_calloc_fn)(size_t count, size_t size);
+typedef void *(*tidesdb_realloc_fn)(void *ptr, size_t size);
+typedef void (*tidesdb_free_fn)(void *ptr);
+
+/* ------------------------------------------------------------------------------ configuration */
+
+/* Options of a database. Begin with tidesdb_default_config. Zero is acceptable in every field. */
+typedef struct tidesdb_config_t
+{
+    char *db_path;                      /* directory; copied by tidesdb_open */
+    int num_flush_threads;              /* 0 or less: the processors, at most 4 */
+    int num_compaction_threads;         /* 0 or less: 2 */
+    tidesdb_log_level_t log_level;      /* default TDB_LOG_INFO */
+    size_t block_cache_size;            /* bytes, default 64 MiB; 0: no cache */
+    size_t max_open_sstables;           /* default 256; 0: no bound */
+    int log_to_file;                    /* 1: log to LOG in the directory, 0: to stderr */
+    size_t log_truncation_at;           /* bytes after which LOG begins anew; 0: never */
+    size_t max_memory_usage;            /* bytes; 0: 75 % of memory; less than 5 % is raised to it */
+    int unified_memtable;               /* accepted and reported; changes no result */
+    size_t unified_memtable_write_buffer_size;
+    int unified_memtable_skip_list_max_level;
+    float unified_memtable_skip_list_probability;
+    int unified_memtable_sync_mode;
+    uint64_t unified_memtable_sync_interval_us;
+    tidesdb_objstore_t *object_store;   /* NULL: none */
+    tidesdb_objstore_config_t *object_store_config;
+    int max_concurrent_flushes;         /* always the number of flush threads */
+    int finish_compactions_on_close;    /* 1: close waits for compactions, 0: it cancels them */
+} tidesdb_config_t;
+
+/* Options of a column family. Begin with tidesdb_default_column_family_config. */
+typedef struct tidesdb_column_family_config_t
+{
+    char name[TDB_MAX_CF_NAME_LEN];      /* filled in by the engine */
+    size_t write_buffer_size;            /* bytes, default 64 MiB */
+    size_t level_size_ratio;             /* default 10 */
+    int min_levels;                      /* default 1, at most 32 */
+    int dividing_level_offset;           /* default 1 */
+    size_t klog_value_threshold;         /* values of this size on live in the value log; 512 */
+    enum compression_algorithm compression_algorithm; /* default LZ4 */
+    int enable_bloom_filter;             /* default 1 */
+    double bloom_fpr;                    /* default 0.01 */
+    int enable_block_indexes;            /* default 1 */
+    int index_sample_ratio;              /* default 1 */
+    int block_index_prefix_len;          /* default 16; outside 4..256: 16 */
+    int sync_mode;                       /* tidesdb_sync_mode_t, default TDB_SYNC_NONE */
+    uint64_t sync_interval_us;           /* default 128000 */
+    char comparator_name[TDB_MAX_COMPARATOR_NAME];   /* "" is memcmp */
+    char comparator_ctx_str[TDB_MAX_COMPARATOR_CTX]; /* stored with the family */
+#ifdef __TIDESDB_H__
+    tidesdb_comparator_fn comparator_fn_cached;      /* filled in by the engine */
+#else
+    void *comparator_fn_cached;                      /* filled in by the engine */
+#endif
+    void *comparator_ctx_cached;         /* filled in by the engine */
+    int skip_list_max_level;             /* default 12 */
+    float skip_list_probability;         /* default 0.25 */
+    tidesdb_isolation_level_t default_isolation_level; /* stored and reported only */
+    uint64_t min_disk_space;             /* bytes, default 100 MiB */
+    int l1_file_count_trigger;           /* default 4 */
+    int l0_queue_stall_threshold;        /* default 10 */
+    double tombstone_density_trigger;    /* share of tombstones; 0: off */
+    uint64_t tombstone_density_min_entries; /* default 1024 */
+    int use_btree;                       /* 1: tables are B+trees; results are the same */
+    tidesdb_commit_hook_fn commit_hook_fn; /* not stored */
+    void *commit_hook_ctx;               /* not stored */
+    size_t object_target_file_size;      /* reserved */
+    int object_lazy_compaction;          /* default 0 */
+    int object_prefetch_compaction;      /* default 1 */
+} tidesdb_column_family_config_t;
+
+/* --------------------------------------------------------------------------------- statistics */
+
+/* Figures of one family. One object: release it with tidesdb_free_stats. */
+typedef struct tidesdb_stats_t
+{
+    int num_levels;
+    size_t memtable_size;
+    size_t *level_sizes;
+    int *level_num_sstables;
+    tidesdb_column_family_config_t *config;
+    uint64_t total_keys;
+    uint64_t total_data_size;
+    double avg_key_size;
+    double avg_value_size;
+    uint64_t *level_key_counts;
+    double read_amp;
+    double hit_rate;
+    int use_btree;
+    uint64_t btree_total_nodes;
+    uint32_t btree_max_height;
+    double btree_avg_height;
+    uint64_t total_tombstones;
+    double tombstone_ratio;
+    uint64_t *level_tombstone_counts;
+    double max_sst_density;
+    int max_sst_density_level;
+    uint64_t wal_bytes_written;
+    uint64_t flush_bytes_written;
+    uint64_t compaction_bytes_written;
+    uint64_t compaction_bytes_read;
+    uint64_t user_bytes_written;
+    uint64_t flush_count;
+    uint64_t compaction_count;
+} tidesdb_stats_t;
+
+/* Figures of the block cache. All zero when there is none. */
+typedef struct tidesdb_cache_stats_t
+{
+    int enabled;
+    size_t total_entries;
+    size_t total_bytes;
+    uint64_t hits;
+    uint64_t misses;
+    double hit_rate;
+    size_t num_partitions;
+} tidesdb_cache_stats_t;
+
+/* Figures of a database. */
+typedef struct tidesdb_db_stats_t
+{
+    int num_column_families;
+    uint64_t total_memory;
+    uint64_t available_memory;
+    size_t resolved_memory_limit;
+    int memory_pressure_level; /* 0 normal, 1 elevated, 2 high, 3 critical */
+    int flush_pending_count;
+    int64_t total_memtable_bytes;
+    int total_immutable_count;
+    int total_sstable_count;
+    uint64_t total_data_size_bytes;
+    int num_open_sstables;
+    uint64_t global_seq;
+    int64_t txn_memory_bytes;
+    size_t compaction_queue_size;
+    size_t flush_queue_size;
+    int unified_memtable_enabled;
+    int64_t unified_memtable_bytes;
+    int unified_immutable_count;
+    int unified_is_flushing;
+    uint32_t unified_next_cf_index;
+    uint64_t unified_wal_generation;
+    int object_store_enabled;
+    const char *object_store_connector; /* "fs", "s3", "unknown" or NULL; static */
+    size_t local_cache_bytes_used;
+    size_t local_cache_bytes_max;
+    int local_cache_num_files;
+    uint64_t last_uploaded_generation;
+    size_t upload_queue_depth;
+    uint64_t total_uploads;
+    uint64_t total_upload_failures;
+    int replica_mode;
+    uint64_t primary_epoch;
+    uint64_t seen_epoch;
+    uint64_t uwal_bytes_written;
+    uint64_t wal_bytes_written;
+    uint64_t flush_bytes_written;
+    uint64_t compaction_bytes_written;
+    uint64_t compaction_bytes_read;
+    uint64_t user_bytes_written;
+    uint64_t flush_count;
+    uint64_t compaction_count;
+} tidesdb_db_stats_t;
+
+/* ----------------------------------------------------------------------------------- process */
+
+/* Installs the allocator of everything that is handed out; NULL takes that of the C library for
+   the function concerned. Memory inside of the engine stays with the engine's own allocator.
+   Answers -1 when one is installed already. */
+int tidesdb_init(tidesdb_malloc_fn malloc_fn, tidesdb_calloc_fn calloc_fn,
+                 tidesdb_realloc_fn realloc_fn, tidesdb_free_fn free_fn);
+
+/* Goes back to the allocator of the C library; another tidesdb_init is possible then. */
+void tidesdb_finalize(void);
+
+/* Releases what a function of this interface handed out. NULL is allowed. */
+void tidesdb_free(void *ptr);
+
+/* Raises the soft limit of descriptors towards the hard one, never lowers it, and answers the
+   limit in force. 0 or less only asks. */
+long tidesdb_raise_open_file_limit(long desired);
+
+tidesdb_config_t tidesdb_default_config(void);
+tidesdb_column_family_config_t tidesdb_default_column_family_config(void);
+
+/* ---------------------------------------------------------------------------------- database */
+
+/* Opens the database in config->db_path, or creates it (one directory level, mode 0755).
+   TDB_ERR_LOCKED: it is open in this or another process. On an error *db is NULL. */
+int tidesdb_open(const tidesdb_config_t *config, tidesdb_t **db);
+
+/* Writes what is in memory to tables, waits for background work, and frees the handle. Free
+   iterators and transactions first. */
+int tidesdb_close(tidesdb_t *db);
+
+/* Copies the database into dir, which must be empty or absent, while readers and writers go on.
+   The copy opens as a database that holds at least what was committed before the call. */
+int tidesdb_backup(tidesdb_t *db, char *dir);
+
+/* As tidesdb_backup, with hard links to tables where the file system can. */
+int tidesdb_checkpoint(tidesdb_t *db, const char *checkpoint_dir);
+
+/* Flushes and compacts every family and waits until nothing is queued. */
+int tidesdb_purge(tidesdb_t *db);
+
+/* Stops compactions until the database is opened again. Flushes go on. */
+int tidesdb_cancel_background_work(tidesdb_t *db);
+
+int tidesdb_get_db_stats(tidesdb_t *db, tidesdb_db_stats_t *stats);
+int tidesdb_get_cache_stats(tidesdb_t *db, tidesdb_cache_stats_t *stats);
+
+/* Makes a replica the primary. TDB_ERR_INVALID_ARGS: it is no replica. */
+int tidesdb_promote_to_primary(tidesdb_t *db);
+
+/* Makes a key order known under a name, for families that are created with it or that were.
+   TDB_ERR_INVALID_ARGS: the name is taken or too long. */
+int tidesdb_register_comparator(tidesdb_t *db, const char *name, tidesdb_comparator_fn fn,
+                                const char *ctx_str, void *ctx);
+
+/* Looks up a key order by name. fn and ctx may be NULL. */
+int tidesdb_get_comparator(tidesdb_t *db, const char *name, tidesdb_comparator_fn *fn, void **ctx);
+
+/* --------------------------------------------------------------------------- column families */
+
+int tidesdb_create_column_family(tidesdb_t *db, const char *name,
+                                 const tidesdb_column_family_config_t *config);
+
+/* Removes a family and its data. Free its iterators first. */
+int tidesdb_drop_column_family(tidesdb_t *db, const char *name);
+
+/* As tidesdb_drop_column_family, by handle, which is invalid afterwards. */
+int tidesdb_delete_column_family(tidesdb_t *db, tidesdb_column_family_t *cf);
+
+/* Gives a family another name. Handles stay valid. */
+int tidesdb_rename_column_family(tidesdb_t *db, const char *old_name, const char *new_name);
+
+/* Makes an independent copy of a family as it is now. */
+int tidesdb_clone_column_family(tidesdb_t *db, const char *src_name, const char *dst_name);
+
+/* The handle of a family, which belongs to the database; NULL when there is none of this name. */
+tidesdb_column_family_t *tidesdb_get_column_family(tidesdb_t *db, const char *name);
+
+/* The names of all families: an array of strings, each to be freed, and the array as well. */
+int tidesdb_list_column_families(tidesdb_t *db, char ***names, int *count);
+
+/* Takes over the options that may change in use; the others are ignored. A NULL hook removes the
+   hook. persist_to_disk other than 0 stores them. */
+int tidesdb_cf_update_runtime_config(tidesdb_column_family_t *cf,
+                                     const tidesdb_column_family_config_t *new_config,
+                                     int persist_to_disk);
+
+/* Reads the options in a section of an INI file; what is not there keeps its default. */
+int tidesdb_cf_config_load_from_ini(const char *ini_file, const char *section_name,
+                                    tidesdb_column_family_config_t *config);
+
+/* Replaces an INI file by one section with these options. */
+int tidesdb_cf_config_save_to_ini(const char *ini_file, const char *section_name,
+                                  const tidesdb_column_family_config_t *config);
+
+/* Sets the commit hook of a family; NULL removes it. */
+int tidesdb_cf_set_commit_hook(tidesdb_column_family_t *cf, tidesdb_commit_hook_fn fn, void *ctx);
+
+int tidesdb_get_stats(tidesdb_column_family_t *cf, tidesdb_stats_t **stats);
+void tidesdb_free_stats(tidesdb_stats_t *stats);
+
+/* Estimates the number of distinct keys. */
+int tidesdb_cf_estimate_cardinality(tidesdb_column_family_t *cf, uint64_t *out_estimate);
+
+/* Estimates what reading the keys between two bounds costs, without reading. A number without a
+   unit, to be compared with others of the same family. The bounds may come in any order. */
+int tidesdb_range_cost(tidesdb_column_family_t *cf, const uint8_t *key_a, size_t key_a_size,
+                       const uint8_t *key_b, size_t key_b_size, double *cost);
+
+/* Freezes the memtable and has it written in the background. */
+int tidesdb_flush_memtable(tidesdb_column_family_t *cf);
+
+/* Flushes and merges the whole family, and waits. */
+int tidesdb_compact(tidesdb_column_family_t *cf);
+
+/* Flushes and merges the tables that overlap [start, end), and waits. One bound may be NULL. */
+int tidesdb_compact_range(tidesdb_column_family_t *cf, const uint8_t *start_key,
+                          size_t start_key_size, const uint8_t *end_key, size_t end_key_size);
+
+/* Flushes and compacts the family and waits until nothing of it is queued. */
+int tidesdb_purge_cf(tidesdb_column_family_t *cf);
+
+/* 1 while work of the kind is queued or under way, otherwise 0. */
+int tidesdb_is_flushing(tidesdb_column_family_t *cf);
+int tidesdb_is_compacting(tidesdb_column_family_t *cf);
+
+/* Has everything that was committed so far on disk when it returns. */
+int tidesdb_sync_wal(tidesdb_column_family_t *cf);
+
+/* -------------------------------------------------------------------------------- transactions */
+
+/* Begins a transaction at TDB_ISOLATION_READ_COMMITTED. */
+int tidesdb_txn_begin(tidesdb_t *db, tidesdb_txn_t **txn);
+int tidesdb_txn_begin_with_isolation(tidesdb_t *db, tidesdb_isolation_level_t isolation,
+                                     tidesdb_txn_t **txn);
+
+/* Buffers a put. ttl is the time of expiry in Unix seconds; 0 or less means never. */
+int tidesdb_txn_put(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *key,
+                    size_t key_size, const uint8_t *value, size_t value_size, time_t ttl);
+
+/* Reads a key, the transaction's own writes first. *value is a new buffer of the caller's. */
+int tidesdb_txn_get(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *key,
+                    size_t key_size, uint8_t **value, size_t *value_size);
+
+/* As tidesdb_txn_get, without a trace for the check at commit. */
+int tidesdb_txn_get_notrack(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *key,
+                            size_t key_size, uint8_t **value, size_t *value_size);
+
+/* TDB_SUCCESS or TDB_ERR_NOT_FOUND; leaves no trace for the check at commit. */
+int tidesdb_txn_contains(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *key,
+                         size_t key_size);
+
+int tidesdb_txn_delete(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *key,
+                       size_t key_size);
+
+/* As delete, for a key that was put at most once since it was last deleted. */
+int tidesdb_txn_single_delete(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *key,
+                              size_t key_size);
+
+/* Makes the buffered operations visible, all or nothing. After an error nothing has changed and
+   the transaction is as it was: commit again, roll back, or free it. */
+int tidesdb_txn_commit(tidesdb_txn_t *txn);
+int tidesdb_txn_rollback(tidesdb_txn_t *txn);
+
+/* Begins anew after a commit or rollback, with a new snapshot. */
+int tidesdb_txn_reset(tidesdb_txn_t *txn, tidesdb_isolation_level_t isolation);
+
+/* Frees a transaction in any state; what it had not committed is dropped. NULL is allowed. */
+void tidesdb_txn_free(tidesdb_txn_t *txn);
+
+/* Marks the buffered operations so far. A name that is in use is moved. */
+int tidesdb_txn_savepoint(tidesdb_txn_t *txn, const char *name);
+
+/* Drops the operations since the savepoint, the savepoint itself and all later ones. */
+int tidesdb_txn_rollback_to_savepoint(tidesdb_txn_t *txn, const char *name);
+
+/* Forgets a savepoint; operations and other savepoints stay. */
+int tidesdb_txn_release_savepoint(tidesdb_txn_t *txn, const char *name);
+
+/* ---------------------------------------------------------------------------------- iterators */
+
+/* An iterator over a family, not positioned. Free it before its transaction is freed or reset. */
+int tidesdb_iter_new(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, tidesdb_iter_t **iter);
+
+/* To the first key at or after the one given; TDB_ERR_NOT_FOUND when there is none. */
+int tidesdb_iter_seek(tidesdb_iter_t *iter, const uint8_t *key, size_t key_size);
+
+/* To the last key at or before the one given; TDB_ERR_NOT_FOUND when there is none. */
+int tidesdb_iter_seek_for_prev(tidesdb_iter_t *iter, const uint8_t *key, size_t key_size);
+int tidesdb_iter_seek_to_first(tidesdb_iter_t *iter);
+int tidesdb_iter_seek_to_last(tidesdb_iter_t *iter);
+
+/* One step. TDB_ERR_NOT_FOUND past the end; TDB_ERR_INVALID_ARGS when not on an entry. */
+int tidesdb_iter_next(tidesdb_iter_t *iter);
+int tidesdb_iter_prev(tidesdb_iter_t *iter);
+
+/* 1 while on an entry, otherwise 0. */
+int tidesdb_iter_valid(tidesdb_iter_t *iter);
+
+/* Key and value of the entry. They belong to the iterator and live until it moves. */
+int tidesdb_iter_key(tidesdb_iter_t *iter, uint8_t **key, size_t *key_size);
+int tidesdb_iter_value(tidesdb_iter_t *iter, uint8_t **value, size_t *value_size);
+int tidesdb_iter_key_value(tidesdb_iter_t *iter, uint8_t **key, size_t *key_size, uint8_t **value,
+                           size_t *value_size);
+void tidesdb_iter_free(tidesdb_iter_t *iter);
+
+/* -------------------------------------------------------------------------------- comparators */
+
+/* "memcmp", the default: bytes, then the shorter key first. */
+int tidesdb_comparator_memcmp(const uint8_t *key1, size_t key1_size, const uint8_t *key2,
+                              size_t key2_size, void *ctx);
+
+/* "lexicographic": keys as C strings with a terminating NUL; sizes are not looked at. */
+int tidesdb_comparator_lexicographic(const uint8_t *key1, size_t key1_size, const uint8_t *key2,
+                                     size_t key2_size, void *ctx);
+
+/* "uint64": integers of 8 bytes in the machine's byte order; memcmp for other lengths. */
+int tidesdb_comparator_uint64(const uint8_t *key1, size_t key1_size, const uint8_t *key2,
+                              size_t key2_size, void *ctx);
+
+/* "int64": as uint64, signed. */
+int tidesdb_comparator_int64(const uint8_t *key1, size_t key1_size, const uint8_t *key2,
+                             size_t key2_size, void *ctx);
+
+/* "reverse": the opposite of memcmp. */
+int tidesdb_comparator_reverse_memcmp(const uint8_t *key1, size_t key1_size, const uint8_t *key2,
+                                      size_t key2_size, void *ctx);
+
+/* "case_insensitive": as memcmp with ASCII letters in lower case. */
+int tidesdb_comparator_case_insensitive(const uint8_t *key1, size_t key1_size, const uint8_t *key2,
+                                        size_t key2_size, void *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* __TIDESDB_DB_H__ */

@@ -1,0 +1,159 @@
+//! The border between C and Rust: panics stop here, and raw arguments become checked ones.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
+
+use tidesdb::Error;
+
+use crate::codes;
+use crate::engine_log::{self, Level};
+
+/// Why a call failed: an error of the engine, or a code by itself.
+pub enum Failure {
+    Code(c_int),
+    Engine(Box<Error>),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Engine(Box::new(error))
+    }
+}
+
+impl Failure {
+    fn code(&self) -> c_int {
+        match self {
+            Self::Code(code) => *code,
+            Self::Engine(error) => codes::of(error),
+        }
+    }
+}
+
+/// Outcome of what a function of the interface does.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+/// A failure with a code of its own.
+pub const fn refuse<T>(code: c_int) -> Outcome<T> {
+    Err(Failure::Code(code))
+}
+
+/// Runs the body of a function of the interface. A panic, which would be a defect of the engine,
+/// answers `TDB_ERR_UNKNOWN` and is written to the log.
+#[inline]
+pub fn call(name: &str, body: impl FnOnce() -> Outcome) -> c_int {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => codes::SUCCESS,
+        Ok(Err(failure)) => failed(name, &failure),
+        Err(_) => panicked(name),
+    }
+}
+
+/// As [`call`], for a function with another answer.
+pub fn call_for<T>(name: &str, otherwise: T, body: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        panicked(name);
+        otherwise
+    })
+}
+
+#[cold]
+fn failed(name: &str, failure: &Failure) -> c_int {
+    let code = failure.code();
+    if let Failure::Engine(error) = failure
+        && !matches!(code, codes::NOT_FOUND | codes::CONFLICT)
+    {
+        let level = if code == codes::INVALID { Level::Debug } else { Level::Warn };
+        engine_log::write(level, &format!("{name}: {error}"));
+    }
+    code
+}
+
+#[cold]
+fn panicked(name: &str) -> c_int {
+    engine_log::write(Level::Error, &format!("{name}: internal error (a panic was caught)"));
+    codes::UNKNOWN
+}
+
+/// The object behind a pointer that must not be null.
+///
+/// # Safety
+/// The pointer is null or valid for reads during the call, and nothing writes to the object.
+pub unsafe fn object<'a, T>(pointer: *const T) -> Outcome<&'a T> {
+    // SAFETY: by contract.
+    unsafe { pointer.as_ref() }.ok_or(Failure::Code(codes::INVALID))
+}
+
+/// As [`object`], for one that only this thread uses.
+///
+/// # Safety
+/// The pointer is null or valid, and nothing else uses the object during the call.
+pub unsafe fn object_mut<'a, T>(pointer: *mut T) -> Outcome<&'a mut T> {
+    // SAFETY: by contract.
+    unsafe { pointer.as_mut() }.ok_or(Failure::Code(codes::INVALID))
+}
+
+/// The bytes at a pointer that must not be null; there may be none of them.
+///
+/// # Safety
+/// The pointer is null or valid for `size` bytes during the call.
+pub unsafe fn bytes<'a>(pointer: *const u8, size: usize) -> Outcome<&'a [u8]> {
+    if pointer.is_null() || size > isize::MAX as usize {
+        return refuse(codes::INVALID);
+    }
+    // SAFETY: by contract; the size was checked.
+    Ok(unsafe { slice::from_raw_parts(pointer, size) })
+}
+
+/// A key: bytes at a pointer that must not be null, at least one.
+///
+/// # Safety
+/// As [`bytes`].
+pub unsafe fn key<'a>(pointer: *const u8, size: usize) -> Outcome<&'a [u8]> {
+    if size == 0 {
+        return refuse(codes::INVALID);
+    }
+    // SAFETY: by contract.
+    unsafe { bytes(pointer, size) }
+}
+
+/// A C string that must not be null and must be UTF-8.
+///
+/// # Safety
+/// The pointer is null or a string with a terminating NUL.
+pub unsafe fn text<'a>(pointer: *const c_char) -> Outcome<&'a str> {
+    if pointer.is_null() {
+        return refuse(codes::INVALID);
+    }
+    // SAFETY: by contract.
+    let text = unsafe { CStr::from_ptr(pointer) };
+    text.to_str().map_err(|_| Failure::Code(codes::INVALID))
+}
+
+/// Writes an answer to a pointer that must not be null.
+///
+/// # Safety
+/// The pointer is null or valid for a write.
+pub unsafe fn answer<T>(pointer: *mut T, value: T) -> Outcome {
+    if pointer.is_null() {
+        return refuse(codes::INVALID);
+    }
+    // SAFETY: by contract.
+    unsafe { pointer.write(value) };
+    Ok(())
+}
+
+/// The text in an array of a C structure, up to its first NUL.
+pub fn text_of(array: &[c_char]) -> String {
+    let bytes: Vec<u8> = array.iter().take_while(|c| **c != 0).map(|c| c.cast_unsigned()).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Puts a text into an array of a C structure, cut so that a NUL ends it.
+pub fn set_text(array: &mut [c_char], text: &str) {
+    array.fill(0);
+    let room = array.len().saturating_sub(1);
+    for (place, byte) in array.iter_mut().zip(text.bytes().take(room)) {
+        *place = byte.cast_signed();
+    }
+}

@@ -1,0 +1,45 @@
+//! The return codes, and which error of the engine becomes which.
+
+use std::ffi::c_int;
+
+use tidesdb::{Error, ErrorKind};
+
+pub const SUCCESS: c_int = 0;
+pub const MEMORY: c_int = -1;
+pub const INVALID: c_int = -2;
+pub const NOT_FOUND: c_int = -3;
+pub const IO: c_int = -4;
+pub const CORRUPTION: c_int = -5;
+pub const EXISTS: c_int = -6;
+pub const CONFLICT: c_int = -7;
+pub const TOO_LARGE: c_int = -8;
+pub const MEMORY_LIMIT: c_int = -9;
+pub const INVALID_DB: c_int = -10;
+pub const UNKNOWN: c_int = -11;
+pub const LOCKED: c_int = -12;
+pub const READONLY: c_int = -13;
+pub const BUSY: c_int = -14;
+pub const PRECONDITION: c_int = -15;
+
+/// The code of an error, and a line of the engine's log for those that say more than their code.
+pub fn of(error: &Error) -> c_int {
+    if let Error::TooLarge { .. } = error {
+        return TOO_LARGE;
+    }
+    match error.kind() {
+        ErrorKind::Invalid => INVALID,
+        ErrorKind::NotFound => NOT_FOUND,
+        ErrorKind::Exists => EXISTS,
+        ErrorKind::Locked => LOCKED,
+        ErrorKind::Corrupt => CORRUPTION,
+        ErrorKind::ReadOnly => READONLY,
+        ErrorKind::Closed => match error {
+            Error::FamilyDropped(_) => NOT_FOUND,
+            _ => INVALID_DB,
+        },
+        ErrorKind::Conflict => CONFLICT,
+        ErrorKind::Stalled => BUSY,
+        ErrorKind::Full | ErrorKind::Io => IO,
+        _ => UNKNOWN,
+    }
+}

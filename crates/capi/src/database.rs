@@ -1,0 +1,255 @@
+//! Databases: opening, closing, copies, and what concerns all families.
+
+use std::collections::HashMap;
+use std::ffi::{c_char, c_int, c_long};
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidesdb::{Db, EventListener};
+
+use crate::allocator;
+use crate::boundary::{Failure, Outcome, answer, call, object, refuse, text};
+use crate::codes;
+use crate::config::db_options;
+use crate::engine_log::{EngineLog, Level};
+use crate::families::FamilyHandle;
+use crate::types::Config;
+
+/// What a `tidesdb_t` is.
+pub struct Database {
+    pub db: Db,
+    pub log: Arc<EngineLog>,
+    /// Handles that were given out, by family name. A handle is freed with its family, or here.
+    pub families: Mutex<HashMap<String, FamilyPointer>>,
+    pub directory: PathBuf,
+    /// The limit of memory in force, in bytes.
+    pub memory_limit: u64,
+    /// The shared memtable was asked for: flushing one family flushes all.
+    pub shared_memtable: bool,
+    pub finish_compactions_on_close: bool,
+    /// Free memory when the database was opened, in bytes.
+    pub available_memory: u64,
+}
+
+/// A handle of a family that the caller may hold.
+pub struct FamilyPointer(pub *mut FamilyHandle);
+
+// SAFETY: a handle is shared between threads by the interface, and is `Sync` itself; the pointer
+// is freed once, by whoever takes it out of the map of its database.
+unsafe impl Send for FamilyPointer {}
+
+impl Database {
+    pub fn lock_families(&self) -> MutexGuard<'_, HashMap<String, FamilyPointer>> {
+        self.families.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        for (_, FamilyPointer(handle)) in self.lock_families().drain() {
+            // SAFETY: made by `allocator::boxed`, and taken out of the map just now.
+            drop(unsafe { allocator::unbox(handle) });
+        }
+    }
+}
+
+/// Bytes of the machine's memory: all, and what is free or can be freed at once.
+pub fn machine_memory() -> (u64, u64) {
+    // SAFETY: a call without pointers.
+    let pages = |what| u64::try_from(unsafe { libc::sysconf(what) }).unwrap_or(0);
+    let page = pages(libc::_SC_PAGESIZE);
+    let total = pages(libc::_SC_PHYS_PAGES).saturating_mul(page);
+    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = info.lines().find_map(|line| {
+        let kibibytes = line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?;
+        kibibytes.trim().parse::<u64>().ok().map(|kibibytes| kibibytes << 10)
+    });
+    let free = pages(libc::_SC_AVPHYS_PAGES).saturating_mul(page);
+    (total, available.unwrap_or(free))
+}
+
+/// See `tidesdb_raise_open_file_limit` in `db.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tidesdb_raise_open_file_limit(desired: c_long) -> c_long {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure is ours.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return -1;
+    }
+    let wanted = libc::rlim_t::try_from(desired).unwrap_or(0).min(limit.rlim_max);
+    if wanted > limit.rlim_cur {
+        let raised = libc::rlimit { rlim_cur: wanted, rlim_max: limit.rlim_max };
+        // SAFETY: the structure is ours.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0 {
+            limit.rlim_cur = wanted;
+        }
+    }
+    c_long::try_from(limit.rlim_cur).unwrap_or(c_long::MAX)
+}
+
+/// See `tidesdb_open` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_open(config: *const Config, db: *mut *mut Database) -> c_int {
+    call("tidesdb_open", || {
+        // SAFETY: the caller's place, by the interface.
+        unsafe { answer(db, ptr::null_mut()) }?;
+        // SAFETY: the caller's structure and its strings, by the interface.
+        let config = unsafe { object(config) }?;
+        if config.db_path.is_null() {
+            return refuse(codes::MEMORY);
+        }
+        // SAFETY: as above.
+        let path = unsafe { text(config.db_path) }?;
+        allocator::tidesdb_ensure_initialized();
+        let opened = open(Path::new(path), config)?;
+        let handle = allocator::boxed(opened);
+        if handle.is_null() {
+            return refuse(codes::MEMORY);
+        }
+        // SAFETY: as above.
+        unsafe { answer(db, handle) }
+    })
+}
+
+fn open(directory: &Path, config: &Config) -> Outcome<Database> {
+    let least = Level::of(config.log_level);
+    let (total, available_memory) = machine_memory();
+    let mut options = db_options(config, total)?;
+    make_directory(directory)?;
+    let log = match config.log_to_file {
+        0 => EngineLog::open(least, None),
+        _ => EngineLog::open(least, Some((directory, config.log_truncation_at as u64))),
+    };
+    let log = log.map_err(|_| Failure::Code(codes::IO))?;
+    if !config.object_store.is_null() {
+        log.write(Level::Error, "object store mode is not supported by this version");
+        return refuse(codes::INVALID);
+    }
+    let events = Arc::clone(&log);
+    options.event_listener = Some(EventListener::new(move |event| {
+        events.write(Level::Warn, &event.to_string());
+    }));
+    let db = Db::open(directory, options)?;
+    log.write(Level::Info, &format!("opened {}", directory.display()));
+    Ok(Database {
+        memory_limit: db.stats().memory.budget_bytes,
+        db,
+        log,
+        families: Mutex::default(),
+        directory: directory.to_path_buf(),
+        shared_memtable: config.unified_memtable != 0,
+        finish_compactions_on_close: config.finish_compactions_on_close != 0,
+        available_memory,
+    })
+}
+
+/// Makes one directory level.
+fn make_directory(directory: &Path) -> Outcome {
+    use std::os::unix::fs::DirBuilderExt;
+    match std::fs::DirBuilder::new().mode(0o755).create(directory) {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => refuse(codes::IO),
+        _ => Ok(()),
+    }
+}
+
+/// See `tidesdb_close` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_close(db: *mut Database) -> c_int {
+    if db.is_null() {
+        return codes::INVALID;
+    }
+    call("tidesdb_close", || {
+        // SAFETY: by the interface the handle came from `tidesdb_open` and is not used again.
+        let database = unsafe { allocator::unbox(db) };
+        if database.finish_compactions_on_close {
+            // What it could not finish is left as it is.
+            let _ = database.db.wait_idle();
+        }
+        database.log.write(Level::Info, &format!("closing {}", database.directory.display()));
+        if let Err(error) = database.db.clone().close() {
+            // Nothing is lost: what was not flushed is in the log, and is read at the next open.
+            database.log.write(Level::Warn, &format!("the last flush failed: {error}"));
+        }
+        Ok(())
+    })
+}
+
+/// The database behind a handle.
+///
+/// # Safety
+/// The handle is null or open.
+pub unsafe fn database<'a>(db: *const Database) -> Outcome<&'a Database> {
+    // SAFETY: by contract.
+    unsafe { object(db) }
+}
+
+/// See `tidesdb_purge` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_purge(db: *mut Database) -> c_int {
+    // SAFETY: the caller's handle, by the interface.
+    call("tidesdb_purge", || Ok(unsafe { database(db) }?.db.purge()?))
+}
+
+/// See `tidesdb_cancel_background_work` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_cancel_background_work(db: *mut Database) -> c_int {
+    call("tidesdb_cancel_background_work", || {
+        // SAFETY: the caller's handle, by the interface.
+        Ok(unsafe { database(db) }?.db.cancel_background_work()?)
+    })
+}
+
+/// See `tidesdb_promote_to_primary` in `db.h`. There are no replicas without an object store.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_promote_to_primary(_db: *mut Database) -> c_int {
+    codes::INVALID
+}
+
+/// See `tidesdb_list_column_families` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_list_column_families(
+    db: *mut Database,
+    names: *mut *mut *mut c_char,
+    count: *mut c_int,
+) -> c_int {
+    call("tidesdb_list_column_families", || {
+        // SAFETY: the caller's handle, by the interface.
+        let database = unsafe { database(db) }?;
+        if names.is_null() || count.is_null() {
+            return refuse(codes::INVALID);
+        }
+        let found = database.db.family_names();
+        let list = list_of(&found)?;
+        // SAFETY: the caller's places, checked above.
+        unsafe { answer(names, list) }?;
+        // SAFETY: as above.
+        unsafe { answer(count, c_int::try_from(found.len()).unwrap_or(c_int::MAX)) }
+    })
+}
+
+/// An array of strings in the caller's memory; null for none.
+fn list_of(names: &[String]) -> Outcome<*mut *mut c_char> {
+    if names.is_empty() {
+        return Ok(ptr::null_mut());
+    }
+    let list: *mut *mut c_char = allocator::zeroed(names.len());
+    if list.is_null() {
+        return refuse(codes::MEMORY);
+    }
+    for (at, name) in names.iter().enumerate() {
+        let copy = allocator::copy_text(name);
+        // SAFETY: the array has a place for each name.
+        unsafe { list.add(at).write(copy) };
+        if copy.is_null() {
+            for done in 0..at {
+                // SAFETY: written by an earlier round, and given to nobody.
+                unsafe { allocator::tidesdb_free(list.add(done).read().cast()) };
+            }
+            // SAFETY: made above, and given to nobody.
+            unsafe { allocator::tidesdb_free(list.cast()) };
+            return refuse(codes::MEMORY);
+        }
+    }
+    Ok(list)
+}

@@ -1,0 +1,381 @@
+//! Column families: handles, their life, options, and background work.
+//!
+//! A handle is made when a family is first asked for, and freed when the family is dropped or the
+//! database closed.
+
+use std::ffi::{c_char, c_double, c_int, c_void};
+use std::ptr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tidesdb::{Error, Family, FamilyOptions};
+
+use crate::allocator;
+use crate::boundary::{Failure, Outcome, answer, bytes, call, call_for, key, object, refuse};
+use crate::boundary::{text, text_of};
+use crate::codes;
+use crate::config::{family_options, named, normalised, take_runtime_fields};
+use crate::database::{Database, FamilyPointer, database};
+use crate::engine_log::Level;
+use crate::hooks::commit_hook;
+use crate::ini;
+use crate::types::{CommitHookFn, FamilyConfig, MOST_FAMILY_NAME_BYTES};
+
+/// Under this name the options of the interface are stored with the engine's.
+const STORED_AS: &str = "c-interface";
+
+/// What a `tidesdb_column_family_t` is.
+pub struct FamilyHandle {
+    pub family: Family,
+    /// The database's own handle, for what concerns all families.
+    database: *const Database,
+    config: Mutex<FamilyConfig>,
+}
+
+// SAFETY: the pointer is to a database that is freed after all of its family handles; everything
+// else may be shared.
+unsafe impl Send for FamilyHandle {}
+// SAFETY: as above.
+unsafe impl Sync for FamilyHandle {}
+
+impl FamilyHandle {
+    /// The handle of a family, made if there is none yet; `None` when there is no such family.
+    pub fn pointer(database: &Database, name: &str) -> Option<*mut Self> {
+        let mut handles = database.lock_families();
+        if let Some(FamilyPointer(handle)) = handles.get(name) {
+            return Some(*handle);
+        }
+        let family = database.db.family(name).ok()?;
+        let config = named(stored_config(&family), name);
+        let handle = Self { family, database: ptr::from_ref(database), config: Mutex::new(config) };
+        let pointer = allocator::boxed(handle);
+        if pointer.is_null() {
+            return None;
+        }
+        handles.insert(name.to_owned(), FamilyPointer(pointer));
+        Some(pointer)
+    }
+
+    pub fn config(&self) -> MutexGuard<'_, FamilyConfig> {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn database(&self) -> &Database {
+        // SAFETY: by the interface a family's handle is not used once its database is closed.
+        unsafe { &*self.database }
+    }
+}
+
+/// The family behind a handle.
+///
+/// # Safety
+/// The handle is null or in use: its family is not dropped, its database not closed.
+pub unsafe fn family<'a>(cf: *const FamilyHandle) -> Outcome<&'a FamilyHandle> {
+    // SAFETY: by contract.
+    unsafe { object(cf) }
+}
+
+/// The options of the interface that were stored with a family; those of a family that another
+/// program made follow from the engine's.
+fn stored_config(family: &Family) -> FamilyConfig {
+    let options = family.options();
+    let stored = options.properties.get(STORED_AS);
+    let stored = stored.and_then(|text| ini::from_ini(text, STORED_AS).ok());
+    stored.unwrap_or_else(|| FamilyConfig {
+        write_buffer_size: options.write_buffer_size,
+        klog_value_threshold: options.klog_value_threshold,
+        enable_bloom_filter: c_int::from(options.enable_bloom_filter),
+        bloom_fpr: options.bloom_fpr,
+        use_btree: c_int::from(options.use_btree),
+        min_disk_space: options.min_disk_space,
+        ..crate::config::family_defaults()
+    })
+}
+
+/// The engine's options with those of the interface stored beside them.
+fn options_for(config: &FamilyConfig, present: FamilyOptions) -> Outcome<FamilyOptions> {
+    let mut options = family_options(config, present)?;
+    options.properties.insert(STORED_AS.to_owned(), ini::to_ini(STORED_AS, config));
+    Ok(options)
+}
+
+/// A name of a family: 1 to 127 bytes.
+fn check_name(name: &str) -> Outcome {
+    if name.is_empty() || name.len() >= MOST_FAMILY_NAME_BYTES {
+        return refuse(codes::INVALID);
+    }
+    Ok(())
+}
+
+/// See `tidesdb_create_column_family` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_create_column_family(
+    db: *mut Database,
+    name: *const c_char,
+    config: *const FamilyConfig,
+) -> c_int {
+    call("tidesdb_create_column_family", || {
+        // SAFETY: the caller's handle, string and structure, by the interface.
+        let (database, name, config) = unsafe { (database(db)?, text(name)?, object(config)?) };
+        check_name(name)?;
+        let config = named(normalised(*config, database.memory_limit)?, name);
+        check_comparator(database, &config)?;
+        database.db.create_family(name, options_for(&config, FamilyOptions::default())?)?;
+        if let Some(hook) = config.commit_hook_fn {
+            let Some(handle) = FamilyHandle::pointer(database, name) else {
+                return refuse(codes::MEMORY);
+            };
+            // SAFETY: made just now.
+            let handle = unsafe { &*handle };
+            handle.family.set_commit_hook(Some(commit_hook(hook, config.commit_hook_ctx)));
+            *handle.config() = config;
+        }
+        Ok(())
+    })
+}
+
+/// Only the order of bytes is there yet; another name is refused rather than taken for it.
+fn check_comparator(database: &Database, config: &FamilyConfig) -> Outcome {
+    let name = text_of(&config.comparator_name);
+    if name.is_empty() || name == "memcmp" {
+        return Ok(());
+    }
+    database.log.write(Level::Error, &format!("key order '{name}' is not supported yet"));
+    refuse(codes::INVALID)
+}
+
+/// See `tidesdb_get_column_family` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_get_column_family(
+    db: *mut Database,
+    name: *const c_char,
+) -> *mut FamilyHandle {
+    call_for("tidesdb_get_column_family", ptr::null_mut(), || {
+        // SAFETY: the caller's handle, by the interface.
+        let Ok(database) = (unsafe { database(db) }) else { return ptr::null_mut() };
+        // SAFETY: the caller's string, by the interface.
+        let Ok(name) = (unsafe { text(name) }) else { return ptr::null_mut() };
+        FamilyHandle::pointer(database, name).unwrap_or(ptr::null_mut())
+    })
+}
+
+/// See `tidesdb_drop_column_family` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_drop_column_family(
+    db: *mut Database,
+    name: *const c_char,
+) -> c_int {
+    call("tidesdb_drop_column_family", || {
+        // SAFETY: the caller's handle and string, by the interface.
+        let (database, name) = unsafe { (database(db)?, text(name)?) };
+        drop_family(database, name)
+    })
+}
+
+/// See `tidesdb_delete_column_family` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_delete_column_family(
+    db: *mut Database,
+    cf: *mut FamilyHandle,
+) -> c_int {
+    call("tidesdb_delete_column_family", || {
+        // SAFETY: the caller's handles, by the interface.
+        let (database, handle) = unsafe { (database(db)?, family(cf)?) };
+        let name = handle.family.name().to_owned();
+        drop_family(database, &name)
+    })
+}
+
+fn drop_family(database: &Database, name: &str) -> Outcome {
+    // Locked over both, so that a handle made meanwhile is not of the family that goes.
+    let mut handles = database.lock_families();
+    database.db.drop_family(name)?;
+    if let Some(FamilyPointer(handle)) = handles.remove(name) {
+        // SAFETY: made by `allocator::boxed`, taken out of the map just now, and by the interface
+        // not used any more.
+        drop(unsafe { allocator::unbox(handle) });
+    }
+    Ok(())
+}
+
+/// See `tidesdb_cf_update_runtime_config` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_cf_update_runtime_config(
+    cf: *mut FamilyHandle,
+    new_config: *const FamilyConfig,
+    _persist_to_disk: c_int,
+) -> c_int {
+    call("tidesdb_cf_update_runtime_config", || {
+        // SAFETY: the caller's handle and structure, by the interface.
+        let (handle, new) = unsafe { (family(cf)?, object(new_config)?) };
+        let mut config = handle.config();
+        let mut changed = *config;
+        take_runtime_fields(&mut changed, new);
+        let changed = normalised(changed, u64::MAX)?;
+        // The engine stores options whenever they change.
+        handle.family.set_options(options_for(&changed, handle.family.options())?)?;
+        let hook = changed.commit_hook_fn.map(|hook| commit_hook(hook, changed.commit_hook_ctx));
+        handle.family.set_commit_hook(hook);
+        *config = changed;
+        Ok(())
+    })
+}
+
+/// See `tidesdb_cf_set_commit_hook` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_cf_set_commit_hook(
+    cf: *mut FamilyHandle,
+    hook: Option<CommitHookFn>,
+    ctx: *mut c_void,
+) -> c_int {
+    call("tidesdb_cf_set_commit_hook", || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { family(cf) }?;
+        let mut config = handle.config();
+        config.commit_hook_fn = hook;
+        config.commit_hook_ctx = ctx;
+        handle.family.set_commit_hook(hook.map(|hook| commit_hook(hook, ctx)));
+        Ok(())
+    })
+}
+
+/// See `tidesdb_flush_memtable` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_flush_memtable(cf: *mut FamilyHandle) -> c_int {
+    call("tidesdb_flush_memtable", || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { family(cf) }?;
+        let database = handle.database();
+        if !database.shared_memtable {
+            return Ok(handle.family.start_flush()?);
+        }
+        for name in database.db.family_names() {
+            match database.db.family(&name).and_then(|family| family.start_flush()) {
+                // Dropped meanwhile.
+                Err(Error::FamilyNotFound(_) | Error::FamilyDropped(_)) => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    })
+}
+
+/// See `tidesdb_compact` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_compact(cf: *mut FamilyHandle) -> c_int {
+    call("tidesdb_compact", || {
+        // SAFETY: the caller's handle, by the interface.
+        unless_cancelled(unsafe { family(cf) }?.family.compact())
+    })
+}
+
+/// A compaction that was cancelled counts as done: the interface does not run any then.
+fn unless_cancelled(outcome: Result<(), Error>) -> Outcome {
+    match outcome {
+        Err(Error::Cancelled) => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// See `tidesdb_compact_range` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_compact_range(
+    cf: *mut FamilyHandle,
+    start_key: *const u8,
+    start_key_size: usize,
+    end_key: *const u8,
+    end_key_size: usize,
+) -> c_int {
+    call("tidesdb_compact_range", || {
+        // SAFETY: the caller's handle and bytes, by the interface.
+        let handle = unsafe { family(cf) }?;
+        // SAFETY: as above.
+        let bound = |pointer: *const u8, size| unsafe {
+            if pointer.is_null() { Ok(None) } else { key(pointer, size).map(Some) }
+        };
+        let (start, end) = (bound(start_key, start_key_size)?, bound(end_key, end_key_size)?);
+        if start.is_none() && end.is_none() {
+            return refuse(codes::INVALID);
+        }
+        unless_cancelled(handle.family.compact_range(start, end))
+    })
+}
+
+/// See `tidesdb_purge_cf` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_purge_cf(cf: *mut FamilyHandle) -> c_int {
+    call("tidesdb_purge_cf", || {
+        // SAFETY: the caller's handle, by the interface.
+        unless_cancelled(unsafe { family(cf) }?.family.purge())
+    })
+}
+
+/// See `tidesdb_is_flushing` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_is_flushing(cf: *mut FamilyHandle) -> c_int {
+    call_for("tidesdb_is_flushing", 0, || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { family(cf) };
+        c_int::from(handle.is_ok_and(|handle| handle.family.is_flushing()))
+    })
+}
+
+/// See `tidesdb_is_compacting` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_is_compacting(cf: *mut FamilyHandle) -> c_int {
+    call_for("tidesdb_is_compacting", 0, || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { family(cf) };
+        c_int::from(handle.is_ok_and(|handle| handle.family.is_compacting()))
+    })
+}
+
+/// See `tidesdb_sync_wal` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_sync_wal(cf: *mut FamilyHandle) -> c_int {
+    call("tidesdb_sync_wal", || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { family(cf) }?;
+        let synced = handle.database().db.sync_log();
+        synced.map_err(|error| match codes::of(&error) {
+            codes::INVALID_DB => Failure::from(error),
+            _ => Failure::Code(codes::IO),
+        })
+    })
+}
+
+/// See `tidesdb_cf_estimate_cardinality` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_cf_estimate_cardinality(
+    cf: *mut FamilyHandle,
+    out_estimate: *mut u64,
+) -> c_int {
+    call("tidesdb_cf_estimate_cardinality", || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { family(cf) }?;
+        // SAFETY: the caller's place, by the interface.
+        unsafe { answer(out_estimate, handle.family.estimate_keys()) }
+    })
+}
+
+/// See `tidesdb_range_cost` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_range_cost(
+    cf: *mut FamilyHandle,
+    key_a: *const u8,
+    key_a_size: usize,
+    key_b: *const u8,
+    key_b_size: usize,
+    cost: *mut c_double,
+) -> c_int {
+    call("tidesdb_range_cost", || {
+        // SAFETY: the caller's handle and bytes, by the interface.
+        let handle = unsafe { family(cf) }?;
+        // SAFETY: as above.
+        let (one, other) = unsafe { (key(key_a, key_a_size)?, bytes(key_b, key_b_size)?) };
+        if other.is_empty() {
+            return refuse(codes::INVALID);
+        }
+        // SAFETY: the caller's place, by the interface.
+        unsafe { answer(cost, handle.family.range_cost(one, other)) }
+    })
+}

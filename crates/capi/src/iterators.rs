@@ -1,0 +1,228 @@
+//! Iterators.
+
+use std::ffi::c_int;
+use std::ptr;
+
+use tidesdb::{ScanOptions, TransactionScan};
+
+use crate::allocator;
+use crate::boundary::{Outcome, answer, call, call_for, key, object, object_mut, refuse};
+use crate::codes;
+use crate::families::{FamilyHandle, family};
+use crate::transactions::{TransactionHandle, active};
+
+/// What a `tidesdb_iter_t` is.
+pub struct IteratorHandle {
+    scan: TransactionScan,
+}
+
+/// An iterator that only this thread uses.
+///
+/// # Safety
+/// The handle is null or not freed, and no other thread uses it.
+unsafe fn handle<'a>(iter: *mut IteratorHandle) -> Outcome<&'a mut IteratorHandle> {
+    // SAFETY: by contract.
+    unsafe { object_mut(iter) }
+}
+
+/// See `tidesdb_iter_new` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_iter_new(
+    txn: *mut TransactionHandle,
+    cf: *mut FamilyHandle,
+    iter: *mut *mut IteratorHandle,
+) -> c_int {
+    call("tidesdb_iter_new", || {
+        // SAFETY: the caller's place, by the interface.
+        unsafe { answer(iter, ptr::null_mut()) }?;
+        // SAFETY: the caller's handles, by the interface.
+        let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
+        let scan = handle.transaction.scan(&family.family, ScanOptions::new())?;
+        let pointer = allocator::boxed(IteratorHandle { scan });
+        if pointer.is_null() {
+            return refuse(codes::MEMORY);
+        }
+        // SAFETY: as above.
+        unsafe { answer(iter, pointer) }
+    })
+}
+
+impl IteratorHandle {
+    /// The outcome of a movement: whether there is an entry.
+    fn arrived(&self) -> Outcome {
+        if self.scan.valid() { Ok(()) } else { refuse(codes::NOT_FOUND) }
+    }
+
+    fn check_valid(&self) -> Outcome {
+        if self.scan.valid() { Ok(()) } else { refuse(codes::INVALID) }
+    }
+}
+
+/// See `tidesdb_iter_seek` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_iter_seek(
+    iter: *mut IteratorHandle,
+    key_bytes: *const u8,
+    key_size: usize,
+) -> c_int {
+    call("tidesdb_iter_seek", || {
+        // SAFETY: the caller's handle and bytes, by the interface.
+        let (handle, key) = unsafe { (handle(iter)?, key(key_bytes, key_size)?) };
+        handle.scan.seek(key)?;
+        handle.arrived()
+    })
+}
+
+/// See `tidesdb_iter_seek_for_prev` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_iter_seek_for_prev(
+    iter: *mut IteratorHandle,
+    key_bytes: *const u8,
+    key_size: usize,
+) -> c_int {
+    call("tidesdb_iter_seek_for_prev", || {
+        // SAFETY: the caller's handle and bytes, by the interface.
+        let (handle, key) = unsafe { (handle(iter)?, key(key_bytes, key_size)?) };
+        handle.scan.seek_for_prev(key)?;
+        handle.arrived()
+    })
+}
+
+/// See `tidesdb_iter_seek_to_first` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_iter_seek_to_first(iter: *mut IteratorHandle) -> c_int {
+    call("tidesdb_iter_seek_to_first", || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { handle(iter) }?;
+        handle.scan.seek_to_first()?;
+        handle.arrived()
+    })
+}
+
+/// See `tidesdb_iter_seek_to_last` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_iter_seek_to_last(iter: *mut IteratorHandle) -> c_int {
+    call("tidesdb_iter_seek_to_last", || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { handle(iter) }?;
+        handle.scan.seek_to_last()?;
+        handle.arrived()
+    })
+}
+
+/// See `tidesdb_iter_next` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_iter_next(iter: *mut IteratorHandle) -> c_int {
+    call("tidesdb_iter_next", || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { handle(iter) }?;
+        handle.check_valid()?;
+        handle.scan.next()?;
+        handle.arrived()
+    })
+}
+
+/// See `tidesdb_iter_prev` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_iter_prev(iter: *mut IteratorHandle) -> c_int {
+    call("tidesdb_iter_prev", || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { handle(iter) }?;
+        handle.check_valid()?;
+        handle.scan.prev()?;
+        handle.arrived()
+    })
+}
+
+/// See `tidesdb_iter_valid` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_iter_valid(iter: *mut IteratorHandle) -> c_int {
+    call_for("tidesdb_iter_valid", 0, || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { object(iter) };
+        c_int::from(handle.is_ok_and(|handle| handle.scan.valid()))
+    })
+}
+
+/// Hands out bytes that belong to the iterator.
+///
+/// # Safety
+/// Both places are null or may be written to.
+unsafe fn lend(bytes: &[u8], place: *mut *mut u8, size: *mut usize) -> Outcome {
+    if place.is_null() || size.is_null() {
+        return refuse(codes::INVALID);
+    }
+    // SAFETY: by contract, and checked above.
+    unsafe { answer(place, bytes.as_ptr().cast_mut()) }?;
+    // SAFETY: as above.
+    unsafe { answer(size, bytes.len()) }
+}
+
+/// See `tidesdb_iter_key` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_iter_key(
+    iter: *mut IteratorHandle,
+    key: *mut *mut u8,
+    key_size: *mut usize,
+) -> c_int {
+    call("tidesdb_iter_key", || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { handle(iter) }?;
+        handle.check_valid()?;
+        // SAFETY: the caller's places, by the interface.
+        unsafe { lend(handle.scan.key(), key, key_size) }
+    })
+}
+
+/// See `tidesdb_iter_value` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_iter_value(
+    iter: *mut IteratorHandle,
+    value: *mut *mut u8,
+    value_size: *mut usize,
+) -> c_int {
+    call("tidesdb_iter_value", || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { handle(iter) }?;
+        handle.check_valid()?;
+        // SAFETY: the caller's places, by the interface.
+        unsafe { lend(handle.scan.value()?, value, value_size) }
+    })
+}
+
+/// See `tidesdb_iter_key_value` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_iter_key_value(
+    iter: *mut IteratorHandle,
+    key: *mut *mut u8,
+    key_size: *mut usize,
+    value: *mut *mut u8,
+    value_size: *mut usize,
+) -> c_int {
+    call("tidesdb_iter_key_value", || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { handle(iter) }?;
+        handle.check_valid()?;
+        if key.is_null() || key_size.is_null() {
+            return refuse(codes::INVALID);
+        }
+        // The value first: reading it may fail, and the outputs stay as they were then.
+        let found = handle.scan.value()?;
+        // SAFETY: the caller's places, by the interface.
+        unsafe { lend(found, value, value_size) }?;
+        // SAFETY: as above.
+        unsafe { lend(handle.scan.key(), key, key_size) }
+    })
+}
+
+/// See `tidesdb_iter_free` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_iter_free(iter: *mut IteratorHandle) {
+    if !iter.is_null() {
+        call("tidesdb_iter_free", || {
+            // SAFETY: by the interface the handle came from `tidesdb_iter_new` and is not used again.
+            drop(unsafe { allocator::unbox(iter) });
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,43 @@
+//! The C interface of TidesDB: `libtidesdb.so` and `libtidesdb.a`.
+//!
+//! Programs that were written for TidesDB 9.3 compile against the headers in `include/tidesdb`,
+//! link and run unmodified. Each exported function checks its arguments, calls the Rust API and
+//! turns the outcome into a code; there is no logic of an engine here.
+//!
+//! | file | what |
+//! |---|---|
+//! | `types` | the structures, with assertions of their layout |
+//! | `codes` | return codes |
+//! | `boundary` | panics stop here; raw arguments become checked ones |
+//! | `allocator` | what is handed out comes from the caller's allocator |
+//! | `engine_log` | lines to stderr or `LOG` |
+//! | `config`, `ini` | options, their defaults, and their INI form |
+//! | `database`, `families`, `transactions`, `iterators` | the functions of each handle |
+//! | `hooks`, `comparators` | callbacks in C |
+//! | `statistics` | figures |
+//! | `object_store` | the connector to a directory |
+//!
+//! Handles are boxes whose pointers the caller holds. As the interface says, a handle may not be
+//! used after it was freed; everything else is checked.
+#![expect(unsafe_code, reason = "the functions take and give raw pointers")]
+#![allow(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "one contract, that of a function of the interface, covers all of its raw arguments"
+)]
+#![allow(unreachable_pub, reason = "what C reaches, Rust does not")]
+
+mod allocator;
+mod boundary;
+mod codes;
+mod comparators;
+mod config;
+mod database;
+mod engine_log;
+mod families;
+mod hooks;
+mod ini;
+mod iterators;
+mod object_store;
+mod statistics;
+mod transactions;
+mod types;

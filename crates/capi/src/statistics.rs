@@ -1,0 +1,270 @@
+//! Figures of families, databases and the block cache.
+
+use std::ffi::c_int;
+use std::ptr;
+
+use tidesdb::{FamilyStats, LevelStats, MemoryLevel};
+
+use crate::allocator;
+use crate::boundary::{Outcome, answer, call, call_for, refuse};
+use crate::codes;
+use crate::database::{Database, database, machine_memory};
+use crate::families::{FamilyHandle, family};
+use crate::types::{CacheStats, DbStats, Stats};
+
+/// Bytes that an operation takes in the log beside its key and value, about.
+const LOGGED_BYTES_OF_OPERATION: u64 = 24;
+
+fn as_int(number: u64) -> c_int {
+    c_int::try_from(number).unwrap_or(c_int::MAX)
+}
+
+fn as_size(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Bytes of log that the commits of a family took since the open.
+fn logged_bytes(stats: &FamilyStats) -> u64 {
+    stats.user_bytes_written + stats.operations_written * LOGGED_BYTES_OF_OPERATION
+}
+
+fn data_bytes(stats: &FamilyStats) -> u64 {
+    stats.levels.iter().map(|level| level.bytes).sum::<u64>() + stats.value_log_bytes
+}
+
+/// See `tidesdb_get_stats` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_get_stats(cf: *mut FamilyHandle, stats: *mut *mut Stats) -> c_int {
+    call("tidesdb_get_stats", || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { family(cf) }?;
+        if stats.is_null() {
+            return refuse(codes::INVALID);
+        }
+        let made = make(handle)?;
+        // SAFETY: the caller's place, checked above.
+        unsafe { answer(stats, made) }
+    })
+}
+
+fn make(handle: &FamilyHandle) -> Outcome<*mut Stats> {
+    let figures = handle.family.stats();
+    let config = *handle.config();
+    let deepest = figures.levels.iter().map(|level| level.level as usize).max().unwrap_or(0);
+    let levels = deepest.max(usize::try_from(config.min_levels).unwrap_or(1)).max(1);
+    let made: *mut Stats = allocator::zeroed(1);
+    if made.is_null() {
+        return refuse(codes::MEMORY);
+    }
+    // SAFETY: new memory, all zero, which is a valid value of every field.
+    let out = unsafe { &mut *made };
+    out.num_levels = as_int(levels as u64);
+    out.level_sizes = allocator::zeroed(levels);
+    out.level_num_sstables = allocator::zeroed(levels);
+    out.level_key_counts = allocator::zeroed(levels);
+    out.level_tombstone_counts = allocator::zeroed(levels);
+    out.config = allocator::boxed(config);
+    let parts = [
+        out.level_sizes.cast::<u8>(),
+        out.level_num_sstables.cast(),
+        out.level_key_counts.cast(),
+        out.level_tombstone_counts.cast(),
+        out.config.cast(),
+    ];
+    if parts.iter().any(|part| part.is_null()) {
+        // SAFETY: made above, and given to nobody.
+        unsafe { tidesdb_free_stats(made) };
+        return refuse(codes::MEMORY);
+    }
+    for level in &figures.levels {
+        // SAFETY: the arrays have `levels` places, and levels count from 1.
+        unsafe { fill_level(out, level) };
+    }
+    fill(out, handle, &figures);
+    Ok(made)
+}
+
+/// Puts the figures of a level into the arrays.
+///
+/// # Safety
+/// The arrays have a place for the level.
+unsafe fn fill_level(out: &mut Stats, level: &LevelStats) {
+    let at = (level.level as usize).saturating_sub(1);
+    // SAFETY: by contract.
+    unsafe { out.level_sizes.add(at).write(as_size(level.bytes)) };
+    // SAFETY: by contract.
+    unsafe { out.level_num_sstables.add(at).write(as_int(level.tables)) };
+    // SAFETY: by contract.
+    unsafe { out.level_key_counts.add(at).write(level.entries) };
+    // SAFETY: by contract.
+    unsafe { out.level_tombstone_counts.add(at).write(level.tombstones) };
+    let (tombstones, entries) = level.densest_table;
+    if ratio(tombstones, entries) > out.max_sst_density {
+        out.max_sst_density = ratio(tombstones, entries);
+        out.max_sst_density_level = as_int(u64::from(level.level));
+    }
+}
+
+fn fill(out: &mut Stats, handle: &FamilyHandle, figures: &FamilyStats) {
+    let database = handle.database();
+    let sum = |of: fn(&LevelStats) -> u64| figures.levels.iter().map(of).sum::<u64>();
+    let (entries, tombstones) = (sum(|level| level.entries), sum(|level| level.tombstones));
+    let cache = database.db.stats();
+    out.memtable_size = as_size(figures.memtable_bytes);
+    out.total_keys = handle.family.memtable_keys() + entries;
+    out.total_data_size = data_bytes(figures);
+    if out.total_keys > 0 {
+        let bytes = (figures.memtable_bytes + data_bytes(figures)).max(1) as f64;
+        out.avg_key_size = bytes * 0.3 / out.total_keys as f64;
+        out.avg_value_size = bytes * 0.7 / out.total_keys as f64;
+    }
+    out.read_amp = 1.0 + figures.immutable_memtables as f64 + sum(|level| level.runs) as f64;
+    out.hit_rate = ratio(cache.block_cache_hits, cache.block_cache_hits + cache.block_cache_misses);
+    out.use_btree = handle.config().use_btree;
+    out.total_tombstones = tombstones;
+    out.tombstone_ratio = ratio(tombstones, out.total_keys);
+    out.wal_bytes_written = if database.shared_memtable { 0 } else { logged_bytes(figures) };
+    out.flush_bytes_written = figures.flush_bytes_written;
+    out.compaction_bytes_written = figures.compaction_bytes_written;
+    out.compaction_bytes_read = figures.compaction_bytes_read;
+    out.user_bytes_written = figures.user_bytes_written;
+    out.flush_count = figures.flush_count;
+    out.compaction_count = figures.compaction_count;
+}
+
+/// See `tidesdb_free_stats` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_free_stats(stats: *mut Stats) {
+    if stats.is_null() {
+        return;
+    }
+    call_for("tidesdb_free_stats", (), || {
+        // SAFETY: by the interface it came from `tidesdb_get_stats`.
+        let parts = unsafe { &*stats };
+        let arrays = [
+            parts.level_sizes.cast(),
+            parts.level_num_sstables.cast(),
+            parts.level_key_counts.cast(),
+            parts.level_tombstone_counts.cast(),
+            parts.config.cast(),
+            stats.cast(),
+        ];
+        for part in arrays {
+            // SAFETY: from the allocator, or null; released once.
+            unsafe { allocator::tidesdb_free(part) };
+        }
+    });
+}
+
+/// See `tidesdb_get_cache_stats` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_get_cache_stats(
+    db: *mut Database,
+    stats: *mut CacheStats,
+) -> c_int {
+    call("tidesdb_get_cache_stats", || {
+        // SAFETY: the caller's handle, by the interface.
+        let figures = unsafe { database(db) }?.db.stats();
+        let enabled = figures.block_cache_capacity > 0;
+        let asked = figures.block_cache_hits + figures.block_cache_misses;
+        let found = CacheStats {
+            enabled: c_int::from(enabled),
+            total_entries: as_size(figures.block_cache_entries),
+            total_bytes: as_size(figures.block_cache_bytes),
+            hits: figures.block_cache_hits,
+            misses: figures.block_cache_misses,
+            hit_rate: ratio(figures.block_cache_hits, asked),
+            num_partitions: as_size(figures.block_cache_shards),
+        };
+        let none = CacheStats {
+            enabled: 0,
+            total_entries: 0,
+            total_bytes: 0,
+            hits: 0,
+            misses: 0,
+            hit_rate: 0.0,
+            num_partitions: 0,
+        };
+        // SAFETY: the caller's structure, by the interface.
+        unsafe { answer(stats, if enabled { found } else { none }) }
+    })
+}
+
+/// See `tidesdb_get_db_stats` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_get_db_stats(db: *mut Database, stats: *mut DbStats) -> c_int {
+    call("tidesdb_get_db_stats", || {
+        // SAFETY: the caller's handle, by the interface.
+        let found = of_database(unsafe { database(db) }?);
+        // SAFETY: the caller's structure, by the interface.
+        unsafe { answer(stats, found) }
+    })
+}
+
+fn of_database(database: &Database) -> DbStats {
+    let figures = database.db.stats();
+    let handles = database.db.family_names();
+    let handles: Vec<_> = handles.iter().filter_map(|name| database.db.family(name).ok()).collect();
+    let families: Vec<FamilyStats> = handles.iter().map(|family| family.stats()).collect();
+    let sum = |of: fn(&FamilyStats) -> u64| families.iter().map(of).sum::<u64>();
+    let frozen = sum(|family| family.immutable_memtables);
+    let flushing = handles.iter().filter(|family| family.is_flushing()).count() as u64;
+    let compacting = handles.iter().filter(|family| family.is_compacting()).count();
+    let shared = database.shared_memtable;
+    let only_shared = |number: u64| if shared { number } else { 0 };
+    DbStats {
+        num_column_families: as_int(families.len() as u64),
+        total_memory: machine_memory().0,
+        available_memory: database.available_memory,
+        resolved_memory_limit: as_size(figures.memory.budget_bytes),
+        memory_pressure_level: match figures.memory.level {
+            MemoryLevel::Normal => 0,
+            MemoryLevel::Elevated => 1,
+            MemoryLevel::High => 2,
+            MemoryLevel::Critical => 3,
+        },
+        flush_pending_count: as_int(frozen.max(flushing)),
+        total_memtable_bytes: figures.memtable_bytes.cast_signed(),
+        total_immutable_count: as_int(frozen),
+        total_sstable_count: as_int(sum(|family| {
+            family.levels.iter().map(|level| level.tables).sum()
+        })),
+        total_data_size_bytes: sum(data_bytes),
+        num_open_sstables: as_int(figures.open_tables),
+        global_seq: figures.sequence.max(1),
+        txn_memory_bytes: figures.memory.transaction_bytes.cast_signed(),
+        compaction_queue_size: compacting,
+        flush_queue_size: as_size(frozen),
+        unified_memtable_enabled: c_int::from(shared),
+        unified_memtable_bytes: only_shared(figures.memtable_bytes).cast_signed(),
+        unified_immutable_count: as_int(only_shared(frozen)),
+        unified_is_flushing: c_int::from(shared && flushing > 0),
+        unified_next_cf_index: u32::try_from(families.len()).unwrap_or(u32::MAX),
+        // Grows by one when a memtable is frozen, and stays the same when it is written out.
+        unified_wal_generation: only_shared(1 + figures.flush_count + frozen),
+        object_store_enabled: 0,
+        object_store_connector: ptr::null(),
+        local_cache_bytes_used: 0,
+        local_cache_bytes_max: 0,
+        local_cache_num_files: 0,
+        last_uploaded_generation: 0,
+        upload_queue_depth: 0,
+        total_uploads: 0,
+        total_upload_failures: 0,
+        replica_mode: 0,
+        primary_epoch: 0,
+        seen_epoch: 0,
+        uwal_bytes_written: only_shared(figures.log_bytes_written),
+        wal_bytes_written: if shared { 0 } else { sum(logged_bytes) },
+        flush_bytes_written: figures.flush_bytes_written,
+        compaction_bytes_written: figures.compaction_bytes_written,
+        compaction_bytes_read: figures.compaction_bytes_read,
+        user_bytes_written: figures.user_bytes_written,
+        flush_count: figures.flush_count,
+        compaction_count: figures.compaction_count,
+    }
+}

@@ -1,0 +1,361 @@
+//! Transactions.
+
+use std::ffi::{c_char, c_int};
+
+use tidesdb::{IsolationLevel, Transaction};
+
+use crate::allocator;
+use crate::boundary::{Outcome, answer, bytes, call, key, object_mut, refuse, text};
+use crate::codes;
+use crate::database::{Database, database};
+use crate::families::{FamilyHandle, family};
+
+/// The largest key or value, and the largest sum of both, in bytes.
+const MOST_BYTES: usize = u32::MAX as usize;
+/// The least that a limit of memory allows one key and value to take together, in bytes.
+const LEAST_ENTRY_LIMIT: u64 = 1 << 20;
+
+/// How a transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Active,
+    Committed,
+    RolledBack,
+}
+
+/// What a `tidesdb_txn_t` is.
+pub struct TransactionHandle {
+    pub transaction: Transaction,
+    state: State,
+    /// Bytes that one key and value may take together.
+    most_entry_bytes: u64,
+}
+
+impl TransactionHandle {
+    fn check_active(&self) -> Outcome {
+        if self.state == State::Active { Ok(()) } else { refuse(codes::INVALID) }
+    }
+}
+
+fn level(number: c_int) -> Outcome<IsolationLevel> {
+    match number {
+        0 => Ok(IsolationLevel::ReadUncommitted),
+        1 => Ok(IsolationLevel::ReadCommitted),
+        2 => Ok(IsolationLevel::RepeatableRead),
+        3 => Ok(IsolationLevel::Snapshot),
+        4 => Ok(IsolationLevel::Serializable),
+        _ => refuse(codes::INVALID),
+    }
+}
+
+/// A transaction that only this thread uses.
+///
+/// # Safety
+/// The handle is null or not freed, and no other thread uses it.
+unsafe fn handle<'a>(txn: *mut TransactionHandle) -> Outcome<&'a mut TransactionHandle> {
+    // SAFETY: by contract.
+    unsafe { object_mut(txn) }
+}
+
+/// As [`handle`], and the transaction is neither committed nor rolled back.
+///
+/// # Safety
+/// As [`handle`].
+pub unsafe fn active<'a>(txn: *mut TransactionHandle) -> Outcome<&'a mut TransactionHandle> {
+    // SAFETY: by contract.
+    let handle = unsafe { handle(txn) }?;
+    handle.check_active()?;
+    Ok(handle)
+}
+
+/// See `tidesdb_txn_begin` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_txn_begin(
+    db: *mut Database,
+    txn: *mut *mut TransactionHandle,
+) -> c_int {
+    // SAFETY: as for the function that is called.
+    unsafe { tidesdb_txn_begin_with_isolation(db, IsolationLevel::ReadCommitted as c_int, txn) }
+}
+
+/// See `tidesdb_txn_begin_with_isolation` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_txn_begin_with_isolation(
+    db: *mut Database,
+    isolation: c_int,
+    txn: *mut *mut TransactionHandle,
+) -> c_int {
+    call("tidesdb_txn_begin", || {
+        // SAFETY: the caller's handle, by the interface.
+        let database = unsafe { database(db) }?;
+        if txn.is_null() {
+            return refuse(codes::INVALID);
+        }
+        let transaction = database.db.begin(level(isolation)?)?;
+        let most_entry_bytes = (database.memory_limit / 4 * 3).max(LEAST_ENTRY_LIMIT);
+        let handle = TransactionHandle { transaction, state: State::Active, most_entry_bytes };
+        let pointer = allocator::boxed(handle);
+        if pointer.is_null() {
+            return refuse(codes::MEMORY);
+        }
+        // SAFETY: the caller's place, checked above.
+        unsafe { answer(txn, pointer) }
+    })
+}
+
+/// See `tidesdb_txn_put` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_txn_put(
+    txn: *mut TransactionHandle,
+    cf: *mut FamilyHandle,
+    key_bytes: *const u8,
+    key_size: usize,
+    value: *const u8,
+    value_size: usize,
+    ttl: libc::time_t,
+) -> c_int {
+    call("tidesdb_txn_put", || {
+        // SAFETY: the caller's handles and bytes, by the interface.
+        let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
+        // SAFETY: as above.
+        let (key, value) = unsafe { (key(key_bytes, key_size)?, bytes(value, value_size)?) };
+        let both = key.len().saturating_add(value.len());
+        if both > MOST_BYTES {
+            return refuse(codes::INVALID);
+        }
+        if both as u64 > handle.most_entry_bytes {
+            return refuse(codes::MEMORY_LIMIT);
+        }
+        let expires_at = u64::try_from(ttl).unwrap_or(0);
+        Ok(handle.transaction.put_expiring(&family.family, key, value, expires_at)?)
+    })
+}
+
+/// See `tidesdb_txn_delete` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_txn_delete(
+    txn: *mut TransactionHandle,
+    cf: *mut FamilyHandle,
+    key_bytes: *const u8,
+    key_size: usize,
+) -> c_int {
+    call("tidesdb_txn_delete", || {
+        // SAFETY: the caller's handles and bytes, by the interface.
+        let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
+        // SAFETY: as above.
+        let key = unsafe { key(key_bytes, key_size) }?;
+        Ok(handle.transaction.delete(&family.family, key)?)
+    })
+}
+
+/// See `tidesdb_txn_single_delete` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_txn_single_delete(
+    txn: *mut TransactionHandle,
+    cf: *mut FamilyHandle,
+    key_bytes: *const u8,
+    key_size: usize,
+) -> c_int {
+    call("tidesdb_txn_single_delete", || {
+        // SAFETY: the caller's handles and bytes, by the interface.
+        let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
+        // SAFETY: as above.
+        let key = unsafe { key(key_bytes, key_size) }?;
+        Ok(handle.transaction.single_delete(&family.family, key)?)
+    })
+}
+
+/// See `tidesdb_txn_get` in `db.h`. The value is allocated and copied once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_txn_get(
+    txn: *mut TransactionHandle,
+    cf: *mut FamilyHandle,
+    key_bytes: *const u8,
+    key_size: usize,
+    value: *mut *mut u8,
+    value_size: *mut usize,
+) -> c_int {
+    call("tidesdb_txn_get", || {
+        // SAFETY: the caller's handles and bytes, by the interface.
+        let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
+        // SAFETY: as above.
+        let key = unsafe { key(key_bytes, key_size) }?;
+        if value.is_null() || value_size.is_null() {
+            return refuse(codes::INVALID);
+        }
+        let found = handle.transaction.get_with(&family.family, key, copied)?;
+        // SAFETY: the caller's places, checked above.
+        unsafe { give(found, value, value_size) }
+    })
+}
+
+/// See `tidesdb_txn_get_notrack` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_txn_get_notrack(
+    txn: *mut TransactionHandle,
+    cf: *mut FamilyHandle,
+    key_bytes: *const u8,
+    key_size: usize,
+    value: *mut *mut u8,
+    value_size: *mut usize,
+) -> c_int {
+    call("tidesdb_txn_get_notrack", || {
+        // SAFETY: the caller's handles and bytes, by the interface.
+        let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
+        // SAFETY: as above.
+        let key = unsafe { key(key_bytes, key_size) }?;
+        if value.is_null() || value_size.is_null() {
+            return refuse(codes::INVALID);
+        }
+        let found = handle.transaction.get_untracked_with(&family.family, key, copied)?;
+        // SAFETY: the caller's places, checked above.
+        unsafe { give(found, value, value_size) }
+    })
+}
+
+/// A value in memory of the caller's allocator.
+fn copied(value: &[u8]) -> (*mut u8, usize) {
+    (allocator::copy(value), value.len())
+}
+
+/// Hands out a value that was found.
+///
+/// # Safety
+/// Both places may be written to.
+unsafe fn give(
+    found: Option<(*mut u8, usize)>,
+    value: *mut *mut u8,
+    value_size: *mut usize,
+) -> Outcome {
+    let Some((copy, size)) = found else { return refuse(codes::NOT_FOUND) };
+    if copy.is_null() {
+        return refuse(codes::MEMORY);
+    }
+    // SAFETY: by contract.
+    unsafe { answer(value, copy) }?;
+    // SAFETY: by contract.
+    unsafe { answer(value_size, size) }
+}
+
+/// See `tidesdb_txn_contains` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_txn_contains(
+    txn: *mut TransactionHandle,
+    cf: *mut FamilyHandle,
+    key_bytes: *const u8,
+    key_size: usize,
+) -> c_int {
+    call("tidesdb_txn_contains", || {
+        // SAFETY: the caller's handles and bytes, by the interface.
+        let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
+        // SAFETY: as above.
+        let key = unsafe { key(key_bytes, key_size) }?;
+        if handle.transaction.contains_untracked(&family.family, key)? {
+            Ok(())
+        } else {
+            refuse(codes::NOT_FOUND)
+        }
+    })
+}
+
+/// See `tidesdb_txn_commit` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_txn_commit(txn: *mut TransactionHandle) -> c_int {
+    call("tidesdb_txn_commit", || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { active(txn) }?;
+        handle.transaction.commit()?;
+        handle.state = State::Committed;
+        Ok(())
+    })
+}
+
+/// See `tidesdb_txn_rollback` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_txn_rollback(txn: *mut TransactionHandle) -> c_int {
+    call("tidesdb_txn_rollback", || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { handle(txn) }?;
+        match handle.state {
+            State::Active => {
+                handle.transaction.rollback()?;
+                handle.state = State::RolledBack;
+                Ok(())
+            }
+            State::Committed => refuse(codes::INVALID),
+            State::RolledBack => Ok(()),
+        }
+    })
+}
+
+/// See `tidesdb_txn_reset` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_txn_reset(txn: *mut TransactionHandle, isolation: c_int) -> c_int {
+    call("tidesdb_txn_reset", || {
+        // SAFETY: the caller's handle, by the interface.
+        let handle = unsafe { handle(txn) }?;
+        if handle.state == State::Active {
+            return refuse(codes::INVALID);
+        }
+        handle.transaction.reset(level(isolation)?)?;
+        handle.state = State::Active;
+        Ok(())
+    })
+}
+
+/// See `tidesdb_txn_free` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_txn_free(txn: *mut TransactionHandle) {
+    if !txn.is_null() {
+        call("tidesdb_txn_free", || {
+            // SAFETY: by the interface the handle came from a begin and is not used again.
+            drop(unsafe { allocator::unbox(txn) });
+            Ok(())
+        });
+    }
+}
+
+/// See `tidesdb_txn_savepoint` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_txn_savepoint(
+    txn: *mut TransactionHandle,
+    name: *const c_char,
+) -> c_int {
+    call("tidesdb_txn_savepoint", || {
+        // SAFETY: the caller's handle and string, by the interface.
+        let (handle, name) = unsafe { (active(txn)?, text(name)?) };
+        Ok(handle.transaction.savepoint(name)?)
+    })
+}
+
+/// See `tidesdb_txn_rollback_to_savepoint` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_txn_rollback_to_savepoint(
+    txn: *mut TransactionHandle,
+    name: *const c_char,
+) -> c_int {
+    call("tidesdb_txn_rollback_to_savepoint", || {
+        // SAFETY: the caller's handle and string, by the interface.
+        let (handle, name) = unsafe { (active(txn)?, text(name)?) };
+        if !handle.transaction.has_savepoints() {
+            return refuse(codes::INVALID);
+        }
+        Ok(handle.transaction.rollback_to(name)?)
+    })
+}
+
+/// See `tidesdb_txn_release_savepoint` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_txn_release_savepoint(
+    txn: *mut TransactionHandle,
+    name: *const c_char,
+) -> c_int {
+    call("tidesdb_txn_release_savepoint", || {
+        // SAFETY: the caller's handle and string, by the interface.
+        let (handle, name) = unsafe { (active(txn)?, text(name)?) };
+        if !handle.transaction.has_savepoints() {
+            return refuse(codes::INVALID);
+        }
+        Ok(handle.transaction.release(name)?)
+    })
+}
