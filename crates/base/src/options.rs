@@ -204,7 +204,8 @@ pub struct FamilyOptions {
     /// the larger sizes while nobody reads the family. Writers are slowed from twice as many of the
     /// first level on, or eight times as many in all. Default 4.
     pub l1_file_count_trigger: usize,
-    /// Size ratio between levels. Default 10.
+    /// How many times as large as all newer runs together a run must be to be spared when a family at
+    /// rest is merged for its readers. Default 10.
     pub level_size_ratio: usize,
     /// Versions on disk per live key, estimated. Merges collect the garbage, whatever the number of
     /// runs, from two thirds of what this allows of it. From there on writers are slowed down, most when

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, ErrorKind, Result};
@@ -81,6 +82,10 @@ struct Begun {
 /// more.
 const VALUES_PER_MERGE: u64 = 64 << 20;
 
+/// How long at most until a family at rest is looked at again when there is more to merge than it has
+/// rested for.
+const LONGEST_BETWEEN_CHECKS: Duration = Duration::from_secs(16);
+
 /// A merge may be this many times as large as when its job was queued.
 const MOST_GROWTH: u64 = 2;
 
@@ -114,7 +119,7 @@ impl Core {
     fn next_merge(&self, family: &Arc<FamilyState>, pace: Pace, most_measured: usize) -> Next {
         let mut look = self.look_at(family, most_measured);
         look.rules.awaits_snapshots =
-            pace == Pace::Quiet && self.has_held_garbage(family, &look.version);
+            pace != Pace::Busy && self.has_held_garbage(family, &look.version);
         let merges = lock(&family.merges);
         let planned = self.planned(family, &look, pace, &merges);
         let droppable = || merges.count() == 0 && self.has_droppable_tables(family);
@@ -214,7 +219,7 @@ impl Core {
         loop {
             let mut look = self.look_at(family, MEASURED_PER_LOOK);
             look.rules.awaits_snapshots =
-                pace == Pace::Quiet && self.has_held_garbage(family, &look.version);
+                pace != Pace::Busy && self.has_held_garbage(family, &look.version);
             if lock(&family.slice_bounds).is_empty() {
                 // A merge that comes before the first flush would cut its tables anywhere.
                 slices::renew(family, &look.version);
@@ -288,7 +293,12 @@ impl Core {
     /// Looks again after a while whether the family is still being written; if not, merges it for
     /// its readers.
     pub(super) fn schedule_quiet_check(&self, family: &Arc<FamilyState>) {
-        let next = self.next_merge(family, Pace::Quiet, MEASURED_PER_LOOK);
+        self.check_after_rest(family, Duration::ZERO);
+    }
+
+    /// As [`Core::schedule_quiet_check`], for a family that has been at rest for so long.
+    fn check_after_rest(&self, family: &Arc<FamilyState>, rest: Duration) {
+        let next = self.next_merge(family, Pace::RESTING, MEASURED_PER_LOOK);
         if (next.bytes.is_none() && !next.unmeasured) || self.health.is_closed() {
             return;
         }
@@ -298,21 +308,26 @@ impl Core {
         }
         let (core, family) = (self.this.clone(), Arc::clone(family));
         let (published, written) = (self.log.published(), family.counters.user.totals());
+        let delay = rest.clamp(QUIET_PERIOD, LONGEST_BETWEEN_CHECKS);
+        let rest = rest + delay;
         let check = move || {
             family.quiet_check.store(false, Ordering::SeqCst);
             let Some(core) = core.upgrade() else { return };
             if core.log.published() == published {
                 core.release_spare();
             }
-            if family.counters.user.totals() == written {
-                let next = core.next_merge(&family, Pace::Quiet, usize::MAX);
-                next.bytes.inspect(|&bytes| core.schedule_merges(&family, Pace::Quiet, bytes));
-            } else {
+            if family.counters.user.totals() != written {
                 // Somebody may have begun to read, who waits for less than the next flush.
                 core.schedule_compaction(&family);
+                return;
+            }
+            let pace = Pace::after_rest(rest.as_secs());
+            match core.next_merge(&family, pace, usize::MAX).bytes {
+                Some(bytes) => core.schedule_merges(&family, pace, bytes),
+                None => core.check_after_rest(&family, rest),
             }
         };
-        self.scheduler.submit_after(Lane::Housekeeping, QUIET_PERIOD, Box::new(check));
+        self.scheduler.submit_after(Lane::Housekeeping, delay, Box::new(check));
     }
 
     /// Queues what flushes and merges there are to do, taking all families to be quiet. Answers whether
@@ -327,9 +342,9 @@ impl Core {
                 self.schedule_flush(&family);
                 any = true;
             } else if self.may_merge()
-                && let Some(bytes) = self.next_merge(&family, Pace::Quiet, usize::MAX).bytes
+                && let Some(bytes) = self.next_merge(&family, Pace::RESTING, usize::MAX).bytes
             {
-                self.schedule_merges(&family, Pace::Quiet, bytes);
+                self.schedule_merges(&family, Pace::RESTING, bytes);
                 any = true;
             } else {
                 any |= family.is_compacting();

@@ -50,10 +50,10 @@ fn merges_make_way_for_one_that_a_caller_waits_for() {
     let (core, state) = (db.core(), family.state());
     let runs = || state.current_version().runs.len();
     state.merges_waiting.store(1, Ordering::Relaxed);
-    core.run_merges(state, Pace::Quiet, u64::MAX);
+    core.run_merges(state, Pace::RESTING, u64::MAX);
     assert_eq!(runs(), 3);
     state.merges_waiting.store(0, Ordering::Relaxed);
-    core.run_merges(state, Pace::Quiet, u64::MAX);
+    core.run_merges(state, Pace::RESTING, u64::MAX);
     assert_eq!(runs(), 1);
     assert_eq!(family.get(b"key").unwrap(), Some(vec![2]));
 }
@@ -133,6 +133,33 @@ fn a_family_at_rest_is_merged_for_its_readers_while_another_is_written() {
         scheduler.run_until_idle();
     }
     assert_eq!(runs(), 1);
+    db.close().unwrap();
+}
+
+/// What takes longer to merge than the family has rested waits until it has.
+#[test]
+fn a_family_is_looked_at_again_until_it_has_rested_for_long_enough() {
+    let (db, scheduler) = open_stepped();
+    let options = FamilyOptions {
+        min_disk_space: 0,
+        compression: Compression::None,
+        write_buffer_size: 256 << 20,
+        ..FamilyOptions::default()
+    };
+    let family = db.create_family("family", options).unwrap();
+    for (first, keys) in [(0, 150_000_u64), (150_000, 30_000)] {
+        for key in first..first + keys {
+            family.put(&key.to_be_bytes(), &[7; 400]).unwrap();
+        }
+        family.flush().unwrap();
+        scheduler.run_until_idle();
+    }
+    let runs = || {
+        assert!(scheduler.fire_timer(), "nobody looks again");
+        scheduler.run_until_idle();
+        family.state().current_version().runs.len()
+    };
+    assert_eq!([runs(), runs()], [2, 1], "after two seconds and after four");
     db.close().unwrap();
 }
 

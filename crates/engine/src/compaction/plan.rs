@@ -19,7 +19,8 @@
 //!    reads the family, and while there are not very many runs, classes above the lowest wait for twice
 //!    as many: fewer runs help readers only.
 //!
-//! A family that is not being written is merged into a single run, which reads best. What snapshots
+//! A family that is not being written is merged into a single run, which reads best; the more there is to
+//! merge, the longer it must have been at rest, so that pauses between commits cost little. What snapshots
 //! held in it goes some time after they do.
 //!
 //! The levelled policy of Spooky (Dayan and others, PVLDB 15(11), 2022) was simulated beside this one:
@@ -87,9 +88,24 @@ const SLICED_SHARE: f64 = 1.5;
 pub(crate) enum Pace {
     /// Commits keep coming: merge only what keeps the number of runs down.
     Busy,
-    /// Nothing was committed lately: merge for the readers.
-    Quiet,
+    /// Nothing was committed lately: merge for the readers, so many bytes at a time at most.
+    Quiet { most_bytes: u64 },
 }
+
+impl Pace {
+    /// Whatever is worth a merge may be merged.
+    pub(crate) const RESTING: Self = Self::Quiet { most_bytes: u64::MAX };
+
+    /// That of a family to which nothing was committed for so many seconds. Merging for its readers must
+    /// not take much longer than that: it may be but a pause.
+    pub(crate) const fn after_rest(seconds: u64) -> Self {
+        Self::Quiet { most_bytes: seconds.saturating_mul(BYTES_PER_SECOND_OF_REST) }
+    }
+}
+
+/// As many bytes are merged for the readers of a family as for so many seconds nothing was committed to
+/// it, about as many as one thread merges in that time.
+const BYTES_PER_SECOND_OF_REST: u64 = 32 << 20;
 
 /// The family's settings, as far as they matter here.
 #[derive(Clone, Copy, Debug)]
@@ -134,8 +150,11 @@ pub(crate) fn next_merge(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> 
     }
     let count = match pace {
         Pace::Busy => tiers(),
-        Pace::Quiet if rules.awaits_snapshots => by_own_garbage(candidates, rules),
-        Pace::Quiet => by_own_garbage(candidates, rules).max(by_rest(candidates, rules.size_ratio)),
+        Pace::Quiet { .. } if rules.awaits_snapshots => by_own_garbage(candidates, rules),
+        Pace::Quiet { most_bytes } => {
+            let for_readers = by_rest(candidates, rules.size_ratio, most_bytes);
+            by_own_garbage(candidates, rules).max(for_readers)
+        }
     };
     merge_of(all, count?)
 }
@@ -307,12 +326,13 @@ impl Tiers {
 /// Down to the oldest run of a quiet family that is not too large for the newer ones: rewriting one that
 /// is would cost more than a run less is worth. So a byte is rewritten some times for each factor of
 /// the ratio between a flush and the whole, however often the family is quiet between two flushes.
-fn by_rest(runs: &[RunSummary], size_ratio: usize) -> Option<usize> {
+/// What is merged are at most so many bytes.
+fn by_rest(runs: &[RunSummary], size_ratio: usize, most_bytes: u64) -> Option<usize> {
     let mut newer_bytes: u64 = 0;
     let worth = runs.iter().map(|run| {
         let is_worth = newer_bytes.saturating_mul(size_ratio as u64) >= run.bytes;
-        newer_bytes += run.bytes;
-        is_worth
+        newer_bytes = newer_bytes.saturating_add(run.bytes);
+        is_worth && newer_bytes <= most_bytes
     });
     let worth: Vec<bool> = worth.collect();
     worth.into_iter().rposition(|is_worth| is_worth).map(|last| last + 1)

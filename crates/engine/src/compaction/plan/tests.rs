@@ -58,13 +58,13 @@ fn a_merge_that_fills_the_next_class_takes_it_in() {
 
 #[test]
 fn a_quiet_family_becomes_one_run_and_then_rests() {
-    assert_eq!(count(&[2, 16], Pace::Quiet), Some(2));
-    assert_eq!(count(&[1, 16], Pace::Quiet), None, "not worth rewriting the old run");
-    assert_eq!(count(&[1, 1, 100], Pace::Quiet), Some(2));
-    assert_eq!(count(&[16], Pace::Quiet), None);
+    assert_eq!(count(&[2, 16], Pace::RESTING), Some(2));
+    assert_eq!(count(&[1, 16], Pace::RESTING), None, "not worth rewriting the old run");
+    assert_eq!(count(&[1, 1, 100], Pace::RESTING), Some(2));
+    assert_eq!(count(&[16], Pace::RESTING), None);
     let waits = PlanRules { awaits_snapshots: true, ..RULES };
     assert_eq!(
-        next_merge(&runs(&[2, 16]), &waits, Pace::Quiet),
+        next_merge(&runs(&[2, 16]), &waits, Pace::RESTING),
         None,
         "all of it again after that"
     );
@@ -144,7 +144,7 @@ fn a_damaged_run_and_all_older_ones_are_left_alone() {
     );
     assert_eq!(full_merge(&state).map(|plan| plan.count), Some(4));
     state[0].damaged = true;
-    assert_eq!(next_merge(&state, &RULES, Pace::Quiet), None);
+    assert_eq!(next_merge(&state, &RULES, Pace::RESTING), None);
     assert_eq!(full_merge(&state), None);
 }
 
@@ -289,19 +289,19 @@ fn what_a_run_holds_in_vain_is_collected() {
     let count = |released, rules: &PlanRules, pace| {
         next_merge(&with(released), rules, pace).map(|plan| plan.count)
     };
-    assert_eq!(count([0, 0, 0], &RULES, Pace::Quiet), Some(2), "for readers");
-    assert_eq!(count([0, 0, 5_000], &RULES, Pace::Quiet), Some(3));
-    assert_eq!(count([0, 0, 2_400], &RULES, Pace::Quiet), Some(2), "1.31 versions per key");
+    assert_eq!(count([0, 0, 0], &RULES, Pace::RESTING), Some(2), "for readers");
+    assert_eq!(count([0, 0, 5_000], &RULES, Pace::RESTING), Some(3));
+    assert_eq!(count([0, 0, 2_400], &RULES, Pace::RESTING), Some(2), "1.31 versions per key");
     assert_eq!(count([0, 0, 5_000], &RULES, Pace::Busy), Some(3));
     assert_eq!(count([0, 0, 2_000], &RULES, Pace::Busy), None);
-    assert_eq!(count([0, 60, 0], &RULES, Pace::Quiet), Some(2));
+    assert_eq!(count([0, 60, 0], &RULES, Pace::RESTING), Some(2));
     assert_eq!(count([0, 60, 0], &RULES, Pace::Busy), None);
     let small = PlanRules { least_garbage_bytes: 20_000, ..RULES };
-    assert_eq!(count([0, 0, 5_000], &small, Pace::Quiet), Some(2), "not worth it");
+    assert_eq!(count([0, 0, 5_000], &small, Pace::RESTING), Some(2), "not worth it");
     let eager = PlanRules { max_space_amplification: 1.1, collected_from: 16.0 / 15.0, ..RULES };
-    assert_eq!(count([0, 0, 500], &eager, Pace::Quiet), Some(2));
-    assert_eq!(count([0, 0, 700], &eager, Pace::Quiet), Some(3));
-    for pace in [Pace::Busy, Pace::Quiet] {
+    assert_eq!(count([0, 0, 500], &eager, Pace::RESTING), Some(2));
+    assert_eq!(count([0, 0, 700], &eager, Pace::RESTING), Some(3));
+    for pace in [Pace::Busy, Pace::RESTING] {
         let alone = with_own_garbage(&[100], &[50]);
         let plan = next_merge(&alone, &RULES, pace).unwrap();
         assert_eq!((plan.count, plan.into_oldest), (1, true));
@@ -397,11 +397,44 @@ fn a_trickle_with_pauses_rewrites_a_byte_a_few_times_whatever_there_is_already()
         let (mut rewritten, mut most_runs) = (0, 0);
         for id in 1..=flushes {
             state.insert(0, RunSummary { level: 1, id, bytes: 20, ..Default::default() });
-            rewritten += merge_while_planned(&mut state, &RULES, Pace::Quiet);
+            rewritten += merge_while_planned(&mut state, &RULES, Pace::RESTING);
             most_runs = most_runs.max(state.len());
         }
         let rewrites = rewritten as f64 / (20 * flushes) as f64;
         println!("{flushes} flushes: {rewrites:.1} rewrites, {most_runs} runs at most");
         assert!(rewrites < most && most_runs <= 7, "{flushes}: {rewrites}, {most_runs} runs");
     }
+}
+
+/// Flushes of 11 MiB with pauses of two seconds had the runs above a large one rewritten with each flush,
+/// and the large one with them when they had a tenth of it: fifteen times all that was written.
+#[test]
+fn pauses_between_flushes_cost_less_than_a_rest() {
+    const MIB: u64 = 1 << 20;
+    let rules = PlanRules { fan_in: 8, is_read: false, ..RULES };
+    for (flushes, most, most_runs) in [(20, 4.0, 16), (200, 5.0, 32), (2_000, 6.0, 40)] {
+        let large = RunSummary { level: 2, id: 0, bytes: 1_700 * MIB, ..Default::default() };
+        let mut state = vec![large];
+        let (mut rewritten, mut runs) = (0, 0);
+        for id in 1..=flushes {
+            state.insert(0, RunSummary { level: 1, id, bytes: 11 * MIB, ..Default::default() });
+            rewritten += merge_while_planned(&mut state, &rules, Pace::Busy);
+            rewritten += merge_while_planned(&mut state, &rules, Pace::after_rest(2));
+            runs = runs.max(state.len());
+        }
+        let rewrites = rewritten as f64 / (11 * MIB * flushes) as f64;
+        println!("{flushes} flushes: {rewrites:.1} rewrites, {runs} runs at most");
+        assert!(rewrites < most && runs <= most_runs, "{flushes}: {rewrites}, {runs} runs");
+    }
+}
+
+#[test]
+fn a_family_that_rests_longer_has_more_merged_for_its_readers() {
+    const GIB: u64 = 1 << 30;
+    let state = runs(&[GIB / 100, GIB / 100, GIB / 6, GIB]);
+    let count = |seconds| {
+        let plan = next_merge(&state, &RULES, Pace::after_rest(seconds));
+        plan.map(|plan| plan.count)
+    };
+    assert_eq!([0, 2, 12, 60].map(count), [None, Some(2), Some(3), Some(4)]);
 }
