@@ -1,6 +1,7 @@
 //! Tables against an ordered map: lookups and walks of every kind over contents of many shapes.
 
 mod damage;
+mod forged_trees;
 mod walks;
 
 use super::*;

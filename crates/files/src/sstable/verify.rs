@@ -68,6 +68,9 @@ impl Table {
             if last > separator {
                 return Err(damaged("block's last key lies above its separator in the index"));
             }
+            if self.index.separator_in_root(at).is_some_and(|in_root| in_root != separator) {
+                return Err(damaged("the root has another separator for the block than its node"));
+            }
             // Equal only where versions of one key straddle two blocks.
             if before.is_some_and(|before| before > first) {
                 return Err(damaged("block's first key lies below the separator before it"));

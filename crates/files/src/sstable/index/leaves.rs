@@ -157,7 +157,12 @@ impl<B: Deref<Target = Block>> Leaves<B> {
             self.node = None;
             let handle = index.node_handle(node);
             let handle = handle.ok_or_else(|| malformed(table, index, node))?;
-            self.node = Some((node, source.block(table, handle)?));
+            let block = source.block(table, handle)?;
+            // Otherwise the numbers of leaves would not be theirs, and some would be passed over.
+            if block.len() != index.leaves_of(node) {
+                return Err(malformed(table, index, node));
+            }
+            self.node = Some((node, block));
         }
         match &self.node {
             Some((_, block)) => Ok(block),

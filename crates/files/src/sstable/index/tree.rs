@@ -95,12 +95,14 @@ impl TreeIndex {
         let mut next = Start::default();
         for _ in 0..root.len() {
             starts.push(next);
-            let leaves = usize::try_from(decoder.varint()?).map_err(|_| Malformed)?;
-            if leaves == 0 {
+            let (leaves, bytes) = (decoder.varint()?, decoder.varint()?);
+            // A leaf takes more than a byte: so a table's blocks are never more than its bytes.
+            if leaves == 0 || leaves > bytes {
                 return Err(Malformed);
             }
+            let leaves = usize::try_from(leaves).map_err(|_| Malformed)?;
             next.leaf = next.leaf.checked_add(leaves).ok_or(Malformed)?;
-            next.offset = next.offset.checked_add(decoder.varint()?).ok_or(Malformed)?;
+            next.offset = next.offset.checked_add(bytes).ok_or(Malformed)?;
         }
         starts.push(next);
         if !decoder.is_empty() || next.offset != nodes_at {
@@ -150,6 +152,12 @@ impl TreeIndex {
     #[inline]
     pub(crate) fn first_leaf(&self, node: usize) -> usize {
         self.starts.get(node).map_or(self.leaves(), |start| start.leaf)
+    }
+
+    /// Number of leaves of node `node`.
+    #[inline]
+    pub(crate) fn leaves_of(&self, node: usize) -> usize {
+        self.first_leaf(node + 1) - self.first_leaf(node)
     }
 
     /// Offset of the first leaf of node `node`.

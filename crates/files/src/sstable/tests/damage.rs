@@ -26,7 +26,12 @@ fn golden(index: IndexForm) -> (Model, Arc<MemoryFile>) {
 
 /// Opens, looks up everything, walks everything: each answer must be right or a corruption error.
 /// Returns whether any error was seen.
-fn right_or_corrupt(file: &Arc<MemoryFile>, model: &Model, len: usize, context: &str) -> bool {
+pub(super) fn right_or_corrupt(
+    file: &Arc<MemoryFile>,
+    model: &Model,
+    len: usize,
+    context: &str,
+) -> bool {
     let table = match open(file) {
         Ok(table) => table,
         Err(error) => {
