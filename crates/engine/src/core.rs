@@ -146,6 +146,22 @@ impl Core {
         if family.drop_is_in_doubt() { self.settle_catalog() } else { Ok(()) }
     }
 
+    /// As [`Core::check_no_doubt`], inside the commit gate: a drop that fails closes the gate once, so
+    /// that each commit is over by then or is refused here. The next call has the doubt settled.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    #[inline]
+    pub(crate) fn refuse_doubt(&self, families: &[Arc<FamilyState>]) -> Result<()> {
+        if families.iter().any(|family| family.drop_is_in_doubt()) { self.doubt() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn doubt(&self) -> Result<()> {
+        let why = "a drop of the family failed, and an opening may find it";
+        Err(Error::io("settle the manifest", &self.path, std::io::Error::other(why)))
+    }
+
     /// Has another manifest written, in which there is no drop.
     #[cold]
     fn settle_catalog(&self) -> Result<()> {

@@ -3,13 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidesdb_base::error::ErrorKind;
+use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::error::{ErrorKind, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::sched::ManualScheduler;
 use tidesdb_sys::vfs::{CrashProfile, FaultError, FaultKind, FaultVfs, Op, OpSet, SimVfs, Vfs};
 
 use super::{Components, Db};
+use crate::write::{CommitCheck, WriteBatch};
 
 /// The drop's edit is written, its sync fails, and so does another manifest. Commits to the family
 /// are refused as long as an opening would find the drop; what is acknowledged later is there.
@@ -47,6 +49,50 @@ fn what_is_acknowledged_after_a_failed_drop_outlives_a_kill() {
     for n in acknowledged {
         assert_eq!(family.get(&[n]).unwrap(), Some(b"value".to_vec()), "{n}");
     }
+}
+
+/// Drops the family at the last moment before a commit takes its place: where a commit is that has
+/// been asked whether it may write and waited for room.
+struct DropsBeforehand<'a>(&'a Db);
+
+impl CommitCheck for DropsBeforehand<'_> {
+    fn before_reserving(&mut self) {
+        self.0.drop_family("family").unwrap_err();
+    }
+
+    fn check(&mut self, _start: u64, _end: SequenceNumber) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The drop fails as above while a commit is on its way.
+#[test]
+fn a_commit_on_its_way_when_a_drop_fails_is_refused() {
+    let sim = SimVfs::new(1);
+    let faults = FaultVfs::new(Arc::clone(&sim) as _);
+    let components = || Components {
+        vfs: Arc::clone(&faults) as _,
+        scheduler: Arc::new(ManualScheduler::new(1)),
+        clock: Arc::new(ManualClock::new(1000)),
+    };
+    let db = Db::open_with("/db", DbOptions::default(), components()).unwrap();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    faults.reset();
+    faults.count_only(OpSet::of(&[Op::Sync, Op::Create]));
+    faults.fail_call(0, FaultKind::Forever, FaultError::Kind(std::io::ErrorKind::Other));
+    let mut batch = WriteBatch::new();
+    batch.put(&family, b"key", b"value").unwrap();
+    let committed = db.core().commit_batch(&batch, &mut DropsBeforehand(&db));
+    assert!(committed.is_err(), "it would be lost with the family");
+    assert_eq!(family.get(b"key").unwrap(), None);
+    faults.clear_faults();
+    family.put(b"later", b"value").unwrap();
+    let image = sim.crash_image(CrashProfile::Everything, 1);
+    let components = Components { vfs: image as _, ..components() };
+    let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+    let family = db.family("family").unwrap();
+    assert_eq!(family.get(b"later").unwrap(), Some(b"value".to_vec()));
+    assert_eq!(family.get(b"key").unwrap(), None);
 }
 
 /// A volume that is smaller than what must be free by default: flushes work, and when it is full the

@@ -85,7 +85,8 @@ impl Core {
         let visible = with_payload(|payload| {
             BatchWriter::new(payload).push(operation);
             let signature = signature_of(family.id, key);
-            self.log_and_apply(payload, signature, &mut Unchecked, |sequence| {
+            let families = std::slice::from_ref(family);
+            self.log_and_apply(payload, (families, signature), &mut Unchecked, |sequence| {
                 let view = family.view.load();
                 insert(family, &view.active, &operation, sequence)?;
                 Ok(is_full(family, &view.active))
@@ -211,14 +212,14 @@ impl Core {
         check: &mut impl CommitCheck,
     ) -> Result<Visible> {
         let apply = |sequence| apply(batch, payload, sequence);
-        self.log_and_apply(payload, batch.signature, check, apply)
+        self.log_and_apply(payload, (&batch.families, batch.signature), check, apply)
     }
 
     #[inline]
     fn log_and_apply(
         &self,
         payload: &[u8],
-        signature: u64,
+        (families, signature): (&[Arc<FamilyState>], u64),
         check: &mut impl CommitCheck,
         apply: impl FnOnce(SequenceNumber) -> Result<bool>,
     ) -> Result<Visible> {
@@ -227,7 +228,10 @@ impl Core {
         let committed = self.log.commit(
             payload,
             signature,
-            |start, end| check.check(start, end),
+            |start, end| {
+                self.refuse_doubt(families)?;
+                check.check(start, end)
+            },
             |sequence| {
                 fills = apply(sequence)?;
                 Ok(())
