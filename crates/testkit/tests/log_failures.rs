@@ -5,7 +5,8 @@
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Barrier};
+use std::path::Path;
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -16,7 +17,9 @@ use tidesdb_engine::{
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{CrashProfile, FaultError, FaultKind, FaultVfs, Op, OpSet, SimVfs, Vfs};
+use tidesdb_sys::vfs::{
+    CrashProfile, FaultError, FaultKind, FaultVfs, MutationKind, Op, OpSet, SimVfs, Vfs,
+};
 use tidesdb_testkit::seeds;
 
 /// Threads that commit at once.
@@ -385,4 +388,45 @@ fn dropping_a_database_that_syncs_at_intervals_syncs_a_last_time() {
     drop((db, family));
     let image = sim.crash_image(CrashProfile::Nothing, 1);
     assert_eq!(families(&Small::open(image).db)[0].get(b"k").unwrap(), Some(b"v".to_vec()));
+}
+
+/// What a failed sync left in a segment's file, and whether the disk is sound there, is not known.
+#[test]
+fn a_segment_whose_sync_failed_is_not_used_again() {
+    let sim = SimVfs::new(1);
+    let vfs = FaultVfs::new(Arc::clone(&sim) as _);
+    let scheduler = Arc::new(ManualScheduler::new(1));
+    let components = Components {
+        vfs: Arc::clone(&vfs) as _,
+        scheduler: Arc::clone(&scheduler) as _,
+        clock: Arc::new(ManualClock::new(1_000_000)),
+    };
+    let db = Db::open_with("/db", options(SyncMode::Full), components).unwrap();
+    let family = db.create_family("one", family_options()).unwrap();
+    family.put(b"key", b"value").unwrap();
+    scheduler.run_until_idle();
+    vfs.count_only(OpSet::of(&[Op::SegmentSync]));
+    vfs.reset();
+    vfs.record(true);
+    vfs.fail_call(0, FaultKind::Once, FaultError::IO);
+    family.put(b"key", b"refused").unwrap_err();
+    assert_eq!(vfs.fired(), 1);
+    let failed = vfs.records()[0].path.to_path_buf();
+    let renamed = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&renamed);
+    sim.on_mutation(Some(Arc::new(move |_, mutation| {
+        if mutation.kind == MutationKind::Rename {
+            seen.lock().unwrap().push(mutation.path.to_path_buf());
+        }
+    })));
+    for n in 0..2000_u64 {
+        scheduler.run_until_idle();
+        family.put(&n.to_be_bytes(), &[7; 200]).unwrap();
+    }
+    sim.on_mutation(None);
+    let renamed = renamed.lock().unwrap();
+    assert!(!renamed.is_empty(), "no segment was used again");
+    assert!(!renamed.contains(&failed), "{} was used again", failed.display());
+    let entries = sim.list(Path::new("/db")).unwrap();
+    assert!(!entries.iter().any(|entry| failed.ends_with(&entry.name)));
 }

@@ -63,7 +63,7 @@ impl Core {
         // 7. The log goes on. Only now may a commit be let in, when the repair ends.
         self.log.go_on(successor);
         // 8. The old segments are dead by the manifest.
-        self.log.retire_before(position);
+        self.log.remove_before(position);
         Ok(())
     }
 }

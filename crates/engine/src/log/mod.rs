@@ -454,6 +454,17 @@ impl Log {
         }
     }
 
+    /// Removes the segments of a log that failed, whose records all end at or before `position`. Their
+    /// files are not used again: what a failed sync left in them, and whether the disk is sound there,
+    /// is not known. As [`Log::retire_before`] only after the manifest.
+    pub(crate) fn remove_before(&self, position: u64) {
+        let dead = lock(&self.files).take_before(position);
+        for path in dead {
+            // A file that stays behind is dead by the manifest and removed at the next open.
+            let _ = self.config.vfs.remove(&path);
+        }
+    }
+
     /// Gives the disk back what is kept for writers, when there are none.
     pub(crate) fn remove_free_segments(&self) {
         let free = lock(&self.files).take_all_free();

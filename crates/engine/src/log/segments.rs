@@ -212,6 +212,12 @@ impl SegmentFiles {
         surplus
     }
 
+    /// Takes out the files of dead segments, which are not to be used again.
+    pub(super) fn take_before(&mut self, position: u64) -> Vec<PathBuf> {
+        let dead = self.retained.iter().take_while(|segment| segment.end <= position).count();
+        self.retained.drain(..dead).map(|segment| segment.path).collect()
+    }
+
     /// Takes the free files out.
     pub(super) fn take_all_free(&mut self) -> Vec<PathBuf> {
         std::mem::take(&mut self.free)
