@@ -7,11 +7,16 @@
 mod small;
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use small::{small_db, small_family};
-use tidesdb_engine::{Db, Family, ScanOptions};
+use tidesdb_engine::{Components, Db, Family, ScanOptions};
+use tidesdb_sys::vfs::{
+    DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, RealVfs, SegmentHow, Vfs,
+};
 
 const KEYS: u32 = 2000;
 
@@ -104,4 +109,89 @@ fn an_open_database_moves_with_its_directory() {
     db.close().unwrap();
     check(&moved, "third");
     check(&path, "other");
+}
+
+/// A file system in which files are reached in a directory that is held open, and in no other way.
+#[derive(Debug)]
+struct HeldOnly(Arc<RealVfs>);
+
+fn by_path<T>() -> io::Result<T> {
+    Err(io::Error::other("a file was reached by its path"))
+}
+
+impl Vfs for HeldOnly {
+    fn hold_dir(self: Arc<Self>, dir: &Path) -> io::Result<Arc<dyn Vfs>> {
+        Arc::clone(&self.0).hold_dir(dir)
+    }
+
+    fn open(&self, _path: &Path, _how: OpenHow) -> io::Result<Arc<dyn File>> {
+        by_path()
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.create_dir(path)
+    }
+
+    fn rename(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        by_path()
+    }
+
+    fn remove(&self, _path: &Path) -> io::Result<()> {
+        by_path()
+    }
+
+    fn remove_dir(&self, _path: &Path) -> io::Result<()> {
+        by_path()
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        self.0.list(dir)
+    }
+
+    fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
+        by_path()
+    }
+
+    fn log_segment(
+        &self,
+        _path: &Path,
+        _size: u64,
+        _how: SegmentHow,
+    ) -> io::Result<Arc<dyn LogSegment>> {
+        by_path()
+    }
+
+    fn lock(&self, _path: &Path, _how: LockHow) -> io::Result<Box<dyn LockGuard>> {
+        by_path()
+    }
+
+    fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
+        by_path()
+    }
+
+    fn volume_bytes(&self, _dir: &Path) -> io::Result<u64> {
+        by_path()
+    }
+}
+
+/// An opening that reads the log by its path reads another one, if the directory moves meanwhile.
+#[test]
+fn an_opening_reaches_every_file_in_the_directory_that_it_holds() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let open = || {
+        let vfs = Arc::new(HeldOnly(Arc::new(RealVfs::new())));
+        let components = Components { vfs, ..Components::for_options(&small_db()).unwrap() };
+        Db::open_with(&path, small_db(), components).unwrap()
+    };
+    let db = open();
+    fill(&db.create_family("f", small_family()).unwrap(), "round");
+    // Without closing it: the log has records.
+    drop(db);
+    let db = open();
+    expect(&db.family("f").unwrap(), "round");
+    db.create_family("g", small_family()).unwrap().put(b"k", &vec![7; 2 << 20]).unwrap();
+    db.compact().unwrap();
+    assert!(db.verify().unwrap().problems.is_empty());
+    db.close().unwrap();
 }

@@ -126,7 +126,10 @@ fn build(
     let lengths = found.as_ref().map(|found| found.files.clone()).unwrap_or_default();
     let families = load_families(identity, &state, &lengths, &files, &memory)?;
     let replayed = match &found {
-        Some(found) => replay(path, &options, &components, found, &families)?,
+        Some(found) => {
+            let crew = crew(&options, &components.scheduler);
+            recovery::replay_log(&vfs, path, found, targets(found, &families), &crew)?
+        }
         None => Replayed::default(),
     };
     // A segment's number may be above every file's: files are renamed before they are synced.
@@ -428,14 +431,8 @@ fn load_version(record: &FamilyRecord, files: &mut KnownFiles<'_>) -> Version {
     version
 }
 
-/// Replays the log into the families' memtables, with the help of threads that merge later.
-fn replay(
-    path: &Path,
-    options: &DbOptions,
-    components: &Components,
-    found: &Inventory,
-    families: &BTreeMap<u32, Arc<FamilyState>>,
-) -> Result<Replayed> {
+/// The families that the log is replayed into.
+fn targets(found: &Inventory, families: &BTreeMap<u32, Arc<FamilyState>>) -> Targets {
     let target = |(&number, family): (&u32, &Arc<FamilyState>)| {
         let record = found.state.families.get(&number);
         let flushed_through = record.map_or(0, |record| record.flushed_through);
@@ -443,14 +440,16 @@ fn replay(
         let (memtable, version) = (Arc::clone(&view.active), Arc::clone(&view.version));
         (number, Target { memtable, version, flushed_through })
     };
-    let targets = Targets {
+    Targets {
         families: families.iter().map(target).collect(),
         next_family: found.state.next_family,
-    };
+    }
+}
+
+/// The threads that help to replay the log, which merge later.
+fn crew(options: &DbOptions, scheduler: &Arc<dyn Scheduler>) -> Crew {
     let budget = memory_budget(options, options.max_memory_usage);
-    let crew = Crew::new(&components.scheduler, options.merging_threads(), budget);
-    let replayed = recovery::replay_log(&components.vfs, path, found, targets, &crew)?;
-    Ok(replayed)
+    Crew::new(scheduler, options.merging_threads(), budget)
 }
 
 impl Core {
