@@ -174,6 +174,45 @@ fn closing_waits_for_a_merge_that_somebody_asked_for() {
     assert!(db.verify().unwrap().problems.is_empty());
 }
 
+/// A writer of a large value went on appending, or cut off what it had appended, after the directory was
+/// given up.
+#[test]
+fn closing_waits_for_a_value_that_is_written_to_a_value_log() {
+    let sim = SimVfs::new(1);
+    let db = open(&sim, ByHand::new());
+    let family = db.create_family("family", small()).unwrap();
+    let value = vec![7; 1 << 20];
+    family.put(b"first", &value).unwrap();
+    let held = hold_next(&sim, |mutation| {
+        mutation.kind == MutationKind::Write
+            && mutation.phase == Phase::Before
+            && mutation.path.extension().is_some_and(|extension| extension == "vlog")
+    });
+    let writing = {
+        let (family, value) = (family.clone(), value.clone());
+        thread::spawn(move || family.put(b"second", &value))
+    };
+    held.arrived.recv().unwrap();
+    let (closed, when_closed) = channel();
+    let closing = thread::spawn(move || {
+        db.close().unwrap();
+        closed.send(()).unwrap();
+    });
+    let given_up = when_closed.recv_timeout(GRACE).is_ok();
+    let locked = sim.lock(Path::new("/db/LOCK"), LockHow::Exclusive).is_err();
+    held.go_on.send(()).unwrap();
+    let written = writing.join().unwrap();
+    closing.join().unwrap();
+    assert!(locked && !given_up, "the directory was given up in the middle of a write");
+    sim.on_mutation(None);
+
+    let db = open(&sim, ByHand::new());
+    let family = db.family("family").unwrap();
+    assert_eq!(family.get(b"first").unwrap().as_ref(), Some(&value));
+    assert_eq!(family.get(b"second").unwrap(), written.is_ok().then_some(value));
+    assert!(db.verify().unwrap().problems.is_empty());
+}
+
 /// A caller's own merge went on, and others began, while background work was paused.
 #[test]
 fn a_pause_waits_for_a_merge_that_somebody_asked_for_and_refuses_the_next() {

@@ -108,6 +108,8 @@ impl Core {
         batch: &WriteBatch,
         check: &mut impl CommitCheck,
     ) -> Result<Visible> {
+        // The files are written and cut on this thread: the directory is not given up meanwhile.
+        let _at_work = self.callers.enter()?;
         // Families in the order of their numbers, so that two such commits can't deadlock.
         let mut families: Vec<&Arc<FamilyState>> =
             batch.direct.iter().map(|value| &value.family).collect();
@@ -241,7 +243,6 @@ impl Core {
         family: &Arc<FamilyState>,
         closed: Option<Change>,
     ) -> Result<DirectValueWriter> {
-        let _at_work = self.callers.enter()?;
         let number = self.numbers.next();
         let path = self.path.join(FileKind::ValueLog(number).name());
         let file = self.vfs.open(&path, OpenHow::CreateNew);
