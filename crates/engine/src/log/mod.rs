@@ -454,13 +454,11 @@ impl Log {
         }
     }
 
-    /// Removes the segments of a log that failed, whose records all end at or before `position`. Their
-    /// files are not used again: what a failed sync left in them, and whether the disk is sound there,
-    /// is not known. As [`Log::retire_before`] only after the manifest.
+    /// As [`Log::retire_before`] of a log that failed. No file is used again: what a failed sync left
+    /// in it, and whether the disk is sound there, is not known.
     pub(crate) fn remove_before(&self, position: u64) {
         let dead = lock(&self.files).take_before(position);
         for path in dead {
-            // A file that stays behind is dead by the manifest and removed at the next open.
             let _ = self.config.vfs.remove(&path);
         }
     }
