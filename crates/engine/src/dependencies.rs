@@ -66,6 +66,8 @@ impl Overwritten {
         if self.commits.len() == self.commits.capacity() {
             self.commits.sort_unstable();
             self.commits.dedup();
+            // Room for as many before all are sorted again, however few went.
+            self.commits.reserve(self.commits.len());
         }
     }
 

@@ -205,3 +205,22 @@ fn what_is_remembered_beside_an_idle_transaction_is_bounded() {
     dependencies.end(10);
     assert_eq!(dependencies.memory_bytes(), 0);
 }
+
+/// With room for one more than there are, each commit that was known was sorted in anew, all over.
+#[test]
+fn commits_met_again_cost_no_more_than_new_ones() {
+    let mut met = Overwritten::default();
+    let mut work = 0;
+    for round in 0..40 {
+        for commit in 1..=1023 {
+            let before = met.commits.len();
+            met.add(commit, false);
+            // What is sorted is what there was, unless it only grew.
+            work += if met.commits.len() <= before { before } else { 1 };
+        }
+        assert!(met.commits.len() >= 1023, "{round}");
+    }
+    assert!(work < 20 * 40 * 1023, "{work} steps");
+    met.sort();
+    assert_eq!(met.commits, (1..=1023).collect::<Vec<_>>());
+}
