@@ -70,6 +70,8 @@ pub enum Error {
     FamilyNotFound(String),
     /// A column family of that name exists.
     FamilyExists(String),
+    /// A copy of a database was to be written to a directory that holds something.
+    NotEmpty(PathBuf),
     /// The directory holds no database, or something that is not one.
     NotADatabase {
         /// The directory.
@@ -179,7 +181,7 @@ impl Error {
                 ErrorKind::NotFound
             }
             Self::Conflict { .. } => ErrorKind::Conflict,
-            Self::FamilyExists(_) => ErrorKind::Exists,
+            Self::FamilyExists(_) | Self::NotEmpty(_) => ErrorKind::Exists,
             Self::Locked(_) => ErrorKind::Locked,
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::Full,
@@ -212,6 +214,7 @@ impl fmt::Display for Error {
                 write!(f, "{what} of {size} bytes exceeds the limit of {limit} bytes")
             }
             Self::FamilyNotFound(name) => write!(f, "no column family is named '{name}'"),
+            Self::NotEmpty(path) => write!(f, "{}: the directory is not empty", path.display()),
             Self::FamilyExists(name) => write!(f, "a column family named '{name}' exists"),
             Self::NotADatabase { path, reason } => {
                 write!(f, "{} is not a database: {reason}", path.display())

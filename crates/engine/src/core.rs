@@ -67,6 +67,8 @@ pub(crate) struct Core {
     /// What serializable transactions have read. Taken before the commit gate is entered.
     pub dependencies: Mutex<Dependencies>,
     pub health: Health,
+    /// Held while families come, go or get other names, and while all have to stay as they are.
+    pub changing_families: Mutex<()>,
     /// Held while somebody closes.
     pub closing: Mutex<()>,
     pub callers: Callers,

@@ -47,7 +47,7 @@ pub use tidesdb_sys::clock::Clock;
 pub use tidesdb_sys::sched::Scheduler;
 pub use tidesdb_sys::vfs::Vfs;
 
-pub use crate::db::{Components, Db};
+pub use crate::db::{CheckpointOptions, Components, Db};
 pub use crate::family::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation, Family};
 pub use crate::iterator::{KeyRange, Scan, ScanEntries, ScanEntriesRev, ScanOptions};
 pub use crate::snapshot::Snapshot;

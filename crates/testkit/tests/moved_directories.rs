@@ -136,6 +136,14 @@ impl Vfs for HeldOnly {
         by_path()
     }
 
+    fn link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        by_path()
+    }
+
+    fn is_same_dir(&self, _one: &Path, _other: &Path) -> io::Result<bool> {
+        by_path()
+    }
+
     fn remove(&self, _path: &Path) -> io::Result<()> {
         by_path()
     }

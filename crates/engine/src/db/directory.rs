@@ -99,7 +99,7 @@ fn make_directory(vfs: &dyn Vfs, path: &Path, creates: bool) -> Result<Made> {
 
 /// Makes the name of a new database's directory durable, whoever made it: an earlier open may have
 /// made it and failed before this.
-fn sync_parent(vfs: &dyn Vfs, path: &Path) -> Result<()> {
+pub(super) fn sync_parent(vfs: &dyn Vfs, path: &Path) -> Result<()> {
     let Some(parent) = path.parent() else { return Ok(()) };
     // The parent of a path of one name is where the process is.
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };

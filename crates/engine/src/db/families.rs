@@ -26,6 +26,7 @@ impl Core {
     ) -> Result<Vec<Arc<FamilyState>>> {
         self.check_changeable()?;
         let _at_work = self.callers.enter()?;
+        let _changing = lock(&self.changing_families);
         let mut catalog = lock(&self.catalog);
         self.check_new_families(wanted, catalog.state.families.len())?;
         let first = catalog.state.next_family;
@@ -128,6 +129,7 @@ impl Core {
     pub(crate) fn drop_family(&self, name: &str) -> Result<()> {
         self.check_changeable()?;
         let _at_work = self.callers.enter()?;
+        let _changing = lock(&self.changing_families);
         let mut catalog = lock(&self.catalog);
         let family = self.find_family(name)?;
         let changes = vec![Change::DropFamily { family: family.id }];

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions, RuntimeOptions};
 
+use super::copies::{CheckpointOptions, Sharing};
 use super::open::{Components, open_core};
 use crate::core::{Core, SharedOwner};
 use crate::family::{Family, FamilyState};
@@ -166,6 +167,69 @@ impl Db {
     /// are paused or get nowhere, `ReadOnly`, `Closed`, `Io`; there is no copy then.
     pub fn clone_family(&self, source: &str, name: &str) -> Result<Family> {
         Ok(self.handle(self.core().clone_family(source, name)?))
+    }
+
+    /// Makes a copy of the database in another directory of the same file system, which shares its
+    /// files: it costs a flush and a name per file, whatever the size, and no space at first. The copy
+    /// is a database of its own: it shows all families at one point of the order of commits, no earlier than
+    /// the call, and nothing that is done to one of the two changes the other. Where files can't have two
+    /// names, on another file system for one, they are copied. Readers and writers go on meanwhile.
+    ///
+    /// `path` is an empty directory, or is created (one level). To go back to a copy, open it, or
+    /// put a copy of its directory in the place of the database's; no other step is needed. When this
+    /// returns, the copy survives a power cut. One that fails or is interrupted never opens.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # use tidesdb_engine as tidesdb;
+    /// use tidesdb::{Db, DbOptions, FamilyOptions};
+    /// let db = Db::open(directory.path().join("db"), DbOptions::default())?;
+    /// let family = db.create_family("default", FamilyOptions::default())?;
+    /// family.put(b"key", b"before")?;
+    /// db.checkpoint(directory.path().join("copy"))?;
+    /// family.put(b"key", b"after")?;
+    /// let copy = Db::open(directory.path().join("copy"), DbOptions::default())?;
+    /// assert_eq!(copy.family("default")?.get(b"key")?, Some(b"before".to_vec()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Exists` when the directory is not empty, `Invalid` for the database's own directory and what lies
+    /// in it, `Locked` when somebody else uses it, `Full`, `Stalled` while flushes are paused or get
+    /// nowhere, `ReadOnly`, `Closed`, `Io`. What was written of the copy is removed then.
+    pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.checkpoint_with(path, CheckpointOptions::default())
+    }
+
+    /// As [`Db::checkpoint`], with options.
+    ///
+    /// # Errors
+    /// As [`Db::checkpoint`]; `Corrupt` when the copy does not verify.
+    pub fn checkpoint_with(
+        &self,
+        path: impl AsRef<Path>,
+        options: CheckpointOptions,
+    ) -> Result<()> {
+        self.core().copy_to(path.as_ref(), Sharing::Linked, options)
+    }
+
+    /// As [`Db::checkpoint`], and every byte is copied, so that the copy shares nothing with the
+    /// database and may lie anywhere. It takes as long as reading and writing that much. Writers and
+    /// merges go on; files that merges replace meanwhile stay until they are copied. Closing the
+    /// database ends it with an error.
+    ///
+    /// # Errors
+    /// As [`Db::checkpoint`].
+    pub fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.backup_with(path, CheckpointOptions::default())
+    }
+
+    /// As [`Db::backup`], with options.
+    ///
+    /// # Errors
+    /// As [`Db::checkpoint_with`].
+    pub fn backup_with(&self, path: impl AsRef<Path>, options: CheckpointOptions) -> Result<()> {
+        self.core().copy_to(path.as_ref(), Sharing::Copied, options)
     }
 
     /// The family of that name.

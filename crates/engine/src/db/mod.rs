@@ -2,14 +2,17 @@
 
 mod close;
 mod control;
+mod copies;
 mod directory;
 mod families;
 mod family_changes;
 mod handle;
 mod open;
+mod target;
 #[cfg(test)]
 mod tests;
 mod transactions;
 
+pub use self::copies::CheckpointOptions;
 pub use self::handle::Db;
 pub use self::open::Components;

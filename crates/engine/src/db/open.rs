@@ -173,6 +173,7 @@ fn build(
         snapshots: SnapshotRegistry::default(),
         dependencies: std::sync::Mutex::default(),
         health: Health::default(),
+        changing_families: Mutex::default(),
         closing: Mutex::default(),
         callers: Callers::default(),
         progress: Progress::default(),

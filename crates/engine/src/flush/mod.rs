@@ -4,13 +4,17 @@
 //! families depend on it, commits one manifest edit, swaps the tables in, and gives up the log
 //! segments that nobody needs any more, in this order.
 
+mod cut;
 mod tables;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::cut::Cut;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::{Change, TableRecord};
@@ -94,10 +98,21 @@ impl Core {
         families.sort_by_key(|family| family.id);
         let _one_at_a_time: Vec<_> =
             families.iter().map(|family| lock(&family.writing_out)).collect();
+        self.install(self.write_frozen(&families, SequenceNumber::MAX)?)
+    }
+
+    /// Writes out all memtables of these families that were frozen at this point or before. The caller
+    /// holds `writing_out` of each.
+    fn write_frozen(
+        &self,
+        families: &[Arc<FamilyState>],
+        through: SequenceNumber,
+    ) -> Result<Vec<Flushed>> {
         let mut all = Vec::new();
-        for family in &families {
+        for family in families {
             let view = family.view.load_full();
-            for memtable in view.frozen.iter().rev() {
+            let frozen = view.frozen.iter().rev();
+            for memtable in frozen.take_while(|memtable| memtable.sealed_through() <= through) {
                 match self.write_tables(family, &view, Arc::clone(memtable)) {
                     Ok(flushed) => all.push(flushed),
                     Err(e) => {
@@ -107,7 +122,7 @@ impl Core {
                 }
             }
         }
-        self.install(all)
+        Ok(all)
     }
 
     /// Removes the files of flushes that come to nothing.

@@ -177,7 +177,7 @@ impl Core {
     /// what the manifest is to be told, which may as well be lost.
     pub(crate) fn close_direct_file(&self, family: &FamilyState) -> Option<Change> {
         let mut writer = family.direct_values.try_lock().ok()?;
-        writer.take().map(|open| self.closed(family, &open))
+        self.close_locked(family, &mut writer)
     }
 
     /// Tells the manifest of a file that was closed.
@@ -187,6 +187,15 @@ impl Core {
             // Without it the next opening takes the length of the file.
             let _ = catalog.commit(vec![closed]);
         }
+    }
+
+    /// As [`Core::close_direct_file`], for a caller who has locked the place of the family's writer.
+    pub(crate) fn close_locked(
+        &self,
+        family: &FamilyState,
+        writer: &mut Option<DirectValueWriter>,
+    ) -> Option<Change> {
+        writer.take().map(|open| self.closed(family, &open))
     }
 
     /// The file is complete. No commit that points into it is under way: it would hold the lock that

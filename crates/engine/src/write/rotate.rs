@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tidesdb_base::entry::SequenceNumber;
 use tidesdb_lockfree::sync::lock;
 
 use crate::core::Core;
@@ -39,21 +40,39 @@ impl Core {
             return false;
         }
         let fresh = Arc::new(Memtable::new(&self.memory));
-        {
-            // Every commit lies wholly on one side of the boundary: none is under way here.
-            let _closed = self.log.close_gate();
-            let now = self.clock.monotonic_nanos();
-            // ORDERING: relaxed; guarded by the rotation lock.
-            let before = family.flow.frozen_nanos.swap(now, Ordering::Relaxed);
-            active.seal(self.log.published(), now.saturating_sub(before));
-            family.change_view(|view| {
-                let mut frozen = Vec::with_capacity(view.frozen.len() + 1);
-                frozen.push(Arc::clone(&view.active));
-                frozen.extend(view.frozen.iter().cloned());
-                View { active: fresh, frozen, version: Arc::clone(&view.version) }
-            });
-        }
+        // Every commit lies wholly on one side of the boundary: none is under way here.
+        let _closed = self.log.close_gate();
+        self.exchange_memtable(family, fresh);
         true
+    }
+
+    /// Freezes the memtables of all these families at one point of the commit order, which it answers;
+    /// empty ones stay. The caller has the families in the order of their numbers.
+    pub(crate) fn freeze_all(&self, families: &[Arc<FamilyState>]) -> SequenceNumber {
+        // Everybody else takes one of them.
+        let _rotations: Vec<_> = families.iter().map(|family| lock(&family.rotation)).collect();
+        let _closed = self.log.close_gate();
+        for family in families {
+            if !family.view.load().active.is_empty() {
+                self.exchange_memtable(family, Arc::new(Memtable::new(&self.memory)));
+            }
+        }
+        self.log.published()
+    }
+
+    /// Freezes the active memtable, with the gate closed and the rotation locked.
+    fn exchange_memtable(&self, family: &FamilyState, fresh: Arc<Memtable>) {
+        let now = self.clock.monotonic_nanos();
+        // ORDERING: relaxed; guarded by the rotation lock.
+        let before = family.flow.frozen_nanos.swap(now, Ordering::Relaxed);
+        let published = self.log.published();
+        family.change_view(|view| {
+            view.active.seal(published, now.saturating_sub(before));
+            let mut frozen = Vec::with_capacity(view.frozen.len() + 1);
+            frozen.push(Arc::clone(&view.active));
+            frozen.extend(view.frozen.iter().cloned());
+            View { active: fresh, frozen, version: Arc::clone(&view.version) }
+        });
     }
 
     /// When the log has grown past its bound, writes out the families that keep it alive though

@@ -268,6 +268,15 @@ impl Vfs for FaultVfs {
         self.inner.rename(from, to)
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.admit(Op::Link, to)?;
+        self.inner.link(from, to)
+    }
+
+    fn is_same_dir(&self, one: &Path, other: &Path) -> io::Result<bool> {
+        self.inner.is_same_dir(one, other)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.admit(Op::Remove, path)?;
         self.inner.remove(path)

@@ -103,6 +103,19 @@ pub trait Vfs: Send + Sync + Debug {
     /// `NotFound` when `from` does not exist, or the kernel's error.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Gives the file `from` the name `to` besides, in another directory of the same file system.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when the name is taken, `NotFound`, or the kernel's error where files can't have
+    /// several names.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Whether both paths mean the same directory.
+    ///
+    /// # Errors
+    /// `NotFound` when one does not exist, or the kernel's error.
+    fn is_same_dir(&self, one: &Path, other: &Path) -> io::Result<bool>;
+
     /// Removes the name of a file. Handles already open keep working.
     ///
     /// # Errors

@@ -43,6 +43,14 @@ impl Vfs for ReadOnlyVfs {
         refused()
     }
 
+    fn link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn is_same_dir(&self, one: &Path, other: &Path) -> io::Result<bool> {
+        self.0.is_same_dir(one, other)
+    }
+
     fn remove(&self, _path: &Path) -> io::Result<()> {
         refused()
     }
@@ -105,6 +113,7 @@ mod tests {
             view.open(other, OpenHow::CreateNew).map(drop),
             view.create_dir(other),
             view.rename(path, other),
+            view.link(path, other),
             view.remove(path),
             view.remove_dir(path),
             view.sync_dir(Path::new("/")),

@@ -86,6 +86,15 @@ impl Vfs for RealVfs {
         self.place(from).rename_to(&self.place(to))
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.place(from).link_to(&self.place(to))
+    }
+
+    fn is_same_dir(&self, one: &Path, other: &Path) -> io::Result<bool> {
+        let identity = |path| place::with_dir(self.held.as_ref(), path, place::identity_of);
+        Ok(identity(one)? == identity(other)?)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.place(path).remove()
     }

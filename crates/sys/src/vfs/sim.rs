@@ -51,6 +51,7 @@ pub enum MutationKind {
     Create,
     CreateDir,
     Rename,
+    Link,
     Remove,
     RemoveDir,
     SyncDir,
@@ -82,7 +83,7 @@ pub struct Mutation<'a> {
     pub phase: Phase,
     /// What is done.
     pub kind: MutationKind,
-    /// To which file or directory; the old name for a rename.
+    /// To which file or directory; the old name for a rename, the new one for a link.
     pub path: &'a Path,
     /// Offset of the bytes concerned, 0 where there is none.
     pub at: u64,
@@ -286,6 +287,17 @@ impl Vfs for SimVfs {
         let site = Site::of_path(MutationKind::Rename, from);
         let to_bytes = to.as_os_str().as_encoded_bytes();
         self.mutate(&site, to_bytes, |disk| disk.rename(from, to))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let site = Site::of_path(MutationKind::Link, to);
+        let from_bytes = from.as_os_str().as_encoded_bytes();
+        self.mutate(&site, from_bytes, |disk| disk.link(from, to))
+    }
+
+    fn is_same_dir(&self, one: &Path, other: &Path) -> io::Result<bool> {
+        let disk = self.disk();
+        Ok(disk.find(one)? == disk.find(other)?)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

@@ -9,6 +9,7 @@ pub enum Op {
     Create,
     CreateDir,
     Rename,
+    Link,
     Remove,
     RemoveDir,
     List,
@@ -41,6 +42,7 @@ impl OpSet {
         Op::Create,
         Op::CreateDir,
         Op::Rename,
+        Op::Link,
         Op::Remove,
         Op::RemoveDir,
         Op::SyncDir,
@@ -60,6 +62,7 @@ impl OpSet {
     pub const SPACE: Self = Self::of(&[
         Op::Create,
         Op::CreateDir,
+        Op::Link,
         Op::SegmentCreate,
         Op::Write,
         Op::SetLen,

@@ -88,6 +88,11 @@ impl Place {
         Ok(rustix::fs::renameat(self.base(), &self.path, to.base(), &to.path)?)
     }
 
+    pub(super) fn link_to(&self, to: &Self) -> io::Result<()> {
+        let flags = AtFlags::empty();
+        Ok(rustix::fs::linkat(self.base(), &self.path, to.base(), &to.path, flags)?)
+    }
+
     pub(super) fn remove(&self) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(self.base(), &self.path, AtFlags::empty())?)
     }
@@ -117,6 +122,13 @@ pub(super) fn with_dir<R>(
             work(open_dir(place.base(), &place.path)?.as_fd())
         }
     }
+}
+
+/// Device and inode of an open directory.
+pub(super) fn identity_of(dir: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
+    let found = rustix::fs::fstat(dir)?;
+    // The fields are narrower on other systems.
+    Ok((found.st_dev as u64, found.st_ino as u64))
 }
 
 /// The names in an open directory, sorted.

@@ -235,6 +235,22 @@ impl Disk {
         Ok(())
     }
 
+    /// A second name in another directory. Changes of names are kept by node, so that two names of one
+    /// node in one directory could not be told apart.
+    pub(super) fn link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let child = self.find_file(from)?;
+        let (dir, name) = self.place(to)?;
+        if self.names(dir)?.contains_key(&name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if self.names(dir)?.values().any(|node| *node == child) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.names_mut(dir)?.insert(name.clone(), child);
+        self.pending.push(NameChange { dir, child, act: NameAct::Add { name } });
+        Ok(())
+    }
+
     pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
         let child = self.find_file(path)?;
         self.unlink(path, child)

@@ -1,0 +1,170 @@
+//! Copies of a whole database: checkpoints, which share files, and backups, which do not.
+//!
+//! A copy is a directory that can be opened. It is one only when `CURRENT` is there, which is written
+//! last, when everything else is on disk: what a copy that failed or was interrupted leaves behind is
+//! never taken for a database.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::options::DbOptions;
+use tidesdb_files::manifest::{ManifestWriter, current};
+use tidesdb_files::naming::FileKind;
+use tidesdb_sys::sched::ManualScheduler;
+use tidesdb_sys::vfs::OpenHow;
+
+use super::directory::sync_parent;
+use super::open::{Components, open_core};
+use super::target::Target;
+use crate::core::Core;
+use crate::flush::Cut;
+use crate::recovery::NO_LOG;
+use crate::verify::VerifyReport;
+use crate::version::PersistedState;
+
+/// How [`crate::Db::checkpoint_with`] and [`crate::Db::backup_with`] make a copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointOptions {
+    /// Opens the copy for reading and reads all of it back before the call returns. Default: false.
+    pub verify_copy: bool,
+}
+
+/// What becomes of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sharing {
+    /// It gets a second name; where that can't be, it is copied.
+    Linked,
+    /// Every byte is copied.
+    Copied,
+}
+
+/// Bytes copied at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+impl Core {
+    /// Makes a copy of the database.
+    ///
+    /// # Errors
+    /// See [`crate::Db::checkpoint`].
+    pub(super) fn copy_to(
+        &self,
+        path: &Path,
+        sharing: Sharing,
+        options: CheckpointOptions,
+    ) -> Result<()> {
+        self.check_changeable()?;
+        let _at_work = self.callers.enter()?;
+        self.check_is_elsewhere(path)?;
+        let mut target = Target::take(self.vfs.as_ref(), path)?;
+        let made = self.cut().and_then(|cut| self.fill(&mut target, cut, sharing));
+        let made = made.and_then(|()| {
+            // An opening takes it.
+            target.unlock();
+            if options.verify_copy { self.verify_copy(path) } else { Ok(()) }
+        });
+        if made.is_err() {
+            target.remove();
+        }
+        // What was held for the copy may be dead by now.
+        self.files.garbage.sweep();
+        made
+    }
+
+    /// Refuses the directory of the database, and what lies in it.
+    fn check_is_elsewhere(&self, path: &Path) -> Result<()> {
+        let same = |above: &Path| {
+            let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+            self.vfs.is_same_dir(above, &self.path).unwrap_or(false)
+        };
+        if path.starts_with(&self.path) || path.ancestors().any(same) {
+            let detail = format!("{} lies in the database's own directory", path.display());
+            return Err(Error::InvalidArgument(detail));
+        }
+        Ok(())
+    }
+
+    fn fill(&self, target: &mut Target<'_>, cut: Cut, sharing: Sharing) -> Result<()> {
+        let vfs = self.vfs.as_ref();
+        let mut buffer = Vec::new();
+        for kind in files_of(&cut.state) {
+            self.check_open()?;
+            let (from, to) = (self.path.join(kind.name()), target.path().join(kind.name()));
+            target.note(kind);
+            if sharing == Sharing::Copied || !self.link(&from, &to)? {
+                self.copy_file(&from, &to, &mut buffer)?;
+            }
+        }
+        let mut state = cut.state.clone();
+        let number = self.numbers.peek().max(state.next_file);
+        state.next_file = number + 1;
+        state.log_start = NO_LOG;
+        target.note(FileKind::Manifest(number));
+        ManifestWriter::create(vfs, target.path(), number, &state.restate())?;
+        vfs.sync_dir(target.path()).map_err(|e| Error::io("sync", target.path(), e))?;
+        sync_parent(vfs, target.path())?;
+        // CRASH: from here on it is a database, and everything of it is on disk.
+        target.note(FileKind::Current);
+        current::set_current(vfs, target.path(), number)
+    }
+
+    /// Gives a file a second name; false where that can't be.
+    fn link(&self, from: &Path, to: &Path) -> Result<bool> {
+        match self.vfs.link(from, to) {
+            Ok(()) => Ok(true),
+            Err(e) => match e.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::AlreadyExists => {
+                    Err(Error::io("link", to, e))
+                }
+                // Another file system, one without links, or too many of them.
+                _ => Ok(false),
+            },
+        }
+    }
+
+    fn copy_file(&self, from: &Path, to: &Path, buffer: &mut Vec<u8>) -> Result<()> {
+        let source = self.files.lock.open(from)?;
+        let copy = self.vfs.open(to, OpenHow::CreateNew).map_err(|e| Error::io("create", to, e))?;
+        let bytes = source.len().map_err(|e| Error::io("read length", from, e))?;
+        copy.allocate(bytes).map_err(|e| Error::io("reserve space", to, e))?;
+        buffer.resize(PIECE_BYTES, 0);
+        let mut at = 0;
+        while at < bytes {
+            self.check_open()?;
+            let count = (bytes - at).min(PIECE_BYTES as u64);
+            let Some(piece) = buffer.get_mut(..count as usize) else { break };
+            source.start_reading(at + count, PIECE_BYTES as u64);
+            source.read_exact_at(piece, at).map_err(|e| Error::io("read", from, e))?;
+            copy.write_all_at(piece, at).map_err(|e| Error::io("write", to, e))?;
+            copy.start_write_back(at, count);
+            at += count;
+        }
+        copy.sync_data().map_err(|e| Error::io("sync", to, e))
+    }
+
+    /// Reads everything back.
+    fn verify_copy(&self, path: &Path) -> Result<()> {
+        let components = Components {
+            vfs: Arc::clone(&self.vfs),
+            // An opening for reading has nothing to do in the background.
+            scheduler: Arc::new(ManualScheduler::new(0)),
+            clock: Arc::clone(&self.clock),
+        };
+        let options = DbOptions { read_only: true, event_listener: None, ..self.options.clone() };
+        let copy = open_core(path, options, components)?;
+        let problems = VerifyReport::of(&copy).problems;
+        copy.shut_down(false);
+        problems.into_iter().next().map_or(Ok(()), Err)
+    }
+}
+
+/// The files that a state names, each once.
+fn files_of(state: &PersistedState) -> BTreeSet<FileKind> {
+    let files = state.families.values().flat_map(|family| {
+        let tables = family.tables.keys().map(|&number| FileKind::Table(number));
+        tables.chain(family.value_logs.keys().map(|&number| FileKind::ValueLog(number)))
+    });
+    files.collect()
+}

@@ -1,0 +1,59 @@
+//! The files of all families at one point of the commit order.
+
+use std::sync::Arc;
+
+use tidesdb_base::error::Result;
+use tidesdb_lockfree::sync::lock;
+
+use crate::core::Core;
+use crate::version::{PersistedState, Version};
+
+/// See the module's documentation. The files stay while this is held.
+#[derive(Debug)]
+pub(crate) struct Cut {
+    /// What a manifest of these files says. No log belongs to it.
+    pub state: PersistedState,
+    /// Keeps the files from being deleted.
+    _versions: Vec<Arc<Version>>,
+}
+
+impl Core {
+    /// Writes everything that is committed to tables, up to one point of the commit order, and answers
+    /// the files at that point. Nothing is appended to any of them from then on.
+    ///
+    /// # Errors
+    /// As [`Core::flush_family`], and those of the manifest.
+    pub(crate) fn cut(&self) -> Result<Cut> {
+        // The most of it without holding anybody up.
+        self.each_family(Self::flush_family)?;
+        let _families_stay = lock(&self.changing_families);
+        let mut families = self.families.all();
+        families.sort_by_key(|family| family.id);
+        // No commit may be on its way into a value log that the files of the cut belong to. First, since
+        // such a commit may wait for a flush.
+        let mut writers: Vec<_> =
+            families.iter().map(|family| lock(&family.direct_values)).collect();
+        let writers_of = families.iter().zip(&mut writers);
+        let closed = writers_of.filter_map(|(family, writer)| self.close_locked(family, writer));
+        let closed: Vec<_> = closed.collect();
+        // No later commit gets into a table until the state was read.
+        let _one_at_a_time: Vec<_> =
+            families.iter().map(|family| lock(&family.writing_out)).collect();
+        let through = self.freeze_all(&families);
+        drop(writers);
+        let flushed = self.write_frozen(&families, through)?;
+        if !flushed.is_empty() {
+            self.install(flushed)?;
+        }
+        let mut catalog = lock(&self.catalog);
+        if !closed.is_empty() {
+            catalog.commit(closed)?;
+        }
+        let mut state = catalog.state.clone();
+        state.last_sequence = state.last_sequence.max(through);
+        // Commits of later times may point into the others.
+        state.families.values_mut().for_each(|family| family.keep_referenced_value_logs());
+        let versions = families.iter().map(|family| family.current_version()).collect();
+        Ok(Cut { state, _versions: versions })
+    }
+}
