@@ -430,3 +430,30 @@ fn a_segment_whose_sync_failed_is_not_used_again() {
     let entries = sim.list(Path::new("/db")).unwrap();
     assert!(!entries.iter().any(|entry| failed.ends_with(&entry.name)));
 }
+
+/// Where blocks are never overwritten the space of a new segment is there, and writing to it fails. Each
+/// opening of the full disk left such a file.
+#[test]
+fn an_opening_that_can_not_write_to_its_segment_leaves_none() {
+    let sim = SimVfs::new(1);
+    let db = open_on(Arc::clone(&sim) as _, SyncMode::None).unwrap();
+    db.create_family("one", family_options()).unwrap().put(b"key", b"value").unwrap();
+    drop(db);
+    let segments = || {
+        let entries = sim.list(Path::new("/db")).unwrap();
+        entries.iter().filter(|entry| entry.name.ends_with(".log")).count()
+    };
+    let before = segments();
+    for _ in 0..3 {
+        let vfs = FaultVfs::new(Arc::clone(&sim) as _);
+        vfs.count_only(OpSet::of(&[Op::SegmentWrite]));
+        vfs.fail_call(0, FaultKind::Forever, FaultError::NO_SPACE);
+        let db = open_on(Arc::clone(&vfs) as _, SyncMode::None).unwrap();
+        let family = db.family("one").unwrap();
+        assert_eq!(family.get(b"key").unwrap(), Some(b"value".to_vec()));
+        assert_eq!(family.put(b"key", b"other").unwrap_err().kind(), ErrorKind::Full);
+        drop((db, family));
+        assert!(vfs.fired() > 0);
+    }
+    assert!(segments() <= before, "{} segments, {before} before", segments());
+}

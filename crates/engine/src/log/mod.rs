@@ -424,10 +424,11 @@ impl Log {
         self.acknowledged_through(Acknowledge::Durable)
     }
 
-    /// Creates and warms the segment that will be needed next. Called in the background.
+    /// Creates and warms the segment that will be needed next, unless a repair will. In the background.
     pub(crate) fn prepare_next(&self) {
         // A failure is met again, and reported, by the commit that needs the segment.
-        let _ = SegmentFiles::prepare(&self.files, &self.config);
+        let prepare = |()| SegmentFiles::prepare(&self.files, &self.config);
+        let _ = self.condition.check().and_then(prepare);
     }
 
     /// True once after each time that a segment was taken into use: another should be prepared.
@@ -458,9 +459,7 @@ impl Log {
     /// in it, and whether the disk is sound there, is not known.
     pub(crate) fn remove_before(&self, position: u64) {
         let dead = lock(&self.files).take_before(position);
-        for path in dead {
-            let _ = self.config.vfs.remove(&path);
-        }
+        dead.iter().for_each(|path| drop(self.config.vfs.remove(path)));
     }
 
     /// Gives the disk back what is kept for writers, when there are none.

@@ -136,9 +136,9 @@ impl SegmentFiles {
         // manifest knows to be dead, or as no segment at all.
         let started = prepared.io.write(0, &header.encode());
         if let Err(e) = started {
-            let error = Error::io("write", &prepared.path, e);
-            self.give_up(config, prepared.path, prepared.io.capacity());
-            return Err(error);
+            // Not kept for reuse: it can't be written now, and if the disk is full its space is missed.
+            let _ = config.vfs.remove(&prepared.path);
+            return Err(Error::io("write", &prepared.path, e));
         }
         let limit = header.base + (prepared.io.capacity() - RECORDS_OFFSET);
         Ok(ActiveSegment { header, limit, path: prepared.path, io: prepared.io })
