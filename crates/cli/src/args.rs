@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 
+use crate::commands::{CopyArgs, NamesArgs};
 use crate::database::KeyRange;
 use crate::encoding::Encoding;
 use crate::failure::{Failure, Result};
@@ -92,6 +93,14 @@ pub(crate) enum Command {
     CreateFamily(CreateFamilyArgs),
     /// Drop a column family and all of its data
     DropFamily(DropFamilyArgs),
+    /// Give a column family another name
+    RenameFamily(NamesArgs),
+    /// Copy a column family at once; the copy shares its files
+    CloneFamily(NamesArgs),
+    /// Copy the database to a directory at once; the copy shares its files
+    Checkpoint(CopyArgs),
+    /// Copy every byte of the database to a directory
+    Backup(CopyArgs),
 }
 
 impl Command {
@@ -112,6 +121,8 @@ impl Command {
             Self::Families(args) => &mut args.database,
             Self::CreateFamily(args) => &mut args.database,
             Self::DropFamily(args) => &mut args.database,
+            Self::RenameFamily(args) | Self::CloneFamily(args) => &mut args.database,
+            Self::Checkpoint(args) | Self::Backup(args) => &mut args.database,
         }
     }
 }

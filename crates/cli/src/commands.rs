@@ -1,6 +1,7 @@
 //! The commands, one file each. A command opens the database, does its work and says in words
 //! what went wrong; `main` turns that into an exit code.
 
+mod copies;
 mod count;
 mod delete;
 mod dump;
@@ -14,6 +15,7 @@ mod scan;
 mod stats;
 mod verify;
 
+pub(crate) use self::copies::{CopyArgs, NamesArgs};
 use crate::args::Command;
 use crate::failure::Result;
 
@@ -38,5 +40,9 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Families(args) => families::list(&args),
         Command::CreateFamily(args) => families::create(&args),
         Command::DropFamily(args) => families::drop(&args),
+        Command::RenameFamily(args) => copies::rename(&args),
+        Command::CloneFamily(args) => copies::clone(&args),
+        Command::Checkpoint(args) => copies::checkpoint(&args),
+        Command::Backup(args) => copies::backup(&args),
     }
 }

@@ -6,6 +6,7 @@
 )]
 
 mod commands;
+mod copies;
 mod errors;
 mod interruption;
 mod load;

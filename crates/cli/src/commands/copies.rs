@@ -1,0 +1,102 @@
+//! `tidesdb rename-family`, `clone-family`, `checkpoint` and `backup`.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+use tidesdb::CheckpointOptions;
+
+use crate::args::DatabaseArgs;
+use crate::database::{self, Access};
+use crate::failure::{Failure, Result};
+
+/// Arguments of `rename-family` and `clone-family`.
+#[derive(Debug, Args)]
+pub(crate) struct NamesArgs {
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    /// The family
+    pub(crate) from: String,
+    /// The new name, or the name of the copy
+    pub(crate) to: String,
+    /// Say what was done as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `checkpoint` and `backup`.
+#[derive(Debug, Args)]
+pub(crate) struct CopyArgs {
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    /// An empty directory, or one to be created
+    pub(crate) to: PathBuf,
+    /// Read the copy back and check it
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Say what was done as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Gives a family another name.
+///
+/// # Errors
+/// Those of the engine.
+pub(crate) fn rename(args: &NamesArgs) -> Result<()> {
+    database::refuse_hidden(&args.to)?;
+    let db = database::open(&args.database.db, Access::Change)?;
+    database::family(&db, &args.from)?;
+    db.rename_family(&args.from, &args.to)?;
+    db.close()?;
+    tell(args.json, &json!({ "renamed": args.from, "to": args.to }))
+}
+
+/// Copies a family.
+///
+/// # Errors
+/// Those of the engine.
+pub(crate) fn clone(args: &NamesArgs) -> Result<()> {
+    database::refuse_hidden(&args.to)?;
+    let db = database::open(&args.database.db, Access::Change)?;
+    database::family(&db, &args.from)?;
+    drop(db.clone_family(&args.from, &args.to)?);
+    db.close()?;
+    tell(args.json, &json!({ "cloned": args.from, "to": args.to }))
+}
+
+/// Makes a copy that shares files.
+///
+/// # Errors
+/// Those of the engine.
+pub(crate) fn checkpoint(args: &CopyArgs) -> Result<()> {
+    let db = database::open(&args.database.db, Access::Change)?;
+    db.checkpoint_with(&args.to, CheckpointOptions { verify_copy: args.verify })?;
+    db.close()?;
+    let (to, verified) = (args.to.display().to_string(), args.verify);
+    tell(args.json, &json!({ "checkpoint": to, "verified": verified }))
+}
+
+/// Makes a copy that shares nothing.
+///
+/// # Errors
+/// Those of the engine.
+pub(crate) fn backup(args: &CopyArgs) -> Result<()> {
+    let db = database::open(&args.database.db, Access::Change)?;
+    db.backup_with(&args.to, CheckpointOptions { verify_copy: args.verify })?;
+    db.close()?;
+    let (to, verified) = (args.to.display().to_string(), args.verify);
+    tell(args.json, &json!({ "backup": to, "verified": verified }))
+}
+
+/// Prints what was done, if that was asked for.
+fn tell(json: bool, what: &Value) -> Result<()> {
+    if !json {
+        return Ok(());
+    }
+    let mut output = io::stdout().lock();
+    writeln!(output, "{what}")
+        .and_then(|()| output.flush())
+        .map_err(|error| Failure::output(&error))
+}
