@@ -184,6 +184,45 @@ pub unsafe fn database<'a>(db: *const Database) -> Outcome<&'a Database> {
     unsafe { object(db) }
 }
 
+/// See `tidesdb_backup` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_backup(db: *mut Database, dir: *mut c_char) -> c_int {
+    call("tidesdb_backup", || {
+        // SAFETY: the caller's handle and string, by the interface.
+        let (database, target) = unsafe { (database(db)?, text(dir)?) };
+        check_target(database, target)?;
+        Ok(database.db.backup(target)?)
+    })
+}
+
+/// See `tidesdb_checkpoint` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_checkpoint(
+    db: *mut Database,
+    checkpoint_dir: *const c_char,
+) -> c_int {
+    call("tidesdb_checkpoint", || {
+        // SAFETY: the caller's handle and string, by the interface.
+        let (database, target) = unsafe { (database(db)?, text(checkpoint_dir)?) };
+        check_target(database, target)?;
+        Ok(database.db.checkpoint(target)?)
+    })
+}
+
+/// Where a copy may go: an empty directory, or a name that is free.
+fn check_target(database: &Database, target: &str) -> Outcome {
+    let path = Path::new(target);
+    if path == database.directory || (path.exists() && !path.is_dir()) {
+        return refuse(codes::INVALID);
+    }
+    let mut entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return make_directory(path),
+        Err(_) => return refuse(codes::IO),
+    };
+    if entries.next().is_some() { refuse(codes::EXISTS) } else { Ok(()) }
+}
+
 /// See `tidesdb_purge` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_purge(db: *mut Database) -> c_int {

@@ -180,7 +180,7 @@ pub unsafe extern "C" fn tidesdb_delete_column_family(
     call("tidesdb_delete_column_family", || {
         // SAFETY: the caller's handles, by the interface.
         let (database, handle) = unsafe { (database(db)?, family(cf)?) };
-        let name = handle.family.name().to_owned();
+        let name = handle.family.name();
         drop_family(database, &name)
     })
 }
@@ -195,6 +195,57 @@ fn drop_family(database: &Database, name: &str) -> Outcome {
         drop(unsafe { allocator::unbox(handle) });
     }
     Ok(())
+}
+
+/// See `tidesdb_rename_column_family` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_rename_column_family(
+    db: *mut Database,
+    old_name: *const c_char,
+    new_name: *const c_char,
+) -> c_int {
+    call("tidesdb_rename_column_family", || {
+        // SAFETY: the caller's handle and strings, by the interface.
+        let (database, old, new) = unsafe { (database(db)?, text(old_name)?, text(new_name)?) };
+        if old == new {
+            return Ok(());
+        }
+        check_name(new)?;
+        // Locked over both, so that a handle is found under the name that its family has.
+        let mut handles = database.lock_families();
+        database.db.rename_family(old, new)?;
+        if let Some(pointer) = handles.remove(old) {
+            // SAFETY: made by `FamilyHandle::pointer` and not freed while it is in the map.
+            let handle = unsafe { &*pointer.0 };
+            let renamed = named(*handle.config(), new);
+            *handle.config() = renamed;
+            handles.insert(new.to_owned(), pointer);
+        }
+        Ok(())
+    })
+}
+
+/// See `tidesdb_clone_column_family` in `db.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_clone_column_family(
+    db: *mut Database,
+    src_name: *const c_char,
+    dst_name: *const c_char,
+) -> c_int {
+    call("tidesdb_clone_column_family", || {
+        // SAFETY: the caller's handle and strings, by the interface.
+        let (database, from, to) = unsafe { (database(db)?, text(src_name)?, text(dst_name)?) };
+        check_name(to)?;
+        if from == to {
+            return refuse(codes::INVALID);
+        }
+        // The target before the source, as the interface says.
+        if database.db.family_names().iter().any(|name| name == to) {
+            return refuse(codes::EXISTS);
+        }
+        database.db.clone_family(from, to)?;
+        Ok(())
+    })
 }
 
 /// See `tidesdb_cf_update_runtime_config` in `db.h`.

@@ -333,6 +333,54 @@ static void families(tidesdb_t *db)
     CHECK_OK(tidesdb_cf_update_runtime_config(cf, &config, 1));
 }
 
+static void copies(tidesdb_t *db, const char *directory)
+{
+    tidesdb_column_family_t *cf = tidesdb_get_column_family(db, "default"), *copy;
+    tidesdb_txn_t *txn = begin(db, TDB_ISOLATION_READ_COMMITTED);
+    tidesdb_stats_t *stats = NULL;
+    char path[4096];
+    tidesdb_t *other;
+
+    CHECK_CODE(tidesdb_rename_column_family(db, "none", "other"), TDB_ERR_NOT_FOUND);
+    CHECK_CODE(tidesdb_rename_column_family(db, "default", ""), TDB_ERR_INVALID_ARGS);
+    CHECK_OK(tidesdb_rename_column_family(db, "default", "default"));
+    CHECK_OK(tidesdb_rename_column_family(db, "default", "renamed"));
+    CHECK(tidesdb_get_column_family(db, "default") == NULL);
+    CHECK(tidesdb_get_column_family(db, "renamed") == cf);
+    CHECK_OK(tidesdb_get_stats(cf, &stats));
+    CHECK(strcmp(stats->config->name, "renamed") == 0);
+    tidesdb_free_stats(stats);
+    CHECK_CODE(tidesdb_clone_column_family(db, "renamed", "renamed"), TDB_ERR_INVALID_ARGS);
+    CHECK_CODE(tidesdb_clone_column_family(db, "none", "renamed"), TDB_ERR_EXISTS);
+    CHECK_CODE(tidesdb_clone_column_family(db, "none", "clone"), TDB_ERR_NOT_FOUND);
+    CHECK_OK(tidesdb_clone_column_family(db, "renamed", "clone"));
+    CHECK_OK(put(txn, cf, "behind the clone", "1"));
+    CHECK_OK(tidesdb_txn_commit(txn));
+    CHECK_OK(tidesdb_txn_reset(txn, TDB_ISOLATION_READ_COMMITTED));
+    copy = tidesdb_get_column_family(db, "clone");
+    CHECK(copy != NULL && holds(txn, copy, "it0100", "it0100"));
+    CHECK(holds(txn, copy, "behind the clone", NULL) && holds(txn, cf, "behind the clone", "1"));
+    CHECK_OK(tidesdb_rename_column_family(db, "renamed", "default"));
+    tidesdb_txn_free(txn);
+
+    snprintf(path, sizeof path, "%s/db", directory);
+    CHECK_CODE(tidesdb_backup(db, path), TDB_ERR_INVALID_ARGS);
+    snprintf(path, sizeof path, "%s/not/there", directory);
+    CHECK_CODE(tidesdb_backup(db, path), TDB_ERR_IO);
+    CHECK_CODE(tidesdb_checkpoint(db, NULL), TDB_ERR_INVALID_ARGS);
+    snprintf(path, sizeof path, "%s/backup", directory);
+    CHECK_OK(tidesdb_backup(db, path));
+    CHECK_CODE(tidesdb_backup(db, path), TDB_ERR_EXISTS);
+    snprintf(path, sizeof path, "%s/checkpoint", directory);
+    CHECK_OK(tidesdb_checkpoint(db, path));
+    other = open_in(path);
+    cf = tidesdb_get_column_family(other, "default");
+    txn = begin(other, TDB_ISOLATION_READ_COMMITTED);
+    CHECK(holds(txn, cf, "behind the clone", "1"));
+    tidesdb_txn_free(txn);
+    CHECK_OK(tidesdb_close(other));
+}
+
 static void ini_files(const char *directory)
 {
     tidesdb_column_family_config_t saved = tidesdb_default_column_family_config(), loaded;
@@ -527,6 +575,8 @@ int main(int count, char **arguments)
     hooks(db, cf);
     statistics(db, cf);
     threads(db);
+    copies(db, arguments[1]);
+    cf = tidesdb_get_column_family(db, "default");
     CHECK_OK(tidesdb_compact(cf));
     CHECK_OK(tidesdb_compact_range(cf, bytes("a"), 1, NULL, 0));
     CHECK_CODE(tidesdb_compact_range(cf, NULL, 0, NULL, 0), TDB_ERR_INVALID_ARGS);
