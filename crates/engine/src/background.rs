@@ -7,6 +7,7 @@
 mod manual_merges;
 mod merges;
 mod repair;
+mod rescue;
 mod wakeups;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

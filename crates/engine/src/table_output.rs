@@ -76,6 +76,8 @@ pub(crate) struct TableOutput<'a> {
     bounds_passed: usize,
     table: Option<OpenTable>,
     value_log: Option<OpenValueLog>,
+    /// Bytes at which another value log is started.
+    most_value_log_bytes: u64,
     written: Written,
     pointer: Vec<u8>,
 }
@@ -95,6 +97,7 @@ impl<'a> TableOutput<'a> {
             bounds_passed: 0,
             table: None,
             value_log: None,
+            most_value_log_bytes: core.largest_table_bytes().saturating_mul(2),
             written: Written::default(),
             pointer: Vec::new(),
         }
@@ -118,6 +121,9 @@ impl<'a> TableOutput<'a> {
             encoded.clear();
             pointer.encode(&mut encoded);
             meta.kind = ValueKind::ValuePointer;
+            if self.value_log()?.writer.file_len() >= self.most_value_log_bytes {
+                self.finish_value_log()?;
+            }
             let added = self.table().and_then(|table| table.writer.add(key, meta, &encoded));
             self.pointer = encoded;
             return added;
@@ -193,6 +199,16 @@ impl<'a> TableOutput<'a> {
         Ok(())
     }
 
+    fn finish_value_log(&mut self) -> Result<()> {
+        let Some(log) = self.value_log.take() else { return Ok(()) };
+        let number = log.writer.number();
+        let summary = log.writer.finish()?;
+        log.file.sync_data().map_err(|e| Error::io("sync", &log.path, e))?;
+        self.written.bytes += summary.file_len;
+        self.written.value_logs.push(ValueLogRecord { number, bytes: summary.file_len });
+        Ok(())
+    }
+
     /// Completes and syncs all files and the directory. What is returned may be named by the
     /// manifest; further versions go to other files.
     ///
@@ -200,13 +216,7 @@ impl<'a> TableOutput<'a> {
     /// [`Error::Io`]; everything written since the last call is removed when the output is dropped.
     pub(crate) fn complete(&mut self) -> Result<Written> {
         self.finish_table()?;
-        if let Some(log) = self.value_log.take() {
-            let number = log.writer.number();
-            let summary = log.writer.finish()?;
-            log.file.sync_data().map_err(|e| Error::io("sync", &log.path, e))?;
-            self.written.bytes += summary.file_len;
-            self.written.value_logs.push(ValueLogRecord { number, bytes: summary.file_len });
-        }
+        self.finish_value_log()?;
         if !self.written.paths.is_empty() {
             let dir = &self.core.path;
             self.core.vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;

@@ -7,8 +7,6 @@
 //! another segment. The steps are numbered in [`Core::restart_log`]; a failure of any of them
 //! leaves the log as it was, and the next writer has the repair tried again.
 
-use std::sync::Arc;
-
 use tidesdb_base::error::Result;
 use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
@@ -24,7 +22,14 @@ impl Core {
         }
     }
 
-    fn repair_log(self: &Arc<Self>) {
+    /// Repairs a log that failed in this thread, unless another does.
+    pub(super) fn repair_log_now(&self) {
+        if self.log.failure().is_some() && self.log.begin_repair() {
+            self.repair_log();
+        }
+    }
+
+    fn repair_log(&self) {
         let mut repair = Repair { core: self, healed: false };
         // A failure leaves the log as it was; the next writer has it tried again.
         repair.healed = self.restart_log().is_ok();

@@ -135,7 +135,10 @@ impl Core {
         files.extend(version.small_value_logs(runs.iter().flatten(), small_bytes));
         Merge {
             family: Arc::clone(family),
-            table_bytes: options.target_table_bytes.min(usual_bytes),
+            table_bytes: options
+                .target_table_bytes
+                .min(usual_bytes)
+                .min(self.largest_table_bytes()),
             options,
             plan,
             runs,
@@ -153,7 +156,7 @@ impl Core {
     }
 
     /// Ends a merge early when the database closes or the family is gone.
-    fn check_merge_wanted(&self, family: &FamilyState) -> Result<()> {
+    pub(super) fn check_merge_wanted(&self, family: &FamilyState) -> Result<()> {
         if family.is_dropped() {
             return Err(family.dropped_error());
         }

@@ -147,6 +147,11 @@ impl VersionMerge {
         Some((iterator.key(), iterator.meta(), iterator.value()))
     }
 
+    /// Number of the run that the present version is in.
+    pub(super) fn present_run(&self) -> Option<usize> {
+        self.heap.first().copied()
+    }
+
     /// Goes to the next version. Answers the table whose last one was left behind by that, with
     /// the number of its run.
     pub(super) fn next(&mut self) -> Result<Option<(usize, Arc<TableFile>)>> {

@@ -19,6 +19,7 @@ use super::directory::{self, OwnedDirectory};
 use crate::cache::{BlockCache, OpenFiles};
 use crate::core::{Callers, Control, Core, CoreCounters, DatabaseId, Families, Health, Progress};
 use crate::family::{FamilyState, RunningMerges, View};
+use crate::flow::disk::{self, DiskSpace};
 use crate::flow::{DatabaseFlow, MemoryBudget};
 use crate::log::{Log, LogConfig, NoSegmentAt};
 use crate::memtable::Memtable;
@@ -141,6 +142,7 @@ fn build(
         vfs: Arc::clone(&vfs),
         dir: path.to_path_buf(),
         segment_bytes: options.log_segment_bytes,
+        most_segment_bytes: first_segment_bytes(vfs.as_ref(), path, options.log_segment_bytes),
         numbers: Arc::clone(&numbers),
     };
     let full = if options.read_only { None } else { make_durable(&vfs, path, &replayed)? };
@@ -183,9 +185,21 @@ fn build(
     });
     let families = families.into_values().collect();
     make_known(&core, families);
+    if !core.options.read_only {
+        core.review_disk(0);
+    }
     core.start_interval_sync();
     leftover.release(&core);
     Ok(core)
+}
+
+/// Bound of the first log segment: only the reserve may be left of the disk.
+fn first_segment_bytes(vfs: &dyn Vfs, path: &Path, usual: u64) -> u64 {
+    let (Ok(volume_bytes), Ok(free_bytes)) = (vfs.volume_bytes(path), vfs.free_bytes(path)) else {
+        return u64::MAX;
+    };
+    let is_short = disk::is_short(DiskSpace { volume_bytes, free_bytes }, usual);
+    disk::largest_segment_bytes(volume_bytes, is_short)
 }
 
 /// Puts on disk what was replayed. Answers the error when there is no space for that: writing over

@@ -7,6 +7,7 @@
 //! | `patience` | how long anybody waits for work that gets nowhere |
 //! | `pacer` | hands out bytes at a given rate, so that most commits pass with one addition |
 //! | `memory` | the memory budget: who holds how much, and the bound for memtables |
+//! | `disk` | space on the disk that is kept for deletions |
 //! | `stalls` | counters of waits by reason, and the measured rate of flushes |
 //!
 //! `write/admission.rs` calls all of it before each commit; flushes and merges report their
@@ -14,6 +15,7 @@
 //!
 //! Any thread may call anything. A commit that is not held up reads one flag and one bound.
 
+pub(crate) mod disk;
 mod levels;
 mod memory;
 mod pace;
@@ -23,6 +25,7 @@ mod stalls;
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+pub(crate) use self::disk::DiskFlow;
 pub(crate) use self::levels::MemoryPlan;
 pub(crate) use self::memory::{
     Holder, Lent, MemoryBudget, TABLE_WRITER_BYTES, TABLE_WRITER_ENTRY_BYTES,
@@ -50,6 +53,8 @@ pub(crate) struct DatabaseFlow {
     pub told_level: AtomicU64,
     pub level_told: Throttle,
     pub failure_told: Throttle,
+    /// Space on the disk.
+    pub disk: DiskFlow,
 }
 
 /// Flow control of one family.

@@ -82,7 +82,7 @@ impl MemtableFlush {
         let place = OutputPlace {
             level: 1,
             run: self.run,
-            table_bytes: self.options.target_table_bytes,
+            table_bytes: self.options.target_table_bytes.min(core.largest_table_bytes()),
             range_deletes_applied_through: rules.range_deletes_applied_through(),
             expected_entries: usize::try_from(self.expected_entries).unwrap_or(0),
         };

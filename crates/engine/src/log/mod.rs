@@ -23,6 +23,8 @@
 //!
 //! After a failure no commit is let in until a repair (`background/repair.rs`) has written all that
 //! is published to tables and the log goes on in another segment, behind all that was reserved.
+//!
+//! Longer than 600 lines because the commit path and what stops it are one argument.
 
 mod segments;
 mod state;
@@ -118,6 +120,8 @@ pub(crate) struct LogConfig {
     pub vfs: Arc<dyn Vfs>,
     pub dir: PathBuf,
     pub segment_bytes: u64,
+    /// Segments are no larger than this at first; see [`Log::limit_segments`].
+    pub most_segment_bytes: u64,
     pub numbers: Arc<FileNumbers>,
 }
 
@@ -235,7 +239,7 @@ impl Log {
     ) -> Result<Self> {
         // Recovery goes on from the segment before only where its records end exactly.
         let previous_end = retained.last().map_or(position, |segment| segment.end);
-        let mut files = SegmentFiles::new(retained);
+        let mut files = SegmentFiles::new(&config, retained);
         // CRASH: the header may be on disk before the manifest knows of it, so it must not promise
         // more than was recovered: positions up to its own base may have been skipped.
         let synced = on_disk_through;
@@ -250,7 +254,8 @@ impl Log {
             SegmentHeader { number: 0, base: position, previous_end: position, synced: position };
         let io = Arc::new(NoSegment);
         let active = ActiveSegment { header, limit: position, path: config.dir.clone(), io };
-        Self::over(config, (position, position), SegmentFiles::new(Vec::new()), active)
+        let files = SegmentFiles::new(&config, Vec::new());
+        Self::over(config, (position, position), files, active)
     }
 
     /// A log for which there was no space, which `cause` tells. It takes no commits until a repair has
@@ -265,7 +270,8 @@ impl Log {
         let io = Arc::new(NoSegment);
         let active = ActiveSegment { header, limit: position, path: config.dir.clone(), io };
         let places = (position, synced);
-        let log = Self::over(config, places, SegmentFiles::new(retained), active);
+        let files = SegmentFiles::new(&config, retained);
+        let log = Self::over(config, places, files, active);
         log.condition.fail(Fault::NoSegment, cause);
         log
     }
@@ -429,6 +435,11 @@ impl Log {
         // A failure is met again, and reported, by the commit that needs the segment.
         let prepare = |()| SegmentFiles::prepare(&self.files, &self.config);
         let _ = self.condition.check().and_then(prepare);
+    }
+
+    /// Makes segments no larger than this from now on, and prepares none if that is less than usual.
+    pub(crate) fn limit_segments(&self, bytes: u64) {
+        lock(&self.files).limit(bytes);
     }
 
     /// True once after each time that a segment was taken into use: another should be prepared.

@@ -52,6 +52,8 @@ pub(super) struct SegmentFiles {
     free: Vec<PathBuf>,
     prepared: Option<Prepared>,
     preparing: bool,
+    /// Segments are no larger than this.
+    most_bytes: u64,
     /// The segment that was full last, as long as nobody has given its memory back.
     full: Option<Arc<dyn LogSegment>>,
     /// Segment files created so far: their names are durable only after a sync of the directory.
@@ -59,12 +61,13 @@ pub(super) struct SegmentFiles {
 }
 
 impl SegmentFiles {
-    pub(super) fn new(retained: Vec<Retained>) -> Self {
+    pub(super) fn new(config: &LogConfig, retained: Vec<Retained>) -> Self {
         Self {
             retained: retained.into(),
             free: Vec::new(),
             prepared: None,
             preparing: false,
+            most_bytes: config.most_segment_bytes,
             full: None,
             created: 0,
         }
@@ -72,6 +75,11 @@ impl SegmentFiles {
 
     pub(super) const fn wants_preparation(&self) -> bool {
         self.prepared.is_none() && !self.preparing
+    }
+
+    /// Bounds the size of segments that are created, but for records that are larger.
+    pub(super) const fn limit(&mut self, bytes: u64) {
+        self.most_bytes = bytes;
     }
 
     /// Makes a segment ready without holding the lock while the file is created and warmed. The
@@ -84,7 +92,7 @@ impl SegmentFiles {
         }
         let recycled = {
             let mut files = lock(files);
-            if !files.wants_preparation() {
+            if !files.wants_preparation() || files.most_bytes < config.segment_bytes {
                 return Ok(());
             }
             files.preparing = true;
@@ -107,7 +115,8 @@ impl SegmentFiles {
 
     /// Makes sure that [`SegmentFiles::activate`] finds a segment with room for `needed` bytes.
     pub(super) fn ensure_prepared(&mut self, config: &LogConfig, needed: u64) -> Result<()> {
-        let wanted = config.segment_bytes.max((needed + RECORDS_OFFSET).next_multiple_of(4096));
+        let usual = config.segment_bytes.min(self.most_bytes);
+        let wanted = usual.max((needed + RECORDS_OFFSET).next_multiple_of(4096));
         if self.prepared.as_ref().is_some_and(|p| p.io.capacity() >= wanted) {
             return Ok(());
         }

@@ -19,6 +19,7 @@ fn log() -> Log {
         vfs: SimVfs::new(1),
         dir: PathBuf::from("/"),
         segment_bytes: 64 << 10,
+        most_segment_bytes: u64::MAX,
         numbers: Arc::new(FileNumbers::starting_at(1)),
     };
     Log::start(config, 0, 0, Vec::new()).unwrap()

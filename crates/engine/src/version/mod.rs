@@ -206,6 +206,21 @@ impl Version {
         })
     }
 
+    /// Value-log files of which at least an eighth is garbage but not all: the bytes that are left, and the
+    /// number; what frees most for its cost comes first.
+    pub(crate) fn value_logs_with_garbage(&self) -> Vec<(u64, u64)> {
+        let files = self.value_logs.values().filter(|f| f.life().is_settled() && !f.is_damaged());
+        let with_garbage = files.filter_map(|file| {
+            let runs = self.runs.iter();
+            let live = runs.filter_map(|run| run.totals.value_references.get(&file.number)).sum();
+            let values = file.life().bytes().saturating_sub(VLOG_HEADER_BYTES);
+            (live > 0 && live < values - values / 8).then_some((live, file.number))
+        });
+        let mut files: Vec<_> = with_garbage.collect();
+        files.sort_unstable();
+        files
+    }
+
     /// Numbers of the value-log files that are mostly garbage; the deadest of them, until some `most_bytes`
     /// are left in these. One is enough to free something.
     pub(crate) fn mostly_dead_value_logs(&self, most_bytes: u64) -> BTreeSet<u64> {

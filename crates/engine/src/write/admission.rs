@@ -47,7 +47,8 @@ impl Core {
         Patience::new(limit, self.flow.flushes.progress(), now)
     }
 
-    /// Returns once the family has room for another commit of `bytes` in `operations`.
+    /// Returns once the family has room for another commit of `bytes` in `operations`. One that
+    /// `deletes` only is let in while the disk has no space for others.
     ///
     /// # Errors
     /// Why the flush that would make room fails, such as a full disk; `Stalled` when it
@@ -58,6 +59,7 @@ impl Core {
         family: &Arc<FamilyState>,
         bytes: u64,
         operations: u64,
+        deletes: bool,
     ) -> Result<()> {
         let bytes = bytes + operations * OPERATION_OVERHEAD_BYTES;
         // ORDERING: acquire pairs with the release where the view is changed.
@@ -68,8 +70,8 @@ impl Core {
             self.review_memory();
         }
         // ORDERING: relaxed; a hint that the next review renews.
-        if self.flow.held.load(Ordering::Relaxed) && !self.flow.pacer.take(bytes) {
-            self.wait_for_memory(family)?;
+        if self.flow.held.load(Ordering::Relaxed) {
+            self.pass_hold(family, bytes, deletes)?;
         }
         Ok(())
     }
@@ -108,7 +110,15 @@ impl Core {
         Ok(())
     }
 
+    /// Passes what holds up the writers of all families.
     #[cold]
+    fn pass_hold(&self, family: &Arc<FamilyState>, bytes: u64, deletes: bool) -> Result<()> {
+        if self.flow.disk.is_short() && !deletes {
+            self.check_disk()?;
+        }
+        if self.flow.pacer.take(bytes) { Ok(()) } else { self.wait_for_memory(family) }
+    }
+
     fn wait_for_memory(&self, family: &Arc<FamilyState>) -> Result<()> {
         let mut wait = Wait::new(self, family);
         loop {
@@ -134,7 +144,8 @@ impl Core {
     pub(crate) fn review_memory(&self) -> MemoryPlan {
         let plan = self.budget.review();
         // ORDERING: relaxed; see `admit`.
-        self.flow.held.store(plan.level >= MemoryLevel::High, Ordering::Relaxed);
+        let held = plan.level >= MemoryLevel::High || self.flow.disk.is_short();
+        self.flow.held.store(held, Ordering::Relaxed);
         if plan.flush_bytes > 0 {
             self.flush_largest(&plan);
         }

@@ -49,6 +49,8 @@ pub struct WriteBatch {
     pub(crate) count: usize,
     /// Sum of key and value lengths.
     pub(crate) user_bytes: u64,
+    /// Puts among the operations.
+    pub(crate) has_puts: bool,
     /// Range deletions among the operations.
     pub(crate) deletes_ranges: bool,
     /// Values that go straight to a value log, in the order of their operations.
@@ -207,6 +209,7 @@ impl WriteBatch {
         } else {
             self.signature = ANY_KEY;
         }
+        self.has_puts |= !kind.is_tombstone();
         self.count += 1;
         self.user_bytes += (key.len() + value.len()) as u64;
         Ok(())
@@ -239,6 +242,7 @@ impl WriteBatch {
         self.families.clear();
         self.direct.clear();
         self.signature = 0;
+        self.has_puts = false;
         self.deletes_ranges = false;
         self.count = 0;
         self.user_bytes = 0;

@@ -77,18 +77,25 @@ impl Core {
             batch.add(family, kind, expires_at, key, value)?;
             return self.write(&batch, WriteOptions::default());
         }
+        let operation = Operation { family: family.id, kind, expires_at, key, value };
+        self.with_room(kind.is_tombstone(), || self.write_operation(family, &operation))
+    }
+
+    #[inline]
+    fn write_operation(&self, family: &Arc<FamilyState>, operation: &Operation<'_>) -> Result<()> {
+        let (key, value) = (operation.key, operation.value);
         check_sizes(key, value)?;
         self.check_writable(family)?;
         self.check_no_doubt(family)?;
-        self.admit(family, (key.len() + value.len()) as u64, 1)?;
-        let operation = Operation { family: family.id, kind, expires_at, key, value };
+        let deletes = operation.kind.is_tombstone();
+        self.admit(family, (key.len() + value.len()) as u64, 1, deletes)?;
         let visible = with_payload(|payload| {
-            BatchWriter::new(payload).push(operation);
+            BatchWriter::new(payload).push(*operation);
             let signature = signature_of(family.id, key);
             let families = std::slice::from_ref(family);
             self.log_and_apply(payload, (families, signature), &mut Unchecked, |sequence| {
                 let view = family.view.load();
-                insert(family, &view.active, &operation, sequence)?;
+                insert(family, &view.active, operation, sequence)?;
                 Ok(is_full(family, &view.active))
             })
         })?;
@@ -103,7 +110,7 @@ impl Core {
             family.commit_hook.call(
                 &family.name(),
                 visible.sequence,
-                &[CommittedOperation::of(&operation)],
+                &[CommittedOperation::of(operation)],
             );
         }
         Ok(())
@@ -117,8 +124,10 @@ impl Core {
         if batch.is_empty() {
             return self.write_nothing(options);
         }
-        let visible = self.commit_batch(batch, &mut Unchecked)?;
-        self.settle_batch(batch, visible, options)
+        self.with_room(!batch.has_puts, || {
+            let visible = self.commit_batch(batch, &mut Unchecked)?;
+            self.settle_batch(batch, visible, options)
+        })
     }
 
     /// Commits an empty batch: a barrier, if durability is asked for.
@@ -147,10 +156,14 @@ impl Core {
         let families = batch.families.len() as u64;
         // Large values go to a value log and take no room in a memtable.
         let (bytes, operations) = (batch.record.len() as u64, batch.count as u64);
+        if !batch.direct.is_empty() {
+            // They take space without a segment of the log.
+            self.review_disk(batch.direct.iter().map(|direct| direct.value.len() as u64).sum());
+        }
         for family in &batch.families {
             self.check_writable(family)?;
             self.check_no_doubt(family)?;
-            self.admit(family, bytes / families, operations / families)?;
+            self.admit(family, bytes / families, operations / families, !batch.has_puts)?;
         }
         let visible = if batch.direct.is_empty() {
             self.commit_operations(batch, &batch.record, check)?
@@ -238,6 +251,7 @@ impl Core {
             },
         );
         if self.log.wants_preparation() {
+            self.review_disk(0);
             self.prepare_log_later();
         }
         match committed {

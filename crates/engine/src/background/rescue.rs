@@ -1,0 +1,176 @@
+//! Freeing a disk that is full, by what is deleted.
+//!
+//! While only the reserve is left (`flow/disk.rs`), commits that hold deletions only go on, in small log
+//! segments. When they have used up half of the reserve, when one finds no space all the same, and when
+//! a put comes after them, the thread that meets it collects what they have deleted: it writes all
+//! memory to tables, whatever `min_disk_space` says, which frees the log, drops the tables that a range
+//! deletion covers, and writes the others anew one at a time without what is deleted
+//! (`compaction/thin.rs`). Each step needs little space and frees more than it took. After a crash the
+//! next opening removes what a step had written.
+//!
+//! A commit of a transaction that holds deletions only is let in as well, but when it finds no space it
+//! is refused, and the next deletion outside of transactions collects what it deleted.
+//!
+//! Threads: one collects at a time, and holds no lock that a commit needs.
+
+use std::sync::atomic::Ordering;
+
+use tidesdb_base::error::{Error, ErrorKind, Result};
+use tidesdb_lockfree::sync::lock;
+
+use crate::core::Core;
+use crate::flow::disk::{self, DiskSpace};
+
+/// How often a commit of deletions is tried that finds no space.
+const MOST_TRIES: u32 = 4;
+
+impl Core {
+    /// Looks at the disk. `wanted` bytes are to be written beside the log.
+    pub(crate) fn review_disk(&self, wanted: u64) {
+        let Some(disk) = self.disk_space() else { return };
+        let memory = self.memory.lent_bytes();
+        let largest = disk::largest_segment_bytes(disk.volume_bytes, false);
+        // What is in memory takes a place in tables before its log goes. Until the next look the log takes
+        // another segment, and memory as much and something for each key.
+        let ahead = memory + 3 * self.options.log_segment_bytes.min(largest);
+        let short = disk::is_short(disk, ahead + wanted);
+        self.flow.disk.set_short(short, short && disk::is_half_used(disk, memory));
+        self.log.limit_segments(disk::largest_segment_bytes(disk.volume_bytes, short));
+        if short {
+            // Commits look at this flag alone. The next review of memory takes it back.
+            // ORDERING: relaxed; see `admit`.
+            self.flow.held.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// What the file system says; `None` when it does not, or keeps no reserve.
+    fn disk_space(&self) -> Option<DiskSpace> {
+        let volume_bytes = self.vfs.volume_bytes(&self.path).ok()?;
+        if disk::reserve_bytes(volume_bytes) == 0 {
+            return None;
+        }
+        let free_bytes = self.vfs.free_bytes(&self.path).ok()?;
+        Some(DiskSpace { volume_bytes, free_bytes })
+    }
+
+    /// The largest table that merges and flushes write.
+    pub(crate) fn largest_table_bytes(&self) -> u64 {
+        self.vfs.volume_bytes(&self.path).map_or(u64::MAX, disk::largest_table_bytes)
+    }
+
+    /// Refuses a put while only the reserve is left.
+    ///
+    /// # Errors
+    /// [`Error::Io`] of kind `Full`.
+    #[cold]
+    pub(crate) fn check_disk(&self) -> Result<()> {
+        self.review_disk(0);
+        if !self.flow.disk.is_short() {
+            return Ok(());
+        }
+        let what = "what is left of the disk is kept for deletions";
+        let full = std::io::Error::new(std::io::ErrorKind::StorageFull, what);
+        Err(Error::io("reserve space for", &self.path, full))
+    }
+
+    /// Commits, and has garbage collected where that may help a commit that found no space.
+    ///
+    /// # Errors
+    /// What `commit` answers.
+    #[inline]
+    pub(crate) fn with_room(
+        &self,
+        deletes: bool,
+        mut commit: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
+        match commit() {
+            Err(e) if e.kind() == ErrorKind::Full => self.make_room(deletes, e, commit)?,
+            other => other?,
+        }
+        if deletes && self.flow.disk.note_deletion() {
+            self.rescue_disk();
+        }
+        Ok(())
+    }
+
+    /// As [`Core::with_room`], of a commit that found no space, which `cause` tells.
+    #[cold]
+    fn make_room(
+        &self,
+        deletes: bool,
+        mut cause: Error,
+        mut commit: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let now = self.clock.monotonic_nanos();
+        // ORDERING: relaxed; two that come at once have one wait for the other.
+        let is_due = now >= self.flow.disk.next_rescue_nanos.load(Ordering::Relaxed);
+        let reserve = self.reserve_bytes();
+        if !deletes && reserve > 0 && self.memory.lent_bytes() > reserve {
+            // The log of what is in memory takes space that its tables will not take again.
+            self.write_memory_out();
+            match commit() {
+                Err(e) if e.kind() == ErrorKind::Full => cause = e,
+                other => return other,
+            }
+        }
+        let tries = match deletes {
+            true => MOST_TRIES,
+            false => u32::from(is_due && self.flow.disk.has_deletions()),
+        };
+        for _ in 0..tries {
+            self.rescue_disk();
+            match commit() {
+                Err(e) if e.kind() == ErrorKind::Full => cause = e,
+                other => return other,
+            }
+        }
+        Err(cause)
+    }
+
+    /// Bytes that puts leave free.
+    fn reserve_bytes(&self) -> u64 {
+        self.vfs.volume_bytes(&self.path).map_or(0, disk::reserve_bytes)
+    }
+
+    /// Writes all memory to tables, as far as there is space for that, and lets go of its log.
+    fn write_memory_out(&self) {
+        let Ok(_at_work) = self.callers.enter() else { return };
+        if self.options.read_only || self.control.is_paused() {
+            return;
+        }
+        for family in self.families.all() {
+            self.freeze(&family, 0);
+            while let Ok(true) = self.flush_oldest(&family) {}
+        }
+        self.log.remove_free_segments();
+    }
+
+    /// Collects what is deleted. A failure leaves it for the next time.
+    #[cold]
+    fn rescue_disk(&self) {
+        let _one_at_a_time = lock(&self.flow.disk.rescue);
+        let Ok(_at_work) = self.callers.enter() else { return };
+        if self.options.read_only || self.control.is_paused() {
+            return;
+        }
+        let started = self.clock.monotonic_nanos();
+        self.flow.disk.begin_rescue();
+        self.log.remove_free_segments();
+        // In a log that failed for want of space nothing can be deleted.
+        self.repair_log_now();
+        for family in self.families.all() {
+            self.freeze(&family, 0);
+            *lock(&family.flush_error) = None;
+            while let Ok(true) = self.flush_oldest(&family) {}
+            // What could be collected is; the rest stays as it is.
+            let _ = self.thin_tables(&family);
+            self.files.garbage.sweep();
+        }
+        self.log.remove_free_segments();
+        self.review_disk(0);
+        let now = self.clock.monotonic_nanos();
+        // Puts have half of the time spent on collecting, at most.
+        self.flow.disk.end_rescue(now + now.saturating_sub(started));
+        self.progress.ring();
+    }
+}

@@ -1,0 +1,235 @@
+//! Writing a table anew without what nobody needs of it: how a full disk gets its space back.
+//!
+//! A merge gives its inputs back at its end, so it needs as much space as it writes. Here one table at
+//! a time is read beside all that shares keys with it, and only its own versions are written that stay,
+//! to the same run. So the space for one table is enough, and what it has freed is there for the next.
+//! It costs more reading than a merge, which is why it is done on full disks only.
+//!
+//! A version goes when a newer one hides it, as in a merge: whichever table that is in, it stays where it
+//! is, or goes later with nothing left below. A tombstone goes when no older run holds its key and all
+//! snapshots see it. Oldest runs come first, so that tombstones find nothing below them any more (I-130).
+//!
+//! Values in value logs are freed log by log: what is left of one is written to another with its tables.
+//!
+//! Threads: all runs are claimed, so that no merge reads the table.
+
+use std::sync::Arc;
+
+use tidesdb_base::entry::ValueKind;
+use tidesdb_base::error::{ErrorKind, Result};
+use tidesdb_files::sstable::EntryMeta;
+use tidesdb_files::vlog::ValuePointer;
+use tidesdb_lockfree::sync::lock;
+
+use super::drop_rules::{DropRules, Verdict};
+use super::install::Merged;
+use super::merge::VersionMerge;
+use crate::core::Core;
+use crate::family::{FamilyState, MergeClaim};
+use crate::key_parts::KeyRange;
+use crate::read::read_pointer;
+use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
+use crate::version::{Run, TableFile, Version, is_deleted_in_part};
+
+/// How often to look whether merges under way have ended, and for how long each time.
+const MOST_LOOKS: u32 = 100;
+const LONGEST_SLEEP: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// What must be gained by writing a table anew: a block of the file system.
+const LEAST_GAIN_BYTES: u64 = 4096;
+
+impl Core {
+    /// Removes from the family's tables what nobody needs, one table at a time.
+    ///
+    /// # Errors
+    /// [`tidesdb_base::Error::Io`] for other reasons than a full disk; what was done stays done.
+    pub(crate) fn thin_tables(&self, family: &Arc<FamilyState>) -> Result<()> {
+        self.drop_whole_tables(family)?;
+        self.files.garbage.sweep();
+        let Some(_claim) = self.claim_all_runs(family) else { return Ok(()) };
+        self.thin_all(family)?;
+        self.empty_value_logs(family)
+    }
+
+    fn thin_all(&self, family: &Arc<FamilyState>) -> Result<()> {
+        let version = family.current_version();
+        let mut left: Vec<_> = version.runs.iter().rev().flat_map(|r| r.tables.clone()).collect();
+        drop(version);
+        loop {
+            let tables = left.len();
+            let mut postponed = Vec::new();
+            for table in left {
+                match self.thin_table(family, &table, None) {
+                    Ok(()) => self.files.garbage.sweep(),
+                    Err(e) if e.kind() == ErrorKind::Full => postponed.push(table),
+                    // It stays as it is; merges tell of it.
+                    Err(e) if e.kind() == ErrorKind::Corrupt => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            // Others may have made room for those that did not fit.
+            if postponed.is_empty() || postponed.len() == tables {
+                return Ok(());
+            }
+            left = postponed;
+        }
+    }
+
+    /// Claims all runs of a family once no merge of it is under way. `None` when there is no end to that.
+    fn claim_all_runs(&self, family: &Arc<FamilyState>) -> Option<MergeClaim> {
+        for _ in 0..MOST_LOOKS {
+            let seen = self.progress.now();
+            let mut merges = lock(&family.merges);
+            if merges.count() == 0 {
+                let runs = family.current_version().runs.iter().map(Run::place).collect();
+                return Some(merges.claim(family, runs, false));
+            }
+            drop(merges);
+            self.progress.wait(seen, LONGEST_SLEEP);
+        }
+        None
+    }
+
+    /// Writes what is left in value logs to others, one log after the other, as far as there is space.
+    fn empty_value_logs(&self, family: &Arc<FamilyState>) -> Result<()> {
+        for (live, number) in family.current_version().value_logs_with_garbage() {
+            let version = family.current_version();
+            let tables = version.tables().filter(|table| {
+                table.record.value_references.iter().any(|(file, _)| *file == number)
+            });
+            let tables: Vec<_> = tables.cloned().collect();
+            drop(version);
+            let largest = tables.iter().map(|table| table.record.bytes).max().unwrap_or(0);
+            // What is begun must be finished: until then the values take space twice.
+            if self.vfs.free_bytes(&self.path).is_ok_and(|free| free < live + 2 * largest) {
+                return Ok(());
+            }
+            for table in tables {
+                self.thin_table(family, &table, Some(number))?;
+                self.files.garbage.sweep();
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a table anew, and with it its values in the value log of that number.
+    fn thin_table(
+        &self,
+        family: &Arc<FamilyState>,
+        table: &Arc<TableFile>,
+        emptied: Option<u64>,
+    ) -> Result<()> {
+        self.check_merge_wanted(family)?;
+        let version = family.current_version();
+        let Some(thin) = Thinning::of(&version, table, emptied) else { return Ok(()) };
+        let written = thin.write(self, family)?;
+        if emptied.is_none() && written.bytes + LEAST_GAIN_BYTES > table.record.bytes {
+            remove_written(self, &[written]);
+            return Ok(());
+        }
+        let merged = Merged {
+            replaced: vec![Arc::clone(table)],
+            place: (table.record.level, table.record.run),
+            written: vec![written],
+            ..Merged::default()
+        };
+        drop(thin);
+        drop(version);
+        self.install_merged(family, &merged)
+    }
+}
+
+/// A table and what shares keys with it.
+struct Thinning<'a> {
+    version: &'a Version,
+    table: &'a TableFile,
+    /// Tables of each run with keys of the table's range, newest run first; of its own run it alone.
+    runs: Vec<Vec<Arc<TableFile>>>,
+    /// Which of the runs is the table's.
+    own: usize,
+    /// Number of a value log whose values are written to another.
+    emptied: Option<u64>,
+}
+
+impl<'a> Thinning<'a> {
+    /// `None` when there is nothing to remove from the table.
+    fn of(version: &'a Version, table: &'a Arc<TableFile>, emptied: Option<u64>) -> Option<Self> {
+        let record = &table.record;
+        let own = version.runs.iter().position(|run| run.tables.iter().any(|t| is(t, table)))?;
+        let near = |other: &Arc<TableFile>| {
+            other.record.smallest_key <= record.largest_key
+                && other.record.largest_key >= record.smallest_key
+        };
+        let in_run = |(at, run): (usize, &Run)| -> Vec<Arc<TableFile>> {
+            let tables = run.tables.iter();
+            tables.filter(|t| if at == own { is(t, table) } else { near(t) }).cloned().collect()
+        };
+        let runs: Vec<_> = version.runs.iter().enumerate().map(in_run).collect();
+        let hidden = runs.iter().take(own).any(|newer| !newer.is_empty());
+        let deleted = is_deleted_in_part(record, &version.range_tombstones);
+        let any = hidden || deleted || record.tombstones > 0 || emptied.is_some();
+        any.then_some(Self { version, table, runs, own, emptied })
+    }
+
+    fn write(&self, core: &Core, family: &FamilyState) -> Result<Written> {
+        let record = &self.table.record;
+        let options = family.options.load_full();
+        let snapshots = core.snapshots.list();
+        let mut rules = DropRules::new(snapshots, false, core.expired_for_all())
+            .with_range_tombstones(self.version.range_tombstones.clone());
+        let place = OutputPlace {
+            level: record.level,
+            run: record.run,
+            table_bytes: options.target_table_bytes.min(core.largest_table_bytes()),
+            range_deletes_applied_through: rules.range_deletes_applied_through(),
+            expected_entries: usize::try_from(record.entries).unwrap_or(0),
+        };
+        let bounds = lock(&family.slice_bounds).clone();
+        let mut output = TableOutput::new(core, &options, place, bounds);
+        let mut past_largest = record.largest_key.clone();
+        past_largest.push(0);
+        let range = KeyRange { from: Some(record.smallest_key.clone()), until: Some(past_largest) };
+        let mut merge = VersionMerge::open(self.runs.clone(), range)?;
+        let (mut present, mut moved) = (Vec::new(), Vec::new());
+        // A tombstone of the table that goes unless an older run holds its key.
+        let mut tombstone = None;
+        while let (Some(run), Some((key, meta, value))) = (merge.present_run(), merge.current()) {
+            if key != present.as_slice() {
+                tombstone = None;
+                rules.next_key(key);
+                present.clear();
+                present.extend_from_slice(key);
+            }
+            let verdict = rules.judge(meta.seq, meta.kind, meta.expires_at);
+            if run > self.own
+                && let Some(kept) = tombstone.take()
+            {
+                output.add(&present, kept, &[])?;
+            }
+            if run == self.own
+                && let Verdict::Keep(_) = verdict
+            {
+                if meta.kind.is_tombstone() && rules.is_seen_by_all(meta.seq) {
+                    tombstone = Some(meta);
+                } else if self.is_moved(meta, value) {
+                    read_pointer(self.version, value, &mut moved)?;
+                    output.add(key, EntryMeta { kind: ValueKind::Value, ..meta }, &moved)?;
+                } else {
+                    output.add(key, meta, value)?;
+                }
+            }
+            merge.next()?;
+        }
+        output.complete()
+    }
+
+    /// Whether a value lies in the value log that is emptied.
+    fn is_moved(&self, meta: EntryMeta, value: &[u8]) -> bool {
+        let pointer = || ValuePointer::decode(value).ok().map(|pointer| pointer.file);
+        meta.kind == ValueKind::ValuePointer && self.emptied.is_some() && pointer() == self.emptied
+    }
+}
+
+fn is(one: &TableFile, other: &TableFile) -> bool {
+    one.record.number == other.record.number
+}
