@@ -293,9 +293,8 @@ impl Drop for Small {
 #[test]
 fn a_full_disk_fails_the_row_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
-    let Some(_small) = Small::mount(directory.path().join("small"), "160m") else { return };
-    // The data set fits, and the 100 MiB that the engine leaves free; the log of what is written over
-    // it does not.
+    let Some(_small) = Small::mount(directory.path().join("small"), "36m") else { return };
+    // The data set fits; a memtable's worth of what is written over it, with its log, does not.
     let line = "run --engine tidesdb,memory --workload overwrite --num 2K --value-size 4K --ops 60K \
         --dir small/data --json out.json";
     let output = command(directory.path(), line).output().unwrap();
