@@ -62,34 +62,30 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Box<dyn Engine>> {
         },
     };
     let threads = options.background_threads as usize;
-    let database_options = DbOptions {
-        block_cache_bytes: size(options.cache_bytes),
-        max_open_tables: 0,
-        flush_threads: 1,
-        compaction_threads: threads.saturating_sub(1).max(1),
-        sync_mode,
-        ..DbOptions::default()
-    };
+    let database_options = DbOptions::default()
+        .block_cache_bytes(size(options.cache_bytes))
+        .max_open_tables(0)
+        .flush_threads(1)
+        .compaction_threads(threads.saturating_sub(1).max(1))
+        .sync_mode(sync_mode);
     let bits = f64::from(options.bloom_bits);
-    let family_options = FamilyOptions {
-        write_buffer_size: size(options.memtable_bytes),
-        compression: match options.compression {
+    let family_options = FamilyOptions::default()
+        .write_buffer_size(size(options.memtable_bytes))
+        .compression(match options.compression {
             engine::Compression::None => Compression::None,
             engine::Compression::Lz4 => Compression::Lz4,
             engine::Compression::Zstd => Compression::Zstd,
             engine::Compression::Snappy => Compression::Snappy,
-        },
-        block_size: size(options.block_bytes),
-        enable_bloom_filter: options.bloom_bits > 0,
+        })
+        .block_size(size(options.block_bytes))
+        .enable_bloom_filter(options.bloom_bits > 0)
         // The rate that an ideal Bloom filter has at this many bits per key.
-        bloom_fpr: (-bits * std::f64::consts::LN_2.powi(2)).exp().clamp(1e-6, 0.999),
+        .bloom_fpr((-bits * std::f64::consts::LN_2.powi(2)).exp().clamp(1e-6, 0.999))
         // A memtable is frozen before it is full, so one waiting and one in the making take what
         // the others take for an active one and a flush.
-        l0_queue_stall_threshold: options.memtable_count.saturating_sub(1).clamp(1, 2) as usize,
-        target_table_bytes: options.memtable_bytes,
-        klog_value_threshold: size(options.value_separation.unwrap_or(DEFAULT_SEPARATION)),
-        ..FamilyOptions::default()
-    };
+        .l0_queue_stall_threshold(options.memtable_count.saturating_sub(1).clamp(1, 2) as usize)
+        .target_table_bytes(options.memtable_bytes)
+        .klog_value_threshold(size(options.value_separation.unwrap_or(DEFAULT_SEPARATION)));
     let database = Db::open(&options.directory, database_options).map_err(failed("open"))?;
     for number in 1..=options.families {
         let opened = database.open_family(&family_name(number), family_options.clone());

@@ -167,20 +167,18 @@ pub fn db_options(config: &Config, machine_memory: u64) -> Outcome<DbOptions> {
         limit => (limit / 8).clamp(LEAST_LOG_SEGMENT_BYTES, defaults.log_segment_bytes),
     };
     let threads = |number: c_int| usize::try_from(number).unwrap_or(0).min(256);
-    Ok(DbOptions {
-        block_cache_bytes: config.block_cache_size,
-        max_open_tables: config.max_open_sstables,
-        flush_threads: threads(config.num_flush_threads),
-        compaction_threads: threads(config.num_compaction_threads),
-        sync_mode: if shared {
+    Ok(defaults
+        .block_cache_bytes(config.block_cache_size)
+        .max_open_tables(config.max_open_sstables)
+        .flush_threads(threads(config.num_flush_threads))
+        .compaction_threads(threads(config.num_compaction_threads))
+        .sync_mode(if shared {
             sync_mode(config.unified_memtable_sync_mode, interval_us)?
         } else {
             SyncMode::None
-        },
-        log_segment_bytes: segment,
-        max_memory_usage: limit,
-        ..defaults
-    })
+        })
+        .log_segment_bytes(segment)
+        .max_memory_usage(limit))
 }
 
 /// Puts values in order that the interface accepts and corrects.
@@ -211,22 +209,20 @@ pub fn normalised(mut config: FamilyConfig, memory_limit: u64) -> Outcome<Family
 pub fn family_options(config: &FamilyConfig, present: FamilyOptions) -> Outcome<FamilyOptions> {
     let within = |number: c_int, low: usize| usize::try_from(number).unwrap_or(0).clamp(low, 1000);
     let fpr = config.bloom_fpr;
-    Ok(FamilyOptions {
-        write_buffer_size: config.write_buffer_size.clamp(4 << 10, 16 << 30),
-        klog_value_threshold: config.klog_value_threshold.clamp(16, 1 << 30),
-        compression: compression(config.compression_algorithm)?,
-        use_btree: config.use_btree != 0,
-        enable_bloom_filter: config.enable_bloom_filter != 0,
-        bloom_fpr: if fpr > 0.0 && fpr < 1.0 { fpr } else { 0.01 },
-        l0_queue_stall_threshold: within(config.l0_queue_stall_threshold, 1),
-        l1_file_count_trigger: within(config.l1_file_count_trigger, 2),
-        level_size_ratio: config.level_size_ratio.clamp(2, 1000),
-        tombstone_density_trigger: config.tombstone_density_trigger.clamp(0.0, 1.0),
-        tombstone_density_min_entries: config.tombstone_density_min_entries,
-        min_disk_space: config.min_disk_space,
-        sync_mode: sync_mode(config.sync_mode, config.sync_interval_us)?,
-        ..present
-    })
+    Ok(present
+        .write_buffer_size(config.write_buffer_size.clamp(4 << 10, 16 << 30))
+        .klog_value_threshold(config.klog_value_threshold.clamp(16, 1 << 30))
+        .compression(compression(config.compression_algorithm)?)
+        .use_btree(config.use_btree != 0)
+        .enable_bloom_filter(config.enable_bloom_filter != 0)
+        .bloom_fpr(if fpr > 0.0 && fpr < 1.0 { fpr } else { 0.01 })
+        .l0_queue_stall_threshold(within(config.l0_queue_stall_threshold, 1))
+        .l1_file_count_trigger(within(config.l1_file_count_trigger, 2))
+        .level_size_ratio(config.level_size_ratio.clamp(2, 1000))
+        .tombstone_density_trigger(config.tombstone_density_trigger.clamp(0.0, 1.0))
+        .tombstone_density_min_entries(config.tombstone_density_min_entries)
+        .min_disk_space(config.min_disk_space)
+        .sync_mode(sync_mode(config.sync_mode, config.sync_interval_us)?))
 }
 
 /// Takes over the fields that may change in use.

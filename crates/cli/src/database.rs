@@ -44,11 +44,9 @@ pub(crate) fn open(directory: &Path, access: Access) -> Result<Db> {
 /// # Errors
 /// When there is no directory.
 pub(crate) fn try_open(directory: &Path, access: Access) -> Result<tidesdb::Result<Db>> {
-    let options = DbOptions {
-        create_if_missing: access == Access::Create,
-        read_only: access == Access::Read,
-        ..DbOptions::default()
-    };
+    let options = DbOptions::default()
+        .create_if_missing(access == Access::Create)
+        .read_only(access == Access::Read);
     if access != Access::Create && !directory.exists() {
         return Err(Failure::new(format!("there is no database at {}", directory.display()))
             .hint("check --db; `tidesdb put` and `tidesdb load` create a database"));

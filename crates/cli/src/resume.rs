@@ -138,8 +138,7 @@ impl Bookmark {
             (None, Some(path)) => [b"path:", path.as_os_str().as_encoded_bytes()].concat(),
             (None, None) => return Ok(None),
         };
-        let options =
-            FamilyOptions { write_buffer_size: WRITE_BUFFER_BYTES, ..FamilyOptions::default() };
+        let options = FamilyOptions::default().write_buffer_size(WRITE_BUFFER_BYTES);
         let family = db.open_family(FAMILY, options)?;
         Ok(Some(Self { family, key: [target.as_bytes(), b"\0", &what].concat() }))
     }

@@ -38,14 +38,12 @@ impl Settings {
     /// Options drawn from `random`.
     #[must_use]
     pub fn random(random: &mut SplitMix64, sync_mode: SyncMode) -> Self {
-        let database = DbOptions {
-            block_cache_bytes: pick(random, &[0, 16 << 10, 1 << 20]),
-            max_open_tables: pick(random, &[0, 2, 64]),
-            sync_mode,
-            log_segment_bytes: 64 << 10,
-            max_retained_log_bytes: pick(random, &[0, 96 << 10, 256 << 10]),
-            ..DbOptions::default()
-        };
+        let database = DbOptions::default()
+            .block_cache_bytes(pick(random, &[0, 16 << 10, 1 << 20]))
+            .max_open_tables(pick(random, &[0, 2, 64]))
+            .sync_mode(sync_mode)
+            .log_segment_bytes(64 << 10)
+            .max_retained_log_bytes(pick(random, &[0, 96 << 10, 256 << 10]));
         let mut families = std::array::from_fn(|_| Self::family(random));
         if random.chance(1, 5) {
             // Flushes sync the log first; without them it grows over several unsynced segments.
@@ -74,24 +72,22 @@ impl Settings {
     }
 
     fn family(random: &mut SplitMix64) -> FamilyOptions {
-        FamilyOptions {
-            write_buffer_size: pick(random, &[4 << 10, 8 << 10, 20 << 10, 64 << 10]),
-            klog_value_threshold: pick(random, &[64, 128, 400]),
-            compression: pick(random, &[Compression::None, Compression::Lz4, Compression::Zstd]),
-            block_size: pick(random, &[128, 256, 512]),
-            use_btree: random.chance(1, 3),
-            enable_bloom_filter: random.chance(3, 4),
-            bloom_fpr: pick(random, &[0.5, 0.01]),
-            l0_queue_stall_threshold: pick(random, &[1, 3, 10]),
-            l1_file_count_trigger: pick(random, &[2, 3, 4]),
-            level_size_ratio: pick(random, &[2, 4]),
-            target_table_bytes: pick(random, &[4 << 10, 16 << 10]),
-            max_space_amplification: pick(random, &[1.1, 1.5, 3.0]),
-            tombstone_density_trigger: pick(random, &[0.0, 0.5]),
-            tombstone_density_min_entries: pick(random, &[1, 16]),
-            min_disk_space: 0,
-            sync_mode: if random.chance(1, 6) { SyncMode::Full } else { SyncMode::None },
-            ..FamilyOptions::default()
-        }
+        FamilyOptions::default()
+            .write_buffer_size(pick(random, &[4 << 10, 8 << 10, 20 << 10, 64 << 10]))
+            .klog_value_threshold(pick(random, &[64, 128, 400]))
+            .compression(pick(random, &[Compression::None, Compression::Lz4, Compression::Zstd]))
+            .block_size(pick(random, &[128, 256, 512]))
+            .use_btree(random.chance(1, 3))
+            .enable_bloom_filter(random.chance(3, 4))
+            .bloom_fpr(pick(random, &[0.5, 0.01]))
+            .l0_queue_stall_threshold(pick(random, &[1, 3, 10]))
+            .l1_file_count_trigger(pick(random, &[2, 3, 4]))
+            .level_size_ratio(pick(random, &[2, 4]))
+            .target_table_bytes(pick(random, &[4 << 10, 16 << 10]))
+            .max_space_amplification(pick(random, &[1.1, 1.5, 3.0]))
+            .tombstone_density_trigger(pick(random, &[0.0, 0.5]))
+            .tombstone_density_min_entries(pick(random, &[1, 16]))
+            .min_disk_space(0)
+            .sync_mode(if random.chance(1, 6) { SyncMode::Full } else { SyncMode::None })
     }
 }

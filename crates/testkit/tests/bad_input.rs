@@ -156,13 +156,11 @@ fn families_that_are_not_there_or_there_already_or_badly_named() {
 fn wrong_options_are_refused_with_all_problems_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
-    let options = DbOptions {
-        log_segment_bytes: 1,
-        flush_threads: 1000,
-        compaction_threads: 1000,
-        sync_mode: SyncMode::Interval { interval_us: 0 },
-        ..DbOptions::default()
-    };
+    let options = DbOptions::default()
+        .log_segment_bytes(1)
+        .flush_threads(1000)
+        .compaction_threads(1000)
+        .sync_mode(SyncMode::Interval { interval_us: 0 });
     let words = ["log_segment_bytes", "flush_threads", "compaction_threads", "interval"];
     let result = Db::open(&path, options);
     assert!(matches!(&result, Err(Error::InvalidOptions(all)) if all.len() == 4));
@@ -170,18 +168,16 @@ fn wrong_options_are_refused_with_all_problems_at_once() {
     assert!(!path.exists(), "a refused open made the directory");
 
     let db = open(&path);
-    let options = FamilyOptions {
-        write_buffer_size: 0,
-        klog_value_threshold: 1,
-        block_size: 1,
-        bloom_fpr: f64::NAN,
-        l0_queue_stall_threshold: 0,
-        l1_file_count_trigger: 0,
-        level_size_ratio: 1,
-        target_table_bytes: 0,
-        sync_mode: SyncMode::Interval { interval_us: 0 },
-        ..FamilyOptions::default()
-    };
+    let options = FamilyOptions::default()
+        .write_buffer_size(0)
+        .klog_value_threshold(1)
+        .block_size(1)
+        .bloom_fpr(f64::NAN)
+        .l0_queue_stall_threshold(0)
+        .l1_file_count_trigger(0)
+        .level_size_ratio(1)
+        .target_table_bytes(0)
+        .sync_mode(SyncMode::Interval { interval_us: 0 });
     let result = db.create_family("f", options.clone());
     assert!(matches!(&result, Err(Error::InvalidOptions(all)) if all.len() == 9), "{result:?}");
     refused(result, ErrorKind::Invalid, &["write_buffer_size", "bloom_fpr", "level_size_ratio"]);
@@ -199,8 +195,8 @@ fn what_is_not_a_database_is_left_alone() {
     fs::write(&file, b"not a directory").unwrap();
     fs::create_dir(directory.path().join("empty")).unwrap();
     let before = picture(directory.path());
-    let read_only = DbOptions { read_only: true, ..small_db() };
-    let existing = DbOptions { create_if_missing: false, ..small_db() };
+    let read_only = small_db().read_only(true);
+    let existing = small_db().create_if_missing(false);
     for options in [small_db(), existing.clone(), read_only.clone()] {
         refused(Db::open(&foreign, options.clone()), ErrorKind::NotFound, &["photos"]);
         assert_unchanged(directory.path(), &before);
@@ -227,7 +223,7 @@ fn what_is_not_a_database_is_left_alone() {
 /// A closed database of two families with tables and value logs; with `log`, one that was not
 /// closed but abandoned, every commit synced.
 fn sample(path: &Path, log: bool) {
-    let options = DbOptions { sync_mode: SyncMode::Full, ..small_db() };
+    let options = small_db().sync_mode(SyncMode::Full);
     let db = Db::open(path, options).unwrap();
     let first = db.open_family("first", small_family()).unwrap();
     let second = db.open_family("second", small_family()).unwrap();
@@ -251,7 +247,7 @@ fn cut_and_refuse(path: &Path, file: &Path, lengths: &[usize]) {
         fs::write(file, &sound[..length]).unwrap();
         let before = picture(path);
         for read_only in [false, true] {
-            let options = DbOptions { read_only, ..small_db() };
+            let options = small_db().read_only(read_only);
             refused(Db::open(path, options), ErrorKind::Corrupt, &[&name]);
             assert_unchanged(path, &before);
         }
@@ -364,7 +360,7 @@ fn a_read_only_disk_serves_readers_and_refuses_writers() {
     assert_unchanged(directory.path(), &before);
     // A lock that is shared writes nothing.
     disk.count_only(OpSet::CHANGES);
-    let options = DbOptions { read_only: true, ..small_db() };
+    let options = small_db().read_only(true);
     let db = Db::open_with(directory.path(), options, components()).unwrap();
     let family = db.family("second").unwrap();
     assert_eq!(family.get(b"key007").unwrap().unwrap(), b"other");
@@ -388,7 +384,7 @@ fn opening_for_reading_only_changes_nothing_though_there_is_a_log_to_replay() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path(), true);
     let before = picture(directory.path());
-    let options = DbOptions { read_only: true, ..small_db() };
+    let options = small_db().read_only(true);
     let db = Db::open(directory.path(), options).unwrap();
     assert_eq!(db.family("second").unwrap().get(b"key039").unwrap().unwrap(), b"other");
     refused(db.family("second").unwrap().put(b"k", b"v"), ErrorKind::ReadOnly, &[]);

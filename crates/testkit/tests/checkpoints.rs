@@ -21,7 +21,10 @@ use tidesdb_testkit::oracle::Content;
 
 const SOURCE: &str = "/db";
 const COPY: &str = "/copy";
-const VERIFIED: CheckpointOptions = CheckpointOptions { verify_copy: true };
+
+fn verified() -> CheckpointOptions {
+    CheckpointOptions::default().verify_copy(true)
+}
 
 fn open_at(vfs: Arc<dyn Vfs>, path: &str, create_if_missing: bool) -> Result<Db, Error> {
     let components = Components {
@@ -30,7 +33,9 @@ fn open_at(vfs: Arc<dyn Vfs>, path: &str, create_if_missing: bool) -> Result<Db,
         clock: Arc::new(ManualClock::new(1_000_000)),
     };
     let log_segment_bytes = 64 << 10;
-    let options = DbOptions { log_segment_bytes, create_if_missing, ..DbOptions::default() };
+    let options = DbOptions::default()
+        .log_segment_bytes(log_segment_bytes)
+        .create_if_missing(create_if_missing);
     Db::open_with(path, options, components)
 }
 
@@ -39,15 +44,13 @@ fn open(sim: &Arc<SimVfs>, path: &str) -> Db {
 }
 
 fn small() -> FamilyOptions {
-    FamilyOptions {
-        write_buffer_size: 16 << 10,
-        target_table_bytes: 4 << 10,
-        klog_value_threshold: 100,
-        block_size: 256,
-        compression: Compression::None,
-        min_disk_space: 0,
-        ..FamilyOptions::default()
-    }
+    FamilyOptions::default()
+        .write_buffer_size(16 << 10)
+        .target_table_bytes(4 << 10)
+        .klog_value_threshold(100)
+        .block_size(256)
+        .compression(Compression::None)
+        .min_disk_space(0)
 }
 
 /// Puts 100 keys of which every fourth has a value in a value log, and one that is written there
@@ -98,7 +101,7 @@ fn a_copy_stays_as_it_was_whatever_becomes_of_its_source() {
     for copy in WAYS {
         let (sim, before) = golden();
         let db = open(&sim, SOURCE);
-        copy(&db, COPY, VERIFIED).unwrap();
+        copy(&db, COPY, verified()).unwrap();
         check(&sim, COPY, &before);
         for round in 3..6 {
             fill(&db.family("a").unwrap(), round);
@@ -126,12 +129,12 @@ fn wrong_targets_are_refused_and_left_alone() {
     sim.create_dir(Path::new("/full/x")).unwrap();
     sim.create_dir(Path::new("/empty")).unwrap();
     for copy in WAYS {
-        let kind = |path: &str| copy(&db, path, VERIFIED).unwrap_err().kind();
+        let kind = |path: &str| copy(&db, path, verified()).unwrap_err().kind();
         assert_eq!(kind("/full"), ErrorKind::Exists);
         assert_eq!(kind("/db"), ErrorKind::Invalid);
         assert_eq!(kind("/db/below"), ErrorKind::Invalid);
         assert_eq!(kind("/absent/below"), ErrorKind::Io);
-        copy(&db, "/empty", VERIFIED).unwrap();
+        copy(&db, "/empty", verified()).unwrap();
         assert_eq!(kind("/empty"), ErrorKind::Exists);
         check(&sim, "/empty", &before);
         for entry in sim.list(Path::new("/empty")).unwrap() {
@@ -149,7 +152,7 @@ fn where_files_can_not_be_linked_they_are_copied() {
     faults.count_only(OpSet::of(&[Op::Link]));
     faults.reset();
     faults.fail_call(0, FaultKind::Forever, FaultError::Raw(18));
-    db.checkpoint_with(COPY, VERIFIED).unwrap();
+    db.checkpoint_with(COPY, verified()).unwrap();
     assert!(faults.fired() > 0);
     check(&sim, COPY, &before);
 }
@@ -262,9 +265,9 @@ fn copies_under_writers_hold_one_point_of_the_commit_order() {
         for round in 0..8 {
             let path = directory.path().join(format!("copy{round}"));
             if round % 2 == 0 {
-                db.checkpoint_with(&path, VERIFIED).unwrap();
+                db.checkpoint_with(&path, verified()).unwrap();
             } else {
-                db.backup_with(&path, VERIFIED).unwrap();
+                db.backup_with(&path, verified()).unwrap();
             }
             db.rename_family("b", "c").unwrap();
             drop(db.clone_family("a", "copy").unwrap());

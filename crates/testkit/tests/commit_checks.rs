@@ -36,7 +36,7 @@ impl World {
             clock: Arc::new(ManualClock::new(1_000_000)),
         };
         let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
-        let options = FamilyOptions { min_disk_space: 0, ..FamilyOptions::default() };
+        let options = FamilyOptions::default().min_disk_space(0);
         let family = db.create_family("family", options).unwrap();
         for key in ["read", "written", "other"] {
             family.put(key.as_bytes(), b"old").unwrap();

@@ -29,7 +29,7 @@ fn open(path: &Path) -> Db {
 
 /// Settings under which a few thousand commits flush and merge dozens of times.
 fn busy_family() -> FamilyOptions {
-    FamilyOptions { write_buffer_size: 16 << 10, ..small_family() }
+    small_family().write_buffer_size(16 << 10)
 }
 
 /// A number in front, and as much padding as `random` says; some values go to a value log.
@@ -212,7 +212,7 @@ fn a_batch_is_seen_whole_or_not_at_all_while_memtables_change() {
     let directory = tempfile::tempdir().unwrap();
     let db = open(directory.path());
     // Less than two batches fill a memtable: commits and freezing meet all the time.
-    let options = FamilyOptions { write_buffer_size: 8 << 10, ..busy_family() };
+    let options = busy_family().write_buffer_size(8 << 10);
     let family = db.create_family("batches", options).unwrap();
     let workers = AtomicU64::new(3);
     thread::scope(|scope| {

@@ -52,16 +52,14 @@ impl Bench {
             scheduler: Arc::clone(&scheduler) as _,
             clock: Arc::clone(&clock) as _,
         };
-        let options = DbOptions { log_segment_bytes: 1 << 20, ..DbOptions::default() };
+        let options = DbOptions::default().log_segment_bytes(1 << 20);
         let db = Db::open_with("/db", options, components).unwrap();
-        let options = FamilyOptions {
-            write_buffer_size: 256 << 10,
-            klog_value_threshold,
-            compression: Compression::None,
-            target_table_bytes: 64 << 10,
-            min_disk_space: 0,
-            ..FamilyOptions::default()
-        };
+        let options = FamilyOptions::default()
+            .write_buffer_size(256 << 10)
+            .klog_value_threshold(klog_value_threshold)
+            .compression(Compression::None)
+            .target_table_bytes(64 << 10)
+            .min_disk_space(0);
         let family = db.open_family("family", options).unwrap();
         Self { sim, clock, scheduler, db, family }
     }
@@ -451,7 +449,7 @@ fn families_share_a_timer_and_need_none_without_expiry() {
     bench.put(0..10, 1, 0);
     bench.idle_for(10);
     assert_eq!(bench.scheduler.timers(), 0);
-    let options = FamilyOptions { min_disk_space: 0, ..FamilyOptions::default() };
+    let options = FamilyOptions::default().min_disk_space(0);
     let families: Vec<_> = (0..50_u64)
         .map(|n| {
             let family = bench.db.create_family(&format!("family {n}"), options.clone()).unwrap();

@@ -26,21 +26,19 @@ fn open(sim: &Arc<SimVfs>) -> (Db, Arc<ManualScheduler>) {
         scheduler: Arc::clone(&scheduler) as _,
         clock: Arc::new(ManualClock::new(1_000_000)),
     };
-    let options = DbOptions { log_segment_bytes: 64 << 10, ..DbOptions::default() };
+    let options = DbOptions::default().log_segment_bytes(64 << 10);
     (Db::open_with(DIRECTORY, options, components).unwrap(), scheduler)
 }
 
 fn small() -> FamilyOptions {
-    FamilyOptions {
-        write_buffer_size: 16 << 10,
-        target_table_bytes: 4 << 10,
-        klog_value_threshold: 100,
-        block_size: 256,
-        compression: Compression::None,
-        min_disk_space: 0,
-        l1_file_count_trigger: 2,
-        ..FamilyOptions::default()
-    }
+    FamilyOptions::default()
+        .write_buffer_size(16 << 10)
+        .target_table_bytes(4 << 10)
+        .klog_value_threshold(100)
+        .block_size(256)
+        .compression(Compression::None)
+        .min_disk_space(0)
+        .l1_file_count_trigger(2)
 }
 
 /// Runs that overlap, so that a merge is due, with values in value logs.
@@ -119,7 +117,7 @@ fn a_family_may_go_at_any_moment_of_its_merge() {
 #[test]
 fn thousands_of_families_go_while_half_of_them_are_merged() {
     let sim = SimVfs::new(1);
-    let options = DbOptions { log_segment_bytes: 1 << 20, ..DbOptions::default() };
+    let options = DbOptions::default().log_segment_bytes(1 << 20);
     let open = || {
         let components =
             Components { vfs: Arc::clone(&sim) as _, ..Components::for_options(&options).unwrap() };

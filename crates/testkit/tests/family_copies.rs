@@ -22,7 +22,7 @@ fn try_open(sim: &Arc<SimVfs>) -> Result<Db, Error> {
         scheduler: Arc::new(ManualScheduler::new(1)),
         clock: Arc::new(ManualClock::new(1_000_000)),
     };
-    let options = DbOptions { log_segment_bytes: 64 << 10, ..DbOptions::default() };
+    let options = DbOptions::default().log_segment_bytes(64 << 10);
     Db::open_with(DIRECTORY, options, components)
 }
 
@@ -31,15 +31,13 @@ fn open(sim: &Arc<SimVfs>) -> Db {
 }
 
 fn small() -> FamilyOptions {
-    FamilyOptions {
-        write_buffer_size: 16 << 10,
-        target_table_bytes: 4 << 10,
-        klog_value_threshold: 100,
-        block_size: 256,
-        compression: Compression::None,
-        min_disk_space: 0,
-        ..FamilyOptions::default()
-    }
+    FamilyOptions::default()
+        .write_buffer_size(16 << 10)
+        .target_table_bytes(4 << 10)
+        .klog_value_threshold(100)
+        .block_size(256)
+        .compression(Compression::None)
+        .min_disk_space(0)
 }
 
 /// Puts 200 keys of which every fourth has a value in a value log.

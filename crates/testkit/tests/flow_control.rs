@@ -93,8 +93,7 @@ impl World {
     }
 
     fn open_with(&self, options: DbOptions, listener: EventListener) -> Db {
-        let options =
-            DbOptions { log_segment_bytes: 64 << 10, event_listener: Some(listener), ..options };
+        let options = options.log_segment_bytes(64 << 10).event_listener(listener);
         let components = Components {
             vfs: Arc::clone(&self.sim) as _,
             scheduler: Arc::clone(&self.disk) as _,
@@ -109,12 +108,10 @@ impl World {
 }
 
 fn small() -> FamilyOptions {
-    FamilyOptions {
-        write_buffer_size: 64 << 10,
-        l0_queue_stall_threshold: 2,
-        min_disk_space: 0,
-        ..FamilyOptions::default()
-    }
+    FamilyOptions::default()
+        .write_buffer_size(64 << 10)
+        .l0_queue_stall_threshold(2)
+        .min_disk_space(0)
 }
 
 /// Writes until the first error.
@@ -129,7 +126,7 @@ fn stall_count(db: &Db, reason: StallReason) -> u64 {
 #[test]
 fn a_disk_that_takes_nothing_ends_in_an_error_and_not_in_a_hang() {
     let mut world = World::new();
-    let db = world.open(DbOptions { stall_timeout_ms: 5_000, ..DbOptions::default() });
+    let db = world.open(DbOptions::default().stall_timeout_ms(5_000));
     let family = db.create_family("family", small()).unwrap();
     world.disk.stuck.store(true, Ordering::SeqCst);
     let error = write_until_refused(&family);
@@ -158,10 +155,8 @@ fn a_listener_may_panic() {
         called.fetch_add(1, Ordering::SeqCst);
         panic!("this panic is part of the test");
     };
-    let db = world.open_with(
-        DbOptions { stall_timeout_ms: 5_000, ..DbOptions::default() },
-        EventListener::new(listen),
-    );
+    let db =
+        world.open_with(DbOptions::default().stall_timeout_ms(5_000), EventListener::new(listen));
     let family = db.create_family("family", small()).unwrap();
     world.disk.stuck.store(true, Ordering::SeqCst);
     assert_eq!(write_until_refused(&family).kind(), ErrorKind::Stalled);
@@ -194,10 +189,8 @@ fn a_listener_may_use_the_database() {
         deep.fetch_sub(1, Ordering::SeqCst);
     };
     let world = World::new();
-    let db = world.open_with(
-        DbOptions { stall_timeout_ms: 5_000, ..DbOptions::default() },
-        EventListener::new(listen),
-    );
+    let db =
+        world.open_with(DbOptions::default().stall_timeout_ms(5_000), EventListener::new(listen));
     let family = db.create_family("family", small()).unwrap();
     *place.lock().unwrap() = Some((db.clone(), family.clone()));
     world.disk.stuck.store(true, Ordering::SeqCst);
@@ -213,7 +206,7 @@ fn a_listener_may_use_the_database() {
 #[test]
 fn an_explicit_flush_of_a_disk_that_takes_nothing_ends_in_an_error() {
     let mut world = World::new();
-    let db = world.open(DbOptions { stall_timeout_ms: 5_000, ..DbOptions::default() });
+    let db = world.open(DbOptions::default().stall_timeout_ms(5_000));
     let family = db.create_family("family", small()).unwrap();
     family.put(b"key", b"value").unwrap();
     world.disk.stuck.store(true, Ordering::SeqCst);
@@ -235,7 +228,7 @@ fn an_explicit_flush_of_a_disk_that_takes_nothing_ends_in_an_error() {
 #[test]
 fn waiting_for_a_disk_that_takes_nothing_ends_in_an_error() {
     let mut world = World::new();
-    let db = world.open(DbOptions { stall_timeout_ms: 5_000, ..DbOptions::default() });
+    let db = world.open(DbOptions::default().stall_timeout_ms(5_000));
     let family = db.create_family("family", small()).unwrap();
     for round in 0_u64..3 {
         world.disk.stuck.store(true, Ordering::SeqCst);
@@ -265,7 +258,7 @@ fn waiting_for_a_disk_that_takes_nothing_ends_in_an_error() {
 #[test]
 fn a_merge_that_gets_nowhere_does_not_hold_up_others_for_ever() {
     let mut world = World::new();
-    let db = world.open(DbOptions { stall_timeout_ms: 5_000, ..DbOptions::default() });
+    let db = world.open(DbOptions::default().stall_timeout_ms(5_000));
     let family = db.create_family("family", small()).unwrap();
     for n in 0_u64..2 {
         (0_u64..100).for_each(|key| family.put(&key.to_be_bytes(), &[n as u8; 20]).unwrap());
@@ -305,12 +298,10 @@ fn overwriting_is_slowed_before_garbage_passes_its_bound() {
     for (klog_value_threshold, bound) in [(512, 1.5), (64, 2.0)] {
         let mut world = World::new();
         let db = world.open(DbOptions::default());
-        let options = FamilyOptions {
-            l1_file_count_trigger: 500,
-            klog_value_threshold,
-            compression: Compression::None,
-            ..small()
-        };
+        let options = small()
+            .l1_file_count_trigger(500)
+            .klog_value_threshold(klog_value_threshold)
+            .compression(Compression::None);
         assert!((options.max_space_amplification - 1.5).abs() < 1e-9);
         let family = db.create_family("family", options.clone()).unwrap();
         world.disk.merges_last.store(true, Ordering::SeqCst);
@@ -339,7 +330,7 @@ fn what_a_snapshot_holds_does_not_slow_writers() {
     const KEYS: u64 = 5_000;
     let mut world = World::new();
     let db = world.open(DbOptions::default());
-    let options = FamilyOptions { compression: Compression::None, ..small() };
+    let options = small().compression(Compression::None);
     let family = db.create_family("family", options).unwrap();
     let write_all = |value| {
         (0..KEYS).for_each(|n| family.put(&n.to_be_bytes(), &[value; 100]).unwrap());
@@ -361,8 +352,8 @@ fn what_a_snapshot_holds_does_not_slow_writers() {
 fn a_budget_below_one_memtable_is_kept_and_writers_get_on() {
     let mut world = World::new();
     let budget = 4 << 20;
-    let db = world.open(DbOptions { max_memory_usage: budget, ..DbOptions::default() });
-    let options = FamilyOptions { min_disk_space: 0, ..FamilyOptions::default() };
+    let db = world.open(DbOptions::default().max_memory_usage(budget));
+    let options = FamilyOptions::default().min_disk_space(0);
     assert!(options.write_buffer_size as u64 > budget);
     let open = |n| db.create_family(&format!("family-{n}"), options.clone()).unwrap();
     let families: Vec<Family> = (0..3).map(open).collect();
@@ -388,8 +379,8 @@ fn a_budget_below_one_memtable_is_kept_and_writers_get_on() {
 fn many_families_with_a_little_each_keep_to_the_budget() {
     let mut world = World::new();
     let budget = 8 << 20;
-    let db = world.open(DbOptions { max_memory_usage: budget, ..DbOptions::default() });
-    let options = FamilyOptions { min_disk_space: 0, ..FamilyOptions::default() };
+    let db = world.open(DbOptions::default().max_memory_usage(budget));
+    let options = FamilyOptions::default().min_disk_space(0);
     let names: Vec<String> = (0..3000).map(|n| format!("family-{n}")).collect();
     let wanted: Vec<_> = names.iter().map(|name| (name.as_str(), options.clone())).collect();
     let families = db.create_families(&wanted).unwrap();
@@ -410,8 +401,8 @@ fn many_families_with_a_little_each_keep_to_the_budget() {
 #[test]
 fn memory_that_no_flush_frees_slows_writers_and_does_not_stop_them() {
     let mut world = World::new();
-    let db = world.open(DbOptions { max_memory_usage: 4 << 20, ..DbOptions::default() });
-    let options = FamilyOptions { min_disk_space: 0, ..FamilyOptions::default() };
+    let db = world.open(DbOptions::default().max_memory_usage(4 << 20));
+    let options = FamilyOptions::default().min_disk_space(0);
     let family = db.create_family("family", options).unwrap();
     // Scans hold on to the memtables that they read, flushed or not.
     let mut scans = Vec::new();
@@ -435,27 +426,25 @@ fn memory_that_no_flush_frees_slows_writers_and_does_not_stop_them() {
 fn budgets_that_cannot_work_are_refused() {
     let mut world = World::new();
     let db = world.open(DbOptions::default());
-    let refused = RuntimeOptions { max_memory_usage: Some(1 << 20), ..RuntimeOptions::default() };
+    let refused = RuntimeOptions::default().max_memory_usage(1 << 20);
     assert_eq!(db.set_options(refused).unwrap_err().kind(), ErrorKind::Invalid);
-    let changed = RuntimeOptions {
-        max_memory_usage: Some(8 << 20),
-        block_cache_bytes: Some(1 << 20),
-        max_open_tables: Some(3),
-    };
+    let changed = RuntimeOptions::default()
+        .max_memory_usage(8 << 20)
+        .block_cache_bytes(1 << 20)
+        .max_open_tables(3);
     db.set_options(changed).unwrap();
     let stats = db.stats();
     assert_eq!((stats.memory.budget_bytes, stats.block_cache_capacity), (8 << 20, 1 << 20));
-    let options =
-        DbOptions { max_memory_usage: 5 << 20, log_segment_bytes: 1 << 20, ..DbOptions::default() };
+    let options = DbOptions::default().max_memory_usage(5 << 20).log_segment_bytes(1 << 20);
     assert!(options.validate().is_err());
-    assert!(DbOptions { max_memory_usage: 8 << 20, ..options }.validate().is_ok());
+    assert!(options.max_memory_usage(8 << 20).validate().is_ok());
 }
 
 #[test]
 fn many_runs_slow_writers_while_merges_are_cancelled() {
     let mut world = World::new();
     let db = world.open(DbOptions::default());
-    let options = FamilyOptions { l1_file_count_trigger: 2, ..small() };
+    let options = small().l1_file_count_trigger(2);
     let family = db.create_family("family", options).unwrap();
     db.cancel_background_work().unwrap();
     for n in 0_u64..12_000 {
@@ -512,14 +501,10 @@ fn changed_options_hold_at_once_and_after_a_reopening() {
         family.put(&n.to_be_bytes(), &[7; 200]).unwrap();
     }
     assert!(!family.is_flushing());
-    let wrong = FamilyOptions { block_size: 1, ..small() };
+    let wrong = small().block_size(1);
     assert_eq!(family.set_options(wrong).unwrap_err().kind(), ErrorKind::Invalid);
-    let changed = FamilyOptions {
-        write_buffer_size: 16 << 10,
-        sync_mode: SyncMode::Full,
-        enable_bloom_filter: false,
-        ..small()
-    };
+    let changed =
+        small().write_buffer_size(16 << 10).sync_mode(SyncMode::Full).enable_bloom_filter(false);
     family.set_options(changed.clone()).unwrap();
     assert!(family.is_flushing(), "a smaller write buffer freezes what is over it");
     let synced = db.stats().synced_commits;
@@ -537,7 +522,7 @@ fn a_timer_of_syncs_ends_when_nobody_asks_for_it() {
     let mut world = World::new();
     let db = world.open(DbOptions::default());
     let family = db.create_family("family", small()).unwrap();
-    let timed = FamilyOptions { sync_mode: SyncMode::Interval { interval_us: 10 }, ..small() };
+    let timed = small().sync_mode(SyncMode::Interval { interval_us: 10 });
     family.set_options(timed).unwrap();
     family.put(b"key", b"value").unwrap();
     let published = db.stats().sequence;
@@ -557,7 +542,7 @@ fn a_timer_of_syncs_ends_when_nobody_asks_for_it() {
 fn compacting_a_range_leaves_the_rest_alone() {
     let mut world = World::new();
     let db = world.open(DbOptions::default());
-    let options = FamilyOptions { l1_file_count_trigger: 100, ..small() };
+    let options = small().l1_file_count_trigger(100);
     let family = db.create_family("family", options).unwrap();
     for range in [b'a', b'm', b'x'] {
         for n in 0..100_u8 {
@@ -602,7 +587,7 @@ fn families_are_created_together_or_not_at_all() {
 fn many_idle_families_do_not_pin_the_log() {
     let mut world = World::new();
     let bound = 256 << 10;
-    let db = world.open(DbOptions { max_retained_log_bytes: bound, ..DbOptions::default() });
+    let db = world.open(DbOptions::default().max_retained_log_bytes(bound));
     let names: Vec<String> = (0..100).map(|n| format!("idle-{n}")).collect();
     let wanted: Vec<_> = names.iter().map(|name| (name.as_str(), small())).collect();
     let idle = db.create_families(&wanted).unwrap();

@@ -15,7 +15,7 @@ use tidesdb_sys::vfs::{CrashProfile, SimVfs, Vfs};
 const MIB: usize = 1 << 20;
 
 fn try_open(sim: &Arc<SimVfs>) -> Result<Db> {
-    let options = DbOptions { log_segment_bytes: 64 << 10, ..DbOptions::default() };
+    let options = DbOptions::default().log_segment_bytes(64 << 10);
     let components = Components {
         vfs: Arc::clone(sim) as _,
         scheduler: Arc::new(ManualScheduler::new(1)),
@@ -26,11 +26,7 @@ fn try_open(sim: &Arc<SimVfs>) -> Result<Db> {
 
 fn open(sim: &Arc<SimVfs>) -> (Db, Family) {
     let db = try_open(sim).unwrap();
-    let family = FamilyOptions {
-        compression: Compression::None,
-        min_disk_space: 0,
-        ..FamilyOptions::default()
-    };
+    let family = FamilyOptions::default().compression(Compression::None).min_disk_space(0);
     let family = db.open_family("family", family).unwrap();
     (db, family)
 }

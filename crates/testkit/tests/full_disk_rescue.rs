@@ -17,19 +17,17 @@ const CAPACITY: u64 = 32 << 20;
 const VALUE: usize = 1500;
 
 fn open(sim: &Arc<SimVfs>, in_value_logs: bool) -> (Db, Family) {
-    let options = DbOptions { log_segment_bytes: 512 << 10, ..DbOptions::default() };
+    let options = DbOptions::default().log_segment_bytes(512 << 10);
     let components = Components {
         vfs: Arc::clone(sim) as _,
         scheduler: Arc::new(ManualScheduler::new(1)),
         clock: Arc::new(ManualClock::new(1_000_000)),
     };
     let db = Db::open_with("/db", options, components).unwrap();
-    let family = FamilyOptions {
-        compression: Compression::None,
-        write_buffer_size: 2 << 20,
-        klog_value_threshold: if in_value_logs { 512 } else { 1 << 20 },
-        ..FamilyOptions::default()
-    };
+    let family = FamilyOptions::default()
+        .compression(Compression::None)
+        .write_buffer_size(2 << 20)
+        .klog_value_threshold(if in_value_logs { 512 } else { 1 << 20 });
     let family = db.open_family("family", family).unwrap();
     (db, family)
 }

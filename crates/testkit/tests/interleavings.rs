@@ -74,18 +74,16 @@ impl Scheduler for ByHand {
 
 fn open(sim: &Arc<SimVfs>, scheduler: Arc<dyn Scheduler>) -> Db {
     let clock = Arc::new(ManualClock::new(1_000_000));
-    let options = DbOptions { log_segment_bytes: 64 << 10, ..DbOptions::default() };
+    let options = DbOptions::default().log_segment_bytes(64 << 10);
     Db::open_with("/db", options, Components { vfs: Arc::clone(sim) as _, scheduler, clock })
         .unwrap()
 }
 
 fn small() -> FamilyOptions {
-    FamilyOptions {
-        write_buffer_size: 16 << 10,
-        l0_queue_stall_threshold: 20,
-        min_disk_space: 0,
-        ..FamilyOptions::default()
-    }
+    FamilyOptions::default()
+        .write_buffer_size(16 << 10)
+        .l0_queue_stall_threshold(20)
+        .min_disk_space(0)
 }
 
 fn creates_table(mutation: &Mutation<'_>) -> bool {

@@ -21,12 +21,10 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 const KEYS: u64 = 400;
 
 fn open(sim: &Arc<SimVfs>, compaction_threads: usize) -> Db {
-    let options = DbOptions {
-        log_segment_bytes: 1 << 20,
-        sync_mode: SyncMode::Full,
-        compaction_threads,
-        ..DbOptions::default()
-    };
+    let options = DbOptions::default()
+        .log_segment_bytes(1 << 20)
+        .sync_mode(SyncMode::Full)
+        .compaction_threads(compaction_threads);
     let components = Components {
         vfs: Arc::clone(sim) as _,
         scheduler: Arc::new(ManualScheduler::new(1)),
@@ -36,14 +34,12 @@ fn open(sim: &Arc<SimVfs>, compaction_threads: usize) -> Db {
 }
 
 fn family_options(target_table_bytes: u64) -> FamilyOptions {
-    FamilyOptions {
-        write_buffer_size: 1 << 20,
-        target_table_bytes,
-        block_size: 256,
-        compression: Compression::None,
-        min_disk_space: 0,
-        ..FamilyOptions::default()
-    }
+    FamilyOptions::default()
+        .write_buffer_size(1 << 20)
+        .target_table_bytes(target_table_bytes)
+        .block_size(256)
+        .compression(Compression::None)
+        .min_disk_space(0)
 }
 
 fn key(n: u64) -> Vec<u8> {

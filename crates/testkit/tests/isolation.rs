@@ -45,7 +45,7 @@ fn full() -> bool {
 
 /// Memtables that last for a few dozen runs.
 fn busy_family() -> FamilyOptions {
-    FamilyOptions { write_buffer_size: 8 << 10, ..small_family() }
+    small_family().write_buffer_size(8 << 10)
 }
 
 /// A database on a simulated disk, whose background jobs run when the test says so.

@@ -65,7 +65,7 @@ fn options(mode: &str) -> DbOptions {
         "full" => SyncMode::Full,
         other => panic!("no sync mode is called {other}"),
     };
-    DbOptions { sync_mode, ..small_db() }
+    small_db().sync_mode(sync_mode)
 }
 
 fn open_families(db: &Db) -> [Family; 2] {

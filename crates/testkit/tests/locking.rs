@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use directory::{assert_unchanged, files, picture};
 use small::{small_db, small_family};
-use tidesdb_engine::{Db, DbOptions, ErrorKind};
+use tidesdb_engine::{Db, ErrorKind};
 
 /// Opens the database in `path` with small settings.
 fn open(path: &Path) -> Db {
@@ -80,7 +80,7 @@ fn a_second_handle_is_refused_until_the_first_is_closed_or_dropped() {
     family.put(b"k", b"v").unwrap();
     db.wait_idle().unwrap();
     let before = picture(directory.path());
-    let read_only = DbOptions { read_only: true, ..small_db() };
+    let read_only = small_db().read_only(true);
     for options in [small_db(), read_only] {
         let error = Db::open(directory.path(), options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Locked);

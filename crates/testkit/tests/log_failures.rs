@@ -32,11 +32,11 @@ const ENOUGH_REFUSALS: usize = 30;
 const MOST_CALLS: u64 = 1500;
 
 fn options(sync_mode: SyncMode) -> DbOptions {
-    DbOptions { log_segment_bytes: 64 << 10, sync_mode, ..DbOptions::default() }
+    DbOptions::default().log_segment_bytes(64 << 10).sync_mode(sync_mode)
 }
 
 fn family_options() -> FamilyOptions {
-    FamilyOptions { write_buffer_size: 64 << 10, min_disk_space: 0, ..FamilyOptions::default() }
+    FamilyOptions::default().write_buffer_size(64 << 10).min_disk_space(0)
 }
 
 fn open_on(vfs: Arc<dyn Vfs>, sync_mode: SyncMode) -> Result<Db> {
@@ -256,7 +256,7 @@ impl Small {
             clock: Arc::new(ManualClock::new(1_000_000)),
         };
         let db = Db::open_with("/db", options(SyncMode::None), components).unwrap();
-        let small = FamilyOptions { write_buffer_size: 16 << 10, ..family_options() };
+        let small = family_options().write_buffer_size(16 << 10);
         let _ = ["one", "two"].map(|name| db.open_family(name, small.clone()).unwrap());
         Self { sim, scheduler, db, model: BTreeMap::new() }
     }

@@ -33,15 +33,13 @@ fn random_sync(random: &mut SplitMix64) -> SyncMode {
 
 fn random_db_options(random: &mut SplitMix64) -> DbOptions {
     let pick = |random: &mut SplitMix64, from: &[usize]| from[random.index(from.len())];
-    DbOptions {
-        block_cache_bytes: pick(random, &[0, 8 << 10, 1 << 20]),
-        max_open_tables: pick(random, &[0, 1, 3, 256]),
-        sync_mode: random_sync(random),
-        log_segment_bytes: pick(random, &[64 << 10, 100_000, 1 << 20]) as u64,
-        max_retained_log_bytes: pick(random, &[0, 20_000, 200_000]) as u64,
-        log_without_mapping: random.chance(1, 2),
-        ..DbOptions::default()
-    }
+    DbOptions::default()
+        .block_cache_bytes(pick(random, &[0, 8 << 10, 1 << 20]))
+        .max_open_tables(pick(random, &[0, 1, 3, 256]))
+        .sync_mode(random_sync(random))
+        .log_segment_bytes(pick(random, &[64 << 10, 100_000, 1 << 20]) as u64)
+        .max_retained_log_bytes(pick(random, &[0, 20_000, 200_000]) as u64)
+        .log_without_mapping(random.chance(1, 2))
 }
 
 fn random_family_options(random: &mut SplitMix64) -> FamilyOptions {
@@ -52,25 +50,23 @@ fn random_family_options(random: &mut SplitMix64) -> FamilyOptions {
         Compression::Lz4Fast,
         Compression::Zstd,
     ];
-    FamilyOptions {
-        write_buffer_size: (4 << 10) << random.below(5),
-        klog_value_threshold: 16 << random.below(7),
-        compression: compressions[random.index(compressions.len())],
-        block_size: 128 << random.below(6),
-        use_btree: random.chance(1, 3),
-        enable_bloom_filter: random.chance(3, 4),
-        bloom_fpr: [0.5, 0.01, 0.000_1][random.index(3)],
-        l0_queue_stall_threshold: 1 + random.index(4),
-        l1_file_count_trigger: 2 + random.index(4),
-        level_size_ratio: 2 + random.index(9),
-        target_table_bytes: (4 << 10) << random.below(4),
-        max_space_amplification: [1.1, 1.5, 4.0][random.index(3)],
-        tombstone_density_trigger: [0.0, 0.3][random.index(2)],
-        tombstone_density_min_entries: 1 + random.below(20),
-        min_disk_space: random.below(2) << 20,
-        sync_mode: random_sync(random),
-        ..FamilyOptions::default()
-    }
+    FamilyOptions::default()
+        .write_buffer_size((4 << 10) << random.below(5))
+        .klog_value_threshold(16 << random.below(7))
+        .compression(compressions[random.index(compressions.len())])
+        .block_size(128 << random.below(6))
+        .use_btree(random.chance(1, 3))
+        .enable_bloom_filter(random.chance(3, 4))
+        .bloom_fpr([0.5, 0.01, 0.000_1][random.index(3)])
+        .l0_queue_stall_threshold(1 + random.index(4))
+        .l1_file_count_trigger(2 + random.index(4))
+        .level_size_ratio(2 + random.index(9))
+        .target_table_bytes((4 << 10) << random.below(4))
+        .max_space_amplification([1.1, 1.5, 4.0][random.index(3)])
+        .tombstone_density_trigger([0.0, 0.3][random.index(2)])
+        .tombstone_density_min_entries(1 + random.below(20))
+        .min_disk_space(random.below(2) << 20)
+        .sync_mode(random_sync(random))
 }
 
 #[test]
@@ -84,7 +80,8 @@ fn random_sequences_have_the_same_answers_under_all_options() {
                 0 => (DbOptions::default(), FamilyOptions::default()),
                 _ => (random_db_options(&mut random), random_family_options(&mut random)),
             };
-            let family = FamilyOptions { min_disk_space: family.min_disk_space >> 10, ..family };
+            let least = family.min_disk_space >> 10;
+            let family = family.min_disk_space(least);
             let about = format!("sequence {sequence}, option set {set}: {db:?} {family:?}");
             let at = Cell::new(0);
             let outcome = catch_unwind(AssertUnwindSafe(|| {

@@ -55,11 +55,11 @@ fn a_power_cut_leaves_a_new_directory_of_one_name() {
         scheduler: Flusher::new(false),
         clock: Arc::new(ManualClock::new(1_000_000)),
     };
-    let options = DbOptions { sync_mode: SyncMode::Full, ..DbOptions::default() };
+    let options = DbOptions::default().sync_mode(SyncMode::Full);
     let db = Db::open_with("mydb", options, components(&sim)).unwrap();
     db.create_family("f", FamilyOptions::default()).unwrap().put(b"k", b"v").unwrap();
     let image = sim.crash_image(CrashProfile::Nothing, 1);
-    let options = DbOptions { create_if_missing: false, ..DbOptions::default() };
+    let options = DbOptions::default().create_if_missing(false);
     let db = Db::open_with("mydb", options, components(&image)).unwrap();
     assert_eq!(db.family("f").unwrap().get(b"k").unwrap().unwrap(), b"v");
 }
@@ -69,7 +69,7 @@ fn open(sim: &Arc<SimVfs>, scheduler: Arc<Flusher>) -> Db {
 }
 
 fn open_synced(sim: &Arc<SimVfs>, scheduler: Arc<Flusher>, sync_mode: SyncMode) -> Db {
-    let options = DbOptions { log_segment_bytes: 64 << 10, sync_mode, ..DbOptions::default() };
+    let options = DbOptions::default().log_segment_bytes(64 << 10).sync_mode(sync_mode);
     let clock = Arc::new(ManualClock::new(1_000_000));
     Db::open_with("/db", options, Components { vfs: Arc::clone(sim) as _, scheduler, clock })
         .unwrap()
@@ -83,11 +83,7 @@ const ENTRIES_OF_BUSY: u64 = 60;
 /// little, and nothing of all that is in tables.
 fn with_log_of(busy: &str) -> Arc<SimVfs> {
     let sim = SimVfs::new(1);
-    let small = FamilyOptions {
-        write_buffer_size: 16 << 10,
-        min_disk_space: 0,
-        ..FamilyOptions::default()
-    };
+    let small = FamilyOptions::default().write_buffer_size(16 << 10).min_disk_space(0);
     let db = open(&sim, Flusher::new(false));
     for name in FAMILIES {
         let family = db.create_family(name, small.clone()).unwrap();
@@ -147,7 +143,7 @@ fn an_opening_cut_short_after_a_lost_log_can_be_repeated() {
     let sim = SimVfs::new(1);
     let flusher = Flusher::new(false);
     let db = open_synced(&sim, Arc::clone(&flusher), SyncMode::None);
-    let small = FamilyOptions { write_buffer_size: 16 << 10, ..FamilyOptions::default() };
+    let small = FamilyOptions::default().write_buffer_size(16 << 10);
     let (a, b) = (db.create_family("a", small.clone()).unwrap(), db.create_family("b", small));
     let mut entries = 0_u64;
     while flusher.inner.ready_in(Lane::Flush) == 0 {

@@ -26,12 +26,12 @@ use tidesdb_sys::vfs::SimVfs;
 const RUNS: u32 = 5;
 
 fn reader_options() -> DbOptions {
-    DbOptions { read_only: true, ..small_db() }
+    small_db().read_only(true)
 }
 
 /// A database that merges want to work on: runs with much garbage, expired values, and a log.
 fn fill(db: &Db) {
-    let lazy = FamilyOptions { l1_file_count_trigger: 1000, ..small_family() };
+    let lazy = small_family().l1_file_count_trigger(1000);
     let family = db.create_family("f", lazy).unwrap();
     for round in 0..RUNS {
         for n in 0..50_u32 {
@@ -77,7 +77,7 @@ fn call_everything(db: &Db) {
     let mut transaction = db.begin(IsolationLevel::Serializable).unwrap();
     refused(transaction.put(&family, b"k", b"v"));
     transaction.commit().unwrap();
-    let small = RuntimeOptions { max_open_tables: Some(1), ..RuntimeOptions::default() };
+    let small = RuntimeOptions::default().max_open_tables(1);
     db.set_options(small).unwrap();
     db.sync_log().unwrap();
     db.pause_background().unwrap();

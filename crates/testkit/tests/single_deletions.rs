@@ -14,12 +14,10 @@ use tidesdb_sys::vfs::{CrashProfile, MutationKind, Phase, SimVfs};
 const BEYOND: u64 = 900;
 
 fn open(sim: &Arc<SimVfs>) -> Db {
-    let options = DbOptions {
-        log_segment_bytes: 1 << 20,
-        sync_mode: SyncMode::Full,
-        compaction_threads: 1,
-        ..DbOptions::default()
-    };
+    let options = DbOptions::default()
+        .log_segment_bytes(1 << 20)
+        .sync_mode(SyncMode::Full)
+        .compaction_threads(1);
     let components = Components {
         vfs: Arc::clone(sim) as _,
         scheduler: Arc::new(ManualScheduler::new(1)),
@@ -29,14 +27,12 @@ fn open(sim: &Arc<SimVfs>) -> Db {
 }
 
 fn family_options() -> FamilyOptions {
-    FamilyOptions {
-        write_buffer_size: 1 << 20,
-        target_table_bytes: 8 << 10,
-        block_size: 256,
-        compression: Compression::None,
-        min_disk_space: 0,
-        ..FamilyOptions::default()
-    }
+    FamilyOptions::default()
+        .write_buffer_size(1 << 20)
+        .target_table_bytes(8 << 10)
+        .block_size(256)
+        .compression(Compression::None)
+        .min_disk_space(0)
 }
 
 fn key(n: u64) -> Vec<u8> {

@@ -36,7 +36,7 @@ impl Machine {
             clock: Arc::clone(&self.clock) as _,
         };
         let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
-        let options = FamilyOptions { write_buffer_size: 64 << 10, ..FamilyOptions::default() };
+        let options = FamilyOptions::default().write_buffer_size(64 << 10);
         let family = db.open_family("family", options).unwrap();
         (db, family)
     }

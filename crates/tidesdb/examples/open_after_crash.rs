@@ -17,14 +17,13 @@ use tidesdb::{Db, DbOptions, FamilyOptions, WriteBatch};
 const WRITE_BUFFER_BYTES: usize = 4 << 30;
 
 fn options() -> DbOptions {
-    DbOptions { max_memory_usage: 8 << 30, log_segment_bytes: 64 << 20, ..DbOptions::default() }
+    DbOptions::default().max_memory_usage(8 << 30).log_segment_bytes(64 << 20)
 }
 
 /// Writes the log and dies.
 fn fill(path: &Path, mib: usize, value_bytes: usize) -> Result<(), Box<dyn Error>> {
     let db = Db::open(path, options())?;
-    let family =
-        FamilyOptions { write_buffer_size: WRITE_BUFFER_BYTES, ..FamilyOptions::default() };
+    let family = FamilyOptions::default().write_buffer_size(WRITE_BUFFER_BYTES);
     let family = db.open_family("family", family)?;
     let (mut written, mut state) = (0, 88_172_645_463_325_252_u64);
     let value = vec![7; value_bytes];

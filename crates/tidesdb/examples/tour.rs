@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let given = std::env::args_os().nth(1).map(std::path::PathBuf::from);
     let path = given.unwrap_or_else(|| temporary.path().join("tour"));
 
-    let db = Db::open(&path, DbOptions { sync_mode: SyncMode::None, ..DbOptions::default() })?;
+    let db = Db::open(&path, DbOptions::default().sync_mode(SyncMode::None))?;
     let users = db.open_family("users", FamilyOptions::default())?;
     let log = db.open_family("log", FamilyOptions::default())?;
 

@@ -59,7 +59,7 @@ fn measure(name: &str, threads: u64, per_thread: u64, work: impl Fn(u64) + Sync)
 fn fresh(directory: &std::path::Path, name: &str) -> (Db, Family) {
     let db = Db::open(directory.join(name.replace([' ', ','], "-")), DbOptions::default());
     let db = db.expect("open");
-    let options = FamilyOptions { write_buffer_size: 256 << 20, ..FamilyOptions::default() };
+    let options = FamilyOptions::default().write_buffer_size(256 << 20);
     let family = db.open_family("default", options).expect("family");
     (db, family)
 }

@@ -7,19 +7,16 @@ use std::collections::BTreeMap;
 use tidesdb::{Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, ScanOptions, WriteBatch};
 
 fn small() -> FamilyOptions {
-    FamilyOptions {
-        write_buffer_size: 32 << 10,
-        block_size: 512,
-        target_table_bytes: 16 << 10,
-        klog_value_threshold: 300,
-        min_disk_space: 0,
-        ..FamilyOptions::default()
-    }
+    FamilyOptions::default()
+        .write_buffer_size(32 << 10)
+        .block_size(512)
+        .target_table_bytes(16 << 10)
+        .klog_value_threshold(300)
+        .min_disk_space(0)
 }
 
 fn open(path: &std::path::Path) -> (Db, Family) {
-    let db = Db::open(path, DbOptions { log_segment_bytes: 64 << 10, ..Default::default() })
-        .expect("open");
+    let db = Db::open(path, DbOptions::default().log_segment_bytes(64 << 10)).expect("open");
     let family = db.open_family("default", small()).expect("family");
     (db, family)
 }

@@ -7,18 +7,16 @@ use std::path::Path;
 use tidesdb::{Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, ScanOptions};
 
 fn options() -> FamilyOptions {
-    FamilyOptions {
-        write_buffer_size: 64 << 10,
-        target_table_bytes: 16 << 10,
-        klog_value_threshold: 512,
-        compression: Compression::None,
-        min_disk_space: 0,
-        ..FamilyOptions::default()
-    }
+    FamilyOptions::default()
+        .write_buffer_size(64 << 10)
+        .target_table_bytes(16 << 10)
+        .klog_value_threshold(512)
+        .compression(Compression::None)
+        .min_disk_space(0)
 }
 
 fn open(path: &Path, family: FamilyOptions) -> (Db, Family) {
-    let db = Db::open(path, DbOptions { log_segment_bytes: 64 << 10, ..Default::default() });
+    let db = Db::open(path, DbOptions::default().log_segment_bytes(64 << 10));
     let db = db.unwrap();
     let family = db.open_family("default", family).unwrap();
     (db, family)

@@ -111,7 +111,7 @@ fn write_settle_read_merge(values: u64, options: FamilyOptions) {
 #[test]
 #[ignore = "run by a test above"]
 fn many_value_logs_in_a_process() {
-    let options = FamilyOptions { write_buffer_size: 128 << 10, ..FamilyOptions::default() };
+    let options = FamilyOptions::default().write_buffer_size(128 << 10);
     write_settle_read_merge(40_000, options);
 }
 

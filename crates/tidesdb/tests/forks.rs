@@ -65,7 +65,7 @@ fn run(test: &str, path: &Path) -> Command {
 }
 
 fn small() -> FamilyOptions {
-    FamilyOptions { write_buffer_size: 64 << 10, ..FamilyOptions::default() }
+    FamilyOptions::default().write_buffer_size(64 << 10)
 }
 
 /// The number of the first call that a child is not refused, or 0.

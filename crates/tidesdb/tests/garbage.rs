@@ -33,7 +33,7 @@ fn open(directory: &Path) -> (Db, Family) {
     let db = Db::open(directory, DbOptions::default()).unwrap();
     let usual = FamilyOptions::default();
     let write_buffer_size = (usual.write_buffer_size as f64 * scale() / 10.0) as usize;
-    let options = FamilyOptions { write_buffer_size, ..usual };
+    let options = usual.write_buffer_size(write_buffer_size);
     (db.clone(), db.open_family("default", options).unwrap())
 }
 

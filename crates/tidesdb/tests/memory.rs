@@ -79,7 +79,7 @@ fn report() {
 fn fast_writer() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), DbOptions::default()).unwrap();
-    let options = FamilyOptions { write_buffer_size: 64 << 20, ..FamilyOptions::default() };
+    let options = FamilyOptions::default().write_buffer_size(64 << 20);
     let family = db.open_family("default", options).unwrap();
     write(&family, 2_000_000, 0);
     println!("{:?}", db.stats());
@@ -88,12 +88,10 @@ fn fast_writer() {
 
 fn mixed(budget: u64) {
     let directory = tempfile::tempdir().unwrap();
-    let options = DbOptions {
-        max_memory_usage: budget,
-        log_segment_bytes: budget / 32,
-        block_cache_bytes: 256 << 20,
-        ..DbOptions::default()
-    };
+    let options = DbOptions::default()
+        .max_memory_usage(budget)
+        .log_segment_bytes(budget / 32)
+        .block_cache_bytes(256 << 20);
     let db = Db::open(directory.path(), options).unwrap();
     let open = |n| db.open_family(&format!("f{n}"), FamilyOptions::default()).unwrap();
     let families: Vec<Family> = (0..4).map(open).collect();
@@ -197,7 +195,7 @@ fn soak() {
     let seconds = setting("TIDESDB_SOAK_SECONDS", 60);
     let directory = tempfile::tempdir().unwrap();
     let max_memory_usage = setting("TIDESDB_SOAK_BUDGET_MIB", 64) * MIB;
-    let options = DbOptions { max_memory_usage, ..DbOptions::default() };
+    let options = DbOptions::default().max_memory_usage(max_memory_usage);
     let db = Db::open(directory.path(), options).unwrap();
     let budget = db.stats().memory.budget_bytes;
     println!("budget {} MiB", budget / MIB);

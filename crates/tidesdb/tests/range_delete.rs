@@ -17,18 +17,16 @@ use tidesdb::{
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options() -> FamilyOptions {
-    FamilyOptions {
-        write_buffer_size: 64 << 10,
-        block_size: 512,
-        target_table_bytes: 4 << 10,
-        klog_value_threshold: 300,
-        min_disk_space: 0,
-        ..FamilyOptions::default()
-    }
+    FamilyOptions::default()
+        .write_buffer_size(64 << 10)
+        .block_size(512)
+        .target_table_bytes(4 << 10)
+        .klog_value_threshold(300)
+        .min_disk_space(0)
 }
 
 fn open(path: &Path) -> (Db, Family) {
-    let db = Db::open(path, DbOptions { log_segment_bytes: 256 << 10, ..Default::default() });
+    let db = Db::open(path, DbOptions::default().log_segment_bytes(256 << 10));
     let db = db.unwrap();
     let family = db.open_family("default", options()).unwrap();
     (db, family)

@@ -72,7 +72,7 @@ pub(crate) fn clone(args: &NamesArgs) -> Result<()> {
 /// Those of the engine.
 pub(crate) fn checkpoint(args: &CopyArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Change)?;
-    db.checkpoint_with(&args.to, CheckpointOptions { verify_copy: args.verify })?;
+    db.checkpoint_with(&args.to, CheckpointOptions::default().verify_copy(args.verify))?;
     db.close()?;
     let (to, verified) = (args.to.display().to_string(), args.verify);
     tell(args.json, &json!({ "checkpoint": to, "verified": verified }))
@@ -84,7 +84,7 @@ pub(crate) fn checkpoint(args: &CopyArgs) -> Result<()> {
 /// Those of the engine.
 pub(crate) fn backup(args: &CopyArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Change)?;
-    db.backup_with(&args.to, CheckpointOptions { verify_copy: args.verify })?;
+    db.backup_with(&args.to, CheckpointOptions::default().verify_copy(args.verify))?;
     db.close()?;
     let (to, verified) = (args.to.display().to_string(), args.verify);
     tell(args.json, &json!({ "backup": to, "verified": verified }))

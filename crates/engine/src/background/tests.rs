@@ -32,7 +32,7 @@ fn open_stepped() -> (Db, Arc<ManualScheduler>) {
 }
 
 fn with_runs(db: &Db, runs: u8) -> Family {
-    let options = FamilyOptions { min_disk_space: 0, ..FamilyOptions::default() };
+    let options = FamilyOptions::default().min_disk_space(0);
     let family = db.create_family("family", options).unwrap();
     for value in 0..runs {
         family.put(b"key", &[value]).unwrap();
@@ -78,12 +78,10 @@ fn a_failed_merge_is_no_failure_of_a_flush_and_is_told_after_one() {
 
 /// Families whose larger runs are merged when there are four or, read by nobody, eight of a size.
 fn family_of_tiers(db: &Db, name: &str) -> Family {
-    let options = FamilyOptions {
-        min_disk_space: 0,
-        l1_file_count_trigger: 2,
-        compression: Compression::None,
-        ..FamilyOptions::default()
-    };
+    let options = FamilyOptions::default()
+        .min_disk_space(0)
+        .l1_file_count_trigger(2)
+        .compression(Compression::None);
     db.create_family(name, options).unwrap()
 }
 
@@ -140,12 +138,10 @@ fn a_family_at_rest_is_merged_for_its_readers_while_another_is_written() {
 #[test]
 fn a_family_is_looked_at_again_until_it_has_rested_for_long_enough() {
     let (db, scheduler) = open_stepped();
-    let options = FamilyOptions {
-        min_disk_space: 0,
-        compression: Compression::None,
-        write_buffer_size: 256 << 20,
-        ..FamilyOptions::default()
-    };
+    let options = FamilyOptions::default()
+        .min_disk_space(0)
+        .compression(Compression::None)
+        .write_buffer_size(256 << 20);
     let family = db.create_family("family", options).unwrap();
     for (first, keys) in [(0, 150_000_u64), (150_000, 30_000)] {
         for key in first..first + keys {
@@ -182,7 +178,7 @@ fn a_family_that_is_written_and_flushed_is_not_at_rest() {
 #[test]
 fn covered_tables_go_with_the_last_snapshot_that_sees_them() {
     let (db, scheduler) = open_stepped();
-    let options = FamilyOptions { min_disk_space: 0, ..FamilyOptions::default() };
+    let options = FamilyOptions::default().min_disk_space(0);
     let (family, other) = (
         db.create_family("family", options.clone()).unwrap(),
         db.create_family("o", options).unwrap(),
@@ -221,11 +217,7 @@ fn covered_tables_go_with_the_last_snapshot_that_sees_them() {
 fn what_snapshots_held_goes_after_them_without_a_write() {
     const KEYS: u32 = 2_000;
     let (db, scheduler) = open_stepped();
-    let options = FamilyOptions {
-        min_disk_space: 0,
-        write_buffer_size: 64 << 10,
-        ..FamilyOptions::default()
-    };
+    let options = FamilyOptions::default().min_disk_space(0).write_buffer_size(64 << 10);
     let family = db.create_family("family", options).unwrap();
     let write_all = || {
         for key in 0..KEYS {
@@ -270,13 +262,11 @@ fn a_wrong_estimate_has_no_quiet_family_rewritten() {
     };
     let set = (0..100_000).find(is_low).unwrap();
     let (db, scheduler) = open_stepped();
-    let options = FamilyOptions {
-        min_disk_space: 0,
-        write_buffer_size: 64 << 10,
-        max_space_amplification: 1.1,
-        compression: tidesdb_base::compress::Compression::None,
-        ..FamilyOptions::default()
-    };
+    let options = FamilyOptions::default()
+        .min_disk_space(0)
+        .write_buffer_size(64 << 10)
+        .max_space_amplification(1.1)
+        .compression(tidesdb_base::compress::Compression::None);
     let family = db.create_family("family", options).unwrap();
     (0..KEYS).for_each(|n| family.put(&key(set, n), &[n as u8; 100]).unwrap());
     family.compact().unwrap();
@@ -294,7 +284,7 @@ fn a_wrong_estimate_has_no_quiet_family_rewritten() {
 #[test]
 fn nothing_is_removed_by_a_call_that_is_refused_in_a_pause() {
     let (db, scheduler) = open_stepped();
-    let options = FamilyOptions { min_disk_space: 0, ..FamilyOptions::default() };
+    let options = FamilyOptions::default().min_disk_space(0);
     let family = db.create_family("family", options).unwrap();
     family.put(b"key", b"value").unwrap();
     family.put(b"other", b"value").unwrap();

@@ -78,7 +78,7 @@ mod tests {
     /// Nested reads, walks over other blocks and drops in any order use one spare buffer.
     #[test]
     fn blocks_that_are_not_cached_never_share_a_buffer_in_use() {
-        let options = DbOptions { block_cache_bytes: 32 << 10, ..DbOptions::default() };
+        let options = DbOptions::default().block_cache_bytes(32 << 10);
         let db = Db::open_with("/db", options, Components::simulated()).unwrap();
         let family = db.create_family("blocks", FamilyOptions::default()).unwrap();
         for n in 0..4000 {

@@ -10,7 +10,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_base::options::DbOptions;
 use tidesdb_files::manifest::{ManifestWriter, current};
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::sched::ManualScheduler;
@@ -27,9 +26,19 @@ use crate::version::PersistedState;
 
 /// How [`crate::Db::checkpoint_with`] and [`crate::Db::backup_with`] make a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CheckpointOptions {
     /// Opens the copy for reading and reads all of it back before the call returns. Default: false.
     pub verify_copy: bool,
+}
+
+impl CheckpointOptions {
+    /// Sets [`CheckpointOptions::verify_copy`].
+    #[must_use]
+    pub const fn verify_copy(mut self, verify_copy: bool) -> Self {
+        self.verify_copy = verify_copy;
+        self
+    }
 }
 
 /// What becomes of a file.
@@ -152,7 +161,8 @@ impl Core {
             scheduler: Arc::new(ManualScheduler::new(0)),
             clock: Arc::clone(&self.clock),
         };
-        let options = DbOptions { read_only: true, event_listener: None, ..self.options.clone() };
+        let mut options = self.options.clone().read_only(true);
+        options.event_listener = None;
         let copy = open_core(path, options, components)?;
         let problems = VerifyReport::of(&copy).problems;
         copy.shut_down(false);

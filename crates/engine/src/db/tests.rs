@@ -107,11 +107,11 @@ fn a_small_volume_can_be_filled_closed_and_opened_again() {
             scheduler: Arc::new(ManualScheduler::new(1)),
             clock: Arc::new(ManualClock::new(1000)),
         };
-        let options = DbOptions { log_segment_bytes: 64 << 10, ..DbOptions::default() };
+        let options = DbOptions::default().log_segment_bytes(64 << 10);
         Db::open_with("/db", options, components).unwrap()
     };
     let db = open();
-    let options = FamilyOptions { write_buffer_size: 256 << 10, ..FamilyOptions::default() };
+    let options = FamilyOptions::default().write_buffer_size(256 << 10);
     let family = db.create_family("family", options).unwrap();
     family.put(b"first", b"value").unwrap();
     family.flush().unwrap();

@@ -17,8 +17,7 @@ fn open(vfs: &Arc<SimVfs>, scheduler: &Arc<ManualScheduler>) -> Db {
         scheduler: Arc::clone(scheduler) as _,
         clock: Arc::new(ManualClock::new(1000)),
     };
-    let options =
-        DbOptions { log_segment_bytes: 1 << 20, compaction_threads: 3, ..DbOptions::default() };
+    let options = DbOptions::default().log_segment_bytes(1 << 20).compaction_threads(3);
     Db::open_with("/db", options, components).unwrap()
 }
 
@@ -30,12 +29,10 @@ fn key(n: u32) -> [u8; 4] {
 fn a_flush_in_parts_is_one_run_and_keeps_no_memory() {
     let (vfs, scheduler) = (Arc::new(SimVfs::new(1)), Arc::new(ManualScheduler::new(1)));
     let db = open(&vfs, &scheduler);
-    let options = FamilyOptions {
-        write_buffer_size: 1 << 20,
-        target_table_bytes: 64 << 10,
-        klog_value_threshold: 400,
-        ..FamilyOptions::default()
-    };
+    let options = FamilyOptions::default()
+        .write_buffer_size(1 << 20)
+        .target_table_bytes(64 << 10)
+        .klog_value_threshold(400);
     let family = db.open_family("parts", options).unwrap();
     let value = |n: u32| vec![n as u8; 100 + (n as usize % 5) * 100];
     let mut count = 0;

@@ -119,7 +119,7 @@ mod tests {
     fn values_of_many_logs_are_their_own_in_both_directions() {
         let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
         // No merge joins the logs.
-        let options = FamilyOptions { l1_file_count_trigger: 100, ..FamilyOptions::default() };
+        let options = FamilyOptions::default().l1_file_count_trigger(100);
         let family = db.create_family("values", options).unwrap();
         let (logs, each) = (MOST_FILES + 5, 60);
         for log in 0..logs {

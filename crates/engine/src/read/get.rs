@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn a_value_is_found_whose_log_came_and_went_since_the_view_was_loaded() {
         let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
-        let options = FamilyOptions { min_disk_space: 0, ..FamilyOptions::default() };
+        let options = FamilyOptions::default().min_disk_space(0);
         let family = db.create_family("values", options).unwrap();
         let (core, state) = (db.core(), family.state());
         let (view, value) = (state.view.load_full(), vec![7; DIRECT_VALUE_BYTES]);
@@ -310,7 +310,7 @@ mod tests {
     fn each_of_many_runs_is_asked_newest_first() {
         let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
         // None of them is merged.
-        let options = FamilyOptions { l1_file_count_trigger: 100, ..FamilyOptions::default() };
+        let options = FamilyOptions::default().l1_file_count_trigger(100);
         let family = db.create_family("values", options).unwrap();
         let runs = 3 * FILTERS_AT_ONCE as u8 + 1;
         for run in 0..runs {

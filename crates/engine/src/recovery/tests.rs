@@ -24,7 +24,7 @@ fn try_open(
     scheduler: &Arc<ManualScheduler>,
     sync_mode: SyncMode,
 ) -> Result<Db> {
-    let options = DbOptions { log_segment_bytes: 64 << 10, sync_mode, ..DbOptions::default() };
+    let options = DbOptions::default().log_segment_bytes(64 << 10).sync_mode(sync_mode);
     let components = Components {
         vfs: Arc::clone(sim) as _,
         scheduler: Arc::clone(scheduler) as _,
@@ -38,7 +38,7 @@ fn scheduler() -> Arc<ManualScheduler> {
 }
 
 fn small() -> FamilyOptions {
-    FamilyOptions { write_buffer_size: 16 << 10, min_disk_space: 0, ..FamilyOptions::default() }
+    FamilyOptions::default().write_buffer_size(16 << 10).min_disk_space(0)
 }
 
 /// The log segments that have a header, oldest first, each read to its end.
@@ -232,8 +232,7 @@ fn what_later_lives_did_not_sync_may_be_lost_in_any_pieces() {
 #[test]
 fn threads_replay_a_log_of_many_pieces_as_one_would() {
     let sim = SimVfs::new(1);
-    let family_options =
-        || FamilyOptions { write_buffer_size: 64 << 20, min_disk_space: 0, ..small() };
+    let family_options = || small().write_buffer_size(64 << 20).min_disk_space(0);
     let mut expected = [BTreeMap::new(), BTreeMap::new()];
     let image = {
         let db = try_open(&sim, &scheduler(), SyncMode::None).unwrap();
@@ -264,12 +263,10 @@ fn threads_replay_a_log_of_many_pieces_as_one_would() {
     };
     let threads = LaneThreads { flush: 1, compaction: 3, sync: 1, housekeeping: 1 };
     let pool = ThreadPool::new("replay", threads, Arc::new(|_, _: &str| {})).unwrap();
-    let options = DbOptions {
-        log_segment_bytes: 64 << 10,
-        compaction_threads: 3,
-        max_memory_usage: 64 << 20,
-        ..DbOptions::default()
-    };
+    let options = DbOptions::default()
+        .log_segment_bytes(64 << 10)
+        .compaction_threads(3)
+        .max_memory_usage(64 << 20);
     let components = Components {
         vfs: image as _,
         scheduler: Arc::new(pool),

@@ -21,7 +21,7 @@ use crate::write::{CommitCheck, WriteBatch};
 const FAMILIES: [&str; 3] = ["a", "b", "c"];
 
 fn options(sync_mode: SyncMode) -> DbOptions {
-    DbOptions { log_segment_bytes: 64 << 10, sync_mode, ..DbOptions::default() }
+    DbOptions::default().log_segment_bytes(64 << 10).sync_mode(sync_mode)
 }
 
 fn open(sim: &Arc<SimVfs>, sync_mode: SyncMode) -> (Db, Vec<Family>) {
@@ -31,7 +31,7 @@ fn open(sim: &Arc<SimVfs>, sync_mode: SyncMode) -> (Db, Vec<Family>) {
         clock: Arc::new(ManualClock::new(1000)),
     };
     let db = Db::open_with("/db", options(sync_mode), components).unwrap();
-    let small = FamilyOptions { write_buffer_size: 32 << 10, ..FamilyOptions::default() };
+    let small = FamilyOptions::default().write_buffer_size(32 << 10);
     let families = FAMILIES.map(|name| db.open_family(name, small.clone()).unwrap());
     (db, families.to_vec())
 }

@@ -83,15 +83,13 @@ impl Golden {
         let commits = 90;
         let golden = Self { disk, shape, commits, models: models_after(commits) };
         let db = golden.open(&golden.disk).unwrap();
-        let options = FamilyOptions {
-            write_buffer_size: 1 << 20,
-            block_size: 256,
-            target_table_bytes: 4 << 10,
-            klog_value_threshold: 100,
-            l1_file_count_trigger: 4,
-            min_disk_space: 0,
-            ..FamilyOptions::default()
-        };
+        let options = FamilyOptions::default()
+            .write_buffer_size(1 << 20)
+            .block_size(256)
+            .target_table_bytes(4 << 10)
+            .klog_value_threshold(100)
+            .l1_file_count_trigger(4)
+            .min_disk_space(0);
         let families = FAMILIES.map(|name| db.create_family(name, options.clone()).unwrap());
         for number in 1..=commits {
             golden.commit(&db, &families, number);
@@ -134,12 +132,10 @@ impl Golden {
             Shape::Synced => SyncMode::Full,
             Shape::Closed | Shape::Unsynced => SyncMode::None,
         };
-        let options = DbOptions {
-            sync_mode,
-            log_segment_bytes: 64 << 10,
-            block_cache_bytes: 16 << 10,
-            ..DbOptions::default()
-        };
+        let options = DbOptions::default()
+            .sync_mode(sync_mode)
+            .log_segment_bytes(64 << 10)
+            .block_cache_bytes(16 << 10);
         let components = Components {
             vfs: Arc::clone(disk) as _,
             scheduler: Arc::new(ManualScheduler::new(1)),

@@ -32,12 +32,10 @@ pub(crate) struct Bench {
 
 pub(crate) fn open(sim: &Arc<SimVfs>) -> (Db, Arc<ManualScheduler>) {
     let scheduler = Arc::new(ManualScheduler::new(1));
-    let options = DbOptions {
-        log_segment_bytes: 1 << 20,
-        sync_mode: SyncMode::Full,
-        compaction_threads: 2,
-        ..DbOptions::default()
-    };
+    let options = DbOptions::default()
+        .log_segment_bytes(1 << 20)
+        .sync_mode(SyncMode::Full)
+        .compaction_threads(2);
     let components = Components {
         vfs: Arc::clone(sim) as _,
         scheduler: Arc::clone(&scheduler) as _,
@@ -59,14 +57,12 @@ impl Bench {
     pub(crate) fn new(name: &str) -> Self {
         let sim = SimVfs::new(1);
         let (db, scheduler) = open(&sim);
-        let options = FamilyOptions {
-            write_buffer_size: 64 << 10,
-            target_table_bytes: 8 << 10,
-            block_size: 512,
-            compression: Compression::None,
-            min_disk_space: 0,
-            ..FamilyOptions::default()
-        };
+        let options = FamilyOptions::default()
+            .write_buffer_size(64 << 10)
+            .target_table_bytes(8 << 10)
+            .block_size(512)
+            .compression(Compression::None)
+            .min_disk_space(0);
         let family = db.create_family("family", options).unwrap();
         let random = StdRng::seed_from_u64(seed(name));
         let mut bench = Self { sim, scheduler, db, family, model: Model::new(), random };

@@ -13,18 +13,16 @@ pub(crate) const LEVELS: [tidesdb::IsolationLevel; 5] = [
 ];
 
 pub(crate) fn small() -> FamilyOptions {
-    FamilyOptions {
-        write_buffer_size: 32 << 10,
-        block_size: 512,
-        target_table_bytes: 16 << 10,
-        klog_value_threshold: 300,
-        min_disk_space: 0,
-        ..FamilyOptions::default()
-    }
+    FamilyOptions::default()
+        .write_buffer_size(32 << 10)
+        .block_size(512)
+        .target_table_bytes(16 << 10)
+        .klog_value_threshold(300)
+        .min_disk_space(0)
 }
 
 pub(crate) fn options() -> DbOptions {
-    DbOptions { log_segment_bytes: 64 << 10, ..Default::default() }
+    DbOptions::default().log_segment_bytes(64 << 10)
 }
 
 pub(crate) struct Place {

@@ -35,12 +35,10 @@ struct Bench {
 
 fn open(sim: &Arc<SimVfs>, seed: u64, compaction_threads: usize) -> (Db, Arc<ManualScheduler>) {
     let scheduler = Arc::new(ManualScheduler::interleaving(seed));
-    let options = DbOptions {
-        log_segment_bytes: 1 << 20,
-        sync_mode: SyncMode::Full,
-        compaction_threads,
-        ..DbOptions::default()
-    };
+    let options = DbOptions::default()
+        .log_segment_bytes(1 << 20)
+        .sync_mode(SyncMode::Full)
+        .compaction_threads(compaction_threads);
     let components = Components {
         vfs: Arc::clone(sim) as _,
         scheduler: Arc::clone(&scheduler) as _,
@@ -54,15 +52,13 @@ impl Bench {
         let sim = SimVfs::new(seed);
         let mut random = SplitMix64::new(seed);
         let (db, scheduler) = open(&sim, seed, 1 + random.index(3));
-        let options = FamilyOptions {
-            write_buffer_size: 8 << 10,
-            target_table_bytes: 8 << 10,
-            block_size: 512,
-            l1_file_count_trigger: 2,
-            compression: Compression::None,
-            min_disk_space: 0,
-            ..FamilyOptions::default()
-        };
+        let options = FamilyOptions::default()
+            .write_buffer_size(8 << 10)
+            .target_table_bytes(8 << 10)
+            .block_size(512)
+            .l1_file_count_trigger(2)
+            .compression(Compression::None)
+            .min_disk_space(0);
         let family = db.create_family("family", options).unwrap();
         Self { sim, scheduler, db, family, model: Model::new(), random }
     }

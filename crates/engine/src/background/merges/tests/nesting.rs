@@ -91,16 +91,13 @@ fn merges_of_equal_families_do_not_interrupt_each_other() {
         scheduler: Arc::clone(&scheduler) as _,
         clock: Arc::new(SystemClock),
     };
-    let options =
-        DbOptions { compaction_threads: 1, log_segment_bytes: 1 << 20, ..DbOptions::default() };
+    let options = DbOptions::default().compaction_threads(1).log_segment_bytes(1 << 20);
     let db = Db::open_with("/db", options, components).unwrap();
-    let options = FamilyOptions {
-        write_buffer_size: 64 << 10,
-        block_size: 512,
-        compression: Compression::None,
-        min_disk_space: 0,
-        ..FamilyOptions::default()
-    };
+    let options = FamilyOptions::default()
+        .write_buffer_size(64 << 10)
+        .block_size(512)
+        .compression(Compression::None)
+        .min_disk_space(0);
     let create = |at| db.create_family(&format!("family {at}"), options.clone()).unwrap();
     let families: Vec<Family> = (0..32).map(create).collect();
     let write = |family: &Family| {

@@ -1,0 +1,187 @@
+//! Settings of a database.
+
+use super::{SyncMode, refuse, setters::setters};
+use crate::error::Result;
+use crate::event::EventListener;
+
+/// The smallest memory budget that leaves every part of the engine room to work, in bytes.
+const LEAST_MEMORY_BUDGET: u64 = 4 << 20;
+
+/// Settings of a database, given at each open.
+///
+/// Made from the default, one setting at a time; later versions may have more of them.
+///
+/// ```
+/// use tidesdb_base::options::{DbOptions, SyncMode};
+/// let options = DbOptions::default().sync_mode(SyncMode::Full).block_cache_bytes(256 << 20);
+/// assert_eq!(options.sync_mode, SyncMode::Full);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct DbOptions {
+    /// Create the database when the directory is empty or absent. Default `true`.
+    pub create_if_missing: bool,
+    /// Open without writing anything; writes answer `OpenedReadOnly`. Any number of readers may have
+    /// a database open, but none beside a writer. Default `false`.
+    pub read_only: bool,
+    /// Bytes of decoded blocks kept in memory; filters and indexes count in the memory budget.
+    /// 0 disables the block cache. Default 64 MiB.
+    pub block_cache_bytes: usize,
+    /// Tables and value logs kept open at a time, together; those not used lately are closed beyond
+    /// it. 0 means no bound of its own. Never more than half of the descriptors that the process may
+    /// have when this is set (`ulimit -n`). Default 256.
+    pub max_open_tables: usize,
+    /// Threads that write memtables out. On Linux they give way to other threads of the process:
+    /// their nice value is 5 above its own. 0 means the number of processors, at most 4. Default 0.
+    pub flush_threads: usize,
+    /// Threads that merge tables, and help with a flush that writers outrun. Their nice value
+    /// is 10 above the process's own on Linux. When all are busy, a merge interrupts one that is twice
+    /// as large. 0 means 2. Default 2.
+    pub compaction_threads: usize,
+    /// Sync mode of the log. A family may ask for more, never for less. Default `None`.
+    pub sync_mode: SyncMode,
+    /// Size of one log segment in bytes, at least 64 KiB. Default 8 MiB.
+    pub log_segment_bytes: u64,
+    /// Log kept for families that are rarely written, in bytes; beyond it the family with the
+    /// oldest unflushed data is flushed. 0 means four times the largest write buffer, at least
+    /// 256 MiB. Default 0.
+    pub max_retained_log_bytes: u64,
+    /// Write the log through `pwrite` instead of a shared mapping. Default `false`.
+    pub log_without_mapping: bool,
+    /// Bytes of memory that the database may take in all: memtables, block cache, indexes and
+    /// filters, log buffers, scans, transactions, and what flushes and merges need. As it is
+    /// approached, large memtables are written out early and the block cache shrinks, then
+    /// writers are slowed down, then they wait for flushes; reads never wait. A budget smaller
+    /// than a write buffer is kept by freezing memtables earlier. 0 means three quarters of the
+    /// smaller of the machine's memory and the control group's limit; otherwise at least 4 MiB
+    /// and at least eight log segments. Default 0.
+    pub max_memory_usage: u64,
+    /// Milliseconds without any progress of flushes after which a writer that waits for them, or the
+    /// caller of an explicit flush, gets an error of kind `Stalled` instead of waiting on; likewise
+    /// whoever asks for a merge and waits for another to end. 0 means for ever. Default 60,000.
+    pub stall_timeout_ms: u64,
+    /// Called with rare events worth a line in a log. Default none.
+    pub event_listener: Option<EventListener>,
+}
+
+impl Default for DbOptions {
+    fn default() -> Self {
+        Self {
+            create_if_missing: true,
+            read_only: false,
+            block_cache_bytes: 64 << 20,
+            max_open_tables: 256,
+            flush_threads: 0,
+            compaction_threads: 2,
+            sync_mode: SyncMode::None,
+            log_segment_bytes: 8 << 20,
+            max_retained_log_bytes: 0,
+            log_without_mapping: false,
+            max_memory_usage: 0,
+            stall_timeout_ms: 60_000,
+            event_listener: None,
+        }
+    }
+}
+
+impl DbOptions {
+    /// Threads that merge tables, with the default put in for 0.
+    #[must_use]
+    pub const fn merging_threads(&self) -> usize {
+        match self.compaction_threads {
+            0 => 2,
+            threads => threads,
+        }
+    }
+
+    /// Checks every setting.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOptions`] listing all problems.
+    pub fn validate(&self) -> Result<()> {
+        let mut problems = Vec::new();
+        if self.log_segment_bytes < 64 << 10 || self.log_segment_bytes > 1 << 30 {
+            problems.push(format!(
+                "log_segment_bytes is {}, must be between 65536 and 1073741824",
+                self.log_segment_bytes
+            ));
+        }
+        if self.flush_threads > 256 {
+            problems.push(format!("flush_threads is {}, must be at most 256", self.flush_threads));
+        }
+        if self.compaction_threads > 256 {
+            problems.push(format!(
+                "compaction_threads is {}, must be at most 256",
+                self.compaction_threads
+            ));
+        }
+        if self.sync_mode == (SyncMode::Interval { interval_us: 0 }) {
+            problems.push("sync interval is 0 us, must be at least 1".to_owned());
+        }
+        problems.extend(self.memory_problem(self.max_memory_usage));
+        refuse(problems)
+    }
+
+    /// Checks a memory budget for this database.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOptions`] when it is too small to work with.
+    pub fn validate_memory_budget(&self, bytes: u64) -> Result<()> {
+        refuse(self.memory_problem(bytes).into_iter().collect())
+    }
+
+    /// The smallest memory budget that this database can work with, in bytes.
+    #[must_use]
+    pub fn least_memory_budget(&self) -> u64 {
+        LEAST_MEMORY_BUDGET.max(self.log_segment_bytes.saturating_mul(8))
+    }
+
+    fn memory_problem(&self, budget: u64) -> Option<String> {
+        let least = self.least_memory_budget();
+        (budget != 0 && budget < least)
+            .then(|| format!("max_memory_usage is {budget}, must be 0 or at least {least}"))
+    }
+}
+
+/// Settings of an open database that can be changed while it is in use; what is `None` stays.
+/// They hold until the database is closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuntimeOptions {
+    /// See [`DbOptions::block_cache_bytes`]. The number of the cache's shards stays what the open
+    /// made it, so a cache that was opened small and is made large has fewer than it would.
+    pub block_cache_bytes: Option<usize>,
+    /// See [`DbOptions::max_open_tables`].
+    pub max_open_tables: Option<usize>,
+    /// See [`DbOptions::max_memory_usage`].
+    pub max_memory_usage: Option<u64>,
+}
+
+setters! {
+    DbOptions {
+        create_if_missing: bool,
+        read_only: bool,
+        block_cache_bytes: usize,
+        max_open_tables: usize,
+        flush_threads: usize,
+        compaction_threads: usize,
+        sync_mode: SyncMode,
+        log_segment_bytes: u64,
+        max_retained_log_bytes: u64,
+        log_without_mapping: bool,
+        max_memory_usage: u64,
+        stall_timeout_ms: u64,
+    }
+    optional {
+        event_listener: EventListener,
+    }
+}
+
+setters! {
+    RuntimeOptions {}
+    optional {
+        block_cache_bytes: usize,
+        max_open_tables: usize,
+        max_memory_usage: u64,
+    }
+}

@@ -1,0 +1,187 @@
+//! Settings of a column family.
+
+use std::collections::BTreeMap;
+
+use super::{SyncMode, refuse, setters::setters};
+use crate::compress::Compression;
+use crate::error::Result;
+
+/// Default of [`FamilyOptions::min_disk_space`].
+const USUAL_MIN_DISK_SPACE: u64 = 100 << 20;
+
+/// Share of a volume that the default stays under.
+const USUAL_SHARE_OF_VOLUME: u64 = 20;
+
+/// Settings of one column family, stored with the data and taken up again at each open.
+///
+/// Made from the default, one setting at a time; later versions may have more of them.
+///
+/// ```
+/// use tidesdb_base::options::FamilyOptions;
+/// let options = FamilyOptions::default().write_buffer_size(16 << 20).bloom_fpr(0.001);
+/// assert_eq!(options.write_buffer_size, 16 << 20);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct FamilyOptions {
+    /// Memory for writes, in bytes. A memtable is written out when it holds half of it, and
+    /// all memtables of the family take no more than it: writers are slowed down
+    /// as they get there. Default 64 MiB.
+    pub write_buffer_size: usize,
+    /// Values of at least this many bytes live in value-log files. Default 512.
+    pub klog_value_threshold: usize,
+    /// Codec of blocks and of value-log entries. Default LZ4.
+    pub compression: Compression,
+    /// Uncompressed bytes of one block of a table. Default 4096.
+    pub block_size: usize,
+    /// Write tables as B+trees: the index is nodes that are read through the block cache, of which
+    /// the root alone stays in memory, and data blocks are a quarter of `block_size`, at least 512
+    /// bytes. Gets and seeks that have to read are faster, and an open table takes little memory.
+    /// Both kinds of tables may be mixed in a family. Default `false`.
+    pub use_btree: bool,
+    /// Keep a bloom filter for each table. Default `true`.
+    pub enable_bloom_filter: bool,
+    /// Share of absent keys that a filter lets through. Default 0.01.
+    pub bloom_fpr: f64,
+    /// Memtables waiting to be written out at which writers wait. It matters for write buffers of
+    /// less than 16 MiB; larger ones reach their bound on bytes first. Default 10.
+    pub l0_queue_stall_threshold: usize,
+    /// How many sorted runs there should be: twice as many of one size are merged, four times as many of
+    /// the larger sizes while nobody reads the family. Writers are slowed from twice as many of the
+    /// first level on, or eight times as many in all. Default 4.
+    pub l1_file_count_trigger: usize,
+    /// How many times as large as all newer runs together a run must be to be spared when a family at
+    /// rest is merged for its readers. Default 10.
+    pub level_size_ratio: usize,
+    /// Versions on disk per live key, estimated. Merges collect the garbage, whatever the number of
+    /// runs, from two thirds of what this allows of it. From there on writers are slowed down, most when
+    /// there is all of it; they are never stopped. Garbage of an eighth of a write buffer slows nobody,
+    /// and less than half of one not most. What a snapshot still sees does not count. A
+    /// value log is collected when more than half of it is garbage. Tables are merged when as much of them
+    /// has expired as merges allow of garbage, or half. At least 1.1. Default 1.5.
+    pub max_space_amplification: f64,
+    /// Share of tombstones in a table that starts a merge of it; 0 turns that off. Default 0.
+    pub tombstone_density_trigger: f64,
+    /// Tables with fewer versions than this are never merged for their tombstones. Default 1024.
+    pub tombstone_density_min_entries: u64,
+    /// Size in bytes at which a merge starts another output table. Default 64 MiB.
+    pub target_table_bytes: u64,
+    /// Free bytes that must remain on the disk for a flush to start. The default, 100 MiB, counts as a
+    /// twentieth of the volume where that is less; any other number is taken as it is.
+    pub min_disk_space: u64,
+    /// Commits to this family are at least this durable. Default: as the database.
+    pub sync_mode: SyncMode,
+    /// Texts of the application that are stored with the options, by name. The engine does not look
+    /// at them. A name has no `=`, no white space at its ends and no line break. Default none.
+    pub properties: BTreeMap<String, String>,
+}
+
+impl Default for FamilyOptions {
+    fn default() -> Self {
+        Self {
+            write_buffer_size: 64 << 20,
+            klog_value_threshold: 512,
+            compression: Compression::Lz4,
+            block_size: 4096,
+            use_btree: false,
+            enable_bloom_filter: true,
+            bloom_fpr: 0.01,
+            l0_queue_stall_threshold: 10,
+            l1_file_count_trigger: 4,
+            level_size_ratio: 10,
+            max_space_amplification: 1.5,
+            tombstone_density_trigger: 0.0,
+            tombstone_density_min_entries: 1024,
+            target_table_bytes: 64 << 20,
+            min_disk_space: USUAL_MIN_DISK_SPACE,
+            sync_mode: SyncMode::None,
+            properties: BTreeMap::new(),
+        }
+    }
+}
+
+impl FamilyOptions {
+    /// Adds one of [`FamilyOptions::properties`], or replaces it.
+    #[must_use]
+    pub fn property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.properties.insert(name.into(), value.into());
+        self
+    }
+
+    /// Bytes that must be free for a flush to start, on a volume of so many bytes (if known).
+    #[must_use]
+    pub fn least_free_bytes(&self, volume_bytes: Option<u64>) -> u64 {
+        match volume_bytes {
+            Some(volume) if self.min_disk_space == USUAL_MIN_DISK_SPACE => {
+                self.min_disk_space.min(volume / USUAL_SHARE_OF_VOLUME)
+            }
+            _ => self.min_disk_space,
+        }
+    }
+
+    /// Checks every setting.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOptions`] listing all problems.
+    pub fn validate(&self) -> Result<()> {
+        let mut problems = Vec::new();
+        let mut within = |name: &str, value: u64, low: u64, high: u64| {
+            if value < low || value > high {
+                problems.push(format!("{name} is {value}, must be between {low} and {high}"));
+            }
+        };
+        within("write_buffer_size", self.write_buffer_size as u64, 4 << 10, 16 << 30);
+        within("klog_value_threshold", self.klog_value_threshold as u64, 16, 1 << 30);
+        within("block_size", self.block_size as u64, 128, 1 << 20);
+        within("l0_queue_stall_threshold", self.l0_queue_stall_threshold as u64, 1, 1000);
+        within("l1_file_count_trigger", self.l1_file_count_trigger as u64, 2, 1000);
+        within("level_size_ratio", self.level_size_ratio as u64, 2, 1000);
+        within("target_table_bytes", self.target_table_bytes, 4 << 10, 1 << 40);
+        if !(self.bloom_fpr > 0.0 && self.bloom_fpr < 1.0) {
+            problems.push(format!("bloom_fpr is {}, must lie between 0 and 1", self.bloom_fpr));
+        }
+        if !(self.max_space_amplification >= 1.1 && self.max_space_amplification <= 1000.0) {
+            problems.push(format!(
+                "max_space_amplification is {}, must be between 1.1 and 1000",
+                self.max_space_amplification
+            ));
+        }
+        if !(0.0..=1.0).contains(&self.tombstone_density_trigger) {
+            problems.push(format!(
+                "tombstone_density_trigger is {}, must lie between 0 and 1",
+                self.tombstone_density_trigger
+            ));
+        }
+        if self.sync_mode == (SyncMode::Interval { interval_us: 0 }) {
+            problems.push("sync interval is 0 us, must be at least 1".to_owned());
+        }
+        for name in self.properties.keys() {
+            if name.is_empty() || name.trim() != name || name.contains(['=', '\n', '\r']) {
+                problems.push(format!("property name '{}' is not allowed", name.escape_debug()));
+            }
+        }
+        refuse(problems)
+    }
+}
+
+setters! {
+    FamilyOptions {
+        write_buffer_size: usize,
+        klog_value_threshold: usize,
+        compression: Compression,
+        block_size: usize,
+        use_btree: bool,
+        enable_bloom_filter: bool,
+        bloom_fpr: f64,
+        l0_queue_stall_threshold: usize,
+        l1_file_count_trigger: usize,
+        level_size_ratio: usize,
+        max_space_amplification: f64,
+        tombstone_density_trigger: f64,
+        tombstone_density_min_entries: u64,
+        target_table_bytes: u64,
+        min_disk_space: u64,
+        sync_mode: SyncMode,
+        properties: BTreeMap<String, String>,
+    }    optional {}
+}

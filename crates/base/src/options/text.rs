@@ -1,0 +1,162 @@
+//! The text form of a family's options, which is stored with the data.
+
+use super::{FamilyOptions, SyncMode, refuse};
+use crate::compress::Compression;
+use crate::error::Result;
+
+impl FamilyOptions {
+    /// The settings as `key = value` lines, the form that is stored with the data.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let sync = match self.sync_mode {
+            SyncMode::None => "none".to_owned(),
+            SyncMode::Full => "full".to_owned(),
+            SyncMode::Interval { interval_us } => format!("interval:{interval_us}"),
+        };
+        let mut text = [
+            format!("write_buffer_size = {}", self.write_buffer_size),
+            format!("klog_value_threshold = {}", self.klog_value_threshold),
+            format!("compression = {}", self.compression.name()),
+            format!("block_size = {}", self.block_size),
+            format!("use_btree = {}", self.use_btree),
+            format!("enable_bloom_filter = {}", self.enable_bloom_filter),
+            format!("bloom_fpr = {}", self.bloom_fpr),
+            format!("l0_queue_stall_threshold = {}", self.l0_queue_stall_threshold),
+            format!("l1_file_count_trigger = {}", self.l1_file_count_trigger),
+            format!("level_size_ratio = {}", self.level_size_ratio),
+            format!("max_space_amplification = {}", self.max_space_amplification),
+            format!("tombstone_density_trigger = {}", self.tombstone_density_trigger),
+            format!("tombstone_density_min_entries = {}", self.tombstone_density_min_entries),
+            format!("target_table_bytes = {}", self.target_table_bytes),
+            format!("min_disk_space = {}", self.min_disk_space),
+            format!("sync_mode = {sync}"),
+        ]
+        .join("\n");
+        for (name, value) in &self.properties {
+            // On one line, whatever is in it.
+            let value = value.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");
+            text.push_str(&format!("\n{PROPERTY}{name} = \"{value}\""));
+        }
+        text
+    }
+
+    /// Reads the text form. Absent settings keep their default; unknown ones, which a later
+    /// version may have written, are ignored.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOptions`] listing all lines that do not parse and all values out of range.
+    pub fn from_text(text: &str) -> Result<Self> {
+        let mut options = Self::default();
+        let mut problems = Vec::new();
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let Some((name, value)) = line.split_once('=') else {
+                problems.push(format!("'{line}' is not of the form key = value"));
+                continue;
+            };
+            if options.set(name.trim(), value.trim()).is_none() {
+                problems.push(format!("'{line}' has a value of the wrong form"));
+            }
+        }
+        refuse(problems)?;
+        options.validate()?;
+        Ok(options)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Option<()> {
+        if let Some(name) = name.strip_prefix(PROPERTY) {
+            let value = value.strip_prefix('"')?.strip_suffix('"')?;
+            self.properties.insert(name.to_owned(), unescaped(value)?);
+            return Some(());
+        }
+        match name {
+            "write_buffer_size" => self.write_buffer_size = value.parse().ok()?,
+            "klog_value_threshold" => self.klog_value_threshold = value.parse().ok()?,
+            "compression" => self.compression = Compression::from_name(value)?,
+            "block_size" => self.block_size = value.parse().ok()?,
+            "use_btree" => self.use_btree = value.parse().ok()?,
+            "enable_bloom_filter" => self.enable_bloom_filter = value.parse().ok()?,
+            "bloom_fpr" => self.bloom_fpr = value.parse().ok()?,
+            "l0_queue_stall_threshold" => self.l0_queue_stall_threshold = value.parse().ok()?,
+            "l1_file_count_trigger" => self.l1_file_count_trigger = value.parse().ok()?,
+            "level_size_ratio" => self.level_size_ratio = value.parse().ok()?,
+            "max_space_amplification" => self.max_space_amplification = value.parse().ok()?,
+            "tombstone_density_trigger" => self.tombstone_density_trigger = value.parse().ok()?,
+            "tombstone_density_min_entries" => {
+                self.tombstone_density_min_entries = value.parse().ok()?;
+            }
+            "target_table_bytes" => self.target_table_bytes = value.parse().ok()?,
+            "min_disk_space" => self.min_disk_space = value.parse().ok()?,
+            "sync_mode" => self.sync_mode = parse_sync_mode(value)?,
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+/// What the names of properties begin with in the text form.
+const PROPERTY: &str = "property.";
+
+/// A property's value as it was before its line breaks were written out.
+fn unescaped(text: &str) -> Option<String> {
+    let mut value = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        value.push(match character {
+            '\\' => match characters.next()? {
+                'n' => '\n',
+                'r' => '\r',
+                '\\' => '\\',
+                _ => return None,
+            },
+            other => other,
+        });
+    }
+    Some(value)
+}
+
+fn parse_sync_mode(value: &str) -> Option<SyncMode> {
+    match value {
+        "none" => Some(SyncMode::None),
+        "full" => Some(SyncMode::Full),
+        _ => {
+            let interval_us = value.strip_prefix("interval:")?.parse().ok()?;
+            Some(SyncMode::Interval { interval_us })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn text_form_round_trips() {
+        let options = FamilyOptions::default()
+            .write_buffer_size(12345)
+            .compression(Compression::Zstd)
+            .bloom_fpr(0.001)
+            .sync_mode(SyncMode::Interval { interval_us: 9 })
+            .properties(
+                [("a.b", " line\r\nand\\n \"more\" = "), ("empty", "")]
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                    .into(),
+            )
+            .use_btree(true);
+        assert_eq!(FamilyOptions::from_text(&options.to_text()).unwrap(), options);
+    }
+
+    #[test]
+    fn every_problem_is_reported_at_once() {
+        let options = FamilyOptions::default().write_buffer_size(1).block_size(1).bloom_fpr(2.0);
+        match options.validate() {
+            Err(Error::InvalidOptions(problems)) => assert_eq!(problems.len(), 3, "{problems:?}"),
+            other => panic!("{other:?}"),
+        }
+        let text = "block_size = many\nnonsense\nfuture_option = 1";
+        match FamilyOptions::from_text(text) {
+            Err(Error::InvalidOptions(problems)) => assert_eq!(problems.len(), 2, "{problems:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
