@@ -16,11 +16,32 @@ unsafe fn key<'a>(pointer: *const u8, size: usize) -> &'a [u8] {
     unsafe { slice::from_raw_parts(pointer, size) }
 }
 
+/// The order of two keys as C wants it.
+///
+/// # Safety
+/// Each pointer is null or valid for its size.
+unsafe fn order(
+    (key1, key1_size): (*const u8, usize),
+    (key2, key2_size): (*const u8, usize),
+    by: impl FnOnce(&[u8], &[u8]) -> Ordering,
+) -> c_int {
+    // SAFETY: by contract.
+    as_int(by(unsafe { key(key1, key1_size) }, unsafe { key(key2, key2_size) }))
+}
+
 const fn as_int(order: Ordering) -> c_int {
     match order {
         Ordering::Less => -1,
         Ordering::Equal => 0,
         Ordering::Greater => 1,
+    }
+}
+
+/// The order of the integers that two keys of eight bytes are; of their bytes for other lengths.
+fn as_integers<T: Ord>(one: &[u8], two: &[u8], integer: impl Fn([u8; 8]) -> T) -> Ordering {
+    match (one.try_into(), two.try_into()) {
+        (Ok(first), Ok(second)) => integer(first).cmp(&integer(second)),
+        _ => one.cmp(two),
     }
 }
 
@@ -37,8 +58,7 @@ pub unsafe extern "C" fn tidesdb_comparator_memcmp(
     _context: *mut c_void,
 ) -> c_int {
     // SAFETY: by contract.
-    let (one, two) = unsafe { (key(key1, key1_size), key(key2, key2_size)) };
-    as_int(one.cmp(two))
+    unsafe { order((key1, key1_size), (key2, key2_size), |one, two| one.cmp(two)) }
 }
 
 /// The opposite of [`tidesdb_comparator_memcmp`].
@@ -54,8 +74,7 @@ pub unsafe extern "C" fn tidesdb_comparator_reverse_memcmp(
     _context: *mut c_void,
 ) -> c_int {
     // SAFETY: by contract.
-    let (one, two) = unsafe { (key(key1, key1_size), key(key2, key2_size)) };
-    as_int(two.cmp(one))
+    unsafe { order((key1, key1_size), (key2, key2_size), |one, two| two.cmp(one)) }
 }
 
 /// The keys as C strings; the sizes are not looked at.
@@ -88,11 +107,11 @@ pub unsafe extern "C" fn tidesdb_comparator_uint64(
     _context: *mut c_void,
 ) -> c_int {
     // SAFETY: by contract.
-    let (one, two) = unsafe { (key(key1, key1_size), key(key2, key2_size)) };
-    as_int(match (<[u8; 8]>::try_from(one), <[u8; 8]>::try_from(two)) {
-        (Ok(one), Ok(two)) => u64::from_ne_bytes(one).cmp(&u64::from_ne_bytes(two)),
-        _ => one.cmp(two),
-    })
+    unsafe {
+        order((key1, key1_size), (key2, key2_size), |one, two| {
+            as_integers(one, two, u64::from_ne_bytes)
+        })
+    }
 }
 
 /// Signed integers of eight bytes in the machine's order; other lengths as memcmp.
@@ -108,11 +127,11 @@ pub unsafe extern "C" fn tidesdb_comparator_int64(
     _context: *mut c_void,
 ) -> c_int {
     // SAFETY: by contract.
-    let (one, two) = unsafe { (key(key1, key1_size), key(key2, key2_size)) };
-    as_int(match (<[u8; 8]>::try_from(one), <[u8; 8]>::try_from(two)) {
-        (Ok(one), Ok(two)) => i64::from_ne_bytes(one).cmp(&i64::from_ne_bytes(two)),
-        _ => one.cmp(two),
-    })
+    unsafe {
+        order((key1, key1_size), (key2, key2_size), |one, two| {
+            as_integers(one, two, i64::from_ne_bytes)
+        })
+    }
 }
 
 /// As memcmp, with ASCII letters in lower case.
@@ -127,8 +146,10 @@ pub unsafe extern "C" fn tidesdb_comparator_case_insensitive(
     key2_size: usize,
     _context: *mut c_void,
 ) -> c_int {
+    let folded = |one: &[u8], two: &[u8]| {
+        let one = one.iter().map(u8::to_ascii_lowercase);
+        one.cmp(two.iter().map(u8::to_ascii_lowercase))
+    };
     // SAFETY: by contract.
-    let (one, two) = unsafe { (key(key1, key1_size), key(key2, key2_size)) };
-    let one = one.iter().map(u8::to_ascii_lowercase);
-    as_int(one.cmp(two.iter().map(u8::to_ascii_lowercase)))
+    unsafe { order((key1, key1_size), (key2, key2_size), folded) }
 }

@@ -28,6 +28,8 @@ pub struct Database {
     /// The shared memtable was asked for: flushing one family flushes all.
     pub shared_memtable: bool,
     pub finish_compactions_on_close: bool,
+    /// Memory of the machine, in bytes.
+    pub total_memory: u64,
     /// Free memory when the database was opened, in bytes.
     pub available_memory: u64,
 }
@@ -55,7 +57,7 @@ impl Drop for Database {
 }
 
 /// Bytes of the machine's memory: all, and what is free or can be freed at once.
-pub fn machine_memory() -> (u64, u64) {
+fn machine_memory() -> (u64, u64) {
     // SAFETY: a call without pointers.
     let pages = |what| u64::try_from(unsafe { libc::sysconf(what) }).unwrap_or(0);
     let page = pages(libc::_SC_PAGESIZE);
@@ -140,6 +142,7 @@ fn open(directory: &Path, config: &Config) -> Outcome<Database> {
         directory: directory.to_path_buf(),
         shared_memtable: config.unified_memtable != 0,
         finish_compactions_on_close: config.finish_compactions_on_close != 0,
+        total_memory: total,
         available_memory,
     })
 }

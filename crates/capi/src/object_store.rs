@@ -7,13 +7,13 @@
 
 mod directory;
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr;
 
 use self::directory::{Condition, Directory, Put};
 use crate::allocator;
-use crate::boundary::call_for;
+use crate::boundary::{self, call_for};
 use crate::codes::{PRECONDITION, SUCCESS};
 use crate::types::{ListedFn, ObjectStore};
 
@@ -58,13 +58,10 @@ fn connector(ctx: *mut c_void) -> ObjectStore {
 /// A string of the caller; `None` for null and for what is not UTF-8.
 ///
 /// # Safety
-/// The pointer is null or a C string that outlives the use of the result.
+/// As [`boundary::text`].
 unsafe fn text<'a>(pointer: *const c_char) -> Option<&'a str> {
-    if pointer.is_null() {
-        return None;
-    }
     // SAFETY: by contract.
-    unsafe { CStr::from_ptr(pointer) }.to_str().ok()
+    unsafe { boundary::text(pointer) }.ok()
 }
 
 /// The directory behind a connector's context.

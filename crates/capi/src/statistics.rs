@@ -8,7 +8,7 @@ use tidesdb::{FamilyStats, LevelStats, MemoryLevel};
 use crate::allocator;
 use crate::boundary::{Outcome, answer, call, call_for, refuse};
 use crate::codes;
-use crate::database::{Database, database, machine_memory};
+use crate::database::{Database, database};
 use crate::families::{FamilyHandle, family};
 use crate::types::{CacheStats, DbStats, Stats};
 
@@ -218,7 +218,7 @@ fn of_database(database: &Database) -> DbStats {
     let only_shared = |number: u64| if shared { number } else { 0 };
     DbStats {
         num_column_families: as_int(families.len() as u64),
-        total_memory: machine_memory().0,
+        total_memory: database.total_memory,
         available_memory: database.available_memory,
         resolved_memory_limit: as_size(figures.memory.budget_bytes),
         memory_pressure_level: match figures.memory.level {

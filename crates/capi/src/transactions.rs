@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use tidesdb::{IsolationLevel, Transaction};
+use tidesdb::{Family, IsolationLevel, Transaction};
 
 use crate::allocator;
 use crate::boundary::{Outcome, answer, bytes, call, key, object_mut, refuse, text};
@@ -176,16 +176,11 @@ pub unsafe extern "C" fn tidesdb_txn_get(
     value_size: *mut usize,
 ) -> c_int {
     call("tidesdb_txn_get", || {
-        // SAFETY: the caller's handles and bytes, by the interface.
-        let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
-        // SAFETY: as above.
-        let key = unsafe { key(key_bytes, key_size) }?;
-        if value.is_null() || value_size.is_null() {
-            return refuse(codes::INVALID);
-        }
-        let found = handle.transaction.get_with(&family.family, key, copied)?;
-        // SAFETY: the caller's places, checked above.
-        unsafe { give(found, value, value_size) }
+        let read = |transaction: &Transaction, family: &Family, key: &[u8]| {
+            transaction.get_with(family, key, copied)
+        };
+        // SAFETY: the caller's handles, bytes and places, by the interface.
+        unsafe { get((txn, cf), (key_bytes, key_size), (value, value_size), read) }
     })
 }
 
@@ -200,17 +195,36 @@ pub unsafe extern "C" fn tidesdb_txn_get_notrack(
     value_size: *mut usize,
 ) -> c_int {
     call("tidesdb_txn_get_notrack", || {
-        // SAFETY: the caller's handles and bytes, by the interface.
-        let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
-        // SAFETY: as above.
-        let key = unsafe { key(key_bytes, key_size) }?;
-        if value.is_null() || value_size.is_null() {
-            return refuse(codes::INVALID);
-        }
-        let found = handle.transaction.get_untracked_with(&family.family, key, copied)?;
-        // SAFETY: the caller's places, checked above.
-        unsafe { give(found, value, value_size) }
+        let read = |transaction: &Transaction, family: &Family, key: &[u8]| {
+            transaction.get_untracked_with(family, key, copied)
+        };
+        // SAFETY: the caller's handles, bytes and places, by the interface.
+        unsafe { get((txn, cf), (key_bytes, key_size), (value, value_size), read) }
     })
+}
+
+/// Checks the arguments of a get, reads, and hands out what was found.
+///
+/// # Safety
+/// The handles are null or in use by this thread, the key's pointer is null or valid for its size,
+/// and the places are null or may be written to.
+#[inline]
+unsafe fn get(
+    (txn, cf): (*mut TransactionHandle, *mut FamilyHandle),
+    (key_bytes, key_size): (*const u8, usize),
+    (value, value_size): (*mut *mut u8, *mut usize),
+    read: impl FnOnce(&Transaction, &Family, &[u8]) -> tidesdb::Result<Option<(*mut u8, usize)>>,
+) -> Outcome {
+    // SAFETY: by contract.
+    let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
+    // SAFETY: by contract.
+    let key = unsafe { key(key_bytes, key_size) }?;
+    if value.is_null() || value_size.is_null() {
+        return refuse(codes::INVALID);
+    }
+    let found = read(&handle.transaction, &family.family, key)?;
+    // SAFETY: by contract, and checked above.
+    unsafe { give(found, value, value_size) }
 }
 
 /// A value in memory of the caller's allocator.
