@@ -12,9 +12,6 @@ use crate::database::{Database, database};
 use crate::families::{FamilyHandle, family};
 use crate::types::{CacheStats, DbStats, Stats};
 
-/// Bytes that an operation takes in the log beside its key and value, about.
-const LOGGED_BYTES_OF_OPERATION: u64 = 24;
-
 fn as_int(number: u64) -> c_int {
     c_int::try_from(number).unwrap_or(c_int::MAX)
 }
@@ -25,11 +22,6 @@ fn as_size(number: u64) -> usize {
 
 fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-}
-
-/// Bytes of log that the commits of a family took since the open.
-fn logged_bytes(stats: &FamilyStats) -> u64 {
-    stats.user_bytes_written + stats.operations_written * LOGGED_BYTES_OF_OPERATION
 }
 
 fn data_bytes(stats: &FamilyStats) -> u64 {
@@ -113,7 +105,7 @@ fn fill(out: &mut Stats, handle: &FamilyHandle, figures: &FamilyStats) {
     let database = handle.database();
     let sum = |of: fn(&LevelStats) -> u64| figures.levels.iter().map(of).sum::<u64>();
     let (entries, tombstones) = (sum(|level| level.entries), sum(|level| level.tombstones));
-    let cache = database.db.stats();
+    let cache = database.db.cache_stats();
     out.memtable_size = as_size(figures.memtable_bytes);
     out.total_keys = handle.family.memtable_keys() + entries;
     out.total_data_size = data_bytes(figures);
@@ -123,17 +115,24 @@ fn fill(out: &mut Stats, handle: &FamilyHandle, figures: &FamilyStats) {
         out.avg_value_size = bytes * 0.7 / out.total_keys as f64;
     }
     out.read_amp = 1.0 + figures.immutable_memtables as f64 + sum(|level| level.runs) as f64;
-    out.hit_rate = ratio(cache.block_cache_hits, cache.block_cache_hits + cache.block_cache_misses);
+    out.hit_rate = cache.hit_rate();
     out.use_btree = handle.config().use_btree;
+    if out.use_btree != 0 {
+        // What can't be opened is told by whoever reads it.
+        let trees = handle.family.tree_stats().unwrap_or_default();
+        out.btree_total_nodes = trees.nodes();
+        out.btree_max_height = u32::try_from(trees.height()).unwrap_or(u32::MAX);
+        out.btree_avg_height = trees.average_height();
+    }
     out.total_tombstones = tombstones;
     out.tombstone_ratio = ratio(tombstones, out.total_keys);
-    out.wal_bytes_written = if database.shared_memtable { 0 } else { logged_bytes(figures) };
+    out.wal_bytes_written = if database.shared_memtable { 0 } else { figures.log_bytes_written };
     out.flush_bytes_written = figures.flush_bytes_written;
     out.compaction_bytes_written = figures.compaction_bytes_written;
     out.compaction_bytes_read = figures.compaction_bytes_read;
     out.user_bytes_written = figures.user_bytes_written;
     out.flush_count = figures.flush_count;
-    out.compaction_count = figures.compaction_count;
+    out.compaction_count = figures.compaction_tables_written;
 }
 
 /// See `tidesdb_free_stats` in `db.h`.
@@ -168,17 +167,16 @@ pub unsafe extern "C" fn tidesdb_get_cache_stats(
 ) -> c_int {
     call("tidesdb_get_cache_stats", || {
         // SAFETY: the caller's handle, by the interface.
-        let figures = unsafe { database(db) }?.db.stats();
-        let enabled = figures.block_cache_capacity > 0;
-        let asked = figures.block_cache_hits + figures.block_cache_misses;
+        let figures = unsafe { database(db) }?.db.cache_stats();
+        let enabled = figures.capacity_bytes > 0;
         let found = CacheStats {
             enabled: c_int::from(enabled),
-            total_entries: as_size(figures.block_cache_entries),
-            total_bytes: as_size(figures.block_cache_bytes),
-            hits: figures.block_cache_hits,
-            misses: figures.block_cache_misses,
-            hit_rate: ratio(figures.block_cache_hits, asked),
-            num_partitions: as_size(figures.block_cache_shards),
+            total_entries: as_size(figures.entries),
+            total_bytes: as_size(figures.used_bytes),
+            hits: figures.hits,
+            misses: figures.misses,
+            hit_rate: figures.hit_rate(),
+            num_partitions: as_size(figures.shards),
         };
         let none = CacheStats {
             enabled: 0,
@@ -259,12 +257,12 @@ fn of_database(database: &Database) -> DbStats {
         primary_epoch: 0,
         seen_epoch: 0,
         uwal_bytes_written: only_shared(figures.log_bytes_written),
-        wal_bytes_written: if shared { 0 } else { sum(logged_bytes) },
+        wal_bytes_written: if shared { 0 } else { figures.log_bytes_written },
         flush_bytes_written: figures.flush_bytes_written,
         compaction_bytes_written: figures.compaction_bytes_written,
         compaction_bytes_read: figures.compaction_bytes_read,
         user_bytes_written: figures.user_bytes_written,
         flush_count: figures.flush_count,
-        compaction_count: figures.compaction_count,
+        compaction_count: figures.compaction_tables_written,
     }
 }

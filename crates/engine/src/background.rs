@@ -21,6 +21,7 @@ use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::{Job, Lane};
 
 use crate::core::Core;
+use crate::counters::Work;
 use crate::family::FamilyState;
 use crate::flow::Patience;
 
@@ -115,6 +116,7 @@ impl Core {
                 self.schedule_compaction(family);
             }
             Err(e) => {
+                family.counters.add(Work::FlushFailures, 1);
                 self.note_failure(family, &family.flush_error, e);
                 // A flush that needs a log that failed works again only after its repair, and
                 // writers who wait for the flush never get as far as the log.

@@ -19,6 +19,7 @@ use tidesdb_sys::forks::ProcessMark;
 use tidesdb_sys::sched::Scheduler;
 use tidesdb_sys::vfs::Vfs;
 
+use crate::counters::Counted;
 use crate::dependencies::Dependencies;
 use crate::family::{FamilyState, RunningMerges};
 use crate::flow::{DatabaseFlow, MemoryBudget};
@@ -90,6 +91,8 @@ impl std::fmt::Debug for Core {
 /// Counters of the database, for statistics.
 #[derive(Debug, Default)]
 pub(crate) struct CoreCounters {
+    /// What families did that are dropped. Held while what all have done is added up.
+    pub dropped: Mutex<Counted>,
     pub transaction_conflicts: AtomicU64,
     pub serialization_conflicts: AtomicU64,
 }

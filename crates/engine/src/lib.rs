@@ -14,6 +14,7 @@ mod background;
 mod cache;
 mod compaction;
 mod core;
+mod counters;
 mod db;
 mod dead_ranges;
 mod dependencies;
@@ -51,7 +52,10 @@ pub use crate::db::{CheckpointOptions, Components, Db};
 pub use crate::family::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation, Family};
 pub use crate::iterator::{KeyRange, Scan, ScanEntries, ScanEntriesRev, ScanOptions};
 pub use crate::snapshot::Snapshot;
-pub use crate::stats::{DbStats, FamilyStats, LevelStats, MemoryStats, StallStats};
+pub use crate::stats::{
+    CacheStats, DbStats, FamilyStats, LevelStats, MemoryStats, ReadStats, StallStats,
+    TreeLevelStats, TreeStats,
+};
 pub use crate::transaction::{
     IsolationLevel, Transaction, TransactionEntries, TransactionScan, TransactionStats,
 };

@@ -307,7 +307,7 @@ impl Core {
             return;
         }
         let (core, family) = (self.this.clone(), Arc::clone(family));
-        let (published, written) = (self.log.published(), family.counters.user.totals());
+        let (published, written) = (self.log.published(), family.counters.hot.operations());
         let delay = rest.clamp(QUIET_PERIOD, LONGEST_BETWEEN_CHECKS);
         let rest = rest + delay;
         let check = move || {
@@ -316,7 +316,7 @@ impl Core {
             if core.log.published() == published {
                 core.release_spare();
             }
-            if family.counters.user.totals() != written {
+            if family.counters.hot.operations() != written {
                 // Somebody may have begun to read, who waits for less than the next flush.
                 core.schedule_compaction(&family);
                 return;

@@ -11,6 +11,7 @@ use tidesdb_base::error::Result;
 use tidesdb_files::sstable::{Block, BlockHandle, BlockSource, Table};
 use tidesdb_lockfree::cache::{self, CacheKey, Priority};
 
+use crate::counters::{Hot, HotCounters, ReadTally, tick};
 use crate::thread_buffer::{keep_buffer, take_buffer};
 
 pub(crate) use self::held_block::HeldBlock;
@@ -49,6 +50,11 @@ impl BlockCache {
         self.0.shards() as u64
     }
 
+    /// Blocks that left to make room for others.
+    pub(crate) fn evictions(&self) -> u64 {
+        self.0.evictions()
+    }
+
     /// Figures for statistics: bytes used, capacity, hits, misses.
     pub(crate) fn figures(&self) -> [u64; 4] {
         [
@@ -65,16 +71,17 @@ thread_local! {
     static STORED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+/// A block, and whether the cache had it.
+type Looked = (HeldBlock, bool);
+
 /// Blocks that the cache does not have are read, and put into it where that is worth it: what is
 /// read once lies in a buffer of the reader's and displaces nothing.
-impl BlockSource for BlockCache {
-    type Block = HeldBlock;
-
+impl BlockCache {
     #[inline]
-    fn block(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {
+    fn look(&self, table: &Table, handle: BlockHandle) -> Result<Looked> {
         let key = CacheKey { file: table.identity(), offset: handle.offset };
         if let Some(block) = self.0.get(key) {
-            return Ok(HeldBlock::Cached(block));
+            return Ok((HeldBlock::Cached(block), true));
         }
         let raw = held_block::spare_buffer();
         let mut stored = take_buffer(&STORED);
@@ -82,31 +89,83 @@ impl BlockSource for BlockCache {
         keep_buffer(&STORED, stored, usize::MAX);
         let block = block?;
         if !self.0.admits(key, block.raw_bytes() + BLOCK_OVERHEAD_BYTES) {
-            return Ok(HeldBlock::own(block));
+            return Ok((HeldBlock::own(block), false));
         }
         let block = block.without_spare_capacity();
         let charge = block.memory_bytes() + BLOCK_OVERHEAD_BYTES;
-        Ok(HeldBlock::Cached(self.0.insert(key, block, charge, Priority::Normal)))
+        Ok((HeldBlock::Cached(self.0.insert(key, block, charge, Priority::Normal)), false))
     }
 
-    fn cached(&self, table: &Table, handle: BlockHandle) -> Option<Self::Block> {
+    fn look_in_memory(&self, table: &Table, handle: BlockHandle) -> Option<HeldBlock> {
         let key = CacheKey { file: table.identity(), offset: handle.offset };
         self.0.get(key).map(HeldBlock::Cached)
     }
 }
 
-/// Blocks through a cache that is kept alive: for iterators, which outlive the call.
+/// Blocks for one get, which tallies them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TalliedBlocks<'a> {
+    pub cache: &'a BlockCache,
+    pub tally: &'a ReadTally,
+}
+
+impl BlockSource for TalliedBlocks<'_> {
+    type Block = HeldBlock;
+
+    #[inline]
+    fn block(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {
+        let (block, cached) = self.cache.look(table, handle)?;
+        tick(if cached { &self.tally.blocks_cached } else { &self.tally.blocks_read });
+        Ok(block)
+    }
+
+    fn cached(&self, table: &Table, handle: BlockHandle) -> Option<Self::Block> {
+        self.cache.look_in_memory(table, handle)
+    }
+}
+
+/// Blocks for iterators, which outlive the call: cache and counters are kept alive.
 #[derive(Clone, Debug)]
-pub(crate) struct CachedBlocks(pub Arc<BlockCache>);
+pub(crate) struct CachedBlocks(Arc<KeptBlocks>);
+
+#[derive(Debug)]
+struct KeptBlocks {
+    cache: Arc<BlockCache>,
+    counters: Option<Arc<HotCounters>>,
+}
+
+impl CachedBlocks {
+    /// Blocks through this cache, counted as those of a family.
+    pub(crate) fn new(cache: &Arc<BlockCache>, counters: &Arc<HotCounters>) -> Self {
+        let (cache, counters) = (Arc::clone(cache), Some(Arc::clone(counters)));
+        Self(Arc::new(KeptBlocks { cache, counters }))
+    }
+
+    /// Blocks for looks that are not a reader's.
+    pub(crate) fn uncounted(cache: &Arc<BlockCache>) -> Self {
+        Self(Arc::new(KeptBlocks { cache: Arc::clone(cache), counters: None }))
+    }
+
+    fn count(&self, cached: bool) {
+        if let Some(counters) = &self.0.counters {
+            counters.add(if cached { Hot::BlocksCached } else { Hot::BlocksRead }, 1);
+        }
+    }
+}
 
 impl BlockSource for CachedBlocks {
     type Block = HeldBlock;
 
     fn block(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {
-        self.0.block(table, handle)
+        let (block, cached) = self.0.cache.look(table, handle)?;
+        self.count(cached);
+        Ok(block)
     }
 
+    /// What is not cached the caller reads itself.
     fn cached(&self, table: &Table, handle: BlockHandle) -> Option<Self::Block> {
-        self.0.cached(table, handle)
+        let found = self.0.cache.look_in_memory(table, handle);
+        self.count(found.is_some());
+        found
     }
 }

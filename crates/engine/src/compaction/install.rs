@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tidesdb_base::error::Result;
 use tidesdb_base::range_tombstone::RangeTombstone;
@@ -10,6 +9,7 @@ use tidesdb_files::manifest::{Change, TableRecord};
 use tidesdb_lockfree::sync::lock;
 
 use crate::core::Core;
+use crate::counters::Work;
 use crate::family::{FamilyState, View};
 use crate::table_output::{Written, remove_all, remove_written};
 use crate::version::{TableChange, TableFile, ValueLogFile};
@@ -120,9 +120,10 @@ impl Core {
         family.change_view(|view| View { version: next, ..view.clone() });
         drop(old);
         drop(catalog);
-        let written: u64 = merged.written.iter().map(|written| written.bytes).sum();
-        // ORDERING: a statistic.
-        family.counters.compaction_bytes_written.fetch_add(written, Ordering::Relaxed);
+        for written in &merged.written {
+            family.counters.add(Work::MergeBytesWritten, written.bytes);
+            family.counters.add(Work::MergedTables, written.tables.len() as u64);
+        }
         Ok(())
     }
 }

@@ -29,6 +29,7 @@ use super::plan::MergePlan;
 use super::rewrite::{Rewriter, ValueRewrite};
 use super::slices::tables_within;
 use crate::core::Core;
+use crate::counters::Work;
 use crate::family::{FamilyState, SliceBounds, interrupting};
 use crate::flow::{Holder, Lent, TABLE_WRITER_BYTES, TABLE_WRITER_ENTRY_BYTES};
 use crate::key_parts::{KeyParts, KeyRange};
@@ -103,6 +104,7 @@ impl Core {
         slice: &KeyRange,
         most_values: u64,
     ) -> Result<()> {
+        let started = self.clock.monotonic_nanos();
         let inputs = inputs(version, plan)?;
         let tables = |run: &Run| tables_within(&run.tables, slice).to_vec();
         let runs: Vec<_> = inputs.iter().map(tables).collect();
@@ -111,11 +113,12 @@ impl Core {
         if let Err(why @ Error::Corruption { file, .. }) = &result {
             set_aside(version, file, why);
         }
-        // ORDERING: statistics.
-        family.counters.compaction_bytes_read.fetch_add(merge.bytes_read, Ordering::Relaxed);
-        family.counters.compaction_count.fetch_add(1, Ordering::Relaxed);
-        let of_slice = u64::from(*slice != KeyRange::default());
-        family.counters.compaction_slices.fetch_add(of_slice, Ordering::Relaxed);
+        let counters = &family.counters;
+        counters.add(Work::Merges, 1);
+        counters.add(Work::MergedSlices, u64::from(*slice != KeyRange::default()));
+        counters.add(Work::MergeFailures, u64::from(result.is_err()));
+        counters.add(Work::MergeNanos, self.clock.monotonic_nanos().saturating_sub(started));
+        counters.add(Work::MergeBytesRead, merge.bytes_read);
         result
     }
 

@@ -145,7 +145,11 @@ impl Core {
         }
         // ORDERING: release pairs with the load in `is_dropped`.
         family.dropped.store(true, Ordering::Release);
+        // At once, so that sums over all families never fall.
+        let mut dropped = lock(&self.counters.dropped);
+        dropped.add(&family.counters.counted());
         self.families.remove(name);
+        drop(dropped);
         let view = family.view.load_full();
         for table in view.version.tables() {
             table.let_go();

@@ -11,7 +11,7 @@ use super::open::{Components, open_core};
 use crate::core::{Core, SharedOwner};
 use crate::family::{Family, FamilyState};
 use crate::snapshot::Snapshot;
-use crate::stats::DbStats;
+use crate::stats::{CacheStats, DbStats};
 use crate::transaction::{IsolationLevel, Transaction, TransactionStats};
 use crate::verify::VerifyReport;
 use crate::write::{WriteBatch, WriteOptions};
@@ -437,7 +437,13 @@ impl Db {
         self.core().memory.refuse_blocks(given, refused);
     }
 
-    /// Figures of the whole database.
+    /// Figures of the block cache alone, which cost next to nothing.
+    #[must_use]
+    pub fn cache_stats(&self) -> CacheStats {
+        CacheStats::of(self.core())
+    }
+
+    /// Figures of the whole database, which a person reads with [`std::fmt::Display`].
     #[must_use]
     pub fn stats(&self) -> DbStats {
         DbStats::of(self.core())

@@ -14,7 +14,7 @@ use super::{CommitHook, CommittedBatch, FamilyState};
 use crate::core::{Core, Owner};
 use crate::iterator::{Scan, ScanOptions};
 use crate::snapshot::Snapshot;
-use crate::stats::FamilyStats;
+use crate::stats::{FamilyStats, TreeStats};
 use crate::write::batch::expiry_after;
 use crate::write::{WriteBatch, WriteOptions};
 
@@ -311,9 +311,49 @@ impl Family {
         self.state.is_compacting()
     }
 
-    /// Figures of the family.
+    /// Figures of the family, which a person reads with [`std::fmt::Display`].
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # use tidesdb_engine as tidesdb;
+    /// use tidesdb::{Db, DbOptions, FamilyOptions};
+    /// let db = Db::open(directory.path(), DbOptions::default())?;
+    /// let family = db.create_family("default", FamilyOptions::default())?;
+    /// family.put(b"key", b"value")?;
+    /// family.flush()?;
+    /// family.get(b"key")?;
+    /// let stats = family.stats();
+    /// assert_eq!((stats.operations_written, stats.user_bytes_written), (1, 8));
+    /// assert_eq!((stats.reads.table_gets, stats.reads.tables_per_get()), (1, 1.0));
+    /// println!("{stats}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn stats(&self) -> FamilyStats {
         FamilyStats::of(&self.state)
+    }
+
+    /// Figures of those of the family's tables that are B+trees. Opens the tables that are not open,
+    /// which reads their indexes.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # use tidesdb_engine as tidesdb;
+    /// use tidesdb::{Db, DbOptions, FamilyOptions};
+    /// let db = Db::open(directory.path(), DbOptions::default())?;
+    /// let family = db.create_family("default", FamilyOptions::default().use_btree(true))?;
+    /// family.put(b"key", b"value")?;
+    /// family.flush()?;
+    /// let trees = family.tree_stats()?;
+    /// // A leaf, an index node above it, and the root.
+    /// assert_eq!((trees.tables(), trees.nodes(), trees.height()), (1, 3, 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Corrupt` or `Io` when a table can't be opened, `Closed`.
+    pub fn tree_stats(&self) -> Result<TreeStats> {
+        self.core().check_readable(&self.state)?;
+        TreeStats::of(&self.state)
     }
 }

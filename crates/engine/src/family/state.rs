@@ -7,11 +7,11 @@ use arc_swap::ArcSwap;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Error;
 use tidesdb_base::options::{FamilyOptions, SyncMode};
-use tidesdb_lockfree::stripe::StripedSums;
 use tidesdb_lockfree::sync::lock;
 
 use super::{CommitHookSlot, MergesUnderWay, ReadWatch};
 use crate::core::DatabaseId;
+use crate::counters::FamilyCounters;
 use crate::dead_ranges::DeadRanges;
 use crate::flow::{FamilyFlow, FamilySignals, is_held, is_slowed_by_garbage};
 use crate::memtable::Memtable;
@@ -46,19 +46,6 @@ impl FamilyState {
             file.change_life(|life| life.settle(first_unflushed));
         }
     }
-}
-
-/// Counters of a family, for statistics.
-#[derive(Debug, Default)]
-pub(crate) struct FamilyCounters {
-    /// Bytes of keys and values, and operations.
-    pub user: StripedSums,
-    pub flush_bytes: AtomicU64,
-    pub flush_count: AtomicU64,
-    pub compaction_bytes_written: AtomicU64,
-    pub compaction_bytes_read: AtomicU64,
-    pub compaction_count: AtomicU64,
-    pub compaction_slices: AtomicU64,
 }
 
 /// Keys, ascending, at which the key space of a family is cut.

@@ -21,6 +21,7 @@ use tidesdb_files::manifest::{Change, TableRecord};
 use tidesdb_lockfree::sync::lock;
 
 use crate::core::Core;
+use crate::counters::Work;
 use crate::family::{FamilyState, View};
 use crate::memtable::Memtable;
 use crate::table_output::{Written, remove_all};
@@ -33,6 +34,7 @@ struct Flushed {
     written: Written,
     /// Range deletions of the memtable that readers and merges still need.
     range_tombstones: Vec<Arc<RangeTombstone>>,
+    started_nanos: u64,
     /// Time that all threads took together to write the tables.
     thread_nanos: u64,
 }
@@ -68,7 +70,7 @@ impl Core {
         let view = family.view.load_full();
         let Some(memtable) = view.frozen.last().map(Arc::clone) else { return Ok(false) };
         self.check_disk_space(family)?;
-        let (started, bytes) = (self.clock.monotonic_nanos(), memtable.used_bytes());
+        let bytes = memtable.used_bytes();
         let flushed = self.write_tables(family, &view, memtable)?;
         let boundary = flushed.memtable.sealed_through();
         if self.others_depend_on_log(family, boundary)
@@ -78,7 +80,7 @@ impl Core {
             remove_all(self.vfs.as_ref(), &flushed.written.paths);
             return Err(e);
         }
-        let thread_nanos = flushed.thread_nanos;
+        let (started, thread_nanos) = (flushed.started_nanos, flushed.thread_nanos);
         self.install(vec![flushed])?;
         drop(one_at_a_time);
         let nanos = self.clock.monotonic_nanos().saturating_sub(started);
@@ -229,11 +231,12 @@ impl Core {
     }
 
     fn swap_in(&self, flushed: Flushed) {
-        let Flushed { family, memtable, written, range_tombstones, .. } = flushed;
+        let Flushed { family, memtable, written, range_tombstones, started_nanos, .. } = flushed;
         let counters = &family.counters;
-        // ORDERING: statistics.
-        counters.flush_bytes.fetch_add(written.bytes, Ordering::Relaxed);
-        counters.flush_count.fetch_add(written.tables.len() as u64, Ordering::Relaxed);
+        counters.add(Work::Flushes, 1);
+        counters.add(Work::FlushNanos, self.clock.monotonic_nanos().saturating_sub(started_nanos));
+        counters.add(Work::FlushBytes, written.bytes);
+        counters.add(Work::FlushTables, written.tables.len() as u64);
         let tables: Vec<_> =
             written.tables.into_iter().map(|record| TableFile::new(&self.files, record)).collect();
         let value_logs = written.value_logs.iter();

@@ -126,6 +126,7 @@ impl Core {
         view: &View,
         memtable: Arc<Memtable>,
     ) -> Result<Flushed> {
+        let started_nanos = self.clock.monotonic_nanos();
         let options = family.options.load_full();
         let parts = self.parts_of(&memtable, &options);
         // Listed before the first version is read: later snapshots see the newest of each key.
@@ -160,7 +161,8 @@ impl Core {
         // ORDERING: all parts have ended.
         let thread_nanos = flush.thread_nanos.load(Ordering::Relaxed);
         let family = Arc::clone(family);
-        Ok(Flushed { family, memtable, written, range_tombstones: own, thread_nanos })
+        let range_tombstones = own;
+        Ok(Flushed { family, memtable, written, range_tombstones, started_nanos, thread_nanos })
     }
 
     fn parts_of(&self, memtable: &Memtable, options: &FamilyOptions) -> Vec<KeyRange> {

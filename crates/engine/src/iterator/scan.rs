@@ -18,6 +18,7 @@ use super::scanned_values::ScannedValues;
 use super::source::Source;
 use crate::cache::CachedBlocks;
 use crate::core::Owner;
+use crate::counters::Hot;
 use crate::family::{FamilyState, View};
 use crate::flow::{Holder, Lent};
 use crate::snapshot::Snapshot;
@@ -104,7 +105,7 @@ impl Scan {
             family.reads.note();
         }
         let sequence = snapshot.sequence();
-        let blocks = CachedBlocks(Arc::clone(&core.files.blocks));
+        let blocks = CachedBlocks::new(&core.files.blocks, &family.counters.hot);
         let memtables = std::iter::once(&view.active).chain(&view.frozen);
         let mut deleted = RangeTombstoneSets::default();
         for memtable in memtables.clone() {
@@ -204,7 +205,7 @@ impl Scan {
     /// # Errors
     /// `Corrupt` or `Io`; the scan is not valid then.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.begin();
+        self.begin_seek();
         let merge = &mut self.merge;
         match &self.options.lower {
             Some(lower) if lower.as_slice() > key => merge.seek(lower)?,
@@ -221,7 +222,7 @@ impl Scan {
         if self.options.upper.as_ref().is_some_and(|upper| upper.as_slice() <= key) {
             return self.seek_to_last();
         }
-        self.begin();
+        self.begin_seek();
         self.merge.seek_for_prev(key)?;
         self.settle_backward()
     }
@@ -231,7 +232,7 @@ impl Scan {
     /// # Errors
     /// As [`Scan::seek`].
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.begin();
+        self.begin_seek();
         match &self.options.lower {
             Some(lower) => self.merge.seek(lower)?,
             None => self.merge.seek_to_first()?,
@@ -244,7 +245,7 @@ impl Scan {
     /// # Errors
     /// As [`Scan::seek`].
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.begin();
+        self.begin_seek();
         match &self.options.upper {
             Some(upper) => {
                 self.merge.seek_for_prev(upper)?;
@@ -291,6 +292,12 @@ impl Scan {
     #[must_use]
     pub const fn entries(self) -> ScanEntries {
         ScanEntries { scan: self, started: false }
+    }
+
+    #[inline]
+    fn begin_seek(&mut self) {
+        self.family.counters.hot.add(Hot::Seeks, 1);
+        self.begin();
     }
 
     #[inline]

@@ -211,8 +211,6 @@ pub(crate) enum Acknowledge {
 pub(crate) struct Log {
     config: LogConfig,
     sequencer: CommitSequencer,
-    /// Position at which this opening of the log began.
-    opened_at: u64,
     gate: CommitGate,
     active: ArcSwap<ActiveSegment>,
     files: Mutex<SegmentFiles>,
@@ -284,7 +282,6 @@ impl Log {
     ) -> Self {
         Self {
             sequencer: CommitSequencer::new(position),
-            opened_at: position,
             gate: CommitGate::new(),
             active: ArcSwap::from_pointee(active),
             files: Mutex::new(files),
@@ -418,11 +415,6 @@ impl Log {
     /// The end of what commits have reserved; see [`CommitSequencer::reserved`].
     pub(crate) fn reserved(&self) -> SequenceNumber {
         self.sequencer.reserved()
-    }
-
-    /// Bytes of records written since the log was opened.
-    pub(crate) fn bytes_written(&self) -> u64 {
-        self.published().saturating_sub(self.opened_at)
     }
 
     /// Everything up to this sequence number survives a power cut.

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::filter::key_hash;
-use tidesdb_files::sstable::{BlockSource, Found};
+use tidesdb_files::sstable::Found;
 use tidesdb_files::vlog::ValuePointer;
 use tidesdb_lockfree::prefetch::prefetch;
 
-use crate::cache::BlockCache;
+use crate::cache::{HeldBlock, TalliedBlocks};
 use crate::core::Core;
+use crate::counters::{Hot, ReadTally, tick};
 use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
 use crate::snapshot::Moment;
@@ -19,7 +20,7 @@ use crate::thread_buffer::{keep_buffer, take_buffer};
 use crate::version::{ValueLogFile, Version};
 
 /// A version in a table, with the block that it lies in.
-type FoundInTable = Found<<BlockCache as BlockSource>::Block>;
+type FoundInTable = Found<HeldBlock>;
 
 /// How many filters a get has the processor fetch before it asks the first of them.
 const FILTERS_AT_ONCE: usize = 4;
@@ -52,7 +53,7 @@ impl Core {
         // published later nothing can be missed, since merges of this view's files never drop
         // the newest version that is visible.
         let view = family.view.load();
-        Get { core: self, family, key, moment, is_last_try: false }.look_in_view(&view, read)
+        Get::new(self, family, key, moment).look_in_view(&view, read)
     }
 }
 
@@ -65,6 +66,16 @@ struct Get<'a> {
     moment: Option<Moment>,
     /// A value log that nothing knows is damage, not the mark of an old view.
     is_last_try: bool,
+    /// What it has met.
+    tally: ReadTally,
+}
+
+impl<'a> Get<'a> {
+    #[inline]
+    fn new(core: &'a Core, family: &'a FamilyState, key: &'a [u8], moment: Option<Moment>) -> Self {
+        let tally = ReadTally::default();
+        Self { core, family, key, moment, is_last_try: false, tally }
+    }
 }
 
 impl Get<'_> {
@@ -76,6 +87,7 @@ impl Get<'_> {
             None => core.log.published(),
         };
         for memtable in std::iter::once(&view.active).chain(&view.frozen) {
+            tick(&self.tally.memtables_searched);
             let snapshot = memtable.visible_through(snapshot);
             let version = memtable.get(key, snapshot);
             // All that lies further down is older than whatever this memtable deletes.
@@ -100,9 +112,9 @@ impl Get<'_> {
         snapshot: SequenceNumber,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let Some(found) = self.find_in_tables(&view.version, snapshot)? else {
-            return Ok(None);
-        };
+        let found = self.find_in_tables(&view.version, snapshot);
+        self.family.counters.hot.add_table_get(&self.tally);
+        let Some(found) = found? else { return Ok(None) };
         let meta = found.meta();
         if view.version.range_tombstones.hides(self.key, meta.seq, snapshot) {
             return Ok(None);
@@ -119,7 +131,8 @@ impl Get<'_> {
         snapshot: SequenceNumber,
     ) -> Result<Option<FoundInTable>> {
         let (key, hash) = (self.key, key_hash(self.key));
-        let (deleted, blocks) = (&version.range_tombstones, self.core.files.blocks.as_ref());
+        let (deleted, tally) = (&version.range_tombstones, &self.tally);
+        let blocks = TalliedBlocks { cache: self.core.files.blocks.as_ref(), tally };
         let files = version.runs.iter().filter_map(|run| run.table_for(key));
         let mut files = files
             .filter(|file| !deleted.hides(key, file.record.highest_sequence, snapshot))
@@ -138,12 +151,22 @@ impl Get<'_> {
             // Files are opened, and errors met, only as far as the key is looked for.
             for (file, open) in some.into_iter().flatten() {
                 let open = file.opened(open)?;
-                let Some(table) = open.as_ref().filter(|table| table.may_contain(hash)) else {
+                let Some(table) = open.as_ref() else { continue };
+                let filtered = table.has_filter();
+                if filtered {
+                    tick(&tally.filters_asked);
+                }
+                if !table.may_contain(hash) {
+                    tick(&tally.filters_excluded);
                     continue;
-                };
-                let found = table.lookup(key, snapshot, blocks)?;
+                }
+                tick(&tally.tables_searched);
+                let found = table.lookup(key, snapshot, &blocks)?;
                 if found.is_some() {
                     return Ok(found);
+                }
+                if filtered {
+                    tick(&tally.filters_wrong);
                 }
             }
         }
@@ -185,6 +208,8 @@ impl Get<'_> {
     /// any more.
     fn fetch(&self, version: &Version, encoded: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let pointer = decode(version, encoded)?;
+        tick(&self.tally.values_read);
+        self.family.counters.hot.add(Hot::ValuesRead, 1);
         if let Some(file) = version.value_logs.get(&pointer.file) {
             return file.read(&pointer, out).map(|()| true);
         }
@@ -202,7 +227,8 @@ impl Get<'_> {
     #[cold]
     fn fetch_again(&self, out: &mut Vec<u8>) -> Result<bool> {
         let view = self.family.view.load();
-        let again = Get { is_last_try: true, ..*self };
+        let again =
+            Get { is_last_try: true, ..Get::new(self.core, self.family, self.key, self.moment) };
         let copy = |value: &[u8]| {
             out.clear();
             out.extend_from_slice(value);
@@ -276,7 +302,7 @@ mod tests {
         let value = vec![7; DIRECT_VALUE_BYTES];
         family.put(b"key", &value).unwrap();
         assert!(view.version.value_logs.is_empty(), "nothing was put to the test");
-        let get = Get { core, family: state, key: b"key", moment: None, is_last_try: false };
+        let get = Get::new(core, state, b"key", None);
         assert_eq!(get.look_in_view(&view, <[u8]>::to_vec).unwrap(), Some(value));
     }
 
@@ -298,7 +324,7 @@ mod tests {
             family.compact().unwrap();
         }
         assert!(!state.current_version().value_logs.contains_key(&log), "nothing was tested");
-        let get = Get { core, family: state, key: b"key", moment: None, is_last_try: false };
+        let get = Get::new(core, state, b"key", None);
         assert!(get.look_in_view(&view, <[u8]>::to_vec).unwrap() == Some(value));
         let last = Get { is_last_try: true, ..get };
         let error = last.look_in_view(&view, <[u8]>::to_vec).unwrap_err().to_string();

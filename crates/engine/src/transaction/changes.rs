@@ -16,8 +16,9 @@ use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::{Readahead, TableIterator};
 
 use super::read_set::ReadRange;
-use crate::cache::CachedBlocks;
+use crate::cache::{CachedBlocks, TalliedBlocks};
 use crate::core::Core;
+use crate::counters::ReadTally;
 use crate::dead_ranges::KnownRanges;
 use crate::family::View;
 use crate::memtable::Memtable;
@@ -118,7 +119,8 @@ pub(super) fn changes_of_key(
         let Some(table) = open.as_ref().filter(|table| table.may_contain(key_hash(key))) else {
             continue;
         };
-        let blocks = CachedBlocks(Arc::clone(&core.files.blocks));
+        let tally = ReadTally::default();
+        let blocks = TalliedBlocks { cache: core.files.blocks.as_ref(), tally: &tally };
         let version = table.lookup(key, window.through, &blocks)?;
         if let Some(sequence) = version.map(|version| version.meta().seq)
             && window.holds(sequence)
@@ -180,10 +182,11 @@ pub(super) fn changes_of_range(
             && range.end.admits(&file.record.smallest_key)
             && range.start.as_slice() <= file.record.largest_key.as_slice()
     });
+    let blocks = CachedBlocks::uncounted(&core.files.blocks);
     for file in overlapping {
         let Some(table) = file.table()?.as_ref().map(Arc::clone) else { continue };
-        let blocks = CachedBlocks(Arc::clone(&core.files.blocks));
-        let mut iterator = TableIterator::new(table, blocks, Readahead::Auto(READAHEAD_BYTES));
+        let readahead = Readahead::Auto(READAHEAD_BYTES);
+        let mut iterator = TableIterator::new(table, blocks.clone(), readahead);
         iterator.seek(&range.start)?;
         let mut dead = dead.clone();
         while iterator.valid() && range.end.admits(iterator.key()) {

@@ -9,6 +9,7 @@ use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::limits::DIRECT_VALUE_BYTES;
 use tidesdb_base::options::SyncMode;
+use tidesdb_files::wal::record::record_bytes;
 use tidesdb_files::wal::{BatchReader, BatchWriter, Operation, SurvivingOperations};
 
 use super::batch::check_sizes;
@@ -89,8 +90,10 @@ impl Core {
         self.check_no_doubt(family)?;
         let deletes = operation.kind.is_tombstone();
         self.admit(family, (key.len() + value.len()) as u64, 1, deletes)?;
+        let mut log_bytes = 0;
         let visible = with_payload(|payload| {
             BatchWriter::new(payload).push(*operation);
+            log_bytes = record_bytes(payload.len());
             let signature = signature_of(family.id, key);
             let families = std::slice::from_ref(family);
             self.log_and_apply(payload, (families, signature), &mut Unchecked, |sequence| {
@@ -99,7 +102,7 @@ impl Core {
                 Ok(is_full(family, &view.active))
             })
         })?;
-        family.counters.user.add((key.len() + value.len()) as u64, 1);
+        family.counters.hot.add_commit((key.len() + value.len()) as u64, 1, log_bytes as u64);
         // ORDERING: relaxed; a setting.
         let family_syncs = family.syncs_commits.load(Ordering::Relaxed);
         self.make_durable(visible.sequence, family_syncs || self.syncs_commits())?;
@@ -170,9 +173,6 @@ impl Core {
         } else {
             self.write_with_direct_values(batch, check)?
         };
-        for family in &batch.families {
-            family.counters.user.add(batch.user_bytes / families, operations / families);
-        }
         Ok(visible)
     }
 
@@ -225,7 +225,17 @@ impl Core {
         check: &mut impl CommitCheck,
     ) -> Result<Visible> {
         let apply = |sequence| apply(batch, payload, sequence);
-        self.log_and_apply(payload, (&batch.families, batch.signature), check, apply)
+        let parties = (batch.families.as_slice(), batch.signature);
+        let visible = self.log_and_apply(payload, parties, check, apply)?;
+        match batch.families.as_slice() {
+            [family] => {
+                let (bytes, operations) = (batch.user_bytes, batch.count as u64);
+                let log_bytes = record_bytes(payload.len()) as u64;
+                family.counters.hot.add_commit(bytes, operations, log_bytes);
+            }
+            families => count_by_family(families, batch, payload),
+        }
+        Ok(visible)
     }
 
     #[inline]
@@ -318,6 +328,37 @@ fn insert(
         family.dead_ranges.note_put(operation.key);
     }
     active.insert(operation, sequence)
+}
+
+/// Counts a commit to several families: to each what is its own, to the first what the record takes
+/// beside operations.
+fn count_by_family(families: &[Arc<FamilyState>], batch: &WriteBatch, payload: &[u8]) {
+    let mut counts = vec![[0_u64; 3]; families.len()];
+    let of = |id: u32| families.iter().position(|family| family.id == id);
+    let mut reader = BatchReader::new(payload);
+    let mut left = reader.remaining_bytes();
+    while let Some(Ok(operation)) = reader.next() {
+        let bytes = (left - reader.remaining_bytes()) as u64;
+        left = reader.remaining_bytes();
+        let Some(count) = of(operation.family).and_then(|at| counts.get_mut(at)) else { continue };
+        // A value that went to a value log is counted below.
+        let is_pointer = operation.kind == ValueKind::ValuePointer;
+        let value = if is_pointer { 0 } else { operation.value.len() };
+        count[0] += (operation.key.len() + value) as u64;
+        count[1] += 1;
+        count[2] += bytes;
+    }
+    for direct in &batch.direct {
+        if let Some(count) = of(direct.family.id).and_then(|at| counts.get_mut(at)) {
+            count[0] += direct.value.len() as u64;
+        }
+    }
+    if let Some(first) = counts.first_mut() {
+        first[2] += (record_bytes(payload.len()) - payload.len()) as u64;
+    }
+    for (family, [bytes, operations, log_bytes]) in families.iter().zip(counts) {
+        family.counters.hot.add_commit(bytes, operations, log_bytes);
+    }
 }
 
 #[inline]

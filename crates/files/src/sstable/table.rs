@@ -134,6 +134,13 @@ impl Table {
         self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
     }
 
+    /// Whether the table has a filter, which [`Table::may_contain`] asks.
+    #[inline]
+    #[must_use]
+    pub const fn has_filter(&self) -> bool {
+        self.filter.is_some()
+    }
+
     /// What [`Table::may_contain`] will look at, for whoever wants it loaded beforehand.
     #[inline]
     #[must_use]

@@ -1,0 +1,156 @@
+//! Figures of one family and its levels.
+
+use std::collections::BTreeMap;
+
+use super::{ReadStats, ratio};
+use crate::counters::{Hot, Work};
+use crate::family::{FamilyState, View};
+
+/// Figures of one level of a family.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LevelStats {
+    /// The level; 1 is the newest on disk.
+    pub level: u32,
+    /// Sorted runs.
+    pub runs: u64,
+    /// Tables.
+    pub tables: u64,
+    /// Bytes of the tables.
+    pub bytes: u64,
+    /// Entries, tombstones included.
+    pub entries: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+    /// Tombstones and entries of the table with the largest share of tombstones.
+    pub densest_table: (u64, u64),
+}
+
+/// Figures of one family.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FamilyStats {
+    /// Bytes of memory held by memtables.
+    pub memtable_bytes: u64,
+    /// Memtables waiting to be written out.
+    pub immutable_memtables: u64,
+    /// The levels that hold anything.
+    pub levels: Vec<LevelStats>,
+    /// Range deletions that hide something, or may: those in memory, and those on disk that some
+    /// table still needs.
+    pub range_tombstones: u64,
+    /// Value-log files.
+    pub value_log_files: u64,
+    /// Bytes of value-log files.
+    pub value_log_bytes: u64,
+    /// Bytes of keys and values committed since the open.
+    pub user_bytes_written: u64,
+    /// Operations committed since the open.
+    pub operations_written: u64,
+    /// Bytes of log that commits to the family took since the open: of a commit to several
+    /// families, to each what its operations took, and to one of them the header and padding.
+    pub log_bytes_written: u64,
+    /// Bytes of tables and value logs written by flushes since the open.
+    pub flush_bytes_written: u64,
+    /// Tables written by flushes since the open.
+    pub flush_count: u64,
+    /// Memtables written out since the open.
+    pub flushes: u64,
+    /// Flushes that failed since the open; they are tried again.
+    pub flush_failures: u64,
+    /// Nanoseconds that flushes took since the open.
+    pub flush_nanos: u64,
+    /// Bytes of tables and value logs written by merges since the open.
+    pub compaction_bytes_written: u64,
+    /// Bytes of tables read by merges since the open.
+    pub compaction_bytes_read: u64,
+    /// Tables written by merges since the open.
+    pub compaction_tables_written: u64,
+    /// Merges since the open.
+    pub compaction_count: u64,
+    /// Those of them that were of a part of the key space alone, for the garbage in it.
+    pub compaction_slices: u64,
+    /// Those of them that failed or were given up.
+    pub compaction_failures: u64,
+    /// Nanoseconds that merges took since the open.
+    pub compaction_nanos: u64,
+    /// What reads have met since the open.
+    pub reads: ReadStats,
+    /// Places where a lookup without filters searches: memtables that hold anything, and sorted
+    /// runs. A seek searches all of them.
+    pub read_amplification: u64,
+}
+
+impl FamilyStats {
+    pub(crate) fn of(family: &FamilyState) -> Self {
+        let view = family.view.load();
+        let mut levels: BTreeMap<u32, LevelStats> = BTreeMap::new();
+        for run in &view.version.runs {
+            let level = levels.entry(run.level).or_default();
+            level.level = run.level;
+            level.runs += 1;
+            for table in &run.tables {
+                level.tables += 1;
+                level.bytes += table.record.bytes;
+                level.entries += table.record.entries;
+                level.tombstones += table.record.tombstones;
+                let (tombstones, entries) = (table.record.tombstones, table.record.entries);
+                let (most, of) = level.densest_table;
+                if u128::from(tombstones) * u128::from(of.max(1))
+                    > u128::from(most) * u128::from(entries.max(1))
+                {
+                    level.densest_table = (tombstones, entries);
+                }
+            }
+        }
+        let counted = family.counters.counted();
+        Self {
+            memtable_bytes: memtable_bytes(family),
+            immutable_memtables: view.frozen.len() as u64,
+            levels: levels.into_values().collect(),
+            range_tombstones: range_tombstones(&view),
+            value_log_files: view.version.value_logs.len() as u64,
+            value_log_bytes: view.version.value_logs.values().map(|f| f.life().bytes()).sum(),
+            user_bytes_written: counted.hot(Hot::UserBytes),
+            operations_written: counted.hot(Hot::Operations),
+            log_bytes_written: counted.hot(Hot::LogBytes),
+            flush_bytes_written: counted.work(Work::FlushBytes),
+            flush_count: counted.work(Work::FlushTables),
+            flushes: counted.work(Work::Flushes),
+            flush_failures: counted.work(Work::FlushFailures),
+            flush_nanos: counted.work(Work::FlushNanos),
+            compaction_bytes_written: counted.work(Work::MergeBytesWritten),
+            compaction_bytes_read: counted.work(Work::MergeBytesRead),
+            compaction_tables_written: counted.work(Work::MergedTables),
+            compaction_count: counted.work(Work::Merges),
+            compaction_slices: counted.work(Work::MergedSlices),
+            compaction_failures: counted.work(Work::MergeFailures),
+            compaction_nanos: counted.work(Work::MergeNanos),
+            reads: ReadStats::of(&counted),
+            read_amplification: (view.version.runs.len()
+                + view.frozen.len()
+                + usize::from(!view.active.is_empty())) as u64,
+        }
+    }
+
+    /// Bytes written to log, tables and value logs for each byte that users wrote to the family,
+    /// since the open; 0 when they wrote none.
+    #[must_use]
+    pub fn write_amplification(&self) -> f64 {
+        let written =
+            self.log_bytes_written + self.flush_bytes_written + self.compaction_bytes_written;
+        ratio(written, self.user_bytes_written)
+    }
+}
+
+fn memtable_bytes(family: &FamilyState) -> u64 {
+    let view = family.view.load();
+    let frozen: u64 = view.frozen.iter().map(|memtable| memtable.allocated_bytes()).sum();
+    view.active.allocated_bytes() + frozen
+}
+
+fn range_tombstones(view: &View) -> u64 {
+    let memtables = std::iter::once(&view.active).chain(&view.frozen);
+    let in_memory: usize = memtables.map(|m| m.range_tombstones().iter().count()).sum();
+    (in_memory + view.version.range_tombstones.len()) as u64
+}

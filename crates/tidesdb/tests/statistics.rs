@@ -1,0 +1,189 @@
+//! What the statistics tell, held against what was done.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use tidesdb::{Db, DbOptions, FamilyOptions, IsolationLevel, ScanOptions, WriteBatch};
+
+fn key(n: u32) -> Vec<u8> {
+    format!("{n:08}").into_bytes()
+}
+
+/// Bytes of the files of a directory with this ending.
+fn file_bytes(directory: &std::path::Path, ending: &str) -> u64 {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    let files = entries.filter(|entry| entry.file_name().to_str().unwrap().ends_with(ending));
+    files.map(|file| file.metadata().unwrap().len()).sum()
+}
+
+#[test]
+fn what_users_wrote_is_counted_to_the_byte_for_each_family() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+    let one = db.create_family("one", FamilyOptions::default()).unwrap();
+    let two = db.create_family("two", FamilyOptions::default()).unwrap();
+    let position = db.stats().sequence;
+    one.put(b"key", b"value").unwrap();
+    one.delete(b"key").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put(&two, b"1", b"").unwrap();
+    batch.put(&one, b"long key", &[7; 500]).unwrap();
+    batch.put(&two, b"2", b"12345678").unwrap();
+    // Goes to a value log, past the log.
+    let large = vec![9; 3 << 20];
+    batch.put(&two, b"large", &large).unwrap();
+    db.write(&batch).unwrap();
+    let mut transaction = db.begin(IsolationLevel::Snapshot).unwrap();
+    transaction.put(&one, b"a", b"b").unwrap();
+    transaction.savepoint("here").unwrap();
+    transaction.put(&two, b"gone", b"gone").unwrap();
+    transaction.rollback_to("here").unwrap();
+    transaction.commit().unwrap();
+    let (first, second, all) = (one.stats(), two.stats(), db.stats());
+    let large = large.len() as u64;
+    assert_eq!((first.user_bytes_written, first.operations_written), (8 + 3 + 508 + 2, 4));
+    assert_eq!((second.user_bytes_written, second.operations_written), (1 + 9 + 5 + large, 3));
+    assert_eq!(all.user_bytes_written, first.user_bytes_written + second.user_bytes_written);
+    // Records lie in the log one behind the other, and positions count bytes.
+    assert_eq!(all.log_bytes_written, all.sequence - position);
+    assert_eq!(all.log_bytes_written, first.log_bytes_written + second.log_bytes_written);
+    assert!(first.log_bytes_written > 521, "{first:?}");
+    assert!(second.log_bytes_written > 15 && second.log_bytes_written < 200, "{second:?}");
+}
+
+#[test]
+fn sums_over_families_never_fall() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+    let family = db.create_family("short-lived", FamilyOptions::default()).unwrap();
+    family.put(b"key", b"value").unwrap();
+    family.flush().unwrap();
+    family.get(b"key").unwrap();
+    let before = db.stats();
+    db.drop_family("short-lived").unwrap();
+    let after = db.stats();
+    assert_eq!(after.user_bytes_written, 8);
+    assert_eq!(after.log_bytes_written, before.log_bytes_written);
+    assert_eq!((after.flushes, after.flush_bytes_written), (1, before.flush_bytes_written));
+    assert_eq!(after.reads, before.reads);
+    assert_eq!((after.families, after.tables), (0, 0));
+}
+
+#[test]
+fn background_work_is_counted_by_what_lies_in_the_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+    let family = db.create_family("default", FamilyOptions::default()).unwrap();
+    for round in 0..2 {
+        for n in 0..3000_u32 {
+            family.put(&key(n), &(n * round).to_be_bytes().repeat(20)).unwrap();
+        }
+        family.flush().unwrap();
+    }
+    let flushed = file_bytes(directory.path(), ".klog");
+    let stats = family.stats();
+    assert_eq!((stats.flushes, stats.flush_count, stats.flush_failures), (2, 2, 0));
+    assert_eq!(stats.flush_bytes_written, flushed);
+    assert_eq!(db.stats().table_bytes, flushed);
+    assert!(stats.flush_nanos > 0);
+    family.compact().unwrap();
+    let stats = family.stats();
+    assert_eq!((stats.compaction_count, stats.compaction_failures), (1, 0));
+    assert_eq!(stats.compaction_bytes_read, flushed);
+    let merged: u64 = stats.levels.iter().map(|level| level.bytes).sum();
+    assert_eq!(stats.compaction_bytes_written, merged);
+    assert_eq!(stats.compaction_tables_written, stats.levels.iter().map(|l| l.tables).sum());
+    assert!(stats.compaction_nanos > 0);
+    let written = stats.log_bytes_written + flushed + merged;
+    assert_eq!(stats.write_amplification(), written as f64 / stats.user_bytes_written as f64);
+}
+
+#[test]
+fn filters_and_blocks_are_counted_as_gets_meet_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+    let options = FamilyOptions::default().l1_file_count_trigger(100);
+    let family = db.create_family("default", options).unwrap();
+    let other = db.create_family("other", FamilyOptions::default()).unwrap();
+    // Even keys in one table, odd ones in the other, over the same range.
+    for parity in [0, 1] {
+        for n in (parity..4000).step_by(2) {
+            family.put(&key(n), b"value").unwrap();
+        }
+        family.flush().unwrap();
+    }
+    family.put(b"in memory", b"value").unwrap();
+    assert!(family.contains(b"in memory").unwrap());
+    assert_eq!(family.stats().reads.table_gets, 0, "no table was asked");
+    for n in 0..4000 {
+        assert!(family.contains(&key(n)).unwrap());
+    }
+    let present = family.stats().reads;
+    assert_eq!(present.table_gets, 4000);
+    // The newer table is asked first; an even key lies in the older one.
+    assert!((5998..=6000).contains(&present.filters_asked), "{present:?}");
+    assert_eq!(present.filters_asked, present.filters_excluded + present.tables_searched);
+    assert_eq!(present.tables_searched, 4000 + present.filters_wrong);
+    assert_eq!(present.blocks_cached + present.blocks_read, present.tables_searched);
+    for n in 0..4000 {
+        assert!(!family.contains(&[key(n).as_slice(), b"x"].concat()).unwrap());
+    }
+    let reads = family.stats().reads;
+    let rate = reads.filter_false_positive_rate();
+    assert!(rate > 0.002 && rate < 0.03, "{rate} where 0.01 was asked for: {reads:?}");
+    assert!(reads.filter_usefulness() > 0.5 && reads.filter_usefulness() < 1.0, "{reads:?}");
+    assert!(reads.tables_per_get() < 1.1, "{reads:?}");
+    // Of the cache every lookup is some family's.
+    let scanned = family.scan(ScanOptions::new()).unwrap().entries().count();
+    assert_eq!(scanned, 4001);
+    let (reads, cache) = (family.stats().reads, db.cache_stats());
+    assert_eq!(reads.seeks, 1);
+    assert_eq!((reads.blocks_cached, reads.blocks_read), (cache.hits, cache.misses));
+    assert_eq!(other.stats().reads, tidesdb::ReadStats::default());
+    assert_eq!(db.stats().reads, reads);
+    assert_eq!(db.stats().cache_hit_rate(), cache.hit_rate());
+}
+
+#[test]
+fn trees_are_counted_level_by_level() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+    let options = FamilyOptions::default().use_btree(true);
+    let family = db.create_family("default", options.clone()).unwrap();
+    assert_eq!(family.tree_stats().unwrap(), tidesdb::TreeStats::default());
+    for n in 0..20_000 {
+        family.put(&key(n), &key(n).repeat(4)).unwrap();
+    }
+    family.flush().unwrap();
+    let trees = family.tree_stats().unwrap();
+    assert_eq!((trees.height(), trees.average_height(), trees.flat_tables), (3, 3.0, 0));
+    let level = trees.levels[0];
+    assert_eq!((trees.levels.len(), level.level), (1, 1));
+    assert_eq!(level.bytes, file_bytes(directory.path(), ".klog"));
+    assert!(level.leaves > 100 && level.index_nodes > 1, "{level:?}");
+    assert!(level.index_nodes < level.leaves / 4, "{level:?}");
+    assert_eq!(trees.nodes(), level.leaves + level.index_nodes + level.tables);
+    // A table of the other kind beside it.
+    family.set_options(options.use_btree(false)).unwrap();
+    family.put(b"another", b"table").unwrap();
+    family.flush().unwrap();
+    let mixed = family.tree_stats().unwrap();
+    assert_eq!((mixed.nodes(), mixed.flat_tables), (trees.nodes(), 1));
+    assert!(mixed.average_height() < 3.0);
+}
+
+#[test]
+fn statistics_read_as_lines_for_people() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+    let family = db.create_family("default", FamilyOptions::default()).unwrap();
+    family.put(b"key", &[0; 2000]).unwrap();
+    family.flush().unwrap();
+    family.get(b"key").unwrap();
+    let text = format!("{}{}{}", db.stats(), family.stats(), db.cache_stats());
+    for wanted in ["families                   1\n", "flushes                    1 in ", "2.0 KiB"]
+    {
+        assert!(text.contains(wanted), "'{wanted}' is not in\n{text}");
+    }
+    assert!(text.lines().all(|line| line.len() < 110), "{text}");
+    assert!(format!("{db:?}").len() < 100 + directory.path().as_os_str().len(), "{db:?}");
+}
