@@ -175,7 +175,6 @@ fn loom_a_snapshot_finds_what_was_published_when_it_was_taken() {
 }
 
 #[test]
-#[cfg_attr(planted_bug = "validation_skipped_after_reserve", should_panic)]
 fn loom_of_two_checked_commits_the_second_sees_the_first() {
     bounded(|| {
         let engine = Engine::new();

@@ -14,8 +14,7 @@ use super::{ActiveSegment, LogConfig};
 
 /// Retired files kept for reuse; beyond it they are removed. Only files of the usual size are kept,
 /// so this bounds their bytes as well.
-const MOST_FREE_FILES: usize =
-    if cfg!(planted_bug = "log_released_before_the_edit") { 0 } else { 8 };
+const MOST_FREE_FILES: usize = 8;
 
 /// The same in bytes, for large segments; one file is always kept.
 const MOST_FREE_BYTES: u64 = 128 << 20;
@@ -251,6 +250,9 @@ impl SegmentFiles {
 
 /// How many retired files are kept.
 fn most_free(config: &LogConfig) -> usize {
+    if cfg!(planted_bug = "log_released_before_the_edit") {
+        return 0;
+    }
     let by_bytes = usize::try_from(MOST_FREE_BYTES / config.segment_bytes).unwrap_or(1).max(1);
     MOST_FREE_FILES.min(by_bytes)
 }

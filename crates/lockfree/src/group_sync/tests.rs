@@ -117,7 +117,6 @@ mod models {
 
     /// A sync under way when a write failed counted for the records behind the hole.
     #[test]
-    #[cfg_attr(planted_bug = "holes_published", should_panic)]
     fn loom_a_sync_never_covers_what_lies_behind_a_hole() {
         bounded(|| {
             let log = Log::new();
@@ -139,8 +138,6 @@ mod models {
     /// A commit behind the hole that was slow to look found a log that had gone on meanwhile beyond
     /// its own place, and took itself for published.
     #[test]
-    #[cfg_attr(planted_bug = "holes_published", should_panic)]
-    #[cfg_attr(planted_bug = "published_waited_for_outside", should_panic)]
     fn loom_no_lost_commit_passes_for_published_after_a_repair() {
         bounded(|| {
             let log = Log::new();
