@@ -26,7 +26,10 @@ impl Core {
             return Ok(());
         }
         self.check_new_name(new)?;
-        catalog.commit(vec![Change::RenameFamily { family: family.id, name: new.to_owned() }])?;
+        if !cfg!(planted_bug = "renamed_in_memory_only") {
+            catalog
+                .commit(vec![Change::RenameFamily { family: family.id, name: new.to_owned() }])?;
+        }
         self.families.rename(old, new);
         Ok(())
     }

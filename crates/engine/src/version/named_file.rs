@@ -38,7 +38,9 @@ impl NamedFile {
     pub(crate) fn named_again(self: &Arc<Self>) -> Arc<Self> {
         // ORDERING: relaxed; counts change with the catalog locked, and the drop that looks at them
         // comes after every other use of the `Arc`.
-        self.families.fetch_add(1, Ordering::Relaxed);
+        if !cfg!(planted_bug = "copies_not_counted") {
+            self.families.fetch_add(1, Ordering::Relaxed);
+        }
         Arc::clone(self)
     }
 
