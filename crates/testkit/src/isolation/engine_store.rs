@@ -2,8 +2,8 @@
 //!
 //! Families of the store are families of the database, keys are numbers in big-endian. Ranges are
 //! scanned with both bounds, or with one of them and a seek to the other, so that both ways of
-//! reading a range are tried, step by step or as an iterator. Keys are read by each of the calls that
-//! count as a read, in turn. Numbers of plain commits come from the commit hook, which the
+//! reading a range are tried; step by step, as an iterator, or by pages. Ranges of one key are prefixes.
+//! Keys are read by each of the calls that count as a read, in turn. Numbers of plain commits come from the commit hook, which the
 //! committing thread calls before the write returns.
 
 use std::cell::Cell;
@@ -173,6 +173,35 @@ impl EngineTransaction {
     }
 }
 
+impl EngineTransaction {
+    /// A scan for each two entries, each of which begins behind the last entry of the one before. It is
+    /// over when a page is empty.
+    fn scan_by_pages(&self, request: ScanRequest, between: &mut dyn FnMut()) -> Verdict<Entries> {
+        let ScanRequest { range, most, .. } = request;
+        let mut found = Entries::new();
+        let mut from = range.from;
+        loop {
+            let options = ScanOptions::new().upper(&range.to.to_be_bytes());
+            let mut scan = said(self.inner.scan(self.family(range.family), options))?;
+            said(scan.seek(&from.to_be_bytes()))?;
+            let before = found.len();
+            for entry in scan.entries().take(most.saturating_sub(before).min(2)) {
+                let (key, value) = said(entry)?;
+                let number = number_of(&key)?;
+                if number < from {
+                    return Err(format!("a page from {from} on shows {number}"));
+                }
+                from = number + 1;
+                found.push((number, value));
+                between();
+            }
+            if found.len() == before || found.len() >= most {
+                return Ok(found);
+            }
+        }
+    }
+}
+
 fn number_of(key: &[u8]) -> Verdict<u16> {
     let number = key.try_into().map(u16::from_be_bytes);
     number.map_err(|_| format!("a scan shows the key {key:?}"))
@@ -182,8 +211,9 @@ impl StoreTransaction for EngineTransaction {
     fn get(&self, key: Key) -> Verdict<Option<Vec<u8>>> {
         let (family, bytes) = (self.family(key.family), key.number.to_be_bytes());
         let has_snapshot = self.inner.snapshot_sequence().is_some();
-        match self.next_way(3) {
+        match self.next_way(4) {
             0 if has_snapshot => self.ask_and_peek(key),
+            3 => self.get_several(&[key]).map(|mut values| values.pop().flatten()),
             1 => said(self.inner.get_with(family, &bytes, <[u8]>::to_vec)),
             _ => said(self.inner.get(family, &bytes)),
         }
@@ -193,27 +223,39 @@ impl StoreTransaction for EngineTransaction {
         said(self.inner.get_untracked(self.family(key.family), &key.number.to_be_bytes()))
     }
 
+    fn get_several(&self, keys: &[Key]) -> Verdict<Vec<Option<Vec<u8>>>> {
+        let Some(first) = keys.first() else { return Ok(Vec::new()) };
+        let bytes = keys.iter().map(|key| key.number.to_be_bytes());
+        said(self.inner.multi_get(self.family(first.family), bytes))
+    }
+
     fn scan(&self, request: ScanRequest, between: &mut dyn FnMut()) -> Verdict<Entries> {
         let ScanRequest { range, forward, most } = request;
+        let way = self.next_way(3);
+        if way == 2 && forward && self.inner.snapshot_sequence().is_some() {
+            return self.scan_by_pages(request, between);
+        }
         let (from, to) = (range.from.to_be_bytes(), range.to.to_be_bytes());
         let by_seek = (range.from ^ range.to).is_multiple_of(2);
-        let mut options = ScanOptions::new();
-        if !(by_seek && forward) {
-            options = options.lower(&from);
-        }
-        if !by_seek || forward {
-            options = options.upper(&to);
-        }
+        let options = match (by_seek, forward) {
+            (true, true) => ScanOptions::new().upper(&to),
+            (true, false) => ScanOptions::new().lower(&from),
+            (false, _) if range.from + 1 == range.to => ScanOptions::new().prefix(&from),
+            (false, true) => ScanOptions::new().range(&from[..]..&to[..]),
+            (false, false) => ScanOptions::new().lower(&from).upper(&to),
+        };
         let mut scan = said(self.inner.scan(self.family(range.family), options))?;
         said(match (by_seek, forward) {
+            (false, true) if way == 1 => Ok(()),
             (false, true) => scan.seek_to_first(),
             (false, false) => scan.seek_to_last(),
             (true, true) => scan.seek(&from),
             (true, false) => scan.seek_for_prev(&range.to.saturating_sub(1).to_be_bytes()),
         })?;
         let mut found = Vec::new();
-        if !by_seek && forward && most == usize::MAX && self.next_way(2) == 0 {
-            for entry in scan.entries() {
+        if forward && way == 1 {
+            // From the first, or from where the seek has led, which may be nowhere.
+            for entry in scan.entries().take(most) {
                 let (key, value) = said(entry)?;
                 found.push((number_of(&key)?, value));
                 between();

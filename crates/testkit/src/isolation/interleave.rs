@@ -183,6 +183,7 @@ impl<S: TransactionalStore> Actor<'_, S> {
         match action {
             Action::Begin => Ok(()),
             Action::Get(key) => transaction.get(*key).map(drop),
+            Action::GetBoth(keys) => transaction.get_several(keys),
             Action::Peek(key) => transaction.get_untracked(*key).map(drop),
             Action::Scan(request) => transaction.scan(*request).map(drop),
             Action::Put(key) => transaction.put(*key),

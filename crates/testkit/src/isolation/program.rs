@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `begin` | nothing, so that the snapshot is older than the first read |
 //! | `get(a)`, `peek(a)` | a read, a read that is not remembered |
+//! | `both(ab)` | two reads in one call |
 //! | `scan(a-f)`, `back(a-f)` | all entries of a range, forwards or backwards |
 //! | `first(a-f)`, `last(a-f)` | the first entry from either side |
 //! | `put(a)`, `del(a)`, `app(a)` | a write, a deletion, one more element for a list |
@@ -31,6 +32,8 @@ pub enum Action {
     Begin,
     /// A read.
     Get(Key),
+    /// Two reads in one call, of keys of one family.
+    GetBoth([Key; 2]),
     /// A read that is not remembered.
     Peek(Key),
     /// A scan.
@@ -123,6 +126,10 @@ const NAMED: &[(&str, &str, [&str; TRANSACTIONS])] = &[
      ["get(a) del(a) put(b) commit", "get(a) put(a) del(b) commit", "scan(a-c) get(a) put(c) commit"]),
     ("reports and receipts", "ab",
      ["get(a) put(a) begin commit", "get(a) put(c) get(b) commit", "get(a) scan(b-f) get(c) commit"]),
+    ("two keys at once", "ab",
+     ["both(ba) put(a) get(b) commit", "both(ab) put(b) scan(b-c) commit", "scan(a-b) both(ac) put(c) commit"]),
+    ("ranges of one key", "a",
+     ["scan(b-c) put(a) back(a-b) commit", "scan(a-b) put(b) both(ba) commit", "scan(b-c) scan(a-b) scan(b-c) commit"]),
     ("reads that are not remembered", "ab",
      ["peek(a) put(b) peek(b) commit", "peek(b) put(a) peek(a) commit", "peek(a) peek(b) put(c) commit"]),
 ];
@@ -162,14 +169,15 @@ pub fn lists() -> Verdict<Vec<Program>> {
 /// As [`named`].
 pub fn generated(random: &mut SplitMix64) -> Verdict<Program> {
     let letters = ["a", "b", "c", "d", "A", "B"];
-    let ranges = ["a-c", "a-e", "b-d", "A-C"];
+    let ranges = ["a-c", "a-e", "b-d", "b-c", "A-C"];
     let texts = std::array::from_fn::<String, TRANSACTIONS, _>(|_| {
         let mut text = String::new();
         for _ in 1..STEPS {
             let key = letters[random.index(letters.len())];
             let range = ranges[random.index(ranges.len())];
             text += &match random.below(20) {
-                0..6 => format!("get({key}) "),
+                0..5 => format!("get({key}) "),
+                5 => ["both(ab) ", "both(dc) ", "both(AB) "][random.index(3)].to_owned(),
                 6 => format!("peek({key}) "),
                 7..9 => format!("scan({range}) "),
                 9 => format!("back({range}) "),
@@ -216,6 +224,7 @@ fn parse<T: AsRef<str>>(name: &str, present: &str, texts: &[T; TRANSACTIONS]) ->
         match action {
             Action::Get(key) | Action::Peek(key) | Action::Put(key) => keys.push(*key),
             Action::Delete(key) | Action::Append(key) => keys.push(*key),
+            Action::GetBoth(both) => keys.extend(both),
             Action::Scan(ScanRequest { range, .. }) => {
                 let family = range.family;
                 keys.extend((range.from..range.to).map(|number| Key { family, number }));
@@ -241,6 +250,10 @@ fn action(text: &str) -> Verdict<Action> {
         ("commit", []) => Ok(Action::Commit),
         ("rollback", []) => Ok(Action::Rollback),
         ("get", [letter]) => key(*letter).map(Action::Get),
+        ("both", [one, other]) => {
+            let keys = [key(*one)?, key(*other)?];
+            (keys[0].family == keys[1].family).then_some(Action::GetBoth(keys)).ok_or_else(wrong)
+        }
         ("peek", [letter]) => key(*letter).map(Action::Peek),
         ("put", [letter]) => key(*letter).map(Action::Put),
         ("del", [letter]) => key(*letter).map(Action::Delete),

@@ -128,6 +128,24 @@ impl<T: StoreTransaction> Recorded<'_, T> {
         self.read(key, true)
     }
 
+    /// Reads several keys of one family in one call.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn get_several(&mut self, keys: &[Key]) -> Verdict {
+        let start = self.recorder.tick();
+        let values = self.inner.get_several(keys)?;
+        let span = Span { start, end: self.recorder.tick() };
+        if values.len() != keys.len() {
+            return Err(format!("{} values of {} keys", values.len(), keys.len()));
+        }
+        for (key, value) in keys.iter().zip(values) {
+            let seen = value.map_or(Ok(Vec::new()), |bytes| numbers(*key, &bytes))?;
+            self.record.operations.push(Operation::Read { key: *key, seen, tracked: true, span });
+        }
+        Ok(())
+    }
+
     /// Reads a key without being remembered.
     ///
     /// # Errors

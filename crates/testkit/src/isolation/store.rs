@@ -134,7 +134,15 @@ pub trait StoreTransaction: Send {
     /// Whatever the store says.
     fn get(&self, key: Key) -> Verdict<Option<Vec<u8>>>;
 
-    /// The same without being remembered.
+    /// The values of several keys of one family, each a read of its own.
+    ///
+    /// # Errors
+    /// Whatever the store says.
+    fn get_several(&self, keys: &[Key]) -> Verdict<Vec<Option<Vec<u8>>>> {
+        keys.iter().map(|key| self.get(*key)).collect()
+    }
+
+    /// As `get`, without being remembered.
     ///
     /// # Errors
     /// Whatever the store says.
