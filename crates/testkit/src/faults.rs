@@ -8,7 +8,7 @@ pub mod sweep;
 
 use std::sync::{Arc, Mutex};
 
-use tidesdb_engine::{Error, ErrorKind};
+use tidesdb_engine::{Db, Error, ErrorKind};
 use tidesdb_sys::vfs::{FaultError, FaultKind, FaultVfs, OpSet, SimVfs, Vfs};
 
 use crate::Verdict;
@@ -36,6 +36,18 @@ pub struct Faults {
     repairing: Mutex<bool>,
     longest_write: Mutex<Option<usize>>,
     counted: OpSet,
+    memory: Mutex<Option<Refusal>>,
+    /// Calls that were refused for want of memory.
+    out_of_memory: Mutex<u64>,
+}
+
+/// Memory of memtables that is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Blocks that are given first, after each opening.
+    pub given: u64,
+    /// Blocks that are refused then.
+    pub refused: u64,
 }
 
 impl Faults {
@@ -50,6 +62,8 @@ impl Faults {
             repairing: Mutex::new(false),
             longest_write: Mutex::new(None),
             counted,
+            memory: Mutex::new(None),
+            out_of_memory: Mutex::new(0),
         })
     }
 
@@ -60,6 +74,27 @@ impl Faults {
         *locked(&faults.ordered) = Some(fault);
         faults.vfs.fail_call(fault.call, fault.kind, fault.error);
         faults
+    }
+
+    /// Around `sim`, whose calls all work, with memory that is refused.
+    #[must_use]
+    pub fn of_memory(sim: &Arc<SimVfs>, refusal: Refusal) -> Arc<Self> {
+        let faults = Self::around(sim, OpSet::of(&[]));
+        *locked(&faults.memory) = Some(refusal);
+        faults
+    }
+
+    /// Has a database that was just opened, or for which the fault was just cleared, behave so.
+    pub fn give_memory(&self, db: &Db) {
+        let (given, refused) =
+            locked(&self.memory).map_or((0, 0), |refusal| (refusal.given, refusal.refused));
+        db.refuse_memtable_blocks(given, refused);
+    }
+
+    /// How often something has failed.
+    #[must_use]
+    pub fn fired(&self) -> u64 {
+        self.vfs.fired() + *locked(&self.out_of_memory)
     }
 
     /// Whether calls fail from now on for want of space. Such a disk is opened for reading, and what
@@ -92,6 +127,7 @@ impl Faults {
     /// Ends the fault for good. Errors are excused until [`Faults::expect_health`].
     pub fn clear(&self) {
         *locked(&self.ordered) = None;
+        *locked(&self.memory) = None;
         *locked(&self.repairing) = true;
         self.vfs.clear_faults();
     }
@@ -114,6 +150,15 @@ impl Faults {
     /// # Errors
     /// When no call was made to fail, or the error is none that a failed call explains.
     pub fn excuse(&self, what: &str, error: &Error) -> Verdict {
+        if matches!(error, Error::OutOfMemory(_)) {
+            let mut refused = locked(&self.out_of_memory);
+            *refused += u64::from(locked(&self.memory).is_some());
+            // What could not be written to memory goes to tables first.
+            let allowed = locked(&self.memory).is_some() || *locked(&self.repairing);
+            if allowed && *refused > 0 {
+                return Ok(());
+            }
+        }
         let explained =
             matches!(error.kind(), ErrorKind::Io | ErrorKind::Full | ErrorKind::ReadOnly);
         let fault = *locked(&self.ordered);

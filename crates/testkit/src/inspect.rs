@@ -86,6 +86,56 @@ pub fn check_gets(
     Ok(())
 }
 
+/// Checks reads of several keys and of ranges, as iterators, both ways and page by page, against what
+/// a scan has read.
+///
+/// # Errors
+/// What differs.
+pub fn check_entries(
+    family: &Family,
+    content: &Content,
+    keys: u64,
+    random: &mut SplitMix64,
+) -> Verdict {
+    let wanted: Vec<_> = (0..5).map(|_| key_bytes(random.below(keys + 3))).collect();
+    let got = family.multi_get(&wanted).map_err(|e| text("multi_get", e))?;
+    if !got.iter().map(Option::as_ref).eq(wanted.iter().map(|key| content.get(key))) {
+        return Err(format!("multi_get of {wanted:?} in {} differs from a scan", family.name()));
+    }
+    let prefix = &wanted[0][..random.index(wanted[0].len() + 1)];
+    let scan = || family.prefix(prefix).map_err(|e| text("scan of a prefix", e));
+    let inside = content.iter().filter(|(key, _)| key.starts_with(prefix));
+    let inside: Vec<_> = inside.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let all = |entries: Result<Vec<_>, _>| entries.map_err(|e| text("entries", e));
+    let forwards = all(scan()?.entries().collect())?;
+    let mut backwards = all(scan()?.entries_rev().collect())?;
+    backwards.reverse();
+    if forwards != inside || backwards != inside {
+        let found = (inside.len(), forwards.len(), backwards.len());
+        return Err(format!("of the keys under {prefix:?}, forwards and backwards: {found:?}"));
+    }
+    check_pages(family, content, 1 + random.index(40))
+}
+
+/// Reads a family by pages, each of which begins behind the last key of the one before. The last page
+/// is empty: a seek that finds nothing leaves no entries.
+fn check_pages(family: &Family, content: &Content, length: usize) -> Verdict {
+    let mut rest = content.iter();
+    let mut after = Vec::new();
+    loop {
+        let mut scan = family.scan(ScanOptions::new()).map_err(|e| text("scan", e))?;
+        scan.seek(&after).map_err(|e| text("seek", e))?;
+        let page: Result<Vec<_>, _> = scan.entries().take(length).collect();
+        let page = page.map_err(|e| text("entries of a page", e))?;
+        let expected: Vec<_> = rest.by_ref().take(length).collect();
+        if !page.iter().map(|(key, value)| (key, value)).eq(expected) {
+            return Err(format!("the page of {} behind {after:?} differs", family.name()));
+        }
+        let Some((last, _)) = page.last() else { return Ok(()) };
+        after = [last.as_slice(), &[0]].concat();
+    }
+}
+
 /// Runs the engine's own deep check, and compares the directory with what it counted.
 ///
 /// # Errors

@@ -126,6 +126,19 @@ pub enum Operation {
     Advance(u64),
     /// Create the family if it is absent, drop it if it is there.
     CreateOrDrop(usize),
+    /// Give the first slot's family the name of the second, if that is free.
+    Rename(usize, usize),
+    /// Copy the first slot's family, in place of the second's.
+    CopyFamily(usize, usize),
+    /// Give a family other options.
+    ChangeOptions(usize),
+    /// Copy the database into another directory.
+    CopyDatabase {
+        /// Every byte, instead of second names for its files.
+        backup: bool,
+    },
+    /// Try to open the database for reading while it is open.
+    OpenBeside,
     /// Close, or just drop, the database and open it again.
     Reopen {
         /// Close it properly.
@@ -280,7 +293,10 @@ fn overwrites(random: &mut SplitMix64, settings: &Settings) -> Operation {
 fn next_of_overwrites(random: &mut SplitMix64, settings: &Settings) -> Operation {
     match random.below(1_000) {
         0..=549 => overwrites(random, settings),
-        550..=599 => Operation::Single(write(random, settings)),
+        550..=589 => Operation::Single(write(random, settings)),
+        590..=593 => Operation::CopyFamily(random.index(SLOTS), random.index(SLOTS)),
+        594..=596 => Operation::CopyDatabase { backup: random.chance(1, 3) },
+        597..=599 => Operation::ChangeOptions(random.index(SLOTS)),
         600..=839 => Operation::Step(1 + random.index(4)),
         840..=849 => Operation::FireTimer,
         850..=859 => Operation::Advance(1 + random.below(10)),
@@ -304,7 +320,12 @@ pub fn next(random: &mut SplitMix64, settings: &Settings) -> Operation {
     }
     match random.below(1_000) {
         0..=299 => Operation::Single(write(random, settings)),
-        300..=699 => batch(random, settings),
+        300..=679 => batch(random, settings),
+        680..=685 => Operation::Rename(random.index(SLOTS), random.index(SLOTS)),
+        686..=690 => Operation::CopyFamily(random.index(SLOTS), random.index(SLOTS)),
+        691..=693 => Operation::ChangeOptions(random.index(SLOTS)),
+        694..=697 => Operation::CopyDatabase { backup: random.chance(1, 3) },
+        698..=699 => Operation::OpenBeside,
         700..=849 => Operation::Step(1 + random.index(3)),
         850..=869 => Operation::FireTimer,
         870..=884 => Operation::Advance(1 + random.below(10)),

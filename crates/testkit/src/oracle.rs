@@ -128,6 +128,22 @@ impl History {
         of_key.take_while(|write| write.value.is_some()).take(2).count() < 2
     }
 
+    /// Has `copy` live through everything that `source` has lived through: of a database that lost the
+    /// end of its log, both show the same prefix.
+    pub fn copy_family(&mut self, source: FamilyId, copy: FamilyId) {
+        for transaction in &mut self.transactions {
+            let of_source = transaction.writes.iter().filter(|write| write.family == source);
+            let mut again: Vec<Write> = of_source.cloned().collect();
+            for write in &mut again {
+                write.family = copy;
+                if let Some(value) = &mut write.value {
+                    value.hash = entry_hash(copy, &write.key, &value.tag.bytes(&write.key));
+                }
+            }
+            transaction.writes.append(&mut again);
+        }
+    }
+
     /// Every family that was ever written to, with repetitions.
     pub fn families(&self) -> impl Iterator<Item = FamilyId> {
         self.transactions.iter().flat_map(|t| t.writes.iter().map(|write| write.family))
@@ -307,6 +323,24 @@ mod tests {
         let number = 5;
         history.push(Transaction { number, writes: vec![deletion(Some(b"b"))] });
         assert!(allows(&history));
+    }
+
+    #[test]
+    fn a_copy_of_a_family_has_its_past_and_a_future_of_its_own() {
+        let mut history = History::default();
+        history.push(put(1, 0, b"a", 0));
+        history.push(put(2, 0, b"b", 0));
+        history.copy_family(0, 7);
+        history.push(put(3, 7, b"c", 0));
+        let sizes = |upto| {
+            let contents = history.contents(&[0, 7], upto, 1);
+            (contents[&0].len(), contents[&7].len())
+        };
+        assert_eq!((sizes(1), sizes(2), sizes(3)), ((1, 1), (2, 2), (2, 3)));
+        let hash = contents_hash(&history.contents(&[0, 7], 1, 1));
+        let bounds = PrefixBounds { lower: 0, upper: 9, now: 1 };
+        assert_eq!(history.find_prefix(&[0, 7], hash, bounds), Some(1));
+        assert!(history.allows_single_deletion(&[], 7, b"a"));
     }
 
     #[test]

@@ -3,25 +3,30 @@
 //! One thread does everything, background jobs included, so that a run is a function of its seed.
 //! The runner keeps, for the crash harness, what a crash may leave now ([`Promises`]): hooks of
 //! the disk read it in the middle of an operation.
-//! Longer than 600 lines because operations, promises and checks share the state of one run.
 
-use std::path::PathBuf;
+mod callbacks;
+mod checks;
+mod commits;
+mod copies;
+mod families;
+
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidesdb_engine::{Components, Db, Error, Family, Snapshot, SyncMode, WriteOptions};
+use tidesdb_engine::{Components, Db, Error, Family, Snapshot};
 use tidesdb_sys::clock::{Clock, ManualClock};
 use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::vfs::{SimVfs, Vfs};
 
 use crate::Verdict;
 use crate::faults::Faults;
-use crate::inspect;
-use crate::operations::{self, Operation, PlannedWrite, key_bytes};
-use crate::oracle::{Contents, FamilyId, History, PrefixBounds, Transaction, contents_hash};
-use crate::planned_commit::PlannedCommit;
+use crate::operations::{self, Operation};
+use crate::oracle::{FamilyId, History};
 use crate::settings::{SLOTS, Settings};
 use crate::watch::WatchedScheduler;
+
+use self::copies::KeptCopy;
 
 /// What a crash at this moment may and may not take.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +43,8 @@ pub struct Promises {
     pub families: [Option<FamilyId>; SLOTS],
     /// Per slot, a family that may be there, or not, since a creation or a removal is under way.
     pub undecided: [Option<Option<FamilyId>>; SLOTS],
+    /// The family of the first slot may have the name of the second.
+    pub moving: Option<(usize, usize)>,
 }
 
 /// Promises shared with the hooks of the disk.
@@ -87,6 +94,16 @@ impl World {
     /// # Errors
     /// What the engine says.
     pub fn open(&self, scheduler: &Arc<WatchedScheduler>) -> Result<Db, Error> {
+        self.open_at(&Self::dir(), false, scheduler)
+    }
+
+    /// Opens a database of this machine, perhaps only for reading.
+    fn open_at(
+        &self,
+        path: &Path,
+        read_only: bool,
+        scheduler: &Arc<WatchedScheduler>,
+    ) -> Result<Db, Error> {
         let sim = Arc::clone(&self.sim);
         let vfs: Arc<dyn Vfs> =
             self.faults.as_ref().map_or(sim as Arc<dyn Vfs>, |faults| faults.vfs());
@@ -95,7 +112,7 @@ impl World {
             scheduler: Arc::clone(scheduler) as _,
             clock: Arc::clone(&self.clock) as _,
         };
-        Db::open_with(Self::dir(), self.settings.database.clone(), components)
+        Db::open_with(path, self.settings.database.clone().read_only(read_only), components)
     }
 }
 
@@ -122,6 +139,9 @@ pub struct Runner {
     handles: [Option<Family>; SLOTS],
     snapshots: Vec<HeldSnapshot>,
     next_family: FamilyId,
+    kept_copy: Option<KeptCopy>,
+    /// What hooks and listeners use.
+    callbacks: Arc<Mutex<callbacks::Shared>>,
     /// Merges of slices in openings that are over.
     slices_before: u64,
     /// What the last failed commit said.
@@ -155,6 +175,8 @@ impl Runner {
         let named = known.iter().chain(undecided.iter().flatten()).flatten().copied();
         let next_family = named.chain(history.families()).max().map_or(0, |highest| highest + 1);
         let mut runner = Self {
+            kept_copy: None,
+            callbacks: Arc::default(),
             world,
             history,
             promises,
@@ -167,6 +189,10 @@ impl Runner {
             slices_before: 0,
             last_error: None,
         };
+        if runner.world.settings.callbacks {
+            let listener = callbacks::listener(&runner.callbacks);
+            runner.world.settings.database.event_listener = Some(listener);
+        }
         runner.open()?;
         Ok(runner)
     }
@@ -190,34 +216,11 @@ impl Runner {
             }
             (Err(e), None) => return Err(format!("open: {e}")),
         };
+        if let Some(faults) = &self.world.faults {
+            faults.give_memory(&db);
+        }
         self.db = Some(db);
         self.take_handles()
-    }
-
-    /// Learns which families are there, where that was undecided.
-    fn take_handles(&mut self) -> Verdict {
-        let Some(db) = self.db.clone() else { return Ok(()) };
-        let mut promises = locked(&self.promises);
-        for slot in 0..SLOTS {
-            let family = db.family(&family_name(slot)).ok();
-            let known = promises.families[slot];
-            if family.is_some() != known.is_some() {
-                match promises.undecided[slot] {
-                    Some(other) if other.is_some() == family.is_some() => {
-                        promises.families[slot] = other;
-                    }
-                    _ => {
-                        return Err(format!(
-                            "family {slot} is {}, promised: {known:?}",
-                            if family.is_some() { "there" } else { "missing" }
-                        ));
-                    }
-                }
-            }
-            promises.undecided[slot] = None;
-            self.handles[slot] = family;
-        }
-        Ok(())
     }
 
     /// Creates the families that are missing.
@@ -268,7 +271,8 @@ impl Runner {
         for step in 0..count {
             let operation = operations::next(&mut self.random, &self.world.settings);
             self.scheduler.begin();
-            self.apply(&operation).map_err(|e| format!("step {step}, {operation:?}: {e}"))?;
+            let applied = self.apply(&operation).and_then(|()| self.findings_of_hooks());
+            applied.map_err(|e| format!("step {step}, {operation:?}: {e}"))?;
             after_each(self).map_err(|e| format!("after step {step}, {operation:?}: {e}"))?;
         }
         Ok(())
@@ -327,8 +331,13 @@ impl Runner {
                 Ok(())
             }
             Operation::CreateOrDrop(slot) => self.create_or_drop(&db, *slot),
+            Operation::Rename(from, to) => self.rename(&db, *from, *to),
+            Operation::CopyFamily(from, to) => self.copy_family(&db, *from, *to),
+            Operation::ChangeOptions(slot) => self.change_options(*slot),
+            Operation::CopyDatabase { backup } => self.copy_database(&db, *backup),
+            Operation::OpenBeside => self.open_beside(),
             Operation::Reopen { close } => self.reopen(db, *close),
-            Operation::Check => self.check(),
+            Operation::Check => self.check_in_any_way(),
         }
     }
 
@@ -351,249 +360,30 @@ impl Runner {
         Ok(())
     }
 
-    fn commit(
-        &mut self,
-        db: &Db,
-        planned: &[PlannedWrite],
-        sync: Option<bool>,
-        single: bool,
-    ) -> Verdict {
-        let number = locked(&self.promises).started + 1;
-        let now = self.world.clock.unix_seconds();
-        let families = locked(&self.promises).families;
-        let mut transaction = Transaction { number, writes: Vec::new() };
-        let mut batch =
-            PlannedCommit::new(db, number, planned).map_err(|e| format!("begin: {e}"))?;
-        let mut full = self.world.settings.database.sync_mode == SyncMode::Full;
-        let mut alone = Ok(());
-        for (place, write) in planned.iter().enumerate() {
-            let (Some(id), Some(family)) = (families[write.slot], &self.handles[write.slot]) else {
-                continue;
-            };
-            full |= family.options().sync_mode == SyncMode::Full;
-            let (mut write, bytes) = write.materialize((number, place as u32), id, now);
-            let earlier = &transaction.writes;
-            write.single &= self.history.allows_single_deletion(earlier, id, &write.key);
-            transaction.writes.push(write.clone());
-            let added = batch.add(family, &write, &bytes);
-            added.map_err(|e| format!("building a batch: {e}"))?;
-            if single {
-                self.history.push(transaction.clone());
-                locked(&self.promises).started = number;
-                alone = write.apply_to(family, &bytes);
-            }
-        }
-        if transaction.writes.is_empty() {
-            return Ok(());
-        }
-        let result = if single {
-            alone
-        } else {
-            self.history.push(transaction);
-            locked(&self.promises).started = number;
-            batch.commit(db, sync.map_or_else(WriteOptions::new, |on| WriteOptions::new().sync(on)))
-        };
-        match result {
-            Ok(()) => {
-                let mut promises = locked(&self.promises);
-                promises.acknowledged = number;
-                // What was acknowledged after a drop that failed must not be lost to that drop.
-                let there = planned.iter().filter(|write| families[write.slot].is_some());
-                there.for_each(|write| promises.undecided[write.slot] = None);
-                if sync.unwrap_or(full) {
-                    promises.durable = number;
-                }
-                Ok(())
-            }
-            Err(e) => self.failed_commit(number, &e),
-        }
-    }
-
-    /// A commit failed: it must have had no effect, unless what failed is the sync after it.
-    fn failed_commit(&mut self, number: u64, error: &Error) -> Verdict {
-        let Some(faults) = self.world.faults.clone() else {
-            return Err(format!("transaction {number} failed: {error}"));
-        };
-        faults.excuse("commit", error)?;
-        self.last_error = Some(error.clone());
-        let _quiet = faults.suspend();
-        let found = contents_hash(&self.read()?);
-        let now = self.world.clock.unix_seconds();
-        let live = self.live();
-        let with = self.history.contents(&live, number, now);
-        let without = self.history.contents(&live, number - 1, now);
-        if found == contents_hash(&without) {
-            self.history.pop();
-            return Ok(());
-        }
-        if found != contents_hash(&with) {
-            return Err(format!("transaction {number} failed ({error}) and is there in part"));
-        }
-        if crate::faults::is_failed_sync(error) {
-            return Ok(());
-        }
-        Err(format!("transaction {number} failed ({error}) and is visible"))
-    }
-
-    /// Writes one key; says whether that worked, or there is no such family.
-    ///
-    /// # Errors
-    /// When a failed write has an effect.
-    pub fn try_write(&mut self, write: PlannedWrite) -> Verdict<bool> {
-        let Some(db) = self.db.clone() else { return Err("no database is open".to_owned()) };
-        self.scheduler.begin();
-        let before = locked(&self.promises).acknowledged;
-        self.commit(&db, &[write], None, true)?;
-        Ok(self.handles[write.slot].is_none() || locked(&self.promises).acknowledged > before)
-    }
-
-    fn create_or_drop(&mut self, db: &Db, slot: usize) -> Verdict {
-        let name = family_name(slot);
-        let before = locked(&self.promises).families[slot];
-        let after = match before {
-            Some(_) => None,
-            None => {
-                self.next_family += 1;
-                Some(self.next_family)
-            }
-        };
-        locked(&self.promises).undecided[slot] = Some(after);
-        let result = match after {
-            None => db.drop_family(&name),
-            Some(_) => {
-                let options = self.world.settings.families[slot].clone();
-                db.create_family(&name, options).map(drop)
-            }
-        };
-        let worked = result.is_ok();
-        self.excuse("create or drop a family", result)?;
-        let there = db.family(&name).is_ok();
-        if there != if worked { after.is_some() } else { before.is_some() } {
-            return Err(format!("family {slot} is there: {there}, the call worked: {worked}"));
-        }
-        let mut promises = locked(&self.promises);
-        if worked {
-            promises.families[slot] = after;
-            promises.undecided[slot] = None;
-        }
-        self.handles[slot] = db.family(&name).ok();
-        Ok(())
-    }
-
     /// Drops every handle.
     pub fn shut(&mut self) {
         self.slices_before = self.slices_merged();
+        self.stop_calling_back();
         self.snapshots.clear();
         self.handles = [const { None }; SLOTS];
         self.db = None;
     }
 
     fn reopen(&mut self, db: Db, close: bool) -> Verdict {
+        let stale = self.stale_batch();
         self.shut();
         if close {
             self.excuse("close", db.close())?;
         } else {
             drop(db);
         }
+        self.read_without_writing()?;
         self.open()?;
+        stale.map_or(Ok(()), |batch| self.refuse_stale(&batch))?;
         if !self.world.faults.as_ref().is_some_and(|faults| faults.disk_is_full()) {
             self.durable_if("open", Ok(()))?;
         }
         self.check()
-    }
-
-    /// Reads all families.
-    ///
-    /// # Errors
-    /// What the engine says.
-    pub fn read(&self) -> Verdict<Contents> {
-        let families = locked(&self.promises).families;
-        let mut contents = Contents::new();
-        for (slot, id) in families.iter().enumerate() {
-            let (Some(id), Some(family)) = (id, &self.handles[slot]) else { continue };
-            contents.insert(*id, inspect::read_forwards(family, None)?);
-        }
-        Ok(contents)
-    }
-
-    /// Compares everything with the oracle.
-    ///
-    /// # Errors
-    /// What differs.
-    pub fn check(&self) -> Verdict {
-        let _quiet = self.world.faults.as_ref().map(|faults| faults.suspend());
-        let found = self.read()?;
-        let expected =
-            self.history.contents(&self.live(), u64::MAX, self.world.clock.unix_seconds());
-        if found != expected {
-            let differences = self.history.differences(&expected, &found);
-            return Err(format!("the database differs from the oracle: {differences}"));
-        }
-        Ok(())
-    }
-
-    /// Finds out which prefix of the history the database shows.
-    ///
-    /// # Errors
-    /// When it shows none within the bounds.
-    pub fn find_prefix(&self, lower: u64, upper: u64) -> Verdict<(u64, Contents)> {
-        let found = self.read()?;
-        let (live, now) = (self.live(), self.world.clock.unix_seconds());
-        let hash = contents_hash(&found);
-        let find = |lower, upper| {
-            self.history.find_prefix(&live, hash, PrefixBounds { lower, upper, now })
-        };
-        if let Some(number) = find(lower, upper) {
-            return Ok((number, found));
-        }
-        if let Some(number) = find(0, u64::MAX) {
-            return Err(format!("recovered transactions 1..={number}, allowed {lower}..={upper}"));
-        }
-        let lowest = self.history.contents(&live, lower, now);
-        let highest = self.history.contents(&live, upper, now);
-        Err(format!(
-            "no prefix of the history; against {lower}: {}\nagainst {upper}: {}",
-            self.history.differences(&lowest, &found),
-            self.history.differences(&highest, &found)
-        ))
-    }
-
-    fn check_snapshot(&mut self) -> Verdict {
-        let Some(held) = self.snapshots.first() else { return Ok(()) };
-        let _quiet = self.world.faults.as_ref().map(|faults| faults.suspend());
-        let families = locked(&self.promises).families;
-        let now = held.now;
-        for (slot, id) in families.iter().enumerate() {
-            let (Some(id), Some(family)) = (id, &self.handles[slot]) else { continue };
-            let found = inspect::read_forwards(family, Some(&held.snapshot))?;
-            let found = Contents::from([(*id, found)]);
-            let expected = self.history.contents(&[*id], held.number, now);
-            if found != expected {
-                let differences = self.history.differences(&expected, &found);
-                return Err(format!("a snapshot at {} changed: {differences}", held.number));
-            }
-            let key = key_bytes(1 + self.random.below(self.world.settings.keys));
-            let got = family.get_at(&held.snapshot, &key).map_err(|e| e.to_string())?;
-            if got.as_ref() != expected.get(id).and_then(|content| content.get(&key)) {
-                return Err(format!("get_at of {key:?} differs from a scan of the snapshot"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads everything in every way.
-    ///
-    /// # Errors
-    /// What differs.
-    pub fn check_all_ways(&mut self, contents: &Contents) -> Verdict {
-        let families = locked(&self.promises).families;
-        for (slot, id) in families.iter().enumerate() {
-            let (Some(id), Some(family)) = (id, &self.handles[slot]) else { continue };
-            let Some(content) = contents.get(id) else { continue };
-            inspect::check_backwards(family, content)?;
-            inspect::check_gets(family, content, self.world.settings.keys, &mut self.random)?;
-        }
-        Ok(())
     }
 
     /// Runs background jobs until none is ready.

@@ -19,6 +19,8 @@ pub struct Settings {
     pub huge_values: bool,
     /// What is done to the keys.
     pub mix: Mix,
+    /// Commit hooks and an event listener use the database, and panic.
+    pub callbacks: bool,
 }
 
 /// What a workload does most.
@@ -51,7 +53,8 @@ impl Settings {
         }
         let keys = pick(random, &[12, 60, 250]);
         let mix = Mix::Everything;
-        Self { database, families, keys, huge_values: random.chance(1, 10), mix }
+        let (huge_values, callbacks) = (random.chance(1, 10), random.chance(1, 2));
+        Self { database, families, keys, huge_values, mix, callbacks }
     }
 
     /// Options under which tables of keys that are overwritten are merged slice by slice: as many
@@ -71,7 +74,7 @@ impl Settings {
         Self { keys: 200, huge_values: false, mix: Mix::Overwrites, ..settings }
     }
 
-    fn family(random: &mut SplitMix64) -> FamilyOptions {
+    pub(crate) fn family(random: &mut SplitMix64) -> FamilyOptions {
         FamilyOptions::default()
             .write_buffer_size(pick(random, &[4 << 10, 8 << 10, 20 << 10, 64 << 10]))
             .klog_value_threshold(pick(random, &[64, 128, 400]))

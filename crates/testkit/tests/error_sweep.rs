@@ -60,6 +60,26 @@ sweeps! {
     any_sync_fails_once, slices_and_any_sync_fails_once: SYNCS, Once, IO;
 }
 
+/// Memory for memtables is refused at each block, once and for ever.
+#[test]
+fn memory_is_refused_at_any_block() {
+    let mut sweep = Sweep::new(24 * seeds::scale());
+    let verdict = seeds::run_all("memory_is_refused_at_any_block", |seed| {
+        for mix in [Mix::Everything, Mix::Overwrites] {
+            for refused in [1, u64::MAX] {
+                sweep
+                    .scenario_of_memory(seed, mix, refused)
+                    .map_err(|e| format!("{mix:?}: {e}"))?;
+            }
+        }
+        Ok(sweep.counts.runs > 150 * seeds::scale())
+    });
+    println!("memory_is_refused_at_any_block: {:?}", sweep.counts);
+    let finding = verdict.err().unwrap_or_default();
+    assert!(finding.is_empty(), "{finding}");
+    assert!(sweep.counts.fired > sweep.counts.runs / 2, "{:?}", sweep.counts);
+}
+
 #[test]
 fn short_writes_are_continued() {
     let verdict = seeds::run_all("short_writes_are_continued", |seed| {

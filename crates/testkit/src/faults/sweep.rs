@@ -13,7 +13,7 @@ use tidesdb_engine::SyncMode;
 use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::vfs::{CrashProfile, FaultError, FaultKind, OpSet};
 
-use super::{Fault, Faults};
+use super::{Fault, Faults, Refusal};
 use crate::Verdict;
 use crate::crash::Camera;
 use crate::crash::Odds;
@@ -61,6 +61,31 @@ pub struct Sweep {
     runs_per_scenario: u64,
 }
 
+/// What is ordered to fail in a run.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    Nothing,
+    Calls(Fault),
+    Memory(Refusal),
+}
+
+/// What is done to families and to the whole database at the end of each scenario; the random
+/// operations before it do it rarely.
+const LAST_OPERATIONS: [Operation; 5] = [
+    Operation::CopyFamily(0, 1),
+    Operation::CreateOrDrop(2),
+    Operation::Rename(1, 2),
+    Operation::CopyDatabase { backup: false },
+    Operation::CopyDatabase { backup: true },
+];
+
+fn work(runner: &mut Runner) -> Verdict {
+    runner.run(OPERATIONS, |_| Ok(()))?;
+    LAST_OPERATIONS.iter().try_for_each(|operation| {
+        runner.apply(operation).map_err(|e| format!("{operation:?}: {e}"))
+    })
+}
+
 /// Where the runs of a scenario begin: a disk, and what was done to it.
 struct Scenario {
     seed: u64,
@@ -93,14 +118,13 @@ impl Scenario {
     }
 
     /// A database with something in it, its fault ordered.
-    fn start(&self, fault: Option<Fault>) -> Verdict<Runner> {
+    fn start(&self, order: Order) -> Verdict<Runner> {
         let mut world = self.world.with_disk(self.world.sim.fork());
-        let counted = fault.map_or(OpSet::ALL, |fault| fault.counted);
-        let faults = match fault {
-            Some(fault) => Faults::ordered(&world.sim, fault),
-            None => Faults::around(&world.sim, counted),
-        };
-        world.faults = Some(faults);
+        world.faults = Some(match order {
+            Order::Nothing => Faults::around(&world.sim, OpSet::ALL),
+            Order::Calls(fault) => Faults::ordered(&world.sim, fault),
+            Order::Memory(refusal) => Faults::of_memory(&world.sim, refusal),
+        });
         let promises = Arc::new(Mutex::new(self.promises));
         let _ = Camera::install(&world.sim, &promises, 0, Odds { piece: 0, other: 0 });
         let mut runner = Runner::start(world, self.seed, self.history.clone(), promises)?;
@@ -129,8 +153,8 @@ impl Sweep {
             error: wanted.error,
         };
         let scenario = Scenario::new(seed, wanted.mix, full)?;
-        let mut runner = scenario.start(Some(never))?;
-        runner.run(OPERATIONS, |_| Ok(()))?;
+        let mut runner = scenario.start(Order::Calls(never))?;
+        work(&mut runner)?;
         let calls = runner.world.faults.as_ref().map_or(0, |faults| faults.instrument().calls());
         drop(runner);
         let stride = calls.div_ceil(self.runs_per_scenario).max(1);
@@ -138,18 +162,40 @@ impl Sweep {
         while call < calls {
             let fault = Fault { call, ..never };
             let fault = Fault { kind: wanted.kind, ..fault };
-            let run = || one_run(&scenario, fault);
-            let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
-            let verdict =
-                verdict.unwrap_or_else(|panic| Err(format!("panic: {}", panic_text(&*panic))));
-            let (fired, slices) =
-                verdict.map_err(|e| format!("call {call} of {calls}, {fault:?}: {e}"))?;
-            self.counts.runs += 1;
-            self.counts.fired += u64::from(fired);
-            self.counts.slices += slices;
+            self.run_and_count(&scenario, Order::Calls(fault))
+                .map_err(|e| format!("call {call} of {calls}: {e}"))?;
             call += stride;
         }
         Ok(())
+    }
+
+    /// One scenario, in which memory is refused at each block in turn, until all that are asked for
+    /// have had their turn.
+    ///
+    /// # Errors
+    /// The first finding.
+    pub fn scenario_of_memory(&mut self, seed: u64, mix: Mix, refused: u64) -> Verdict {
+        let scenario = Scenario::new(seed, mix, seed % 2 == 1)?;
+        for given in 0..self.runs_per_scenario {
+            let order = Order::Memory(Refusal { given, refused });
+            if !self.run_and_count(&scenario, order)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers whether anything failed.
+    fn run_and_count(&mut self, scenario: &Scenario, order: Order) -> Verdict<bool> {
+        let run = || one_run(scenario, order);
+        let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+        let verdict =
+            verdict.unwrap_or_else(|panic| Err(format!("panic: {}", panic_text(&*panic))));
+        let (fired, slices) = verdict.map_err(|e| format!("{order:?}: {e}"))?;
+        self.counts.runs += 1;
+        self.counts.fired += u64::from(fired);
+        self.counts.slices += slices;
+        Ok(fired)
     }
 
     /// A scenario in which no write takes more than `longest` bytes: nothing may fail.
@@ -157,10 +203,10 @@ impl Sweep {
     /// # Errors
     /// The first finding.
     pub fn short_writes(seed: u64, mix: Mix, longest: usize) -> Verdict {
-        let mut runner = Scenario::new(seed, mix, false)?.start(None)?;
+        let mut runner = Scenario::new(seed, mix, false)?.start(Order::Nothing)?;
         let Some(faults) = runner.world.faults.clone() else { return Ok(()) };
         faults.limit_writes(longest);
-        runner.run(OPERATIONS, |_| Ok(()))?;
+        work(&mut runner)?;
         if faults.instrument().fired() == 0 {
             return Err("no write was cut short".to_owned());
         }
@@ -169,14 +215,15 @@ impl Sweep {
 }
 
 /// Runs a scenario with one fault; says whether any call failed, and how many slices were merged.
-fn one_run(scenario: &Scenario, fault: Fault) -> Verdict<(bool, u64)> {
+fn one_run(scenario: &Scenario, order: Order) -> Verdict<(bool, u64)> {
     let seed = scenario.seed;
-    let mut runner = scenario.start(Some(fault))?;
-    runner.run(OPERATIONS, |_| Ok(()))?;
+    let mut runner = scenario.start(order)?;
+    work(&mut runner)?;
     let Some(faults) = runner.world.faults.clone() else { return Ok((false, 0)) };
-    let fired = faults.instrument().fired() > 0;
+    let fired = faults.fired() > 0;
     judge_crashes(&runner, seed).map_err(|e| format!("crash amid the trouble: {e}"))?;
     faults.clear();
+    runner.db.iter().for_each(|db| faults.give_memory(db));
     resume(&mut runner)?;
     faults.expect_health();
     runner.check().map_err(|e| format!("after the trouble: {e}"))?;

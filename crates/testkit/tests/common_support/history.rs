@@ -7,6 +7,9 @@
 //! The model of a family is a map from key to value and expiry. A snapshot or a scan holds a copy
 //! of the model as it was, and the time at which it was taken, by which its values have expired.
 
+#[path = "history_families.rs"]
+mod families;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::rc::Rc;
@@ -179,12 +182,17 @@ impl Run {
     /// One random operation, and a little background work.
     pub(crate) fn step(&mut self) {
         match self.random.below(1_000) {
-            0..350 => self.put(),
+            0..342 => self.put(),
+            342..344 => self.rename(),
+            344..346 => self.copy_family(),
+            346..347 => self.copy_database(),
+            347..350 => self.change_options(),
             350..420 => self.delete(),
             420..430 => self.delete_range(),
             430..530 => self.batch(),
             530..560 => self.put_expiring(),
-            560..760 => self.get(),
+            560..735 => self.get(),
+            735..760 => self.read_several(),
             760..800 => self.get_at_snapshot(),
             800..830 => self.new_scan(),
             830..935 => self.move_scan(),
@@ -449,13 +457,18 @@ impl Run {
     fn reopen(&mut self) {
         self.scans.clear();
         self.snapshots.clear();
+        let stale = self.stale_batch();
         let db = self.db.take().unwrap();
         if self.random.chance(1, 2) {
             db.close().unwrap();
         } else {
             drop(db);
         }
+        if self.random.chance(1, 2) {
+            self.read_only();
+        }
         self.open();
+        self.refuse_stale(&stale);
         self.compare_all();
     }
 
@@ -492,7 +505,8 @@ impl Run {
         self.compare_all();
         let problems = self.db().verify().unwrap().problems;
         assert!(problems.is_empty(), "{problems:?}");
-        self.reopen();
+        self.judge_space();
+        self.compare_all();
     }
 }
 

@@ -1,0 +1,115 @@
+//! What a database shows, against the oracle.
+
+use tidesdb_sys::clock::Clock;
+
+use super::{Runner, locked};
+use crate::Verdict;
+use crate::inspect;
+use crate::operations::key_bytes;
+use crate::oracle::{Contents, PrefixBounds, contents_hash};
+
+impl Runner {
+    /// Reads all families.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn read(&self) -> Verdict<Contents> {
+        let families = locked(&self.promises).families;
+        let mut contents = Contents::new();
+        for (slot, id) in families.iter().enumerate() {
+            let (Some(id), Some(family)) = (id, &self.handles[slot]) else { continue };
+            contents.insert(*id, inspect::read_forwards(family, None)?);
+        }
+        Ok(contents)
+    }
+
+    /// Compares everything with the oracle.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn check(&self) -> Verdict {
+        let _quiet = self.world.faults.as_ref().map(|faults| faults.suspend());
+        let found = self.read()?;
+        let expected =
+            self.history.contents(&self.live(), u64::MAX, self.world.clock.unix_seconds());
+        if found != expected {
+            let differences = self.history.differences(&expected, &found);
+            return Err(format!("the database differs from the oracle: {differences}"));
+        }
+        Ok(())
+    }
+
+    /// Finds out which prefix of the history the database shows.
+    ///
+    /// # Errors
+    /// When it shows none within the bounds.
+    pub fn find_prefix(&self, lower: u64, upper: u64) -> Verdict<(u64, Contents)> {
+        let found = self.read()?;
+        let (live, now) = (self.live(), self.world.clock.unix_seconds());
+        let hash = contents_hash(&found);
+        let find = |lower, upper| {
+            self.history.find_prefix(&live, hash, PrefixBounds { lower, upper, now })
+        };
+        if let Some(number) = find(lower, upper) {
+            return Ok((number, found));
+        }
+        if let Some(number) = find(0, u64::MAX) {
+            return Err(format!("recovered transactions 1..={number}, allowed {lower}..={upper}"));
+        }
+        let lowest = self.history.contents(&live, lower, now);
+        let highest = self.history.contents(&live, upper, now);
+        Err(format!(
+            "no prefix of the history; against {lower}: {}\nagainst {upper}: {}",
+            self.history.differences(&lowest, &found),
+            self.history.differences(&highest, &found)
+        ))
+    }
+
+    pub(super) fn check_snapshot(&mut self) -> Verdict {
+        let Some(held) = self.snapshots.first() else { return Ok(()) };
+        let _quiet = self.world.faults.as_ref().map(|faults| faults.suspend());
+        let families = locked(&self.promises).families;
+        let now = held.now;
+        for (slot, id) in families.iter().enumerate() {
+            let (Some(id), Some(family)) = (id, &self.handles[slot]) else { continue };
+            let found = inspect::read_forwards(family, Some(&held.snapshot))?;
+            let found = Contents::from([(*id, found)]);
+            let expected = self.history.contents(&[*id], held.number, now);
+            if found != expected {
+                let differences = self.history.differences(&expected, &found);
+                return Err(format!("a snapshot at {} changed: {differences}", held.number));
+            }
+            let key = key_bytes(1 + self.random.below(self.world.settings.keys));
+            let got = family.get_at(&held.snapshot, &key).map_err(|e| e.to_string())?;
+            if got.as_ref() != expected.get(id).and_then(|content| content.get(&key)) {
+                return Err(format!("get_at of {key:?} differs from a scan of the snapshot"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares everything with the oracle, in every way of reading.
+    pub(super) fn check_in_any_way(&mut self) -> Verdict {
+        self.check()?;
+        let faults = self.world.faults.clone();
+        let _quiet = faults.as_ref().map(|faults| faults.suspend());
+        let contents = self.read()?;
+        self.check_all_ways(&contents)
+    }
+
+    /// Reads everything in every way.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn check_all_ways(&mut self, contents: &Contents) -> Verdict {
+        let families = locked(&self.promises).families;
+        for (slot, id) in families.iter().enumerate() {
+            let (Some(id), Some(family)) = (id, &self.handles[slot]) else { continue };
+            let Some(content) = contents.get(id) else { continue };
+            inspect::check_backwards(family, content)?;
+            inspect::check_entries(family, content, self.world.settings.keys, &mut self.random)?;
+            inspect::check_gets(family, content, self.world.settings.keys, &mut self.random)?;
+        }
+        Ok(())
+    }
+}

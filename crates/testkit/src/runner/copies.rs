@@ -1,0 +1,174 @@
+//! Copies of the whole database, and openings for reading.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tidesdb_engine::{CheckpointOptions, Db, ErrorKind, WriteBatch};
+use tidesdb_sys::clock::Clock;
+use tidesdb_sys::vfs::Vfs;
+
+use super::{Runner, World, family_name, locked};
+use crate::Verdict;
+use crate::inspect;
+use crate::oracle::{Contents, FamilyId};
+use crate::settings::SLOTS;
+use crate::watch::WatchedScheduler;
+
+/// A checkpoint or a backup that lies beside the database.
+#[derive(Debug)]
+pub(super) struct KeptCopy {
+    path: PathBuf,
+    /// The last transaction that it holds.
+    number: u64,
+    families: [Option<FamilyId>; SLOTS],
+}
+
+impl Runner {
+    /// Makes a checkpoint or a backup; what was made before must still be what it was, and goes.
+    pub(super) fn copy_database(&mut self, db: &Db, backup: bool) -> Verdict {
+        self.check_kept_copy()?;
+        let (number, families) = {
+            let promises = locked(&self.promises);
+            (promises.started, promises.families)
+        };
+        let path = PathBuf::from(format!("/copy{number}-{}", self.random.next_u64()));
+        let options = CheckpointOptions::default().verify_copy(self.random.chance(1, 4));
+        let result = match backup {
+            true => db.backup_with(&path, options),
+            false => db.checkpoint_with(&path, options),
+        };
+        let worked = result.is_ok();
+        self.durable_if("copy", result)?;
+        let copy = KeptCopy { path, number, families };
+        if worked {
+            self.check_copy(&copy)?;
+            self.kept_copy = Some(copy);
+        }
+        Ok(())
+    }
+
+    /// Checks the last copy again, and removes it.
+    fn check_kept_copy(&mut self) -> Verdict {
+        let Some(copy) = self.kept_copy.take() else { return Ok(()) };
+        self.check_copy(&copy).map_err(|e| format!("later: {e}"))?;
+        let (sim, path) = (&self.world.sim, &copy.path);
+        let remove = || {
+            sim.list(path)?.iter().try_for_each(|entry| sim.remove(&path.join(&entry.name)))?;
+            sim.remove_dir(path)
+        };
+        remove().map_err(|e| format!("remove {}: {e}", path.display()))
+    }
+
+    /// Opens a copy where nothing fails, and compares it with the oracle.
+    fn check_copy(&self, copy: &KeptCopy) -> Verdict {
+        let context = |e: String| format!("copy {}: {e}", copy.path.display());
+        let sim = self.world.sim.fork();
+        let world = self.world.with_disk(Arc::clone(&sim));
+        let scheduler = WatchedScheduler::new(1);
+        let db = world
+            .open_at(&copy.path, false, &scheduler)
+            .map_err(|e| context(format!("open: {e}")))?;
+        self.compare(&db, copy).map_err(context)?;
+        inspect::deep_check(&db, sim.as_ref(), &copy.path).map_err(context)
+    }
+
+    fn compare(&self, db: &Db, copy: &KeptCopy) -> Verdict {
+        let mut found = Contents::new();
+        for (slot, id) in copy.families.iter().enumerate() {
+            let family = db.family(&family_name(slot)).ok();
+            match (id, family) {
+                (Some(id), Some(family)) => {
+                    found.insert(*id, inspect::read_forwards(&family, None)?);
+                }
+                (None, None) => {}
+                (id, _) => return Err(format!("family {slot} should be {id:?}")),
+            }
+        }
+        let live: Vec<_> = copy.families.iter().flatten().copied().collect();
+        let now = self.world.clock.unix_seconds();
+        let expected = self.history.contents(&live, copy.number, now);
+        if found == expected {
+            return Ok(());
+        }
+        Err(self.history.differences(&expected, &found))
+    }
+
+    /// A reader beside a writer: the answer is clear, and nothing changes.
+    pub(super) fn open_beside(&self) -> Verdict {
+        let sim = &self.world.sim;
+        let before = sim.mutations();
+        let world = World { faults: None, ..self.world.clone() };
+        match world.open_at(&World::dir(), true, &WatchedScheduler::new(1)) {
+            Err(e) if e.kind() == ErrorKind::Locked => {}
+            other => return Err(format!("opened for reading beside a writer: {other:?}")),
+        }
+        if sim.mutations() == before { Ok(()) } else { Err("a reader changed the disk".to_owned()) }
+    }
+
+    /// Opens the database for reading, after its last handle has gone, and calls what a reader may and
+    /// may not: it shows everything, and not a byte changes.
+    pub(super) fn read_without_writing(&self) -> Verdict {
+        let sim = &self.world.sim;
+        let before = (sim.mutations(), sim.state_hash());
+        let world = World { faults: None, ..self.world.clone() };
+        let db = world
+            .open_at(&World::dir(), true, &WatchedScheduler::new(1))
+            .map_err(|e| format!("open for reading: {e}"))?;
+        let (decided, now_there) = {
+            let promises = locked(&self.promises);
+            let decided = promises.moving.is_none() && promises.undecided == [None; SLOTS];
+            let (path, number) = (World::dir(), u64::MAX);
+            (decided, KeptCopy { path, number, families: promises.families })
+        };
+        if decided {
+            self.compare(&db, &now_there).map_err(|e| format!("opened for reading: {e}"))?;
+        }
+        refuse_changes(&db)?;
+        db.close().map_err(|e| format!("close of a reader: {e}"))?;
+        if before != (sim.mutations(), sim.state_hash()) {
+            return Err("a reader changed the disk".to_owned());
+        }
+        Ok(())
+    }
+
+    /// A batch that is kept until the database is opened again.
+    pub(super) fn stale_batch(&self) -> Option<WriteBatch> {
+        let family = self.handles.iter().flatten().next()?;
+        let mut batch = WriteBatch::new();
+        batch.put(family, b"stale", b"written by another opening").ok()?;
+        Some(batch)
+    }
+
+    /// Such a batch is refused; what it would have written is looked for by later checks.
+    pub(super) fn refuse_stale(&self, batch: &WriteBatch) -> Verdict {
+        let Some(db) = &self.db else { return Ok(()) };
+        match db.write(batch) {
+            Err(e) if e.kind() == ErrorKind::Invalid || self.world.faults.is_some() => Ok(()),
+            other => Err(format!("a batch of an earlier opening: {other:?}")),
+        }
+    }
+}
+
+/// Calls what would change a database.
+fn refuse_changes(db: &Db) -> Verdict {
+    let mut answers = vec![
+        ("copy", db.checkpoint("/copy-of-a-reader")),
+        ("rename", db.rename_family(&family_name(0), "other")),
+        ("clone", db.clone_family(&family_name(0), "other").map(drop)),
+    ];
+    for slot in 0..SLOTS {
+        let Ok(family) = db.family(&family_name(slot)) else { continue };
+        answers.extend([("flush", db.flush()), ("compact", db.compact()), ("purge", db.purge())]);
+        answers.push(("put", family.put(b"key", b"value")));
+        answers.push(("large put", family.put(b"key", &vec![0; 1 << 20])));
+        answers.push(("delete a range", family.delete_range(b"a", b"z")));
+        answers.push(("set options", family.set_options(family.options())));
+        answers.push(("drop", db.drop_family(&family_name(slot))));
+    }
+    for (what, answer) in answers {
+        if answer.as_ref().err().map(|e| e.kind()) != Some(ErrorKind::ReadOnly) {
+            return Err(format!("{what} of a reader: {answer:?}"));
+        }
+    }
+    db.sync_log().and_then(|()| db.wait_idle()).map_err(|e| format!("waiting reader: {e}"))
+}
