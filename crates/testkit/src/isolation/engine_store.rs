@@ -3,8 +3,10 @@
 //! Families of the store are families of the database, keys are numbers in big-endian. Ranges are
 //! scanned with both bounds, or with one of them and a seek to the other, so that both ways of
 //! reading a range are tried; step by step, as an iterator, or by pages. Ranges of one key are prefixes.
-//! Keys are read by each of the calls that count as a read, in turn. Numbers of plain commits come from the commit hook, which the
-//! committing thread calls before the write returns.
+//! Keys are read by each of the calls that count as a read, in turn.
+//!
+//! Numbers of plain commits come from the commit hook, which the committing thread calls before the
+//! write returns.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -127,9 +127,11 @@ const NAMED: &[(&str, &str, [&str; TRANSACTIONS])] = &[
     ("reports and receipts", "ab",
      ["get(a) put(a) begin commit", "get(a) put(c) get(b) commit", "get(a) scan(b-f) get(c) commit"]),
     ("two keys at once", "ab",
-     ["both(ba) put(a) get(b) commit", "both(ab) put(b) scan(b-c) commit", "scan(a-b) both(ac) put(c) commit"]),
+     ["both(ba) put(a) get(b) commit", "both(ab) put(b) scan(b-c) commit",
+      "scan(a-b) both(ac) put(c) commit"]),
     ("ranges of one key", "a",
-     ["scan(b-c) put(a) back(a-b) commit", "scan(a-b) put(b) both(ba) commit", "scan(b-c) scan(a-b) scan(b-c) commit"]),
+     ["scan(b-c) put(a) back(a-b) commit", "scan(a-b) put(b) both(ba) commit",
+      "scan(b-c) scan(a-b) scan(b-c) commit"]),
     ("reads that are not remembered", "ab",
      ["peek(a) put(b) peek(b) commit", "peek(b) put(a) peek(a) commit", "peek(a) peek(b) put(c) commit"]),
 ];
