@@ -4,6 +4,7 @@
 use crate::error::{Error, Result};
 
 mod database;
+mod database_text;
 mod family;
 mod setters;
 mod text;

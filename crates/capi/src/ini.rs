@@ -1,12 +1,12 @@
-//! The INI form of a family's options.
-//!
-//! One section of `key = value` lines. Values are taken whole to the end of the line, whatever
-//! their length and whatever characters are in them; lines that begin with `;` or `#` are remarks.
+//! The INI form of a family's options, with all fields of the interface's structure. The syntax is
+//! that of `tidesdb::options_file::ini`.
 
 use std::ffi::{c_char, c_int};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Write as _;
+
+use tidesdb::options_file::ini::{CODECS, entries};
 
 use crate::boundary::{
     Failure, Outcome, call, object, object_mut, refuse, set_text, text, text_of,
@@ -14,8 +14,6 @@ use crate::boundary::{
 use crate::codes;
 use crate::config::family_defaults;
 use crate::types::FamilyConfig;
-
-const CODECS: [&str; 5] = ["NONE", "SNAPPY", "LZ4", "ZSTD", "LZ4_FAST"];
 
 /// The section of a config as text.
 pub fn to_ini(section: &str, config: &FamilyConfig) -> String {
@@ -63,20 +61,9 @@ pub fn to_ini(section: &str, config: &FamilyConfig) -> String {
 /// `TDB_ERR_CORRUPTION` for a line that is none of section, assignment, remark and empty.
 pub fn from_ini(text: &str, section: &str) -> Outcome<FamilyConfig> {
     let mut config = family_defaults();
-    let mut inside = false;
-    for line in text.lines().map(str::trim) {
-        if line.is_empty() || line.starts_with([';', '#']) {
-            continue;
-        }
-        if let Some(name) = line.strip_prefix('[') {
-            let Some(name) = name.strip_suffix(']') else { return refuse(codes::CORRUPTION) };
-            inside = name == section;
-            continue;
-        }
-        let Some((key, value)) = line.split_once('=') else { return refuse(codes::CORRUPTION) };
-        if inside {
-            set(&mut config, key.trim(), value.trim());
-        }
+    let Ok(entries) = entries(text) else { return refuse(codes::CORRUPTION) };
+    for entry in entries.iter().filter(|entry| entry.section == section) {
+        set(&mut config, entry.key, entry.value);
     }
     Ok(config)
 }

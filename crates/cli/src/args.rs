@@ -9,11 +9,12 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 
-use crate::commands::{CopyArgs, NamesArgs};
+use crate::commands::{CopyArgs, NamesArgs, OptionsArgs};
 use crate::database::KeyRange;
 use crate::encoding::Encoding;
 use crate::failure::{Failure, Result};
 use crate::formats::Format;
+use crate::options_files;
 use crate::progress::ProgressMode;
 
 const EXAMPLES: &str = "\
@@ -40,6 +41,10 @@ pub(crate) struct Cli {
     #[arg(long, global = true, env = "TIDESDB_DB", value_name = "DIR",
           value_hint = ValueHint::DirPath)]
     db: Option<PathBuf>,
+    /// File of options, TOML or INI: what it says of the database, and of families that the
+    /// command creates
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    options: Option<PathBuf>,
     /// What to do.
     #[command(subcommand)]
     command: Command,
@@ -49,9 +54,12 @@ impl Cli {
     /// The command, with the database that it is for.
     ///
     /// # Errors
-    /// A usage failure when no database is named.
+    /// A usage failure when no database is named; when the file of options is wrong.
     pub(crate) fn into_command(self) -> Result<Command> {
-        let Self { db, mut command } = self;
+        let Self { db, options, mut command } = self;
+        if let Some(path) = &options {
+            options_files::give(path)?;
+        }
         command.database_mut().db = db.ok_or_else(|| {
             Failure::usage("no database is named")
                 .hint("add --db DIR, or set TIDESDB_DB to the directory")
@@ -112,7 +120,7 @@ impl Command {
             Self::Delete(args) => &mut args.target.database,
             Self::Scan(args) => &mut args.target.database,
             Self::Count(args) => &mut args.target.database,
-            Self::Options(args) => &mut args.target.database,
+            Self::Options(args) => &mut args.database,
             Self::Load(args) => &mut args.database,
             Self::Dump(args) => &mut args.database,
             Self::Stats(args) | Self::Verify(args) => &mut args.database,
@@ -154,19 +162,6 @@ pub(crate) struct CompactArgs {
     /// Only this column family
     #[arg(long, short, value_name = "NAME")]
     pub(crate) family: Option<String>,
-}
-
-/// Arguments of `options`.
-#[derive(Debug, Args)]
-pub(crate) struct OptionsArgs {
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-    /// Change a setting, such as compression=zstd or write_buffer_size=64MB; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", action = ArgAction::Append)]
-    pub(crate) set: Vec<String>,
-    /// Print JSON instead of lines
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Which column family of which database.

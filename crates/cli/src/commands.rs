@@ -16,6 +16,7 @@ mod stats;
 mod verify;
 
 pub(crate) use self::copies::{CopyArgs, NamesArgs};
+pub(crate) use self::options::OptionsArgs;
 use crate::args::Command;
 use crate::failure::Result;
 

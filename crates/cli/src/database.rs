@@ -5,9 +5,10 @@
 
 use std::path::Path;
 
-use tidesdb::{Db, DbOptions, Error, Family, FamilyOptions, Scan, ScanOptions};
+use tidesdb::{Db, Error, Family, Scan, ScanOptions};
 
 use crate::failure::{Failure, Result};
+use crate::options_files;
 use crate::resume::HIDDEN_PREFIX;
 
 /// Families named in a hint.
@@ -44,7 +45,7 @@ pub(crate) fn open(directory: &Path, access: Access) -> Result<Db> {
 /// # Errors
 /// When there is no directory.
 pub(crate) fn try_open(directory: &Path, access: Access) -> Result<tidesdb::Result<Db>> {
-    let options = DbOptions::default()
+    let options = options_files::database()?
         .create_if_missing(access == Access::Create)
         .read_only(access == Access::Read);
     if access != Access::Create && !directory.exists() {
@@ -81,7 +82,7 @@ pub(crate) fn family(db: &Db, name: &str) -> Result<Family> {
 /// When the name belongs to the tool, and those of the engine.
 pub(crate) fn family_or_new(db: &Db, name: &str) -> Result<Family> {
     refuse_hidden(name)?;
-    Ok(db.open_family(name, FamilyOptions::default())?)
+    Ok(db.open_family(name, options_files::family(name)?)?)
 }
 
 /// Refuses names that belong to this tool.

@@ -18,4 +18,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod options_file;
+
 pub use tidesdb_engine::*;

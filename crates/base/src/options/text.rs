@@ -8,11 +8,7 @@ impl FamilyOptions {
     /// The settings as `key = value` lines, the form that is stored with the data.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let sync = match self.sync_mode {
-            SyncMode::None => "none".to_owned(),
-            SyncMode::Full => "full".to_owned(),
-            SyncMode::Interval { interval_us } => format!("interval:{interval_us}"),
-        };
+        let sync = sync_text(self.sync_mode);
         let mut text = [
             format!("write_buffer_size = {}", self.write_buffer_size),
             format!("klog_value_threshold = {}", self.klog_value_threshold),
@@ -114,7 +110,15 @@ fn unescaped(text: &str) -> Option<String> {
     Some(value)
 }
 
-fn parse_sync_mode(value: &str) -> Option<SyncMode> {
+pub(super) fn sync_text(mode: SyncMode) -> String {
+    match mode {
+        SyncMode::None => "none".to_owned(),
+        SyncMode::Full => "full".to_owned(),
+        SyncMode::Interval { interval_us } => format!("interval:{interval_us}"),
+    }
+}
+
+pub(super) fn parse_sync_mode(value: &str) -> Option<SyncMode> {
     match value {
         "none" => Some(SyncMode::None),
         "full" => Some(SyncMode::Full),

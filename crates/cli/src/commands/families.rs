@@ -2,13 +2,11 @@
 
 use std::io::{self, Write};
 
-use tidesdb::FamilyOptions;
-
 use crate::args::{CreateFamilyArgs, DropFamilyArgs, FamiliesArgs};
 use crate::database::{self, Access};
 use crate::failure::{Failure, Result};
 use crate::formats::DumpedFamily;
-use crate::settings;
+use crate::options_files;
 
 /// Prints the names, one a line, or names and options as JSON.
 ///
@@ -44,7 +42,7 @@ fn json(families: &[DumpedFamily]) -> Result<String> {
 /// When a setting is unknown or out of range, and those of the engine.
 pub(crate) fn create(args: &CreateFamilyArgs) -> Result<()> {
     database::refuse_hidden(&args.name)?;
-    let options = settings::changed(&FamilyOptions::default(), &args.set)?;
+    let options = options_files::changed(options_files::family(&args.name)?, &args.set)?;
     let db = database::open(&args.database.db, Access::Create)?;
     db.create_family(&args.name, options)?;
     Ok(db.close()?)

@@ -1,35 +1,146 @@
-//! `tidesdb options`: shows the options of a family, and changes them.
+//! `tidesdb options`: shows the options of families, and changes them.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use crate::args::OptionsArgs;
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use std::path::PathBuf;
+use tidesdb::options_file::OptionsFile;
+use tidesdb::{Db, FamilyOptions};
+
+use crate::args::DatabaseArgs;
 use crate::database::{self, Access};
-use crate::failure::{Failure, Result};
-use crate::settings;
+use crate::failure::{Failure, Result, note};
+use crate::options_files;
+
+/// The family of commands that name none.
+const DEFAULT_FAMILY: &str = "default";
+
+/// Arguments of `options`.
+#[derive(Debug, Args)]
+pub(crate) struct OptionsArgs {
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    /// Column family; in the formats toml and ini all of them are shown without it
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) family: Option<String>,
+    /// Change a setting, such as compression=zstd or write_buffer_size=64MB; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", action = ArgAction::Append, conflicts_with = "apply")]
+    pub(crate) set: Vec<String>,
+    /// Change the settings that a TOML or INI file names, of all families that it names
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) apply: Option<PathBuf>,
+    /// Form of the output; toml and ini are what --apply and --options take
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "lines")]
+    pub(crate) format: OptionsFormat,
+    /// Print JSON instead of lines
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+}
+
+/// Formats of `options`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OptionsFormat {
+    /// A setting on each line
+    Lines,
+    /// A table for each family
+    Toml,
+    /// A section for each family, with the keys of TidesDB's files
+    Ini,
+}
 
 /// Runs the command.
 ///
 /// # Errors
 /// When a setting is unknown or wrong, and those of the engine and of standard output.
 pub(crate) fn run(args: &OptionsArgs) -> Result<()> {
-    let access = if args.set.is_empty() { Access::Read } else { Access::Change };
-    let db = database::open(&args.target.database.db, access)?;
-    let family = database::family(&db, &args.target.family)?;
-    if !args.set.is_empty() {
-        family.set_options(settings::changed(&family.options(), &args.set)?)?;
+    let changes = !args.set.is_empty() || args.apply.is_some();
+    let file = args.apply.as_deref().map(options_files::read).transpose()?;
+    let db =
+        database::open(&args.database.db, if changes { Access::Change } else { Access::Read })?;
+    let named = args.family.as_deref();
+    if let Some(file) = &file {
+        apply(&db, file, named)?;
+        return Ok(db.close()?);
     }
-    let options = family.options().to_text();
-    drop(family);
-    if access == Access::Change {
+    if changes {
+        let family = database::family(&db, named.unwrap_or(DEFAULT_FAMILY))?;
+        family.set_options(options_files::changed(family.options(), &args.set)?)?;
+    }
+    let text = shown(&db, named, args)?;
+    if changes {
         db.close()?;
     }
-    let text = if args.json {
-        let pairs = options.lines().filter_map(|line| line.split_once(" = "));
-        let map: BTreeMap<&str, &str> = pairs.collect();
-        serde_json::to_string_pretty(&map).map_err(|error| Failure::new(error.to_string()))?
-    } else {
-        options
-    };
-    writeln!(io::stdout().lock(), "{text}").map_err(|error| Failure::output(&error))
+    let mut output = io::stdout().lock();
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|error| Failure::output(&error))
+}
+
+/// The options as text.
+fn shown(db: &Db, family: Option<&str>, args: &OptionsArgs) -> Result<String> {
+    if args.format == OptionsFormat::Lines {
+        let options = database::family(db, family.unwrap_or(DEFAULT_FAMILY))?.options().to_text();
+        return if args.json { json(&options) } else { Ok(options + "\n") };
+    }
+    let names = family.map_or_else(|| database::visible_families(db), |name| vec![name.to_owned()]);
+    let mut file = OptionsFile::new();
+    for name in &names {
+        file = file.with_family(name, &database::family(db, name)?.options());
+    }
+    Ok(if args.format == OptionsFormat::Toml { file.to_toml() } else { file.to_ini() })
+}
+
+fn json(options: &str) -> Result<String> {
+    let pairs = options.lines().filter_map(|line| line.split_once(" = "));
+    let map: BTreeMap<&str, &str> = pairs.collect();
+    let text = serde_json::to_string_pretty(&map);
+    Ok(text.map_err(|error| Failure::new(error.to_string()))? + "\n")
+}
+
+/// Changes what the file names, of one family or of all, and tells what has changed. All families
+/// are looked up before the first is changed.
+fn apply(db: &Db, file: &OptionsFile, family: Option<&str>) -> Result<()> {
+    let names: Vec<&str> =
+        file.families().filter(|name| family.is_none_or(|f| f == *name)).collect();
+    if names.is_empty() {
+        return Err(Failure::new(match family {
+            Some(family) => format!("the file names no family '{family}'"),
+            None => "the file names no family".to_owned(),
+        })
+        .hint("settings of the database are given at each open: tidesdb COMMAND --options FILE"));
+    }
+    let mut changes = Vec::new();
+    for name in names {
+        let family = database::family(db, name)?;
+        let old = family.options();
+        let new = file.family_options(name, old.clone())?;
+        changes.push((family, old, new));
+    }
+    for (family, old, new) in changes {
+        let name = family.name();
+        let lines = differences(&old, &new);
+        family.set_options(new)?;
+        if lines.is_empty() {
+            note(format_args!("family '{name}': nothing changes"));
+        }
+        for line in lines {
+            note(format_args!("family '{name}': {line}"));
+        }
+    }
+    Ok(())
+}
+
+/// What has changed, one setting a line.
+fn differences(old: &FamilyOptions, new: &FamilyOptions) -> Vec<String> {
+    let (old, new) = (old.to_text(), new.to_text());
+    let old: BTreeMap<&str, &str> = old.lines().filter_map(|line| line.split_once(" = ")).collect();
+    let new = new.lines().filter_map(|line| line.split_once(" = "));
+    new.filter_map(|(name, value)| match old.get(name) {
+        Some(before) if *before == value => None,
+        Some(before) => Some(format!("{name} was {before}, is {value}")),
+        None => Some(format!("{name} is {value}")),
+    })
+    .collect()
 }

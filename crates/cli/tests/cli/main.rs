@@ -10,5 +10,6 @@ mod copies;
 mod errors;
 mod interruption;
 mod load;
+mod options_files;
 mod round_trip;
 mod support;

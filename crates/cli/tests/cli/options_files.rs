@@ -1,0 +1,62 @@
+//! Options as files: shown, given back, and wrong ones.
+
+use crate::support::Place;
+
+#[test]
+fn options_are_written_and_applied_in_both_formats() {
+    for format in ["toml", "ini"] {
+        let place = Place::new();
+        place.run("create-family", &["a", "--set", "compression=zstd"]).ok();
+        place.run("create-family", &["b", "--set", "sync_mode=interval:50"]).ok();
+        let shown = place.run("options", &["--format", format]).ok();
+        let name = format!("saved.{format}");
+        place.file(&name, shown.text());
+        place.run("options", &["-f", "a", "--set", "compression=none"]).ok();
+        place.run("options", &["-f", "b", "--set", "bloom_fpr=0.5"]).ok();
+        let told = place.run("options", &["--apply", &name]).ok();
+        assert!(told.stderr.contains("'a': compression was none, is zstd\n"), "{}", told.stderr);
+        assert!(told.stderr.contains("'b': bloom_fpr was 0.5, is 0.01\n"), "{}", told.stderr);
+        let again = place.run("options", &["--format", format]).ok();
+        assert_eq!(again.text(), shown.text(), "they are stored with the data");
+        let told = place.run("options", &["--apply", &name, "-f", "a"]).ok();
+        assert_eq!(told.stderr, "family 'a': nothing changes\n");
+        let one = place.run("options", &["--format", format, "-f", "b"]).ok();
+        assert!(!one.text().contains("zstd"), "{}", one.text());
+    }
+}
+
+#[test]
+fn a_file_of_options_is_opened_with() {
+    let place = Place::new();
+    place.file(
+        "o.toml",
+        "[database]\nlog_segment_bytes = \"1MB\"\n[family.default]\nblock_size = \"8K\"\n",
+    );
+    place.run("put", &["k", "v", "--options", "o.toml"]).ok();
+    let options = place.run("options", &[]).ok();
+    assert!(options.text().contains("block_size = 8192\n"), "{}", options.text());
+    let logs = crate::support::files_below(&place.path("db")).into_iter();
+    let logs = logs.filter(|path| path.to_string_lossy().contains("wal-"));
+    let lengths: Vec<u64> = logs.map(|path| path.metadata().unwrap().len()).collect();
+    assert!(!lengths.is_empty() && lengths.iter().all(|&bytes| bytes == 1 << 20), "{lengths:?}");
+}
+
+#[test]
+fn wrong_files_change_nothing_and_name_line_and_key() {
+    let place = Place::new();
+    place.run("create-family", &["a"]).ok();
+    let before = place.run("options", &["-f", "a"]).ok();
+    place.file("o.toml", "[family.a]\nblock_size = 8192\ncompression = \"gzip\"\nblok = 1\n");
+    place.run("options", &["--apply", "o.toml"]).fails(
+        2,
+        &["o.toml: line 3: 'gzip'", "none, snappy", "o.toml: line 4: there is no setting 'blok'"],
+    );
+    place.file("missing.toml", "[family.a]\nblock_size = 8192\n[family.b]\nblock_size = 8192\n");
+    place.run("options", &["--apply", "missing.toml"]).fails(2, &["'b'"]);
+    assert_eq!(place.run("options", &["-f", "a"]).ok().text(), before.text());
+    place.file("o.ini", "[a\n");
+    place.run("options", &["--apply", "o.ini"]).fails(2, &["o.ini: line 1:"]);
+    place.file("database.toml", "[database]\nflush_threads = 1\n");
+    place.run("options", &["--apply", "database.toml"]).fails(2, &["no family", "--options"]);
+    place.run("get", &["k", "--options", "absent.toml"]).fails(2, &["absent.toml"]);
+}

@@ -1,0 +1,115 @@
+//! One setting: its name and its value as the options' own text has them.
+
+use tidesdb_engine::{DbOptions, Error, FamilyOptions};
+
+use super::accepted;
+
+/// What the names of properties begin with.
+pub(super) const PROPERTY: &str = "property.";
+
+/// What a setting is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    Database,
+    Family,
+}
+
+impl Scope {
+    /// All settings with their defaults. They tell the names, and of what kind the values are.
+    pub(super) fn defaults(self) -> Vec<Setting> {
+        of_text(&match self {
+            Self::Database => DbOptions::default().to_text(),
+            Self::Family => FamilyOptions::default().to_text(),
+        })
+    }
+
+    fn check(self, line: &str) -> Result<(), Error> {
+        match self {
+            Self::Database => DbOptions::default().with_text(line).map(drop),
+            Self::Family => FamilyOptions::from_text(line).map(drop),
+        }
+    }
+}
+
+/// See the module documentation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Setting {
+    pub name: String,
+    pub value: String,
+}
+
+impl Setting {
+    /// The setting, if there is one of that name which takes that value. Otherwise what is wrong.
+    pub(super) fn checked(scope: Scope, name: &str, value: &str) -> Result<Self, String> {
+        let setting = |value: String| Self { name: name.to_owned(), value };
+        if scope == Scope::Family
+            && let Some(property) = name.strip_prefix(PROPERTY)
+        {
+            let setting = setting(quoted(value));
+            return match scope.check(&setting.line()) {
+                Ok(()) => Ok(setting),
+                Err(_) => Err(format!("'{property}' is no name for a property")),
+            };
+        }
+        let defaults = scope.defaults();
+        let Some(default) = defaults.iter().find(|default| default.name == name) else {
+            let names: Vec<&str> = defaults.iter().map(|default| default.name.as_str()).collect();
+            let names = names.join(", ");
+            return Err(format!("there is no setting '{name}'; settings are: {names}"));
+        };
+        let setting = setting(accepted::normalised(default, value));
+        match scope.check(&setting.line()) {
+            Ok(()) => Ok(setting),
+            Err(Error::InvalidOptions(problems))
+                if problems.iter().all(|problem| problem.contains("must")) =>
+            {
+                Err(problems.join(", "))
+            }
+            Err(_) => {
+                let taken = accepted::description(default);
+                Err(format!("'{value}' is no value of {name}, which takes {taken}"))
+            }
+        }
+    }
+
+    /// As a line of the options' text.
+    pub(super) fn line(&self) -> String {
+        format!("{} = {}", self.name, self.value)
+    }
+
+    /// The text of a property; `None` for settings of the engine.
+    pub(super) fn property(&self) -> Option<(&str, String)> {
+        let name = self.name.strip_prefix(PROPERTY)?;
+        let text = self.value.strip_prefix('"')?.strip_suffix('"')?;
+        let mut value = String::with_capacity(text.len());
+        let mut characters = text.chars();
+        while let Some(character) = characters.next() {
+            value.push(match character {
+                '\\' => match characters.next()? {
+                    'n' => '\n',
+                    'r' => '\r',
+                    other => other,
+                },
+                other => other,
+            });
+        }
+        Some((name, value))
+    }
+}
+
+/// A property's text on one line.
+fn quoted(value: &str) -> String {
+    let value = value.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");
+    format!("\"{value}\"")
+}
+
+/// The settings of an options' text.
+pub(super) fn of_text(text: &str) -> Vec<Setting> {
+    let pairs = text.lines().filter_map(|line| line.split_once(" = "));
+    pairs.map(|(name, value)| Setting { name: name.to_owned(), value: value.to_owned() }).collect()
+}
+
+/// The settings as an options' text.
+pub(super) fn text(settings: &[Setting]) -> String {
+    settings.iter().map(|setting| setting.line() + "\n").collect()
+}
