@@ -9,7 +9,9 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 
-use crate::commands::{CopyArgs, NamesArgs, OptionsArgs};
+use crate::commands::{
+    CompletionsArgs, CopyArgs, DoctorArgs, ManArgs, NamesArgs, OptionsArgs, ShellArgs,
+};
 use crate::database::KeyRange;
 use crate::encoding::Encoding;
 use crate::failure::{Failure, Result};
@@ -60,10 +62,13 @@ impl Cli {
         if let Some(path) = &options {
             options_files::give(path)?;
         }
-        command.database_mut().db = db.ok_or_else(|| {
-            Failure::usage("no database is named")
-                .hint("add --db DIR, or set TIDESDB_DB to the directory")
-        })?;
+        let own = command.own_directory();
+        if let Some(database) = command.database_mut() {
+            database.db = own.or(db).ok_or_else(|| {
+                Failure::usage("no database is named")
+                    .hint("add --db DIR, or set TIDESDB_DB to the directory")
+            })?;
+        }
         Ok(command)
     }
 }
@@ -109,12 +114,23 @@ pub(crate) enum Command {
     Checkpoint(CopyArgs),
     /// Copy every byte of the database to a directory
     Backup(CopyArgs),
+    /// Explain the state of the database, and what could be done about it
+    Doctor(DoctorArgs),
+    /// Run commands at a prompt, or from a script on standard input
+    Shell(ShellArgs),
+    /// Print the completions of this tool for a shell
+    Completions(CompletionsArgs),
+    /// Write the man pages of this tool to a directory
+    Man(ManArgs),
 }
 
 impl Command {
-    /// Which database the command is for.
-    const fn database_mut(&mut self) -> &mut DatabaseArgs {
-        match self {
+    /// Which database the command is for, if it is for one.
+    const fn database_mut(&mut self) -> Option<&mut DatabaseArgs> {
+        Some(match self {
+            Self::Completions(_) | Self::Man(_) => return None,
+            Self::Doctor(args) => &mut args.database,
+            Self::Shell(args) => &mut args.database,
             Self::Get(args) => &mut args.target.database,
             Self::Put(args) => &mut args.target.database,
             Self::Delete(args) => &mut args.target.database,
@@ -131,6 +147,15 @@ impl Command {
             Self::DropFamily(args) => &mut args.database,
             Self::RenameFamily(args) | Self::CloneFamily(args) => &mut args.database,
             Self::Checkpoint(args) | Self::Backup(args) => &mut args.database,
+        })
+    }
+
+    /// The database, for commands that take it as an argument of their own.
+    fn own_directory(&mut self) -> Option<PathBuf> {
+        match self {
+            Self::Doctor(args) => args.directory.take(),
+            Self::Shell(args) => args.directory.take(),
+            _ => None,
         }
     }
 }

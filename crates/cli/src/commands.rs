@@ -4,19 +4,27 @@
 mod copies;
 mod count;
 mod delete;
+mod doctor;
 mod dump;
 mod families;
+mod generate;
 mod get;
 mod load;
 mod maintain;
 mod options;
 mod put;
 mod scan;
+mod shell;
 mod stats;
 mod verify;
 
 pub(crate) use self::copies::{CopyArgs, NamesArgs};
-pub(crate) use self::options::OptionsArgs;
+pub(crate) use self::doctor::{DoctorArgs, examine};
+pub(crate) use self::families::confirm_drop;
+pub(crate) use self::generate::{CompletionsArgs, ManArgs};
+pub(crate) use self::options::{OptionsArgs, OptionsFormat, shown as options_of};
+pub(crate) use self::shell::ShellArgs;
+pub(crate) use self::stats::text as stats_of;
 use crate::args::Command;
 use crate::failure::Result;
 
@@ -45,5 +53,9 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::CloneFamily(args) => copies::clone(&args),
         Command::Checkpoint(args) => copies::checkpoint(&args),
         Command::Backup(args) => copies::backup(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Shell(args) => shell::run(&args),
+        Command::Completions(args) => generate::completions(&args),
+        Command::Man(args) => generate::man(&args),
     }
 }

@@ -81,6 +81,12 @@ impl Failure {
         self
     }
 
+    /// The same, said of a line of a script.
+    pub(crate) fn at_line(mut self, number: u64) -> Self {
+        self.message = format!("line {number}: {}", self.message);
+        self
+    }
+
     /// Prints the failure and answers the exit code of the process.
     pub(crate) fn report(&self) -> ExitCode {
         let code = match self.kind {

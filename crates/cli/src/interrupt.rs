@@ -16,6 +16,9 @@ const INTERRUPTED: i32 = 130;
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 
+/// A command of the shell runs.
+static RUNNING: AtomicBool = AtomicBool::new(false);
+
 /// Turns the signals that ask the process to end into a request.
 ///
 /// # Errors
@@ -29,6 +32,34 @@ pub(crate) fn install() -> Result<()> {
         note("\nfinishing what was begun; once more to stop at once");
     })
     .map_err(|error| Failure::new(format!("cannot handle Ctrl-C: {error}")))
+}
+
+/// As [`install`], for a shell: a signal gives up the command that runs and not the shell, and ends
+/// the process when none runs. At the prompt Ctrl-C is a key and no signal.
+///
+/// # Errors
+/// When the operating system refuses the handler.
+pub(crate) fn install_for_shell() -> Result<()> {
+    ctrlc::set_handler(|| {
+        // ORDERING: relaxed, all of them; the flags guard no other memory.
+        if !RUNNING.load(Ordering::Relaxed) || REQUESTED.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED);
+        }
+    })
+    .map_err(|error| Failure::new(format!("cannot handle Ctrl-C: {error}")))
+}
+
+/// A command begins, which nobody has asked to stop yet.
+pub(crate) fn begin_command() {
+    // ORDERING: relaxed; see `install_for_shell`.
+    REQUESTED.store(false, Ordering::Relaxed);
+    RUNNING.store(true, Ordering::Relaxed);
+}
+
+/// The command has ended.
+pub(crate) fn end_command() {
+    // ORDERING: relaxed; see `install_for_shell`.
+    RUNNING.store(false, Ordering::Relaxed);
 }
 
 /// True once the user has asked the command to stop.

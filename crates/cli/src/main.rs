@@ -6,7 +6,7 @@
 //! text), `source` and `resume` (interruptible loads), `progress` and `interrupt`.
 //!
 //! The tool sees the engine through its public API only. It runs on one thread, apart from the
-//! signal handler and the redrawing of a progress bar.
+//! signal handler, the redrawing of a progress bar, and work of the shell that cannot be given up.
 //!
 //! Exit codes: 0 success, 1 key not found, 2 error or wrong usage, 130 interrupted.
 #![forbid(unsafe_code)]
@@ -14,6 +14,7 @@
 mod args;
 mod commands;
 mod database;
+mod doctor;
 mod encoding;
 mod failure;
 mod formats;
@@ -22,6 +23,7 @@ mod options_files;
 mod output_file;
 mod progress;
 mod resume;
+mod shell;
 mod source;
 mod table;
 mod targets;

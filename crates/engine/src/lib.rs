@@ -64,7 +64,7 @@ pub use crate::family::{CommitHook, CommittedBatch, CommittedKind, CommittedOper
 pub use crate::iterator::{KeyRange, Scan, ScanEntries, ScanEntriesRev, ScanOptions};
 pub use crate::snapshot::Snapshot;
 pub use crate::stats::{
-    CacheStats, DbStats, FamilyStats, LevelStats, MemoryStats, ReadStats, StallStats,
+    CacheStats, DbStats, FamilySpace, FamilyStats, LevelStats, MemoryStats, ReadStats, StallStats,
     TreeLevelStats, TreeStats,
 };
 pub use crate::transaction::{

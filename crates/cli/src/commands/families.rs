@@ -54,14 +54,21 @@ pub(crate) fn create(args: &CreateFamilyArgs) -> Result<()> {
 /// When it was not confirmed, and those of the engine.
 pub(crate) fn drop(args: &DropFamilyArgs) -> Result<()> {
     let name = &args.name;
-    if !args.yes {
-        return Err(Failure::usage(format!(
-            "this removes the family '{name}' and all of its data"
-        ))
-        .hint("add --yes to do so"));
-    }
+    confirm_drop(name, args.yes)?;
     let db = database::open(&args.database.db, Access::Change)?;
     database::family(&db, name)?;
     db.drop_family(name)?;
     Ok(db.close()?)
+}
+
+/// Refuses to drop a family without a word of confirmation.
+///
+/// # Errors
+/// When it was not given.
+pub(crate) fn confirm_drop(name: &str, yes: bool) -> Result<()> {
+    if yes {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("this removes the family '{name}' and all of its data"))
+        .hint("add --yes to do so"))
 }

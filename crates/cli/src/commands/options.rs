@@ -67,7 +67,7 @@ pub(crate) fn run(args: &OptionsArgs) -> Result<()> {
         let family = database::family(&db, named.unwrap_or(DEFAULT_FAMILY))?;
         family.set_options(options_files::changed(family.options(), &args.set)?)?;
     }
-    let text = shown(&db, named, args)?;
+    let text = if args.json { json(&db, named)? } else { shown(&db, named, args.format)? };
     if changes {
         db.close()?;
     }
@@ -79,20 +79,24 @@ pub(crate) fn run(args: &OptionsArgs) -> Result<()> {
 }
 
 /// The options as text.
-fn shown(db: &Db, family: Option<&str>, args: &OptionsArgs) -> Result<String> {
-    if args.format == OptionsFormat::Lines {
-        let options = database::family(db, family.unwrap_or(DEFAULT_FAMILY))?.options().to_text();
-        return if args.json { json(&options) } else { Ok(options + "\n") };
+///
+/// # Errors
+/// When the family does not exist.
+pub(crate) fn shown(db: &Db, family: Option<&str>, format: OptionsFormat) -> Result<String> {
+    if format == OptionsFormat::Lines {
+        let family = database::family(db, family.unwrap_or(DEFAULT_FAMILY))?;
+        return Ok(family.options().to_text() + "\n");
     }
     let names = family.map_or_else(|| database::visible_families(db), |name| vec![name.to_owned()]);
     let mut file = OptionsFile::new();
     for name in &names {
         file = file.with_family(name, &database::family(db, name)?.options());
     }
-    Ok(if args.format == OptionsFormat::Toml { file.to_toml() } else { file.to_ini() })
+    Ok(if format == OptionsFormat::Toml { file.to_toml() } else { file.to_ini() })
 }
 
-fn json(options: &str) -> Result<String> {
+fn json(db: &Db, family: Option<&str>) -> Result<String> {
+    let options = shown(db, family, OptionsFormat::Lines)?;
     let pairs = options.lines().filter_map(|line| line.split_once(" = "));
     let map: BTreeMap<&str, &str> = pairs.collect();
     let text = serde_json::to_string_pretty(&map);

@@ -19,12 +19,20 @@ use crate::table::{bytes, count, render};
 /// Those of the engine and of standard output.
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Read)?;
-    let text = if args.json { as_json(&db)? } else { as_tables(&db)? };
+    let text = text(&db, args.json)?;
     let mut output = io::stdout().lock();
     output
         .write_all(text.as_bytes())
         .and_then(|()| output.flush())
         .map_err(|error| Failure::output(&error))
+}
+
+/// The figures of an open database, in words or as JSON.
+///
+/// # Errors
+/// Those of the engine.
+pub(crate) fn text(db: &Db, json: bool) -> Result<String> {
+    if json { as_json(db) } else { as_tables(db) }
 }
 
 fn as_json(db: &Db) -> Result<String> {

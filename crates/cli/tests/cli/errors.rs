@@ -147,7 +147,7 @@ fn damage_that_keeps_a_database_closed_is_what_verify_lists() {
 fn wrong_settings_are_told_what_is_taken() {
     let place = Place::new();
     let set = |setting: &str| place.run("create-family", &["x", "--set", setting]);
-    set("compression=gzip").fails(2, &["compression takes none, snappy, lz4", "zstd"]);
+    set("compression=gzip").fails(2, &["no value of compression", "none, snappy, lz4", "zstd"]);
     set("write_buffer_size=much").fails(2, &["whole number", "64MiB"]);
     set("enable_bloom_filter=yes").fails(2, &["true or false"]);
     set("sync_mode=often").fails(2, &["interval:MICROSECONDS"]);

@@ -7,9 +7,12 @@
 
 mod commands;
 mod copies;
+mod doctor;
 mod errors;
+mod generated;
 mod interruption;
 mod load;
 mod options_files;
 mod round_trip;
+mod shell;
 mod support;

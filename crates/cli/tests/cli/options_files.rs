@@ -30,15 +30,14 @@ fn a_file_of_options_is_opened_with() {
     let place = Place::new();
     place.file(
         "o.toml",
-        "[database]\nlog_segment_bytes = \"1MB\"\n[family.default]\nblock_size = \"8K\"\n",
+        "[database]\nblock_cache_bytes = \"3MB\"\n[family.default]\nblock_size = \"8K\"\n",
     );
     place.run("put", &["k", "v", "--options", "o.toml"]).ok();
     let options = place.run("options", &[]).ok();
     assert!(options.text().contains("block_size = 8192\n"), "{}", options.text());
-    let logs = crate::support::files_below(&place.path("db")).into_iter();
-    let logs = logs.filter(|path| path.to_string_lossy().contains("wal-"));
-    let lengths: Vec<u64> = logs.map(|path| path.metadata().unwrap().len()).collect();
-    assert!(!lengths.is_empty() && lengths.iter().all(|&bytes| bytes == 1 << 20), "{lengths:?}");
+    let stats = place.run("stats", &["--options", "o.toml", "--json"]).ok();
+    let stats: serde_json::Value = serde_json::from_str(stats.text()).unwrap();
+    assert_eq!(stats["database"]["block_cache_capacity"], 3 << 20);
 }
 
 #[test]

@@ -9,12 +9,14 @@ mod display;
 mod estimates;
 mod family;
 mod reads;
+mod space;
 mod tree;
 
 pub use self::cache::CacheStats;
 pub use self::database::{DbStats, MemoryStats, StallStats};
 pub use self::family::{FamilyStats, LevelStats};
 pub use self::reads::ReadStats;
+pub use self::space::FamilySpace;
 pub use self::tree::{TreeLevelStats, TreeStats};
 
 /// A part of a whole, 0 of nothing.

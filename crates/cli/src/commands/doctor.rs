@@ -1,0 +1,52 @@
+//! `tidesdb doctor`: explains the state of a database, and what could be done about it.
+//!
+//! Nothing is changed. Counters (cache hits, stalls) begin with the open, so they say something
+//! in a shell that has been in use, and little in a command of its own.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use tidesdb::Db;
+
+use crate::args::DatabaseArgs;
+use crate::database::{self, Access};
+use crate::doctor::{Facts, diagnose, report};
+use crate::failure::{Failure, Result};
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    /// Directory of the database, in place of --db
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) directory: Option<PathBuf>,
+    /// Print JSON instead of words
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Those of the engine and of standard output.
+pub(crate) fn run(args: &DoctorArgs) -> Result<()> {
+    let db = database::open(&args.database.db, Access::Read)?;
+    let text = examine(&db, args.json)?;
+    let mut output = io::stdout().lock();
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|error| Failure::output(&error))
+}
+
+/// The report on an open database.
+///
+/// # Errors
+/// Those of the engine.
+pub(crate) fn examine(db: &Db, json: bool) -> Result<String> {
+    let facts = Facts::of(db)?;
+    let findings = diagnose(&facts);
+    if json { report::as_json(&facts, &findings) } else { Ok(report::as_text(&facts, &findings)) }
+}

@@ -1,0 +1,221 @@
+//! The report in words and as JSON.
+
+use serde_json::{Value, json};
+
+use super::diagnosis::reserve_bytes;
+use super::{Facts, FamilyFacts, Finding};
+use crate::failure::{Failure, Result};
+use crate::table::{bytes, count, render};
+
+/// The report as JSON.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn as_json(facts: &Facts, findings: &[Finding]) -> Result<String> {
+    let database = &facts.database;
+    let families: Vec<Value> = facts.families.iter().map(family_json).collect();
+    let findings: Vec<Value> = findings.iter().map(finding_json).collect();
+    let stalls = facts.stalls.iter().map(|stall| {
+        json!({ "reason": stall.reason.name(), "count": stall.count, "nanos": stall.nanos })
+    });
+    let report = json!({
+        "files": {
+            "bytes": facts.files.bytes(),
+            "table_bytes": facts.files.tables,
+            "value_log_bytes": facts.files.value_logs,
+            "log_bytes": facts.files.log,
+            "manifest_bytes": facts.files.manifest,
+            "set_aside_files": facts.files.set_aside_files,
+            "set_aside_bytes": facts.files.set_aside,
+            "formats": facts.formats,
+        },
+        "volume": {
+            "kind": facts.volume.kind,
+            "bytes": facts.volume.bytes,
+            "free_bytes": facts.volume.free_bytes,
+            "reserve_bytes": reserve_bytes(facts),
+        },
+        "memory": {
+            "resident_bytes": facts.resident_bytes,
+            "budget_bytes": database.memory.budget_bytes,
+            "used_bytes": database.memory.used_bytes,
+            "level": database.memory.level.name(),
+        },
+        "cache": {
+            "bytes": database.block_cache_bytes,
+            "capacity": database.block_cache_capacity,
+            "hits": database.block_cache_hits,
+            "misses": database.block_cache_misses,
+        },
+        "log": {
+            "retained_bytes": database.log_retained_bytes,
+            "oldest_family": oldest_in_log(facts).map(|family| &family.name),
+        },
+        "descriptors": {
+            "open": facts.descriptors.map(|(open, _)| open),
+            "most": facts.descriptors.map(|(_, most)| most),
+            "tables": database.open_tables,
+        },
+        "stalls": stalls.collect::<Vec<_>>(),
+        "families": families,
+        "findings": findings,
+    });
+    let text = serde_json::to_string_pretty(&report);
+    Ok(text.map_err(|error| Failure::new(format!("cannot write the report: {error}")))? + "\n")
+}
+
+fn finding_json(finding: &Finding) -> Value {
+    json!({
+        "severity": finding.severity.name(),
+        "family": finding.family,
+        "what": finding.what,
+        "advice": finding.advice,
+        "option": finding.option,
+    })
+}
+
+fn family_json(family: &FamilyFacts) -> Value {
+    let space = &family.space;
+    json!({
+        "name": family.name,
+        "bytes": space.bytes(),
+        "live_bytes": space.live_bytes(),
+        "space_amplification": space.amplification(),
+        "versions": space.versions,
+        "live_versions": space.live_versions,
+        "versions_for_snapshots": space.versions_for_snapshots,
+        "tombstones": space.tombstones,
+        "range_tombstones": family.stats.range_tombstones,
+        "expired_versions": space.expired_versions,
+        "unreferenced_value_bytes": space.unreferenced_value_bytes,
+        "read_amplification": family.stats.read_amplification,
+        "unflushed_log_bytes": space.unflushed_log_bytes,
+        "damaged_tables": space.damaged_tables,
+    })
+}
+
+/// The family with the oldest commit that is in no table yet.
+fn oldest_in_log(facts: &Facts) -> Option<&FamilyFacts> {
+    let families = facts.families.iter().filter(|family| family.space.unflushed_log_bytes > 0);
+    families.max_by_key(|family| family.space.unflushed_log_bytes)
+}
+
+/// The report in words.
+pub(crate) fn as_text(facts: &Facts, findings: &[Finding]) -> String {
+    let mut text = String::from("Database\n");
+    text.push_str(&render(&["", ""], &database_rows(facts)));
+    if !facts.families.is_empty() {
+        text.push_str("\nFamilies\n");
+        text.push_str(&families_table(&facts.families));
+    }
+    if findings.is_empty() {
+        text.push_str("\nNothing to do.\n");
+    } else {
+        text.push_str("\nFindings\n");
+    }
+    for finding in findings {
+        let of =
+            finding.family.as_ref().map_or_else(String::new, |name| format!("family '{name}': "));
+        let option = finding.option.map_or_else(String::new, |option| format!(" [{option}]"));
+        let words = format!("{}: {of}{}", finding.severity.name(), finding.what);
+        text.push_str(&wrapped("  ", &words));
+        text.push_str(&wrapped("    ", &format!("{}{option}", finding.advice)));
+    }
+    text
+}
+
+fn database_rows(facts: &Facts) -> Vec<Vec<String>> {
+    let database = &facts.database;
+    let known = |figure: Option<u64>| figure.map_or_else(|| "not known".to_owned(), bytes);
+    let budget = match database.memory.budget_bytes {
+        u64::MAX => "no budget".to_owned(),
+        budget => format!("{} of {}", bytes(database.memory.used_bytes), bytes(budget)),
+    };
+    let lookups = database.block_cache_hits + database.block_cache_misses;
+    let hits = match lookups {
+        0 => "not asked yet".to_owned(),
+        _ => format!("{:.1} %", database.block_cache_hits as f64 * 100.0 / lookups as f64),
+    };
+    let log = match oldest_in_log(facts) {
+        Some(family) => {
+            format!("{}, for '{}'", bytes(database.log_retained_bytes), family.name)
+        }
+        None => bytes(database.log_retained_bytes),
+    };
+    let descriptors = facts.descriptors.map_or_else(
+        || "not known".to_owned(),
+        |(open, most)| format!("{} of {}", count(open), count(most)),
+    );
+    let held: u64 = facts.stalls.iter().map(|stall| stall.count).sum();
+    let mut rows = vec![
+        ("on the disk", bytes(facts.files.bytes())),
+        ("  tables", bytes(facts.files.tables)),
+        ("  value logs", bytes(facts.files.value_logs)),
+        ("  log", bytes(facts.files.log)),
+        ("  set aside", bytes(facts.files.set_aside)),
+        ("file system", facts.volume.kind.clone().unwrap_or_else(|| "not known".to_owned())),
+        ("free", known(facts.volume.free_bytes)),
+        ("  kept free", bytes(reserve_bytes(facts))),
+        ("log to replay", log),
+        ("memory counted", budget),
+        ("memory of the process", known(facts.resident_bytes)),
+        ("cache hits", hits),
+        ("descriptors", descriptors),
+        ("writers held up", format!("{} times", count(held))),
+    ];
+    let formats: Vec<(&str, String)> =
+        facts.formats.iter().map(|(format, files)| (format.as_str(), count(*files))).collect();
+    rows.extend(formats);
+    rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect()
+}
+
+fn families_table(families: &[FamilyFacts]) -> String {
+    let header = [
+        "family",
+        "size",
+        "live",
+        "ratio",
+        "runs",
+        "versions",
+        "deletions",
+        "expired",
+        "in snapshots",
+    ];
+    let rows: Vec<Vec<String>> = families
+        .iter()
+        .map(|family| {
+            let space = &family.space;
+            let runs: u64 = family.stats.levels.iter().map(|level| level.runs).sum();
+            vec![
+                family.name.clone(),
+                bytes(space.bytes()),
+                bytes(space.live_bytes()),
+                format!("{:.2}", space.amplification()),
+                count(runs),
+                count(space.versions),
+                count(space.tombstones),
+                count(space.expired_versions),
+                count(space.versions_for_snapshots),
+            ]
+        })
+        .collect();
+    render(&header, &rows)
+}
+
+/// Words in lines of a width for terminals, each with `indent`.
+fn wrapped(indent: &str, words: &str) -> String {
+    const WIDTH: usize = 96;
+    let mut text = String::new();
+    let mut line = String::from(indent);
+    for word in words.split_whitespace() {
+        if line.len() > indent.len() && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            text.push_str(&line);
+            text.push('\n');
+            line = format!("{indent}  ");
+        } else if line.len() > indent.len() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    text + &line + "\n"
+}

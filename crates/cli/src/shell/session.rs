@@ -1,0 +1,239 @@
+//! What a shell works on, and its commands but for those on records.
+
+use std::io::{self, Write};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use clap::Parser;
+use clap::error::ErrorKind as ClapError;
+use tidesdb::{Db, Family, Snapshot, Transaction};
+
+use super::line::{BeginArgs, Command, CreateArgs, DropArgs, Line, OptionsArgs, RollbackArgs};
+use super::words;
+use crate::commands;
+use crate::database;
+use crate::failure::{Failure, Result};
+use crate::interrupt;
+use crate::options_files;
+
+/// The family that a shell begins with.
+const FIRST_FAMILY: &str = "default";
+
+/// Time between two looks at whether work in the background is done.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// What came of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It was done.
+    Done,
+    /// There is no such key.
+    NotFound,
+    /// The shell is to end.
+    Exit,
+}
+
+/// See the module documentation.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(super) db: Db,
+    read_only: bool,
+    family: String,
+    pub(super) transaction: Option<Transaction>,
+    pub(super) snapshot: Option<Snapshot>,
+}
+
+impl Session {
+    /// A session on an open database.
+    pub(crate) fn new(db: Db, read_only: bool) -> Self {
+        Self { db, read_only, family: FIRST_FAMILY.to_owned(), transaction: None, snapshot: None }
+    }
+
+    /// Name of the family in use.
+    pub(crate) fn family_name(&self) -> &str {
+        &self.family
+    }
+
+    /// True between `begin` and its end.
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.transaction.is_some()
+    }
+
+    /// The family in use, which must exist.
+    pub(super) fn family(&self) -> Result<Family> {
+        database::family(&self.db, &self.family)
+    }
+
+    /// The same; the family that a shell begins with is created.
+    pub(super) fn family_to_write(&self) -> Result<Family> {
+        if self.family == FIRST_FAMILY && !self.read_only {
+            return database::family_or_new(&self.db, FIRST_FAMILY);
+        }
+        self.family()
+    }
+
+    /// Runs a line. Its output goes to `output`.
+    ///
+    /// # Errors
+    /// A usage failure for a line that makes no sense, and those of the command.
+    pub(crate) fn execute(&mut self, line: &str, output: &mut dyn Write) -> Result<Outcome> {
+        let words = words::split(line).map_err(Failure::usage)?;
+        if words.is_empty() {
+            return Ok(Outcome::Done);
+        }
+        let parsed = match Line::try_parse_from(&words) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                let text = error.render().to_string();
+                if matches!(error.kind(), ClapError::DisplayHelp | ClapError::DisplayVersion) {
+                    print(output, &text)?;
+                    return Ok(Outcome::Done);
+                }
+                let text = text.trim();
+                return Err(Failure::usage(text.strip_prefix("error: ").unwrap_or(text)));
+            }
+        };
+        self.run(parsed.command, output)
+    }
+
+    fn run(&mut self, command: Command, output: &mut dyn Write) -> Result<Outcome> {
+        match command {
+            Command::Get(args) => return self.get(&args, output),
+            Command::Put(args) => self.put(&args)?,
+            Command::Delete(args) => self.delete(&args)?,
+            Command::Scan(args) => self.scan(&args, output)?,
+            Command::Count(args) => self.count(&args, output)?,
+            Command::Families => {
+                let names = database::visible_families(&self.db);
+                print(output, &names.into_iter().map(|name| name + "\n").collect::<String>())?;
+            }
+            Command::Use(args) => {
+                database::family(&self.db, &args.name)?;
+                self.family = args.name;
+            }
+            Command::CreateFamily(args) => self.create_family(&args)?,
+            Command::DropFamily(args) => self.drop_family(&args)?,
+            Command::Begin(args) => self.begin(&args)?,
+            Command::Commit => self.commit()?,
+            Command::Rollback(args) => self.rollback(&args)?,
+            Command::Savepoint(args) => self.open_transaction()?.savepoint(&args.name)?,
+            Command::Snapshot(args) => {
+                self.snapshot = if args.drop { None } else { Some(self.db.snapshot()) };
+            }
+            Command::Stats(args) => print(output, &commands::stats_of(&self.db, args.json)?)?,
+            Command::Doctor(args) => print(output, &commands::examine(&self.db, args.json)?)?,
+            Command::Flush => {
+                let db = self.db.clone();
+                in_background(move || db.flush())?;
+            }
+            Command::Compact(args) => {
+                let (db, family) = (self.db.clone(), self.family()?);
+                in_background(move || if args.all { db.compact() } else { family.compact() })?;
+            }
+            Command::Sync => {
+                let db = self.db.clone();
+                in_background(move || db.sync_log())?;
+            }
+            Command::Options(args) => self.options(&args, output)?,
+            Command::Exit => return Ok(Outcome::Exit),
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn create_family(&self, args: &CreateArgs) -> Result<()> {
+        database::refuse_hidden(&args.name)?;
+        let options = options_files::changed(options_files::family(&args.name)?, &args.set)?;
+        self.db.create_family(&args.name, options)?;
+        Ok(())
+    }
+
+    fn drop_family(&self, args: &DropArgs) -> Result<()> {
+        commands::confirm_drop(&args.name, args.yes)?;
+        database::family(&self.db, &args.name)?;
+        Ok(self.db.drop_family(&args.name)?)
+    }
+
+    pub(super) fn open_transaction(&mut self) -> Result<&mut Transaction> {
+        self.transaction
+            .as_mut()
+            .ok_or_else(|| Failure::usage("there is no transaction").hint("`begin` starts one"))
+    }
+
+    fn begin(&mut self, args: &BeginArgs) -> Result<()> {
+        if self.in_transaction() {
+            return Err(Failure::usage("there is a transaction already")
+                .hint("`commit` or `rollback` ends it"));
+        }
+        self.transaction = Some(self.db.begin(args.level.isolation())?);
+        Ok(())
+    }
+
+    /// Commits. After a conflict the transaction is still there, so that it can be looked at.
+    fn commit(&mut self) -> Result<()> {
+        self.open_transaction()?.commit().map_err(|error| {
+            Failure::from(error).hint("`rollback`, and begin again: nothing was written")
+        })?;
+        self.transaction = None;
+        Ok(())
+    }
+
+    fn rollback(&mut self, args: &RollbackArgs) -> Result<()> {
+        let transaction = self.open_transaction()?;
+        match &args.savepoint {
+            Some(name) => transaction.rollback_to(name)?,
+            None => {
+                transaction.rollback()?;
+                self.transaction = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn options(&self, args: &OptionsArgs, output: &mut dyn Write) -> Result<()> {
+        if !args.set.is_empty() {
+            let family = self.family()?;
+            family.set_options(options_files::changed(family.options(), &args.set)?)?;
+        }
+        print(output, &commands::options_of(&self.db, Some(&self.family), args.format)?)
+    }
+
+    /// Ends the session.
+    ///
+    /// # Errors
+    /// When a transaction was left open, and those of the engine.
+    pub(crate) fn close(mut self) -> Result<()> {
+        let left_open = self.transaction.take().is_some();
+        self.snapshot = None;
+        self.db.close()?;
+        if left_open {
+            return Err(Failure::new("the transaction was not committed, and is rolled back"));
+        }
+        Ok(())
+    }
+}
+
+/// Writes text to the output of a command.
+pub(super) fn print(output: &mut dyn Write, text: &str) -> Result<()> {
+    let failed = |error: io::Error| Failure::output(&error);
+    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(failed)
+}
+
+/// Does work that cannot be given up. When the user asks for it, the shell goes on without it.
+fn in_background(work: impl FnOnce() -> tidesdb::Result<()> + Send + 'static) -> Result<()> {
+    let (send, receive) = mpsc::channel();
+    // The receiver may have gone on; the result is lost then, as was said.
+    thread::spawn(move || drop(send.send(work())));
+    loop {
+        match receive.recv_timeout(LOOK_INTERVAL) {
+            Ok(done) => return Ok(done?),
+            Err(RecvTimeoutError::Timeout) if !interrupt::requested() => {}
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(Failure::interrupted("it goes on in the background"));
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Failure::new("the work ended without a result"));
+            }
+        }
+    }
+}

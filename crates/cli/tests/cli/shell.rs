@@ -1,0 +1,218 @@
+//! The shell: as a script, and at a pseudo-terminal.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use crate::support::{Place, Run, json_lines};
+
+/// Nothing of a test takes so long, unless something is wrong.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn script(place: &Place, text: &str) -> Run {
+    place.run_with_input("shell", &["--create"], text.as_bytes())
+}
+
+#[test]
+fn a_script_reads_and_writes() {
+    let place = Place::new();
+    let run = script(
+        &place,
+        "# records\nput a 1\nput 'b c' \"two words\"\nput \\x00\\xff -5 --ttl 1000\n\n\
+         get a\nget \"b c\"\nscan\nscan --prefix b --keys-only\nscan -r -n 1 --hex\ncount\n\
+         delete a\ndelete b --to c\ncount\n",
+    );
+    assert_eq!(
+        run.ok().text(),
+        "1\ntwo words\n\\x00\\xff  -5\na  1\nb c  two words\nb c\n622063  74776f20776f726473\n3\n1\n"
+    );
+    assert_eq!(place.run("count", &[]).ok().text(), "1\n", "it is stored");
+}
+
+#[test]
+fn families_options_and_reports() {
+    let place = Place::new();
+    let run = script(
+        &place,
+        "create-family logs --set block_size=16K\nuse logs\nput k v\nfamilies\n\
+         options --set compression=zstd\nuse default\nflush\ncompact --all\nsync\n",
+    );
+    run.fails(2, &["line 6:", "'default'", "there are: logs"]);
+    let run = place.run_with_input(
+        "shell",
+        &[],
+        b"use logs\noptions --format toml\nstats --json\ndoctor --json\nflush\ncompact\nhelp\nhelp put\n",
+    );
+    let run = run.ok();
+    for part in
+        ["block_size = 16384", "compression = \"zstd\"", "\"findings\"", "savepoint", "--ttl"]
+    {
+        assert!(run.text().contains(part), "'{part}' is not in:\n{}", run.text());
+    }
+    let run = place.run_with_input("shell", &[], b"drop-family logs\n");
+    run.fails(2, &["line 1:", "--yes"]);
+    place.run_with_input("shell", &[], b"drop-family logs --yes\n").ok();
+    assert_eq!(place.run("families", &[]).ok().text(), "");
+}
+
+#[test]
+fn transactions_and_snapshots() {
+    let place = Place::new();
+    let run = script(
+        &place,
+        "put a 1\nbegin serializable\nput a 2\nsavepoint s\nput a 3\ndelete b\nget a\n\
+         rollback s\nget a\nscan\ncount\nrollback\nget a\nbegin\nput a 4\ncommit\nget a\n\
+         snapshot\nput a 5\nget a\nscan\nsnapshot --drop\nget a\n",
+    );
+    assert_eq!(run.ok().text(), "3\n2\na  2\n1\n1\n4\n4\na  4\n5\n");
+    script(&place, "begin\nbegin\n").fails(2, &["line 2:", "already"]);
+    script(&place, "commit\n").fails(2, &["line 1:", "begin"]);
+    script(&place, "begin\nput a 9\n").fails(2, &["not committed"]);
+    script(&place, "begin\ndelete a --prefix\n").fails(2, &["line 2:", "transaction"]);
+    let run = script(&place, "begin snapshot\nget a\nrollback nowhere\n");
+    run.fails(2, &["line 3:", "nowhere"]);
+    assert_eq!(place.run("get", &["a"]).ok().text(), "5");
+}
+
+#[test]
+fn the_first_error_ends_a_script_with_its_line() {
+    let place = Place::new();
+    let run = script(&place, "put a 1\nnonsense\nput b 2\n");
+    run.fails(2, &["error: line 2:", "nonsense"]);
+    assert_eq!(place.run("count", &[]).ok().text(), "1\n");
+    script(&place, "get \"a\nput b 2\n").fails(2, &["line 1:", "not closed"]);
+    script(&place, "put a\n").fails(2, &["line 1:", "VALUE"]);
+    let run = script(&place, "get absent\nget a\n");
+    run.fails(1, &["line 1: not found"]);
+    assert_eq!(run.text(), "1\n", "a key that is not there does not end a script");
+    assert_eq!(script(&place, "get a\nexit\nnonsense\n").ok().text(), "1\n");
+    place.run_with_input("shell", &["--read-only"], b"put a 2\n").fails(2, &["line 1:"]);
+    place.run_with_input_in("absent", "shell", &[], b"").fails(2, &["no database at absent"]);
+}
+
+/// The shell at a terminal of its own.
+struct Terminal {
+    child: Child,
+    input: File,
+    output: Receiver<Vec<u8>>,
+    seen: String,
+}
+
+impl Terminal {
+    fn start(place: &Place) -> Self {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap();
+        let theirs = || -> OwnedFd {
+            let path = name.to_str().unwrap();
+            File::options().read(true).write(true).open(path).unwrap().into()
+        };
+        // Ctrl-C reaches those whose controlling terminal it is.
+        let mut command = Command::new("setsid");
+        command.args(["--ctty", env!("CARGO_BIN_EXE_tidesdb"), "shell", "db", "--create"]);
+        command.current_dir(place.path("")).env("TERM", "xterm").env_remove("TIDESDB_DB");
+        command.env("XDG_STATE_HOME", place.path("state"));
+        command.stdin(Stdio::from(theirs())).stdout(Stdio::from(theirs()));
+        let child = command.stderr(Stdio::from(theirs())).spawn().unwrap();
+        let mut reader = File::from(ours.try_clone().unwrap());
+        let (send, output) = mpsc::sync_channel(0);
+        std::thread::spawn(move || {
+            let mut bytes = [0; 1000];
+            // The end of the other side is an error of ours.
+            while let Ok(length @ 1..) = reader.read(&mut bytes) {
+                if send.send(bytes[..length].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut terminal = Self { child, input: File::from(ours), output, seen: String::new() };
+        terminal.expect("tidesdb default> ");
+        terminal
+    }
+
+    fn send(&mut self, keys: &str) {
+        self.input.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Reads until `text` was shown, and forgets what came before.
+    #[track_caller]
+    fn expect(&mut self, text: &str) {
+        while !self.seen.contains(text) {
+            match self.output.recv_timeout(PATIENCE) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(error) => panic!("no '{text}' ({error}) in {:?}", self.seen),
+            }
+        }
+        let end = self.seen.find(text).unwrap() + text.len();
+        self.seen.drain(..end);
+    }
+
+    /// Waits for the shell to end.
+    fn end(mut self) -> Option<i32> {
+        drop(self.input);
+        while self.output.recv_timeout(PATIENCE).is_ok() {}
+        self.child.wait().unwrap().code()
+    }
+}
+
+#[test]
+fn a_terminal_has_completion_and_history_and_ctrl_d_leaves() {
+    let place = Place::new();
+    let mut terminal = Terminal::start(&place);
+    terminal.send("put user:one 1\r");
+    terminal.expect("> ");
+    // Tab completes the command and the only key.
+    terminal.send("ge\tuser\t\r");
+    terminal.expect("user:one");
+    terminal.expect("\n1\r\n");
+    terminal.send("get absent\r");
+    terminal.expect("not found");
+    terminal.send("begin\r");
+    terminal.expect("tidesdb default*> ");
+    terminal.send("rollback\r");
+    terminal.expect("tidesdb default> ");
+    // Ctrl-C gives up the line.
+    terminal.send("nonsense\x03");
+    terminal.expect("tidesdb default> ");
+    terminal.send("count\r");
+    terminal.expect("\n1\r\n");
+    terminal.expect("tidesdb default> ");
+    terminal.send("\x04");
+    assert_eq!(terminal.end(), Some(0));
+    let history = String::from_utf8(place.read("state/tidesdb/history")).unwrap();
+    assert!(history.contains("put user:one 1\n"), "{history}");
+
+    let mut terminal = Terminal::start(&place);
+    // The line before the last of the other shell.
+    terminal.send("\x1b[A\x1b[A\x1b[A");
+    terminal.expect("begin");
+    terminal.send("\x03");
+    terminal.expect("tidesdb default> ");
+    terminal.send("exit\r");
+    assert_eq!(terminal.end(), Some(0));
+}
+
+#[test]
+fn ctrl_c_gives_up_the_command_that_runs() {
+    let place = Place::new();
+    place.file("input.jsonl", json_lines(100_000));
+    place.run("load", &["input.jsonl"]).ok();
+    let mut terminal = Terminal::start(&place);
+    terminal.send("scan\r");
+    // It prints more than the terminal holds, and nobody reads on before it is interrupted.
+    terminal.expect("value ");
+    terminal.send("\x03");
+    terminal.expect("interrupted: the command was given up");
+    terminal.expect("tidesdb default> ");
+    terminal.send("count\r");
+    terminal.expect("\n100000\r\n");
+    terminal.expect("tidesdb default> ");
+    terminal.send("\x04");
+    assert_eq!(terminal.end(), Some(0));
+}
