@@ -6,10 +6,10 @@ use super::text::{parse_sync_mode, sync_text};
 use crate::error::{Error, Result};
 
 impl DbOptions {
-    /// The settings as `key = value` lines, all but the event listener.
+    /// The settings as `key = value` lines: all that are plain values, so not the event listener.
     #[must_use]
     pub fn to_text(&self) -> String {
-        // Every field is named, so that a new one is not forgotten here.
+        // What is no plain value has no text form.
         let Self {
             create_if_missing,
             read_only,
@@ -23,7 +23,7 @@ impl DbOptions {
             log_without_mapping,
             max_memory_usage,
             stall_timeout_ms,
-            event_listener: _,
+            ..
         } = self;
         [
             format!("create_if_missing = {create_if_missing}"),

@@ -9,6 +9,8 @@ use crate::table::{bytes, count};
 const LEAST_GARBAGE_BYTES: u64 = 8 << 20;
 /// Lookups in the cache that tell something.
 const LEAST_LOOKUPS: u64 = 1000;
+/// Tables that a get searches when filters and merges do their work.
+const MANY_TABLES_PER_GET: f64 = 2.0;
 /// Hits of a cache that is large enough.
 const GOOD_HIT_RATE: f64 = 0.8;
 /// Log that is always kept while a database is in use.
@@ -413,6 +415,16 @@ fn reads(family: &FamilyFacts, findings: &mut Findings) {
             format!("there are {runs} sorted runs without filters"),
             "a get reads a block of each of them; with filters, which new tables have from then \
              on, about one",
+        );
+    }
+    let met = &family.stats.reads;
+    if met.table_gets >= LEAST_LOOKUPS && met.tables_per_get() > MANY_TABLES_PER_GET {
+        findings.add(
+            Severity::Advice,
+            Some("bloom_fpr"),
+            format!("gets that found nothing in memory searched {:.1} tables each", met.tables_per_get()),
+            "one is the best for keys that exist; fewer runs (`tidesdb compact`) and better filters \
+             spare the others",
         );
     }
 }

@@ -89,6 +89,7 @@ fn family_json(family: &FamilyFacts) -> Value {
         "expired_versions": space.expired_versions,
         "unreferenced_value_bytes": space.unreferenced_value_bytes,
         "read_amplification": family.stats.read_amplification,
+        "tables_per_get": family.stats.reads.tables_per_get(),
         "unflushed_log_bytes": space.unflushed_log_bytes,
         "damaged_tables": space.damaged_tables,
     })

@@ -121,6 +121,12 @@ fn runs_caches_stalls_and_memory_are_judged() {
     expect(&runs(3, false), advice, Some("enable_bloom_filter"), &["3 sorted runs"]);
     assert_eq!(runs(3, true), []);
 
+    let searched = after(|facts| {
+        let reads = &mut facts.families[0].stats.reads;
+        (reads.table_gets, reads.tables_searched) = (1000, 3500);
+    });
+    expect(&searched, advice, Some("bloom_fpr"), &["3.5 tables each"]);
+
     let cache = |hits, misses, used| {
         after(|facts| {
             let database = &mut facts.database;
