@@ -22,12 +22,13 @@ enum Cursor {
 
 impl Cursor {
     fn first(&mut self, reverse: bool) -> Result<()> {
-        Ok(match (self, reverse) {
-            (Self::Plain(scan), false) => scan.seek_to_first()?,
-            (Self::Plain(scan), true) => scan.seek_to_last()?,
-            (Self::Own(scan), false) => scan.seek_to_first()?,
-            (Self::Own(scan), true) => scan.seek_to_last()?,
-        })
+        let done = match (self, reverse) {
+            (Self::Plain(scan), false) => scan.seek_to_first(),
+            (Self::Plain(scan), true) => scan.seek_to_last(),
+            (Self::Own(scan), false) => scan.seek_to_first(),
+            (Self::Own(scan), true) => scan.seek_to_last(),
+        };
+        done.map_err(Failure::from)
     }
 
     fn valid(&self) -> bool {
@@ -38,12 +39,13 @@ impl Cursor {
     }
 
     fn step(&mut self, reverse: bool) -> Result<()> {
-        Ok(match (self, reverse) {
-            (Self::Plain(scan), false) => scan.next()?,
-            (Self::Plain(scan), true) => scan.prev()?,
-            (Self::Own(scan), false) => scan.next()?,
-            (Self::Own(scan), true) => scan.prev()?,
-        })
+        let done = match (self, reverse) {
+            (Self::Plain(scan), false) => scan.next(),
+            (Self::Plain(scan), true) => scan.prev(),
+            (Self::Own(scan), false) => scan.next(),
+            (Self::Own(scan), true) => scan.prev(),
+        };
+        done.map_err(Failure::from)
     }
 
     fn row(&self, keys_only: bool) -> Result<Row<'_>> {
@@ -91,10 +93,11 @@ impl Session {
             let options = ttl.map_or(options, |ttl| options.ttl(ttl));
             return Ok(family.put_with(&key, &value, options)?);
         };
-        Ok(match ttl {
-            Some(ttl) => transaction.put_with_ttl(&family, &key, &value, ttl)?,
-            None => transaction.put(&family, &key, &value)?,
-        })
+        let done = match ttl {
+            Some(ttl) => transaction.put_with_ttl(&family, &key, &value, ttl),
+            None => transaction.put(&family, &key, &value),
+        };
+        done.map_err(Failure::from)
     }
 
     pub(super) fn delete(&mut self, args: &DeleteArgs) -> Result<()> {
