@@ -144,10 +144,9 @@ impl Terminal {
     #[track_caller]
     fn expect(&mut self, text: &str) {
         while !self.seen.contains(text) {
-            match self.output.recv_timeout(PATIENCE) {
-                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
-                Err(error) => panic!("no '{text}' ({error}) in {:?}", self.seen),
-            }
+            let more = self.output.recv_timeout(PATIENCE);
+            assert!(more.is_ok(), "no '{text}' in {:?}", self.seen);
+            self.seen.push_str(&String::from_utf8_lossy(&more.unwrap()));
         }
         let end = self.seen.find(text).unwrap() + text.len();
         self.seen.drain(..end);
