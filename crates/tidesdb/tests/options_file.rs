@@ -94,10 +94,8 @@ fn files_of_c_programs_are_read() {
 }
 
 fn problems(read: Result<OptionsFile, Error>) -> Vec<String> {
-    match read {
-        Err(Error::InvalidOptions(problems)) => problems,
-        other => panic!("{other:?}"),
-    }
+    let Err(Error::InvalidOptions(problems)) = &read else { return vec![format!("{read:?}")] };
+    problems.clone()
 }
 
 #[track_caller]
