@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::Error;
+use crate::latency::TimedOperation;
 
 /// Why a writer was slowed down or made to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,6 +85,52 @@ impl MemoryLevel {
     }
 }
 
+/// What an operation has met on its way; what does not concern it is zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OperationMet {
+    /// Memtables that were searched.
+    pub memtables_searched: u64,
+    /// Tables that a get searched, or sorted runs that a scan has.
+    pub tables_searched: u64,
+    /// Filters that spared a search.
+    pub filters_excluded: u64,
+    /// Blocks that were in the block cache.
+    pub blocks_cached: u64,
+    /// Blocks that had to be read.
+    pub blocks_read: u64,
+    /// Values fetched from value logs.
+    pub values_read: u64,
+    /// Microseconds that flow control held the operation up.
+    pub stall_micros: u64,
+    /// Why it did; the last reason when there were several.
+    pub stall_reason: Option<StallReason>,
+    /// Microseconds of waiting for a sync of the log.
+    pub sync_micros: u64,
+}
+
+impl fmt::Display for OperationMet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut first = true;
+        let mut part = |amount: u64, text: &dyn fmt::Display| {
+            if amount == 0 {
+                return Ok(());
+            }
+            let comma = if std::mem::take(&mut first) { "" } else { ", " };
+            write!(f, "{comma}{text}")
+        };
+        part(self.memtables_searched, &format_args!("{} memtables", self.memtables_searched))?;
+        part(self.tables_searched, &format_args!("{} tables", self.tables_searched))?;
+        part(self.filters_excluded, &format_args!("{} spared by filters", self.filters_excluded))?;
+        part(self.blocks_read, &format_args!("{} blocks read", self.blocks_read))?;
+        part(self.blocks_cached, &format_args!("{} blocks cached", self.blocks_cached))?;
+        part(self.values_read, &format_args!("{} values from value logs", self.values_read))?;
+        let reason = self.stall_reason.map_or("flow control", StallReason::name);
+        part(self.stall_micros, &format_args!("held up {} us: {reason}", self.stall_micros))?;
+        part(self.sync_micros, &format_args!("{} us in a sync", self.sync_micros))
+    }
+}
+
 /// Something worth a line in a log. [`fmt::Display`] gives that line.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -122,6 +169,23 @@ pub enum Event {
         /// Why.
         error: Error,
     },
+    /// An operation took at least `DbOptions::slow_operation_us`. Told at most ten times a second.
+    SlowOperation {
+        /// What it was.
+        operation: TimedOperation,
+        /// The family, the first one of a commit to several.
+        family: String,
+        /// Bytes of keys and values of a commit, of the key of a get or seek.
+        bytes: u64,
+        /// Operations of a commit, otherwise 1.
+        operations: u64,
+        /// How long it took, in microseconds.
+        micros: u64,
+        /// What it met.
+        met: OperationMet,
+        /// Slow operations that were not told since the last that was.
+        untold: u64,
+    },
 }
 
 impl fmt::Display for Event {
@@ -139,6 +203,16 @@ impl fmt::Display for Event {
             }
             Self::BackgroundFailed { family, error } => {
                 write!(f, "background work on '{family}' failed: {error}")
+            }
+            Self::SlowOperation { operation, family, bytes, operations, micros, met, untold } => {
+                write!(f, "slow {operation} of '{family}': {micros} us, {bytes} bytes")?;
+                if *operations > 1 {
+                    write!(f, " in {operations} operations")?;
+                }
+                if *met != OperationMet::default() {
+                    write!(f, "; {met}")?;
+                }
+                if *untold > 0 { write!(f, "; {untold} more since the last line") } else { Ok(()) }
             }
         }
     }

@@ -12,6 +12,7 @@ pub mod entry;
 pub mod error;
 pub mod event;
 pub mod key_ranges;
+pub mod latency;
 pub mod limits;
 pub mod live_sequences;
 pub mod liveness;

@@ -28,6 +28,7 @@ use crate::numbers::FileNumbers;
 use crate::snapshot::SnapshotRegistry;
 use crate::spare_buffers::SpareBuffers;
 use crate::version::{Catalog, FileContext};
+use crate::watch::Watch;
 
 /// Tells the databases that a process has opened apart: no two have had the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,7 @@ pub(crate) struct Core {
     pub budget: Arc<MemoryBudget>,
     pub flow: DatabaseFlow,
     pub counters: CoreCounters,
+    pub watch: Watch,
     pub control: Control,
     pub snapshots: SnapshotRegistry,
     /// What serializable transactions have read. Taken before the commit gate is entered.

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tidesdb_base::event::OperationMet;
 use tidesdb_lockfree::stripe::StripedCounters;
 
 /// What puts, gets and scans count.
@@ -64,6 +65,12 @@ impl HotCounters {
         add(Hot::BlocksRead, &tally.blocks_read);
     }
 
+    /// Blocks that the thread has found in the cache, and that it has read.
+    pub(crate) fn my_blocks(&self) -> [u64; 2] {
+        let mine = self.0.mine();
+        [Hot::BlocksCached, Hot::BlocksRead].map(|what| mine.get(what as usize))
+    }
+
     /// Operations that writers have committed.
     pub(crate) fn operations(&self) -> u64 {
         self.0.totals()[Hot::Operations as usize]
@@ -81,6 +88,20 @@ pub(crate) struct ReadTally {
     pub blocks_cached: Cell<u32>,
     pub blocks_read: Cell<u32>,
     pub values_read: Cell<u32>,
+}
+
+impl ReadTally {
+    /// The same as it is told.
+    pub(crate) fn met(&self) -> OperationMet {
+        let mut met = OperationMet::default();
+        met.memtables_searched = u64::from(self.memtables_searched.get());
+        met.tables_searched = u64::from(self.tables_searched.get());
+        met.filters_excluded = u64::from(self.filters_excluded.get());
+        met.blocks_cached = u64::from(self.blocks_cached.get());
+        met.blocks_read = u64::from(self.blocks_read.get());
+        met.values_read = u64::from(self.values_read.get());
+        met
+    }
 }
 
 /// Adds one to a part of a tally.

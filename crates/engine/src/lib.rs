@@ -34,6 +34,7 @@ mod flow;
 mod flush;
 mod iterator;
 mod key_parts;
+mod latency;
 mod log;
 mod memtable;
 mod numbers;
@@ -48,11 +49,13 @@ mod thread_buffer;
 mod transaction;
 mod verify;
 mod version;
+mod watch;
 mod write;
 
 pub use tidesdb_base::compress::Compression;
 pub use tidesdb_base::error::{Error, ErrorKind, Result};
-pub use tidesdb_base::event::{Event, EventListener, MemoryLevel, StallReason};
+pub use tidesdb_base::event::{Event, EventListener, MemoryLevel, OperationMet, StallReason};
+pub use tidesdb_base::latency::{LatencyHistogram, TimedOperation};
 pub use tidesdb_base::limits;
 pub use tidesdb_base::options::{DbOptions, FamilyOptions, RuntimeOptions, SyncMode};
 pub use tidesdb_sys::clock::Clock;
@@ -64,8 +67,8 @@ pub use crate::family::{CommitHook, CommittedBatch, CommittedKind, CommittedOper
 pub use crate::iterator::{KeyRange, Scan, ScanEntries, ScanEntriesRev, ScanOptions};
 pub use crate::snapshot::Snapshot;
 pub use crate::stats::{
-    CacheStats, DbStats, FamilySpace, FamilyStats, LevelStats, MemoryStats, ReadStats, StallStats,
-    TreeLevelStats, TreeStats,
+    CacheStats, DbStats, FamilySpace, FamilyStats, LatencyStats, LevelStats, MemoryStats,
+    ReadStats, StallStats, TreeLevelStats, TreeStats,
 };
 pub use crate::transaction::{
     IsolationLevel, Transaction, TransactionEntries, TransactionScan, TransactionStats,

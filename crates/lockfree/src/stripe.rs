@@ -105,6 +105,13 @@ impl<const N: usize> StripedCounters<N> {
 }
 
 impl<const N: usize> MyStripe<'_, N> {
+    /// What the thread has added, and others with it if they share its stripe.
+    #[must_use]
+    pub fn get(&self, counter: usize) -> u64 {
+        // ORDERING: relaxed; statistics order nothing.
+        self.counters.get(counter).map_or(0, |counter| counter.load(Ordering::Relaxed))
+    }
+
     /// Adds to a counter; does nothing when there is no such one.
     #[inline]
     pub fn add(&self, counter: usize, amount: u64) {

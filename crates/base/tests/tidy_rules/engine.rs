@@ -6,7 +6,7 @@ use super::{is_test_file, shipped_lines};
 /// above it in this table, never of rows below. Methods of `Core` live in the module that does
 /// the work (`impl Core` in `flush`, `write`, ...), so a call may go where no name may.
 const ORDER: &[&[&str]] = &[
-    &["numbers", "dependencies", "thread_buffer", "counters"],
+    &["numbers", "dependencies", "thread_buffer", "counters", "latency"],
     &["range_tombstones", "dead_ranges"],
     &["memtable"],
     &["log"],
@@ -14,7 +14,7 @@ const ORDER: &[&[&str]] = &[
     &["spare_buffers"],
     &["recovery"],
     // What all others share. The handle of a family is listed on its own, further down.
-    &["core", "family", "snapshot"],
+    &["core", "family", "snapshot", "watch"],
     &["key_parts", "table_output"],
     &["read"],
     &["stats"],

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::options::FamilyOptions;
 use tidesdb_base::range_tombstone::RangeTombstoneSets;
 use tidesdb_lockfree::sync::lock;
@@ -117,7 +118,9 @@ impl Core {
         counters.add(Work::Merges, 1);
         counters.add(Work::MergedSlices, u64::from(*slice != KeyRange::default()));
         counters.add(Work::MergeFailures, u64::from(result.is_err()));
-        counters.add(Work::MergeNanos, self.clock.monotonic_nanos().saturating_sub(started));
+        let nanos = self.clock.monotonic_nanos().saturating_sub(started);
+        self.watch.record(TimedOperation::Merge, nanos);
+        counters.add(Work::MergeNanos, nanos);
         counters.add(Work::MergeBytesRead, merge.bytes_read);
         result
     }

@@ -11,7 +11,7 @@ use super::open::{Components, open_core};
 use crate::core::{Core, SharedOwner};
 use crate::family::{Family, FamilyState};
 use crate::snapshot::Snapshot;
-use crate::stats::{CacheStats, DbStats};
+use crate::stats::{CacheStats, DbStats, LatencyStats};
 use crate::transaction::{IsolationLevel, Transaction, TransactionStats};
 use crate::verify::VerifyReport;
 use crate::write::{WriteBatch, WriteOptions};
@@ -441,6 +441,33 @@ impl Db {
     #[must_use]
     pub fn cache_stats(&self) -> CacheStats {
         CacheStats::of(self.core())
+    }
+
+    /// How long operations took since the open or the last [`Db::reset_latencies`].
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # use tidesdb_engine as tidesdb;
+    /// use tidesdb::{Db, DbOptions, FamilyOptions, TimedOperation};
+    /// let options = DbOptions::default().latency_sampling(1);
+    /// let db = Db::open(directory.path(), options)?;
+    /// let family = db.create_family("default", FamilyOptions::default())?;
+    /// family.put(b"key", b"value")?;
+    /// let latencies = db.latencies();
+    /// let commits = latencies.of_operation(TimedOperation::Commit);
+    /// assert_eq!(commits.count(), 1);
+    /// println!("half of all commits take at most {} ns", commits.percentile(50.0));
+    /// println!("{latencies}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn latencies(&self) -> LatencyStats {
+        LatencyStats::of(self.core())
+    }
+
+    /// Has [`Db::latencies`] begin anew. Counters stay.
+    pub fn reset_latencies(&self) {
+        self.core().reset_latencies();
     }
 
     /// Figures of the whole database, which a person reads with [`std::fmt::Display`].

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::error::{Error, ErrorKind, Result};
+use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_files::manifest::{Change, TableRecord, ValueLogRecord};
 use tidesdb_files::naming::FileKind;
@@ -31,6 +32,7 @@ use crate::version::{
     Catalog, DirectoryLock, Extent, FamilyRecord, FileContext, Garbage, NamedFile, PersistedState,
     TableFile, ValueLogFile, ValueLogLife, Version,
 };
+use crate::watch::Watch;
 
 /// Block size that the cache's slots are laid out for.
 const USUAL_BLOCK_BYTES: usize = 4096;
@@ -96,12 +98,15 @@ pub(super) fn open_core(
     components: Components,
 ) -> Result<Arc<Core>> {
     options.validate()?;
+    let started = components.clock.monotonic_nanos();
     let directory = directory::take(&components.vfs, path, &options)?;
     let lock = Arc::clone(&directory.lock);
     let core = build(path, options, components, directory)
         // A reader that found no lock file may have read while somebody wrote.
         .map_err(|e| lock.explain(e))?;
     lock.check()?;
+    let nanos = core.clock.monotonic_nanos().saturating_sub(started);
+    core.watch.record(TimedOperation::Open, nanos);
     Ok(core)
 }
 
@@ -138,13 +143,7 @@ fn build(
     let next_number = next_number.max(replayed.highest_segment + 1);
     let numbers = Arc::new(FileNumbers::starting_at(next_number));
     let leftovers = found.as_ref().map(|found| Leftovers::of(found, &replayed.retained));
-    let config = LogConfig {
-        vfs: Arc::clone(&vfs),
-        dir: path.to_path_buf(),
-        segment_bytes: options.log_segment_bytes,
-        most_segment_bytes: first_segment_bytes(vfs.as_ref(), path, options.log_segment_bytes),
-        numbers: Arc::clone(&numbers),
-    };
+    let config = log_config(path, &options, &vfs, &components.clock, &numbers);
     let full = if options.read_only { None } else { make_durable(&vfs, path, &replayed)? };
     let leftover = LeftoverLog::of(&replayed);
     let (catalog, log) = start(&options, config, state, found, (replayed, full))?;
@@ -157,6 +156,7 @@ fn build(
         this: this.clone(),
         identity,
         path: path.to_path_buf(),
+        watch: Watch::new(&options),
         options,
         vfs,
         scheduler: components.scheduler,
@@ -191,6 +191,24 @@ fn build(
     core.start_interval_sync();
     leftover.release(&core);
     Ok(core)
+}
+
+/// Where and how the log of a database is written.
+fn log_config(
+    path: &Path,
+    options: &DbOptions,
+    vfs: &Arc<dyn Vfs>,
+    clock: &Arc<dyn Clock>,
+    numbers: &Arc<FileNumbers>,
+) -> LogConfig {
+    LogConfig {
+        vfs: Arc::clone(vfs),
+        dir: path.to_path_buf(),
+        segment_bytes: options.log_segment_bytes,
+        most_segment_bytes: first_segment_bytes(vfs.as_ref(), path, options.log_segment_bytes),
+        numbers: Arc::clone(numbers),
+        clock: Arc::clone(clock),
+    }
 }
 
 /// Bound of the first log segment: only the reserve may be left of the disk.

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::{Change, TableRecord};
 use tidesdb_lockfree::sync::lock;
@@ -234,7 +235,9 @@ impl Core {
         let Flushed { family, memtable, written, range_tombstones, started_nanos, .. } = flushed;
         let counters = &family.counters;
         counters.add(Work::Flushes, 1);
-        counters.add(Work::FlushNanos, self.clock.monotonic_nanos().saturating_sub(started_nanos));
+        let nanos = self.clock.monotonic_nanos().saturating_sub(started_nanos);
+        self.watch.record(TimedOperation::Flush, nanos);
+        counters.add(Work::FlushNanos, nanos);
         counters.add(Work::FlushBytes, written.bytes);
         counters.add(Work::FlushTables, written.tables.len() as u64);
         let tables: Vec<_> =

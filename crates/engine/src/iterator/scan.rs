@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::event::OperationMet;
+use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::range_tombstone::RangeTombstoneSets;
 
 use self::dead_runs::DEAD_KEYS_IN_A_ROW;
@@ -22,6 +24,7 @@ use crate::counters::Hot;
 use crate::family::{FamilyState, View};
 use crate::flow::{Holder, Lent};
 use crate::snapshot::Snapshot;
+use crate::watch::Told;
 
 /// Where a scan is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +79,8 @@ pub struct Scan {
     deleted: RangeTombstoneSets,
     _lent: Lent,
     now: u64,
+    /// Seeks and steps may have to be timed.
+    watched: bool,
     place: Place,
     /// The present value when it lies in a value log.
     fetched: OnceCell<Vec<u8>>,
@@ -125,6 +130,7 @@ impl Scan {
         Ok(Self {
             _lent: core.budget.lend(Holder::Scans, buffers),
             now: snapshot.moment().now,
+            watched: core.watch.is_on(),
             owner,
             family,
             options,
@@ -205,13 +211,15 @@ impl Scan {
     /// # Errors
     /// `Corrupt` or `Io`; the scan is not valid then.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.begin_seek();
-        let merge = &mut self.merge;
-        match &self.options.lower {
-            Some(lower) if lower.as_slice() > key => merge.seek(lower)?,
-            _ => merge.seek(key)?,
-        }
-        self.settle_forward()
+        self.watched(TimedOperation::Seek, key.len(), |scan| {
+            scan.begin_seek();
+            let merge = &mut scan.merge;
+            match &scan.options.lower {
+                Some(lower) if lower.as_slice() > key => merge.seek(lower)?,
+                _ => merge.seek(key)?,
+            }
+            scan.settle_forward()
+        })
     }
 
     /// Goes to the last key at or before `key`.
@@ -222,9 +230,11 @@ impl Scan {
         if self.options.upper.as_ref().is_some_and(|upper| upper.as_slice() <= key) {
             return self.seek_to_last();
         }
-        self.begin_seek();
-        self.merge.seek_for_prev(key)?;
-        self.settle_backward()
+        self.watched(TimedOperation::Seek, key.len(), |scan| {
+            scan.begin_seek();
+            scan.merge.seek_for_prev(key)?;
+            scan.settle_backward()
+        })
     }
 
     /// Goes to the first key.
@@ -232,12 +242,14 @@ impl Scan {
     /// # Errors
     /// As [`Scan::seek`].
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.begin_seek();
-        match &self.options.lower {
-            Some(lower) => self.merge.seek(lower)?,
-            None => self.merge.seek_to_first()?,
-        }
-        self.settle_forward()
+        self.watched(TimedOperation::Seek, 0, |scan| {
+            scan.begin_seek();
+            match &scan.options.lower {
+                Some(lower) => scan.merge.seek(lower)?,
+                None => scan.merge.seek_to_first()?,
+            }
+            scan.settle_forward()
+        })
     }
 
     /// Goes to the last key.
@@ -245,17 +257,20 @@ impl Scan {
     /// # Errors
     /// As [`Scan::seek`].
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.begin_seek();
-        match &self.options.upper {
-            Some(upper) => {
-                self.merge.seek_for_prev(upper)?;
-                if self.merge.current().is_some_and(|source| source.key() == upper.as_slice()) {
-                    self.merge.prev()?;
+        self.watched(TimedOperation::Seek, 0, |scan| {
+            scan.begin_seek();
+            match &scan.options.upper {
+                Some(upper) => {
+                    let merge = &mut scan.merge;
+                    merge.seek_for_prev(upper)?;
+                    if merge.current().is_some_and(|source| source.key() == upper.as_slice()) {
+                        merge.prev()?;
+                    }
                 }
+                None => scan.merge.seek_to_last()?,
             }
-            None => self.merge.seek_to_last()?,
-        }
-        self.settle_backward()
+            scan.settle_backward()
+        })
     }
 
     /// Goes to the next key. On a scan that is not valid it does nothing.
@@ -268,9 +283,11 @@ impl Scan {
         if !self.valid() {
             return Ok(());
         }
-        self.begin();
-        self.merge.next()?;
-        self.settle_forward()
+        self.watched(TimedOperation::Step, 0, |scan| {
+            scan.begin();
+            scan.merge.next()?;
+            scan.settle_forward()
+        })
     }
 
     /// Goes to the key before. On a scan that is not valid it does nothing.
@@ -281,9 +298,11 @@ impl Scan {
         if !self.valid() {
             return Ok(());
         }
-        self.begin();
-        self.merge.prev()?;
-        self.settle_backward()
+        self.watched(TimedOperation::Step, 0, |scan| {
+            scan.begin();
+            scan.merge.prev()?;
+            scan.settle_backward()
+        })
     }
 
     /// The entries from the present position on, as a Rust iterator of copied keys and values.
@@ -292,6 +311,48 @@ impl Scan {
     #[must_use]
     pub const fn entries(self) -> ScanEntries {
         ScanEntries { scan: self, started: false }
+    }
+
+    /// Does `work`, timed when that is asked for.
+    #[inline]
+    fn watched(
+        &mut self,
+        operation: TimedOperation,
+        key_bytes: usize,
+        work: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        if self.watched && self.owner.core().watch.is_due() {
+            self.timed(operation, key_bytes, work)
+        } else {
+            work(self)
+        }
+    }
+
+    #[inline(never)]
+    fn timed(
+        &mut self,
+        operation: TimedOperation,
+        key_bytes: usize,
+        work: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let before = self.family.counters.hot.my_blocks();
+        let started = self.owner.core().start_timing();
+        let result = work(self);
+        let family = Some(self.family.as_ref());
+        let told = Told { operation, family, bytes: key_bytes as u64, operations: 1 };
+        self.owner.core().end_timing(started, told, || self.met(before));
+        result
+    }
+
+    /// What the scan has met since its thread had counted as many blocks in the cache and read.
+    fn met(&self, [cached, read]: [u64; 2]) -> OperationMet {
+        let after = self.family.counters.hot.my_blocks();
+        let mut met = OperationMet::default();
+        met.memtables_searched = 1 + self.view.frozen.len() as u64;
+        met.tables_searched = self.view.version.runs.len() as u64;
+        met.blocks_cached = after[0].saturating_sub(cached);
+        met.blocks_read = after[1].saturating_sub(read);
+        met
     }
 
     #[inline]

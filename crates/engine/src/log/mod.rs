@@ -45,10 +45,12 @@ use tidesdb_lockfree::gate::{ClosedGuard, CommitGate};
 use tidesdb_lockfree::group_sync::GroupSync;
 use tidesdb_lockfree::publish::CommitSequencer;
 use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::clock::Clock;
 use tidesdb_sys::vfs::{LogSegment, Vfs};
 
 use self::segments::SegmentFiles;
 use self::state::{Condition, Fault};
+use crate::latency::LatencyMeter;
 use crate::numbers::FileNumbers;
 
 pub(crate) use self::segments::Retained;
@@ -123,6 +125,7 @@ pub(crate) struct LogConfig {
     /// Segments are no larger than this at first; see [`Log::limit_segments`].
     pub most_segment_bytes: u64,
     pub numbers: Arc<FileNumbers>,
+    pub clock: Arc<dyn Clock>,
 }
 
 /// The segment with which a log that failed is to go on.
@@ -151,6 +154,7 @@ impl Successor {
 pub(crate) struct LogCounters {
     pub syncs: AtomicU64,
     pub synced_commits: AtomicU64,
+    pub sync_times: LatencyMeter,
 }
 
 /// A range of the log that was given to one commit. However the commit ends, the range is completed

@@ -88,10 +88,13 @@ impl Log {
             let published = self.acknowledged_through(Acknowledge::Visible);
             (published, files.unsynced(), self.active.load_full())
         };
+        let started = self.config.clock.monotonic_nanos();
         let outcome = self.sync_names().and_then(|()| self.sync_earlier(&earlier)).and_then(|()| {
             let upto = active.offset_of(target);
             active.io.sync(upto).map_err(|e| Error::io("sync", &active.path, e))
         });
+        let nanos = self.config.clock.monotonic_nanos().saturating_sub(started);
+        self.counters.sync_times.record(nanos);
         // ORDERING: a statistic.
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         if let Err(cause) = outcome {

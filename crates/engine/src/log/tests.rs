@@ -6,6 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::vfs::SimVfs;
 
 use super::*;
@@ -21,6 +22,7 @@ fn log() -> Log {
         segment_bytes: 64 << 10,
         most_segment_bytes: u64::MAX,
         numbers: Arc::new(FileNumbers::starting_at(1)),
+        clock: Arc::new(ManualClock::new(1)),
     };
     Log::start(config, 0, 0, Vec::new()).unwrap()
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::latency::TimedOperation;
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::Found;
 use tidesdb_files::vlog::ValuePointer;
@@ -18,6 +19,7 @@ use crate::memtable::kind_of;
 use crate::snapshot::Moment;
 use crate::thread_buffer::{keep_buffer, take_buffer};
 use crate::version::{ValueLogFile, Version};
+use crate::watch::Told;
 
 /// A version in a table, with the block that it lies in.
 type FoundInTable = Found<HeldBlock>;
@@ -49,11 +51,8 @@ impl Core {
             return Err(Error::InvalidArgument("the key is empty".to_owned()));
         }
         self.check_readable(family)?;
-        // The view first: it holds every commit published before it was loaded, and of what is
-        // published later nothing can be missed, since merges of this view's files never drop
-        // the newest version that is visible.
-        let view = family.view.load();
-        Get::new(self, family, key, moment).look_in_view(&view, read)
+        let get = Get::new(self, family, key, moment);
+        if self.watch.is_due() { get.look_timed(read) } else { get.look(read) }
     }
 }
 
@@ -79,6 +78,30 @@ impl<'a> Get<'a> {
 }
 
 impl Get<'_> {
+    #[inline]
+    fn look<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        // The view first: it holds every commit published before it was loaded, and of what is
+        // published later nothing can be missed, since merges of this view's files never drop
+        // the newest version that is visible.
+        let view = self.family.view.load();
+        self.look_in_view(&view, read)
+    }
+
+    #[inline(never)]
+    fn look_timed<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        let (core, tally) = (self.core, &self.tally);
+        let started = core.start_timing();
+        let result = self.look(read);
+        let told = Told {
+            operation: TimedOperation::Get,
+            family: Some(self.family),
+            bytes: self.key.len() as u64,
+            operations: 1,
+        };
+        core.end_timing(started, told, || tally.met());
+        result
+    }
+
     #[inline]
     fn look_in_view<R>(&self, view: &View, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
         let (core, key) = (self.core, self.key);

@@ -91,6 +91,8 @@ pub struct DbStats {
     pub stall_nanos: u64,
     /// The same by reason, all reasons in the order of [`StallReason::ALL`].
     pub stalls: Vec<StallStats>,
+    /// Gets, commits, seeks and steps that took `DbOptions::slow_operation_us` and more.
+    pub slow_operations: u64,
     /// Memory in use.
     pub memory: MemoryStats,
 }
@@ -216,6 +218,7 @@ impl DbStats {
             reads: ReadStats::of(&counted),
             stall_nanos: core.flow.stalls.nanos(),
             stalls: StallReason::ALL.map(|reason| StallStats::of(core, reason)).to_vec(),
+            slow_operations: core.watch.slow_operations(),
             memory: MemoryStats::of(core),
         }
     }

@@ -119,6 +119,7 @@ impl Display for DbStats {
         for stall in self.stalls.iter().filter(|stall| stall.count > 0) {
             line(f, &format!("stalls: {}", stall.reason), stall)?;
         }
+        some(f, "slow operations", self.slow_operations, &self.slow_operations)?;
         write!(f, "{}", self.memory)
     }
 }

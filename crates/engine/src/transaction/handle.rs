@@ -20,8 +20,8 @@ use crate::flow::Holder;
 use crate::iterator::{Scan, ScanOptions};
 use crate::read::in_key_order;
 use crate::snapshot::{Moment, Snapshot};
-use crate::write::Visible;
 use crate::write::batch::expiry_after;
+use crate::write::{Visible, WriteOptions};
 
 /// Change of a transaction's memory that is worth telling the others.
 const CHARGED_STEP_BYTES: usize = 16 << 10;
@@ -381,6 +381,19 @@ impl Transaction {
             moving: self.level == IsolationLevel::ReadUncommitted,
         };
         Ok(TransactionScan::new(scan, parts))
+    }
+
+    /// Commits, and times it.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    #[cold]
+    pub(super) fn commit_timed(&mut self, options: WriteOptions) -> Result<Option<u64>> {
+        let core = Arc::clone(self.core());
+        let batch = self.writes.as_deref().map(WriteSet::batch);
+        let size = batch.map_or((0, 0), |batch| (batch.user_bytes, batch.count as u64));
+        let family = batch.and_then(|batch| batch.families.first().cloned());
+        core.timed_commit(family.as_deref(), size, || self.commit_changes(options))
     }
 
     /// Marks the present state of the writes under a name, to roll back to. A name that is there

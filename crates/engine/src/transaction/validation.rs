@@ -74,10 +74,14 @@ impl Transaction {
             self.finish();
             return Ok(None);
         }
-        self.commit_changes(options)
+        if self.core().watch.is_due() {
+            self.commit_timed(options)
+        } else {
+            self.commit_changes(options)
+        }
     }
 
-    fn commit_changes(&mut self, options: WriteOptions) -> Result<Option<u64>> {
+    pub(super) fn commit_changes(&mut self, options: WriteOptions) -> Result<Option<u64>> {
         if !self.core().health.is_at_home() {
             return Err(Error::Forked);
         }

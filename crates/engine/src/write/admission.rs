@@ -17,6 +17,7 @@ use tidesdb_lockfree::sync::lock;
 use crate::core::Core;
 use crate::family::FamilyState;
 use crate::flow::{MemoryPlan, Pace, Patience, family_pace, memory_pace};
+use crate::watch::note_stall;
 
 /// How long a waiting writer sleeps before it looks again even if nobody wakes it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
@@ -272,6 +273,7 @@ impl Drop for Wait<'_> {
         let now = self.now();
         let nanos = now.saturating_sub(self.started_nanos);
         self.core.flow.stalls.count(reason, nanos);
+        note_stall(reason, nanos);
         if nanos >= TOLD_WAIT_NANOS && self.core.flow.stalls.should_tell_wait(reason, now) {
             let (family, milliseconds) = (self.family.name().to_string(), nanos / 1_000_000);
             self.core.tell(&Event::WriterWaited { family, reason, milliseconds });

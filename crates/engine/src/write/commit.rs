@@ -7,6 +7,8 @@ use std::sync::atomic::Ordering;
 use tidesdb_base::codec::Malformed;
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::event::OperationMet;
+use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::limits::DIRECT_VALUE_BYTES;
 use tidesdb_base::options::SyncMode;
 use tidesdb_files::wal::record::record_bytes;
@@ -19,6 +21,7 @@ use crate::family::{CommittedOperation, FamilyState};
 use crate::log::signature_of;
 use crate::memtable::Memtable;
 use crate::thread_buffer::{keep_buffer, take_buffer};
+use crate::watch::{Told, note_sync};
 
 /// A last look before a commit is written.
 pub(crate) trait CommitCheck {
@@ -79,7 +82,28 @@ impl Core {
             return self.write(&batch, WriteOptions::default());
         }
         let operation = Operation { family: family.id, kind, expires_at, key, value };
-        self.with_room(kind.is_tombstone(), || self.write_operation(family, &operation))
+        let commit =
+            || self.with_room(kind.is_tombstone(), || self.write_operation(family, &operation));
+        if self.watch.is_due() {
+            let bytes = (key.len() + value.len()) as u64;
+            return self.timed_commit(Some(family), (bytes, 1), commit);
+        }
+        commit()
+    }
+
+    /// Times a commit, of which [`crate::watch::Watch::is_due`] said that it is to be timed.
+    #[inline(never)]
+    pub(crate) fn timed_commit<R>(
+        &self,
+        family: Option<&FamilyState>,
+        (bytes, operations): (u64, u64),
+        commit: impl FnOnce() -> R,
+    ) -> R {
+        let started = self.start_timing();
+        let result = commit();
+        let told = Told { operation: TimedOperation::Commit, family, bytes, operations };
+        self.end_timing(started, told, OperationMet::default);
+        result
     }
 
     #[inline]
@@ -127,10 +151,17 @@ impl Core {
         if batch.is_empty() {
             return self.write_nothing(options);
         }
-        self.with_room(!batch.has_puts, || {
-            let visible = self.commit_batch(batch, &mut Unchecked)?;
-            self.settle_batch(batch, visible, options)
-        })
+        let commit = || {
+            self.with_room(!batch.has_puts, || {
+                let visible = self.commit_batch(batch, &mut Unchecked)?;
+                self.settle_batch(batch, visible, options)
+            })
+        };
+        if self.watch.is_due() {
+            let size = (batch.user_bytes, batch.count as u64);
+            return self.timed_commit(batch.families.first().map(Arc::as_ref), size, commit);
+        }
+        commit()
     }
 
     /// Commits an empty batch: a barrier, if durability is asked for.
@@ -275,7 +306,10 @@ impl Core {
 
     fn make_durable(&self, sequence: SequenceNumber, sync: bool) -> Result<()> {
         if sync {
-            self.log.sync_commit(sequence).inspect_err(|_| self.repair_log_later())?;
+            let started = self.clock.monotonic_nanos();
+            let synced = self.log.sync_commit(sequence);
+            note_sync(self.clock.monotonic_nanos().saturating_sub(started));
+            synced.inspect_err(|_| self.repair_log_later())?;
         }
         Ok(())
     }
