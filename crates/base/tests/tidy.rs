@@ -129,6 +129,7 @@ fn texts_keep_the_rules() {
         found.extend(papers::machine_paths(&path, &text));
         if path.ends_with(".md") {
             found.extend(papers::missing_paths(&path, &text, |named| root().join(named).exists()));
+            found.extend(papers::missing_links(&path, &text, |named| root().join(named).exists()));
         } else if !path.ends_with(".toml") {
             found.extend(sources::columns(&path, &text));
         }
@@ -151,6 +152,27 @@ fn the_example_of_the_front_page_is_one_that_compiles() {
     let missing = shown.into_iter().filter(|shown| !tour.lines().any(|line| line.trim() == *shown));
     let missing = missing.map(|line| format!("README.md: '{line}' is not in the tour"));
     expect_none(&missing.collect::<Vec<_>>());
+}
+
+#[test]
+fn the_guide_is_whole_and_its_examples_are_run() {
+    let chapters: Vec<_> = files(&["md"])
+        .into_iter()
+        .filter_map(|(path, text)| Some((path.strip_prefix("docs/guide/src/")?.to_owned(), text)))
+        .collect();
+    assert!(chapters.len() > 10, "the guide has {} chapters", chapters.len());
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let (summary, run) = (read("docs/guide/src/SUMMARY.md"), read("crates/tidesdb/src/guide.rs"));
+    let mut found = Vec::new();
+    for (name, text) in chapters.iter().filter(|(name, _)| name != "SUMMARY.md") {
+        if !summary.contains(&format!("]({name})")) {
+            found.push(format!("docs/guide/src/SUMMARY.md does not name {name}"));
+        }
+        if text.contains("```rust") != run.contains(&format!("\"{name}\"")) {
+            found.push(format!("crates/tidesdb/src/guide.rs runs {name}, or should"));
+        }
+    }
+    expect_none(&found);
 }
 
 #[test]

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use tidesdb::{Db, DbOptions, FamilyOptions, IsolationLevel, ScanOptions, SyncMode};
-use tidesdb::{ErrorKind, WriteBatch, WriteOptions};
+use tidesdb::{Db, DbOptions, FamilyOptions, ScanOptions, SyncMode, WriteBatch, WriteOptions};
+use tidesdb::{ErrorKind, IsolationLevel};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let temporary = tempfile::tempdir()?;
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let snapshot = db.snapshot();
     users.delete(b"alan")?;
     assert!(users.get_at(&snapshot, b"alan")?.is_some());
-    // All keys from the first on that come before the second, at the price of one.
+    // All keys from the first on that come before the second, as one record.
     log.delete_range(b"0000", b"0100")?;
 
     for entry in users.scan(ScanOptions::new().prefix(b"a").snapshot(&snapshot))?.entries() {

@@ -18,6 +18,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+#[cfg(doctest)]
+mod guide;
 pub mod options_file;
 
 pub use tidesdb_engine::*;

@@ -67,6 +67,24 @@ pub(crate) fn missing_paths(path: &str, text: &str, exists: impl Fn(&str) -> boo
     found
 }
 
+/// Links of a paper to other papers that do not exist. `exists` takes a path from the root.
+pub(crate) fn missing_links(path: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut found = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        for rest in line.split("](").skip(1) {
+            let target = rest.split(')').next().unwrap_or("").split('#').next().unwrap_or("");
+            let elsewhere = target.is_empty() || target.contains("://");
+            let target =
+                if folder.is_empty() { target.to_owned() } else { format!("{folder}/{target}") };
+            if !elsewhere && !exists(&target) {
+                found.push(format!("{path}:{}: '{target}' does not exist", at + 1));
+            }
+        }
+    }
+    found
+}
+
 /// Tests that a paper names as `path::test`: file and function.
 pub(crate) fn guards(text: &str) -> Vec<(String, String)> {
     let tests = quoted(text).into_iter().filter_map(|(_, word)| {
@@ -99,6 +117,14 @@ mod tests {
         let text = "`crates/a.rs` and `docs/b.md::c`, `crates/*/x`, `cargo test`\n";
         assert_eq!(missing_paths("p", text, |_| false).len(), 2);
         assert!(missing_paths("p", text, |_| true).is_empty());
+    }
+
+    #[test]
+    fn links_to_nothing_are_found() {
+        let text = "[a](b.md#c) and [d](https://e.org/f), [g](#h)\n";
+        assert_eq!(missing_links("p/q.md", text, |_| false), ["p/q.md:1: 'p/b.md' does not exist"]);
+        assert!(missing_links("p/q.md", text, |path| path == "p/b.md").is_empty());
+        assert!(missing_links("q.md", text, |path| path == "b.md").is_empty());
     }
 
     #[test]

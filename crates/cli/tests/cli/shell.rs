@@ -98,14 +98,14 @@ fn the_first_error_ends_a_script_with_its_line() {
 /// The shell at a terminal of its own.
 struct Terminal {
     child: Child,
-    input: File,
+    input: Option<File>,
     output: Receiver<Vec<u8>>,
     seen: String,
 }
 
 impl Terminal {
     fn start(place: &Place) -> Self {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
         let name = ptsname(&ours, Vec::new()).unwrap();
@@ -131,13 +131,14 @@ impl Terminal {
                 }
             }
         });
-        let mut terminal = Self { child, input: File::from(ours), output, seen: String::new() };
+        let mut terminal =
+            Self { child, input: Some(File::from(ours)), output, seen: String::new() };
         terminal.expect("tidesdb default> ");
         terminal
     }
 
     fn send(&mut self, keys: &str) {
-        self.input.write_all(keys.as_bytes()).unwrap();
+        self.input.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
     }
 
     /// Reads until `text` was shown, and forgets what came before.
@@ -154,9 +155,17 @@ impl Terminal {
 
     /// Waits for the shell to end.
     fn end(mut self) -> Option<i32> {
-        drop(self.input);
+        drop(self.input.take());
         while self.output.recv_timeout(PATIENCE).is_ok() {}
         self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // It has ended, unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
