@@ -5,6 +5,10 @@
 
 #[path = "common_support/directory.rs"]
 mod directory;
+#[path = "bad_input/files.rs"]
+mod files;
+#[path = "bad_input/handles.rs"]
+mod handles;
 #[path = "common_support/small.rs"]
 mod small;
 
@@ -185,41 +189,6 @@ fn wrong_options_are_refused_with_all_problems_at_once() {
     refused(db.family("f"), ErrorKind::NotFound, &["'f'"]);
 }
 
-#[test]
-fn what_is_not_a_database_is_left_alone() {
-    let directory = tempfile::tempdir().unwrap();
-    let foreign = directory.path().join("photos");
-    fs::create_dir_all(foreign.join("2024")).unwrap();
-    fs::write(foreign.join("holiday.jpg"), b"not ours").unwrap();
-    let file = directory.path().join("file");
-    fs::write(&file, b"not a directory").unwrap();
-    fs::create_dir(directory.path().join("empty")).unwrap();
-    let before = picture(directory.path());
-    let read_only = small_db().read_only(true);
-    let existing = small_db().create_if_missing(false);
-    for options in [small_db(), existing.clone(), read_only.clone()] {
-        refused(Db::open(&foreign, options.clone()), ErrorKind::NotFound, &["photos"]);
-        assert_unchanged(directory.path(), &before);
-        refused(Db::open(&file, options.clone()), ErrorKind::NotFound, &["not a directory"]);
-        assert_unchanged(directory.path(), &before);
-    }
-    refused(Db::open(&foreign, small_db()), ErrorKind::NotFound, &["which is not a database's"]);
-    for options in [existing, read_only] {
-        for name in ["empty", "absent", "no/parent"] {
-            let path = directory.path().join(name);
-            refused(Db::open(&path, options.clone()), ErrorKind::NotFound, &[name]);
-            assert_unchanged(directory.path(), &before);
-        }
-    }
-    refused(
-        Db::open(directory.path().join("no/parent"), small_db()),
-        ErrorKind::Io,
-        &["no/parent"],
-    );
-    refused(Db::open(file.join("below"), small_db()), ErrorKind::NotFound, &["file/below"]);
-    assert_unchanged(directory.path(), &before);
-}
-
 /// A closed database of two families with tables and value logs; with `log`, one that was not
 /// closed but abandoned, every commit synced.
 fn sample(path: &Path, log: bool) {
@@ -235,111 +204,6 @@ fn sample(path: &Path, log: bool) {
     if !log {
         db.compact().unwrap();
         db.close().unwrap();
-    }
-}
-
-/// Cuts each file to some of its lengths and has the open refused as damage of that file.
-fn cut_and_refuse(path: &Path, file: &Path, lengths: &[usize]) {
-    let sound = fs::read(file).unwrap();
-    let name = file.file_name().unwrap().to_string_lossy().into_owned();
-    for &length in lengths {
-        assert!(length < sound.len(), "nothing is cut from {name}");
-        fs::write(file, &sound[..length]).unwrap();
-        let before = picture(path);
-        for read_only in [false, true] {
-            let options = small_db().read_only(read_only);
-            refused(Db::open(path, options), ErrorKind::Corrupt, &[&name]);
-            assert_unchanged(path, &before);
-        }
-    }
-    fs::write(file, &sound).unwrap();
-    assert_eq!(open(path).family("second").unwrap().get(b"key007").unwrap().unwrap(), b"other");
-}
-
-#[test]
-fn a_cut_current_or_manifest_is_damage_and_nothing_is_touched() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path(), false);
-    let current = directory.path().join("CURRENT");
-    let length = fs::metadata(&current).unwrap().len() as usize;
-    cut_and_refuse(directory.path(), &current, &[0, 1, length / 2, length - 1]);
-    let manifest = files(directory.path(), "MANIFEST-", "").remove(0);
-    // Inside the header, at its end, and inside the first record.
-    cut_and_refuse(directory.path(), &manifest, &[0, 10, 24, 30]);
-}
-
-#[test]
-fn a_cut_log_is_damage_when_its_end_was_synced() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path(), true);
-    let log = files(directory.path(), "wal-", ".log");
-    let is_used =
-        |path: &&std::path::PathBuf| fs::read(path).unwrap()[128..].iter().any(|&b| b != 0);
-    let used = log.iter().find(is_used).unwrap().clone();
-    cut_and_refuse(directory.path(), &used, &[128, 129, 400, 1000]);
-}
-
-#[test]
-fn missing_current_or_manifest_or_log_is_damage_not_an_empty_directory() {
-    for log in [false, true] {
-        let directory = tempfile::tempdir().unwrap();
-        sample(directory.path(), log);
-        let mut victims = vec![("CURRENT", directory.path().join("CURRENT"))];
-        victims.push(("MANIFEST", files(directory.path(), "MANIFEST-", "").remove(0)));
-        for (name, victim) in victims {
-            let bytes = fs::read(&victim).unwrap();
-            fs::remove_file(&victim).unwrap();
-            let before = picture(directory.path());
-            refused(Db::open(directory.path(), small_db()), ErrorKind::Corrupt, &[name]);
-            assert_unchanged(directory.path(), &before);
-            fs::write(&victim, bytes).unwrap();
-        }
-        if log {
-            for segment in files(directory.path(), "wal-", ".log") {
-                fs::remove_file(segment).unwrap();
-            }
-            let before = picture(directory.path());
-            refused(Db::open(directory.path(), small_db()), ErrorKind::Corrupt, &["wal-"]);
-            assert_unchanged(directory.path(), &before);
-        } else {
-            let db = open(directory.path());
-            assert_eq!(db.family("first").unwrap().get(b"key001").unwrap().unwrap().len(), 21);
-        }
-    }
-}
-
-#[test]
-fn a_cut_table_or_value_log_fails_its_own_keys_only() {
-    for ending in [".klog", ".vlog"] {
-        let directory = tempfile::tempdir().unwrap();
-        sample(directory.path(), false);
-        for file in files(directory.path(), "", ending) {
-            let sound = fs::read(&file).unwrap();
-            let name = file.file_name().unwrap().to_string_lossy().into_owned();
-            for length in [0, 1, sound.len() / 2, sound.len() - 1] {
-                fs::write(&file, &sound[..length]).unwrap();
-                let db = open(directory.path());
-                let report = db.verify().unwrap();
-                let problems: Vec<String> = report.problems.iter().map(Error::to_string).collect();
-                assert!(problems.iter().any(|text| text.contains(&name)), "{problems:?}");
-                let mut served = 0;
-                for family in ["first", "second"].map(|name| db.family(name).unwrap()) {
-                    for n in 0..40 {
-                        match family.get(format!("key{n:03}").as_bytes()) {
-                            Ok(value) => {
-                                assert!(value.is_some(), "key {n} of {}", family.name());
-                                served += 1;
-                            }
-                            Err(error) => refused::<()>(Err(error), ErrorKind::Corrupt, &[&name]),
-                        }
-                    }
-                }
-                assert!(served >= 40, "{name} cut to {length}: only {served} keys are served");
-                drop(db);
-                assert!(file.exists(), "{name} was given up");
-            }
-            fs::write(&file, &sound).unwrap();
-        }
     }
 }
 
@@ -390,114 +254,6 @@ fn opening_for_reading_only_changes_nothing_though_there_is_a_log_to_replay() {
     refused(db.family("second").unwrap().put(b"k", b"v"), ErrorKind::ReadOnly, &[]);
     drop(db);
     assert_unchanged(directory.path(), &before);
-}
-
-#[test]
-fn after_close_everything_answers_closed() {
-    let directory = tempfile::tempdir().unwrap();
-    let (db, family, second) = two_families(directory.path());
-    family.put(b"k", b"v").unwrap();
-    let mut batch = WriteBatch::new();
-    batch.put(&family, b"k2", b"v").unwrap();
-    batch.put(&second, b"k2", b"v").unwrap();
-    let snapshot = db.snapshot();
-    db.clone().close().unwrap();
-    let before = picture(directory.path());
-    refused(family.put(b"k", b"v"), ErrorKind::Closed, &[]);
-    refused(family.put(b"k", &vec![0; 2 << 20]), ErrorKind::Closed, &[]);
-    refused(family.delete(b"k"), ErrorKind::Closed, &[]);
-    refused(family.get(b"k"), ErrorKind::Closed, &[]);
-    refused(family.get_at(&snapshot, b"k"), ErrorKind::Closed, &[]);
-    refused(family.contains(b"k"), ErrorKind::Closed, &[]);
-    refused(family.scan(ScanOptions::new()).map(drop), ErrorKind::Closed, &[]);
-    refused(family.flush(), ErrorKind::Closed, &[]);
-    refused(family.compact(), ErrorKind::Closed, &[]);
-    refused(db.write(&batch), ErrorKind::Closed, &[]);
-    refused(db.family("first"), ErrorKind::Closed, &[]);
-    refused(db.create_family("third", small_family()), ErrorKind::Closed, &[]);
-    refused(db.drop_family("first"), ErrorKind::Closed, &[]);
-    refused(db.flush(), ErrorKind::Closed, &[]);
-    refused(db.compact(), ErrorKind::Closed, &[]);
-    refused(db.wait_idle(), ErrorKind::Closed, &[]);
-    refused(db.sync_log(), ErrorKind::Closed, &[]);
-    refused(db.verify(), ErrorKind::Closed, &[]);
-    // The figures stay readable, and a second close does nothing.
-    let _ = (db.stats(), family.stats(), db.snapshot());
-    db.clone().close().unwrap();
-    assert_unchanged(directory.path(), &before);
-    // Old handles neither hold the directory nor disturb its next owner.
-    let again = open(directory.path());
-    again.family("first").unwrap().put(b"k", b"new").unwrap();
-    refused(family.put(b"k", b"stale"), ErrorKind::Closed, &[]);
-    drop((db, family, second, snapshot, batch));
-    assert_eq!(again.family("first").unwrap().get(b"k").unwrap().unwrap(), b"new");
-}
-
-#[test]
-fn a_dropped_family_answers_closed_and_spoils_no_batch() {
-    let directory = tempfile::tempdir().unwrap();
-    let (db, first, second) = two_families(directory.path());
-    let mut batch = WriteBatch::new();
-    batch.put(&first, b"k", b"v").unwrap();
-    batch.put(&second, b"k", b"v").unwrap();
-    db.drop_family("second").unwrap();
-    refused(second.put(b"k", b"v"), ErrorKind::Closed, &["second"]);
-    refused(second.get(b"k"), ErrorKind::Closed, &["second"]);
-    refused(db.write(&batch), ErrorKind::Closed, &["second"]);
-    assert_eq!(first.get(b"k").unwrap(), None, "half of a refused batch is visible");
-}
-
-#[test]
-fn what_belongs_to_another_database_is_refused() {
-    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (_db, own, _) = two_families(here.path());
-    let (other, foreign, _) = two_families(there.path());
-    let mut batch = WriteBatch::new();
-    batch.put(&own, b"k", b"v").unwrap();
-    refused(batch.put(&foreign, b"k", b"v"), ErrorKind::Invalid, &["another database"]);
-    assert_eq!(batch.len(), 1);
-    refused(other.write(&batch), ErrorKind::Invalid, &["another database"]);
-    assert_eq!((own.get(b"k").unwrap(), foreign.get(b"k").unwrap()), (None, None));
-    let snapshot = other.snapshot();
-    refused(own.get_at(&snapshot, b"k"), ErrorKind::Invalid, &["another database"]);
-    let options = ScanOptions::new().snapshot(&snapshot);
-    refused(own.scan(options).map(drop), ErrorKind::Invalid, &["another database"]);
-}
-
-/// Databases that are opened one after the other may lie at the same addresses, and number their
-/// families alike.
-#[test]
-fn batches_of_an_earlier_opening_are_refused() {
-    const OPENINGS: usize = 200;
-    const BATCHES: usize = 50;
-    let disk = SimVfs::new(1);
-    let mut stale: Vec<WriteBatch> = Vec::new();
-    let mut refusals = 0;
-    for opening in 0..OPENINGS {
-        let path = ["/one", "/two"][opening % 3 % 2];
-        let components = Components {
-            vfs: disk.clone(),
-            scheduler: Arc::new(ManualScheduler::new(1)),
-            clock: Arc::new(ManualClock::new(1_000)),
-        };
-        let db = Db::open_with(path, small_db(), components).unwrap();
-        let family = db.open_family("f", small_family()).unwrap();
-        for mut batch in stale.drain(..) {
-            refused(db.write(&batch), ErrorKind::Invalid, &["another database"]);
-            // Kept or filled again, it goes on knowing.
-            if refusals % 2 == 0 {
-                refused(batch.put(&family, b"k", b"v"), ErrorKind::Invalid, &["another database"]);
-            }
-            refusals += 1;
-        }
-        assert_eq!(family.get(b"k").unwrap(), None);
-        stale.resize_with(BATCHES, WriteBatch::new);
-        for batch in &mut stale {
-            batch.put(&family, b"k", b"v").unwrap();
-        }
-        db.close().unwrap();
-    }
-    assert_eq!(refusals, (OPENINGS - 1) * BATCHES);
 }
 
 #[test]

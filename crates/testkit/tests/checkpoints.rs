@@ -3,19 +3,20 @@
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+#[path = "common_support/copies.rs"]
+mod copies;
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use copies::{Crashes, small};
 use tidesdb_engine::{
-    CheckpointOptions, Components, Compression, Db, DbOptions, Error, ErrorKind, Family,
-    FamilyOptions, WriteBatch,
+    CheckpointOptions, Components, Db, DbOptions, Error, ErrorKind, Family, WriteBatch,
 };
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{
-    CrashProfile, FaultError, FaultKind, FaultVfs, Op, OpSet, Phase, SimVfs, Vfs,
-};
+use tidesdb_sys::vfs::{FaultError, FaultKind, FaultVfs, Op, OpSet, SimVfs, Vfs};
 use tidesdb_testkit::inspect::{self, read_forwards};
 use tidesdb_testkit::oracle::Content;
 
@@ -41,16 +42,6 @@ fn open_at(vfs: Arc<dyn Vfs>, path: &str, create_if_missing: bool) -> Result<Db,
 
 fn open(sim: &Arc<SimVfs>, path: &str) -> Db {
     open_at(Arc::clone(sim) as _, path, true).unwrap()
-}
-
-fn small() -> FamilyOptions {
-    FamilyOptions::default()
-        .write_buffer_size(16 << 10)
-        .target_table_bytes(4 << 10)
-        .klog_value_threshold(100)
-        .block_size(256)
-        .compression(Compression::None)
-        .min_disk_space(0)
 }
 
 /// Puts 100 keys of which every fourth has a value in a value log, and one that is written there
@@ -202,21 +193,13 @@ fn a_crash_leaves_a_whole_copy_or_none() {
         let (golden, before) = golden();
         let sim = golden.fork();
         let db = open(&sim, SOURCE);
-        let images = Arc::new(Mutex::new(Vec::new()));
-        let taken = Arc::clone(&images);
-        sim.on_mutation(Some(Arc::new(move |sim: &SimVfs, mutation| {
-            if mutation.phase == Phase::After {
-                let image = |profile| sim.crash_image(profile, mutation.index);
-                taken.lock().unwrap().extend(CrashProfile::ALL.map(image));
-            }
-        })));
+        let crashes = Crashes::of(&sim);
         copy(&db, COPY, CheckpointOptions::default()).unwrap();
-        let when_done = images.lock().unwrap().len();
+        let when_done = crashes.count();
         // The source goes on, and lets go of what the copy has.
         db.family("a").unwrap().put(b"k", b"v").unwrap();
         db.compact().unwrap();
-        sim.on_mutation(None);
-        let images = std::mem::take(&mut *images.lock().unwrap());
+        let images = crashes.end();
         let (mut whole, count) = (0, images.len());
         for (place, image) in images.into_iter().enumerate() {
             match open_at(Arc::clone(&image) as _, COPY, false) {

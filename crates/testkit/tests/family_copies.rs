@@ -2,15 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
+#[path = "common_support/copies.rs"]
+mod copies;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use tidesdb_engine::{
-    Components, Compression, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions,
-};
+use copies::{Crashes, small};
+use tidesdb_engine::{Components, Db, DbOptions, Error, ErrorKind, Family};
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{CrashProfile, Phase, SimVfs, Vfs};
+use tidesdb_sys::vfs::{SimVfs, Vfs};
 use tidesdb_testkit::inspect::{self, read_forwards};
 use tidesdb_testkit::oracle::Content;
 
@@ -28,16 +30,6 @@ fn try_open(sim: &Arc<SimVfs>) -> Result<Db, Error> {
 
 fn open(sim: &Arc<SimVfs>) -> Db {
     try_open(sim).unwrap()
-}
-
-fn small() -> FamilyOptions {
-    FamilyOptions::default()
-        .write_buffer_size(16 << 10)
-        .target_table_bytes(4 << 10)
-        .klog_value_threshold(100)
-        .block_size(256)
-        .compression(Compression::None)
-        .min_disk_space(0)
 }
 
 /// Puts 200 keys of which every fourth has a value in a value log.
@@ -208,19 +200,10 @@ fn what_can_not_be_copied_is_refused() {
 fn crash_everywhere(golden: &Arc<SimVfs>, work: impl Fn(&Db), judge: impl Fn(&Db)) {
     let sim = golden.fork();
     let db = open(&sim);
-    let images = Arc::new(Mutex::new(Vec::new()));
-    let taken = Arc::clone(&images);
-    sim.on_mutation(Some(Arc::new(move |sim: &SimVfs, mutation| {
-        if mutation.phase == Phase::After {
-            let image = |profile| sim.crash_image(profile, mutation.index);
-            taken.lock().unwrap().extend(CrashProfile::ALL.map(image));
-        }
-    })));
+    let crashes = Crashes::of(&sim);
     work(&db);
-    sim.on_mutation(None);
-    let images = std::mem::take(&mut *images.lock().unwrap());
-    assert!(images.len() > 20, "{} images", images.len());
-    for image in images {
+    assert!(crashes.count() > 20, "{} images", crashes.count());
+    for image in crashes.end() {
         let db = open(&image);
         judge(&db);
         check(&image, &db);

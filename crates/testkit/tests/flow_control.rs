@@ -1,9 +1,12 @@
 //! What holds writers up, what ends it, and what the database may take of memory: on a simulated
 //! disk with background work that is stepped by hand, so that nothing depends on speed.
-//!
-//! Longer than 600 lines because all of its tests share the disk that is stuck.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers fail by panicking")]
+
+#[path = "flow_control/control.rs"]
+mod control;
+#[path = "flow_control/listeners.rs"]
+mod listeners;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -141,65 +144,6 @@ fn a_disk_that_takes_nothing_ends_in_an_error_and_not_in_a_hang() {
     world.disk.stuck.store(false, Ordering::SeqCst);
     family.put(b"taken", b"1").unwrap();
     assert_eq!(family.get(&0_u64.to_be_bytes()).unwrap(), Some(vec![7; 200]));
-    db.close().unwrap();
-}
-
-/// A listener that panics took the call with it that it was told of, and a writer that had waited, whose
-/// wait is told as it ends, took the process.
-#[test]
-fn a_listener_may_panic() {
-    let calls = Arc::new(AtomicU64::new(0));
-    let called = Arc::clone(&calls);
-    let world = World::new();
-    let listen = move |_: &Event| {
-        called.fetch_add(1, Ordering::SeqCst);
-        panic!("this panic is part of the test");
-    };
-    let db =
-        world.open_with(DbOptions::default().stall_timeout_ms(5_000), EventListener::new(listen));
-    let family = db.create_family("family", small()).unwrap();
-    world.disk.stuck.store(true, Ordering::SeqCst);
-    assert_eq!(write_until_refused(&family).kind(), ErrorKind::Stalled);
-    // Also where the wait ends because the thread panics: two panics at once end the process.
-    world.disk.panics.store(true, Ordering::SeqCst);
-    world.clock.advance(Duration::from_secs(60));
-    let died = catch_unwind(AssertUnwindSafe(|| family.put(b"key", b"value")));
-    assert!(died.is_err(), "nothing was put to the test");
-    world.disk.panics.store(false, Ordering::SeqCst);
-    world.disk.stuck.store(false, Ordering::SeqCst);
-    family.put(b"key", b"value").unwrap();
-    assert!(calls.load(Ordering::SeqCst) > 1);
-    db.close().unwrap();
-}
-
-/// It reads, scans and writes, asks for figures, and is not called within itself.
-#[test]
-fn a_listener_may_use_the_database() {
-    let place: Arc<Mutex<Option<(Db, Family)>>> = Arc::default();
-    let (used, depth) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let (mine, count, deep) = (Arc::clone(&place), Arc::clone(&used), Arc::clone(&depth));
-    let listen = move |_: &Event| {
-        assert_eq!(deep.fetch_add(1, Ordering::SeqCst), 0, "called within itself");
-        let (db, family) = mine.lock().unwrap().clone().unwrap();
-        assert_eq!(family.get(&0_u64.to_be_bytes()).unwrap(), Some(vec![7; 200]));
-        assert!(family.scan(ScanOptions::new()).unwrap().entries().next().is_some());
-        let log = db.open_family("log", small()).unwrap();
-        log.put(&db.stats().stall_nanos.to_be_bytes(), b"seen").unwrap();
-        count.fetch_add(1, Ordering::SeqCst);
-        deep.fetch_sub(1, Ordering::SeqCst);
-    };
-    let world = World::new();
-    let db =
-        world.open_with(DbOptions::default().stall_timeout_ms(5_000), EventListener::new(listen));
-    let family = db.create_family("family", small()).unwrap();
-    *place.lock().unwrap() = Some((db.clone(), family.clone()));
-    world.disk.stuck.store(true, Ordering::SeqCst);
-    assert_eq!(write_until_refused(&family).kind(), ErrorKind::Stalled);
-    world.disk.stuck.store(false, Ordering::SeqCst);
-    family.put(b"key", b"value").unwrap();
-    assert!(used.load(Ordering::SeqCst) > 0 && depth.load(Ordering::SeqCst) == 0);
-    assert!(db.family("log").unwrap().scan(ScanOptions::new()).unwrap().entries().count() > 0);
-    place.lock().unwrap().take();
     db.close().unwrap();
 }
 
@@ -438,168 +382,4 @@ fn budgets_that_cannot_work_are_refused() {
     let options = DbOptions::default().max_memory_usage(5 << 20).log_segment_bytes(1 << 20);
     assert!(options.validate().is_err());
     assert!(options.max_memory_usage(8 << 20).validate().is_ok());
-}
-
-#[test]
-fn many_runs_slow_writers_while_merges_are_cancelled() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default());
-    let options = small().l1_file_count_trigger(2);
-    let family = db.create_family("family", options).unwrap();
-    db.cancel_background_work().unwrap();
-    for n in 0_u64..12_000 {
-        family.put(&n.to_be_bytes(), &[7; 100]).unwrap();
-    }
-    let stats = family.stats();
-    assert!(stats.read_amplification > 10, "{stats:?}");
-    assert_eq!((stats.compaction_count, family.is_compacting()), (0, false));
-    assert!(stall_count(&db, StallReason::MergeDebt) > 0, "{:?}", db.stats());
-    // Compacting only flushes now; a reopened database merges again.
-    family.compact().unwrap();
-    assert!(family.stats().levels[0].runs > 10);
-    db.close().unwrap();
-    let db = world.open(DbOptions::default());
-    let family = db.family("family").unwrap();
-    db.purge().unwrap();
-    assert_eq!(family.stats().read_amplification, 1);
-    assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 12_000);
-}
-
-#[test]
-fn paused_work_does_not_start_until_it_is_resumed_as_often() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default());
-    let family = db.create_family("family", small()).unwrap();
-    db.pause_background().unwrap();
-    db.pause_background().unwrap();
-    family.put(b"key", b"value").unwrap();
-    family.start_flush().unwrap();
-    assert!(family.is_flushing());
-    world.disk.inner.run_until_idle();
-    assert!(family.is_flushing());
-    assert_eq!(family.flush().unwrap_err().kind(), ErrorKind::Stalled);
-    db.wait_idle().unwrap();
-    db.resume_background();
-    world.disk.inner.run_until_idle();
-    assert_eq!(family.stats().flush_count, 0);
-    db.resume_background();
-    world.disk.inner.run_until_idle();
-    assert!(!family.is_flushing());
-    assert_eq!(family.stats().flush_count, 1);
-    db.resume_background();
-    // A pause that nobody ended does not keep the database from closing.
-    db.pause_background().unwrap();
-    db.close().unwrap();
-}
-
-#[test]
-fn changed_options_hold_at_once_and_after_a_reopening() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default());
-    let family = db.create_family("family", small()).unwrap();
-    for n in 0_u64..100 {
-        family.put(&n.to_be_bytes(), &[7; 200]).unwrap();
-    }
-    assert!(!family.is_flushing());
-    let wrong = small().block_size(1);
-    assert_eq!(family.set_options(wrong).unwrap_err().kind(), ErrorKind::Invalid);
-    let changed =
-        small().write_buffer_size(16 << 10).sync_mode(SyncMode::Full).enable_bloom_filter(false);
-    family.set_options(changed.clone()).unwrap();
-    assert!(family.is_flushing(), "a smaller write buffer freezes what is over it");
-    let synced = db.stats().synced_commits;
-    family.put(b"synced", b"1").unwrap();
-    assert_eq!(db.stats().synced_commits, synced + 1);
-    db.close().unwrap();
-    let db = world.open(DbOptions::default());
-    let family = db.family("family").unwrap();
-    assert_eq!(family.options(), changed);
-    assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 101);
-}
-
-#[test]
-fn a_timer_of_syncs_ends_when_nobody_asks_for_it() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default());
-    let family = db.create_family("family", small()).unwrap();
-    let timed = small().sync_mode(SyncMode::Interval { interval_us: 10 });
-    family.set_options(timed).unwrap();
-    family.put(b"key", b"value").unwrap();
-    let published = db.stats().sequence;
-    while world.disk.inner.fire_timer() && db.stats().synced_sequence < published {
-        world.disk.inner.run_until_idle();
-    }
-    assert_eq!(db.stats().synced_sequence, published);
-    family.set_options(small()).unwrap();
-    for _ in 0..100 {
-        world.disk.inner.fire_timer();
-        world.disk.inner.run_until_idle();
-    }
-    assert_eq!(world.disk.inner.timers(), 0);
-}
-
-#[test]
-fn compacting_a_range_leaves_the_rest_alone() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default());
-    let options = small().l1_file_count_trigger(100);
-    let family = db.create_family("family", options).unwrap();
-    for range in [b'a', b'm', b'x'] {
-        for n in 0..100_u8 {
-            family.put(&[range, n], b"value").unwrap();
-        }
-        family.delete(&[range, 7]).unwrap();
-        family.flush().unwrap();
-    }
-    assert_eq!(family.stats().levels[0].runs, 3);
-    family.compact_range(Some(b"b"), Some(b"m")).unwrap();
-    assert_eq!(family.stats().compaction_count, 0, "nothing lies there");
-    family.compact_range(Some(b"m"), Some(b"n")).unwrap();
-    let stats = family.stats();
-    assert_eq!((stats.compaction_count, stats.read_amplification), (1, 2), "{stats:?}");
-    family.compact_range(None, Some(b"b")).unwrap();
-    assert_eq!(family.stats().read_amplification, 1);
-    let count = family.stats().compaction_count;
-    family.compact_range(None, None).unwrap();
-    assert_eq!(family.stats().compaction_count, count, "it is one run without tombstones");
-    assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 297);
-    assert_eq!(family.get(&[b'm', 7]).unwrap(), None);
-}
-
-#[test]
-fn families_are_created_together_or_not_at_all() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default());
-    let created = db.create_families(&[("a", small()), ("b", small())]).unwrap();
-    assert_eq!(created.len(), 2);
-    for wrong in [[("c", small()), ("a", small())], [("c", small()), ("c", small())]] {
-        assert_eq!(db.create_families(&wrong).unwrap_err().kind(), ErrorKind::Exists);
-    }
-    created[1].put(b"key", b"value").unwrap();
-    drop((db, created));
-    let db = world.open(DbOptions::default());
-    assert_eq!(db.family_names(), ["a", "b"]);
-    assert_eq!(db.family("b").unwrap().get(b"key").unwrap(), Some(b"value".to_vec()));
-}
-
-/// Idle families with a little in memory must not keep the whole log alive.
-#[test]
-fn many_idle_families_do_not_pin_the_log() {
-    let mut world = World::new();
-    let bound = 256 << 10;
-    let db = world.open(DbOptions::default().max_retained_log_bytes(bound));
-    let names: Vec<String> = (0..100).map(|n| format!("idle-{n}")).collect();
-    let wanted: Vec<_> = names.iter().map(|name| (name.as_str(), small())).collect();
-    let idle = db.create_families(&wanted).unwrap();
-    idle.iter().for_each(|family| family.put(b"key", b"value").unwrap());
-    let busy = db.create_family("busy", small()).unwrap();
-    for n in 0_u64..10_000 {
-        busy.put(&n.to_be_bytes(), &[7; 100]).unwrap();
-        if n % 100 == 0 {
-            world.disk.inner.run_until_idle();
-        }
-    }
-    let retained = db.stats().log_retained_bytes;
-    assert!(retained < 2 * bound, "{retained} bytes of log are kept");
-    assert!(idle.iter().all(|family| family.stats().flush_count == 1));
 }

@@ -1,0 +1,167 @@
+//! Work that is paused and cancelled, and options that change in use.
+
+use super::*;
+
+#[test]
+fn many_runs_slow_writers_while_merges_are_cancelled() {
+    let mut world = World::new();
+    let db = world.open(DbOptions::default());
+    let options = small().l1_file_count_trigger(2);
+    let family = db.create_family("family", options).unwrap();
+    db.cancel_background_work().unwrap();
+    for n in 0_u64..12_000 {
+        family.put(&n.to_be_bytes(), &[7; 100]).unwrap();
+    }
+    let stats = family.stats();
+    assert!(stats.read_amplification > 10, "{stats:?}");
+    assert_eq!((stats.compaction_count, family.is_compacting()), (0, false));
+    assert!(stall_count(&db, StallReason::MergeDebt) > 0, "{:?}", db.stats());
+    // Compacting only flushes now; a reopened database merges again.
+    family.compact().unwrap();
+    assert!(family.stats().levels[0].runs > 10);
+    db.close().unwrap();
+    let db = world.open(DbOptions::default());
+    let family = db.family("family").unwrap();
+    db.purge().unwrap();
+    assert_eq!(family.stats().read_amplification, 1);
+    assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 12_000);
+}
+
+#[test]
+fn paused_work_does_not_start_until_it_is_resumed_as_often() {
+    let mut world = World::new();
+    let db = world.open(DbOptions::default());
+    let family = db.create_family("family", small()).unwrap();
+    db.pause_background().unwrap();
+    db.pause_background().unwrap();
+    family.put(b"key", b"value").unwrap();
+    family.start_flush().unwrap();
+    assert!(family.is_flushing());
+    world.disk.inner.run_until_idle();
+    assert!(family.is_flushing());
+    assert_eq!(family.flush().unwrap_err().kind(), ErrorKind::Stalled);
+    db.wait_idle().unwrap();
+    db.resume_background();
+    world.disk.inner.run_until_idle();
+    assert_eq!(family.stats().flush_count, 0);
+    db.resume_background();
+    world.disk.inner.run_until_idle();
+    assert!(!family.is_flushing());
+    assert_eq!(family.stats().flush_count, 1);
+    db.resume_background();
+    // A pause that nobody ended does not keep the database from closing.
+    db.pause_background().unwrap();
+    db.close().unwrap();
+}
+
+#[test]
+fn changed_options_hold_at_once_and_after_a_reopening() {
+    let mut world = World::new();
+    let db = world.open(DbOptions::default());
+    let family = db.create_family("family", small()).unwrap();
+    for n in 0_u64..100 {
+        family.put(&n.to_be_bytes(), &[7; 200]).unwrap();
+    }
+    assert!(!family.is_flushing());
+    let wrong = small().block_size(1);
+    assert_eq!(family.set_options(wrong).unwrap_err().kind(), ErrorKind::Invalid);
+    let changed =
+        small().write_buffer_size(16 << 10).sync_mode(SyncMode::Full).enable_bloom_filter(false);
+    family.set_options(changed.clone()).unwrap();
+    assert!(family.is_flushing(), "a smaller write buffer freezes what is over it");
+    let synced = db.stats().synced_commits;
+    family.put(b"synced", b"1").unwrap();
+    assert_eq!(db.stats().synced_commits, synced + 1);
+    db.close().unwrap();
+    let db = world.open(DbOptions::default());
+    let family = db.family("family").unwrap();
+    assert_eq!(family.options(), changed);
+    assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 101);
+}
+
+#[test]
+fn a_timer_of_syncs_ends_when_nobody_asks_for_it() {
+    let mut world = World::new();
+    let db = world.open(DbOptions::default());
+    let family = db.create_family("family", small()).unwrap();
+    let timed = small().sync_mode(SyncMode::Interval { interval_us: 10 });
+    family.set_options(timed).unwrap();
+    family.put(b"key", b"value").unwrap();
+    let published = db.stats().sequence;
+    while world.disk.inner.fire_timer() && db.stats().synced_sequence < published {
+        world.disk.inner.run_until_idle();
+    }
+    assert_eq!(db.stats().synced_sequence, published);
+    family.set_options(small()).unwrap();
+    for _ in 0..100 {
+        world.disk.inner.fire_timer();
+        world.disk.inner.run_until_idle();
+    }
+    assert_eq!(world.disk.inner.timers(), 0);
+}
+
+#[test]
+fn compacting_a_range_leaves_the_rest_alone() {
+    let mut world = World::new();
+    let db = world.open(DbOptions::default());
+    let options = small().l1_file_count_trigger(100);
+    let family = db.create_family("family", options).unwrap();
+    for range in [b'a', b'm', b'x'] {
+        for n in 0..100_u8 {
+            family.put(&[range, n], b"value").unwrap();
+        }
+        family.delete(&[range, 7]).unwrap();
+        family.flush().unwrap();
+    }
+    assert_eq!(family.stats().levels[0].runs, 3);
+    family.compact_range(Some(b"b"), Some(b"m")).unwrap();
+    assert_eq!(family.stats().compaction_count, 0, "nothing lies there");
+    family.compact_range(Some(b"m"), Some(b"n")).unwrap();
+    let stats = family.stats();
+    assert_eq!((stats.compaction_count, stats.read_amplification), (1, 2), "{stats:?}");
+    family.compact_range(None, Some(b"b")).unwrap();
+    assert_eq!(family.stats().read_amplification, 1);
+    let count = family.stats().compaction_count;
+    family.compact_range(None, None).unwrap();
+    assert_eq!(family.stats().compaction_count, count, "it is one run without tombstones");
+    assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 297);
+    assert_eq!(family.get(&[b'm', 7]).unwrap(), None);
+}
+
+#[test]
+fn families_are_created_together_or_not_at_all() {
+    let mut world = World::new();
+    let db = world.open(DbOptions::default());
+    let created = db.create_families(&[("a", small()), ("b", small())]).unwrap();
+    assert_eq!(created.len(), 2);
+    for wrong in [[("c", small()), ("a", small())], [("c", small()), ("c", small())]] {
+        assert_eq!(db.create_families(&wrong).unwrap_err().kind(), ErrorKind::Exists);
+    }
+    created[1].put(b"key", b"value").unwrap();
+    drop((db, created));
+    let db = world.open(DbOptions::default());
+    assert_eq!(db.family_names(), ["a", "b"]);
+    assert_eq!(db.family("b").unwrap().get(b"key").unwrap(), Some(b"value".to_vec()));
+}
+
+/// Idle families with a little in memory must not keep the whole log alive.
+#[test]
+fn many_idle_families_do_not_pin_the_log() {
+    let mut world = World::new();
+    let bound = 256 << 10;
+    let db = world.open(DbOptions::default().max_retained_log_bytes(bound));
+    let names: Vec<String> = (0..100).map(|n| format!("idle-{n}")).collect();
+    let wanted: Vec<_> = names.iter().map(|name| (name.as_str(), small())).collect();
+    let idle = db.create_families(&wanted).unwrap();
+    idle.iter().for_each(|family| family.put(b"key", b"value").unwrap());
+    let busy = db.create_family("busy", small()).unwrap();
+    for n in 0_u64..10_000 {
+        busy.put(&n.to_be_bytes(), &[7; 100]).unwrap();
+        if n % 100 == 0 {
+            world.disk.inner.run_until_idle();
+        }
+    }
+    let retained = db.stats().log_retained_bytes;
+    assert!(retained < 2 * bound, "{retained} bytes of log are kept");
+    assert!(idle.iter().all(|family| family.stats().flush_count == 1));
+}
