@@ -209,11 +209,15 @@ pub fn normalised(mut config: FamilyConfig, memory_limit: u64) -> Outcome<Family
 pub fn family_options(config: &FamilyConfig, present: FamilyOptions) -> Outcome<FamilyOptions> {
     let within = |number: c_int, low: usize| usize::try_from(number).unwrap_or(0).clamp(low, 1000);
     let fpr = config.bloom_fpr;
+    let prefix_len = usize::try_from(config.block_index_prefix_len).unwrap_or(0).clamp(4, 256);
     Ok(present
         .write_buffer_size(config.write_buffer_size.clamp(4 << 10, 16 << 30))
         .klog_value_threshold(config.klog_value_threshold.clamp(16, 1 << 30))
         .compression(compression(config.compression_algorithm)?)
         .use_btree(config.use_btree != 0)
+        .enable_block_indexes(config.enable_block_indexes != 0)
+        .index_sample_ratio(usize::try_from(config.index_sample_ratio).unwrap_or(1).clamp(1, 1024))
+        .block_index_prefix_len(prefix_len)
         .enable_bloom_filter(config.enable_bloom_filter != 0)
         .bloom_fpr(if fpr > 0.0 && fpr < 1.0 { fpr } else { 0.01 })
         .l0_queue_stall_threshold(within(config.l0_queue_stall_threshold, 1))

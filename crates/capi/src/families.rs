@@ -83,6 +83,9 @@ fn stored_config(family: &Family) -> FamilyConfig {
     stored.unwrap_or_else(|| FamilyConfig {
         write_buffer_size: options.write_buffer_size,
         klog_value_threshold: options.klog_value_threshold,
+        enable_block_indexes: c_int::from(options.enable_block_indexes),
+        index_sample_ratio: c_int::try_from(options.index_sample_ratio).unwrap_or(c_int::MAX),
+        block_index_prefix_len: c_int::try_from(options.block_index_prefix_len).unwrap_or(256),
         enable_bloom_filter: c_int::from(options.enable_bloom_filter),
         bloom_fpr: options.bloom_fpr,
         use_btree: c_int::from(options.use_btree),

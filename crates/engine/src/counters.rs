@@ -51,11 +51,11 @@ impl HotCounters {
         self.0.mine().add(what as usize, amount);
     }
 
-    /// Counts a get that came to the tables.
+    /// Counts gets that came to the tables.
     #[inline]
-    pub(crate) fn add_table_get(&self, tally: &ReadTally) {
+    pub(crate) fn add_table_gets(&self, gets: u64, tally: &ReadTally) {
         let mine = self.0.mine();
-        mine.add(Hot::TableGets as usize, 1);
+        mine.add(Hot::TableGets as usize, gets);
         let add = |what: Hot, part: &Cell<u32>| mine.add(what as usize, u64::from(part.get()));
         add(Hot::FiltersAsked, &tally.filters_asked);
         add(Hot::FiltersExcluded, &tally.filters_excluded);

@@ -57,7 +57,7 @@ pub use tidesdb_base::error::{Error, ErrorKind, Result};
 pub use tidesdb_base::event::{Event, EventListener, MemoryLevel, OperationMet, StallReason};
 pub use tidesdb_base::latency::{LatencyHistogram, TimedOperation};
 pub use tidesdb_base::limits;
-pub use tidesdb_base::options::{DbOptions, FamilyOptions, RuntimeOptions, SyncMode};
+pub use tidesdb_base::options::{DbOptions, FamilyOptions, FilterKind, RuntimeOptions, SyncMode};
 pub use tidesdb_sys::clock::Clock;
 pub use tidesdb_sys::sched::Scheduler;
 pub use tidesdb_sys::vfs::Vfs;
@@ -65,6 +65,7 @@ pub use tidesdb_sys::vfs::Vfs;
 pub use crate::db::{CheckpointOptions, Components, Db};
 pub use crate::family::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation, Family};
 pub use crate::iterator::{KeyRange, Scan, ScanEntries, ScanEntriesRev, ScanOptions};
+pub use crate::read::PinnedValue;
 pub use crate::snapshot::Snapshot;
 pub use crate::stats::{
     CacheStats, DbStats, FamilySpace, FamilyStats, LatencyStats, LevelStats, MemoryStats,

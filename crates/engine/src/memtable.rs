@@ -9,13 +9,16 @@ use tidesdb_base::range_tombstone::{RangeTombstone, RangeTombstoneSets, RangeTom
 use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::arena::{Arena, BlockPool};
 use tidesdb_lockfree::ordered::{
-    MemtableIndex, NewVersion, OrderedIndex, OwnedCursor, Version, Versions,
+    MemtableIndex, NewVersion, OrderedIndex, OwnedCursor, OwnedVersion, Version, Versions,
 };
 
 use crate::range_tombstones::GrowingTombstones;
 
 /// Most memory one memtable may take; the arena's 32-bit offsets reach this far.
 const MOST_BYTES: u64 = 32 << 30;
+
+/// A version that keeps the memory of its memtable.
+pub(crate) type MemtableVersion = OwnedVersion<MemtableIndex>;
 
 /// Versions of keys that are in the log and not in a table yet.
 pub(crate) struct Memtable {
@@ -76,6 +79,15 @@ impl Memtable {
     #[inline]
     pub(crate) fn get(&self, key: &[u8], snapshot: SequenceNumber) -> Option<Version<'_>> {
         self.index.get(key, snapshot)
+    }
+
+    /// As [`Memtable::get`]; the version keeps the memory of the memtable.
+    pub(crate) fn get_owned(
+        &self,
+        key: &[u8],
+        snapshot: SequenceNumber,
+    ) -> Option<MemtableVersion> {
+        OwnedVersion::get(&self.index, key, snapshot)
     }
 
     /// The last sequence number that a reader at `snapshot` may see in here. After a failure of the

@@ -78,6 +78,7 @@ mod tests {
 
     use tidesdb_base::compress::Compression;
     use tidesdb_base::entry::ValueKind;
+    use tidesdb_files::filter::FilterOptions;
     use tidesdb_files::sstable::{EntryMeta, IndexForm, TableOptions, TableWriter};
     use tidesdb_lockfree::arena::BlockPool;
     use tidesdb_sys::vfs::{OpenHow, SimVfs, Vfs};
@@ -99,7 +100,7 @@ mod tests {
             index: IndexForm::Flat,
             block_size: 4096,
             compression: Compression::None,
-            filter_rate: Some(0.01),
+            filter: FilterOptions::of_keys(0.01),
             identity: 1,
             expected_entries: entries as usize,
             now_unix_seconds: 0,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::FamilyOptions;
+use tidesdb_files::filter::FilterOptions;
 use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::sstable::{EntryMeta, IndexForm, TableOptions, TableSummary, TableWriter};
@@ -157,7 +158,7 @@ impl<'a> TableOutput<'a> {
                 index,
                 block_size,
                 compression: self.options.compression,
-                filter_rate: self.options.enable_bloom_filter.then_some(self.options.bloom_fpr),
+                filter: filters(self.options),
                 identity: number,
                 expected_entries: self.place.expected_entries,
                 now_unix_seconds: self.core.clock.unix_seconds(),
@@ -250,15 +251,31 @@ pub(crate) fn remove_written(core: &Core, written: &[Written]) {
 /// The smallest data block of a table with a tree index, unless `block_size` is smaller.
 const LEAST_LEAF_BYTES: usize = 512;
 
-/// Form of the index and size of data blocks. A tree index costs no memory for a data block, so
-/// these can be small: less is read, checked and decoded for one key.
+/// A node that is to have so many entries ends here, whatever the number.
+const LARGEST_NODE_BYTES: usize = 1 << 20;
+
+/// Form of the index and size of data blocks. The index nodes of a tree cost no memory for a data
+/// block, so these can be small: less is read, checked and decoded for one key.
 fn index_form(options: &FamilyOptions) -> (IndexForm, usize) {
     let node_bytes = options.block_size;
     if options.use_btree {
         let leaf_bytes = (node_bytes / 4).max(LEAST_LEAF_BYTES).min(node_bytes);
-        (IndexForm::Tree { node_bytes }, leaf_bytes)
-    } else {
-        (IndexForm::Flat, node_bytes)
+        return (IndexForm::Tree { node_bytes, node_leaves: usize::MAX }, leaf_bytes);
+    }
+    let form = match (options.enable_block_indexes, options.index_sample_ratio) {
+        (true, 1) => IndexForm::Flat,
+        (true, node_leaves) => IndexForm::Tree { node_bytes: LARGEST_NODE_BYTES, node_leaves },
+        (false, _) => IndexForm::Tree { node_bytes, node_leaves: usize::MAX },
+    };
+    (form, options.block_size)
+}
+
+fn filters(options: &FamilyOptions) -> FilterOptions {
+    FilterOptions {
+        kind: options.filter_kind,
+        rate: options.bloom_fpr,
+        of_keys: options.enable_bloom_filter,
+        prefix_bytes: options.prefix_bytes,
     }
 }
 

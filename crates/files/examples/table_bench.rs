@@ -15,7 +15,7 @@ use std::time::Instant;
 use tidesdb_base::checksum::plain;
 use tidesdb_base::compress::Compression;
 use tidesdb_base::{Result, ValueKind};
-use tidesdb_files::filter::key_hash;
+use tidesdb_files::filter::{FilterOptions, key_hash};
 use tidesdb_files::sstable::{
     Block, BlockHandle, BlockSource, EntryMeta, IndexForm, Readahead, Table, TableIterator,
     TableOptions, TableWriter, Uncached,
@@ -121,7 +121,7 @@ fn build(file: Arc<dyn File>, path: &Path, keys: &[Key], form: (IndexForm, usize
         index: form.0,
         block_size: form.1,
         compression: Compression::Lz4,
-        filter_rate: Some(0.01),
+        filter: FilterOptions::of_keys(0.01),
         identity: 1,
         expected_entries: keys.len(),
         now_unix_seconds: 0,
@@ -274,7 +274,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     let absent: Vec<Key> = (0..1_000_000).map(|_| key()).collect();
     let path = std::env::temp_dir().join(format!("table-bench-{}.klog", std::process::id()));
     let vfs = RealVfs::new();
-    let tree = IndexForm::Tree { node_bytes: 4096 };
+    let tree = IndexForm::Tree { node_bytes: 4096, node_leaves: usize::MAX };
     let forms = [(IndexForm::Flat, 4096), (tree, 4096), (tree, 1024)];
     for (index, block_size) in forms {
         println!("\n{index:?} index, data blocks of {block_size} bytes");

@@ -131,6 +131,14 @@ impl<V> BlockCache<V> {
         found
     }
 
+    /// Whether a value is cached under `key`, as far as [`get`](Self::get) would tell. No lookup for
+    /// the figures.
+    #[must_use]
+    pub fn contains(&self, key: CacheKey) -> bool {
+        let hash = hash(key);
+        self.shard(hash).find(hash, key).is_some()
+    }
+
     /// Puts `value` under `key`, evicting others until the budget holds, and returns it pinned.
     ///
     /// `charge_bytes` is all memory that the value owns, itself included; the cache adds its own

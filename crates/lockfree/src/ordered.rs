@@ -30,7 +30,7 @@ pub mod skiplist;
 mod tests;
 
 pub use btree::BPlusTree;
-pub use owned::OwnedCursor;
+pub use owned::{OwnedCursor, OwnedVersion};
 pub use record::Versions;
 pub use skiplist::SkipList;
 

@@ -1,6 +1,6 @@
 //! Small random options: a thousand operations must cross every boundary there is.
 
-use tidesdb_engine::{Compression, DbOptions, FamilyOptions, SyncMode};
+use tidesdb_engine::{Compression, DbOptions, FamilyOptions, FilterKind, SyncMode};
 use tidesdb_sys::rng::SplitMix64;
 
 /// Number of families that a workload plays with.
@@ -92,5 +92,9 @@ impl Settings {
             .tombstone_density_min_entries(pick(random, &[1, 16]))
             .min_disk_space(0)
             .sync_mode(if random.chance(1, 6) { SyncMode::Full } else { SyncMode::None })
+            .filter_kind(pick(random, &[FilterKind::Bloom, FilterKind::Ribbon]))
+            .prefix_bytes(pick(random, &[0, 0, 2, 5]))
+            .enable_block_indexes(random.chance(3, 4))
+            .index_sample_ratio(pick(random, &[1, 1, 2, 7]))
     }
 }

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use history::Run;
 use seeds::{scaled, seed};
-use tidesdb_engine::{Compression, DbOptions, FamilyOptions, SyncMode};
+use tidesdb_engine::{Compression, DbOptions, FamilyOptions, FilterKind, SyncMode};
 use tidesdb_sys::rng::{SplitMix64, mix64};
 
 const OPERATIONS: u64 = 2_000;
@@ -67,6 +67,11 @@ fn random_family_options(random: &mut SplitMix64) -> FamilyOptions {
         .tombstone_density_min_entries(1 + random.below(20))
         .min_disk_space(random.below(2) << 20)
         .sync_mode(random_sync(random))
+        .filter_kind([FilterKind::Bloom, FilterKind::Ribbon][random.index(2)])
+        .prefix_bytes(random.index(7))
+        .enable_block_indexes(random.chance(3, 4))
+        .index_sample_ratio(1 + random.index(4))
+        .block_index_prefix_len(4 + random.index(20))
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{SyncMode, refuse, setters::setters};
+use super::{FilterKind, SyncMode, refuse, setters::setters};
 use crate::compress::Compression;
 use crate::error::Result;
+use crate::limits::MAX_KEY_BYTES;
 
 /// Default of [`FamilyOptions::min_disk_space`].
 const USUAL_MIN_DISK_SPACE: u64 = 100 << 20;
@@ -39,10 +40,29 @@ pub struct FamilyOptions {
     /// bytes. Gets and seeks that have to read are faster, and an open table takes little memory.
     /// Both kinds of tables may be mixed in a family. Default `false`.
     pub use_btree: bool,
-    /// Keep a bloom filter for each table. Default `true`.
+    /// Keep the index of a table, an entry for each data block, in memory while the table is open.
+    /// Without, the entries lie in index nodes of about `block_size` bytes, which are read through
+    /// the block cache and searched there, and only their root stays in memory: less memory for
+    /// each open table, another block to read for each get and seek that misses the cache. Tables
+    /// with `use_btree` are always like that. Default `true`.
+    pub enable_block_indexes: bool,
+    /// With more than 1, only every so many-th block has an entry of the index in memory; those in
+    /// between lie in index nodes, as without `enable_block_indexes`. From 1 to 1024. Default 1.
+    pub index_sample_ratio: usize,
+    /// Stored with the data, from 4 to 256, and without effect: the index keeps separators that are
+    /// exact and as short as that allows, and compares their first eight differing bytes first. Cut
+    /// to a length, separators of neighbours would be equal, and blocks be read in vain. Default 16.
+    pub block_index_prefix_len: usize,
+    /// Keep a filter of its keys for each table. Default `true`.
     pub enable_bloom_filter: bool,
-    /// Share of absent keys that a filter lets through. Default 0.01.
+    /// Share of absent keys that a filter lets through; kept to from 0.0000001 to 0.99. Default 0.01.
     pub bloom_fpr: f64,
+    /// How filters are made. Default [`FilterKind::Bloom`].
+    pub filter_kind: FilterKind,
+    /// With more than 0, each table has a filter of the first so many bytes of its keys, besides that
+    /// of its keys: a scan whose bounds lie within one such prefix leaves tables out that do not hold
+    /// it. Results are the same; the filter takes its space for each different prefix. Default 0.
+    pub prefix_bytes: usize,
     /// Memtables waiting to be written out at which writers wait. It matters for write buffers of
     /// less than 16 MiB; larger ones reach their bound on bytes first. Default 10.
     pub l0_queue_stall_threshold: usize,
@@ -84,8 +104,13 @@ impl Default for FamilyOptions {
             compression: Compression::Lz4,
             block_size: 4096,
             use_btree: false,
+            enable_block_indexes: true,
+            index_sample_ratio: 1,
+            block_index_prefix_len: 16,
             enable_bloom_filter: true,
             bloom_fpr: 0.01,
+            filter_kind: FilterKind::Bloom,
+            prefix_bytes: 0,
             l0_queue_stall_threshold: 10,
             l1_file_count_trigger: 4,
             level_size_ratio: 10,
@@ -133,6 +158,9 @@ impl FamilyOptions {
         within("write_buffer_size", self.write_buffer_size as u64, 4 << 10, 16 << 30);
         within("klog_value_threshold", self.klog_value_threshold as u64, 16, 1 << 30);
         within("block_size", self.block_size as u64, 128, 1 << 20);
+        within("index_sample_ratio", self.index_sample_ratio as u64, 1, 1024);
+        within("block_index_prefix_len", self.block_index_prefix_len as u64, 4, 256);
+        within("prefix_bytes", self.prefix_bytes as u64, 0, MAX_KEY_BYTES as u64);
         within("l0_queue_stall_threshold", self.l0_queue_stall_threshold as u64, 1, 1000);
         within("l1_file_count_trigger", self.l1_file_count_trigger as u64, 2, 1000);
         within("level_size_ratio", self.level_size_ratio as u64, 2, 1000);
@@ -171,8 +199,13 @@ setters! {
         compression: Compression,
         block_size: usize,
         use_btree: bool,
+        enable_block_indexes: bool,
+        index_sample_ratio: usize,
+        block_index_prefix_len: usize,
         enable_bloom_filter: bool,
         bloom_fpr: f64,
+        filter_kind: FilterKind,
+        prefix_bytes: usize,
         l0_queue_stall_threshold: usize,
         l1_file_count_trigger: usize,
         level_size_ratio: usize,

@@ -1,6 +1,6 @@
 //! The text form of a family's options, which is stored with the data.
 
-use super::{FamilyOptions, SyncMode, refuse};
+use super::{FamilyOptions, FilterKind, SyncMode, refuse};
 use crate::compress::Compression;
 use crate::error::Result;
 
@@ -15,8 +15,13 @@ impl FamilyOptions {
             format!("compression = {}", self.compression.name()),
             format!("block_size = {}", self.block_size),
             format!("use_btree = {}", self.use_btree),
+            format!("enable_block_indexes = {}", self.enable_block_indexes),
+            format!("index_sample_ratio = {}", self.index_sample_ratio),
+            format!("block_index_prefix_len = {}", self.block_index_prefix_len),
             format!("enable_bloom_filter = {}", self.enable_bloom_filter),
             format!("bloom_fpr = {}", self.bloom_fpr),
+            format!("filter_kind = {}", self.filter_kind.name()),
+            format!("prefix_bytes = {}", self.prefix_bytes),
             format!("l0_queue_stall_threshold = {}", self.l0_queue_stall_threshold),
             format!("l1_file_count_trigger = {}", self.l1_file_count_trigger),
             format!("level_size_ratio = {}", self.level_size_ratio),
@@ -70,8 +75,13 @@ impl FamilyOptions {
             "compression" => self.compression = Compression::from_name(value)?,
             "block_size" => self.block_size = value.parse().ok()?,
             "use_btree" => self.use_btree = value.parse().ok()?,
+            "enable_block_indexes" => self.enable_block_indexes = value.parse().ok()?,
+            "index_sample_ratio" => self.index_sample_ratio = value.parse().ok()?,
+            "block_index_prefix_len" => self.block_index_prefix_len = value.parse().ok()?,
             "enable_bloom_filter" => self.enable_bloom_filter = value.parse().ok()?,
             "bloom_fpr" => self.bloom_fpr = value.parse().ok()?,
+            "filter_kind" => self.filter_kind = FilterKind::from_name(value)?,
+            "prefix_bytes" => self.prefix_bytes = value.parse().ok()?,
             "l0_queue_stall_threshold" => self.l0_queue_stall_threshold = value.parse().ok()?,
             "l1_file_count_trigger" => self.l1_file_count_trigger = value.parse().ok()?,
             "level_size_ratio" => self.level_size_ratio = value.parse().ok()?,
@@ -146,7 +156,12 @@ mod tests {
                     .map(|(name, value)| (name.to_owned(), value.to_owned()))
                     .into(),
             )
-            .use_btree(true);
+            .use_btree(true)
+            .enable_block_indexes(false)
+            .index_sample_ratio(8)
+            .block_index_prefix_len(4)
+            .filter_kind(FilterKind::Ribbon)
+            .prefix_bytes(12);
         assert_eq!(FamilyOptions::from_text(&options.to_text()).unwrap(), options);
     }
 

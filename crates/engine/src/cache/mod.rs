@@ -83,22 +83,32 @@ impl BlockCache {
         if let Some(block) = self.0.get(key) {
             return Ok((HeldBlock::Cached(block), true));
         }
+        Ok((self.read(table, handle)?, false))
+    }
+
+    /// Reads a block that was looked for in vain.
+    fn read(&self, table: &Table, handle: BlockHandle) -> Result<HeldBlock> {
+        let key = CacheKey { file: table.identity(), offset: handle.offset };
         let raw = held_block::spare_buffer();
         let mut stored = take_buffer(&STORED);
         let block = table.read_block_into(handle, &mut stored, raw);
         keep_buffer(&STORED, stored, usize::MAX);
         let block = block?;
         if !self.0.admits(key, block.raw_bytes() + BLOCK_OVERHEAD_BYTES) {
-            return Ok((HeldBlock::own(block), false));
+            return Ok(HeldBlock::own(block));
         }
         let block = block.without_spare_capacity();
         let charge = block.memory_bytes() + BLOCK_OVERHEAD_BYTES;
-        Ok((HeldBlock::Cached(self.0.insert(key, block, charge, Priority::Normal)), false))
+        Ok(HeldBlock::Cached(self.0.insert(key, block, charge, Priority::Normal)))
     }
 
     fn look_in_memory(&self, table: &Table, handle: BlockHandle) -> Option<HeldBlock> {
         let key = CacheKey { file: table.identity(), offset: handle.offset };
         self.0.get(key).map(HeldBlock::Cached)
+    }
+
+    fn has(&self, table: &Table, handle: BlockHandle) -> bool {
+        self.0.contains(CacheKey { file: table.identity(), offset: handle.offset })
     }
 }
 
@@ -120,7 +130,18 @@ impl BlockSource for TalliedBlocks<'_> {
     }
 
     fn cached(&self, table: &Table, handle: BlockHandle) -> Option<Self::Block> {
-        self.cache.look_in_memory(table, handle)
+        let found = self.cache.look_in_memory(table, handle)?;
+        tick(&self.tally.blocks_cached);
+        Some(found)
+    }
+
+    fn has(&self, table: &Table, handle: BlockHandle) -> bool {
+        self.cache.has(table, handle)
+    }
+
+    fn uncached(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {
+        tick(&self.tally.blocks_read);
+        self.cache.read(table, handle)
     }
 }
 

@@ -32,7 +32,7 @@ use super::slices::tables_within;
 use crate::core::Core;
 use crate::counters::Work;
 use crate::family::{FamilyState, SliceBounds, interrupting};
-use crate::flow::{Holder, Lent, TABLE_WRITER_BYTES, TABLE_WRITER_ENTRY_BYTES};
+use crate::flow::{Holder, Lent, table_writer_bytes};
 use crate::key_parts::{KeyParts, KeyRange};
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
 use crate::version::{Run, TableFile, Version, is_deleted_in_part};
@@ -290,7 +290,7 @@ impl Merge {
     /// Notes the memory that a part of the merge takes.
     fn buffers(&self, core: &Core) -> Lent {
         let read = self.runs.len() as u64 * READAHEAD_BYTES as u64;
-        let written = TABLE_WRITER_BYTES + self.entries_per_table() * TABLE_WRITER_ENTRY_BYTES;
+        let written = table_writer_bytes(&self.options, self.entries_per_table());
         core.budget.lend(Holder::Background, read + written)
     }
 

@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use tidesdb_base::event::MemoryLevel;
+use tidesdb_base::options::{FamilyOptions, FilterKind};
 use tidesdb_lockfree::sync::{CachePadded, lock};
 
 use tidesdb_lockfree::arena::BlockPool;
@@ -23,9 +24,21 @@ use crate::cache::BlockCache;
 const RECYCLED_BYTES: u64 = 64 << 20;
 
 /// Buffers of a table that is being written: blocks, index, compression, about.
-pub(crate) const TABLE_WRITER_BYTES: u64 = 1 << 20;
-/// What it keeps for each entry until it is finished: the hash for the filter and the filter.
-pub(crate) const TABLE_WRITER_ENTRY_BYTES: u64 = 12;
+const TABLE_WRITER_BYTES: u64 = 1 << 20;
+/// What it keeps for each entry and Bloom filter until it is finished: a hash, and the filter.
+const BLOOM_ENTRY_BYTES: u64 = 12;
+/// As before, for a ribbon filter: a hash, an equation in two parts, and the filter.
+const RIBBON_ENTRY_BYTES: u64 = 32;
+
+/// What the writing of a table of so many entries takes, about.
+pub(crate) fn table_writer_bytes(options: &FamilyOptions, entries: u64) -> u64 {
+    let for_each = match options.filter_kind {
+        FilterKind::Ribbon => RIBBON_ENTRY_BYTES,
+        _ => BLOOM_ENTRY_BYTES,
+    };
+    let filters = u64::from(options.enable_bloom_filter) + u64::from(options.prefix_bytes > 0);
+    TABLE_WRITER_BYTES + entries * filters * for_each
+}
 
 /// Who holds memory that it notes by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

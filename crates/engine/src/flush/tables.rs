@@ -19,9 +19,7 @@ use crate::compaction::rewrite::{Rewriter, ValueRewrite};
 use crate::compaction::slices;
 use crate::core::Core;
 use crate::family::{FamilyState, SliceBounds, View};
-use crate::flow::{
-    FamilyFlow, FlushMeter, Holder, TABLE_WRITER_BYTES, TABLE_WRITER_ENTRY_BYTES, flush_parts,
-};
+use crate::flow::{FamilyFlow, FlushMeter, Holder, flush_parts, table_writer_bytes};
 use crate::key_parts::{KeyParts, KeyRange};
 use crate::memtable::{Memtable, kind_of};
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
@@ -75,7 +73,7 @@ struct MemtableFlush {
 impl MemtableFlush {
     fn write_part(&self, core: &Core, range: &KeyRange) -> Result<Written> {
         let started = core.clock.monotonic_nanos();
-        let buffers = TABLE_WRITER_BYTES + self.expected_entries * TABLE_WRITER_ENTRY_BYTES;
+        let buffers = table_writer_bytes(&self.options, self.expected_entries);
         let _lent = core.budget.lend(Holder::Background, buffers);
         let rules = DropRules::new(self.snapshots.clone(), self.bottom, self.now)
             .with_range_tombstones(self.range_tombstones.clone());

@@ -1,7 +1,9 @@
 //! The keys of a sorted run as a snapshot sees them, across its tables.
 //!
 //! Versions of one key never straddle two tables of a run, so each table is walked by itself. A table
-//! of which the snapshot sees nothing, since a range deletion covers it, is passed over unopened.
+//! of which the snapshot sees nothing, since a range deletion covers it, is passed over unopened; so is
+//! one outside of the scan's bounds. One whose filter of prefixes tells that it holds nothing within the
+//! bounds is passed over unread.
 
 use std::sync::Arc;
 
@@ -18,6 +20,23 @@ const SCAN_READAHEAD_BYTES: usize = 256 << 10;
 
 type Tables = TableIterator<Arc<Table>, CachedBlocks>;
 
+/// What a scan may be asked for: keys from `lower` on, and before `upper` if there is one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bounds {
+    pub lower: Vec<u8>,
+    pub upper: Option<Vec<u8>>,
+}
+
+impl Bounds {
+    fn begins_behind(&self, table: &TableFile) -> bool {
+        self.upper.as_ref().is_some_and(|upper| *upper <= table.record.smallest_key)
+    }
+
+    fn ends_before(&self, table: &TableFile) -> bool {
+        table.record.largest_key < self.lower
+    }
+}
+
 /// Walks the keys of run number `run` of a version.
 #[derive(Debug)]
 pub(super) struct RunSource {
@@ -27,6 +46,8 @@ pub(super) struct RunSource {
     blocks: CachedBlocks,
     /// Range deletions, for passing over whole tables; the scan looks at each key.
     deleted: RangeTombstoneSets,
+    /// Bounds, likewise.
+    bounds: Arc<Bounds>,
     /// The table that is being walked.
     at: usize,
     iterator: Option<Tables>,
@@ -41,11 +62,20 @@ impl RunSource {
         run: usize,
         snapshot: SequenceNumber,
         blocks: CachedBlocks,
-        deleted: RangeTombstoneSets,
+        (deleted, bounds): (RangeTombstoneSets, Arc<Bounds>),
     ) -> Self {
-        let version = Arc::clone(version);
-        let (at, iterator, plain) = (0, None, false);
-        Self { version, run, snapshot, blocks, deleted, at, iterator, plain, key: Vec::new() }
+        Self {
+            version: Arc::clone(version),
+            run,
+            snapshot,
+            blocks,
+            deleted,
+            bounds,
+            at: 0,
+            iterator: None,
+            plain: false,
+            key: Vec::new(),
+        }
     }
 
     fn tables(&self) -> &[Arc<TableFile>] {
@@ -82,32 +112,52 @@ impl RunSource {
         self.iterator.as_ref().map_or(&[], TableIterator::value)
     }
 
-    /// True when a range deletion hides all of table `at` from the snapshot.
-    fn is_covered(&self, at: usize) -> bool {
-        !self.deleted.is_empty()
-            && self.tables().get(at).is_some_and(|table| {
-                let record = &table.record;
-                let (smallest, largest) = (&record.smallest_key, &record.largest_key);
-                self.deleted.hides_all(smallest, largest, record.highest_sequence, self.snapshot)
-            })
+    /// True when a range deletion hides all of a table from the snapshot.
+    fn is_covered(&self, table: &TableFile) -> bool {
+        !self.deleted.is_empty() && {
+            let record = &table.record;
+            let (smallest, largest) = (&record.smallest_key, &record.largest_key);
+            self.deleted.hides_all(smallest, largest, record.highest_sequence, self.snapshot)
+        }
     }
 
-    /// The first table from `at` on that is not covered; behind the last when all are.
-    fn uncovered_from(&self, mut at: usize) -> usize {
-        while self.is_covered(at) {
+    /// True when the snapshot sees nothing within the bounds in a table.
+    fn is_passed_over(&self, table: &Arc<TableFile>) -> Result<bool> {
+        if self.is_covered(table) {
+            return Ok(true);
+        }
+        let Bounds { lower, upper } = self.bounds.as_ref();
+        // Without a lower bound there is no prefix that all keys share.
+        Ok(!lower.is_empty()
+            && !table
+                .table()?
+                .as_ref()
+                .is_none_or(|open| open.may_hold_between(lower, upper.as_deref())))
+    }
+
+    /// The first table from `at` on that is not passed over; behind the last when all are.
+    fn next_from(&self, mut at: usize) -> Result<usize> {
+        while let Some(table) = self.tables().get(at) {
+            if self.bounds.begins_behind(table) {
+                return Ok(self.tables().len());
+            }
+            if !self.is_passed_over(table)? {
+                break;
+            }
             at += 1;
         }
-        at
+        Ok(at)
     }
 
-    /// The last table before `end` that is not covered.
-    fn uncovered_before(&self, mut end: usize) -> Option<usize> {
-        loop {
-            end = end.checked_sub(1)?;
-            if !self.is_covered(end) {
-                return Some(end);
+    /// The last table before `end` that is not passed over.
+    fn last_before(&self, end: usize) -> Result<Option<usize>> {
+        let tables = self.tables().iter().enumerate().take(end).rev();
+        for (at, table) in tables.take_while(|(_, table)| !self.bounds.ends_before(table)) {
+            if !self.is_passed_over(table)? {
+                return Ok(Some(at));
             }
         }
+        Ok(None)
     }
 
     /// Goes to table `at`, unpositioned; false when there is none.
@@ -142,7 +192,7 @@ impl RunSource {
                 }
                 iterator.next()?;
             }
-            let next = self.uncovered_from(self.at + 1);
+            let next = self.next_from(self.at + 1)?;
             if !self.enter(next)? {
                 return Ok(());
             }
@@ -169,7 +219,7 @@ impl RunSource {
                 iterator.prev()?;
             }
             skipping = false;
-            let Some(before) = self.uncovered_before(self.at) else {
+            let Some(before) = self.last_before(self.at)? else {
                 self.iterator = None;
                 return Ok(());
             };
@@ -205,7 +255,7 @@ impl RunSource {
 
     pub(super) fn seek(&mut self, key: &[u8]) -> Result<()> {
         let at = self.tables().partition_point(|t| t.record.largest_key.as_slice() < key);
-        if self.enter(self.uncovered_from(at))?
+        if self.enter(self.next_from(at)?)?
             && let Some(iterator) = &mut self.iterator
         {
             iterator.seek_version(key, self.snapshot)?;
@@ -215,7 +265,7 @@ impl RunSource {
 
     pub(super) fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
         let after = self.tables().partition_point(|t| t.record.smallest_key.as_slice() <= key);
-        let Some(at) = self.uncovered_before(after) else {
+        let Some(at) = self.last_before(after)? else {
             self.iterator = None;
             return Ok(());
         };
@@ -228,7 +278,7 @@ impl RunSource {
     }
 
     pub(super) fn seek_to_first(&mut self) -> Result<()> {
-        if self.enter(self.uncovered_from(0))?
+        if self.enter(self.next_from(0)?)?
             && let Some(iterator) = &mut self.iterator
         {
             iterator.seek_to_first()?;
@@ -237,7 +287,7 @@ impl RunSource {
     }
 
     pub(super) fn seek_to_last(&mut self) -> Result<()> {
-        let Some(last) = self.uncovered_before(self.tables().len()) else {
+        let Some(last) = self.last_before(self.tables().len())? else {
             self.iterator = None;
             return Ok(());
         };
@@ -275,3 +325,6 @@ impl RunSource {
         self.settle_backward(skipping)
     }
 }
+
+#[cfg(test)]
+mod tests;

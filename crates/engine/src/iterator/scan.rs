@@ -15,7 +15,7 @@ use self::dead_runs::DEAD_KEYS_IN_A_ROW;
 use super::ScanOptions;
 use super::memtable_source::MemtableSource;
 use super::merge::{Direction, Merge};
-use super::run_source::RunSource;
+use super::run_source::{Bounds, RunSource};
 use super::scanned_values::ScannedValues;
 use super::source::Source;
 use crate::cache::CachedBlocks;
@@ -121,9 +121,13 @@ impl Scan {
             .filter(|memtable| !memtable.is_empty())
             .map(|memtable| Source::Memtable(Box::new(MemtableSource::new(memtable, sequence))))
             .collect();
+        let bounds = Arc::new(Bounds {
+            lower: options.lower.clone().unwrap_or_default(),
+            upper: options.upper.clone(),
+        });
         for run in 0..view.version.runs.len() {
-            let (blocks, deleted) = (blocks.clone(), deleted.clone());
-            let source = RunSource::new(&view.version, run, sequence, blocks, deleted);
+            let left_out = (deleted.clone(), Arc::clone(&bounds));
+            let source = RunSource::new(&view.version, run, sequence, blocks.clone(), left_out);
             sources.push(Source::Run(Box::new(source)));
         }
         let buffers = sources.len() as u64 * SOURCE_BYTES + ScannedValues::bytes(&view.version);

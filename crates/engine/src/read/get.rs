@@ -9,6 +9,7 @@ use tidesdb_base::latency::TimedOperation;
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::Found;
 use tidesdb_files::vlog::ValuePointer;
+use tidesdb_lockfree::ordered::Version;
 use tidesdb_lockfree::prefetch::prefetch;
 
 use crate::cache::{HeldBlock, TalliedBlocks};
@@ -18,11 +19,11 @@ use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
 use crate::snapshot::Moment;
 use crate::thread_buffer::{keep_buffer, take_buffer};
-use crate::version::{ValueLogFile, Version};
+use crate::version::{ValueLogFile, Version as FileVersion};
 use crate::watch::Told;
 
 /// A version in a table, with the block that it lies in.
-type FoundInTable = Found<HeldBlock>;
+pub(super) type FoundInTable = Found<HeldBlock>;
 
 /// How many filters a get has the processor fetch before it asks the first of them.
 const FILTERS_AT_ONCE: usize = 4;
@@ -57,21 +58,36 @@ impl Core {
 }
 
 /// A read of one key.
-struct Get<'a> {
+pub(super) struct Get<'a> {
     core: &'a Core,
-    family: &'a FamilyState,
-    key: &'a [u8],
+    pub(super) family: &'a FamilyState,
+    pub(super) key: &'a [u8],
     /// None for now.
     moment: Option<Moment>,
     /// A value log that nothing knows is damage, not the mark of an old view.
     is_last_try: bool,
     /// What it has met.
-    tally: ReadTally,
+    pub(super) tally: ReadTally,
+}
+
+/// What the memtables of a view say of a key.
+pub(super) enum InMemory<'v> {
+    /// All versions are hidden by a range deletion.
+    Dead,
+    /// The newest version.
+    Version(Version<'v>),
+    /// Nothing: the tables may have it.
+    Unknown,
 }
 
 impl<'a> Get<'a> {
     #[inline]
-    fn new(core: &'a Core, family: &'a FamilyState, key: &'a [u8], moment: Option<Moment>) -> Self {
+    pub(super) fn new(
+        core: &'a Core,
+        family: &'a FamilyState,
+        key: &'a [u8],
+        moment: Option<Moment>,
+    ) -> Self {
         let tally = ReadTally::default();
         Self { core, family, key, moment, is_last_try: false, tally }
     }
@@ -104,29 +120,51 @@ impl Get<'_> {
 
     #[inline]
     fn look_in_view<R>(&self, view: &View, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
-        let (core, key) = (self.core, self.key);
-        let snapshot = match self.moment {
-            Some(moment) => moment.sequence,
-            None => core.log.published(),
-        };
-        for memtable in std::iter::once(&view.active).chain(&view.frozen) {
-            tick(&self.tally.memtables_searched);
-            let snapshot = memtable.visible_through(snapshot);
-            let version = memtable.get(key, snapshot);
-            // All that lies further down is older than whatever this memtable deletes.
-            if memtable.hides(key, version.map_or(0, |version| version.seq), snapshot) {
-                return Ok(None);
-            }
-            if let Some(version) = version {
+        let snapshot = self.snapshot();
+        match self.look_in_memtables(view, snapshot) {
+            InMemory::Dead => return Ok(None),
+            InMemory::Version(version) => {
                 let found = (kind_of(&version), version.expires_at, version.value);
                 return self.answer(&view.version, found, read);
             }
+            InMemory::Unknown => {}
         }
         if view.version.runs.is_empty() {
             return Ok(None);
         }
         self.family.reads.note();
         self.look_in_tables(view, snapshot, read)
+    }
+
+    /// Everything committed up to here is seen. Asked once for each view, after it was loaded.
+    #[inline]
+    pub(super) fn snapshot(&self) -> SequenceNumber {
+        match self.moment {
+            Some(moment) => moment.sequence,
+            None => self.core.log.published(),
+        }
+    }
+
+    /// Searches the active memtable, then the frozen ones.
+    #[inline]
+    pub(super) fn look_in_memtables<'v>(
+        &self,
+        view: &'v View,
+        snapshot: SequenceNumber,
+    ) -> InMemory<'v> {
+        for memtable in std::iter::once(&view.active).chain(&view.frozen) {
+            tick(&self.tally.memtables_searched);
+            let snapshot = memtable.visible_through(snapshot);
+            let version = memtable.get(self.key, snapshot);
+            // All that lies further down is older than whatever this memtable deletes.
+            if memtable.hides(self.key, version.map_or(0, |version| version.seq), snapshot) {
+                return InMemory::Dead;
+            }
+            if let Some(version) = version {
+                return InMemory::Version(version);
+            }
+        }
+        InMemory::Unknown
     }
 
     fn look_in_tables<R>(
@@ -136,7 +174,7 @@ impl Get<'_> {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let found = self.find_in_tables(&view.version, snapshot);
-        self.family.counters.hot.add_table_get(&self.tally);
+        self.family.counters.hot.add_table_gets(1, &self.tally);
         let Some(found) = found? else { return Ok(None) };
         let meta = found.meta();
         if view.version.range_tombstones.hides(self.key, meta.seq, snapshot) {
@@ -148,9 +186,9 @@ impl Get<'_> {
 
     /// The newest version of `key` in any table.
     #[inline]
-    fn find_in_tables(
+    pub(super) fn find_in_tables(
         &self,
-        version: &Version,
+        version: &FileVersion,
         snapshot: SequenceNumber,
     ) -> Result<Option<FoundInTable>> {
         let (key, hash) = (self.key, key_hash(self.key));
@@ -166,8 +204,8 @@ impl Get<'_> {
             let mut some = [const { None }; FILTERS_AT_ONCE];
             for (place, file) in some.iter_mut().zip(&mut files) {
                 let open = file.if_open();
-                if let Some(line) = open.as_ref().and_then(|table| table.filter_line(hash)) {
-                    prefetch(line);
+                if let Some(word) = open.as_ref().and_then(|table| table.filter_word(hash)) {
+                    prefetch(word);
                 }
                 *place = Some((file, open));
             }
@@ -198,9 +236,9 @@ impl Get<'_> {
 
     /// What a version found means to the caller.
     #[inline]
-    fn answer<R>(
+    pub(super) fn answer<R>(
         &self,
-        version: &Version,
+        version: &FileVersion,
         (kind, expires_at, value): (ValueKind, u64, &[u8]),
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
@@ -223,13 +261,18 @@ impl Get<'_> {
         }
     }
 
-    fn now(&self) -> u64 {
+    pub(super) fn now(&self) -> u64 {
         self.moment.map_or_else(|| self.core.clock.unix_seconds(), |moment| moment.now)
     }
 
     /// Fetches the value that a pointer found with `version` points at; false when the key has none
     /// any more.
-    fn fetch(&self, version: &Version, encoded: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+    pub(super) fn fetch(
+        &self,
+        version: &FileVersion,
+        encoded: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
         let pointer = decode(version, encoded)?;
         tick(&self.tally.values_read);
         self.family.counters.hot.add(Hot::ValuesRead, 1);
@@ -264,7 +307,7 @@ impl Get<'_> {
 ///
 /// # Errors
 /// [`Error::Corruption`] when the pointer or the value is damaged; [`Error::Io`].
-pub(crate) fn read_pointer(version: &Version, encoded: &[u8], out: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn read_pointer(version: &FileVersion, encoded: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let (pointer, file) = resolve(version, encoded)?;
     file.read(&pointer, out)
 }
@@ -274,7 +317,7 @@ pub(crate) fn read_pointer(version: &Version, encoded: &[u8], out: &mut Vec<u8>)
 /// # Errors
 /// [`Error::Corruption`] when the pointer is damaged or its file is unknown.
 pub(crate) fn resolve<'v>(
-    version: &'v Version,
+    version: &'v FileVersion,
     encoded: &[u8],
 ) -> Result<(ValuePointer, &'v ValueLogFile)> {
     let pointer = decode(version, encoded)?;
@@ -283,7 +326,7 @@ pub(crate) fn resolve<'v>(
     Ok((pointer, file))
 }
 
-fn decode(version: &Version, encoded: &[u8]) -> Result<ValuePointer> {
+fn decode(version: &FileVersion, encoded: &[u8]) -> Result<ValuePointer> {
     ValuePointer::decode(encoded).map_err(|_| {
         let detail = format!("a pointer to a value, {encoded:02x?}, does not decode");
         Error::corruption(directory_of(version), 0, detail)
@@ -291,7 +334,7 @@ fn decode(version: &Version, encoded: &[u8]) -> Result<ValuePointer> {
 }
 
 #[cold]
-fn unknown_file(version: &Version, pointer: &ValuePointer) -> Error {
+fn unknown_file(version: &FileVersion, pointer: &ValuePointer) -> Error {
     let name = tidesdb_files::naming::FileKind::ValueLog(pointer.file).name();
     let known: Vec<_> = version.value_logs.keys().collect();
     let detail = format!("the value log is unknown; known are those numbered {known:?}");
@@ -299,7 +342,7 @@ fn unknown_file(version: &Version, pointer: &ValuePointer) -> Error {
 }
 
 /// The directory that the files of a version lie in; empty when it has none.
-fn directory_of(version: &Version) -> PathBuf {
+fn directory_of(version: &FileVersion) -> PathBuf {
     let tables = version.tables().map(|table| table.path());
     let mut paths = tables.chain(version.value_logs.values().map(|file| file.path()));
     let directory = paths.next().and_then(Path::parent);

@@ -1,22 +1,377 @@
-//! Many keys at once.
+//! Getting many keys at once.
+//!
+//! All keys are looked up in one view, in their order. Memtables are asked first. Then each round finds,
+//! run by run, the first block in which each key that is left may lie, by the filters, whose memory is
+//! fetched beforehand for all of them; has the system begin to read all blocks that are not cached; and
+//! looks the keys up. A block that several keys need is read and decoded once. Nearly all keys are
+//! settled by the first round: the next ones are for keys that a filter let through in vain.
+//!
+//! Order matters for speed alone: keys in any order get the same answers.
 
-use tidesdb_base::error::Result;
+use std::sync::Arc;
 
-/// Looks keys up in key order, so that neighbours are found in the same block, and answers in the
-/// order in which they were given.
-///
-/// # Errors
-/// The first of `get`.
-pub(crate) fn in_key_order<K: AsRef<[u8]>>(
-    keys: impl IntoIterator<Item = K>,
-    mut get: impl FnMut(&[u8]) -> Result<Option<Vec<u8>>>,
-) -> Result<Vec<Option<Vec<u8>>>> {
-    let mut keys: Vec<(usize, K)> = keys.into_iter().enumerate().collect();
-    keys.sort_by(|(_, one), (_, other)| one.as_ref().cmp(other.as_ref()));
-    let mut found = Vec::with_capacity(keys.len());
-    for (place, key) in &keys {
-        found.push((*place, get(key.as_ref())?));
+use tidesdb_base::entry::ValueKind;
+use tidesdb_base::error::{Error, Result};
+use tidesdb_files::filter::key_hash;
+use tidesdb_files::sstable::{
+    BlockFinder, BlockHandle, BlockSource, EntryMeta, FoundInBlock, Table,
+};
+use tidesdb_files::vlog::ValuePointer;
+use tidesdb_lockfree::prefetch::prefetch;
+
+use super::get::{Get, InMemory, resolve};
+use crate::cache::{HeldBlock, TalliedBlocks};
+use crate::core::Core;
+use crate::counters::{ReadTally, tick};
+use crate::family::{FamilyState, View};
+use crate::memtable::kind_of;
+use crate::snapshot::Moment;
+use crate::version::Run;
+
+/// Of more keys, so many are looked for in tables at a time: their blocks are in memory together.
+const KEYS_AT_ONCE: usize = 1024;
+
+/// Values of up to this size are read ahead; larger ones are worth a read of their own.
+const LARGEST_READ_AHEAD: u64 = 256 << 10;
+
+/// Values of keys, in the order of the keys.
+type Answers = [Option<Vec<u8>>];
+
+impl Core {
+    /// Puts the values that keys have at a moment, whose snapshot is registered, into `answers`, which
+    /// is as long as `keys`. Only the keys at the places in `wanted` are looked up.
+    ///
+    /// # Errors
+    /// As [`crate::Family::get`]; an error of one key is the error of the call.
+    pub(crate) fn get_many<K: AsRef<[u8]>>(
+        &self,
+        family: &FamilyState,
+        moment: Moment,
+        (keys, mut wanted): (&[K], Vec<usize>),
+        answers: &mut Answers,
+    ) -> Result<()> {
+        let key = |&at: &usize| keys.get(at).map_or(&[][..], AsRef::as_ref);
+        if wanted.iter().any(|at| key(at).is_empty()) {
+            return Err(Error::InvalidArgument("the key is empty".to_owned()));
+        }
+        self.check_readable(family)?;
+        if !wanted.is_sorted_by_key(key) {
+            wanted.sort_unstable_by_key(key);
+        }
+        let view = family.view.load();
+        let mut many = Many {
+            core: self,
+            family,
+            view: &view,
+            moment,
+            answers,
+            pointers: Vec::new(),
+            tally: ReadTally::default(),
+        };
+        let mut left = Vec::with_capacity(wanted.len());
+        for at in wanted {
+            let asked = Asked { at, key: key(&at) };
+            match many.get(asked).look_in_memtables(&view, moment.sequence) {
+                InMemory::Dead => {}
+                InMemory::Version(version) => {
+                    let found = (kind_of(&version), version.expires_at, version.value);
+                    many.settle(asked, found)?;
+                }
+                InMemory::Unknown => left.push(Search::new(asked)),
+            }
+        }
+        if !left.is_empty() && !view.version.runs.is_empty() {
+            family.reads.note();
+            let gets = left.len() as u64;
+            let mut pieces = left.chunks(KEYS_AT_ONCE);
+            let looked = pieces.try_for_each(|some| many.look_in_tables(some.to_vec()));
+            family.counters.hot.add_table_gets(gets, &many.tally);
+            looked?;
+        }
+        many.fetch_pointers()
     }
-    found.sort_unstable_by_key(|&(place, _)| place);
-    Ok(found.into_iter().map(|(_, value)| value).collect())
 }
+
+/// A key and its place among all that were asked for.
+#[derive(Clone, Copy, Debug)]
+struct Asked<'k> {
+    at: usize,
+    key: &'k [u8],
+}
+
+/// A key that tables are searched for.
+#[derive(Clone, Copy, Debug)]
+struct Search<'k> {
+    asked: Asked<'k>,
+    hash: u64,
+    /// The runs before this one do not have it.
+    run: usize,
+    /// Which of the round's tables may have it, as far as the present run was looked at.
+    table: Option<usize>,
+}
+
+impl<'k> Search<'k> {
+    fn new(asked: Asked<'k>) -> Self {
+        Self { asked, hash: key_hash(asked.key), run: 0, table: None }
+    }
+}
+
+/// A block in which keys are looked for.
+#[derive(Debug)]
+struct WantedBlock {
+    /// Which of the round's tables it is in.
+    table: usize,
+    handle: BlockHandle,
+    /// The block when it was cached.
+    block: Option<HeldBlock>,
+    /// How many searches come to it.
+    searches: usize,
+}
+
+/// The blocks that are looked at next, and the searches that come to them, in the same order.
+#[derive(Debug, Default)]
+struct Round<'k> {
+    tables: Vec<Arc<Table>>,
+    blocks: Vec<WantedBlock>,
+    searches: Vec<Search<'k>>,
+}
+
+/// A value in a value log.
+#[derive(Debug)]
+struct Pointer<'k> {
+    asked: Asked<'k>,
+    expires_at: u64,
+    encoded: Vec<u8>,
+}
+
+/// What a version is and when it expires, and its value.
+type FoundVersion<'v> = (ValueKind, u64, &'v [u8]);
+
+struct Many<'a, 'k> {
+    core: &'a Core,
+    family: &'a FamilyState,
+    view: &'a View,
+    moment: Moment,
+    answers: &'a mut Answers,
+    pointers: Vec<Pointer<'k>>,
+    /// What was met in tables.
+    tally: ReadTally,
+}
+
+impl<'k> Many<'_, 'k> {
+    fn get<'s>(&self, asked: Asked<'s>) -> Get<'s>
+    where
+        Self: 's,
+    {
+        Get::new(self.core, self.family, asked.key, Some(self.moment))
+    }
+
+    /// The blocks of tables.
+    fn blocks(&self) -> TalliedBlocks<'_> {
+        TalliedBlocks { cache: self.core.files.blocks.as_ref(), tally: &self.tally }
+    }
+
+    fn look_in_tables(&mut self, mut left: Vec<Search<'k>>) -> Result<()> {
+        while !left.is_empty() {
+            let mut round = Round::default();
+            for (number, run) in self.view.version.runs.iter().enumerate() {
+                self.ask_filters((number, run), &mut left, &mut round)?;
+                self.find_blocks(number, &mut left, &mut round)?;
+                left.retain(|search| search.table.is_none());
+                if left.is_empty() {
+                    break;
+                }
+            }
+            start_reading(&round);
+            left = self.finish(round)?;
+        }
+        Ok(())
+    }
+
+    /// Notes with each search which table of a run may have the key.
+    fn ask_filters(
+        &self,
+        (number, run): (usize, &Run),
+        left: &mut [Search<'k>],
+        round: &mut Round<'k>,
+    ) -> Result<()> {
+        let deleted = &self.view.version.range_tombstones;
+        let mut before = None;
+        for search in left.iter_mut() {
+            let key = search.asked.key;
+            let file = run.table_for(key).filter(|file| {
+                let highest = file.record.highest_sequence;
+                search.run <= number && !deleted.hides(key, highest, self.moment.sequence)
+            });
+            let Some(file) = file else { continue };
+            // Keys come in order, so those of one table lie side by side.
+            if before.is_none_or(|before| !Arc::ptr_eq(before, file)) {
+                let Some(open) = file.table()?.as_ref().map(Arc::clone) else { continue };
+                round.tables.push(open);
+                before = Some(file);
+            }
+            search.table = round.tables.len().checked_sub(1);
+            if let Some(word) = round.tables.last().and_then(|open| open.filter_word(search.hash)) {
+                prefetch(word);
+            }
+        }
+        for search in left.iter_mut() {
+            let Some(open) = search.table.and_then(|table| round.tables.get(table)) else {
+                continue;
+            };
+            if open.has_filter() {
+                tick(&self.tally.filters_asked);
+            }
+            if !open.may_contain(search.hash) {
+                tick(&self.tally.filters_excluded);
+                search.table = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes the blocks in which the keys of searches with a table lie, if anywhere in it.
+    fn find_blocks(
+        &self,
+        number: usize,
+        left: &mut [Search<'k>],
+        round: &mut Round<'k>,
+    ) -> Result<()> {
+        let source = self.blocks();
+        let Round { tables, blocks, searches } = round;
+        for of_table in left.chunk_by_mut(|one, other| one.table == other.table) {
+            let at = of_table.first().and_then(|search| search.table);
+            let Some((at, table)) = at.and_then(|at| Some((at, tables.get(at)?))) else { continue };
+            let mut finder = BlockFinder::new(table.as_ref(), &source);
+            of_table.iter().for_each(|search| finder.announce(search.asked.key));
+            for search in of_table {
+                let Some(handle) = finder.first_for(search.asked.key)? else {
+                    search.table = None;
+                    continue;
+                };
+                tick(&self.tally.tables_searched);
+                searches.push(Search { run: number + 1, table: None, ..*search });
+                match blocks.last_mut() {
+                    Some(last) if last.table == at && last.handle == handle => last.searches += 1,
+                    _ => {
+                        let block = source.cached(table, handle);
+                        blocks.push(WantedBlock { table: at, handle, block, searches: 1 });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the searches of a round, and answers those that go on with the next run.
+    fn finish(&mut self, round: Round<'k>) -> Result<Vec<Search<'k>>> {
+        let Round { tables, blocks, searches } = round;
+        let mut searches = searches.into_iter();
+        let mut left = Vec::new();
+        for WantedBlock { table, handle, block, searches: count } in blocks {
+            let Some(table) = tables.get(table) else { continue };
+            let block = match block {
+                Some(block) => block,
+                None => self.blocks().uncached(table, handle)?,
+            };
+            for search in searches.by_ref().take(count) {
+                let key = search.asked.key;
+                let found = match table.lookup_in((handle, &block), key, self.moment.sequence)? {
+                    FoundInBlock::Here(found) => {
+                        self.settle_in_table(search.asked, found.meta(), found.value())?;
+                        true
+                    }
+                    FoundInBlock::Absent => false,
+                    FoundInBlock::Beyond => {
+                        let found = table.lookup(key, self.moment.sequence, &self.blocks())?;
+                        if let Some(found) = &found {
+                            self.settle_in_table(search.asked, found.meta(), found.value())?;
+                        }
+                        found.is_some()
+                    }
+                };
+                if !found {
+                    if table.has_filter() {
+                        tick(&self.tally.filters_wrong);
+                    }
+                    left.push(search);
+                }
+            }
+        }
+        Ok(left)
+    }
+
+    fn settle_in_table(&mut self, asked: Asked<'k>, meta: EntryMeta, value: &[u8]) -> Result<()> {
+        let deleted = &self.view.version.range_tombstones;
+        if deleted.hides(asked.key, meta.seq, self.moment.sequence) {
+            return Ok(());
+        }
+        self.settle(asked, (meta.kind, meta.expires_at, value))
+    }
+
+    /// Takes the newest version of a key; values in value logs come later.
+    fn settle(&mut self, asked: Asked<'k>, found: FoundVersion<'_>) -> Result<()> {
+        if found.0 == ValueKind::ValuePointer {
+            let encoded = found.2.to_vec();
+            self.pointers.push(Pointer { asked, expires_at: found.1, encoded });
+            return Ok(());
+        }
+        self.answer(asked, found)
+    }
+
+    fn answer(&mut self, asked: Asked<'k>, found: FoundVersion<'_>) -> Result<()> {
+        let value = self.get(asked).answer(&self.view.version, found, <[u8]>::to_vec)?;
+        if let Some(place) = self.answers.get_mut(asked.at) {
+            *place = value;
+        }
+        Ok(())
+    }
+
+    /// Reads the values that lie in value logs, in the order in which they lie there.
+    fn fetch_pointers(&mut self) -> Result<()> {
+        let mut pointers = std::mem::take(&mut self.pointers);
+        let version = &self.view.version;
+        let place = |pointer: &Pointer<'_>| {
+            ValuePointer::decode(&pointer.encoded).ok().map(|place| (place.file, place.offset))
+        };
+        pointers.sort_by_key(place);
+        for some in pointers.chunks(KEYS_AT_ONCE) {
+            for pointer in some.iter().filter(|_| some.len() > 1) {
+                // What does not decode, or is not there any more, is met again below.
+                if let Ok((place, file)) = resolve(version, &pointer.encoded)
+                    && place.record_bytes() <= LARGEST_READ_AHEAD
+                {
+                    file.start_reading(&place);
+                }
+            }
+            for Pointer { asked, expires_at, encoded } in some {
+                self.answer(*asked, (ValueKind::ValuePointer, *expires_at, encoded))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Has the system begin to read the blocks that are not cached; blocks side by side with one call.
+fn start_reading(round: &Round<'_>) {
+    let uncached = || round.blocks.iter().filter(|wanted| wanted.block.is_none());
+    if uncached().nth(1).is_none() {
+        // One is read at once.
+        return;
+    }
+    let mut blocks = uncached().peekable();
+    while let Some(first) = blocks.next() {
+        let mut handle = first.handle;
+        while let Some(next) = blocks.next_if(|next| {
+            next.table == first.table && next.handle.offset == handle.offset + u64::from(handle.len)
+        }) {
+            handle.len = handle.len.saturating_add(next.handle.len);
+        }
+        if let Some(table) = round.tables.get(first.table) {
+            table.start_reading_block(handle);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! The read path of a single key: memtables newest first, then sorted runs newest first.
+//! The read path of single keys: memtables newest first, then sorted runs newest first.
 //!
 //! A read takes no lock (it may wait for a change of a memtable's node) and allocates nothing: it
 //! borrows the family's view, asks each memtable, then each run whose key range and filter admit the
@@ -6,6 +6,7 @@
 
 mod get;
 mod many;
+mod pinned;
 
 pub(crate) use self::get::{read_pointer, resolve};
-pub(crate) use self::many::in_key_order;
+pub use self::pinned::PinnedValue;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
+use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::sync::lock;
 
 use super::IsolationLevel;
@@ -18,7 +19,6 @@ use crate::core::{Core, OwnerShare};
 use crate::family::{Family, FamilyState};
 use crate::flow::Holder;
 use crate::iterator::{Scan, ScanOptions};
-use crate::read::in_key_order;
 use crate::snapshot::{Moment, Snapshot};
 use crate::write::batch::expiry_after;
 use crate::write::{Visible, WriteOptions};
@@ -239,16 +239,24 @@ impl Transaction {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let (own, found) = self.look_up(family.state(), key, read)?;
-        if !own && self.level.tracks_reads() {
-            let absent_counts = self.level == IsolationLevel::Serializable
-                && !cfg!(planted_bug = "absent_reads_untracked");
-            if found.is_some() || absent_counts {
-                let mut reads = lock(self.reads());
-                reads.add_point(family.state(), key);
-                self.charge(Some(&reads));
-            }
+        if !own {
+            self.track(family.state(), key, found.is_some());
         }
         Ok(found)
+    }
+
+    /// Remembers for the commit that a key was read.
+    pub(super) fn track(&self, family: &Arc<FamilyState>, key: &[u8], found: bool) {
+        if !self.level.tracks_reads() {
+            return;
+        }
+        let absent_counts = self.level == IsolationLevel::Serializable
+            && !cfg!(planted_bug = "absent_reads_untracked");
+        if found || absent_counts {
+            let mut reads = lock(self.reads());
+            reads.add_point(family, key);
+            self.charge(Some(&reads));
+        }
     }
 
     /// As [`Transaction::get`], but the commit does not mind if the key changes.
@@ -270,19 +278,6 @@ impl Transaction {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         self.look_up(family.state(), key, read).map(|(_, found)| found)
-    }
-
-    /// The values of several keys, in the order of the keys; each counts as read as by
-    /// [`Transaction::get`].
-    ///
-    /// # Errors
-    /// As [`Transaction::get`]; an error of one key is the error of the call.
-    pub fn multi_get<K: AsRef<[u8]>>(
-        &self,
-        family: &Family,
-        keys: impl IntoIterator<Item = K>,
-    ) -> Result<Vec<Option<Vec<u8>>>> {
-        in_key_order(keys, |key| self.get(family, key))
     }
 
     /// True when the key has a value. For the commit the key counts as read, as with
@@ -321,12 +316,17 @@ impl Transaction {
         {
             core.check_readable(family)?;
             if let Some(own) = writes.find(family.id, key) {
-                let now = self.snapshot.map_or_else(|| core.clock.unix_seconds(), |at| at.now);
-                let dead = own.kind.is_tombstone() || is_expired(own.expires_at, now);
-                return Ok((true, (!dead).then(|| read(own.value))));
+                return Ok((true, (!self.is_dead(&own)).then(|| read(own.value))));
             }
         }
         Ok((false, core.get_with(family, self.snapshot, key, read)?))
+    }
+
+    /// Whether an own write leaves its key without a value.
+    pub(super) fn is_dead(&self, own: &Operation<'_>) -> bool {
+        let now = || self.core().clock.unix_seconds();
+        let now = self.snapshot.map_or_else(now, |at| at.now);
+        own.kind.is_tombstone() || is_expired(own.expires_at, now)
     }
 
     /// An iterator over a family as the transaction sees it, its own writes up to now included; not
@@ -502,12 +502,12 @@ impl Transaction {
     }
 
     #[inline]
-    fn check_active(&self) -> Result<()> {
+    pub(super) fn check_active(&self) -> Result<()> {
         if self.state == State::Active { Ok(()) } else { Err(Error::TransactionFinished) }
     }
 
     #[inline]
-    fn check_family(&self, family: &FamilyState) -> Result<()> {
+    pub(super) fn check_family(&self, family: &FamilyState) -> Result<()> {
         if self.core().identity != family.database {
             return Err(Error::InvalidArgument("the family is of another database".to_owned()));
         }

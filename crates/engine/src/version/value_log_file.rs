@@ -116,6 +116,13 @@ impl ValueLogFile {
         self.with_stored(|reader, stored| reader.read_into(pointer, stored, out))
     }
 
+    /// Has the system begin to read a value that will be wanted soon, if the file is open.
+    pub(crate) fn start_reading(&self, pointer: &ValuePointer) {
+        if let Some(reader) = self.open.load().as_deref() {
+            reader.start_reading(pointer);
+        }
+    }
+
     /// As [`ValueLogFile::read`], for one of many values that are read in the order of the file.
     ///
     /// # Errors

@@ -12,6 +12,7 @@
 //! iterator belongs to one. The bytes are pictured in `docs/formats/sstable-block.md`.
 
 mod block;
+mod block_finder;
 mod expiry;
 mod footer;
 mod index;
@@ -23,11 +24,12 @@ mod verify;
 mod writer;
 
 pub use block::{Block, EntryMeta};
+pub use block_finder::BlockFinder;
 pub use expiry::ExpiryOctiles;
 pub use iterator::{Readahead, TableIterator};
 pub use properties::{TableSummary, ValueReferences};
 pub use sketch::KeySketch;
-pub use table::{Found, Table};
+pub use table::{Found, FoundInBlock, Table};
 pub use writer::{IndexForm, TableOptions, TableWriter, WriterBuffers};
 
 use std::ops::Deref;
@@ -60,6 +62,21 @@ pub trait BlockSource {
         let _ = (table, handle);
         None
     }
+
+    /// Whether the block can be had without reading the file. Only asked to decide what is worth
+    /// reading ahead.
+    fn has(&self, table: &Table, handle: BlockHandle) -> bool {
+        let _ = (table, handle);
+        false
+    }
+
+    /// The block, which [`BlockSource::cached`] has just not had.
+    ///
+    /// # Errors
+    /// As [`Table::read_block`].
+    fn uncached(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {
+        self.block(table, handle)
+    }
 }
 
 impl<S: BlockSource + ?Sized> BlockSource for &S {
@@ -71,6 +88,14 @@ impl<S: BlockSource + ?Sized> BlockSource for &S {
 
     fn cached(&self, table: &Table, handle: BlockHandle) -> Option<Self::Block> {
         (**self).cached(table, handle)
+    }
+
+    fn has(&self, table: &Table, handle: BlockHandle) -> bool {
+        (**self).has(table, handle)
+    }
+
+    fn uncached(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {
+        (**self).uncached(table, handle)
     }
 }
 

@@ -11,11 +11,12 @@ use super::index::{FlatIndex, Index, Leaves, TreeIndex};
 use super::properties::TableSummary;
 use super::writer::MIN_TABLE_BYTES;
 use super::{BlockHandle, BlockSource};
-use crate::filter::Filter;
+use crate::filter::{Filters, prefix_hash};
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tidesdb_base::key_ranges::prefix_end;
 use tidesdb_base::{Error, Result, SequenceNumber};
 use tidesdb_sys::vfs::File;
 
@@ -33,11 +34,29 @@ impl<B: Deref<Target = Block>> Found<B> {
         self.entry.meta
     }
 
+    /// The block.
+    #[must_use]
+    pub fn block(&self) -> &Block {
+        &self.block
+    }
+
     /// The value, or the encoded value pointer, or nothing for a tombstone.
     #[must_use]
     pub fn value(&self) -> &[u8] {
         self.block.value(&self.entry)
     }
+}
+
+/// What one block tells of a key.
+#[derive(Debug)]
+pub enum FoundInBlock<'b> {
+    /// The version.
+    Here(Found<&'b Block>),
+    /// There is none that is visible.
+    Absent,
+    /// All of the block lies before it: usually there is none, but versions of one key may straddle
+    /// blocks, and [`Table::lookup`] looks on.
+    Beyond,
 }
 
 /// An open table. See the module's documentation.
@@ -47,7 +66,7 @@ pub struct Table {
     path: PathBuf,
     identity: u64,
     pub(super) index: Index,
-    filter: Option<Filter>,
+    filters: Filters,
     summary: TableSummary,
 }
 
@@ -80,9 +99,9 @@ impl Table {
         if index.blocks_end() != Some(footer.filter.offset) {
             return Err(damaged(footer.index, "index does not cover the data blocks and so"));
         }
-        let filter = match footer.filter.len {
-            0 => None,
-            _ => Filter::decode(&section(footer.filter)?)
+        let filters = match footer.filter.len {
+            0 => Filters::default(),
+            _ => Filters::decode(&section(footer.filter)?)
                 .map_err(|_| damaged(footer.filter, "filter"))?,
         };
         let properties = TableSummary::decode(&section(footer.properties)?)
@@ -96,7 +115,7 @@ impl Table {
             ..properties
         };
         let path = path.to_path_buf();
-        Ok(Self { file, path, identity, index, filter, summary })
+        Ok(Self { file, path, identity, index, filters, summary })
     }
 
     /// The path the table was opened as.
@@ -122,7 +141,7 @@ impl Table {
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.index.memory_bytes()
-            + self.filter.as_ref().map_or(0, Filter::memory_bytes)
+            + self.filters.memory_bytes()
             + self.summary.min_key.capacity()
             + self.summary.max_key.capacity()
     }
@@ -131,21 +150,39 @@ impl Table {
     #[inline]
     #[must_use]
     pub fn may_contain(&self, hash: u64) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
+        self.filters.may_contain(hash)
     }
 
-    /// Whether the table has a filter, which [`Table::may_contain`] asks.
+    /// Whether the table has a filter of keys, which [`Table::may_contain`] asks.
     #[inline]
     #[must_use]
     pub const fn has_filter(&self) -> bool {
-        self.filter.is_some()
+        self.filters.has_keys()
     }
 
-    /// What [`Table::may_contain`] will look at, for whoever wants it loaded beforehand.
+    /// What [`Table::may_contain`] will look at first, for whoever wants it loaded beforehand.
     #[inline]
     #[must_use]
-    pub fn filter_line(&self, hash: u64) -> Option<&crate::filter::Line> {
-        self.filter.as_ref().and_then(|filter| filter.line_for(hash))
+    pub fn filter_word(&self, hash: u64) -> Option<&u64> {
+        self.filters.first_word(hash)
+    }
+
+    /// False when the table certainly holds no key from `lower` on and before `upper`, as far as the
+    /// filter of prefixes tells: when all keys in between begin with a prefix that no key of the
+    /// table has.
+    #[must_use]
+    pub fn may_hold_between(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        let prefix_bytes = self.filters.prefix_bytes();
+        if prefix_bytes == 0 || !share_prefix(lower, upper, prefix_bytes) {
+            return true;
+        }
+        prefix_hash(lower, prefix_bytes).is_none_or(|hash| self.filters.may_contain_prefix(hash))
+    }
+
+    /// Whether all filters let a key with this hash through, as they must each key of the table.
+    pub(super) fn filters_know(&self, key: &[u8], hash: u64) -> bool {
+        let prefix = prefix_hash(key, self.filters.prefix_bytes());
+        self.may_contain(hash) && prefix.is_none_or(|hash| self.filters.may_contain_prefix(hash))
     }
 
     /// Whether `key` lies between the table's smallest and largest key.
@@ -218,6 +255,29 @@ impl Table {
         Ok(None)
     }
 
+    /// The newest version of `key` with a sequence number of at most `snapshot` in a data block of
+    /// this table at `handle`, which [`BlockFinder::first_for`] told.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`].
+    pub fn lookup_in<'b>(
+        &self,
+        (handle, block): (BlockHandle, &'b Block),
+        key: &[u8],
+        snapshot: SequenceNumber,
+    ) -> Result<FoundInBlock<'b>> {
+        let malformed = || self.malformed(handle);
+        let position = block.lower_bound(key, snapshot).ok_or_else(malformed)?;
+        if position >= block.len() {
+            return Ok(FoundInBlock::Beyond);
+        }
+        let entry = block.entry(position).ok_or_else(malformed)?;
+        if !block.has_key(&entry, key) {
+            return Ok(FoundInBlock::Absent);
+        }
+        Ok(FoundInBlock::Here(Found { block, entry }))
+    }
+
     /// As [`Table::lookup`], after asking the filter for `hash`, the key's
     /// [`crate::filter::key_hash`].
     ///
@@ -275,6 +335,11 @@ impl Table {
         Ok(buffer)
     }
 
+    /// Has the system begin to read a block that will be wanted soon.
+    pub fn start_reading_block(&self, handle: BlockHandle) {
+        self.file.start_reading(handle.offset, u64::from(handle.len));
+    }
+
     /// Has the system begin to read data blocks that will be wanted soon.
     pub(super) fn start_reading(&self, offset: u64, len: u64) {
         let len = len.min(self.index.data_bytes().saturating_sub(offset));
@@ -299,6 +364,18 @@ impl Table {
     #[cold]
     pub(super) fn malformed(&self, handle: BlockHandle) -> Error {
         Error::corruption(&self.path, handle.offset, "block is malformed")
+    }
+}
+
+/// Whether all keys from `lower` on and before `upper` begin with the first `prefix_bytes` bytes of
+/// `lower`, bytewise.
+fn share_prefix(lower: &[u8], upper: Option<&[u8]>, prefix_bytes: usize) -> bool {
+    let Some(prefix) = lower.get(..prefix_bytes) else { return false };
+    match (prefix_end(prefix), upper) {
+        (Some(end), Some(upper)) => upper <= end.as_slice(),
+        (Some(_), None) => false,
+        // Nothing lies behind a prefix of the highest bytes.
+        (None, _) => true,
     }
 }
 

@@ -5,7 +5,7 @@ mod forged_trees;
 mod walks;
 
 use super::*;
-use crate::filter::key_hash;
+use crate::filter::{FilterKind, FilterOptions, key_hash};
 use crate::testing::{MemoryFile, PATH, seeded};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -20,18 +20,36 @@ type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (ValueKind, u64, Vec<u8>)>;
 
 const IDENTITY: u64 = 7;
 
-const FORMS: [IndexForm; 2] = [IndexForm::Flat, IndexForm::Tree { node_bytes: 256 }];
+const FORMS: [IndexForm; 3] = [
+    IndexForm::Flat,
+    IndexForm::Tree { node_bytes: 256, node_leaves: usize::MAX },
+    IndexForm::Tree { node_bytes: 1 << 20, node_leaves: 3 },
+];
 
 fn options(block_size: usize) -> TableOptions {
     TableOptions {
         index: IndexForm::Flat,
         block_size,
         compression: Compression::Lz4,
-        filter_rate: Some(0.01),
+        filter: FilterOptions::of_keys(0.01),
         identity: IDENTITY,
         expected_entries: 100,
         now_unix_seconds: 50,
     }
+}
+
+/// All filters with all forms of an index, each at least once.
+fn filters_and_forms() -> [(FilterOptions, IndexForm); 5] {
+    let bloom = FilterOptions::of_keys(0.01);
+    let ribbon = FilterOptions { kind: FilterKind::Ribbon, ..bloom };
+    let prefixes = FilterOptions { prefix_bytes: 3, ..FilterOptions::none() };
+    [
+        (bloom, FORMS[0]),
+        (FilterOptions::none(), FORMS[0]),
+        (prefixes, FORMS[1]),
+        (ribbon, FORMS[0]),
+        (FilterOptions { prefix_bytes: 1, ..ribbon }, FORMS[2]),
+    ]
 }
 
 fn write(model: &Model, options: TableOptions) -> (Arc<MemoryFile>, TableSummary) {
@@ -148,9 +166,9 @@ fn targets(model: &Model, rng: &mut SplitMix64, count: usize) -> Vec<Vec<u8>> {
 fn lookups_answer_as_an_ordered_map_does() {
     let mut rng = seeded();
     for (name, block_size, model) in shapes(&mut rng) {
-        for (filter_rate, index) in [(Some(0.01), FORMS[0]), (None, FORMS[0]), (None, FORMS[1])] {
+        for (filter, index) in filters_and_forms() {
             let (file, summary) =
-                write(&model, TableOptions { filter_rate, index, ..options(block_size) });
+                write(&model, TableOptions { filter, index, ..options(block_size) });
             let table = open(&file).unwrap();
             assert_eq!(*table.summary(), summary, "{name}");
             table.verify().unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -313,7 +331,7 @@ fn many_entries() -> Model {
 #[test]
 fn keys_and_bytes_before_them_cut_the_table_into_parts_of_about_equal_size() {
     let model = many_entries();
-    for index in [IndexForm::Flat, IndexForm::Tree { node_bytes: 4096 }] {
+    for index in [IndexForm::Flat, IndexForm::Tree { node_bytes: 4096, node_leaves: usize::MAX }] {
         let (file, _) = write(&model, TableOptions { index, ..options(1024) });
         let table = open(&file).unwrap();
         let data_bytes = table.index.data_bytes();
@@ -334,11 +352,11 @@ fn the_root_of_a_tree_index_is_all_that_is_resident() {
     let model = many_entries();
     let written = |index| {
         let (file, summary) =
-            write(&model, TableOptions { index, filter_rate: None, ..options(1024) });
+            write(&model, TableOptions { index, filter: FilterOptions::none(), ..options(1024) });
         (open(&file).unwrap().memory_bytes(), summary)
     };
     let (flat_bytes, flat) = written(IndexForm::Flat);
-    let (tree_bytes, tree) = written(IndexForm::Tree { node_bytes: 4096 });
+    let (tree_bytes, tree) = written(IndexForm::Tree { node_bytes: 4096, node_leaves: usize::MAX });
     assert!(tree_bytes * 20 < flat_bytes, "{tree_bytes} and {flat_bytes} bytes");
     assert_eq!(tree.data_blocks, flat.data_blocks);
     assert!(tree.index_nodes * 100 < tree.data_blocks && flat.index_nodes == 0, "{tree:?}");

@@ -105,8 +105,8 @@ impl Table {
             if new_key {
                 let hash = key_hash(key);
                 summary.keys.add(hash);
-                if !self.may_contain(hash) {
-                    return Err(self.contradiction(key, "is not in the filter"));
+                if !self.filters_know(key, hash) {
+                    return Err(self.contradiction(key, "is not in a filter"));
                 }
             }
             let mut bytes = (key.len() + entries.value().len()) as u64;

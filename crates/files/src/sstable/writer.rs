@@ -13,7 +13,7 @@ use super::footer::{FOOTER_BYTES, Footer, Section};
 use super::index::tree::encode_leaf;
 use super::index::{IndexBuilder, RootBuilder, shortest_separator};
 use super::properties::{TableSummary, ValueReferences};
-use crate::filter::{FilterBuilder, key_hash};
+use crate::filter::{FilterBuilder, FilterOptions, key_hash, prefix_hash};
 use crate::vlog::ValuePointer;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -42,6 +42,8 @@ pub enum IndexForm {
     Tree {
         /// Uncompressed bytes of one index node.
         node_bytes: usize,
+        /// Most data blocks that one index node tells of; at least one.
+        node_leaves: usize,
     },
 }
 
@@ -54,8 +56,8 @@ pub struct TableOptions {
     pub block_size: usize,
     /// Codec of the data blocks.
     pub compression: Compression,
-    /// Share of absent keys that the filter lets through, or `None` for no filter.
-    pub filter_rate: Option<f64>,
+    /// What filters there are.
+    pub filter: FilterOptions,
     /// Number of the file; checksums are bound to it, and opening needs it again.
     pub identity: u64,
     /// About how many entries will come; only saves allocations.
@@ -132,7 +134,7 @@ impl TableWriter {
         mut buffers: WriterBuffers,
     ) -> Self {
         buffers.clear();
-        if options.filter_rate.is_some() {
+        if options.filter.of_keys {
             // The estimate may be far off: it never reserves more than 32 MiB.
             buffers.filter.reserve(options.expected_entries.min(4 << 20));
         }
@@ -176,15 +178,29 @@ impl TableWriter {
             let wrong = cfg!(planted_bug = "filter_of_the_wrong_bytes");
             let hash = key_hash(if wrong { &key[..key.len().min(8)] } else { key });
             self.summary.keys.add(hash);
-            if self.options.filter_rate.is_some() {
-                self.buffers.filter.add(hash);
-            }
+            self.add_to_filters(key, hash);
             self.last_key.clear();
             self.last_key.extend_from_slice(key);
         }
         self.last_seq = meta.seq;
         self.buffers.block.push(key, meta, value);
         Ok(())
+    }
+
+    /// Adds a key that is not the last one to the filters.
+    #[inline]
+    fn add_to_filters(&mut self, key: &[u8], hash: u64) {
+        let FilterOptions { of_keys, prefix_bytes, .. } = self.options.filter;
+        if of_keys {
+            self.buffers.filter.add(hash);
+        }
+        // Keys of one prefix come one after the other.
+        if prefix_bytes > 0
+            && key.get(..prefix_bytes) != self.last_key.get(..prefix_bytes)
+            && let Some(hash) = prefix_hash(key, prefix_bytes)
+        {
+            self.buffers.filter.add_prefix(hash);
+        }
     }
 
     /// Whether `key` is another one than the last.
@@ -293,10 +309,10 @@ impl TableWriter {
                 self.buffers.raw.clear();
                 self.buffers.index.encode(&mut self.buffers.raw);
             }
-            IndexForm::Tree { node_bytes } => {
+            IndexForm::Tree { node_bytes, node_leaves } => {
                 footer.has_tree_index = true;
                 let nodes_at = self.data_len();
-                let root = self.write_index_nodes(node_bytes)?;
+                let root = self.write_index_nodes(node_bytes, node_leaves)?;
                 self.summary.index_nodes = root.len() as u64;
                 footer.filter = self.write_filter()?;
                 check_size("index", root.encoded_bound(), MAX_SECTION_BYTES)?;
@@ -322,7 +338,7 @@ impl TableWriter {
     }
 
     /// Writes the nodes of a tree index, and answers what the root will say of them.
-    fn write_index_nodes(&mut self, node_bytes: usize) -> Result<RootBuilder> {
+    fn write_index_nodes(&mut self, node_bytes: usize, node_leaves: usize) -> Result<RootBuilder> {
         let leaves = std::mem::take(&mut self.buffers.index);
         let mut root = RootBuilder::default();
         let (mut first, mut leaf_bytes, mut value) = (0, 0, Vec::new());
@@ -331,7 +347,8 @@ impl TableWriter {
             value.clear();
             encode_leaf(leaf_bytes, len, &mut value);
             let node = &self.buffers.block;
-            if !node.is_empty() && node.len_with(separator, &value) > node_bytes {
+            let full = at - first >= node_leaves || node.len_with(separator, &value) > node_bytes;
+            if !node.is_empty() && full {
                 self.finish_node(&leaves, first..at, leaf_bytes, &mut root)?;
                 (first, leaf_bytes) = (at, 0);
                 value.clear();
@@ -364,12 +381,10 @@ impl TableWriter {
     /// A filter of a table so large that it would not fit a section is left out.
     fn write_filter(&mut self) -> Result<Section> {
         let none = Section { offset: self.data_len(), len: 0 };
-        let Some(rate) = self.options.filter_rate else {
-            return Ok(none);
-        };
         let WriterBuffers { filter, raw, .. } = &mut self.buffers;
         raw.clear();
-        if !filter.finish(rate, MAX_SECTION_BYTES, raw) {
+        let options = self.options.filter;
+        if options.is_none() || !filter.finish(options, MAX_SECTION_BYTES, raw) {
             return Ok(none);
         }
         self.write_section()

@@ -89,6 +89,11 @@ impl VlogReader {
         self.decode(pointer, scratch, value)
     }
 
+    /// Has the system begin to read the value at `pointer`.
+    pub fn start_reading(&self, pointer: &ValuePointer) {
+        self.file.start_reading(pointer.offset, pointer.record_bytes());
+    }
+
     /// As [`VlogReader::read_into`], for one of many values that are read in the order in which they
     /// lie: such reads fetch what follows as well, and most of them find their value in `ahead`.
     ///

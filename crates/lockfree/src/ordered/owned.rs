@@ -1,12 +1,12 @@
-//! A cursor that keeps its index alive.
+//! A cursor, and a version, that keep their index alive.
 //!
 //! Iterators of the engine outlive the function that made them and hold their memtable by an
 //! [`Arc`]; a borrowing [`Cursor`] cannot live next to what it borrows from. [`OwnedCursor`] packs
 //! the two together and hands keys and versions out for as long as it is borrowed itself.
 //!
-//! Threads: as the cursor inside; one thread at a time.
+//! Threads: as the cursor inside; one thread at a time. A version may be shared.
 //!
-//! Invariant: the cursor is dropped before the reference to the index is.
+//! Invariant: the cursor, or the version, is dropped before the reference to the index is.
 
 #![expect(unsafe_code, reason = "extends a borrow over the life of the Arc that is kept with it")]
 
@@ -84,5 +84,35 @@ impl<I: OrderedIndex + 'static> OwnedCursor<I> {
     /// The key's newest version whose sequence number is at most `snapshot`.
     pub fn version_at(&self, snapshot: u64) -> Option<Version<'_>> {
         self.cursor.version_at(snapshot)
+    }
+}
+
+/// A version of a key together with a reference to its index.
+pub struct OwnedVersion<I: OrderedIndex + 'static> {
+    // Declared, and therefore dropped, before the index.
+    version: Version<'static>,
+    index: Arc<I>,
+}
+
+impl<I: OrderedIndex + 'static> OwnedVersion<I> {
+    /// The newest version of `key` in `index` whose sequence number is at most `snapshot`.
+    pub fn get(index: &Arc<I>, key: &[u8], snapshot: u64) -> Option<Self> {
+        let address: *const I = Arc::as_ptr(index);
+        // SAFETY: the index lies in the Arc's allocation, which does not move and lives until the
+        // reference kept beside the version is dropped, after the version; no method lets the 'static
+        // lifetime out.
+        let borrowed: &'static I = unsafe { &*address };
+        let version = borrowed.get(key, snapshot)?;
+        Some(Self { version, index: Arc::clone(index) })
+    }
+
+    /// The version.
+    pub fn version(&self) -> &Version<'_> {
+        &self.version
+    }
+
+    /// The index it lies in.
+    pub fn index(&self) -> &Arc<I> {
+        &self.index
     }
 }

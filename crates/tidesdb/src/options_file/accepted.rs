@@ -21,6 +21,7 @@ pub(super) fn normalised(default: &Setting, value: &str) -> String {
 /// What values a setting takes, for people.
 pub(super) fn description(default: &Setting) -> &'static str {
     match default.name.as_str() {
+        "filter_kind" => "bloom or ribbon",
         "compression" => "none, snappy, lz4, lz4-fast or zstd",
         "sync_mode" => "none, full, or interval:MICROSECONDS",
         name if FRACTIONS.contains(&name) => "a number such as 0.5",

@@ -3,8 +3,8 @@
 use tidesdb_base::error::{Error, Result};
 
 use super::Family;
+use crate::PinnedValue;
 use crate::iterator::{KeyRange, Scan, ScanOptions};
-use crate::read::in_key_order;
 use crate::snapshot::Snapshot;
 
 impl Family {
@@ -42,7 +42,9 @@ impl Family {
         self.scan(ScanOptions::new().range(range))
     }
 
-    /// The values of several keys as of one moment, in the order of the keys.
+    /// The values of several keys as of one moment, in the order of the keys. Faster than one get
+    /// after the other: keys are looked up in their order, what several of them need is read once,
+    /// and reads from the disk overlap.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -73,7 +75,41 @@ impl Family {
         snapshot: &Snapshot,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Vec<u8>>>> {
-        in_key_order(keys, |key| self.get_at(snapshot, key))
+        self.check_snapshot(snapshot)?;
+        let keys: Vec<K> = keys.into_iter().collect();
+        let mut values = vec![None; keys.len()];
+        let wanted = (0..keys.len()).collect();
+        self.core().get_many(&self.state, snapshot.moment(), (&keys, wanted), &mut values)?;
+        Ok(values)
+    }
+
+    fn check_snapshot(&self, snapshot: &Snapshot) -> Result<()> {
+        if snapshot.belongs_to(self.core()) {
+            return Ok(());
+        }
+        Err(Error::InvalidArgument("the snapshot is of another database".to_owned()))
+    }
+
+    /// The value of a key where it lies, without a copy; see [`PinnedValue`] for what it keeps in
+    /// memory.
+    ///
+    /// # Errors
+    /// As [`Family::get`].
+    pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<PinnedValue>> {
+        self.core().get_pinned(&self.state, None, key.as_ref())
+    }
+
+    /// As [`Family::get_pinned`], in a snapshot.
+    ///
+    /// # Errors
+    /// As [`Family::get_at`].
+    pub fn get_pinned_at(
+        &self,
+        snapshot: &Snapshot,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<PinnedValue>> {
+        self.check_snapshot(snapshot)?;
+        self.core().get_pinned(&self.state, Some(snapshot.moment()), key.as_ref())
     }
 
     /// Calls `read` with the value of a key in a snapshot, borrowed where it lies.
@@ -86,9 +122,7 @@ impl Family {
         key: impl AsRef<[u8]>,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        if !snapshot.belongs_to(self.core()) {
-            return Err(Error::InvalidArgument("the snapshot is of another database".to_owned()));
-        }
+        self.check_snapshot(snapshot)?;
         self.core().get_with(&self.state, Some(snapshot.moment()), key.as_ref(), read)
     }
 

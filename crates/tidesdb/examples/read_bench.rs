@@ -1,0 +1,169 @@
+//! Times reads of both forms of tables, one key at a time and many at once.
+//!
+//! `cargo run --release -p tidesdb --example read_bench -- DIRECTORY [KEYS]`
+//!
+//! 16-byte random keys, 100-byte values of which half is noise, one sorted run, LZ4, 4 KiB blocks, a
+//! filter of 1 %, one thread. "Cached" means that the block cache holds all blocks, "warm" that it holds
+//! next to none and the operating system has the files in its page cache, "cold" that it has none of
+//! them: its cache is dropped before each measurement, for which the program must be root, and each
+//! key is read once. Every answer is checked.
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Instant;
+
+use tidesdb::{Db, DbOptions, Family, FamilyOptions, ScanOptions};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Keys of one `multi_get`.
+const AT_ONCE: usize = 100;
+const NEXT_TO_NO_CACHE: usize = 64 << 10;
+
+/// A mixing function, for keys and noise.
+const fn mixed(n: u64) -> u64 {
+    let z = (n ^ n >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ z >> 31
+}
+
+fn key(n: u64) -> [u8; 16] {
+    (u128::from(mixed(n + 1)) << 64 | u128::from(n)).to_be_bytes()
+}
+
+fn value(n: u64) -> [u8; 100] {
+    let mut value = [b'v'; 100];
+    for (at, piece) in value[..48].chunks_mut(8).enumerate() {
+        piece.copy_from_slice(&mixed(n * 7 + at as u64).to_le_bytes());
+    }
+    value
+}
+
+/// Keys in an order in which none comes twice.
+fn picks(keys: u64, count: usize, salt: u64) -> Vec<u64> {
+    (0..count as u64).map(|at| (at * 0x9E37_79B1 + mixed(salt) % keys) % keys).collect()
+}
+
+fn drop_page_cache() -> Outcome<()> {
+    std::process::Command::new("sync").status()?;
+    Ok(std::fs::write("/proc/sys/vm/drop_caches", "3")?)
+}
+
+/// Nanoseconds for each of `count` keys.
+fn timed(count: usize, work: impl FnOnce() -> Outcome<()>) -> Outcome<f64> {
+    let started = Instant::now();
+    work()?;
+    Ok(started.elapsed().as_nanos() as f64 / count as f64)
+}
+
+fn gets(family: &Family, picks: &[u64]) -> Outcome<f64> {
+    timed(picks.len(), || {
+        for &n in picks {
+            let found = family.get(&key(n))?;
+            assert_eq!(found.as_deref(), Some(&value(n)[..]));
+        }
+        Ok(())
+    })
+}
+
+fn multi_gets(family: &Family, picks: &[u64]) -> Outcome<f64> {
+    timed(picks.len(), || {
+        for some in picks.chunks(AT_ONCE) {
+            let found = family.multi_get(some.iter().map(|&n| key(n)))?;
+            for (found, &n) in found.iter().zip(some) {
+                assert_eq!(found.as_deref(), Some(&value(n)[..]));
+            }
+        }
+        Ok(())
+    })
+}
+
+fn seeks(family: &Family, picks: &[u64]) -> Outcome<f64> {
+    let mut scan = family.scan(ScanOptions::new())?;
+    timed(picks.len(), || {
+        for &n in picks {
+            scan.seek(&key(n))?;
+            assert_eq!((scan.key(), scan.value()?), (&key(n)[..], &value(n)[..]));
+        }
+        Ok(())
+    })
+}
+
+fn scans(family: &Family, keys: u64) -> Outcome<f64> {
+    let mut scan = family.scan(ScanOptions::new())?;
+    timed(keys as usize, || {
+        scan.seek_to_first()?;
+        let mut count = 0;
+        while scan.valid() {
+            count += 1;
+            scan.next()?;
+        }
+        assert_eq!(count, keys);
+        Ok(())
+    })
+}
+
+fn measure(directory: &Path, keys: u64, btree: bool) -> Outcome<()> {
+    let name = if btree { "btree" } else { "block" };
+    let path = directory.join(name);
+    let open = |cache: usize| -> Outcome<(Db, Family)> {
+        let db = Db::open(&path, DbOptions::default().block_cache_bytes(cache))?;
+        let family = db.open_family("family", FamilyOptions::default().use_btree(btree))?;
+        Ok((db, family))
+    };
+    let (db, family) = open(NEXT_TO_NO_CACHE)?;
+    for n in 0..keys {
+        family.put(&key(n), &value(n))?;
+    }
+    family.compact()?;
+    let bytes = family.stats().levels.iter().map(|level| level.bytes).sum::<u64>();
+    println!("{name}: {:.2} bytes of tables a key", bytes as f64 / keys as f64);
+    drop((family, db));
+    let report = |what: &str, round: u64, [get, many, seek]: [f64; 3]| {
+        println!(
+            "{name} {what} {round}: get {get:.0} ns, multi_get {many:.0} ns a key ({:.2} times), \
+             seek {seek:.0} ns",
+            get / many
+        );
+    };
+    let (db, family) = open(2 << 30)?;
+    seeks(&family, &picks(keys, keys as usize, 1))?;
+    gets(&family, &picks(keys, keys as usize, 1))?;
+    for round in 0..3 {
+        let picks = picks(keys, 200_000, round);
+        let times = [gets(&family, &picks)?, multi_gets(&family, &picks)?, seeks(&family, &picks)?];
+        report("cached", round, times);
+        println!("{name} cached {round}: scan {:.1} ns a key", scans(&family, keys)?);
+    }
+    drop((family, db));
+    let (db, family) = open(NEXT_TO_NO_CACHE)?;
+    for round in 0..3 {
+        let picks = picks(keys, 60_000, round + 10);
+        let times = [gets(&family, &picks)?, multi_gets(&family, &picks)?, seeks(&family, &picks)?];
+        report("warm", round, times);
+        println!("{name} warm {round}: scan {:.1} ns a key", scans(&family, keys)?);
+    }
+    for round in 0..3 {
+        let picks = picks(keys, 3000, round + 20);
+        let cold = |reads: fn(&Family, &[u64]) -> Outcome<f64>| {
+            drop_page_cache()?;
+            reads(&family, &picks)
+        };
+        match cold(gets) {
+            Ok(get) => report("cold", round, [get, cold(multi_gets)?, cold(seeks)?]),
+            Err(error) => println!("{name} cold: not measured, {error}"),
+        }
+    }
+    drop((family, db));
+    Ok(())
+}
+
+fn main() -> Outcome<()> {
+    let mut arguments = std::env::args().skip(1);
+    let directory = arguments.next().ok_or("usage: read_bench DIRECTORY [KEYS]")?;
+    let keys = arguments.next().map_or(Ok(2_000_000), |keys| keys.parse())?;
+    for btree in [false, true] {
+        measure(Path::new(&directory), keys, btree)?;
+    }
+    Ok(())
+}
