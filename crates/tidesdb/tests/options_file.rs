@@ -134,7 +134,7 @@ fn mistakes_in_toml_are_told_with_line_name_and_what_is_accepted() {
 #[test]
 fn mistakes_in_ini_are_told_with_line_name_and_what_is_accepted() {
     let text = "block_size = 4096\n[f]\ncompression_algorithm = gzip\nuse_btree = yes\n\
-                sync_mode = 7\nblock_sise = 1\nblock_size = 1\ncomparator_name = mine\n";
+                sync_mode = 7\nblock_sise = 1\nblock_size = 1\n";
     expect(
         &problems(OptionsFile::from_ini(text)),
         &[
@@ -144,7 +144,6 @@ fn mistakes_in_ini_are_told_with_line_name_and_what_is_accepted() {
             &["line 5:", "'7'", "sync_mode", "interval"],
             &["line 6:", "'block_sise'", "block_size"],
             &["line 7:", "block_size is 1", "128"],
-            &["line 8:", "'mine'", "comparator_name"],
         ],
     );
     expect(&problems(OptionsFile::from_ini("[f]\nno entry\n")), &[&["line 2:"]]);

@@ -23,6 +23,8 @@ impl DbOptions {
             log_without_mapping,
             max_memory_usage,
             stall_timeout_ms,
+            latency_sampling,
+            slow_operation_us,
             ..
         } = self;
         [
@@ -38,6 +40,8 @@ impl DbOptions {
             format!("log_without_mapping = {log_without_mapping}"),
             format!("max_memory_usage = {max_memory_usage}"),
             format!("stall_timeout_ms = {stall_timeout_ms}"),
+            format!("latency_sampling = {latency_sampling}"),
+            format!("slow_operation_us = {slow_operation_us}"),
         ]
         .join("\n")
     }
@@ -89,8 +93,29 @@ impl DbOptions {
             "log_without_mapping" => self.log_without_mapping = value.parse().ok()?,
             "max_memory_usage" => self.max_memory_usage = value.parse().ok()?,
             "stall_timeout_ms" => self.stall_timeout_ms = value.parse().ok()?,
+            "latency_sampling" => self.latency_sampling = value.parse().ok()?,
+            "slow_operation_us" => self.slow_operation_us = value.parse().ok()?,
             _ => return None,
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_plain_value_is_in_the_text() {
+        let options = DbOptions::default();
+        let text = options.to_text();
+        let shown = format!("{options:?}");
+        let fields = shown.trim_start_matches("DbOptions { ").trim_end_matches(" }").split(", ");
+        for (name, value) in fields.filter_map(|field| field.split_once(": ")) {
+            let is_plain = value.parse::<u64>().is_ok() || value.parse::<bool>().is_ok();
+            assert!(!is_plain || text.contains(&format!("{name} = {value}")), "{name} is missing");
+        }
+        assert_eq!(options.clone().with_text(&text).unwrap(), options);
+        assert!(options.with_text("no_such_setting = 1").is_err());
     }
 }

@@ -164,10 +164,11 @@ fn database_rows(facts: &Facts) -> Vec<Vec<String>> {
         ("descriptors", descriptors),
         ("writers held up", format!("{} times", count(held))),
     ];
-    let formats: Vec<(&str, String)> =
-        facts.formats.iter().map(|(format, files)| (format.as_str(), count(*files))).collect();
-    rows.extend(formats);
-    rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect()
+    rows.push(("files", count(facts.formats.values().sum())));
+    let formats = facts.formats.iter();
+    let formats = formats.map(|(format, files)| vec![format!("  {format}"), count(*files)]);
+    let rows = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]);
+    rows.chain(formats).collect()
 }
 
 fn families_table(families: &[FamilyFacts]) -> String {
@@ -179,6 +180,7 @@ fn families_table(families: &[FamilyFacts]) -> String {
         "runs",
         "versions",
         "deletions",
+        "ranges deleted",
         "expired",
         "in snapshots",
     ];
@@ -195,6 +197,7 @@ fn families_table(families: &[FamilyFacts]) -> String {
                 count(runs),
                 count(space.versions),
                 count(space.tombstones),
+                count(family.stats.range_tombstones),
                 count(space.expired_versions),
                 count(space.versions_for_snapshots),
             ]

@@ -29,6 +29,16 @@ const WITHOUT_EFFECT: [&str; 13] = [
     "comparator_ctx_str",
 ];
 
+/// The setting that `comparator_name` is.
+const KEY_ORDER: &str = "key_order";
+
+/// Orders that have the same name here and there; that by bytes is `memcmp` there.
+const BUILT_IN_ORDERS: [&str; 5] =
+    ["reverse", "lexicographic", "uint64", "int64", "case_insensitive"];
+
+/// What the other orders begin with here.
+const CUSTOM: &str = "custom:";
+
 /// Microseconds between syncs when a file names none.
 const USUAL_INTERVAL_US: &str = "128000";
 
@@ -98,6 +108,16 @@ fn setting_of<'a>(
             Ok(_) => Meaning::Nothing,
             Err(_) => wrong("a number of microseconds"),
         },
+        "comparator_name" if known.iter().any(|default| default.name == KEY_ORDER) => {
+            Meaning::Setting(
+                KEY_ORDER,
+                match value {
+                    "" | "memcmp" => "bytewise".to_owned(),
+                    built_in if BUILT_IN_ORDERS.contains(&built_in) => built_in.to_owned(),
+                    own => format!("{CUSTOM}{own}"),
+                },
+            )
+        }
         _ => {
             let renamed = RENAMED.iter().find(|(ini, _)| *ini == key);
             let name = renamed.map_or(key, |&(_, name)| name);
@@ -153,7 +173,10 @@ fn entry_of(setting: &Setting) -> (&str, String) {
     let (name, value) = (setting.name.as_str(), setting.value.as_str());
     let renamed = RENAMED.iter().find(|(_, of)| *of == name);
     let key = renamed.map_or(name, |&(key, _)| key);
+    let key = if name == KEY_ORDER { "comparator_name" } else { key };
     let value = match (name, value) {
+        (KEY_ORDER, "bytewise") => "memcmp".to_owned(),
+        (KEY_ORDER, order) => order.strip_prefix(CUSTOM).unwrap_or(order).to_owned(),
         ("compression", _) => value.to_uppercase().replace('-', "_"),
         ("sync_mode", "none") => "0".to_owned(),
         ("sync_mode", "full") => "1".to_owned(),
