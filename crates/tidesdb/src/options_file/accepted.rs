@@ -24,7 +24,6 @@ pub(super) fn description(default: &Setting) -> &'static str {
         "filter_kind" => "bloom or ribbon",
         "compression" => "none, snappy, lz4, lz4-fast or zstd",
         "sync_mode" => "none, full, or interval:MICROSECONDS",
-        "filter_kind" => "bloom or ribbon",
         "key_order" => {
             "bytewise, reverse, lexicographic, uint64, int64, case_insensitive or custom:NAME"
         }
