@@ -1,7 +1,9 @@
 //! The border between C and Rust: panics stop here, and raw arguments become checked ones.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::slice;
 
 use tidesdb::Error;
@@ -22,7 +24,7 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    fn code(&self) -> c_int {
+    pub fn code(&self) -> c_int {
         match self {
             Self::Code(code) => *code,
             Self::Engine(error) => codes::of(error),
@@ -39,7 +41,7 @@ pub const fn refuse<T>(code: c_int) -> Outcome<T> {
 }
 
 /// Runs the body of a function of the interface. A panic, which would be a defect of the engine,
-/// answers `TDB_ERR_UNKNOWN` and is written to the log.
+/// answers `TDB_ERR_IO` and is written to the log.
 #[inline]
 pub fn call(name: &str, body: impl FnOnce() -> Outcome) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -72,7 +74,7 @@ fn failed(name: &str, failure: &Failure) -> c_int {
 #[cold]
 fn panicked(name: &str) -> c_int {
     engine_log::write(Level::Error, &format!("{name}: internal error (a panic was caught)"));
-    codes::UNKNOWN
+    codes::IO
 }
 
 /// The object behind a pointer that must not be null.
@@ -130,6 +132,19 @@ pub unsafe fn text<'a>(pointer: *const c_char) -> Outcome<&'a str> {
     text.to_str().map_err(|_| Failure::Code(codes::INVALID))
 }
 
+/// The path that a C string names; any bytes, as the system takes them.
+///
+/// # Safety
+/// As [`text`].
+pub unsafe fn path<'a>(pointer: *const c_char) -> Outcome<&'a Path> {
+    if pointer.is_null() {
+        return refuse(codes::INVALID);
+    }
+    // SAFETY: by contract.
+    let text = unsafe { CStr::from_ptr(pointer) };
+    Ok(Path::new(OsStr::from_bytes(text.to_bytes())))
+}
+
 /// Writes an answer to a pointer that must not be null.
 ///
 /// # Safety
@@ -143,17 +158,26 @@ pub unsafe fn answer<T>(pointer: *mut T, value: T) -> Outcome {
     Ok(())
 }
 
-/// The text in an array of a C structure, up to its first NUL.
-pub fn text_of(array: &[c_char]) -> String {
-    let bytes: Vec<u8> = array.iter().take_while(|c| **c != 0).map(|c| c.cast_unsigned()).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
+/// The bytes in an array of a C structure, up to its first NUL.
+pub fn bytes_of(array: &[c_char]) -> Vec<u8> {
+    array.iter().take_while(|c| **c != 0).map(|c| c.cast_unsigned()).collect()
 }
 
-/// Puts a text into an array of a C structure, cut so that a NUL ends it.
-pub fn set_text(array: &mut [c_char], text: &str) {
+/// As [`bytes_of`], as text.
+pub fn text_of(array: &[c_char]) -> String {
+    String::from_utf8_lossy(&bytes_of(array)).into_owned()
+}
+
+/// Puts bytes into an array of a C structure, cut so that a NUL ends them.
+pub fn set_bytes(array: &mut [c_char], bytes: &[u8]) {
     array.fill(0);
     let room = array.len().saturating_sub(1);
-    for (place, byte) in array.iter_mut().zip(text.bytes().take(room)) {
+    for (place, byte) in array.iter_mut().zip(bytes.iter().take(room)) {
         *place = byte.cast_signed();
     }
+}
+
+/// As [`set_bytes`], for a text.
+pub fn set_text(array: &mut [c_char], text: &str) {
+    set_bytes(array, text.as_bytes());
 }

@@ -15,16 +15,20 @@ pub const CONFLICT: c_int = -7;
 pub const TOO_LARGE: c_int = -8;
 pub const MEMORY_LIMIT: c_int = -9;
 pub const INVALID_DB: c_int = -10;
-pub const UNKNOWN: c_int = -11;
 pub const LOCKED: c_int = -12;
 pub const READONLY: c_int = -13;
 pub const BUSY: c_int = -14;
 pub const PRECONDITION: c_int = -15;
 
-/// The code of an error, and a line of the engine's log for those that say more than their code.
+/// The code of an error.
 pub fn of(error: &Error) -> c_int {
-    if let Error::TooLarge { .. } = error {
-        return TOO_LARGE;
+    match error {
+        Error::TooLarge { .. } => return TOO_LARGE,
+        Error::OutOfMemory(_) => return MEMORY,
+        // Something is there, in a format that is not known.
+        Error::NotADatabase { .. } => return CORRUPTION,
+        Error::FamilyDropped(_) => return NOT_FOUND,
+        _ => {}
     }
     match error.kind() {
         ErrorKind::Invalid => INVALID,
@@ -33,13 +37,11 @@ pub fn of(error: &Error) -> c_int {
         ErrorKind::Locked => LOCKED,
         ErrorKind::Corrupt => CORRUPTION,
         ErrorKind::ReadOnly => READONLY,
-        ErrorKind::Closed => match error {
-            Error::FamilyDropped(_) => NOT_FOUND,
-            _ => INVALID_DB,
-        },
+        ErrorKind::Closed | ErrorKind::Forked => INVALID_DB,
         ErrorKind::Conflict => CONFLICT,
         ErrorKind::Stalled => BUSY,
-        ErrorKind::Full | ErrorKind::Io => IO,
-        _ => UNKNOWN,
+        // Of those that callers may not repeat the call for, the most general: a defect of the
+        // engine must not have them try again and again.
+        _ => IO,
     }
 }

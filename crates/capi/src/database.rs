@@ -2,18 +2,19 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_long};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidesdb::{Db, EventListener};
+use tidesdb::{Db, Error, EventListener};
 
 use crate::allocator;
-use crate::boundary::{Failure, Outcome, answer, call, object, refuse, text};
+use crate::boundary::{Failure, Outcome, answer, call, object, path, refuse};
 use crate::codes;
 use crate::config::db_options;
 use crate::engine_log::{EngineLog, Level};
-use crate::families::FamilyHandle;
+use crate::families::{FamilyHandle, unless_cancelled};
 use crate::types::Config;
 
 /// What a `tidesdb_t` is.
@@ -102,9 +103,9 @@ pub unsafe extern "C" fn tidesdb_open(config: *const Config, db: *mut *mut Datab
             return refuse(codes::MEMORY);
         }
         // SAFETY: as above.
-        let path = unsafe { text(config.db_path) }?;
+        let path = unsafe { path(config.db_path) }?;
         allocator::tidesdb_ensure_initialized();
-        let opened = open(Path::new(path), config)?;
+        let opened = open(path, config)?;
         let handle = allocator::boxed(opened);
         if handle.is_null() {
             return refuse(codes::MEMORY);
@@ -115,29 +116,51 @@ pub unsafe extern "C" fn tidesdb_open(config: *const Config, db: *mut *mut Datab
 }
 
 fn open(directory: &Path, config: &Config) -> Outcome<Database> {
-    let least = Level::of(config.log_level);
-    let (total, available_memory) = machine_memory();
-    let mut options = db_options(config, total)?;
-    make_directory(directory)?;
-    let log = match config.log_to_file {
-        0 => EngineLog::open(least, None),
-        _ => EngineLog::open(least, Some((directory, config.log_truncation_at as u64))),
-    };
-    let log = log.map_err(|_| Failure::Code(codes::IO))?;
+    let log = EngineLog::new(Level::of(config.log_level), config.log_to_file != 0);
+    let opened = open_with(directory, config, &log);
+    // Only this log can say why: that of another database is no place for it.
+    opened.map_err(|failure| {
+        let code = failure.code();
+        let why = match failure {
+            Failure::Engine(error) => error.to_string(),
+            Failure::Code(code) => format!("refused with code {code}"),
+        };
+        log.write(Level::Error, &format!("tidesdb_open of {}: {why}", directory.display()));
+        Failure::Code(code)
+    })
+}
+
+fn open_with(directory: &Path, config: &Config, log: &Arc<EngineLog>) -> Outcome<Database> {
     if !config.object_store.is_null() {
         log.write(Level::Error, "object store mode is not supported by this version");
         return refuse(codes::INVALID);
     }
-    let events = Arc::clone(&log);
+    let (total, available_memory) = machine_memory();
+    let mut options = db_options(config, total)?;
+    let asked = config.max_memory_usage as u64;
+    if asked > 0 && options.max_memory_usage > asked {
+        let limit = options.max_memory_usage;
+        log.write(
+            Level::Warn,
+            &format!("max_memory_usage is raised from {asked} to {limit}, 5 % of the memory"),
+        );
+    }
+    let events = Arc::clone(log);
     options.event_listener = Some(EventListener::new(move |event| {
         events.write(Level::Warn, &event.to_string());
     }));
+    make_directory(directory)?;
     let db = Db::open(directory, options)?;
+    if config.log_to_file != 0 {
+        log.begin_file(directory, config.log_truncation_at as u64)
+            .map_err(|error| Failure::from(Error::io("open", directory.join("LOG"), error)))?;
+    }
+    log.make_recent();
     log.write(Level::Info, &format!("opened {}", directory.display()));
     Ok(Database {
         memory_limit: db.stats().memory.budget_bytes,
         db,
-        log,
+        log: Arc::clone(log),
         families: Mutex::default(),
         directory: directory.to_path_buf(),
         shared_memtable: config.unified_memtable != 0,
@@ -147,12 +170,12 @@ fn open(directory: &Path, config: &Config) -> Outcome<Database> {
     })
 }
 
-/// Makes one directory level.
+/// Makes one directory level, unless there is a directory.
 fn make_directory(directory: &Path) -> Outcome {
-    use std::os::unix::fs::DirBuilderExt;
     match std::fs::DirBuilder::new().mode(0o755).create(directory) {
-        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => refuse(codes::IO),
-        _ => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && directory.is_dir() => Ok(()),
+        Err(e) => Err(Error::io("create directory", directory, e).into()),
+        Ok(()) => Ok(()),
     }
 }
 
@@ -192,7 +215,7 @@ pub unsafe fn database<'a>(db: *const Database) -> Outcome<&'a Database> {
 pub unsafe extern "C" fn tidesdb_backup(db: *mut Database, dir: *mut c_char) -> c_int {
     call("tidesdb_backup", || {
         // SAFETY: the caller's handle and string, by the interface.
-        let (database, target) = unsafe { (database(db)?, text(dir)?) };
+        let (database, target) = unsafe { (database(db)?, path(dir)?) };
         check_target(database, target)?;
         Ok(database.db.backup(target)?)
     })
@@ -206,31 +229,25 @@ pub unsafe extern "C" fn tidesdb_checkpoint(
 ) -> c_int {
     call("tidesdb_checkpoint", || {
         // SAFETY: the caller's handle and string, by the interface.
-        let (database, target) = unsafe { (database(db)?, text(checkpoint_dir)?) };
+        let (database, target) = unsafe { (database(db)?, path(checkpoint_dir)?) };
         check_target(database, target)?;
         Ok(database.db.checkpoint(target)?)
     })
 }
 
-/// Where a copy may go: an empty directory, or a name that is free.
-fn check_target(database: &Database, target: &str) -> Outcome {
-    let path = Path::new(target);
-    if path == database.directory || (path.exists() && !path.is_dir()) {
+/// Where a copy can't go, whatever is there. The engine makes the directory and looks into it.
+fn check_target(database: &Database, target: &Path) -> Outcome {
+    if target == database.directory || (target.exists() && !target.is_dir()) {
         return refuse(codes::INVALID);
     }
-    let mut entries = match std::fs::read_dir(path) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return make_directory(path),
-        Err(_) => return refuse(codes::IO),
-    };
-    if entries.next().is_some() { refuse(codes::EXISTS) } else { Ok(()) }
+    Ok(())
 }
 
 /// See `tidesdb_purge` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_purge(db: *mut Database) -> c_int {
     // SAFETY: the caller's handle, by the interface.
-    call("tidesdb_purge", || Ok(unsafe { database(db) }?.db.purge()?))
+    call("tidesdb_purge", || unless_cancelled(unsafe { database(db) }?.db.purge()))
 }
 
 /// See `tidesdb_cancel_background_work` in `db.h`.

@@ -6,8 +6,8 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Severity of a line, as `tidesdb_log_level_t`.
@@ -49,7 +49,13 @@ impl Level {
 /// Where lines go.
 enum Destination {
     Stderr,
-    File { file: File, path: PathBuf, bytes: u64, restart_at: u64 },
+    /// Lines of an opening that will go to a file once the directory is known to be ours.
+    Held(String),
+    File {
+        file: File,
+        bytes: u64,
+        restart_at: u64,
+    },
 }
 
 /// The log of one database.
@@ -62,39 +68,62 @@ pub struct EngineLog {
 static RECENT: Mutex<Weak<EngineLog>> = Mutex::new(Weak::new());
 
 impl EngineLog {
-    /// A log that writes lines of at least this level: to `LOG` in the directory when
-    /// `restart_at` is given, otherwise to stderr. The file begins anew when it has that size; 0
-    /// is never. Lines of no database go here from now on.
-    pub fn open(least: Level, file_in: Option<(&Path, u64)>) -> std::io::Result<Arc<Self>> {
-        let destination = match file_in {
-            None => Destination::Stderr,
-            Some((directory, restart_at)) => {
-                let path = directory.join("LOG");
-                let file = OpenOptions::new().create(true).append(true).open(&path)?;
-                let bytes = file.metadata()?.len();
-                Destination::File { file, path, bytes, restart_at }
-            }
-        };
-        let log = Arc::new(Self { least, destination: Mutex::new(destination) });
-        *RECENT.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&log);
-        Ok(log)
+    /// A log that writes lines of at least this level to stderr, or, if they are to go to a file,
+    /// holds them until [`EngineLog::begin_file`]. Held ones go to stderr if that is never called.
+    pub fn new(least: Level, to_file: bool) -> Arc<Self> {
+        let destination =
+            if to_file { Destination::Held(String::new()) } else { Destination::Stderr };
+        Arc::new(Self { least, destination: Mutex::new(destination) })
+    }
+
+    /// From now on lines go to `LOG` in the directory, those held so far first. The file begins anew
+    /// when it has `restart_at` bytes; 0 is never.
+    pub fn begin_file(&self, directory: &Path, restart_at: u64) -> std::io::Result<()> {
+        let path = directory.join("LOG");
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        let bytes = file.metadata()?.len();
+        let begun = Destination::File { file, bytes, restart_at };
+        if let Destination::Held(lines) = std::mem::replace(&mut *self.lock(), begun)
+            && !lines.is_empty()
+        {
+            self.append(&lines);
+        }
+        Ok(())
+    }
+
+    /// Lines of no database go here from now on.
+    pub fn make_recent(self: &Arc<Self>) {
+        *RECENT.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(self);
+        connect();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Destination> {
+        self.destination.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a line of this level would be written.
+    fn wants(&self, level: Level) -> bool {
+        level >= self.least && self.least != Level::None
     }
 
     /// Writes a line if its level is at least the one in force.
     pub fn write(&self, level: Level, text: &str) {
-        if level >= self.least && self.least != Level::None {
+        if self.wants(level) {
             self.append(&format_line(level, text));
         }
     }
 
     fn append(&self, line: &str) {
-        let mut destination = self.destination.lock().unwrap_or_else(PoisonError::into_inner);
         // A log that can't be written must not stop the database.
-        let _ = match &mut *destination {
+        let _ = match &mut *self.lock() {
             Destination::Stderr => std::io::stderr().write_all(line.as_bytes()),
-            Destination::File { file, path, bytes, restart_at } => {
+            Destination::Held(lines) => {
+                lines.push_str(line);
+                Ok(())
+            }
+            Destination::File { file, bytes, restart_at } => {
                 if *restart_at > 0 && *bytes + line.len() as u64 > *restart_at {
-                    restart(file, path, bytes);
+                    restart(file, bytes);
                 }
                 *bytes += line.len() as u64;
                 file.write_all(line.as_bytes())
@@ -103,13 +132,19 @@ impl EngineLog {
     }
 }
 
-fn restart(file: &mut File, path: &Path, bytes: &mut u64) {
-    let emptied = OpenOptions::new().create(true).write(true).truncate(true).open(path);
-    if emptied.is_err() {
-        return;
+impl Drop for EngineLog {
+    fn drop(&mut self) {
+        if let Destination::Held(lines) = &*self.lock() {
+            // As in `append`.
+            let _ = std::io::stderr().write_all(lines.as_bytes());
+        }
     }
-    if let Ok(again) = OpenOptions::new().append(true).open(path) {
-        *file = again;
+}
+
+fn restart(file: &mut File, bytes: &mut u64) {
+    // It was opened for appending, so the next line begins at its start.
+    if file.set_len(0).is_err() {
+        return;
     }
     let line = format_line(Level::Info, "LOG TRUNCATED");
     *bytes = line.len() as u64;
@@ -117,10 +152,13 @@ fn restart(file: &mut File, path: &Path, bytes: &mut u64) {
     let _ = file.write_all(line.as_bytes());
 }
 
+fn recent() -> Option<Arc<EngineLog>> {
+    RECENT.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+}
+
 /// Writes a line of no database to the log that was opened last.
 pub fn write(level: Level, text: &str) {
-    let recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-    if let Some(log) = recent {
+    if let Some(log) = recent() {
         log.write(level, text);
     }
 }
@@ -156,12 +194,11 @@ const fn civil_date(days: u64) -> (u64, u64, u64) {
     (year, month, day)
 }
 
-/// Called by `tidesdb_log_write`, see `c/log_write.c`.
+/// Writes a line of the C program; called by `tidesdb_log_write`, see `c/log_write.c`.
 ///
 /// # Safety
 /// `file` is null or a C string, `text` is a C string.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn tdb_log_line(
+unsafe extern "C" fn write_line(
     level: c_int,
     file: *const c_char,
     line: c_int,
@@ -181,12 +218,15 @@ unsafe extern "C" fn tdb_log_line(
 }
 
 /// 1 if a line of this level would be written.
-#[unsafe(no_mangle)]
-extern "C" fn tdb_log_wants(level: c_int) -> c_int {
-    let recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-    let wanted =
-        recent.is_some_and(|log| log.least != Level::None && Level::of(level) >= log.least);
-    c_int::from(wanted)
+extern "C" fn wants_line(level: c_int) -> c_int {
+    c_int::from(recent().is_some_and(|log| log.wants(Level::of(level))))
+}
+
+/// Tells the C part which functions to call. They are not found by name, since the library must not
+/// export their names.
+fn connect() {
+    // SAFETY: both functions live as long as the library.
+    unsafe { tdb_log_connect(wants_line, write_line) }
 }
 
 /// See `tidesdb_log_write` in `tidesdb.h`. A function of a variable number of arguments can't be
@@ -194,19 +234,29 @@ extern "C" fn tdb_log_wants(level: c_int) -> c_int {
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn tidesdb_log_write() {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
     std::arch::naked_asm!("jmp {formatted}", formatted = sym tdb_log_formatted);
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(any(target_arch = "aarch64", target_arch = "arm", target_arch = "loongarch64"))]
     std::arch::naked_asm!("b {formatted}", formatted = sym tdb_log_formatted);
+    #[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
+    std::arch::naked_asm!("tail {formatted}", formatted = sym tdb_log_formatted);
+    #[cfg(target_arch = "s390x")]
+    std::arch::naked_asm!("jg {formatted}", formatted = sym tdb_log_formatted);
 }
 
 unsafe extern "C" {
-    /// Formats a line and calls [`tdb_log_line`]: `c/log_write.c`.
+    /// Formats a line and has it written: `c/log_write.c`.
     fn tdb_log_formatted(
         level: c_int,
         file: *const c_char,
         line: c_int,
         format: *const c_char,
         ...
+    );
+
+    /// Has [`tdb_log_formatted`] call these functions.
+    fn tdb_log_connect(
+        wants: extern "C" fn(c_int) -> c_int,
+        line: unsafe extern "C" fn(c_int, *const c_char, c_int, *const c_char),
     );
 }

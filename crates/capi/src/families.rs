@@ -125,6 +125,8 @@ pub unsafe extern "C" fn tidesdb_create_column_family(
         database.db.create_family(name, options_for(&config, FamilyOptions::default())?)?;
         if let Some(hook) = config.commit_hook_fn {
             let Some(handle) = FamilyHandle::pointer(database, name) else {
+                // A family without its hook would be half of what was asked for.
+                database.db.drop_family(name)?;
                 return refuse(codes::MEMORY);
             };
             // SAFETY: made just now.
@@ -323,7 +325,7 @@ pub unsafe extern "C" fn tidesdb_compact(cf: *mut FamilyHandle) -> c_int {
 }
 
 /// A compaction that was cancelled counts as done: the interface does not run any then.
-fn unless_cancelled(outcome: Result<(), Error>) -> Outcome {
+pub fn unless_cancelled(outcome: Result<(), Error>) -> Outcome {
     match outcome {
         Err(Error::Cancelled) => Ok(()),
         other => Ok(other?),

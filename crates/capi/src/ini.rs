@@ -1,5 +1,6 @@
 //! The INI form of a family's options, with all fields of the interface's structure. The syntax is
-//! that of `tidesdb::options_file::ini`.
+//! that of `tidesdb::options_file::ini`; a text that a line can't hold as it is, say one with a line
+//! break, is written in quotes with escapes.
 
 use std::ffi::{c_char, c_int};
 use std::fmt::Write as _;
@@ -9,7 +10,7 @@ use std::io::Write as _;
 use tidesdb::options_file::ini::{CODECS, entries};
 
 use crate::boundary::{
-    Failure, Outcome, call, object, object_mut, refuse, set_text, text, text_of,
+    Failure, Outcome, bytes_of, call, object, object_mut, path, refuse, set_bytes, text,
 };
 use crate::codes;
 use crate::config::family_defaults;
@@ -47,12 +48,63 @@ pub fn to_ini(section: &str, config: &FamilyConfig) -> String {
     line("use_btree", &config.use_btree);
     line("object_lazy_compaction", &config.object_lazy_compaction);
     line("object_prefetch_compaction", &config.object_prefetch_compaction);
-    line("comparator_name", &text_of(&config.comparator_name));
-    let context = text_of(&config.comparator_ctx_str);
+    line("comparator_name", &in_one_line(&bytes_of(&config.comparator_name)));
+    let context = bytes_of(&config.comparator_ctx_str);
     if !context.is_empty() {
-        line("comparator_ctx_str", &context);
+        line("comparator_ctx_str", &in_one_line(&context));
     }
     out
+}
+
+/// A text as the value of a line: as it is, or in quotes with escapes when it would not come back.
+fn in_one_line(bytes: &[u8]) -> String {
+    let plain = str::from_utf8(bytes).ok().filter(|text| {
+        !text.contains(char::is_control) && text.trim() == *text && !text.starts_with('"')
+    });
+    if let Some(text) = plain {
+        return text.to_owned();
+    }
+    let mut out = String::from("\"");
+    for &byte in bytes {
+        match byte {
+            b'"' | b'\\' => out.extend(['\\', char::from(byte)]),
+            b' '..=b'~' => out.push(char::from(byte)),
+            _ => {
+                // Writing to a string does not fail.
+                let _ = write!(out, "\\x{byte:02x}");
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// What [`in_one_line`] was given. What it can't have written is taken as it is.
+fn from_one_line(value: &str) -> Vec<u8> {
+    let quoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    quoted.and_then(unescaped).unwrap_or_else(|| value.as_bytes().to_vec())
+}
+
+fn unescaped(text: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        if byte != b'\\' {
+            out.push(byte);
+            continue;
+        }
+        let (&escaped, behind) = rest.split_first()?;
+        rest = behind;
+        if escaped == b'x' {
+            let (digits, behind) = rest.split_at_checked(2)?;
+            out.push(u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?);
+            rest = behind;
+        } else {
+            out.push(escaped);
+        }
+    }
+    Some(out)
 }
 
 /// The defaults with what a section says.
@@ -108,8 +160,8 @@ fn set(config: &mut FamilyConfig, key: &str, value: &str) {
         "use_btree" => parse(&mut config.use_btree, value),
         "object_lazy_compaction" => parse(&mut config.object_lazy_compaction, value),
         "object_prefetch_compaction" => parse(&mut config.object_prefetch_compaction, value),
-        "comparator_name" => set_text(&mut config.comparator_name, value),
-        "comparator_ctx_str" => set_text(&mut config.comparator_ctx_str, value),
+        "comparator_name" => set_bytes(&mut config.comparator_name, &from_one_line(value)),
+        "comparator_ctx_str" => set_bytes(&mut config.comparator_ctx_str, &from_one_line(value)),
         _ => {}
     }
 }
@@ -123,9 +175,9 @@ pub unsafe extern "C" fn tidesdb_cf_config_load_from_ini(
 ) -> c_int {
     call("tidesdb_cf_config_load_from_ini", || {
         // SAFETY: the caller's strings and structure, by the interface.
-        let (path, section, config) =
-            unsafe { (text(ini_file)?, text(section_name)?, object_mut(config)?) };
-        let bytes = fs::read(path).map_err(|_| Failure::Code(codes::IO))?;
+        let (file, section, config) =
+            unsafe { (path(ini_file)?, text(section_name)?, object_mut(config)?) };
+        let bytes = fs::read(file).map_err(|_| Failure::Code(codes::IO))?;
         let text = String::from_utf8(bytes).map_err(|_| Failure::Code(codes::CORRUPTION))?;
         *config = from_ini(&text, section)?;
         Ok(())
@@ -141,10 +193,13 @@ pub unsafe extern "C" fn tidesdb_cf_config_save_to_ini(
 ) -> c_int {
     call("tidesdb_cf_config_save_to_ini", || {
         // SAFETY: the caller's strings and structure, by the interface.
-        let (path, section, config) =
-            unsafe { (text(ini_file)?, text(section_name)?, object(config)?) };
+        let (place, section, config) =
+            unsafe { (path(ini_file)?, text(section_name)?, object(config)?) };
+        if section.contains(char::is_control) {
+            return refuse(codes::INVALID);
+        }
         let write = || {
-            let mut file = File::create(path)?;
+            let mut file = File::create(place)?;
             file.write_all(to_ini(section, config).as_bytes())?;
             file.sync_all()
         };

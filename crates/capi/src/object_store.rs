@@ -27,8 +27,8 @@ const FAILED: c_int = -1;
 pub unsafe extern "C" fn tidesdb_objstore_fs_create(root_dir: *const c_char) -> *mut ObjectStore {
     call_for("tidesdb_objstore_fs_create", ptr::null_mut(), || {
         // SAFETY: the caller's string, by the interface.
-        let Some(root) = (unsafe { text(root_dir) }) else { return ptr::null_mut() };
-        let Ok(directory) = Directory::open(Path::new(root)) else { return ptr::null_mut() };
+        let Some(root) = (unsafe { path(root_dir) }) else { return ptr::null_mut() };
+        let Ok(directory) = Directory::open(root) else { return ptr::null_mut() };
         let context = Box::into_raw(Box::new(directory));
         let store = allocator::boxed(connector(context.cast()));
         if store.is_null() {
@@ -64,6 +64,15 @@ unsafe fn text<'a>(pointer: *const c_char) -> Option<&'a str> {
     unsafe { boundary::text(pointer) }.ok()
 }
 
+/// A path of the caller; `None` for null.
+///
+/// # Safety
+/// As [`boundary::path`].
+unsafe fn path<'a>(pointer: *const c_char) -> Option<&'a Path> {
+    // SAFETY: by contract.
+    unsafe { boundary::path(pointer) }.ok()
+}
+
 /// The directory behind a connector's context.
 ///
 /// # Safety
@@ -75,10 +84,10 @@ unsafe fn directory<'a>(ctx: *mut c_void) -> Option<&'a Directory> {
 
 unsafe extern "C" fn put(ctx: *mut c_void, key: *const c_char, from: *const c_char) -> c_int {
     // SAFETY: the connector's context and the caller's strings.
-    let (store, key, from) = unsafe { (directory(ctx), text(key), text(from)) };
+    let (store, key, from) = unsafe { (directory(ctx), text(key), path(from)) };
     call_for("put of a directory", FAILED, || {
         let (Some(store), Some(key), Some(from)) = (store, key, from) else { return FAILED };
-        let put = Put { from: Path::new(from), most_bytes: None, epoch: 0 };
+        let put = Put { from, most_bytes: None, epoch: 0 };
         match store.put(key, &put, &Condition::Always) {
             Ok(Some(_)) => SUCCESS,
             _ => FAILED,
@@ -88,10 +97,10 @@ unsafe extern "C" fn put(ctx: *mut c_void, key: *const c_char, from: *const c_ch
 
 unsafe extern "C" fn get(ctx: *mut c_void, key: *const c_char, to: *const c_char) -> c_int {
     // SAFETY: the connector's context and the caller's strings.
-    let (store, key, to) = unsafe { (directory(ctx), text(key), text(to)) };
+    let (store, key, to) = unsafe { (directory(ctx), text(key), path(to)) };
     call_for("get of a directory", FAILED, || {
         let (Some(store), Some(key), Some(to)) = (store, key, to) else { return FAILED };
-        if store.get(key, Path::new(to)).is_ok() { SUCCESS } else { FAILED }
+        if store.get(key, to).is_ok() { SUCCESS } else { FAILED }
     })
 }
 
@@ -181,7 +190,7 @@ unsafe extern "C" fn put_if(
     // SAFETY: the connector's context and the caller's strings.
     let (store, key) = unsafe { (directory(ctx), text(key)) };
     // SAFETY: the caller's strings.
-    let (from, expected) = unsafe { (text(from), text(expected_etag)) };
+    let (from, expected) = unsafe { (path(from), text(expected_etag)) };
     call_for("put_if of a directory", FAILED, || {
         let (Some(store), Some(key), Some(from)) = (store, key, from) else { return FAILED };
         let condition = match (condition, expected) {
@@ -191,7 +200,7 @@ unsafe extern "C" fn put_if(
             _ => return FAILED,
         };
         let most_bytes = (most_bytes > 0).then_some(most_bytes as u64);
-        match store.put(key, &Put { from: Path::new(from), most_bytes, epoch }, &condition) {
+        match store.put(key, &Put { from, most_bytes, epoch }, &condition) {
             Ok(Some(tag)) => {
                 // SAFETY: the caller's buffer, by the interface.
                 unsafe { give_text(&tag, etag_out, etag_room) };

@@ -23,6 +23,7 @@ const UNSAFE: &[&str] = &[
     "crates/tidesdb/tests/forks.rs",
     // The C interface.
     "crates/capi/src/",
+    "crates/capi/tests/through_c/handles.rs",
     // A counting allocator.
     "crates/tidesdb/tests/transaction_costs.rs",
     "crates/bench-compare/src/c_functions.rs",

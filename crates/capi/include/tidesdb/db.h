@@ -206,7 +206,7 @@ typedef struct tidesdb_commit_op_t
     size_t key_size;
     const uint8_t *value; /* NULL for deletes */
     size_t value_size;    /* 0 for deletes */
-    time_t ttl;           /* as it was given to put; 0 for deletes */
+    time_t ttl;           /* as it was given to put; 0 for deletes and for never */
     int is_delete;        /* 1 for both kinds of deletes */
 } tidesdb_commit_op_t;
 

@@ -11,6 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const METADATA: &str = ".tdb_objmeta";
 /// File in it whose lock the writers of one root share.
 const LOCK: &str = "LOCK";
+/// Folder in it with a file for each object that has a tag or an epoch, under the object's key.
+const TAGS: &str = "tags";
 
 /// When a put takes place.
 pub(super) enum Condition {
@@ -59,7 +61,7 @@ impl Directory {
     fn path(&self, key: &str) -> io::Result<PathBuf> {
         let path = Path::new(key);
         let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
-        if key.is_empty() || !plain || key.starts_with(METADATA) {
+        if key.is_empty() || !plain || path.starts_with(METADATA) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         Ok(self.root.join(path))
@@ -67,16 +69,19 @@ impl Directory {
 
     /// The file with the tag and epoch of an object.
     fn metadata_path(&self, key: &str) -> PathBuf {
-        // A key may hold any character but NUL; '/' and the escape itself are written out.
-        let name = key.replace('%', "%25").replace('/', "%2F");
-        self.root.join(METADATA).join(name)
+        self.root.join(METADATA).join(TAGS).join(key)
     }
 
     fn take_turn(&self) -> io::Result<Turn> {
         let path = self.root.join(METADATA).join(LOCK);
         let file = OpenOptions::new().create(true).append(true).open(path)?;
-        file.lock()?;
-        Ok(Turn(file))
+        loop {
+            match file.lock() {
+                // By a signal.
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                locked => return locked.map(|()| Turn(file)),
+            }
+        }
     }
 
     fn unique(&self) -> String {
@@ -122,7 +127,7 @@ impl Directory {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let temporary = self.root.join(METADATA).join(format!("tmp%{}", self.unique()));
+        let temporary = self.root.join(METADATA).join(format!("tmp-{}", self.unique()));
         let mut write = || {
             let mut file = File::create(&temporary)?;
             io::copy(&mut from.take(most_bytes.unwrap_or(u64::MAX)), &mut file)?;

@@ -5,9 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <tidesdb/tidesdb.h>
-
-#include "check.h"
+#include "helpers.h"
 
 _Static_assert(sizeof(tidesdb_config_t) == 128, "config");
 _Static_assert(offsetof(tidesdb_config_t, block_cache_size) == 24, "config");
@@ -23,48 +21,6 @@ _Static_assert(sizeof(tidesdb_cache_stats_t) == 56, "cache stats");
 _Static_assert(sizeof(tidesdb_commit_op_t) == 48, "operation");
 _Static_assert(sizeof(tidesdb_objstore_config_t) == 96, "object store config");
 _Static_assert(sizeof(struct tidesdb_objstore_t) == 88, "connector");
-
-static tidesdb_t *open_in(char *path)
-{
-    tidesdb_config_t config = tidesdb_default_config();
-    tidesdb_t *db = NULL;
-    config.db_path = path;
-    config.log_level = TDB_LOG_NONE;
-    CHECK_OK(tidesdb_open(&config, &db));
-    CHECK(db != NULL);
-    return db;
-}
-
-static const uint8_t *bytes(const char *text)
-{
-    return (const uint8_t *)text;
-}
-
-static int put(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const char *key, const char *value)
-{
-    return tidesdb_txn_put(txn, cf, bytes(key), strlen(key), bytes(value), strlen(value), 0);
-}
-
-static int holds(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const char *key,
-                 const char *expected)
-{
-    uint8_t *value = NULL;
-    size_t size = 0;
-    const int code = tidesdb_txn_get(txn, cf, bytes(key), strlen(key), &value, &size);
-    int same;
-    if (expected == NULL) return code == TDB_ERR_NOT_FOUND && value == NULL;
-    if (code != TDB_SUCCESS) return 0;
-    same = size == strlen(expected) && memcmp(value, expected, size) == 0;
-    free(value);
-    return same;
-}
-
-static tidesdb_txn_t *begin(tidesdb_t *db, tidesdb_isolation_level_t level)
-{
-    tidesdb_txn_t *txn = NULL;
-    CHECK_OK(tidesdb_txn_begin_with_isolation(db, level, &txn));
-    return txn;
-}
 
 static void transactions(tidesdb_t *db, tidesdb_column_family_t *cf)
 {
@@ -246,10 +202,7 @@ static void hooks(tidesdb_t *db, tidesdb_column_family_t *cf)
 
 static void wait_until_idle(tidesdb_column_family_t *cf)
 {
-    int n;
-    for (n = 0; n < 10000 && (tidesdb_is_flushing(cf) || tidesdb_is_compacting(cf)); n++)
-        usleep(1000);
-    CHECK(!tidesdb_is_flushing(cf));
+    WAIT_FOR(!tidesdb_is_flushing(cf) && !tidesdb_is_compacting(cf));
 }
 
 static void statistics(tidesdb_t *db, tidesdb_column_family_t *cf)
@@ -386,6 +339,7 @@ static void ini_files(const char *directory)
     tidesdb_column_family_config_t saved = tidesdb_default_column_family_config(), loaded;
     char path[4096];
     FILE *file;
+    int n;
     snprintf(path, sizeof path, "%s/family.ini", directory);
     saved.min_levels = 7;
     saved.bloom_fpr = 0.25;
@@ -401,6 +355,19 @@ static void ini_files(const char *directory)
     CHECK_OK(tidesdb_cf_config_load_from_ini(path, "other", &loaded));
     CHECK(loaded.min_levels == 1);
     CHECK_CODE(tidesdb_cf_config_load_from_ini("/nowhere/at/all", "s", &loaded), TDB_ERR_IO);
+    /* Texts that a line can't hold as they are. */
+    for (n = 0; n < 4; n++)
+    {
+        const char *texts[] = {"two\nlines = 1\n[section]", " blanks ", "\"quoted\\\"", "\xff\x01\r"};
+        memset(saved.comparator_ctx_str, 0, sizeof saved.comparator_ctx_str);
+        memcpy(saved.comparator_ctx_str, texts[n], strlen(texts[n]));
+        CHECK_OK(tidesdb_cf_config_save_to_ini(path, "section", &saved));
+        CHECK_OK(tidesdb_cf_config_load_from_ini(path, "section", &loaded));
+        CHECK(strcmp(loaded.comparator_ctx_str, texts[n]) == 0 && loaded.min_levels == 7);
+    }
+    CHECK_CODE(tidesdb_cf_config_save_to_ini(path, "a\nb", &saved), TDB_ERR_INVALID_ARGS);
+    CHECK_CODE(tidesdb_cf_config_save_to_ini(path, NULL, &saved), TDB_ERR_INVALID_ARGS);
+    CHECK_CODE(tidesdb_cf_config_save_to_ini("/nowhere/at/all", "s", &saved), TDB_ERR_IO);
     file = fopen(path, "w");
     CHECK(file != NULL && fputs("[broken\n", file) >= 0 && fclose(file) == 0);
     CHECK_CODE(tidesdb_cf_config_load_from_ini(path, "s", &loaded), TDB_ERR_CORRUPTION);
@@ -584,6 +551,9 @@ int main(int count, char **arguments)
     CHECK_OK(tidesdb_purge(db));
     CHECK_OK(tidesdb_cancel_background_work(db));
     CHECK_OK(tidesdb_compact(cf));
+    CHECK_OK(tidesdb_compact_range(cf, NULL, 0, bytes("z"), 1));
+    CHECK_OK(tidesdb_purge_cf(cf));
+    CHECK_OK(tidesdb_purge(db));
     CHECK_CODE(tidesdb_promote_to_primary(db), TDB_ERR_INVALID_ARGS);
 
     /* A transaction that outlives its database is freed all the same. */

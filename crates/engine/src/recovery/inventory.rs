@@ -8,8 +8,9 @@ use std::sync::Arc;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::manifest::{ManifestWriter, current, read_manifest};
 use tidesdb_files::naming::{self, FileKind};
-use tidesdb_sys::vfs::{OpenHow, Vfs};
+use tidesdb_sys::vfs::{DirEntry, OpenHow, Vfs};
 
+use super::foreign;
 use crate::version::PersistedState;
 
 /// A database that was found in a directory.
@@ -35,15 +36,19 @@ impl Inventory {
 /// [`Error::NotADatabase`] when it holds other things, [`Error::Corruption`] when it holds the
 /// remains of a database, [`Error::Io`].
 pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<Inventory>> {
-    let (files, foreign) = list_files(vfs.as_ref(), dir)?;
-    let Some(number) = current::read_current(vfs.as_ref(), dir)? else {
+    let (files, others) = list_files(vfs.as_ref(), dir)?;
+    let number = current::read_current(vfs.as_ref(), dir).map_err(|damage| {
+        // Other engines have a file of this name, too.
+        let known = foreign::known_engine(vfs.as_ref(), dir, &others);
+        known.filter(|_| damage.is_corruption()).map_or(damage, |reason| foreign_to(dir, reason))
+    })?;
+    let Some(number) = number else {
         if let Some(remains) = find_remains(vfs.as_ref(), dir, &files) {
             let detail = format!("the file is missing although {} is there", remains.name());
             return Err(Error::corruption(dir.join(FileKind::Current.name()), 0, detail));
         }
-        if let Some(foreign) = foreign {
-            let reason = format!("it holds '{foreign}', which is not a database's");
-            return Err(Error::NotADatabase { path: dir.to_path_buf(), reason });
+        if let Some(reason) = foreign::describe(vfs.as_ref(), dir, &others) {
+            return Err(foreign_to(dir, reason));
         }
         return Ok(None);
     };
@@ -63,6 +68,10 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
     }
     let manifest = ManifestWriter::resume(file, path, number, end);
     Ok(Some(Inventory { state, manifest, files }))
+}
+
+fn foreign_to(dir: &Path, reason: String) -> Error {
+    Error::NotADatabase { path: dir.to_path_buf(), reason }
 }
 
 /// A file that only a database whose `CURRENT` was on disk can have left: an interrupted creation
@@ -85,18 +94,18 @@ fn is_read_only(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
-/// Files of ours with their lengths, and the name of something else if there is any.
-fn list_files(vfs: &dyn Vfs, dir: &Path) -> Result<(BTreeMap<FileKind, u64>, Option<String>)> {
+/// Files of ours with their lengths, and what is not ours.
+fn list_files(vfs: &dyn Vfs, dir: &Path) -> Result<(BTreeMap<FileKind, u64>, Vec<DirEntry>)> {
     let mut files = BTreeMap::new();
-    let mut foreign = None;
+    let mut others = Vec::new();
     for entry in vfs.list(dir).map_err(|e| Error::io("list", dir, e))? {
         match naming::parse(&entry.name) {
             Some(kind) if !entry.is_dir => {
                 files.insert(kind, entry.len);
             }
             _ if entry.name == current::CURRENT_TEMPORARY => {}
-            _ => foreign = Some(entry.name),
+            _ => others.push(entry),
         }
     }
-    Ok((files, foreign))
+    Ok((files, others))
 }

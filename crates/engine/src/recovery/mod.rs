@@ -1,4 +1,4 @@
-//! Opening a database, step by step: what is there (`inventory`), what the log adds (`replay`, with
+//! Opening a database, step by step: what is there (`inventory`, `foreign`), what the log adds (`replay`, with
 //! `piece` and `crew`), whether it may end there (`log_end`), making that durable (`durable`), what is
 //! left over (`orphans`).
 //!
@@ -6,6 +6,7 @@
 
 mod crew;
 mod durable;
+mod foreign;
 mod inventory;
 mod log_end;
 mod orphans;

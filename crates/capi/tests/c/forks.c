@@ -1,0 +1,125 @@
+/* What a forked child and a second process do to a database: nothing. The argument is an empty
+   directory. */
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+/* The exit code of a child; a signal or twenty seconds are a failure. */
+static int wait_for(pid_t child)
+{
+    struct timespec pause = {0, 5000000};
+    int status = 0, n;
+    for (n = 0; n < 4000; n++)
+    {
+        if (waitpid(child, &status, WNOHANG) == child)
+        {
+            CHECK(WIFEXITED(status));
+            return WEXITSTATUS(status);
+        }
+        nanosleep(&pause, NULL);
+    }
+    kill(child, SIGKILL);
+    CHECK(!"a child does not end");
+    return -1;
+}
+
+/* A child that calls the handles it has inherited is refused, and does no harm. */
+static int use_in_child(tidesdb_t *db, tidesdb_column_family_t *cf, tidesdb_txn_t *txn,
+                        tidesdb_iter_t *iter)
+{
+    tidesdb_txn_t *own = NULL;
+    uint8_t *value = NULL;
+    size_t size = 0;
+    if (tidesdb_txn_get(txn, cf, bytes("k"), 1, &value, &size) != TDB_ERR_INVALID_DB) return 1;
+    if (tidesdb_txn_commit(txn) != TDB_ERR_INVALID_DB) return 2;
+    if (tidesdb_txn_begin(db, &own) != TDB_ERR_INVALID_DB) return 3;
+    if (tidesdb_flush_memtable(cf) != TDB_ERR_INVALID_DB) return 4;
+    if (tidesdb_compact(cf) != TDB_ERR_INVALID_DB) return 5;
+    if (tidesdb_sync_wal(cf) != TDB_ERR_INVALID_DB) return 6;
+    if (tidesdb_drop_column_family(db, "default") != TDB_ERR_INVALID_DB) return 7;
+    tidesdb_iter_free(iter);
+    tidesdb_txn_free(txn);
+    tidesdb_close(db);
+    return 0;
+}
+
+int main(int count, char **arguments)
+{
+    char path[4096];
+    tidesdb_config_t config = tidesdb_default_config();
+    tidesdb_t *db, *second = NULL;
+    tidesdb_column_family_t *cf;
+    tidesdb_txn_t *txn;
+    tidesdb_iter_t *iter = NULL;
+    pid_t child;
+    int n;
+
+    CHECK(count == 2);
+    snprintf(path, sizeof path, "%s/db", arguments[1]);
+    db = open_in(path);
+    cf = small_family(db, "default");
+    put_alone(db, cf, "k", "v");
+    txn = begin(db, TDB_ISOLATION_SNAPSHOT);
+    CHECK_OK(put(txn, cf, "pending", "v"));
+    CHECK_OK(tidesdb_iter_new(txn, cf, &iter));
+    CHECK_OK(tidesdb_iter_seek_to_first(iter));
+
+    for (n = 0; n < 10; n++)
+    {
+        /* Ends as programs do, with what is registered for exit, or at once. */
+        child = fork();
+        CHECK(child >= 0);
+        if (child == 0 && n % 2 == 0) exit(0);
+        if (child == 0) _exit(0);
+        put_alone(db, cf, "during the child", "v");
+        CHECK(wait_for(child) == 0);
+    }
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) _exit(use_in_child(db, cf, txn, iter));
+    put_alone(db, cf, "beside it", "v");
+    CHECK_CODE(wait_for(child), 0);
+
+    /* A second process gets LOCKED; this one is not disturbed. */
+    config.db_path = path;
+    config.log_level = TDB_LOG_NONE;
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0)
+    {
+        const int code = tidesdb_open(&config, &second);
+        _exit(code == TDB_ERR_LOCKED && second == NULL ? 0 : 1);
+    }
+    CHECK(wait_for(child) == 0);
+    CHECK_CODE(tidesdb_open(&config, &second), TDB_ERR_LOCKED);
+
+    CHECK_OK(tidesdb_iter_seek_to_first(iter));
+    tidesdb_iter_free(iter);
+    CHECK_OK(tidesdb_txn_commit(txn));
+    tidesdb_txn_free(txn);
+    CHECK_OK(tidesdb_purge(db));
+    CHECK_OK(tidesdb_close(db));
+
+    /* Closed: another process may have it at once, and when that dies, this one again. */
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0)
+    {
+        db = open_in(path);
+        put_alone(db, tidesdb_get_column_family(db, "default"), "of the child", "v");
+        _exit(0);
+    }
+    CHECK(wait_for(child) == 0);
+    db = open_in(path);
+    cf = tidesdb_get_column_family(db, "default");
+    txn = begin(db, TDB_ISOLATION_READ_COMMITTED);
+    CHECK(holds(txn, cf, "k", "v") && holds(txn, cf, "pending", "v"));
+    CHECK(holds(txn, cf, "beside it", "v") && holds(txn, cf, "of the child", "v"));
+    tidesdb_txn_free(txn);
+    CHECK_OK(tidesdb_close(db));
+    puts("all checks hold");
+    return 0;
+}

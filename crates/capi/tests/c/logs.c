@@ -1,0 +1,125 @@
+/* The engine's log: to stderr, to LOG, its levels, its bound. The argument is an empty directory. */
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+static char text[1 << 20];
+
+/* The text of a file; "" when it is not there. */
+static const char *contents(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    size_t size = 0;
+    if (file != NULL)
+    {
+        size = fread(text, 1, sizeof text - 1, file);
+        fclose(file);
+    }
+    text[size] = 0;
+    return text;
+}
+
+static tidesdb_t *open_logged(char *path, tidesdb_log_level_t level, int to_file, size_t bound)
+{
+    tidesdb_config_t config = tidesdb_default_config();
+    tidesdb_t *db = NULL;
+    config.db_path = path;
+    config.log_level = level;
+    config.log_to_file = to_file;
+    config.log_truncation_at = bound;
+    if (tidesdb_open(&config, &db) != TDB_SUCCESS) CHECK(db == NULL);
+    return db;
+}
+
+int main(int count, char **arguments)
+{
+    char path[1024], other[1024], log[2048], other_log[2048], errors[2048], foreign[4096], file[8192];
+    const char *found;
+    char long_text[3000];
+    struct stat status, before;
+    tidesdb_t *db, *second;
+    int n, year, month, day, hour, minute, second_of, milliseconds;
+
+    CHECK(count == 2);
+    snprintf(path, sizeof path, "%s/db", arguments[1]);
+    snprintf(other, sizeof other, "%s/other", arguments[1]);
+    snprintf(log, sizeof log, "%s/LOG", path);
+    snprintf(other_log, sizeof other_log, "%s/LOG", other);
+    snprintf(errors, sizeof errors, "%s/stderr", arguments[1]);
+    CHECK(freopen(errors, "w", stderr) != NULL);
+
+    /* Before any database there is no log. */
+    tidesdb_log_write(TDB_LOG_FATAL, "file.c", 1, "nowhere");
+
+    /* To a file, with the form of its lines. */
+    db = open_logged(path, TDB_LOG_INFO, 1, 0);
+    CHECK(db != NULL);
+    TDB_DEBUG_LOG(TDB_LOG_WARN, "number %d and %s", 7, "text");
+    TDB_DEBUG_LOG(TDB_LOG_DEBUG, "below the level");
+    tidesdb_log_write(TDB_LOG_ERROR, NULL, 0, "without a place");
+    memset(long_text, 'x', sizeof long_text - 1);
+    long_text[sizeof long_text - 1] = 0;
+    tidesdb_log_write(TDB_LOG_INFO, "long.c", 5, "%s", long_text);
+    found = contents(log);
+    CHECK(sscanf(found, "[%4d-%2d-%2dT%2d:%2d:%2d.%3dZ] [INFO] opened", &year, &month, &day, &hour,
+                 &minute, &second_of, &milliseconds) == 7);
+    CHECK(year >= 2020 && month >= 1 && month <= 12 && day >= 1 && day <= 31 && hour < 24);
+    CHECK(strstr(found, "[WARN] ") != NULL && strstr(found, "logs.c:") != NULL);
+    CHECK(strstr(found, "number 7 and text\n") != NULL && strstr(found, "below") == NULL);
+    CHECK(strstr(found, "[ERROR] without a place\n") != NULL && strstr(found, "nowhere") == NULL);
+    CHECK(strstr(found, long_text) != NULL);
+
+    /* Each database has its own; lines of the program go to the one that was opened last. */
+    second = open_logged(other, TDB_LOG_ERROR, 1, 4096);
+    CHECK(second != NULL);
+    tidesdb_log_write(TDB_LOG_WARN, "f.c", 1, "below the second's level");
+    for (n = 0; n < 500; n++)
+    {
+        tidesdb_log_write(TDB_LOG_ERROR, "f.c", n, "line %d of many", n);
+        CHECK(stat(other_log, &status) == 0 && status.st_size < 8192);
+    }
+    found = contents(other_log);
+    CHECK(strstr(found, "LOG TRUNCATED") != NULL);
+    CHECK(strchr(found, '\n') > strstr(found, "LOG TRUNCATED"));
+    CHECK(strstr(found, "line 499 of many") != NULL && strstr(found, "second's level") == NULL);
+    CHECK(strstr(contents(log), "of many") == NULL);
+    CHECK_OK(tidesdb_close(second));
+
+    /* An opening that is refused says why on stderr, and leaves the log of whoever is there. */
+    CHECK(stat(log, &before) == 0);
+    CHECK(open_logged(path, TDB_LOG_INFO, 1, 0) == NULL);
+    CHECK(stat(log, &status) == 0 && status.st_size == before.st_size);
+    CHECK(strstr(contents(errors), "tidesdb_open") != NULL);
+    CHECK(strstr(text, "is open in another process") != NULL);
+    CHECK_OK(tidesdb_close(db));
+    CHECK(strstr(contents(log), "closing") != NULL);
+
+    /* A directory of another engine: named, and not touched. */
+    snprintf(foreign, sizeof foreign, "%s/foreign", arguments[1]);
+    CHECK(mkdir(foreign, 0755) == 0);
+    snprintf(file, sizeof file, "%s/default", foreign);
+    CHECK(mkdir(file, 0755) == 0);
+    snprintf(file, sizeof file, "%s/default/config.ini", foreign);
+    CHECK(fclose(fopen(file, "w")) == 0);
+    CHECK(stat(foreign, &before) == 0);
+    CHECK(open_logged(foreign, TDB_LOG_WARN, 1, 0) == NULL);
+    CHECK(strstr(contents(errors), "default/config.ini") != NULL);
+    CHECK(strstr(text, "TidesDB's C library") != NULL);
+    snprintf(file, sizeof file, "%s/LOG", foreign);
+    CHECK(access(file, F_OK) != 0);
+    snprintf(file, sizeof file, "%s/LOCK", foreign);
+    CHECK(access(file, F_OK) != 0);
+
+    /* To stderr, and silence. */
+    CHECK(freopen(errors, "w", stderr) != NULL);
+    db = open_logged(other, TDB_LOG_INFO, 0, 0);
+    CHECK(db != NULL && strstr(contents(errors), "[INFO] opened") != NULL);
+    CHECK_OK(tidesdb_close(db));
+    CHECK(freopen(errors, "w", stderr) != NULL);
+    CHECK(open_logged(foreign, TDB_LOG_NONE, 1, 0) == NULL);
+    CHECK(contents(errors)[0] == 0);
+    puts("all checks hold");
+    return 0;
+}
