@@ -8,7 +8,7 @@
 
 use super::super::history::Transaction;
 use super::super::store::Level;
-use super::facts::{Facts, PlacedRead};
+use super::facts::{Facts, PlacedRead, Version};
 
 /// Kinds of edges, as bits of a mask.
 pub(super) mod kind {
@@ -113,8 +113,11 @@ impl Graph {
         // A key that the range has shown is as good as read by itself.
         let phantom = placed.read.ranged && placed.read.version == 0;
         let kind = if phantom { kind::RANGE_READ_WRITE } else { kind::READ_WRITE };
+        // To delete what a range has shown to be absent changes nothing of the range.
+        let changes =
+            |version: &Version| takes_part[version.writer] && !(phantom && version.deletion);
         let after = &versions[placed.latest.min(versions.len())..];
-        if let Some(next) = after.iter().find(|version| takes_part[version.writer]) {
+        if let Some(next) = after.iter().find(|version| changes(version)) {
             self.add(reader, Edge { to: next.writer, kind, key });
         }
     }

@@ -199,6 +199,16 @@ fn cycles_of_serializable_transactions_are_named() {
     let other = Script::new(10, 30).scan(5, &[(1, 101), (2, 102)], 12).write(4, 104, &[]);
     let phantom = vec![first.clone(), one.commits(2), other.commits(3)];
     assert_eq!(found(phantom), [Phenomenon::Phantom]);
+    // To delete what was not there is no change of a range, and to put behind that is one.
+    let scan = |outcome: fn(Script) -> Transaction| {
+        outcome(Script::new(10, 40).scan(5, &[(1, 101), (2, 102)], 12).write(1, 105, &[]))
+    };
+    let deleter = Script::new(10, 20).read(1, &[101], 12).delete(3, 103).commits(2);
+    let writer = Script::new(10, 30).read(1, &[101], 12).write(3, 104, &[]).commits(3);
+    let deleted = vec![first.clone(), deleter.clone(), scan(|script| script.commits(3))];
+    assert_eq!(found(deleted), []);
+    let put = vec![first.clone(), deleter, writer, scan(|script| script.commits(4))];
+    assert!(found(put).contains(&Phenomenon::Phantom));
 
     // The plain commit counts as a write without reads.
     let reader = Script::new(10, 50).read(1, &[101], 12).write(5, 105, &[]).commits(4);
