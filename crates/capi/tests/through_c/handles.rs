@@ -30,6 +30,15 @@ unsafe extern "C" {
         config: *const FamilyConfig,
     ) -> c_int;
     fn tidesdb_drop_column_family(db: *mut Db, name: *const c_char) -> c_int;
+    fn tidesdb_rename_column_family(db: *mut Db, old: *const c_char, new: *const c_char) -> c_int;
+    fn tidesdb_clone_column_family(db: *mut Db, from: *const c_char, to: *const c_char) -> c_int;
+    fn tidesdb_backup(db: *mut Db, directory: *mut c_char) -> c_int;
+    fn tidesdb_checkpoint(db: *mut Db, directory: *const c_char) -> c_int;
+    fn tidesdb_cf_update_runtime_config(
+        cf: *mut Cf,
+        config: *const FamilyConfig,
+        persist: c_int,
+    ) -> c_int;
     fn tidesdb_get_column_family(db: *mut Db, name: *const c_char) -> *mut Cf;
     fn tidesdb_cf_set_commit_hook(
         cf: *mut Cf,
@@ -129,9 +138,13 @@ unsafe impl Send for Family {}
 // SAFETY: as above.
 unsafe impl Sync for Family {}
 
+fn path_text(path: &Path) -> Verdict<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|e| e.to_string())
+}
+
 impl Database {
     pub fn open(path: &Path) -> Verdict<Self> {
-        let path = CString::new(path.as_os_str().as_bytes()).map_err(|e| e.to_string())?;
+        let path = path_text(path)?;
         let mut db = ptr::null_mut();
         // SAFETY: the path lives during the call, the places are ours.
         let code = unsafe {
@@ -170,6 +183,33 @@ impl Database {
         worked("drop", unsafe { tidesdb_drop_column_family(self.0, name.as_ptr()) })
     }
 
+    pub fn rename(&self, old: &str, new: &str) -> Verdict {
+        let [old, new] = [old, new].map(CString::new).map(Result::unwrap_or_default);
+        // SAFETY: handle and strings are live.
+        let code = unsafe { tidesdb_rename_column_family(self.0, old.as_ptr(), new.as_ptr()) };
+        worked("rename", code)
+    }
+
+    pub fn copy_family(&self, from: &str, to: &str) -> Verdict {
+        let [from, to] = [from, to].map(CString::new).map(Result::unwrap_or_default);
+        // SAFETY: handle and strings are live.
+        let code = unsafe { tidesdb_clone_column_family(self.0, from.as_ptr(), to.as_ptr()) };
+        worked("clone", code)
+    }
+
+    /// Copies everything to a directory that is not there: every byte, or with links.
+    pub fn copy(&self, to: &Path, every_byte: bool) -> Verdict {
+        let to = path_text(to)?;
+        // SAFETY: handle and string are live, and the string is not written to.
+        let code = unsafe {
+            match every_byte {
+                true => tidesdb_backup(self.0, to.as_ptr().cast_mut()),
+                false => tidesdb_checkpoint(self.0, to.as_ptr()),
+            }
+        };
+        worked("copy", code)
+    }
+
     /// A transaction at a level by its number in the interface.
     pub fn begin(&self, level: c_int) -> Verdict<Transaction> {
         let mut txn = ptr::null_mut();
@@ -191,6 +231,12 @@ impl Family {
         // SAFETY: the handle is live.
         let code = unsafe { tidesdb_cf_set_commit_hook(self.0, Some(hook), ptr::null_mut()) };
         worked("setting a hook", code)
+    }
+
+    pub fn set_config(self, config: &FamilyConfig) -> Verdict {
+        // SAFETY: handle and structure are live.
+        let code = unsafe { tidesdb_cf_update_runtime_config(self.0, config, 1) };
+        worked("update_runtime_config", code)
     }
 
     pub fn flush(self) -> Verdict {

@@ -42,7 +42,7 @@ fn random_operations_agree_with_the_oracle() {
     let mut runs = 0;
     run_all("random_operations_agree_with_the_oracle", |seed| {
         let directory = tempfile::tempdir().unwrap();
-        Run::start(directory.path(), seed, None)?.run(400)?;
+        Run::start(&directory.path().join("db"), seed, None)?.run(400)?;
         runs += 1;
         Ok(runs >= 12 * scale())
     })
@@ -54,7 +54,7 @@ fn a_write_that_is_left_out_is_noticed() {
     let mut random = random("a_write_that_is_left_out_is_noticed");
     let noticed = (0..5).filter(|_| {
         let directory = tempfile::tempdir().unwrap();
-        let run = Run::start(directory.path(), random.next_u64(), Some(20));
+        let run = Run::start(&directory.path().join("db"), random.next_u64(), Some(20));
         let verdict = run.and_then(|mut run| run.run(400));
         verdict.is_err_and(|e| e.contains("differs from") || e.contains("changed"))
     });

@@ -129,6 +129,18 @@ impl Run {
             Operation::CompactFamily(slot) => one(self, *slot, Family::compact),
             Operation::SyncLog => all(self, Family::sync),
             Operation::CreateOrDrop(slot) => self.create_or_drop(*slot),
+            Operation::Rename(from, to) => self.rename(*from, *to),
+            Operation::CopyFamily(from, to) => self.copy_family(*from, *to),
+            Operation::ChangeOptions(slot) => {
+                let config = config(&mut self.random);
+                self.families[*slot].map_or(Ok(()), |(_, family)| family.set_config(&config))
+            }
+            Operation::CopyDatabase { backup } => self.copy_database(*backup),
+            Operation::OpenBeside => match Database::open(&self.directory) {
+                Err(refusal) if refusal.ends_with("answered -12") => Ok(()),
+                Err(other) => Err(other),
+                Ok(_) => Err("a second opening is not refused".to_owned()),
+            },
             Operation::Reopen { .. } => self.reopen(),
             Operation::Check => self.check(),
             // Background work and time go on by themselves.
@@ -234,6 +246,57 @@ impl Run {
         Ok(())
     }
 
+    fn rename(&mut self, from: usize, to: usize) -> Verdict {
+        if self.families[from].is_none() || self.families[to].is_some() {
+            return Ok(());
+        }
+        self.db()?.rename(&name(from), &name(to))?;
+        // The handle stays valid.
+        self.families[to] = self.families[from].take();
+        Ok(())
+    }
+
+    fn copy_family(&mut self, from: usize, to: usize) -> Verdict {
+        let Some((source, _)) = self.families[from].filter(|_| from != to) else { return Ok(()) };
+        if self.families[to].is_some() {
+            self.create_or_drop(to)?;
+        }
+        self.db()?.copy_family(&name(from), &name(to))?;
+        let copy = self.db()?.family(&name(to))?.ok_or("a copy is not there")?;
+        self.next_family += 1;
+        self.history.copy_family(source, self.next_family);
+        self.families[to] = Some((self.next_family, copy));
+        Ok(())
+    }
+
+    /// Copies the database, and compares what the copy holds.
+    fn copy_database(&mut self, every_byte: bool) -> Verdict {
+        let to = self.directory.with_extension("copy");
+        self.db()?.copy(&to, every_byte)?;
+        let copy = Database::open(&to)?;
+        let transaction = copy.begin(READ_COMMITTED)?;
+        let mut found = Contents::new();
+        for (slot, (id, _)) in
+            self.families.iter().enumerate().filter_map(|(slot, known)| Some((slot, (*known)?)))
+        {
+            let family = copy.family(&name(slot))?.ok_or("a copy lacks a family")?;
+            found.insert(id, read(&transaction, family)?);
+        }
+        drop(transaction);
+        drop(copy);
+        std::fs::remove_dir_all(&to).map_err(|e| e.to_string())?;
+        self.compare(&found)
+    }
+
+    fn compare(&self, found: &Contents) -> Verdict {
+        let expected = self.history.contents(&self.live(), u64::MAX, NOW);
+        if *found == expected {
+            return Ok(());
+        }
+        let differences = self.history.differences(&expected, found);
+        Err(format!("the database differs from the oracle: {differences}"))
+    }
+
     fn reopen(&mut self) -> Verdict {
         self.held.clear();
         self.db = None;
@@ -255,11 +318,7 @@ impl Run {
         for (id, family) in self.families.iter().flatten() {
             found.insert(*id, read(&transaction, *family)?);
         }
-        let expected = self.history.contents(&self.live(), u64::MAX, NOW);
-        if found != expected {
-            let differences = self.history.differences(&expected, &found);
-            return Err(format!("the database differs from the oracle: {differences}"));
-        }
+        self.compare(&found)?;
         let picked = key_bytes(1 + self.random.below(self.settings.keys));
         for (id, family) in self.families.iter().flatten() {
             check_other_ways(&transaction, *family, &found[id], &picked)?;
