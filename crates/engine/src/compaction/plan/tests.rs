@@ -2,6 +2,8 @@ use tidesdb_sys::rng::SplitMix64;
 
 use super::*;
 
+mod simulation;
+
 const RULES: PlanRules = PlanRules {
     fan_in: 4,
     is_read: true,
