@@ -399,13 +399,20 @@ void tidesdb_free(void *ptr);
    limit in force. 0 or less only asks. */
 long tidesdb_raise_open_file_limit(long desired);
 
+/* The defaults of a database and of a family. */
 tidesdb_config_t tidesdb_default_config(void);
 tidesdb_column_family_config_t tidesdb_default_column_family_config(void);
 
 /* ---------------------------------------------------------------------------------- database */
 
-/* Opens the database in config->db_path, or creates it (one directory level, mode 0755).
-   TDB_ERR_LOCKED: it is open in this or another process. On an error *db is NULL. */
+/* Opens the database in config->db_path, or creates it (one directory level, mode 0755). On an
+   error *db is NULL, and the log says why.
+   TDB_ERR_LOCKED: it is open in this or another process.
+   TDB_ERR_IO: the directory or a file can't be made, read or written.
+   TDB_ERR_CORRUPTION: the directory holds something else, another engine's files for example, or
+   a damaged database. Nothing was changed.
+   TDB_ERR_INVALID_ARGS: an option is out of range, or there is an object store.
+   TDB_ERR_MEMORY: no memory for the handle, or no path was given. */
 int tidesdb_open(const tidesdb_config_t *config, tidesdb_t **db);
 
 /* Writes what is in memory to tables, waits for background work, and frees the handle. Free
@@ -413,7 +420,10 @@ int tidesdb_open(const tidesdb_config_t *config, tidesdb_t **db);
 int tidesdb_close(tidesdb_t *db);
 
 /* Copies the database into dir, which must be empty or absent, while readers and writers go on.
-   The copy opens as a database that holds at least what was committed before the call. */
+   The copy opens as a database that holds at least what was committed before the call.
+   TDB_ERR_INVALID_ARGS: dir is the database's own directory, or a file.
+   TDB_ERR_EXISTS: it is not empty.
+   TDB_ERR_IO: it can't be made or written; nothing is left of the copy. */
 int tidesdb_backup(tidesdb_t *db, char *dir);
 
 /* As tidesdb_backup, with hard links to tables where the file system can. */
@@ -425,6 +435,7 @@ int tidesdb_purge(tidesdb_t *db);
 /* Stops compactions until the database is opened again. Flushes go on. */
 int tidesdb_cancel_background_work(tidesdb_t *db);
 
+/* Figures of the whole database and of its block cache, into structures of the caller's. */
 int tidesdb_get_db_stats(tidesdb_t *db, tidesdb_db_stats_t *stats);
 int tidesdb_get_cache_stats(tidesdb_t *db, tidesdb_cache_stats_t *stats);
 
@@ -441,19 +452,28 @@ int tidesdb_get_comparator(tidesdb_t *db, const char *name, tidesdb_comparator_f
 
 /* --------------------------------------------------------------------------- column families */
 
+/* Creates a family. Its name has 1 to 127 bytes of UTF-8. The options are copied and stored.
+   TDB_ERR_EXISTS: the name is taken.
+   TDB_ERR_INVALID_ARGS: a name, codec, sync interval, number of levels or buffer out of range.
+   TDB_ERR_NOT_FOUND: no key order of this name is registered. */
 int tidesdb_create_column_family(tidesdb_t *db, const char *name,
                                  const tidesdb_column_family_config_t *config);
 
-/* Removes a family and its data. Free its iterators first. */
+/* Removes a family and its data. Free its iterators first. TDB_ERR_NOT_FOUND: there is none. A
+   commit to it that is under way ends before, or answers TDB_ERR_NOT_FOUND. */
 int tidesdb_drop_column_family(tidesdb_t *db, const char *name);
 
 /* As tidesdb_drop_column_family, by handle, which is invalid afterwards. */
 int tidesdb_delete_column_family(tidesdb_t *db, tidesdb_column_family_t *cf);
 
-/* Gives a family another name. Handles stay valid. */
+/* Gives a family another name. Handles stay valid.
+   TDB_ERR_NOT_FOUND: there is no family of the old name.
+   TDB_ERR_EXISTS: the new one is taken. */
 int tidesdb_rename_column_family(tidesdb_t *db, const char *old_name, const char *new_name);
 
-/* Makes an independent copy of a family as it is now. */
+/* Makes an independent copy of a family as it is now.
+   TDB_ERR_EXISTS: the name of the copy is taken; asked before the source.
+   TDB_ERR_NOT_FOUND: there is no source. */
 int tidesdb_clone_column_family(tidesdb_t *db, const char *src_name, const char *dst_name);
 
 /* The handle of a family, which belongs to the database; NULL when there is none of this name. */
@@ -479,6 +499,7 @@ int tidesdb_cf_config_save_to_ini(const char *ini_file, const char *section_name
 /* Sets the commit hook of a family; NULL removes it. */
 int tidesdb_cf_set_commit_hook(tidesdb_column_family_t *cf, tidesdb_commit_hook_fn fn, void *ctx);
 
+/* Figures of a family, in a new object that tidesdb_free_stats releases. */
 int tidesdb_get_stats(tidesdb_column_family_t *cf, tidesdb_stats_t **stats);
 void tidesdb_free_stats(tidesdb_stats_t *stats);
 
@@ -517,11 +538,16 @@ int tidesdb_txn_begin(tidesdb_t *db, tidesdb_txn_t **txn);
 int tidesdb_txn_begin_with_isolation(tidesdb_t *db, tidesdb_isolation_level_t isolation,
                                      tidesdb_txn_t **txn);
 
-/* Buffers a put. ttl is the time of expiry in Unix seconds; 0 or less means never. */
+/* Buffers a put; key and value are copied. ttl is the time of expiry in Unix seconds; 0 or less
+   means never. The value may be empty, its pointer not NULL.
+   TDB_ERR_TOO_LARGE: the key has more than 65,535 bytes, or the transaction holds too much.
+   TDB_ERR_MEMORY_LIMIT: key and value take more than three quarters of the memory limit.
+   TDB_ERR_INVALID_ARGS: also for a transaction that is committed or rolled back. */
 int tidesdb_txn_put(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *key,
                     size_t key_size, const uint8_t *value, size_t value_size, time_t ttl);
 
-/* Reads a key, the transaction's own writes first. *value is a new buffer of the caller's. */
+/* Reads a key, the transaction's own writes first. *value is a new buffer of the caller's, also
+   for an empty value. TDB_ERR_NOT_FOUND: there is no such key, or it has expired. */
 int tidesdb_txn_get(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *key,
                     size_t key_size, uint8_t **value, size_t *value_size);
 
@@ -533,6 +559,7 @@ int tidesdb_txn_get_notrack(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, con
 int tidesdb_txn_contains(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *key,
                          size_t key_size);
 
+/* Buffers a deletion; the key need not be there. */
 int tidesdb_txn_delete(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *key,
                        size_t key_size);
 
@@ -541,8 +568,14 @@ int tidesdb_txn_single_delete(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, c
                               size_t key_size);
 
 /* Makes the buffered operations visible, all or nothing. After an error nothing has changed and
-   the transaction is as it was: commit again, roll back, or free it. */
+   the transaction is as it was: commit again, roll back, or free it.
+   TDB_ERR_CONFLICT: another transaction was quicker; roll back and begin anew.
+   TDB_ERR_BUSY: writers are held back, and nothing moved for a while; try again.
+   TDB_ERR_NOT_FOUND: a family was dropped meanwhile.
+   TDB_ERR_IO: the log can't be written or synced. */
 int tidesdb_txn_commit(tidesdb_txn_t *txn);
+
+/* Drops what is buffered. Rolling back again is no error; after a commit it is. */
 int tidesdb_txn_rollback(tidesdb_txn_t *txn);
 
 /* Begins anew after a commit or rollback, with a new snapshot. */
@@ -562,7 +595,8 @@ int tidesdb_txn_release_savepoint(tidesdb_txn_t *txn, const char *name);
 
 /* ---------------------------------------------------------------------------------- iterators */
 
-/* An iterator over a family, not positioned. Free it before its transaction is freed or reset. */
+/* An iterator over a family, not positioned. It shows the transaction's writes so far. Free it
+   before its transaction is freed or reset. On an error *iter is NULL. */
 int tidesdb_iter_new(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, tidesdb_iter_t **iter);
 
 /* To the first key at or after the one given; TDB_ERR_NOT_FOUND when there is none. */
@@ -570,6 +604,8 @@ int tidesdb_iter_seek(tidesdb_iter_t *iter, const uint8_t *key, size_t key_size)
 
 /* To the last key at or before the one given; TDB_ERR_NOT_FOUND when there is none. */
 int tidesdb_iter_seek_for_prev(tidesdb_iter_t *iter, const uint8_t *key, size_t key_size);
+
+/* To the first or the last key; TDB_ERR_NOT_FOUND when nothing is visible. */
 int tidesdb_iter_seek_to_first(tidesdb_iter_t *iter);
 int tidesdb_iter_seek_to_last(tidesdb_iter_t *iter);
 
@@ -585,6 +621,8 @@ int tidesdb_iter_key(tidesdb_iter_t *iter, uint8_t **key, size_t *key_size);
 int tidesdb_iter_value(tidesdb_iter_t *iter, uint8_t **value, size_t *value_size);
 int tidesdb_iter_key_value(tidesdb_iter_t *iter, uint8_t **key, size_t *key_size, uint8_t **value,
                            size_t *value_size);
+
+/* Frees an iterator. NULL is allowed. */
 void tidesdb_iter_free(tidesdb_iter_t *iter);
 
 /* -------------------------------------------------------------------------------- comparators */

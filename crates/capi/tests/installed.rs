@@ -1,0 +1,166 @@
+//! Installs the library into a folder and uses it from there as programs do: by pkg-config, by CMake,
+//! and statically. The examples are the programs.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod c_support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use c_support::{STRICT, available, built, here, run, succeed};
+
+/// Installs what this build has made; below `destdir` if one is named.
+fn install(prefix: &Path, destdir: Option<&Path>) {
+    let mut command = Command::new(here().join("../../scripts/install-c-library"));
+    command.arg("--prefix").arg(prefix);
+    command.arg("--built").arg(built("libtidesdb_c.a").parent().unwrap());
+    if let Some(destdir) = destdir {
+        command.arg("--destdir").arg(destdir);
+    }
+    run(&mut command);
+}
+
+const EXAMPLES: [(&str, &str); 8] = [
+    ("first_steps.c", "ada: 1815\nnobody: not found\n"),
+    ("transactions.c", "conflict, another try\nalice: 71\nbob: 80\n"),
+    (
+        "iterators.c",
+        "forwards: apple=a apricot=a banana=b cherry=c\n\
+         backwards: cherry=c banana=b apricot=a apple=a\n\
+         from b on: banana=b cherry=c\nwith ap: apple=a apricot=a\n",
+    ),
+    (
+        "column_families.c",
+        "families: events index\nfamilies: copy history index\nhistory has 1 keys\n\
+         families: history\n",
+    ),
+    ("backup.c", "remember\nremember\n"),
+    ("custom_allocator.c", "in use: some\nleft: 0\n"),
+    ("log.c", ""),
+    ("first_steps.cpp", "ada: a\nada\ngrace\n"),
+];
+
+/// Runs an example in a new directory, and compares what it prints.
+fn check(program: &Path, library: Option<&Path>, expected: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program);
+    command.arg(folder.path().join("db"));
+    if let Some(library) = library {
+        command.env("LD_LIBRARY_PATH", library);
+    }
+    let out = run(&mut command);
+    if expected.is_empty() {
+        assert!(out.contains("log.c:"), "{out}");
+        assert!(out.contains("the program says 42") && !out.contains("not written"), "{out}");
+    } else {
+        assert_eq!(out, expected, "{program:?}");
+    }
+}
+
+fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
+/// Compiles an example, strictly, with these arguments behind it.
+fn compile(example: &str, to: &Path, arguments: &[&str]) -> PathBuf {
+    let (compiler, standard) = match example.ends_with(".cpp") {
+        true => ("c++", "-std=c++17"),
+        false => ("cc", "-std=c11"),
+    };
+    let program = to.join(example.replace('.', "_"));
+    let mut command = Command::new(compiler);
+    command.arg(standard).args(STRICT).arg(here().join("examples").join(example));
+    succeed(command.args(arguments).arg("-o").arg(&program));
+    program
+}
+
+#[test]
+fn installed_libraries_serve_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("prefix");
+    install(&prefix, None);
+    let lib = prefix.join("lib");
+    for (link, target) in
+        [("libtidesdb.so", "libtidesdb.so.9"), ("libtidesdb.so.9", "libtidesdb.so.9.3.14")]
+    {
+        assert_eq!(std::fs::read_link(lib.join(link)).unwrap(), Path::new(target));
+    }
+    archives_export_the_interface_alone(&lib.join("libtidesdb.a"));
+
+    // Dynamically, with what pkg-config says, or what it would say.
+    let (include, search) =
+        (format!("-I{}/include", prefix.display()), format!("-L{}", lib.display()));
+    let known = format!("{include} {search} -ltidesdb");
+    let told = available("pkg-config").then(|| {
+        let mut command = Command::new("pkg-config");
+        command.args(["--cflags", "--libs", "tidesdb"]);
+        succeed(command.env("PKG_CONFIG_PATH", lib.join("pkgconfig")))
+    });
+    assert!(told.as_ref().is_none_or(|told| words(told) == words(&known)), "{told:?}");
+    for (example, expected) in EXAMPLES {
+        let program = compile(example, folder.path(), &words(&known));
+        check(&program, Some(&lib), expected);
+    }
+
+    // Statically: the program runs without the shared library.
+    let archive = lib.join("libtidesdb.a");
+    let text = std::fs::read_to_string(lib.join("pkgconfig/tidesdb.pc")).unwrap();
+    let private = text.lines().find_map(|line| line.strip_prefix("Libs.private: ")).unwrap();
+    let mut arguments = vec![include.as_str(), archive.to_str().unwrap()];
+    arguments.extend(words(private));
+    let program = compile("transactions.c", folder.path(), &arguments);
+    check(&program, None, EXAMPLES[1].1);
+
+    with_cmake(&prefix, folder.path());
+}
+
+/// A program may have codecs and Rust code of its own beside the archive.
+fn archives_export_the_interface_alone(archive: &Path) {
+    let symbols = succeed(Command::new("nm").args(["-g", "--defined-only"]).arg(archive));
+    let names = symbols.lines().filter(|line| line.split(' ').count() == 3);
+    let names: Vec<_> = names.filter_map(|line| line.split(' ').next_back()).collect();
+    let foreign: Vec<_> = names.iter().filter(|name| !name.starts_with("tidesdb_")).collect();
+    assert!(foreign.is_empty(), "{foreign:?}");
+    assert!(names.contains(&"tidesdb_open") && names.contains(&"tidesdb_log_write"), "{names:?}");
+}
+
+fn with_cmake(prefix: &Path, folder: &Path) {
+    if !available("cmake") {
+        println!("there is no CMake");
+        return;
+    }
+    let build = folder.join("build");
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(here().join("examples")).arg("-B").arg(&build);
+    succeed(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())));
+    succeed(Command::new("cmake").arg("--build").arg(&build));
+    check(&build.join("first_steps"), None, EXAMPLES[0].1);
+    check(&build.join("first_steps_cpp"), None, EXAMPLES[7].1);
+    check(&build.join("first_steps_static"), None, EXAMPLES[0].1);
+}
+
+#[test]
+fn packages_are_staged_in_another_directory() {
+    let folder = tempfile::tempdir().unwrap();
+    let (prefix, destdir) = (Path::new("/opt/tides"), folder.path());
+    install(prefix, Some(destdir));
+    let inside = destdir.join("opt/tides");
+    for file in [
+        "include/tidesdb/db.h",
+        "include/tidesdb/tidesdb.h",
+        "include/tidesdb/objstore.h",
+        "include/tidesdb/objstore_s3.h",
+        "include/tidesdb/tidesdb_version.h",
+        "include/tidesdb/xxhash.h",
+        "lib/libtidesdb.so.9.3.14",
+        "lib/libtidesdb.a",
+        "lib/cmake/tidesdb/TidesDBConfig.cmake",
+        "lib/cmake/tidesdb/TidesDBConfigVersion.cmake",
+    ] {
+        assert!(inside.join(file).is_file(), "{file} is missing");
+    }
+    let text = std::fs::read_to_string(inside.join("lib/pkgconfig/tidesdb.pc")).unwrap();
+    assert!(text.starts_with("prefix=/opt/tides\n"), "{text}");
+    assert!(!text.contains(destdir.to_str().unwrap()), "{text}");
+}

@@ -1,0 +1,121 @@
+//! `docs/c-api.md` is made from the headers: their comments and declarations, in their order.
+//!
+//! `TIDESDB_WRITE_C_API=1 cargo test -p tidesdb-c --test reference` writes it anew.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+const HEADERS: [(&str, &str); 4] = [
+    ("db.h", "The complete interface, for C, C++ and generators of bindings."),
+    ("tidesdb.h", "For native programs: all of `db.h` and `objstore.h`, and what follows."),
+    ("objstore.h", "Connectors to object stores."),
+    ("objstore_s3.h", "Connectors to S3, in libraries that are built with them."),
+];
+
+fn here() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A comment without its marks, as a paragraph; lists keep their lines.
+fn prose(comment: &str) -> String {
+    let inside = comment.trim().trim_start_matches("/*").trim_end_matches("*/");
+    let mut out = String::new();
+    for line in inside.lines().map(|line| line.trim().trim_start_matches("* ").trim()) {
+        if line.is_empty() || line == "*" {
+            continue;
+        }
+        let breaks = line.starts_with("- ") || line.starts_with("TDB_ERR_");
+        out.push_str(if out.is_empty() {
+            ""
+        } else if breaks {
+            "\n"
+        } else {
+            " "
+        });
+        out.push_str(line);
+    }
+    // Names are code.
+    let words = out.split_inclusive([' ', '\n']).map(|word| {
+        let name = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let is_name = name.starts_with("tidesdb_") || name.starts_with("TDB_");
+        if word.starts_with('<') && word.trim_end().ends_with(['>', ',', '.']) {
+            let (file, rest) = word.split_once('>').unwrap();
+            return format!("`{file}>`{rest}");
+        }
+        if is_name { format!("`{name}`{}", &word[name.len()..]) } else { word.to_owned() }
+    });
+    words.collect()
+}
+
+/// Marks of the preprocessor that are no part of what a reader needs.
+fn is_scaffolding(line: &str) -> bool {
+    let begins = ["#if", "#else", "#endif", "#include", "extern \"C\"", "__attribute__"];
+    begins.iter().any(|begin| line.starts_with(begin))
+        || line == "{"
+        || line == "}"
+        || line.starts_with("#define __")
+        || line.starts_with("#define TIDESDB_VERSION_H")
+}
+
+/// The sections of a header: rulers become headings, comments text, declarations code.
+fn render(text: &str, out: &mut String) {
+    let (mut code, mut inside_struct) = (String::new(), false);
+    let mut lines = text.lines().peekable();
+    let flush = |code: &mut String, out: &mut String| {
+        if !code.trim().is_empty() {
+            let _ = write!(out, "```c\n{}\n```\n\n", code.trim_end());
+        }
+        code.clear();
+    };
+    while let Some(line) = lines.next() {
+        inside_struct |= line.starts_with("typedef") && !line.ends_with(';')
+            || line.starts_with("struct") && !line.ends_with(';');
+        if inside_struct {
+            if !line.starts_with('#') {
+                let _ = writeln!(code, "{line}");
+            }
+            inside_struct = !(line.starts_with('}') || code.contains('(') && line.ends_with(");"));
+        } else if line.starts_with("/* ---") {
+            flush(&mut code, out);
+            let heading = line.trim_matches(|c| matches!(c, '/' | '*' | '-' | ' '));
+            let _ = write!(out, "### {}{}\n\n", heading[..1].to_uppercase(), &heading[1..]);
+        } else if line.starts_with("/*") {
+            flush(&mut code, out);
+            let mut comment = line.to_owned();
+            while !comment.ends_with("*/") {
+                comment = format!("{comment}\n{}", lines.next().unwrap());
+            }
+            let _ = write!(out, "{}\n\n", prose(&comment));
+        } else if line.is_empty() {
+            flush(&mut code, out);
+        } else if !is_scaffolding(line) {
+            let _ = writeln!(code, "{line}");
+        }
+    }
+    flush(&mut code, out);
+}
+
+#[test]
+fn the_reference_is_that_of_the_headers() {
+    let mut page = String::from(
+        "# The C interface: reference\n\nMade from the headers in `crates/capi/include/tidesdb` by \
+         `crates/capi/tests/reference.rs`; change those. How to build and install the library, and \
+         examples: `crates/capi/README.md`.\n\n",
+    );
+    for (file, about) in HEADERS {
+        let text = std::fs::read_to_string(here().join("include/tidesdb").join(file)).unwrap();
+        let _ = write!(page, "## `tidesdb/{file}`\n\n{about}\n\n");
+        render(&text, &mut page);
+    }
+    let page = format!("{}\n", page.trim_end());
+    let place = here().join("../../docs/c-api.md");
+    if std::env::var_os("TIDESDB_WRITE_C_API").is_some() {
+        std::fs::write(&place, &page).unwrap();
+    }
+    let written = std::fs::read_to_string(&place).unwrap_or_default();
+    let differs = page.lines().zip(written.lines()).position(|(wanted, found)| wanted != found);
+    let how = "TIDESDB_WRITE_C_API=1 cargo test -p tidesdb-c --test reference";
+    assert!(page == written, "docs/c-api.md differs, first at line {differs:?}; write it by {how}");
+}
