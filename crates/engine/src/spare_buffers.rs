@@ -79,7 +79,7 @@ mod tests {
     use tidesdb_base::compress::Compression;
     use tidesdb_base::entry::ValueKind;
     use tidesdb_files::filter::FilterOptions;
-    use tidesdb_files::sstable::{EntryMeta, IndexForm, TableOptions, TableWriter};
+    use tidesdb_files::sstable::{EntryMeta, IndexForm, TableOptions, TableOrigin, TableWriter};
     use tidesdb_lockfree::arena::BlockPool;
     use tidesdb_sys::vfs::{OpenHow, SimVfs, Vfs};
 
@@ -104,6 +104,7 @@ mod tests {
             identity: 1,
             expected_entries: entries as usize,
             now_unix_seconds: 0,
+            origin: TableOrigin::default(),
         };
         let mut writer = TableWriter::new(file, path, options);
         for n in 0..entries {

@@ -9,12 +9,14 @@ use tidesdb_base::options::FamilyOptions;
 use tidesdb_files::filter::FilterOptions;
 use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
 use tidesdb_files::naming::FileKind;
-use tidesdb_files::sstable::{EntryMeta, IndexForm, TableOptions, TableSummary, TableWriter};
+use tidesdb_files::sstable::{
+    EntryMeta, IndexForm, TableOptions, TableOrigin, TableSummary, TableWriter,
+};
 use tidesdb_files::vlog::{VlogOptions, VlogWriter};
 use tidesdb_sys::vfs::{File, OpenHow, Vfs};
 
 use crate::core::Core;
-use crate::family::SliceBounds;
+use crate::family::{FamilyState, SliceBounds};
 
 /// Where the tables belong and what becomes of large values.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +72,7 @@ impl Written {
 pub(crate) struct TableOutput<'a> {
     core: &'a Core,
     options: &'a FamilyOptions,
+    origin: TableOrigin,
     place: OutputPlace,
     /// A table ends before each of these keys,
     bounds: SliceBounds,
@@ -86,6 +89,7 @@ pub(crate) struct TableOutput<'a> {
 impl<'a> TableOutput<'a> {
     pub(crate) fn new(
         core: &'a Core,
+        family: &FamilyState,
         options: &'a FamilyOptions,
         place: OutputPlace,
         bounds: SliceBounds,
@@ -93,6 +97,7 @@ impl<'a> TableOutput<'a> {
         Self {
             core,
             options,
+            origin: origin_of(core, family, options),
             place,
             bounds,
             bounds_passed: 0,
@@ -162,6 +167,7 @@ impl<'a> TableOutput<'a> {
                 identity: number,
                 expected_entries: self.place.expected_entries,
                 now_unix_seconds: self.core.clock.unix_seconds(),
+                origin: self.origin.clone(),
             };
             let buffers = self.core.spare_buffers.take();
             let writer = TableWriter::with_buffers(Arc::clone(&file), &path, options, buffers);
@@ -276,6 +282,19 @@ fn filters(options: &FamilyOptions) -> FilterOptions {
         rate: options.bloom_fpr,
         of_keys: options.enable_bloom_filter,
         prefix_bytes: options.prefix_bytes,
+    }
+}
+
+/// What the tables of a family say of it.
+fn origin_of(core: &Core, family: &FamilyState, options: &FamilyOptions) -> TableOrigin {
+    // Read first: what is published by now is in memtables of the view, or in tables.
+    let published = core.log.published();
+    let first_unflushed = family.view.load().first_unflushed();
+    TableOrigin {
+        family: family.id,
+        name: family.name().to_string(),
+        options: options.text_beside_default(),
+        in_tables_through: published.min(first_unflushed.saturating_sub(1)),
     }
 }
 

@@ -18,7 +18,7 @@ use tidesdb_base::{Result, ValueKind};
 use tidesdb_files::filter::{FilterOptions, key_hash};
 use tidesdb_files::sstable::{
     Block, BlockHandle, BlockSource, EntryMeta, IndexForm, Readahead, Table, TableIterator,
-    TableOptions, TableWriter, Uncached,
+    TableOptions, TableOrigin, TableWriter, Uncached,
 };
 use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::vfs::{File, OpenHow, RealVfs, Vfs};
@@ -125,6 +125,7 @@ fn build(file: Arc<dyn File>, path: &Path, keys: &[Key], form: (IndexForm, usize
         identity: 1,
         expected_entries: keys.len(),
         now_unix_seconds: 0,
+        origin: TableOrigin::default(),
     };
     let values: Vec<[u8; 100]> = keys
         .iter()

@@ -22,6 +22,9 @@ macro_rules! cfg {
 }
 
 pub mod filter;
+pub mod formats;
+#[doc(hidden)]
+pub mod hostile;
 pub mod manifest;
 pub mod naming;
 pub mod sstable;

@@ -41,6 +41,15 @@ impl FamilyOptions {
         text
     }
 
+    /// Those lines of the text form that differ from the default's, for places where space counts.
+    /// [`FamilyOptions::from_text`] reads them.
+    #[must_use]
+    pub fn text_beside_default(&self) -> String {
+        let (text, default) = (self.to_text(), Self::default().to_text());
+        let differs = |line: &&str| !default.lines().any(|known| known == *line);
+        text.lines().filter(differs).collect::<Vec<_>>().join("\n")
+    }
+
     /// Reads the text form. Absent settings keep their default; unknown ones, which a later
     /// version may have written, are ignored.
     ///

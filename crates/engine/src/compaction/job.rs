@@ -304,7 +304,8 @@ impl Merge {
             range_deletes_applied_through: rules.range_deletes_applied_through(),
             expected_entries: usize::try_from(self.entries_per_table()).unwrap_or(0),
         };
-        let output = TableOutput::new(core, &self.options, place, Arc::clone(&self.slice_bounds));
+        let bounds = Arc::clone(&self.slice_bounds);
+        let output = TableOutput::new(core, &self.family, &self.options, place, bounds);
         Rewriter::new(rules, output, &self.rewrite)
     }
 

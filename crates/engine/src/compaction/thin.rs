@@ -185,7 +185,7 @@ impl<'a> Thinning<'a> {
             expected_entries: usize::try_from(record.entries).unwrap_or(0),
         };
         let bounds = lock(&family.slice_bounds).clone();
-        let mut output = TableOutput::new(core, &options, place, bounds);
+        let mut output = TableOutput::new(core, family, &options, place, bounds);
         let mut past_largest = record.largest_key.clone();
         past_largest.push(0);
         let range = KeyRange { from: Some(record.smallest_key.clone()), until: Some(past_largest) };

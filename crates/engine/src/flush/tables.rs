@@ -85,7 +85,8 @@ impl MemtableFlush {
             expected_entries: usize::try_from(self.expected_entries).unwrap_or(0),
         };
         let no_values = ValueRewrite::default();
-        let output = TableOutput::new(core, &self.options, place, Arc::clone(&self.slice_bounds));
+        let bounds = Arc::clone(&self.slice_bounds);
+        let output = TableOutput::new(core, &self.family, &self.options, place, bounds);
         let mut rewriter = Rewriter::new(rules, output, &no_values).cancelling_pairs();
         let (meter, family) = (&core.flow.flushes, &self.family.flow);
         let mut progress = FlushProgress { meter, family, untold_bytes: 0 };

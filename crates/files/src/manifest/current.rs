@@ -60,14 +60,17 @@ pub fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Option<u64>> {
         usize::try_from(length).ok().filter(|&l| l <= LONGEST_BYTES).ok_or_else(damaged)?;
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, 0).map_err(|e| Error::io("read", &path, e))?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| damaged())?;
-    let (name, sum) =
-        text.strip_suffix('\n').and_then(|line| line.split_once(' ')).ok_or_else(damaged)?;
+    number_in(&bytes).map(Some).ok_or_else(damaged)
+}
+
+/// The number of the manifest that the content of a `CURRENT` names; `None` when it is damaged.
+pub(crate) fn number_in(bytes: &[u8]) -> Option<u64> {
+    let (name, sum) = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?.split_once(' ')?;
     if format!("{:016x}", checksum::plain(name.as_bytes())) != sum {
-        return Err(damaged());
+        return None;
     }
-    match naming::parse(name) {
-        Some(naming::FileKind::Manifest(number)) => Ok(Some(number)),
-        _ => Err(damaged()),
+    match naming::parse(name)? {
+        naming::FileKind::Manifest(number) => Some(number),
+        _ => None,
     }
 }

@@ -9,10 +9,12 @@
 pub mod current;
 pub mod edit;
 pub mod reader;
+mod remains;
 pub mod writer;
 
 pub use edit::{Change, Edit, TableRecord, ValueLogRecord};
 pub use reader::read_manifest;
+pub use remains::{ManifestRemains, RemainingEdit, named_by};
 pub use writer::ManifestWriter;
 
 /// Bytes in front of the first record: magic, version, number of the file.
@@ -21,6 +23,19 @@ pub const HEADER_BYTES: usize = 24;
 pub const RECORD_HEADER_BYTES: usize = 12;
 const MAGIC: u64 = u64::from_le_bytes(*b"TDBMANI\n");
 /// What is written.
-const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 4;
 /// The oldest version that is read.
-const OLDEST_VERSION: u32 = 2;
+pub(crate) const OLDEST_VERSION: u32 = 2;
+
+/// Manifest `number` with these bytes as its only record, sealed.
+pub(crate) fn sealed(number: u64, body: &[u8]) -> Vec<u8> {
+    let mut out = MAGIC.to_le_bytes().to_vec();
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&number.to_le_bytes());
+    out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    let sum = tidesdb_base::checksum::placed(number, HEADER_BYTES as u64, body);
+    out.extend_from_slice(&sum.to_le_bytes());
+    out.extend_from_slice(body);
+    out
+}

@@ -44,7 +44,7 @@ pub fn read_manifest(file: &dyn File, path: &Path, number: u64) -> Result<(Vec<E
     Ok((edits, offset as u64))
 }
 
-fn read_whole(file: &dyn File, path: &Path) -> Result<Vec<u8>> {
+pub(super) fn read_whole(file: &dyn File, path: &Path) -> Result<Vec<u8>> {
     let length = file.len().map_err(|e| Error::io("read length", path, e))?;
     let length = usize::try_from(length)
         .ok()
@@ -55,7 +55,7 @@ fn read_whole(file: &dyn File, path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn check_header(bytes: &[u8], path: &Path, number: u64) -> Result<()> {
+pub(super) fn check_header(bytes: &[u8], path: &Path, number: u64) -> Result<()> {
     let damaged = |detail: &str| Error::corruption(path, 0, detail.to_owned());
     let mut decoder = Decoder::new(bytes);
     if decoder.u64() != Ok(MAGIC) {
@@ -76,7 +76,7 @@ fn check_header(bytes: &[u8], path: &Path, number: u64) -> Result<()> {
 }
 
 /// The body of a whole record at `offset` and the offset behind it.
-fn record_at(bytes: &[u8], offset: usize, number: u64) -> Option<(&[u8], usize)> {
+pub(super) fn record_at(bytes: &[u8], offset: usize, number: u64) -> Option<(&[u8], usize)> {
     let mut decoder = Decoder::new(bytes.get(offset..)?);
     let length = decoder.u32().ok()? as usize;
     let sum = decoder.u64().ok()?;

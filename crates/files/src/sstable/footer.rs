@@ -17,7 +17,7 @@ use tidesdb_base::codec::{Decoder, Malformed, put_u32, put_u64};
 
 pub(crate) const FOOTER_BYTES: usize = 8 + 8 + 3 * 16 + 3 * 8 + 8;
 const MAGIC: [u8; 8] = *b"TDBTABLE";
-const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 1;
 const INDEX_FLAT: u8 = 0;
 const INDEX_TREE: u8 = 1;
 

@@ -15,25 +15,37 @@ mod block;
 mod block_finder;
 mod expiry;
 mod footer;
+mod hostile;
 mod index;
 mod iterator;
 mod properties;
+mod remains;
 mod sketch;
 mod table;
 mod verify;
+mod walk;
 mod writer;
 
 pub use block::{Block, EntryMeta};
 pub use block_finder::BlockFinder;
 pub use expiry::ExpiryOctiles;
+pub(crate) use hostile::{read_hostile_block, read_hostile_sections, sealed};
 pub use iterator::{Readahead, TableIterator};
-pub use properties::{TableSummary, ValueReferences};
+pub use properties::{TableOrigin, TableSummary, ValueReferences};
+pub use remains::{Part, RemainingEntry, TableRemains};
 pub use sketch::KeySketch;
 pub use table::{Found, FoundInBlock, Table};
 pub use writer::{IndexForm, TableOptions, TableWriter, WriterBuffers};
 
 use std::ops::Deref;
 use tidesdb_base::Result;
+
+/// What is written.
+pub(crate) const FORMAT_VERSION: u32 = footer::VERSION as u32;
+/// The oldest version that is read.
+pub(crate) const OLDEST_VERSION: u32 = 1;
+/// Bytes of the footer, which ends a table.
+pub(crate) const FOOTER_LEN: u64 = footer::FOOTER_BYTES as u64;
 
 /// Where a stored block lies in its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -19,6 +19,39 @@ pub struct ValueReferences {
     pub count: u64,
 }
 
+/// The family that a table was written for: what a salvage goes by when the manifest is lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableOrigin {
+    /// Number of the family.
+    pub family: u32,
+    /// Its name at that time; empty in tables that don't know their origin.
+    pub name: String,
+    /// Those lines of its options in text form that were not the default's.
+    pub options: String,
+    /// Every commit of the family up to this one was in tables then, or about to be in this one.
+    pub in_tables_through: SequenceNumber,
+}
+
+impl TableOrigin {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, u64::from(self.family));
+        put_varint(out, self.in_tables_through);
+        put_bytes(out, self.name.as_bytes());
+        put_bytes(out, self.options.as_bytes());
+    }
+
+    /// What stands behind is left to later versions.
+    fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes);
+        Ok(Self {
+            family: u32::try_from(decoder.varint()?).map_err(|_| Malformed)?,
+            in_tables_through: decoder.varint()?,
+            name: decoder.text()?.to_owned(),
+            options: decoder.text()?.to_owned(),
+        })
+    }
+}
+
 /// What a table holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableSummary {
@@ -53,6 +86,8 @@ pub struct TableSummary {
     pub value_references: Vec<ValueReferences>,
     /// Which keys there are, for estimates.
     pub keys: KeySketch,
+    /// The family that it was written for.
+    pub origin: TableOrigin,
 }
 
 const MIN_KEY: u64 = 1;
@@ -65,6 +100,7 @@ const EARLIEST_EXPIRY: u64 = 7;
 const VALUE_REFERENCES: u64 = 8;
 const KEYS: u64 = 9;
 const EXPIRY: u64 = 10;
+const ORIGIN: u64 = 12;
 
 /// Tags 1 to 9, as bits.
 const REQUIRED: u64 = 0x3FE;
@@ -106,6 +142,11 @@ impl TableSummary {
             self.expiry.encode(&mut expiry);
             field(EXPIRY, &expiry);
         }
+        if self.origin != TableOrigin::default() {
+            let mut origin = Vec::new();
+            self.origin.encode(&mut origin);
+            field(ORIGIN, &origin);
+        }
     }
 
     /// Reads the persisted fields; those kept elsewhere stay as they are by default.
@@ -128,6 +169,7 @@ impl TableSummary {
                 VALUE_REFERENCES => summary.value_references = decode_references(bytes)?,
                 KEYS => summary.keys = KeySketch::from_bytes(bytes).ok_or(Malformed)?,
                 EXPIRY => summary.expiry = ExpiryOctiles::decode(&mut Decoder::new(bytes))?,
+                ORIGIN => summary.origin = TableOrigin::decode(bytes)?,
                 _ => continue,
             }
             seen |= 1 << tag;

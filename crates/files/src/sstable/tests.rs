@@ -35,6 +35,7 @@ fn options(block_size: usize) -> TableOptions {
         identity: IDENTITY,
         expected_entries: 100,
         now_unix_seconds: 50,
+        origin: TableOrigin::default(),
     }
 }
 
@@ -226,6 +227,7 @@ fn the_summary_adds_up() {
     let (file, summary) = write(&model, options(64));
     let raw = 1 + 5 + 1 + (1 + 6) + (1 + 5) + (1 + 5) + 2;
     let wanted = TableSummary {
+        origin: TableOrigin::default(),
         file_len: file.bytes().len() as u64,
         entries: 6,
         tombstones: 2,

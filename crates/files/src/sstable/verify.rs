@@ -34,6 +34,7 @@ impl Table {
             index_nodes: expected.index_nodes,
             // Depends on when the table was written; `verify_entries` has checked what it promises.
             expiry: expected.expiry.clone(),
+            origin: expected.origin.clone(),
             ..counted
         };
         if counted == *expected {

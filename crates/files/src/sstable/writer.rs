@@ -12,7 +12,7 @@ use super::expiry::ExpiryHistogram;
 use super::footer::{FOOTER_BYTES, Footer, Section};
 use super::index::tree::encode_leaf;
 use super::index::{IndexBuilder, RootBuilder, shortest_separator};
-use super::properties::{TableSummary, ValueReferences};
+use super::properties::{TableOrigin, TableSummary, ValueReferences};
 use crate::filter::{FilterBuilder, FilterOptions, key_hash, prefix_hash};
 use crate::vlog::ValuePointer;
 use std::cmp::Ordering;
@@ -64,6 +64,8 @@ pub struct TableOptions {
     pub expected_entries: usize,
     /// What time it is, in Unix seconds: what expires soon is told apart finer than what expires late.
     pub now_unix_seconds: u64,
+    /// The family that the table is written for.
+    pub origin: TableOrigin,
 }
 
 /// Memory of a writer that the next one can use again: a flush would otherwise fetch megabytes from
@@ -322,6 +324,7 @@ impl TableWriter {
         }
         footer.index = self.write_section()?;
         self.summary.expiry = self.expiry.octiles(self.summary.bytes_with_values());
+        self.summary.origin = std::mem::take(&mut self.options.origin);
         self.buffers.raw.clear();
         self.summary.encode(&mut self.buffers.raw);
         footer.properties = self.write_section()?;

@@ -17,15 +17,36 @@ mod ahead;
 mod pointer;
 mod reader;
 mod record;
+mod remains;
 mod writer;
 
 pub use ahead::RecordsAhead;
 pub use pointer::{MAX_POINTER_BYTES, ValuePointer};
 pub use reader::VlogReader;
+pub use remains::RemainingRecord;
 pub use writer::{VlogOptions, VlogSummary, VlogWriter};
 
+/// What is written.
+pub(crate) const FORMAT_VERSION: u32 = record::VERSION as u32;
+/// The oldest version that is read.
+pub(crate) const OLDEST_VERSION: u32 = 1;
 /// Bytes of a value-log file in front of its records.
 pub const VLOG_HEADER_BYTES: u64 = record::FILE_HEADER_BYTES as u64;
+
+/// Value log `number` with one record whose checksum matches, whatever its lengths say; and its pointer.
+pub(crate) fn sealed(
+    number: u64,
+    codec: tidesdb_base::compress::Compression,
+    raw_len: u32,
+    stored: &[u8],
+) -> (Vec<u8>, ValuePointer) {
+    let (offset, stored_len) = (VLOG_HEADER_BYTES, stored.len() as u32);
+    let header = record::RecordHeader { codec, raw_len, stored_len };
+    let mut out = record::file_header(number).to_vec();
+    out.extend_from_slice(&header.encode(number, offset, stored));
+    out.extend_from_slice(stored);
+    (out, ValuePointer { file: number, offset, stored_len, raw_len })
+}
 
 #[cfg(test)]
 mod tests;

@@ -45,6 +45,28 @@ impl VlogReader {
         Err(reader.damaged(0, format!("header is not that of value log {number}")))
     }
 
+    /// Opens the value log `number` without a look at its header, which may be damaged: each record is
+    /// sealed by itself.
+    #[must_use]
+    pub fn without_header(file: Arc<dyn File>, path: &Path, number: u64) -> Self {
+        Self { file, path: path.to_path_buf(), number }
+    }
+
+    /// The number of the value log that lies in `file`, from its header; `None` when that is damaged.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn claimed_number(file: &dyn File, path: &Path) -> Result<Option<u64>> {
+        let mut header = [0; FILE_HEADER_BYTES];
+        if file.len().map_err(|e| Error::io("read length", path, e))? < header.len() as u64 {
+            return Ok(None);
+        }
+        file.read_exact_at(&mut header, 0).map_err(|e| Error::io("read", path, e))?;
+        let number = header.get(16..).and_then(|rest| rest.first_chunk());
+        let number = number.copied().map(u64::from_le_bytes);
+        Ok(number.filter(|&number| header == file_header(number)))
+    }
+
     /// Number of the file.
     #[must_use]
     pub const fn number(&self) -> u64 {
@@ -240,6 +262,17 @@ impl VlogReader {
             summary.file_len += pointer.record_bytes();
         }
         Ok(summary)
+    }
+
+    pub(super) fn file_len(&self) -> Result<u64> {
+        self.file.len().map_err(|error| Error::io("read length", &self.path, error))
+    }
+
+    /// So many bytes from `at` on.
+    pub(super) fn window(&self, at: u64, len: u64) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+        self.read_exact(&mut bytes, at)?;
+        Ok(bytes)
     }
 
     fn read_exact(&self, buffer: &mut [u8], at: u64) -> Result<()> {

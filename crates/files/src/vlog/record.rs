@@ -11,7 +11,7 @@ pub(super) const RECORD_HEADER_BYTES: usize = 20;
 pub(super) const MAX_COMPRESSED_VALUE: usize = 1 << 20;
 
 const MAGIC: [u8; 8] = *b"TDBVALUE";
-const VERSION: u8 = 1;
+pub(super) const VERSION: u8 = 1;
 const RECORD_KIND: u8 = b'V';
 
 /// The header of the value log with that number.

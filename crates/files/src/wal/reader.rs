@@ -70,6 +70,24 @@ impl SegmentReader {
         }))
     }
 
+    /// Opens a segment whose header is damaged, and known from elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file can't be read.
+    pub fn with_header(file: Arc<dyn File>, path: &Path, header: SegmentHeader) -> Result<Self> {
+        let file_bytes = file.len().map_err(|e| Error::io("read length", path, e))?;
+        Ok(Self {
+            file,
+            path: path.to_path_buf(),
+            file_bytes,
+            position: header.base,
+            synced: header.synced,
+            header,
+            buffer: Vec::new(),
+            buffer_offset: 0,
+        })
+    }
+
     /// The segment's header.
     #[must_use]
     pub const fn header(&self) -> &SegmentHeader {
@@ -156,6 +174,34 @@ impl SegmentReader {
             offset += 8;
         }
         Ok(highest)
+    }
+
+    /// Goes on behind a break, to the next whole record of this segment's present life, and answers
+    /// how many bytes were passed over. `None`, with the place unchanged, when there is none, or when
+    /// the search for it was given up, as [`SegmentReader::synced_behind_break`] does.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file can't be read.
+    pub fn skip_break(&mut self) -> Result<Option<u64>> {
+        let mut may_fail = LEAST_FAILED_BYTES.max(FAILED_FACTOR.saturating_mul(self.bytes_left()));
+        let start = self.offset_of(self.position);
+        let mut offset = start + 8;
+        while offset + RECORD_HEADER_BYTES as u64 <= self.file_bytes && may_fail > 0 {
+            let position = self.header.base + (offset - RECORDS_OFFSET);
+            if let Some(length) = self.claimed_length(offset)?
+                && self.fill(offset, length)?
+            {
+                let from = (offset - self.buffer_offset) as usize;
+                let bytes = self.buffer.get(from..from + length).unwrap_or_default();
+                if record::open(bytes, self.header.number, position).is_some() {
+                    self.position = position;
+                    return Ok(Some(offset - start));
+                }
+                may_fail = may_fail.saturating_sub(length as u64);
+            }
+            offset += 8;
+        }
+        Ok(None)
     }
 
     fn claimed_length(&mut self, offset: u64) -> Result<Option<usize>> {

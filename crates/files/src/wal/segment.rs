@@ -14,7 +14,8 @@ pub const SYNC_MARK_OFFSET: u64 = 64;
 pub const SYNC_MARK_BYTES: usize = 16;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TDBWAL\r\n");
-const VERSION: u32 = 3;
+/// What is read and written.
+pub(crate) const FORMAT_VERSION: u32 = 3;
 /// Seed of the header's own checksum; the header can't be seeded by what it tells.
 const HEADER_SEED: u64 = 0x5445_4741_4c57;
 const HEADER_BODY_BYTES: usize = 48;
@@ -39,7 +40,7 @@ impl SegmentHeader {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64);
         put_u64(&mut out, MAGIC);
-        put_u32(&mut out, VERSION);
+        put_u32(&mut out, FORMAT_VERSION);
         put_u32(&mut out, 0);
         for field in [self.number, self.base, self.previous_end, self.synced] {
             put_u64(&mut out, field);
@@ -60,12 +61,14 @@ impl SegmentHeader {
         let mut decoder = Decoder::new(bytes);
         match Self::decode_fields(&mut decoder) {
             Some((version, header, sum)) if sum == checksum::placed(HEADER_SEED, 0, body) => {
-                if version == VERSION {
+                if version == FORMAT_VERSION {
                     return Ok(Some(header));
                 }
                 Err(Error::NotADatabase {
                     path: path.to_path_buf(),
-                    reason: format!("log format version {version}; this build reads {VERSION}"),
+                    reason: format!(
+                        "log format version {version}; this build reads {FORMAT_VERSION}"
+                    ),
                 })
             }
             _ => Ok(None),
