@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 
 use crate::commands::{
-    CompletionsArgs, CopyArgs, DoctorArgs, ManArgs, NamesArgs, OptionsArgs, ShellArgs,
+    CompletionsArgs, CopyArgs, DoctorArgs, InspectArgs, ManArgs, NamesArgs, OptionsArgs,
+    RepairArgs, RestoreArgs, SalvageArgs, ShellArgs,
 };
 use crate::database::KeyRange;
 use crate::encoding::Encoding;
@@ -33,7 +34,8 @@ hexadecimal with --hex, or base64 with --base64; with --raw they are taken as th
 
 TIDESDB_DB names the database where --db does not.
 
-Exit codes: 0 success, 1 key not found, 2 error or wrong usage, 130 interrupted.";
+Exit codes: 0 success, 1 key not found, 2 error or wrong usage, 3 salvaged with losses,
+130 interrupted.";
 
 /// Read, write, load, dump and check TidesDB databases
 #[derive(Debug, Parser)]
@@ -122,13 +124,28 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Write the man pages of this tool to a directory
     Man(ManArgs),
+    /// Copy a backup to a new place and check the copy
+    Restore(RestoreArgs),
+    /// Write a new database of everything that can be read of a damaged one
+    Salvage(SalvageArgs),
+    /// Salvage a damaged database and put the new one in its place; the old one is kept
+    Repair(RepairArgs),
+    /// Show what is in a file of a database, part by part, damaged or not
+    Inspect(InspectArgs),
+    /// Show the formats of the files, and what an upgrade would do
+    Upgrade(ReportArgs),
 }
 
 impl Command {
     /// Which database the command is for, if it is for one.
     const fn database_mut(&mut self) -> Option<&mut DatabaseArgs> {
         Some(match self {
-            Self::Completions(_) | Self::Man(_) => return None,
+            Self::Completions(_)
+            | Self::Man(_)
+            | Self::Salvage(_)
+            | Self::Restore(_)
+            | Self::Inspect(_) => return None,
+            Self::Repair(args) => &mut args.database,
             Self::Doctor(args) => &mut args.database,
             Self::Shell(args) => &mut args.database,
             Self::Get(args) => &mut args.target.database,
@@ -139,7 +156,7 @@ impl Command {
             Self::Options(args) => &mut args.database,
             Self::Load(args) => &mut args.database,
             Self::Dump(args) => &mut args.database,
-            Self::Stats(args) | Self::Verify(args) => &mut args.database,
+            Self::Stats(args) | Self::Verify(args) | Self::Upgrade(args) => &mut args.database,
             Self::Flush(args) => args,
             Self::Compact(args) => &mut args.database,
             Self::Families(args) => &mut args.database,

@@ -9,20 +9,25 @@ mod dump;
 mod families;
 mod generate;
 mod get;
+mod inspect;
 mod load;
 mod maintain;
 mod options;
 mod put;
+mod rescue;
 mod scan;
 mod shell;
 mod stats;
+mod upgrade;
 mod verify;
 
 pub(crate) use self::copies::{CopyArgs, NamesArgs};
 pub(crate) use self::doctor::{DoctorArgs, examine};
 pub(crate) use self::families::confirm_drop;
 pub(crate) use self::generate::{CompletionsArgs, ManArgs};
+pub(crate) use self::inspect::InspectArgs;
 pub(crate) use self::options::{OptionsArgs, OptionsFormat, shown as options_of};
+pub(crate) use self::rescue::{RepairArgs, RestoreArgs, SalvageArgs};
 pub(crate) use self::shell::ShellArgs;
 pub(crate) use self::stats::text as stats_of;
 use crate::args::Command;
@@ -57,5 +62,10 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Shell(args) => shell::run(&args),
         Command::Completions(args) => generate::completions(&args),
         Command::Man(args) => generate::man(&args),
+        Command::Restore(args) => rescue::restore(&args),
+        Command::Salvage(args) => rescue::salvage(&args),
+        Command::Repair(args) => rescue::repair(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Upgrade(args) => upgrade::run(&args),
     }
 }

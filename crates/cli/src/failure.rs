@@ -20,6 +20,8 @@ enum Kind {
     NotFound,
     /// Exit code 2.
     Error,
+    /// Exit code 3: the work was done, and something was lost.
+    Lossy,
     /// Exit code 130, as shells report a process that SIGINT ended.
     Interrupted,
     /// Exit code 0: whoever read our output has seen enough.
@@ -48,6 +50,11 @@ impl Failure {
     /// The answer is that there is no such key, exit code 1.
     pub(crate) fn not_found() -> Self {
         Self { kind: Kind::NotFound, ..Self::new("not found") }
+    }
+
+    /// The work was done as far as possible, exit code 3.
+    pub(crate) fn lossy(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Lossy, ..Self::new(message) }
     }
 
     /// The user asked to stop, exit code 130.
@@ -93,10 +100,11 @@ impl Failure {
             Kind::OutputClosed => return ExitCode::SUCCESS,
             Kind::NotFound => 1,
             Kind::Error => 2,
+            Kind::Lossy => 3,
             Kind::Interrupted => 130,
         };
         match self.kind {
-            Kind::NotFound => note(&self.message),
+            Kind::NotFound | Kind::Lossy => note(&self.message),
             Kind::Interrupted => note(format_args!("interrupted: {}", self.message)),
             Kind::Error | Kind::OutputClosed => note(format_args!("error: {}", self.message)),
         }
@@ -114,7 +122,9 @@ impl From<tidesdb::Error> for Failure {
                 "one process at a time owns a database: close the other one, or wait for it to end"
             }
             ErrorKind::Full => "free some space on the disk, then run the command again",
-            ErrorKind::Corrupt => "`tidesdb verify --db DIR` lists everything that is damaged",
+            ErrorKind::Corrupt => {
+                "`tidesdb verify --db DIR` lists all that is damaged, `tidesdb salvage` reads what is left"
+            }
             ErrorKind::ReadOnly => "read the cause above; reading commands still work",
             _ => return Self::new(error.to_string()),
         };

@@ -8,7 +8,8 @@
 //! The tool sees the engine through its public API only. It runs on one thread, apart from the
 //! signal handler, the redrawing of a progress bar, and work of the shell that cannot be given up.
 //!
-//! Exit codes: 0 success, 1 key not found, 2 error or wrong usage, 130 interrupted.
+//! Exit codes: 0 success, 1 key not found, 2 error or wrong usage, 3 salvaged with losses,
+//! 130 interrupted.
 #![forbid(unsafe_code)]
 
 mod args;

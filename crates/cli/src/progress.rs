@@ -141,6 +141,44 @@ impl Drop for Meter {
     }
 }
 
+/// A bar for work of which bytes are known, at a terminal and once it has taken a second.
+pub(crate) struct WorkBar {
+    bar: Option<ProgressBar>,
+    begun: Instant,
+}
+
+impl WorkBar {
+    /// A bar that is not shown yet.
+    pub(crate) fn new() -> Self {
+        Self { bar: None, begun: Instant::now() }
+    }
+
+    /// Shows what is being done and how far it is.
+    pub(crate) fn update(&mut self, what: &'static str, done: u64, total: u64) {
+        if self.bar.is_none() && self.begun.elapsed() >= LINE_INTERVAL {
+            let bar = ProgressBar::with_draw_target(
+                Some(total),
+                ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_SECOND),
+            );
+            bar.set_style(style(true));
+            self.bar = Some(bar);
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_length(total);
+            bar.set_position(done);
+            bar.set_message(what);
+        }
+    }
+}
+
+impl Drop for WorkBar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 /// A counter for work that reports nothing while it runs.
 pub(crate) fn spinner(message: &'static str) -> ProgressBar {
     let bar = ProgressBar::new_spinner().with_message(message);

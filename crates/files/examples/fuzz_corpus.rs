@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidesdb_base::compress::Compression;
 use tidesdb_base::entry::ValueKind;
 use tidesdb_base::range_tombstone::RangeTombstone;
+use tidesdb_files::filter::{FilterKind, FilterOptions};
 use tidesdb_files::manifest::{Change, Edit, ManifestWriter, TableRecord, ValueLogRecord, current};
 use tidesdb_files::sstable::{EntryMeta, IndexForm, TableOptions, TableOrigin, TableWriter};
 use tidesdb_files::vlog::{ValuePointer, VlogOptions, VlogWriter};
@@ -29,7 +30,15 @@ fn table(index: IndexForm, compression: Compression, value: &[u8]) -> Result<Vec
         index,
         block_size: 128,
         compression,
-        filter_rate: Some(0.01),
+        filter: match index {
+            IndexForm::Flat => FilterOptions::of_keys(0.01),
+            IndexForm::Tree { .. } => FilterOptions {
+                kind: FilterKind::Ribbon,
+                rate: 0.01,
+                of_keys: true,
+                prefix_bytes: 4,
+            },
+        },
         identity: 1,
         expected_entries: 20,
         now_unix_seconds: 0,
@@ -114,84 +123,108 @@ fn edit() -> Edit {
     ])
 }
 
-fn main() -> Result<(), Failure> {
-    let root = PathBuf::from(std::env::args().nth(1).ok_or("usage: fuzz_corpus DIR")?);
-    let write = |target: &str, name: &str, bytes: &[u8]| -> Result<(), Failure> {
-        std::fs::create_dir_all(root.join(target))?;
-        Ok(std::fs::write(root.join(target).join(name), bytes)?)
-    };
-    let tree = IndexForm::Tree { node_bytes: 64 };
-    for (name, index, codec) in [
-        ("flat", IndexForm::Flat, Compression::None),
-        ("tree", tree, Compression::None),
-        ("lz4", IndexForm::Flat, Compression::Lz4),
-        ("zstd", tree, Compression::Zstd),
-        ("snappy", tree, Compression::Snappy),
-    ] {
-        write("table", name, &table(index, codec, &[b'v'; 40])?)?;
+/// Writes files below a directory.
+struct Corpus(PathBuf);
+
+impl Corpus {
+    fn write(&self, target: &str, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+        std::fs::create_dir_all(self.0.join(target))?;
+        Ok(std::fs::write(self.0.join(target).join(name), bytes)?)
     }
-    // Without compression the raw sections lie in the file, each with a trailer of 13 bytes.
-    for (name, index) in [("flat", IndexForm::Flat), ("tree", tree)] {
-        let bytes = table(index, Compression::None, b"v")?;
-        let footer = bytes.len() - 96;
-        let place = |at: usize| -> Result<usize, Failure> {
-            let field = bytes.get(footer + at..footer + at + 8).ok_or("no footer")?;
-            Ok(u64::from_le_bytes(field.try_into()?) as usize)
-        };
-        let section = |at: usize| -> Result<Vec<u8>, Failure> {
-            let (offset, len) = (place(at)?, place(at + 8)?);
-            Ok(bytes.get(offset..offset + len - 13).ok_or("no section")?.to_vec())
-        };
-        let (filter, index, properties) = (section(16)?, section(32)?, section(48)?);
-        write("filter", name, &filter)?;
-        write("table_sections", &format!("index-{name}"), &index)?;
-        write("table_sections", &format!("properties-{name}"), &properties)?;
-        write(
-            "table_sections",
-            &format!("footer-{name}"),
-            bytes.get(footer..).ok_or("no footer")?,
-        )?;
-        let first = bytes.get(..place(16)?.min(200)).ok_or("no data")?;
-        write("table_block", name, first)?;
-        let (data, kind) = (first.len() as u16, u8::from(name == "tree"));
-        let mut sealed = vec![kind, data as u8, (data >> 8) as u8];
-        sealed.extend([filter.len() as u8, (filter.len() >> 8) as u8, (index.len() / 4) as u8]);
-        for part in [first, &filter, &index, &properties] {
-            sealed.extend_from_slice(part);
+
+    fn tables(&self) -> Result<(), Failure> {
+        let tree = IndexForm::Tree { node_bytes: 64, node_leaves: usize::MAX };
+        for (name, index, codec) in [
+            ("flat", IndexForm::Flat, Compression::None),
+            ("tree", tree, Compression::None),
+            ("lz4", IndexForm::Flat, Compression::Lz4),
+            ("zstd", tree, Compression::Zstd),
+            ("snappy", tree, Compression::Snappy),
+        ] {
+            self.write("table", name, &table(index, codec, &[b'v'; 40])?)?;
         }
-        write("table_sealed", name, &sealed)?;
+        // Without compression the raw sections lie in the file, each with a trailer of 13 bytes.
+        for (name, index) in [("flat", IndexForm::Flat), ("tree", tree)] {
+            let bytes = table(index, Compression::None, b"v")?;
+            let footer = bytes.len() - 96;
+            let place = |at: usize| -> Result<usize, Failure> {
+                let field = bytes.get(footer + at..footer + at + 8).ok_or("no footer")?;
+                Ok(u64::from_le_bytes(field.try_into()?) as usize)
+            };
+            let section = |at: usize| -> Result<Vec<u8>, Failure> {
+                let (offset, len) = (place(at)?, place(at + 8)?);
+                Ok(bytes.get(offset..offset + len - 13).ok_or("no section")?.to_vec())
+            };
+            let (filter, index, properties) = (section(16)?, section(32)?, section(48)?);
+            self.write("filter", name, &filter)?;
+            self.write("table_sections", &format!("index-{name}"), &index)?;
+            self.write("table_sections", &format!("properties-{name}"), &properties)?;
+            self.write(
+                "table_sections",
+                &format!("footer-{name}"),
+                bytes.get(footer..).ok_or("no footer")?,
+            )?;
+            let first = bytes.get(..place(16)?.min(200)).ok_or("no data")?;
+            self.write("table_block", name, first)?;
+            let (data, kind) = (first.len() as u16, u8::from(name == "tree"));
+            let mut sealed = vec![kind, data as u8, (data >> 8) as u8];
+            sealed.extend([filter.len() as u8, (filter.len() >> 8) as u8, (index.len() / 4) as u8]);
+            for part in [first, &filter, &index, &properties] {
+                sealed.extend_from_slice(part);
+            }
+            self.write("table_sealed", name, &sealed)?;
+        }
+        Ok(())
     }
-    write("batch", "operations", &payload())?;
-    write("log_segment", "records", &segment())?;
-    let record =
-        segment().get(128..128 + record_bytes(payload().len())).ok_or("no record")?.to_vec();
-    write("log_record", "commit", &record)?;
-    write("manifest_edit", "changes", &edit().encode())?;
-    let vfs = SimVfs::new(1);
-    vfs.create_dir(Path::new("/db"))?;
-    let mut writer = ManifestWriter::create(vfs.as_ref(), Path::new("/db"), 3, &edit())?;
-    writer.append(&Edit::new(vec![Change::NextFile { number: 11 }]))?;
-    current::set_current(vfs.as_ref(), Path::new("/db"), 3)?;
-    write("manifest", "edits", &read(&vfs, Path::new("/db/MANIFEST-000003"))?)?;
-    write("manifest", "body", &edit().encode())?;
-    write("current", "current", &read(&vfs, Path::new("/db/CURRENT"))?)?;
-    let path = Path::new("/vlog");
-    let file = vfs.open(path, OpenHow::CreateNew)?;
-    let options = VlogOptions { number: 1, compression: Compression::Lz4 };
-    let mut values = VlogWriter::new(file, path, options)?;
-    values.append(&[b'v'; 200])?;
-    values.append(b"short")?;
-    values.finish()?;
-    write("value_log", "records", &read(&vfs, path)?)?;
-    let mut compressed = Vec::new();
-    for (codec, name) in [(1, "snappy"), (2, "lz4"), (3, "zstd")] {
-        let raw = b"a value that is repeated, ".repeat(20);
-        Compression::from_u8(codec).ok_or("no codec")?.compress(&raw, &mut compressed);
-        let mut bytes = vec![codec, raw.len() as u8, (raw.len() >> 8) as u8, 0];
-        bytes.extend_from_slice(&compressed);
-        write("value_record", name, &bytes)?;
+
+    fn logs(&self) -> Result<(), Failure> {
+        self.write("batch", "operations", &payload())?;
+        self.write("log_segment", "records", &segment())?;
+        let record =
+            segment().get(128..128 + record_bytes(payload().len())).ok_or("no record")?.to_vec();
+        self.write("log_record", "commit", &record)?;
+        self.write("manifest_edit", "changes", &edit().encode())?;
+        let vfs = SimVfs::new(1);
+        vfs.create_dir(Path::new("/db"))?;
+        let mut writer = ManifestWriter::create(vfs.as_ref(), Path::new("/db"), 3, &edit())?;
+        writer.append(&Edit::new(vec![Change::NextFile { number: 11 }]))?;
+        current::set_current(vfs.as_ref(), Path::new("/db"), 3)?;
+        self.write("manifest", "edits", &read(&vfs, Path::new("/db/MANIFEST-000003"))?)?;
+        self.write("manifest", "body", &edit().encode())?;
+        self.write("current", "current", &read(&vfs, Path::new("/db/CURRENT"))?)?;
+        Ok(())
     }
-    let mut bytes = Vec::new();
-    ValuePointer { file: 8, offset: 32, stored_len: 100, raw_len: 300 }.encode(&mut bytes);
-    write("pointer", "pointer", &bytes)
+
+    fn values(&self) -> Result<(), Failure> {
+        let vfs = SimVfs::new(1);
+        let path = Path::new("/vlog");
+        let file = vfs.open(path, OpenHow::CreateNew)?;
+        let options = VlogOptions { number: 1, compression: Compression::Lz4 };
+        let mut values = VlogWriter::new(file, path, options)?;
+        values.append(&[b'v'; 200])?;
+        values.append(b"short")?;
+        values.finish()?;
+        self.write("value_log", "records", &read(&vfs, path)?)?;
+        let mut compressed = Vec::new();
+        for (codec, name) in [(1, "snappy"), (2, "lz4"), (3, "zstd")] {
+            let raw = b"a value that is repeated, ".repeat(20);
+            if !Compression::from_u8(codec).ok_or("no codec")?.compress(&raw, &mut compressed) {
+                return Err("a codec does not compress".into());
+            }
+            let mut bytes = vec![codec, raw.len() as u8, (raw.len() >> 8) as u8, 0];
+            bytes.extend_from_slice(&compressed);
+            self.write("value_record", name, &bytes)?;
+        }
+        let mut bytes = Vec::new();
+        ValuePointer { file: 8, offset: 32, stored_len: 100, raw_len: 300 }.encode(&mut bytes);
+        self.write("pointer", "pointer", &bytes)
+    }
+}
+
+fn main() -> Result<(), Failure> {
+    let root = std::env::args().nth(1).ok_or("usage: fuzz_corpus DIR")?;
+    let corpus = Corpus(PathBuf::from(root));
+    corpus.tables()?;
+    corpus.logs()?;
+    corpus.values()
 }

@@ -13,7 +13,7 @@ use tidesdb_base::codec::put_u32;
 use tidesdb_base::compress::Compression;
 use tidesdb_sys::vfs::File;
 
-use crate::filter::{Filter, key_hash};
+use crate::filter::{Filters, key_hash, prefix_hash};
 use crate::manifest::{Edit, ManifestRemains, named_by, read_manifest};
 use crate::sstable::{Readahead, Table, TableIterator, TableRemains, Uncached};
 use crate::vlog::{RemainingRecord, ValuePointer, VlogReader};
@@ -192,9 +192,11 @@ fn table_sealed(bytes: &[u8]) {
 }
 
 fn filter(bytes: &[u8]) {
-    if let Ok(Some(filter)) = Filter::decode(bytes) {
-        for key in [&b"a"[..], b"key", bytes] {
-            let _ = filter.may_contain(key_hash(key));
+    if let Ok(filters) = Filters::decode(bytes) {
+        let prefix_bytes = filters.prefix_bytes();
+        for key in [&b"a"[..], b"key 007", bytes] {
+            let _ = (filters.may_contain(key_hash(key)), filters.first_word(key_hash(key)));
+            let _ = prefix_hash(key, prefix_bytes).map(|hash| filters.may_contain_prefix(hash));
         }
     }
 }

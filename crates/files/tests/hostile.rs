@@ -1,5 +1,10 @@
 //! Every reader of bytes from outside on bytes that were made up: small real ones, and thousands of
 //! changes of them. The same functions, and the same first bytes, are the targets in `fuzz/`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, and helpers count as production code to the lint"
+)]
 
 use std::path::{Path, PathBuf};
 

@@ -23,3 +23,9 @@ mod guide;
 pub mod options_file;
 
 pub use tidesdb_engine::*;
+
+/// What can be done with a database that does not open, and with single files of one: salvage, repair,
+/// inspection, restoring a backup.
+pub mod rescue {
+    pub use tidesdb_rescue::*;
+}

@@ -4,41 +4,74 @@
 //! the command fail.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use serde_json::{Value, json};
+use tidesdb::rescue::find_damage;
 use tidesdb::{Error, ErrorKind, VerifyReport};
 
 use crate::args::ReportArgs;
 use crate::database::{self, Access};
 use crate::failure::{Failure, Result, note};
-use crate::progress::spinner;
+use crate::progress::{WorkBar, spinner};
 use crate::table::{bytes, count, render};
+
+/// What was looked at, and what is wrong with it.
+#[derive(Default)]
+struct Findings {
+    tables: u64,
+    blocks: u64,
+    entries: u64,
+    value_logs: u64,
+    bytes: u64,
+    problems: Vec<Error>,
+}
+
+impl From<VerifyReport> for Findings {
+    fn from(report: VerifyReport) -> Self {
+        Self {
+            tables: report.tables,
+            blocks: report.blocks,
+            entries: report.entries,
+            value_logs: report.value_log_files,
+            bytes: report.bytes,
+            problems: report.problems,
+        }
+    }
+}
+
+/// Lists the damage of a database that does not open.
+fn without_opening(directory: &Path, reason: Error) -> Result<Findings> {
+    note("the database cannot be opened: its files are checked one by one");
+    let mut bar = WorkBar::new();
+    let found = find_damage(directory, &mut |progress| {
+        bar.update(progress.what, progress.done, progress.total);
+        Ok(())
+    })?;
+    let mut problems = found.problems;
+    // It may be a contradiction between files that are each whole.
+    if !problems.iter().any(|problem| problem.to_string() == reason.to_string()) {
+        problems.insert(0, reason);
+    }
+    let (tables, value_logs, bytes) = (found.tables, found.value_logs, found.bytes);
+    Ok(Findings { tables, value_logs, bytes, problems, ..Findings::default() })
+}
 
 /// Runs the command.
 ///
 /// # Errors
 /// When there is damage, and those of the engine and of standard output.
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
-    let opened = match database::try_open(&args.database.db, Access::Read)? {
-        // What keeps a database from opening is the first thing to list, and the last: what else
-        // is damaged is not known before it is open.
-        Err(error) if error.kind() == ErrorKind::Corrupt => {
-            note("the database cannot be opened, so nothing behind this damage was checked");
-            let mut report = VerifyReport::default();
-            report.problems.push(error);
-            Err(report)
-        }
-        Ok(db) => Ok(db),
-        Err(_) => Ok(database::open(&args.database.db, Access::Read)?),
-    };
-    let report = match opened {
+    let directory = &args.database.db;
+    let report = match database::try_open(directory, Access::Read)? {
+        Err(error) if error.kind() == ErrorKind::Corrupt => without_opening(directory, error)?,
         Ok(db) => {
             let spinner = spinner("checking");
             let report = db.verify();
             spinner.finish_and_clear();
-            report?
+            Findings::from(report?)
         }
-        Err(report) => report,
+        Err(_) => Findings::from(database::open(directory, Access::Read)?.verify()?),
     };
     let text = if args.json { as_json(&report)? } else { as_text(&report) };
     let mut output = io::stdout().lock();
@@ -53,12 +86,12 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     }
 }
 
-fn as_text(report: &VerifyReport) -> String {
+fn as_text(report: &Findings) -> String {
     let rows = [
         ("tables", count(report.tables)),
         ("blocks", count(report.blocks)),
         ("entries", count(report.entries)),
-        ("value-log files", count(report.value_log_files)),
+        ("value-log files", count(report.value_logs)),
         ("bytes read", bytes(report.bytes)),
     ];
     let mut text = format!(
@@ -76,7 +109,7 @@ fn as_text(report: &VerifyReport) -> String {
     text
 }
 
-fn as_json(report: &VerifyReport) -> Result<String> {
+fn as_json(report: &Findings) -> Result<String> {
     let problems: Vec<Value> = report.problems.iter().map(problem_json).collect();
     let report = json!({
         "ok": report.problems.is_empty(),
@@ -84,7 +117,7 @@ fn as_json(report: &VerifyReport) -> Result<String> {
         "blocks": report.blocks,
         "entries": report.entries,
         "bytes": report.bytes,
-        "value_log_files": report.value_log_files,
+        "value_log_files": report.value_logs,
         "problems": problems,
     });
     let mut text = serde_json::to_string_pretty(&report)

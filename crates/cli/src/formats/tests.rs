@@ -236,3 +236,56 @@ fn text_cuts_long_values_and_says_so() {
     assert_eq!(shown(true, &limit), format!("k  {limit}\n"));
     assert_eq!(shown(false, &long), format!("k  {long}\n"));
 }
+
+/// SplitMix64.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut bits = *state;
+    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
+}
+
+#[test]
+fn readers_survive_whatever_they_are_given() {
+    let mut state =
+        std::env::var("TIDESDB_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    println!("TIDESDB_SEED={state}");
+    let header =
+        DumpHeader::new(vec![DumpedFamily::new("users", &tidesdb::FamilyOptions::default())]);
+    let mut first = Vec::new();
+    header.write(&mut first).unwrap();
+    let records = &awkward_records()[..60];
+    for round in 0..3000_usize {
+        let (format, encoding) = (FORMATS[round % 3], ENCODINGS[round / 3 % 3]);
+        let mut bytes = first.repeat(round % 2);
+        bytes.extend(written(&records[round % 50..round % 50 + 10], format, encoding));
+        for _ in 0..1 + next(&mut state) % 8 {
+            let at = next(&mut state) as usize % bytes.len().max(1);
+            let byte = [b'"', b'\\', b'\n', b',', b'{', 0xff, next(&mut state) as u8];
+            match next(&mut state) % 4 {
+                0 => bytes.truncate(at),
+                1 => bytes.insert(at.min(bytes.len()), byte[next(&mut state) as usize % 7]),
+                _ => {
+                    if let Some(old) = bytes.get_mut(at) {
+                        *old = byte[next(&mut state) as usize % 7];
+                    }
+                }
+            }
+        }
+        let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        if let Ok(header) = DumpHeader::read(line) {
+            for family in &header.families {
+                drop(family.options());
+            }
+        }
+        let options = options(format, encoding);
+        // A header that makes no sense is an error of the whole file.
+        let Ok(mut reader) = reader(&bytes[..], &options, Position::START, None) else { continue };
+        let mut steps = 0;
+        while let Ok(Step::Record | Step::Bad { .. }) = reader.next(&mut Record::default()) {
+            steps += 1;
+            assert!(steps <= bytes.len() + 1, "it does not end");
+        }
+    }
+}

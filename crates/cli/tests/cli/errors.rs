@@ -136,7 +136,7 @@ fn damage_that_keeps_a_database_closed_is_what_verify_lists() {
     place.run("put", &["k", "v"]).ok();
     place.file("db/CURRENT", "garbage");
     let run = place.run("verify", &[]);
-    run.fails(2, &["nothing behind this damage was checked", "has 1 problem"]);
+    run.fails(2, &["its files are checked one by one", "has 1 problem"]);
     assert!(run.text().contains("CURRENT") && !run.stderr.contains("`tidesdb verify"));
     let run = place.run("verify", &["--json"]);
     let report: serde_json::Value = serde_json::from_str(run.text()).unwrap();

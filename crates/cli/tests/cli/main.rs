@@ -13,6 +13,7 @@ mod generated;
 mod interruption;
 mod load;
 mod options_files;
+mod rescue;
 mod round_trip;
 mod shell;
 mod support;

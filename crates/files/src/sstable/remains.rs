@@ -15,7 +15,7 @@ use super::index::{FlatIndex, TreeIndex};
 use super::properties::TableSummary;
 use super::walk::{self, Found, LONGEST_BLOCK};
 use super::{BlockHandle, Table};
-use crate::filter::Filter;
+use crate::filter::Filters;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidesdb_base::codec::Decoder;
@@ -259,12 +259,10 @@ impl TableRemains {
                 self.walk(0, data_end)?;
             }
         }
-        if footer.filter.len > 0
-            && let Some(raw) = self.section(footer.filter, "filter")?
-        {
-            if Filter::decode(&raw).is_err() {
-                self.problem(footer.filter.offset, "filter is malformed");
-            }
+        let has_filter = footer.filter.len > 0;
+        let filter = if has_filter { self.section(footer.filter, "filter")? } else { None };
+        if filter.is_some_and(|raw| Filters::decode(&raw).is_err()) {
+            self.problem(footer.filter.offset, "filter is malformed");
         }
         if let Some(raw) = self.section(footer.properties, "properties section")? {
             match TableSummary::decode(&raw) {

@@ -222,4 +222,36 @@ mod tests {
         std::fs::write(&path, "# comment\n\n{\"op\":\"get\",\"key\":\"a\"}\nnonsense\n").unwrap();
         assert!(read_lines(&path).unwrap_err().contains("line 4"));
     }
+
+    #[test]
+    fn lines_that_were_changed_are_read_or_refused() {
+        let first = [
+            r#"{"op":"put","key":"user17","value_size":120}"#,
+            r#"{"op":"batch","ops":[{"op":"put","key":"a","value_size":8},{"op":"delete","key":"b"}]}"#,
+            r#"{"op":"scan","key":"user","rows":50,"reverse":true}"#,
+        ];
+        let mut random = splitmix(1);
+        for round in 0..6000_usize {
+            let mut bytes = first[round % 3].as_bytes().to_vec();
+            for _ in 0..1 + random() % 5 {
+                let at = random() as usize % bytes.len();
+                let byte = [b'"', b'\\', b'{', b'[', b'9', b'-', 0xc3, random() as u8];
+                bytes[at] = byte[random() as usize % 8];
+            }
+            if let Ok(line) = Line::from_text(&String::from_utf8_lossy(&bytes)) {
+                assert_eq!(Line::from_text(&line.to_text().unwrap()), Ok(line));
+            }
+        }
+    }
+
+    /// SplitMix64.
+    fn splitmix(mut state: u64) -> impl FnMut() -> u64 {
+        move || {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut bits = state;
+            bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            bits ^ bits >> 31
+        }
+    }
 }

@@ -1,0 +1,118 @@
+//! `tidesdb inspect`: what is in a file of a database, part by part.
+//!
+//! One line for each part: as text, or as a JSON object with `--json`. Works on damaged files, and on
+//! files that lie outside of a database.
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use serde_json::{Map, Value, json};
+use tidesdb::Error;
+use tidesdb::rescue::{self, Field, InspectOptions, Item};
+
+use crate::args::EncodingArgs;
+use crate::encoding::Encoding;
+use crate::failure::{Failure, Result};
+
+/// Arguments of `inspect`.
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// A table, value log, log segment, manifest or CURRENT
+    #[arg(value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+    /// Also show entries of tables, operations of the log and changes of the manifest
+    #[arg(long, short)]
+    keys: bool,
+    /// Stop after this many lines
+    #[arg(long, short = 'n', value_name = "N")]
+    limit: Option<u64>,
+    /// Number of the file, where neither its name nor its content tells
+    #[arg(long, value_name = "N")]
+    number: Option<u64>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    encoding: EncodingArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When something is wrong with the file, after all of it was shown; those of standard output.
+pub(crate) fn run(args: &InspectArgs) -> Result<()> {
+    let encoding = args.encoding.encoding();
+    let mut output = BufWriter::new(io::stdout().lock());
+    let options = InspectOptions::default().entries(args.keys).number(args.number);
+    let (mut left, mut problems, mut failed) = (args.limit.unwrap_or(u64::MAX), 0_u64, None);
+    let shown = rescue::inspect(&args.file, options, &mut |item| {
+        let Some(next) = left.checked_sub(1) else { return Err(Error::Cancelled) };
+        left = next;
+        problems += u64::from(item.problem.is_some());
+        let line =
+            if args.json { as_json(&item, encoding).to_string() } else { as_text(&item, encoding) };
+        writeln!(output, "{line}").map_err(|error| {
+            failed = Some(error);
+            Error::Cancelled
+        })
+    });
+    if let Some(error) = failed {
+        return Err(Failure::output(&error));
+    }
+    output.flush().map_err(|error| Failure::output(&error))?;
+    match shown {
+        Err(Error::Cancelled) | Ok(()) => {}
+        Err(other) => return Err(Failure::from(other)),
+    }
+    match problems {
+        0 => Ok(()),
+        1 => Err(Failure::new("the file has 1 problem")),
+        problems => Err(Failure::new(format!("the file has {problems} problems"))),
+    }
+}
+
+fn encoded(bytes: &[u8], encoding: Encoding) -> String {
+    let mut out = Vec::new();
+    encoding.encode(bytes, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn as_text(item: &Item, encoding: Encoding) -> String {
+    let place = item.offset.map_or(String::new(), |offset| offset.to_string());
+    let mut line = format!("{place:>12}  {}", item.what);
+    if let Some(bytes) = item.bytes {
+        line.push_str(&format!("  {bytes} bytes"));
+    }
+    for (name, field) in &item.fields {
+        let value = match field {
+            Field::Number(number) => number.to_string(),
+            Field::Text(text) => text.clone(),
+            Field::Bytes(bytes) => format!("'{}'", encoded(bytes, encoding)),
+        };
+        line.push_str(&format!("  {name}={value}"));
+    }
+    if let Some(problem) = &item.problem {
+        line.push_str(&format!("  DAMAGED: {problem}"));
+    }
+    line
+}
+
+fn as_json(item: &Item, encoding: Encoding) -> Value {
+    let mut fields = Map::new();
+    for (name, field) in &item.fields {
+        let value = match field {
+            Field::Number(number) => json!(number),
+            Field::Text(text) => json!(text),
+            Field::Bytes(bytes) => json!(encoded(bytes, encoding)),
+        };
+        fields.insert((*name).to_owned(), value);
+    }
+    json!({
+        "what": item.what,
+        "offset": item.offset,
+        "bytes": item.bytes,
+        "fields": fields,
+        "problem": item.problem,
+    })
+}

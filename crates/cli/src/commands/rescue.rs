@@ -1,0 +1,238 @@
+//! `tidesdb salvage`, `repair` and `restore`: a new database of what is left of a damaged one, and a
+//! verified copy of a backup.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+use serde_json::{Value, json};
+use tidesdb::Error;
+use tidesdb::rescue::{self, Loss, SalvageReport};
+
+use crate::args::DatabaseArgs;
+use crate::encoding::Encoding;
+use crate::failure::{Failure, Result};
+use crate::interrupt;
+use crate::progress::WorkBar;
+use crate::table::{bytes, count, render};
+
+/// Arguments of `salvage`.
+#[derive(Debug, Args)]
+pub(crate) struct SalvageArgs {
+    /// Directory of the damaged database, which is not changed
+    #[arg(value_hint = ValueHint::DirPath)]
+    source: PathBuf,
+    /// Where the new database goes: an empty directory, or one to be created
+    #[arg(value_hint = ValueHint::DirPath)]
+    to: PathBuf,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `repair`.
+#[derive(Debug, Args)]
+pub(crate) struct RepairArgs {
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `restore`.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// Directory of the backup, checkpoint or closed database, which is not changed
+    #[arg(value_hint = ValueHint::DirPath)]
+    backup: PathBuf,
+    /// Where the database goes: an empty directory, or one to be created
+    #[arg(value_hint = ValueHint::DirPath)]
+    to: PathBuf,
+    /// Say what was done as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs work that tells how far it is and ends when the user asks for it.
+fn with_progress<T>(
+    work: impl FnOnce(&mut dyn FnMut(rescue::Progress) -> tidesdb::Result<()>) -> tidesdb::Result<T>,
+) -> Result<T> {
+    interrupt::install()?;
+    let mut bar = WorkBar::new();
+    let done = work(&mut |progress| {
+        bar.update(progress.what, progress.done, progress.total);
+        if interrupt::requested() { Err(Error::Cancelled) } else { Ok(()) }
+    });
+    drop(bar);
+    match done {
+        Err(Error::Cancelled) => Err(Failure::interrupted("nothing was kept of what was written")),
+        other => Ok(other?),
+    }
+}
+
+/// Salvages a database.
+///
+/// # Errors
+/// Those of the engine; exit code 3 when something was lost.
+pub(crate) fn salvage(args: &SalvageArgs) -> Result<()> {
+    let report = with_progress(|progress| rescue::salvage(&args.source, &args.to, progress))?;
+    tell(&report, &args.to, None, args.json)
+}
+
+/// Salvages a database and puts the new one in its place.
+///
+/// # Errors
+/// As [`salvage`].
+pub(crate) fn repair(args: &RepairArgs) -> Result<()> {
+    let db = &args.database.db;
+    let repaired = with_progress(|progress| rescue::repair(db, progress))?;
+    tell(&repaired.report, db, Some(&repaired.kept), args.json)
+}
+
+/// Copies a backup to a new place and reads the copy back.
+///
+/// # Errors
+/// Those of the engine.
+pub(crate) fn restore(args: &RestoreArgs) -> Result<()> {
+    let done = with_progress(|progress| rescue::restore(&args.backup, &args.to, progress))?;
+    let text = if args.json {
+        let to = args.to.display().to_string();
+        let (files, bytes, entries) = (done.files, done.bytes, done.entries);
+        format!(
+            "{}\n",
+            json!({ "restored": to, "files": files, "bytes": bytes, "entries": entries })
+        )
+    } else {
+        let (files, entries) = (count(done.files), count(done.entries));
+        format!("Restored {files} files, {}, and read {entries} entries back\n", bytes(done.bytes))
+    };
+    print(&text)
+}
+
+fn print(text: &str) -> Result<()> {
+    let mut output = io::stdout().lock();
+    let written = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+    written.map_err(|error| Failure::output(&error))
+}
+
+fn tell(report: &SalvageReport, to: &Path, kept: Option<&Path>, json: bool) -> Result<()> {
+    if json {
+        let text = serde_json::to_string_pretty(&as_json(report, to, kept));
+        let text = text.map_err(|e| Failure::new(format!("cannot write the report: {e}")))?;
+        print(&format!("{text}\n"))?;
+    } else {
+        print(&as_text(report, to, kept))?;
+    }
+    match report.losses.len() {
+        0 => Ok(()),
+        1 => Err(Failure::lossy("1 part of the database was lost")),
+        losses => Err(Failure::lossy(format!("{losses} parts of the database were lost"))),
+    }
+}
+
+fn text_of(key: &[u8]) -> String {
+    let mut out = Vec::new();
+    Encoding::Text.encode(key, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn as_text(report: &SalvageReport, to: &Path, kept: Option<&Path>) -> String {
+    let rows: Vec<Vec<String>> = report
+        .families
+        .iter()
+        .map(|family| {
+            let (lost, deleted) = (count(family.values_lost), count(family.deleted));
+            vec![family.name.clone(), count(family.entries), bytes(family.bytes), deleted, lost]
+        })
+        .collect();
+    let header = ["family", "keys", "bytes", "deleted", "values lost"];
+    let mut text = format!("Salvaged to {}\n{}", to.display(), render(&header, &rows));
+    if let Some(kept) = kept {
+        text.push_str(&format!("\nThe damaged database is kept at {}\n", kept.display()));
+    }
+    let mut list = |title: &str, lines: Vec<String>| {
+        if !lines.is_empty() {
+            text.push_str(&format!("\n{title}\n"));
+            for line in lines {
+                text.push_str(&format!("  {line}\n"));
+            }
+        }
+    };
+    list("Lost", report.losses.iter().map(loss_text).collect());
+    list("Uncertain", report.warnings.clone());
+    list("Damage that cost nothing", report.harmless.iter().map(ToString::to_string).collect());
+    let unused = |(path, reason): &(PathBuf, String)| format!("{}: {reason}", path.display());
+    list("Files not used", report.unused.iter().map(unused).collect());
+    if report.losses.is_empty() {
+        text.push_str("\nNothing was lost\n");
+    }
+    text
+}
+
+fn loss_text(loss: &Loss) -> String {
+    let mut text = format!("{} at {}: {} bytes", loss.file.display(), loss.offset, loss.bytes);
+    if let Some(entries) = loss.entries {
+        text.push_str(&format!(", {} entries", count(entries)));
+    }
+    if !loss.families.is_empty() {
+        text.push_str(&format!(" of {}", loss.families.join(", ")));
+    }
+    if let (Some(first), Some(last)) = (&loss.first_key, &loss.last_key) {
+        text.push_str(&format!(", keys from '{}' to '{}'", text_of(first), text_of(last)));
+    }
+    format!("{text}: {}", loss.reason)
+}
+
+fn as_json(report: &SalvageReport, to: &Path, kept: Option<&Path>) -> Value {
+    let path = |path: &Path| path.display().to_string();
+    let families: Vec<Value> = report
+        .families
+        .iter()
+        .map(|family| {
+            json!({
+                "name": family.name,
+                "number": family.number,
+                "name_is_known": family.name_is_known,
+                "options_are_known": family.options_are_known,
+                "keys": family.entries,
+                "bytes": family.bytes,
+                "deleted": family.deleted,
+                "values_lost": family.values_lost,
+            })
+        })
+        .collect();
+    let losses: Vec<Value> = report
+        .losses
+        .iter()
+        .map(|loss| {
+            json!({
+                "file": path(&loss.file),
+                "offset": loss.offset,
+                "bytes": loss.bytes,
+                "families": loss.families,
+                "first_key": loss.first_key.as_deref().map(text_of),
+                "last_key": loss.last_key.as_deref().map(text_of),
+                "entries": loss.entries,
+                "reason": loss.reason,
+            })
+        })
+        .collect();
+    let harmless: Vec<String> = report.harmless.iter().map(ToString::to_string).collect();
+    let unused =
+        |(file, reason): &(PathBuf, String)| json!({ "file": path(file), "reason": reason });
+    json!({
+        "salvaged": path(to),
+        "kept": kept.map(path),
+        "complete": report.is_complete(),
+        "keys": report.entries(),
+        "families": families,
+        "losses": losses,
+        "warnings": report.warnings,
+        "harmless": harmless,
+        "unused": report.unused.iter().map(unused).collect::<Vec<_>>(),
+        "tables": report.tables,
+        "log_segments": report.log_segments,
+        "bytes_read": report.bytes_read,
+    })
+}

@@ -1,0 +1,90 @@
+//! `tidesdb upgrade`: which formats the files have, and what an upgrade would do.
+//!
+//! Files of older formats are read as they are and written anew in the course of things, so there is
+//! nothing that has to be done at once.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+use tidesdb::rescue::{FormatReport, FoundFormat, formats_of};
+
+use crate::args::ReportArgs;
+use crate::failure::{Failure, Result};
+use crate::table::{count, render};
+
+/// Runs the command.
+///
+/// # Errors
+/// When a file has a format that this build does not read, and those of the engine.
+pub(crate) fn run(args: &ReportArgs) -> Result<()> {
+    let report = formats_of(&args.database.db)?;
+    let text = if args.json { as_json(&report) } else { as_text(&report) };
+    let mut output = io::stdout().lock();
+    let written = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+    written.map_err(|error| Failure::output(&error))?;
+    match report.found.iter().find(|found| !found.is_readable()) {
+        None => Ok(()),
+        Some(found) => Err(Failure::new(format!(
+            "{} files have {} format version {}, and this build reads {} to {}",
+            found.files,
+            found.format,
+            found.version,
+            found.read.start(),
+            found.read.end()
+        ))
+        .hint("a newer build wrote them: open the database with that one")),
+    }
+}
+
+/// What would be done with the files.
+fn outlook(found: &FoundFormat) -> &'static str {
+    match (found.is_readable(), found.is_current()) {
+        (false, _) => "not read by this build",
+        (true, true) => "nothing to do",
+        (true, false) => "read as it is; rewritten when next opened or merged",
+    }
+}
+
+fn as_text(report: &FormatReport) -> String {
+    let rows: Vec<Vec<String>> = report
+        .found
+        .iter()
+        .map(|found| {
+            let written = found.read.end().to_string();
+            let files = count(found.files);
+            vec![
+                found.format.into(),
+                files,
+                found.version.to_string(),
+                written,
+                outlook(found).into(),
+            ]
+        })
+        .collect();
+    let mut text = render(&["format", "files", "version", "newest", "upgrade"], &rows);
+    let without = report.without_version.len();
+    if without > 0 {
+        text.push_str(&format!("\n{without} files say no version: never begun, or damaged\n"));
+    }
+    if report.found.iter().all(FoundFormat::is_current) {
+        text.push_str("\nAll files have the newest format: there is nothing to upgrade\n");
+    }
+    text
+}
+
+fn as_json(report: &FormatReport) -> String {
+    let found = |found: &FoundFormat| {
+        json!({
+            "format": found.format,
+            "version": found.version,
+            "files": found.files,
+            "oldest_read": found.read.start(),
+            "newest_read": found.read.end(),
+            "upgrade": outlook(found),
+        })
+    };
+    let without: Vec<Value> =
+        report.without_version.iter().map(|path| json!(path.display().to_string())).collect();
+    let found: Vec<Value> = report.found.iter().map(found).collect();
+    format!("{:#}\n", json!({ "formats": found, "without_version": without }))
+}

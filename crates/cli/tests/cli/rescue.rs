@@ -1,0 +1,134 @@
+//! Damaged databases: what is listed, what is salvaged, and what single files show.
+
+use std::path::PathBuf;
+
+use crate::support::{Place, files_below, json_lines};
+
+/// A database with a table, whose path is answered, and a record in the log.
+fn with_a_table(place: &Place) -> PathBuf {
+    place.file("in.jsonl", json_lines(2000));
+    place.run("load", &["in.jsonl"]).ok();
+    place.run("flush", &[]).ok();
+    place.run("put", &["zz in the log", "value"]).ok();
+    let is_table = |path: &PathBuf| path.extension().is_some_and(|e| e == "klog");
+    files_below(&place.path("db"))
+        .into_iter()
+        .filter(is_table)
+        .max_by_key(|path| std::fs::metadata(path).unwrap().len())
+        .unwrap()
+}
+
+fn flip(path: &PathBuf, offset: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[offset] ^= 0xff;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn verify_lists_all_damage_without_current() {
+    let place = Place::new();
+    let table = with_a_table(&place);
+    flip(&table, 10);
+    std::fs::write(place.path("db/CURRENT"), "nonsense").unwrap();
+    let run = place.run("verify", &[]);
+    run.fails(2, &["checked one by one", "problems"]);
+    let name = table.file_name().unwrap().to_str().unwrap();
+    assert!(run.text().contains("CURRENT") && run.text().contains(name), "{}", run.text());
+    let json: serde_json::Value =
+        serde_json::from_slice(&place.run("verify", &["--json"]).stdout).unwrap();
+    assert_eq!(json["ok"], false);
+    assert!(json["problems"].as_array().unwrap().len() >= 2, "{json}");
+}
+
+#[test]
+fn salvage_writes_what_is_left_and_lists_what_is_lost() {
+    let place = Place::new();
+    let table = with_a_table(&place);
+    let whole = place.path("whole").display().to_string();
+    let (from, to) =
+        (place.path("db").display().to_string(), place.path("new").display().to_string());
+    let run = place.run("salvage", &[&from, &whole]).ok();
+    assert!(run.text().contains("Nothing was lost"), "{}", run.text());
+    assert_eq!(place.run_in("whole", "count", &[]).ok().text(), "2001\n");
+    flip(&table, 10);
+    let run = place.run("salvage", &[&from, &to, "--json"]);
+    run.fails(3, &["1 part of the database was lost"]);
+    let json: serde_json::Value = serde_json::from_str(run.text()).unwrap();
+    assert_eq!(json["complete"], false);
+    assert_eq!(json["losses"][0]["offset"], 0);
+    assert_eq!(json["losses"][0]["families"][0], "default");
+    let left: u64 = place.run_in("new", "count", &[]).ok().text().trim().parse().unwrap();
+    assert_eq!(json["keys"], left);
+    assert!(left > 1000 && left < 2001, "{left}");
+    assert_eq!(place.run_in("new", "get", &["zz in the log"]).ok().text(), "value");
+    place.run("salvage", &[&from, &to]).fails(2, &["not empty"]);
+}
+
+#[test]
+fn repair_puts_a_salvaged_database_in_place() {
+    let place = Place::new();
+    with_a_table(&place);
+    std::fs::remove_file(place.path("db/CURRENT")).unwrap();
+    place.run("count", &[]).fails(2, &["CURRENT", "salvage"]);
+    let run = place.run("repair", &[]).ok();
+    assert!(run.text().contains("db.damaged"), "{}", run.text());
+    assert_eq!(place.run("count", &[]).ok().text(), "2001\n");
+    place.run("verify", &[]).ok();
+    assert!(place.path("db.damaged").exists());
+}
+
+#[test]
+fn files_are_inspected_wherever_they_lie() {
+    let place = Place::new();
+    let table = with_a_table(&place);
+    let outside = place.path("some file");
+    std::fs::copy(&table, &outside).unwrap();
+    let outside = outside.display().to_string();
+    let run = place.run("inspect", &[&outside, "--keys"]).ok();
+    assert!(
+        run.text().contains("entries=") && run.text().contains("family=default"),
+        "{}",
+        run.text()
+    );
+    assert!(run.text().lines().filter(|line| line.contains("  entry  ")).count() > 1000);
+    let json = place.run("inspect", &[&outside, "--json", "--limit", "3"]).ok();
+    assert_eq!(json.text().lines().count(), 3);
+    let first: serde_json::Value =
+        serde_json::from_str(json.text().lines().next().unwrap()).unwrap();
+    assert_eq!(first["what"], "table");
+    flip(&PathBuf::from(&outside), 10);
+    place.run("inspect", &[&outside]).fails(2, &["problem"]);
+    for file in files_below(&place.path("db")) {
+        let name = file.file_name().unwrap().to_str().unwrap().to_owned();
+        if name != "LOCK" && !name.starts_with("LOG") {
+            let run = place.run("inspect", &[&file.display().to_string(), "--keys"]);
+            assert!(!run.text().is_empty(), "{name}: {}", run.stderr);
+        }
+    }
+    let other = place.file("other", "text").display().to_string();
+    place.run("inspect", &[&other]).fails(2, &["no file of a database"]);
+}
+
+#[test]
+fn backups_are_restored_and_formats_shown() {
+    let place = Place::new();
+    with_a_table(&place);
+    let (backup, to) =
+        (place.path("backup").display().to_string(), place.path("back").display().to_string());
+    place.run("backup", &[&backup]).ok();
+    let run = place.run("restore", &[&backup, &to]).ok();
+    assert!(run.text().contains("entries back"), "{}", run.text());
+    assert_eq!(place.run_in("back", "count", &[]).ok().text(), "2001\n");
+    place.run("restore", &[&backup, &to]).fails(2, &["not empty"]);
+    let run = place.run("upgrade", &[]).ok();
+    assert!(run.text().contains("nothing to upgrade"), "{}", run.text());
+    // A version that comes later.
+    let manifest = files_below(&place.path("back"))
+        .into_iter()
+        .find(|path| path.to_string_lossy().contains("MANIFEST"))
+        .unwrap();
+    let mut bytes = std::fs::read(&manifest).unwrap();
+    bytes[8] = 200;
+    std::fs::write(&manifest, bytes).unwrap();
+    place.run_in("back", "upgrade", &[]).fails(2, &["manifest format version 200", "newer"]);
+}

@@ -1,0 +1,86 @@
+//! Lists everything that is damaged in a directory, whether or not the database opens.
+//!
+//! What [`tidesdb_engine::Db::verify`] compares of families, runs and files needs a manifest. This is the
+//! part that needs none: every checksum of every file, and what tables say of themselves.
+
+use std::path::Path;
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_files::naming::FileKind;
+use tidesdb_files::vlog::{RemainingRecord, VlogReader};
+
+use crate::catalog::Catalog;
+use crate::log::Log;
+use crate::report::{Progress, SalvageReport};
+use crate::source::Source;
+use crate::tables::Tables;
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct DamageReport {
+    /// Tables read.
+    pub tables: u64,
+    /// Value logs read.
+    pub value_logs: u64,
+    /// Log segments read.
+    pub log_segments: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Everything that is wrong.
+    pub problems: Vec<Error>,
+}
+
+/// Reads all files of the database in `directory` and lists what is wrong with them. `progress` is told
+/// how far the work is; an error that it answers ends the work.
+///
+/// # Errors
+/// [`Error::NotADatabase`], [`Error::Locked`], [`Error::Io`]. Damage is no error.
+pub fn find_damage(
+    directory: &Path,
+    progress: &mut dyn FnMut(Progress) -> Result<()>,
+) -> Result<DamageReport> {
+    let source = Source::open(directory)?;
+    let catalog = Catalog::read(&source)?;
+    let mut found = DamageReport { problems: catalog.problems.clone(), ..DamageReport::default() };
+    let total = source.files.iter().map(|(_, len)| len).sum();
+    let mut done = 0;
+    let mut read = |bytes: u64| {
+        done += bytes;
+        progress(Progress { what: "checking", done, total })
+    };
+    let mut report = SalvageReport::default();
+    Tables::survey(&source, &catalog, &mut report, &mut read)?;
+    Log::read(&source, &catalog, &mut report, &mut read)?;
+    found.tables = report.tables;
+    found.log_segments = report.log_segments;
+    found.bytes = report.bytes_read;
+    let losses = report.losses.into_iter();
+    found
+        .problems
+        .extend(losses.map(|loss| Error::corruption(loss.file, loss.offset, loss.reason)));
+    found.problems.append(&mut report.harmless);
+    for &(kind, len) in &source.files {
+        if let FileKind::ValueLog(number) = kind {
+            check_value_log(&source, number, &mut found.problems)?;
+            found.value_logs += 1;
+            found.bytes += len;
+            read(len)?;
+        }
+    }
+    Ok(found)
+}
+
+fn check_value_log(source: &Source, number: u64, problems: &mut Vec<Error>) -> Result<()> {
+    let kind = FileKind::ValueLog(number);
+    let (file, path) = (source.file(kind)?, source.path(kind));
+    if let Err(problem) = VlogReader::open(file.clone(), &path, number) {
+        problems.push(problem);
+    }
+    VlogReader::without_header(file, &path, number).survey(&mut |record| {
+        if let RemainingRecord::Lost { reason, .. } = record {
+            problems.push(reason);
+        }
+        Ok(())
+    })
+}

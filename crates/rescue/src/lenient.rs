@@ -1,0 +1,67 @@
+//! A file of which not every byte can be read.
+//!
+//! A disk that fails answers reads of some sectors with an error. [`LenientFile`] gives zeros for a page
+//! that can't be read, so that the parts around it are reached; whatever lay there fails its checksum.
+//! Read-only; shared by all threads.
+
+use std::io;
+use std::sync::Arc;
+
+use tidesdb_sys::vfs::File;
+
+/// Bytes that are given up together.
+const PAGE_BYTES: u64 = 4096;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct LenientFile(pub(crate) Arc<dyn File>);
+
+fn refused<T>() -> io::Result<T> {
+    Err(io::Error::from(io::ErrorKind::ReadOnlyFilesystem))
+}
+
+impl File for LenientFile {
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        let error = match self.0.read_at(buffer, at) {
+            Err(e) if e.kind() != io::ErrorKind::Interrupted => e,
+            other => return other,
+        };
+        let left = self.0.len()?.saturating_sub(at);
+        let page = (PAGE_BYTES - at % PAGE_BYTES).min(left);
+        let count = usize::try_from(page).unwrap_or(usize::MAX).min(buffer.len());
+        let Some(piece) = buffer.get_mut(..count).filter(|piece| !piece.is_empty()) else {
+            return Err(error);
+        };
+        match self.0.read_at(piece, at) {
+            Ok(read) if read > 0 => Ok(read),
+            _ => {
+                piece.fill(0);
+                Ok(count)
+            }
+        }
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn write_at(&self, _bytes: &[u8], _at: u64) -> io::Result<usize> {
+        refused()
+    }
+
+    fn set_len(&self, _len: u64) -> io::Result<()> {
+        refused()
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        refused()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        refused()
+    }
+
+    fn allocate(&self, _len: u64) -> io::Result<()> {
+        refused()
+    }
+}

@@ -1,0 +1,126 @@
+//! The directory of a damaged database, which is only read.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_files::manifest::current::CURRENT_TEMPORARY;
+use tidesdb_files::naming::{self, FileKind};
+use tidesdb_sys::vfs::{File, LockGuard, LockHow, OpenHow, ReadOnlyVfs, RealVfs, Vfs};
+
+use crate::lenient::LenientFile;
+
+/// Folder in which an opening puts files that the manifest does not know.
+const SET_ASIDE: &str = "set-aside";
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Source {
+    vfs: Arc<dyn Vfs>,
+    pub(crate) dir: PathBuf,
+    /// Held while the files are read. There may be no lock file.
+    _lock: Option<Box<dyn LockGuard>>,
+    /// Every file with a name of a database, with its length.
+    pub(crate) files: Vec<(FileKind, u64)>,
+    /// All other names.
+    pub(crate) others: Vec<String>,
+}
+
+impl Source {
+    /// Lists the directory `dir` and keeps writers away from it.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when a database is open there for writing, [`Error::NotADatabase`] when no file
+    /// has a name of a database, [`Error::Io`].
+    pub(crate) fn open(dir: &Path) -> Result<Self> {
+        let vfs: Arc<dyn Vfs> = ReadOnlyVfs::new(Arc::new(RealVfs::new()));
+        let lock_path = dir.join(FileKind::Lock.name());
+        let lock = match vfs.lock(&lock_path, LockHow::Shared) {
+            Ok(guard) => Some(guard),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                return Err(Error::Locked(dir.to_path_buf()));
+            }
+            // Who may not lock it may still read.
+            Err(_) => None,
+        };
+        let entries = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
+        let (mut files, mut others) = (Vec::new(), Vec::new());
+        for entry in entries {
+            match naming::parse(&entry.name) {
+                Some(kind) if !entry.is_dir => files.push((kind, entry.len)),
+                _ => others.push(entry.name),
+            }
+        }
+        let of_database =
+            |(kind, _): &(FileKind, u64)| !matches!(kind, FileKind::Lock | FileKind::Diary);
+        if !files.iter().any(of_database) {
+            let reason = "no file in it has a name of a database's file".to_owned();
+            return Err(Error::NotADatabase { path: dir.to_path_buf(), reason });
+        }
+        Ok(Self { vfs, dir: dir.to_path_buf(), _lock: lock, files, others })
+    }
+
+    /// The file's path.
+    pub(crate) fn path(&self, kind: FileKind) -> PathBuf {
+        self.dir.join(kind.name())
+    }
+
+    /// Opens a file, of which pages that the disk can't read are zeros.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] when it is missing, [`Error::Io`].
+    pub(crate) fn file(&self, kind: FileKind) -> Result<Arc<dyn File>> {
+        let path = self.path(kind);
+        let file = self.vfs.open(&path, OpenHow::Read);
+        let file = file.map_err(|e| Error::missing_or_io("open", &path, e))?;
+        Ok(Arc::new(LenientFile(file)))
+    }
+
+    /// Whether there is a file of that name.
+    pub(crate) fn has(&self, kind: FileKind) -> bool {
+        self.files.iter().any(|(known, _)| *known == kind)
+    }
+
+    /// The numbers of all tables.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = u64> {
+        self.files.iter().filter_map(|(kind, _)| match kind {
+            FileKind::Table(number) => Some(*number),
+            _ => None,
+        })
+    }
+
+    /// The numbers of all manifests, newest first.
+    pub(crate) fn manifests(&self) -> Vec<u64> {
+        let mut numbers: Vec<u64> = self
+            .files
+            .iter()
+            .filter_map(|(kind, _)| match kind {
+                FileKind::Manifest(number) => Some(*number),
+                _ => None,
+            })
+            .collect();
+        numbers.sort_unstable_by(|one, other| other.cmp(one));
+        numbers
+    }
+
+    /// Names that are no part of the database, each with what is known of it.
+    pub(crate) fn unused(&self) -> Vec<(PathBuf, String)> {
+        let mut unused = Vec::new();
+        for name in &self.others {
+            if name == SET_ASIDE {
+                let dir = self.dir.join(name);
+                for entry in self.vfs.list(&dir).unwrap_or_default() {
+                    let reason = "an opening has set it aside: no manifest ever named it";
+                    unused.push((dir.join(entry.name), reason.to_owned()));
+                }
+            } else if name != CURRENT_TEMPORARY {
+                unused.push((
+                    self.dir.join(name),
+                    "no file of a database has such a name".to_owned(),
+                ));
+            }
+        }
+        unused
+    }
+}
