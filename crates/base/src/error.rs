@@ -44,6 +44,9 @@ pub enum ErrorKind {
     /// Background work that the call depends on makes no progress; the call had no effect and may
     /// be repeated.
     Stalled,
+    /// A commit is visible to readers, and the disk refused to make it durable: a power cut may take
+    /// it. Of all errors of a commit this is the only one after which the commit has an effect.
+    Doubtful,
     /// The engine broke one of its own rules; please report it.
     Internal,
 }
@@ -139,6 +142,10 @@ pub enum Error {
         /// How long nothing moved, in milliseconds.
         milliseconds: u64,
     },
+    /// What was to be made durable is visible, and stays so, but the sync of the log failed, as the
+    /// cause says, and so did the repair of the log. It becomes durable with the next repair that
+    /// works, which the next commit or flush has tried; until then a power cut may take it.
+    Doubtful(Arc<Error>),
     /// The engine broke one of its own rules.
     Internal(String),
 }
@@ -194,6 +201,7 @@ impl Error {
             Self::Forked => ErrorKind::Forked,
             Self::Stalled { .. } | Self::Paused => ErrorKind::Stalled,
             Self::Cancelled => ErrorKind::Closed,
+            Self::Doubtful(_) => ErrorKind::Doubtful,
             Self::Internal(_) => ErrorKind::Internal,
         }
     }
@@ -248,6 +256,9 @@ impl fmt::Display for Error {
             Self::Stalled { reason, milliseconds } => {
                 write!(f, "stalled ({reason}): background work got nowhere for {milliseconds} ms")
             }
+            Self::Doubtful(cause) => {
+                write!(f, "the commit is visible, but may not survive a power cut: {cause}")
+            }
             Self::Internal(text) => write!(f, "internal error, please report it: {text}"),
         }
     }
@@ -257,7 +268,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source.as_ref()),
-            Self::ReadOnly(cause) => Some(cause.as_ref()),
+            Self::ReadOnly(cause) | Self::Doubtful(cause) => Some(cause.as_ref()),
             _ => None,
         }
     }

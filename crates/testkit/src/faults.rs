@@ -159,8 +159,8 @@ impl Faults {
                 return Ok(());
             }
         }
-        let explained =
-            matches!(error.kind(), ErrorKind::Io | ErrorKind::Full | ErrorKind::ReadOnly);
+        let kinds = [ErrorKind::Io, ErrorKind::Full, ErrorKind::ReadOnly, ErrorKind::Doubtful];
+        let explained = kinds.contains(&error.kind());
         let fault = *locked(&self.ordered);
         let allowed = fault.is_some() || *locked(&self.repairing);
         if explained && allowed && self.vfs.fired() > 0 {
@@ -185,16 +185,5 @@ impl Drop for Suspended<'_> {
             self.0.vfs.fail_call(fault.call, fault.kind, fault.error);
         }
         self.0.vfs.limit_writes(*locked(&self.0.longest_write));
-    }
-}
-
-/// True when the cause of an error is a sync that failed: whether what was to be synced will
-/// survive is not known then.
-#[must_use]
-pub fn is_failed_sync(error: &Error) -> bool {
-    match error {
-        Error::Io { operation, .. } => *operation == "sync",
-        Error::ReadOnly(cause) => is_failed_sync(cause),
-        _ => false,
     }
 }

@@ -112,15 +112,9 @@ fn commit_until_refused(db: &Db, thread: u64, start: &Barrier) -> Outcome {
     outcome
 }
 
-/// How far what refused calls wrote may be seen.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Refused {
-    Unseen,
-    /// A sync failed, which may leave a commit visible.
-    Doubtful,
-}
-
-fn check(db: &Db, outcomes: &[Outcome], refused: Refused, when: &str) {
+/// What a power cut leaves of doubtful commits is not asked here: they are visible as long as the
+/// database is open, and after a kill.
+fn check(db: &Db, outcomes: &[Outcome], when: &str) {
     let families = families(db);
     let expect = |n: u64, into: [bool; 2], there: bool| {
         for (family, written) in families.iter().zip(into) {
@@ -131,17 +125,18 @@ fn check(db: &Db, outcomes: &[Outcome], refused: Refused, when: &str) {
     };
     for outcome in outcomes {
         outcome.acknowledged.iter().for_each(|&(n, into)| expect(n, into, true));
-        if refused == Refused::Unseen {
-            outcome.refused.iter().for_each(|(n, into, _)| expect(*n, *into, false));
+        for (n, into, error) in &outcome.refused {
+            expect(*n, *into, error.kind() == ErrorKind::Doubtful);
         }
     }
     let scanned: usize = families.iter().map(|family| content(family).len()).sum();
     let keys = |into: [bool; 2]| into.iter().filter(|written| **written).count();
-    let acknowledged: usize =
-        outcomes.iter().flat_map(|o| &o.acknowledged).map(|(_, into)| keys(*into)).sum();
-    if refused == Refused::Unseen {
-        assert_eq!(scanned, acknowledged, "{when}: a scan sees other keys than it should");
-    }
+    let acknowledged = outcomes.iter().flat_map(|outcome| &outcome.acknowledged);
+    let refused = outcomes.iter().flat_map(|outcome| &outcome.refused);
+    let doubtful = refused.filter(|(_, _, error)| error.kind() == ErrorKind::Doubtful);
+    let visible = acknowledged.map(|(_, into)| into).chain(doubtful.map(|(_, into, _)| into));
+    let visible: usize = visible.map(|into| keys(*into)).sum();
+    assert_eq!(scanned, visible, "{when}: a scan sees other keys than it should");
 }
 
 /// Has a database of which some calls fail take commits of several threads, and looks at it before
@@ -153,8 +148,6 @@ fn fail(
     error: FaultError,
     call: u64,
 ) -> usize {
-    let refused =
-        if counted.contains(Op::SegmentSync) { Refused::Doubtful } else { Refused::Unseen };
     let sim = SimVfs::new(call);
     let vfs = FaultVfs::new(Arc::clone(&sim) as _);
     let db = open_on(Arc::clone(&vfs) as _, sync_mode).unwrap();
@@ -173,10 +166,10 @@ fn fail(
     let refusals: usize = outcomes.iter().map(|outcome| outcome.refused.len()).sum();
     assert!(vfs.fired() > 0, "call {call} did not fail");
     for (n, _, error) in outcomes.iter().flat_map(|outcome| &outcome.refused) {
-        let kinds = [ErrorKind::Full, ErrorKind::Io, ErrorKind::ReadOnly];
+        let kinds = [ErrorKind::Full, ErrorKind::Io, ErrorKind::ReadOnly, ErrorKind::Doubtful];
         assert!(kinds.contains(&error.kind()), "key {n}: {error}");
     }
-    check(&db, &outcomes, refused, "amid the trouble");
+    check(&db, &outcomes, "amid the trouble");
     // Killed: what was written but not synced is there, and the cause still is.
     let image = FaultVfs::new(sim.crash_image(CrashProfile::Everything, call) as _);
     if kind == FaultKind::Forever && error == FaultError::NO_SPACE {
@@ -185,7 +178,7 @@ fn fail(
         image.fail_call(0, kind, error);
     }
     let after = open_on(image as _, sync_mode).unwrap();
-    check(&after, &outcomes, refused, "after a kill");
+    check(&after, &outcomes, "after a kill");
     drop(after);
     vfs.clear_faults();
     let works = || families(&db).iter().all(|family| family.put(b"after", b"value").is_ok());
@@ -197,12 +190,12 @@ fn fail(
     });
     assert!(healed, "takes no writes although the cause is gone");
     families(&db).iter().for_each(|family| family.delete(b"after").unwrap());
-    check(&db, &outcomes, refused, "after the trouble");
+    check(&db, &outcomes, "after the trouble");
     families(&db).iter().for_each(|family| family.flush().unwrap());
-    check(&db, &outcomes, refused, "after a flush");
+    check(&db, &outcomes, "after a flush");
     drop(db);
     let db = open_on(sim as _, sync_mode).unwrap();
-    check(&db, &outcomes, refused, "reopened");
+    check(&db, &outcomes, "reopened");
     assert!(db.verify().unwrap().problems.is_empty());
     refusals
 }
@@ -409,7 +402,7 @@ fn a_segment_whose_sync_failed_is_not_used_again() {
     vfs.reset();
     vfs.record(true);
     vfs.fail_call(0, FaultKind::Once, FaultError::IO);
-    family.put(b"key", b"refused").unwrap_err();
+    family.put(b"key", b"other").unwrap();
     assert_eq!(vfs.fired(), 1);
     let failed = vfs.records()[0].path.to_path_buf();
     let renamed = Arc::new(Mutex::new(Vec::new()));
@@ -429,6 +422,104 @@ fn a_segment_whose_sync_failed_is_not_used_again() {
     assert!(!renamed.contains(&failed), "{} was used again", failed.display());
     let entries = sim.list(Path::new("/db")).unwrap();
     assert!(!entries.iter().any(|entry| failed.ends_with(&entry.name)));
+}
+
+/// A database that syncs each commit, some of whose calls fail, and the commits that its hook was told of.
+struct Watched {
+    sim: Arc<SimVfs>,
+    vfs: Arc<FaultVfs>,
+    db: Db,
+    family: Family,
+    told: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Watched {
+    fn open() -> Self {
+        let sim = SimVfs::new(1);
+        let vfs = FaultVfs::new(Arc::clone(&sim) as _);
+        let components = Components {
+            vfs: Arc::clone(&vfs) as _,
+            scheduler: Arc::new(ManualScheduler::new(1)),
+            clock: Arc::new(ManualClock::new(1_000_000)),
+        };
+        let db = Db::open_with("/db", options(SyncMode::Full), components).unwrap();
+        let family = db.create_family("one", family_options()).unwrap();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&told);
+        family.set_commit_hook(Some(Arc::new(move |batch| {
+            let keys = batch.operations.iter().map(|operation| operation.key.to_vec());
+            noted.lock().unwrap().extend(keys);
+        })));
+        Self { sim, vfs, db, family, told }
+    }
+
+    fn fail_syncs(&self, kind: FaultKind) {
+        self.vfs.count_only(OpSet::SYNCS);
+        self.vfs.reset();
+        self.vfs.fail_call(0, kind, FaultError::IO);
+    }
+
+    /// What a power cut leaves that takes everything that was not synced.
+    fn after_a_power_cut(&self) -> Vec<Vec<u8>> {
+        let image = open_on(self.sim.crash_image(CrashProfile::Nothing, 1), SyncMode::Full).unwrap();
+        content(&image.family("one").unwrap()).into_iter().map(|(key, _)| key).collect()
+    }
+
+    fn told(&self) -> Vec<Vec<u8>> {
+        self.told.lock().unwrap().clone()
+    }
+}
+
+fn keys(keys: &[&[u8]]) -> Vec<Vec<u8>> {
+    keys.iter().map(|key| key.to_vec()).collect()
+}
+
+/// A sync that fails once: the repair makes the commit durable, and the caller waits for it. The
+/// commit was visible and told to have failed; its hook was never called.
+#[test]
+fn a_commit_whose_sync_fails_is_made_durable_by_the_repair() {
+    let watched = Watched::open();
+    watched.fail_syncs(FaultKind::Once);
+    watched.family.put(b"a", b"value").unwrap();
+    assert_eq!(watched.vfs.fired(), 1);
+    assert_eq!(watched.after_a_power_cut(), keys(&[b"a"]));
+    watched.fail_syncs(FaultKind::Once);
+    let mut transaction = watched.db.begin(IsolationLevel::Snapshot).unwrap();
+    transaction.put(&watched.family, b"b", b"value").unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(watched.vfs.fired(), 1);
+    assert_eq!(watched.after_a_power_cut(), keys(&[b"a", b"b"]));
+    assert_eq!(watched.told(), keys(&[b"a", b"b"]));
+    watched.fail_syncs(FaultKind::Once);
+    watched.db.sync_log().unwrap();
+}
+
+/// A disk on which the repair fails as well: the caller is told that the commit is visible and may be
+/// lost. It is told to hooks once, and is durable with the next repair that works.
+#[test]
+fn a_commit_that_the_disk_does_not_take_is_doubtful_and_visible() {
+    let watched = Watched::open();
+    watched.fail_syncs(FaultKind::Forever);
+    let doubt = watched.family.put(b"a", b"value").unwrap_err();
+    assert_eq!(doubt.kind(), ErrorKind::Doubtful, "{doubt}");
+    assert_eq!(watched.family.get(b"a").unwrap(), Some(b"value".to_vec()));
+    assert_eq!(watched.family.put(b"b", b"value").unwrap_err().kind(), ErrorKind::ReadOnly);
+    assert_eq!(watched.after_a_power_cut(), keys(&[]));
+    assert_eq!(watched.db.sync_log().unwrap_err().kind(), ErrorKind::Doubtful);
+    watched.vfs.clear_faults();
+    watched.db.sync_log().unwrap();
+    assert_eq!(watched.after_a_power_cut(), keys(&[b"a"]));
+
+    watched.fail_syncs(FaultKind::Forever);
+    let mut transaction = watched.db.begin(IsolationLevel::Snapshot).unwrap();
+    transaction.put(&watched.family, b"c", b"value").unwrap();
+    for _ in 0..2 {
+        assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Doubtful);
+    }
+    watched.vfs.clear_faults();
+    assert!(transaction.commit().unwrap().is_some());
+    assert_eq!(watched.after_a_power_cut(), keys(&[b"a", b"c"]));
+    assert_eq!(watched.told(), keys(&[b"a", b"c"]));
 }
 
 /// Where blocks are never overwritten the space of a new segment is there, and writing to it fails. Each

@@ -6,8 +6,16 @@
 //! tables; what is not was refused, and vanishes with its memtables. Then the log goes on in
 //! another segment. The steps are numbered in [`Core::restart_log`]; a failure of any of them
 //! leaves the log as it was, and the next writer has the repair tried again.
+//!
+//! **A sync that fails** meets commits that are visible already, and stay so. Who waits for one to be
+//! durable waits for a repair then ([`Core::heal`]), and is answered by its outcome: done, or
+//! `Doubtful`. Any other error of a commit means that it has no effect.
 
-use tidesdb_base::error::Result;
+use std::cell::Cell;
+use std::sync::Arc;
+
+use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::error::{Error, Result};
 use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
@@ -29,8 +37,44 @@ impl Core {
         }
     }
 
+    /// Has what is visible up to `sequence`, and could not be synced, made durable by a repair, and waits
+    /// for that. `cause` tells why the sync failed.
+    ///
+    /// # Errors
+    /// [`Error::Doubtful`] when the log could not be repaired either, or the database is being closed.
+    #[cold]
+    pub(crate) fn heal(&self, sequence: SequenceNumber, cause: Error) -> Result<()> {
+        // A listener that the repair itself calls can't wait for it.
+        if !REPAIRING.get() {
+            self.wait_for_repair();
+        }
+        let healed = self.log.synced() >= sequence;
+        if healed { Ok(()) } else { Err(Error::Doubtful(Arc::new(cause))) }
+    }
+
+    /// Returns when one repair has ended: this thread's, or one that was queued or running.
+    fn wait_for_repair(&self) {
+        if let Ok(_at_work) = self.callers.enter()
+            && self.log.begin_repair()
+        {
+            return self.repair_log();
+        }
+        let mut patience = self.patience_with_all_work();
+        loop {
+            let seen = self.progress.now();
+            // A repair that was queued when the database was closed never begins.
+            if !self.log.is_under_repair() || self.health.is_closed() {
+                return;
+            }
+            if self.wait_for_work(&mut patience, seen).is_err() {
+                return;
+            }
+        }
+    }
+
     fn repair_log(&self) {
         let mut repair = Repair { core: self, healed: false };
+        REPAIRING.set(true);
         // A failure leaves the log as it was; the next writer has it tried again.
         repair.healed = self.restart_log().is_ok();
     }
@@ -73,6 +117,11 @@ impl Core {
     }
 }
 
+thread_local! {
+    /// This thread repairs a log.
+    static REPAIRING: Cell<bool> = const { Cell::new(false) };
+}
+
 /// The right to repair the log, given back however the repair ends.
 struct Repair<'a> {
     core: &'a Core,
@@ -81,6 +130,8 @@ struct Repair<'a> {
 
 impl Drop for Repair<'_> {
     fn drop(&mut self) {
+        REPAIRING.set(false);
         self.core.log.end_repair(self.healed);
+        self.core.progress.ring();
     }
 }

@@ -312,8 +312,8 @@ impl Db {
     /// them are there or none.
     ///
     /// # Errors
-    /// `Full`, `Io`, `ReadOnly`, `Closed`. After an error of a sync the outcome is decided by the
-    /// repair that follows; in all other cases nothing was written.
+    /// `Full`, `Io`, `ReadOnly`, `Closed`: nothing was written. `Doubtful`: the batch is visible, but
+    /// could not be made durable; see [`Family::put`](crate::Family::put).
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.write_with(batch, WriteOptions::default())
     }
@@ -419,15 +419,14 @@ impl Db {
     /// Returns when everything committed so far survives a power cut.
     ///
     /// # Errors
-    /// `Io` when the log can't be synced.
+    /// `Doubtful` when the log can neither be synced nor repaired; `Closed`.
     pub fn sync_log(&self) -> Result<()> {
         let core = self.core();
         core.check_open()?;
         if core.options.read_only {
             return Ok(());
         }
-        let published = core.log.published();
-        core.log.sync_through(published).inspect_err(|_| core.repair_log_later())
+        core.sync_log()
     }
 
     /// Has the memory of memtables behave like that of a system that runs out of it: of the blocks

@@ -87,7 +87,11 @@ impl Family {
     /// process; whether it survives a power cut is a matter of the sync mode.
     ///
     /// # Errors
-    /// `Invalid` for an empty key or sizes over the limits, `Full`, `Io`, `ReadOnly`, `Closed`.
+    /// `Invalid` for an empty key or sizes over the limits, `Full`, `Io`, `ReadOnly`, `Closed`: nothing
+    /// was written then, and no reader sees or ever saw it. `Doubtful`, only where the sync mode or
+    /// the options ask for a sync: the value is visible and stays so, but a power cut may take it.
+    /// A sync that fails is no error by itself: the call waits for the repair of the log, which makes
+    /// the value durable by other means, and only if that fails too it is in doubt.
     #[inline]
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.core().write_one(&self.state, ValueKind::Value, NEVER_EXPIRES, key, value)
@@ -140,7 +144,8 @@ impl Family {
 
     /// Has `hook` called after each commit to this family from now on, in place of an earlier
     /// hook; `None` removes it. It is called by the committing thread, after the commit is visible
-    /// and durable as asked for, and outside of all locks: it may use the database. A commit of its
+    /// and durable as asked for, and outside of all locks: it may use the database. A commit that ends
+    /// `Doubtful` is visible, and told like any other: each commit that readers see is told once. A commit of its
     /// own to the same family calls it again, within itself. A panic of the hook is caught: it is
     /// reported by the process's panic hook, and has no other effect. Hooks are not stored.
     ///

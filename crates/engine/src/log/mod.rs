@@ -561,6 +561,11 @@ impl Log {
         self.condition.begin_repair()
     }
 
+    /// Whether somebody has taken the right to repair the log.
+    pub(crate) fn is_under_repair(&self) -> bool {
+        self.condition.is_under_repair()
+    }
+
     /// Creates the segment with which a log that failed goes on, once everything published is in
     /// tables. Its records begin behind all that was ever reserved. Nothing refers to it yet.
     ///

@@ -140,6 +140,11 @@ impl Condition {
         lock(&self.state).failure().map(|failure| failure.cause.clone())
     }
 
+    /// Whether somebody has taken the right to repair the log.
+    pub(super) fn is_under_repair(&self) -> bool {
+        matches!(*lock(&self.state), State::UnderRepair(_))
+    }
+
     /// Takes the right to repair a log that failed; false when it is in order, sealed or under repair.
     pub(super) fn begin_repair(&self) -> bool {
         let mut began = false;

@@ -57,8 +57,8 @@ impl Transaction {
     /// # Errors
     /// `Conflict` as the isolation level has it, `Invalid` for a finished transaction, `Closed`,
     /// `Full`, `Io`, `ReadOnly`: nothing was written, and the transaction is as it was. Only after
-    /// an error of a sync the commit may be visible already: committing again tries to make it
-    /// durable, and all else but a rollback is refused.
+    /// `Doubtful` the commit is visible, and stays so: committing again tries to make it durable, and
+    /// all else but a rollback, which only lets go of the memory, is refused.
     #[inline]
     pub fn commit(&mut self) -> Result<Option<u64>> {
         self.commit_with(WriteOptions::default())
@@ -85,14 +85,20 @@ impl Transaction {
         if !self.core().health.is_at_home() {
             return Err(Error::Forked);
         }
-        let visible = match self.state {
+        let (visible, again) = match self.state {
             State::Finished => return Err(Error::TransactionFinished),
-            State::Visible(visible) => Some(visible),
-            State::Active => self.make_visible()?,
+            State::Visible(visible) => (Some(visible), true),
+            State::Active => (self.make_visible()?, false),
         };
         if let (Some(visible), Some(writes)) = (visible, &self.writes) {
             self.state = State::Visible(visible);
-            self.core().settle_batch(writes.batch(), visible, options)?;
+            let (core, batch) = (self.core(), writes.batch());
+            if again {
+                // Hooks have been called.
+                core.make_batch_durable(batch, visible, options)?;
+            } else {
+                core.settle_batch(batch, visible, options)?;
+            }
         }
         self.finish();
         Ok(visible.map(|visible| visible.sequence))

@@ -129,7 +129,8 @@ impl Core {
         family.counters.hot.add_commit((key.len() + value.len()) as u64, 1, log_bytes as u64);
         // ORDERING: relaxed; a setting.
         let family_syncs = family.syncs_commits.load(Ordering::Relaxed);
-        self.make_durable(visible.sequence, family_syncs || self.syncs_commits())?;
+        let durable = self.make_durable(visible.sequence, family_syncs || self.syncs_commits());
+        // Also when it is doubtful: it is visible, and stays so.
         if visible.fills {
             self.rotate_if_full(family);
         }
@@ -140,7 +141,7 @@ impl Core {
                 &[CommittedOperation::of(operation)],
             );
         }
-        Ok(())
+        durable
     }
 
     /// Commits a batch.
@@ -167,7 +168,7 @@ impl Core {
     /// Commits an empty batch: a barrier, if durability is asked for.
     ///
     /// # Errors
-    /// [`Error::Closed`]; the sync's.
+    /// [`Error::Closed`], [`Error::Doubtful`].
     #[cold]
     fn write_nothing(&self, options: WriteOptions) -> Result<()> {
         self.check_open()?;
@@ -175,7 +176,16 @@ impl Core {
         if self.options.read_only || !options.sync.unwrap_or_else(|| self.syncs_commits()) {
             return Ok(());
         }
-        self.log.sync_through(self.log.published()).inspect_err(|_| self.repair_log_later())
+        self.sync_log()
+    }
+
+    /// Returns when everything committed so far survives a power cut.
+    ///
+    /// # Errors
+    /// [`Error::Doubtful`].
+    pub(crate) fn sync_log(&self) -> Result<()> {
+        let published = self.log.published();
+        self.log.sync_through(published).or_else(|cause| self.heal(published, cause))
     }
 
     /// Makes a batch that is not empty visible, if `check` agrees.
@@ -210,9 +220,28 @@ impl Core {
     /// What follows once a batch is visible: durability, hooks, freezing what is full.
     ///
     /// # Errors
-    /// The sync's. The call may be repeated: once the log is repaired it succeeds.
+    /// [`Error::Doubtful`]: all the rest is done then.
     #[inline]
     pub(crate) fn settle_batch(
+        &self,
+        batch: &WriteBatch,
+        visible: Visible,
+        options: WriteOptions,
+    ) -> Result<()> {
+        let durable = self.make_batch_durable(batch, visible, options);
+        let hooked = |family: &Arc<FamilyState>| family.commit_hook.is_set();
+        if visible.fills || batch.families.iter().any(hooked) {
+            self.follow_up(batch, visible);
+        }
+        durable
+    }
+
+    /// As durable as `options` and the families of the batch have it.
+    ///
+    /// # Errors
+    /// [`Error::Doubtful`]. The call may be repeated: once the log is repaired it succeeds.
+    #[inline]
+    pub(crate) fn make_batch_durable(
         &self,
         batch: &WriteBatch,
         visible: Visible,
@@ -221,15 +250,10 @@ impl Core {
         // ORDERING: relaxed; a setting.
         let syncs = |family: &Arc<FamilyState>| family.syncs_commits.load(Ordering::Relaxed);
         let usual = || self.syncs_commits() || batch.families.iter().any(syncs);
-        self.make_durable(visible.sequence, options.sync.unwrap_or_else(usual))?;
-        let hooked = |family: &Arc<FamilyState>| family.commit_hook.is_set();
-        if visible.fills || batch.families.iter().any(hooked) {
-            self.follow_up(batch, visible);
-        }
-        Ok(())
+        self.make_durable(visible.sequence, options.sync.unwrap_or_else(usual))
     }
 
-    /// Freezes what a durable batch has filled, and calls the hooks.
+    /// Freezes what a batch has filled, and calls the hooks.
     #[cold]
     fn follow_up(&self, batch: &WriteBatch, Visible { sequence, fills }: Visible) {
         for family in &batch.families {
@@ -305,13 +329,13 @@ impl Core {
     }
 
     fn make_durable(&self, sequence: SequenceNumber, sync: bool) -> Result<()> {
-        if sync {
-            let started = self.clock.monotonic_nanos();
-            let synced = self.log.sync_commit(sequence);
-            note_sync(self.clock.monotonic_nanos().saturating_sub(started));
-            synced.inspect_err(|_| self.repair_log_later())?;
+        if !sync {
+            return Ok(());
         }
-        Ok(())
+        let started = self.clock.monotonic_nanos();
+        let synced = self.log.sync_commit(sequence);
+        note_sync(self.clock.monotonic_nanos().saturating_sub(started));
+        synced.or_else(|cause| self.heal(sequence, cause))
     }
 
     fn syncs_commits(&self) -> bool {

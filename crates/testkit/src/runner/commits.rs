@@ -1,6 +1,6 @@
 //! Commits of a workload, and what those that fail must leave.
 
-use tidesdb_engine::{Db, Error, SyncMode, WriteOptions};
+use tidesdb_engine::{Db, Error, ErrorKind, SyncMode, WriteOptions};
 use tidesdb_sys::clock::Clock;
 
 use super::{Runner, locked};
@@ -68,7 +68,7 @@ impl Runner {
         }
     }
 
-    /// A commit failed: it must have had no effect, unless what failed is the sync after it.
+    /// A commit failed: it must have had no effect, unless it is doubtful, and then all of it.
     fn failed_commit(&mut self, number: u64, error: &Error) -> Verdict {
         let Some(faults) = self.world.faults.clone() else {
             return Err(format!("transaction {number} failed: {error}"));
@@ -81,17 +81,19 @@ impl Runner {
         let live = self.live();
         let with = self.history.contents(&live, number, now);
         let without = self.history.contents(&live, number - 1, now);
-        if found == contents_hash(&without) {
+        let (with, without) = (contents_hash(&with), contents_hash(&without));
+        if error.kind() == ErrorKind::Doubtful {
+            if found == with {
+                return Ok(());
+            }
+            return Err(format!("transaction {number} is in doubt ({error}) and not visible"));
+        }
+        if found == without {
             self.history.pop();
             return Ok(());
         }
-        if found != contents_hash(&with) {
-            return Err(format!("transaction {number} failed ({error}) and is there in part"));
-        }
-        if crate::faults::is_failed_sync(error) {
-            return Ok(());
-        }
-        Err(format!("transaction {number} failed ({error}) and is visible"))
+        let how = if found == with { "visible" } else { "there in part" };
+        Err(format!("transaction {number} failed ({error}) and is {how}"))
     }
 
     /// Writes one key; says whether that worked, or there is no such family.
