@@ -19,6 +19,8 @@ const SHARED_SYNC_INTERVAL_US: u64 = 1_000_000;
 const MOST_LEVELS: c_int = 32;
 /// Share of the machine's memory below which an explicit limit is raised: one in twenty.
 const LEAST_SHARE_OF_MEMORY: u64 = 20;
+/// Default of [`FamilyConfig::min_disk_space`], in bytes.
+pub const USUAL_MIN_DISK_SPACE: u64 = 100 << 20;
 /// The smallest log segment that the engine takes.
 const LEAST_LOG_SEGMENT_BYTES: u64 = 64 << 10;
 
@@ -77,7 +79,7 @@ pub const fn family_defaults() -> FamilyConfig {
         skip_list_max_level: 12,
         skip_list_probability: 0.25,
         default_isolation_level: 1,
-        min_disk_space: 100 << 20,
+        min_disk_space: USUAL_MIN_DISK_SPACE,
         l1_file_count_trigger: 4,
         l0_queue_stall_threshold: 10,
         tombstone_density_trigger: 0.0,
@@ -210,7 +212,10 @@ pub fn family_options(config: &FamilyConfig, present: FamilyOptions) -> Outcome<
     let within = |number: c_int, low: usize| usize::try_from(number).unwrap_or(0).clamp(low, 1000);
     let fpr = config.bloom_fpr;
     let prefix_len = usize::try_from(config.block_index_prefix_len).unwrap_or(0).clamp(4, 256);
-    Ok(present
+    // In C there is no other sign for it: who leaves the default gets what is right for the volume.
+    let (mut options, least) = (present, config.min_disk_space);
+    options.min_disk_space = (least != USUAL_MIN_DISK_SPACE).then_some(least);
+    Ok(options
         .write_buffer_size(config.write_buffer_size.clamp(4 << 10, 16 << 30))
         .klog_value_threshold(config.klog_value_threshold.clamp(16, 1 << 30))
         .compression(compression(config.compression_algorithm)?)
@@ -225,7 +230,6 @@ pub fn family_options(config: &FamilyConfig, present: FamilyOptions) -> Outcome<
         .level_size_ratio(config.level_size_ratio.clamp(2, 1000))
         .tombstone_density_trigger(config.tombstone_density_trigger.clamp(0.0, 1.0))
         .tombstone_density_min_entries(config.tombstone_density_min_entries)
-        .min_disk_space(config.min_disk_space)
         .sync_mode(sync_mode(config.sync_mode, config.sync_interval_us)?))
 }
 

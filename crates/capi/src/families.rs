@@ -13,7 +13,9 @@ use crate::allocator;
 use crate::boundary::{Failure, Outcome, answer, bytes, call, call_for, key, object, refuse};
 use crate::boundary::{text, text_of};
 use crate::codes;
-use crate::config::{family_options, named, normalised, take_runtime_fields};
+use crate::config::{
+    USUAL_MIN_DISK_SPACE, family_options, named, normalised, take_runtime_fields,
+};
 use crate::database::{Database, FamilyPointer, database};
 use crate::engine_log::Level;
 use crate::hooks::commit_hook;
@@ -89,7 +91,7 @@ fn stored_config(family: &Family) -> FamilyConfig {
         enable_bloom_filter: c_int::from(options.enable_bloom_filter),
         bloom_fpr: options.bloom_fpr,
         use_btree: c_int::from(options.use_btree),
-        min_disk_space: options.min_disk_space,
+        min_disk_space: options.min_disk_space.unwrap_or(USUAL_MIN_DISK_SPACE),
         ..crate::config::family_defaults()
     })
 }

@@ -85,7 +85,7 @@ fn random_sequences_have_the_same_answers_under_all_options() {
                 0 => (DbOptions::default(), FamilyOptions::default()),
                 _ => (random_db_options(&mut random), random_family_options(&mut random)),
             };
-            let least = family.min_disk_space >> 10;
+            let least = family.min_disk_space.unwrap_or(0) >> 10;
             let family = family.min_disk_space(least);
             let about = format!("sequence {sequence}, option set {set}: {db:?} {family:?}");
             let at = Cell::new(0);

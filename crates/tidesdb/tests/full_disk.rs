@@ -69,7 +69,7 @@ fn rescue(min_disk_space: Option<u64>, by_range: bool) {
     };
     let db = Db::open(directory.path().join("db"), DbOptions::default()).unwrap();
     let mut options = FamilyOptions::default();
-    options.min_disk_space = min_disk_space.unwrap_or(options.min_disk_space);
+    options.min_disk_space = min_disk_space;
     let family = db.open_family("family", options).unwrap();
     let written = fill(&family, 0);
     println!("{written} keys, {} MiB free", mounted.free_mib());

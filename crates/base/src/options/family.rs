@@ -7,10 +7,10 @@ use crate::compress::Compression;
 use crate::error::Result;
 use crate::limits::MAX_KEY_BYTES;
 
-/// Default of [`FamilyOptions::min_disk_space`].
+/// Free bytes without a [`FamilyOptions::min_disk_space`],
 const USUAL_MIN_DISK_SPACE: u64 = 100 << 20;
 
-/// Share of a volume that the default stays under.
+/// and the share of a volume that they stay under.
 const USUAL_SHARE_OF_VOLUME: u64 = 20;
 
 /// Settings of one column family, stored with the data and taken up again at each open.
@@ -86,9 +86,9 @@ pub struct FamilyOptions {
     pub tombstone_density_min_entries: u64,
     /// Size in bytes at which a merge starts another output table. Default 64 MiB.
     pub target_table_bytes: u64,
-    /// Free bytes that must remain on the disk for a flush to start. The default, 100 MiB, counts as a
-    /// twentieth of the volume where that is less; any other number is taken as it is.
-    pub min_disk_space: u64,
+    /// Free bytes that must remain on the disk for a flush to start. Default none: 100 MiB, or a
+    /// twentieth of the volume where that is less.
+    pub min_disk_space: Option<u64>,
     /// Commits to this family are at least this durable. Default: as the database.
     pub sync_mode: SyncMode,
     /// Texts of the application that are stored with the options, by name. The engine does not look
@@ -118,7 +118,7 @@ impl Default for FamilyOptions {
             tombstone_density_trigger: 0.0,
             tombstone_density_min_entries: 1024,
             target_table_bytes: 64 << 20,
-            min_disk_space: USUAL_MIN_DISK_SPACE,
+            min_disk_space: None,
             sync_mode: SyncMode::None,
             properties: BTreeMap::new(),
         }
@@ -136,12 +136,10 @@ impl FamilyOptions {
     /// Bytes that must be free for a flush to start, on a volume of so many bytes (if known).
     #[must_use]
     pub fn least_free_bytes(&self, volume_bytes: Option<u64>) -> u64 {
-        match volume_bytes {
-            Some(volume) if self.min_disk_space == USUAL_MIN_DISK_SPACE => {
-                self.min_disk_space.min(volume / USUAL_SHARE_OF_VOLUME)
-            }
-            _ => self.min_disk_space,
-        }
+        self.min_disk_space.unwrap_or_else(|| {
+            let share = volume_bytes.map(|volume| volume / USUAL_SHARE_OF_VOLUME);
+            share.map_or(USUAL_MIN_DISK_SPACE, |share| share.min(USUAL_MIN_DISK_SPACE))
+        })
     }
 
     /// Checks every setting.
@@ -213,8 +211,10 @@ setters! {
         tombstone_density_trigger: f64,
         tombstone_density_min_entries: u64,
         target_table_bytes: u64,
-        min_disk_space: u64,
         sync_mode: SyncMode,
         properties: BTreeMap<String, String>,
-    }    optional {}
+    }
+    optional {
+        min_disk_space: u64,
+    }
 }

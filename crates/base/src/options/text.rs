@@ -29,10 +29,12 @@ impl FamilyOptions {
             format!("tombstone_density_trigger = {}", self.tombstone_density_trigger),
             format!("tombstone_density_min_entries = {}", self.tombstone_density_min_entries),
             format!("target_table_bytes = {}", self.target_table_bytes),
-            format!("min_disk_space = {}", self.min_disk_space),
             format!("sync_mode = {sync}"),
         ]
         .join("\n");
+        if let Some(bytes) = self.min_disk_space {
+            text.push_str(&format!("\nmin_disk_space = {bytes}"));
+        }
         for (name, value) in &self.properties {
             // On one line, whatever is in it.
             let value = value.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");
@@ -100,7 +102,7 @@ impl FamilyOptions {
                 self.tombstone_density_min_entries = value.parse().ok()?;
             }
             "target_table_bytes" => self.target_table_bytes = value.parse().ok()?,
-            "min_disk_space" => self.min_disk_space = value.parse().ok()?,
+            "min_disk_space" => self.min_disk_space = Some(value.parse().ok()?),
             "sync_mode" => self.sync_mode = parse_sync_mode(value)?,
             _ => {}
         }
@@ -172,6 +174,21 @@ mod tests {
             .filter_kind(FilterKind::Ribbon)
             .prefix_bytes(12);
         assert_eq!(FamilyOptions::from_text(&options.to_text()).unwrap(), options);
+    }
+
+    /// 100 MiB stood for "nothing was said" once.
+    #[test]
+    fn any_number_of_free_bytes_is_taken_as_it_is() {
+        let small = Some(120 << 20);
+        assert_eq!(FamilyOptions::default().least_free_bytes(small), 6 << 20);
+        assert_eq!(FamilyOptions::default().least_free_bytes(None), 100 << 20);
+        for bytes in [0, 100 << 20] {
+            let options = FamilyOptions::default().min_disk_space(bytes);
+            let stored = FamilyOptions::from_text(&options.to_text()).unwrap();
+            assert_eq!(stored.least_free_bytes(small), bytes);
+        }
+        let stored = FamilyOptions::from_text(&FamilyOptions::default().to_text()).unwrap();
+        assert_eq!(stored.min_disk_space, None);
     }
 
     #[test]

@@ -275,7 +275,7 @@ typedef struct tidesdb_column_family_config_t
     int skip_list_max_level;             /* default 12 */
     float skip_list_probability;         /* default 0.25 */
     tidesdb_isolation_level_t default_isolation_level; /* stored and reported only */
-    uint64_t min_disk_space;             /* bytes, default 100 MiB */
+    uint64_t min_disk_space;             /* bytes; the default, 100 MiB, is a twentieth of small volumes */
     int l1_file_count_trigger;           /* default 4 */
     int l0_queue_stall_threshold;        /* default 10 */
     double tombstone_density_trigger;    /* share of tombstones; 0: off */
