@@ -296,7 +296,8 @@ pub trait File: Send + Sync + Debug {
 /// through [`Vfs::open`].
 ///
 /// Concurrent [`LogSegment::write`] calls must cover disjoint ranges; the log's reservation
-/// protocol (one atomic add hands out each byte once) guarantees that.
+/// protocol (one atomic add hands out each byte once) guarantees that. A mapped segment checks it in
+/// builds with debug assertions.
 pub trait LogSegment: Send + Sync + Debug {
     /// Size in bytes, fixed for life.
     fn capacity(&self) -> u64;

@@ -6,6 +6,7 @@
 //! else, or when the caller asks for it with [`RealVfs::without_mapping`]. Every descriptor is
 //! close-on-exec.
 
+mod claims;
 mod lock;
 mod mapped_segment;
 mod mapping_rule;

@@ -18,6 +18,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 
+use super::claims::Claims;
 use crate::forks::ProcessMark;
 use crate::vfs::{LogSegment, check_segment_range};
 
@@ -81,7 +82,8 @@ impl Mapping {
         let target = unsafe { self.base.as_ptr().add(at) };
         // SAFETY: source is a live slice, the target range lies inside the mapping (checked by
         // the caller), and the two cannot overlap because no slice of the mapping is ever made.
-        // Concurrent calls write disjoint ranges: the log hands out each byte once.
+        // Concurrent calls write disjoint ranges: the log hands out each byte once, and `Claims` has
+        // every test check that.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
     }
 
@@ -149,11 +151,12 @@ impl Drop for Mapping {
 pub(super) struct MappedSegment {
     mapping: Mapping,
     file: fs::File,
+    claims: Claims,
 }
 
 impl MappedSegment {
     pub(super) fn new(file: fs::File, mapping: Mapping) -> Self {
-        Self { mapping, file }
+        Self { mapping, file, claims: Claims::default() }
     }
 }
 
@@ -164,12 +167,14 @@ impl LogSegment for MappedSegment {
 
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         check_segment_range(at, bytes.len(), self.capacity())?;
+        let _claim = self.claims.enter(at, bytes.len());
         self.mapping.copy_in(at as usize, bytes);
         Ok(())
     }
 
     fn write_two(&self, at: u64, first: &[u8], second: &[u8]) -> io::Result<()> {
         check_segment_range(at, first.len() + second.len(), self.capacity())?;
+        let _claim = self.claims.enter(at, first.len() + second.len());
         self.mapping.copy_in(at as usize, first);
         self.mapping.copy_in(at as usize + first.len(), second);
         Ok(())
