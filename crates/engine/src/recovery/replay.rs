@@ -162,13 +162,15 @@ struct Replay<'a> {
     targets: Arc<Targets>,
     reading: Piece,
     decoded: Option<Arc<PieceWork>>,
+    /// Memory for the next piece: to take it from the system anew costs as much as to read.
+    spare: Option<Piece>,
     failure: Option<(SequenceNumber, Failure)>,
 }
 
 impl<'a> Replay<'a> {
     fn new(targets: Targets, crew: &'a Crew) -> Self {
         let (reading, targets) = (Piece::default(), Arc::new(targets));
-        Self { crew, targets, reading, decoded: None, failure: None }
+        Self { crew, targets, reading, decoded: None, spare: None, failure: None }
     }
 
     /// Reads a segment to the end of its records. Ends early when there is a failure.
@@ -182,7 +184,7 @@ impl<'a> Replay<'a> {
                 Some(work) => {
                     let (parts, shared) = (work.parts(), Arc::clone(&work));
                     let read = self.crew.run(parts, move |part| shared.insert(part), read)?;
-                    self.failure = work.failure();
+                    self.applied(work);
                     read?
                 }
             };
@@ -204,14 +206,21 @@ impl<'a> Replay<'a> {
         if let Some(work) = self.decoded.take() {
             let shared = Arc::clone(&work);
             self.crew.run(work.parts(), move |part| shared.insert(part), || ())?;
-            self.failure = work.failure();
+            self.applied(work);
         }
         Ok(())
     }
 
+    fn applied(&mut self, work: Arc<PieceWork>) {
+        self.failure = work.failure();
+        // A helper may not have let go of it yet.
+        self.spare = Arc::into_inner(work).map(|work| work.into_piece().emptied());
+    }
+
     /// Decodes the piece that was read.
     fn decode(&mut self) -> Result<()> {
-        let piece = std::mem::take(&mut self.reading);
+        let next = self.spare.take().unwrap_or_default();
+        let piece = std::mem::replace(&mut self.reading, next);
         if piece.is_empty() || self.failure.is_some() {
             return Ok(());
         }
