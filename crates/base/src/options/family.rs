@@ -80,7 +80,9 @@ pub struct FamilyOptions {
     /// value log is collected when more than half of it is garbage. Tables are merged when as much of them
     /// has expired as merges allow of garbage, or half. At least 1.1. Default 1.5.
     pub max_space_amplification: f64,
-    /// Share of tombstones in a table that starts a merge of it; 0 turns that off. Default 0.
+    /// Share of tombstones in a table from which it is merged with all that they may delete: when the
+    /// family is at rest, or once such tables are a `level_size_ratio`-th of all; 0 turns that off.
+    /// Default 0.
     pub tombstone_density_trigger: f64,
     /// Tables with fewer versions than this are never merged for their tombstones. Default 1024.
     pub tombstone_density_min_entries: u64,

@@ -4,8 +4,9 @@
 //!
 //! 1. *Expiry.* Tables of which too much has expired are merged with all that share keys with them
 //!    (`expiry` says which, from the time).
-//! 2. *Deletions and values.* A table with more tombstones than the family allows is merged down to
-//!    the oldest run, where its deletions end. A value log that is mostly garbage has everything
+//! 2. *Deletions and values.* Tables with more tombstones than the family allows are merged down to
+//!    the oldest run, where their deletions end: while the family is written only when they are a part
+//!    of all that is worth rewriting the rest, so that few deletions cost little. A value log that is mostly garbage has everything
 //!    merged; tables that do not point into it stay as they are.
 //! 3. *Space.* When the keys of all runs together come near `max_space_amplification` times the keys that are
 //!    alive (estimated by sketches, see `KeySketch`), a group of newest runs that holds most of the
@@ -42,8 +43,8 @@ pub(crate) struct RunSummary {
     pub alone: Liveness,
     /// and of its own and all newer ones, a merge of all these.
     pub through: Liveness,
-    /// Holds a table with more tombstones than the family allows that could go.
-    pub too_many_tombstones: bool,
+    /// Bytes of tables with more tombstones than the family allows that could go.
+    pub tombstone_bytes: u64,
     /// Holds a table that could not be read: it takes no part in merges.
     pub damaged: bool,
 }
@@ -134,7 +135,7 @@ pub(crate) fn next_merge(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> 
     let usable = runs.iter().take_while(|run| !run.damaged).count();
     let (candidates, all) = (runs.get(..usable)?, runs);
     let collect_values = rules.collect_values && usable == runs.len();
-    if let Some(count) = by_tombstones(candidates).or(collect_values.then_some(usable)) {
+    if let Some(count) = by_tombstones(candidates, rules, pace).or(collect_values.then_some(usable)) {
         return merge_of(all, count);
     }
     let tiers = || by_tiers(candidates, rules, u64::MAX);
@@ -206,10 +207,16 @@ fn may_be_sliced(runs: &[RunSummary]) -> bool {
     runs.last().is_some_and(|oldest| oldest.level > 1) && bytes >= values
 }
 
-fn by_tombstones(runs: &[RunSummary]) -> Option<usize> {
+/// All runs, if enough of the newer ones is tables with too many tombstones. A byte is rewritten about
+/// `size_ratio` times for this at most, as often as for readers.
+fn by_tombstones(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> Option<usize> {
     // In the oldest run only those are left that a snapshot needs.
     let (_, newer) = runs.split_last()?;
-    newer.iter().any(|run| run.too_many_tombstones).then_some(runs.len())
+    let bytes = newer.iter().map(|run| run.tombstone_bytes).sum::<u64>();
+    let all = bytes_of(runs, runs.len());
+    let enough = bytes.saturating_mul(rules.size_ratio as u64) >= all;
+    let at_rest = matches!(pace, Pace::Quiet { most_bytes } if all <= most_bytes);
+    (bytes > 0 && (enough || at_rest)).then_some(runs.len())
 }
 
 /// The newest runs of which the largest part is garbage, and that hold at least half of all garbage,
@@ -353,7 +360,7 @@ fn by_own_garbage(runs: &[RunSummary], rules: &PlanRules) -> Option<usize> {
 pub(crate) fn has_garbage(runs: &[RunSummary], rules: &PlanRules) -> bool {
     let usable = runs.iter().take_while(|run| !run.damaged).count();
     let candidates = runs.get(..usable).unwrap_or_default();
-    by_tombstones(candidates).is_some()
+    by_tombstones(candidates, rules, Pace::RESTING).is_some()
         || by_space(candidates, rules).is_some()
         || by_own_garbage(candidates, rules).is_some()
 }

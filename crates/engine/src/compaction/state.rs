@@ -37,8 +37,14 @@ pub(crate) fn summarize(
             value_bytes: run.totals.value_references.values().sum(),
             alone: alone.liveness(bottom),
             through: through.liveness(bottom),
-            too_many_tombstones: run.totals.counts.tombstones > 0
-                && run.tables.iter().filter(goes).any(|t| has_too_many_tombstones(t, options)),
+            tombstone_bytes: match run.totals.counts.tombstones {
+                0 => 0,
+                _ => {
+                    let dense = |table: &&Arc<TableFile>| has_too_many_tombstones(table, options);
+                    let tables = run.tables.iter().filter(goes).filter(dense);
+                    tables.map(|table| table.record.bytes).sum()
+                }
+            },
             damaged: run.is_damaged(),
         }
     };

@@ -130,9 +130,23 @@ fn deletions_count_as_garbage_with_what_they_delete() {
     let mut state = runs(&[8, 8]);
     state[1].through = liveness(16, 0);
     assert_eq!(next_merge(&state, &RULES, Pace::Busy).map(|plan| plan.count), Some(2));
-    let mut state = runs(&[1, 1, 16]);
-    state[1].too_many_tombstones = true;
-    assert_eq!(next_merge(&state, &RULES, Pace::Busy).map(|plan| plan.count), Some(3));
+}
+
+/// Each flush of mostly deletions had everything rewritten, however little that was of it.
+#[test]
+fn tombstones_have_the_rest_rewritten_when_they_are_a_part_of_it_or_at_rest() {
+    let planned = |sizes: &[u64], pace| {
+        let mut state = runs(sizes);
+        for run in state.iter_mut().take(2) {
+            run.tombstone_bytes = run.bytes;
+        }
+        next_merge(&state, &RULES, pace).map(|plan| plan.count)
+    };
+    assert_eq!(planned(&[1, 1, 40], Pace::Busy), None);
+    assert_eq!(planned(&[2, 2, 36], Pace::Busy), Some(3));
+    let quiet = |most_bytes| Pace::Quiet { most_bytes };
+    assert_eq!(planned(&[1, 1, 40], quiet(41)), Some(2), "for readers");
+    assert_eq!(planned(&[1, 1, 40], quiet(42)), Some(3));
 }
 
 #[test]
