@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidesdb_base::error::Result;
-use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::{Change, TableRecord};
 use tidesdb_lockfree::sync::lock;
 
@@ -12,7 +11,7 @@ use crate::core::Core;
 use crate::counters::Work;
 use crate::family::{FamilyState, View};
 use crate::table_output::{Written, remove_all, remove_written};
-use crate::version::{TableChange, TableFile, ValueLogFile};
+use crate::version::{TableChange, TableFile, ValueLogFile, Version};
 
 /// What a merge, or a piece of one, has done.
 #[derive(Debug, Default)]
@@ -24,18 +23,13 @@ pub(super) struct Merged {
     /// Level and number of the output run.
     pub place: (u32, u64),
     pub written: Vec<Written>,
-    /// More of the same merge follows. Only the last piece lets go of range tombstones, since looking
-    /// for those that can go takes a look at each.
+    /// More of the same merge follows. Only after the last piece range tombstones are let go of, since
+    /// looking for those that can go takes a look at each.
     pub more_follows: bool,
 }
 
 impl Merged {
-    fn changes(
-        &self,
-        family: u32,
-        dead_value_logs: &[u64],
-        finished: Vec<Arc<RangeTombstone>>,
-    ) -> Vec<Change> {
+    fn changes(&self, family: u32, dead_value_logs: &[u64]) -> Vec<Change> {
         let mut changes = Vec::new();
         for table in self.replaced.iter().chain(&self.moved) {
             changes.push(Change::RemoveTable { family, number: table.record.number });
@@ -53,9 +47,6 @@ impl Merged {
         }
         let dead = dead_value_logs.iter();
         changes.extend(dead.map(|&number| Change::RemoveValueLog { family, number }));
-        let finished = finished.into_iter();
-        changes
-            .extend(finished.map(|tombstone| Change::RemoveRangeTombstone { family, tombstone }));
         changes
     }
 
@@ -71,13 +62,54 @@ impl Merged {
     }
 }
 
+/// Range tombstones that one edit lets go of: the catalog is locked as long as it is written.
+const TOMBSTONES_AT_ONCE: usize = 16 << 10;
+
+/// Times that the version may change while its tombstones are looked through.
+const MOST_CHANGES_MEANWHILE: usize = 3;
+
 impl Core {
-    /// Makes the result of a merge known and lets go of what it replaces.
+    /// Makes the result of a merge known and lets go of what it replaces, range tombstones too.
     ///
     /// # Errors
     /// [`Error::Io`] when the manifest can't be written, [`Error::FamilyDropped`]; nothing has
-    /// changed then, and the outputs are removed.
+    /// changed then, and the outputs are removed. Only range tombstones may stay when all else is done.
     pub(super) fn install_merged(&self, family: &Arc<FamilyState>, merged: &Merged) -> Result<()> {
+        self.install_tables(family, merged)?;
+        if merged.more_follows { Ok(()) } else { self.drop_finished_tombstones(family) }
+    }
+
+    /// Lets go of the range tombstones that no table needs any more. There may be very many of them, so
+    /// they are looked through without a lock, and those that came to nothing because the version has
+    /// changed meanwhile are for the next merge.
+    fn drop_finished_tombstones(&self, family: &Arc<FamilyState>) -> Result<()> {
+        let mut changed = 0;
+        while changed < MOST_CHANGES_MEANWHILE {
+            let version = family.current_version();
+            let snapshots = self.snapshots.list();
+            let Some((finished, range_tombstones)) =
+                version.finished_tombstones(&snapshots, TOMBSTONES_AT_ONCE)
+            else {
+                break;
+            };
+            let mut catalog = lock(&self.catalog);
+            if family.is_dropped() || !Arc::ptr_eq(&version, &family.current_version()) {
+                changed += 1;
+                continue;
+            }
+            let family_id = family.id;
+            let changes = finished.into_iter().map(|tombstone| Change::RemoveRangeTombstone {
+                family: family_id,
+                tombstone,
+            });
+            catalog.commit(changes.collect())?;
+            let next = Arc::new(Version { range_tombstones, ..(*version).clone() });
+            family.change_view(|view| View { version: next, ..view.clone() });
+        }
+        Ok(())
+    }
+
+    fn install_tables(&self, family: &Arc<FamilyState>, merged: &Merged) -> Result<()> {
         let mut catalog = lock(&self.catalog);
         if family.is_dropped() && !cfg!(planted_bug = "merge_installed_in_a_dropped_family") {
             remove_written(self, &merged.written);
@@ -89,15 +121,11 @@ impl Core {
             next.value_logs.insert(file.number, ValueLogFile::written(&self.files, *file));
         }
         let dead = next.dead_value_logs();
-        let finished = match merged.more_follows {
-            true => Vec::new(),
-            false => next.take_finished_tombstones(&self.snapshots.list()),
-        };
         if cfg!(planted_bug = "merge_inputs_removed_too_early") {
             let early = merged.replaced.iter().map(|table| table.path().to_path_buf());
             remove_all(self.vfs.as_ref(), &early.collect::<Vec<_>>());
         }
-        let changes = merged.changes(family.id, &dead, finished);
+        let changes = merged.changes(family.id, &dead);
         let outputs = || merged.written.iter().flat_map(|written| written.paths.clone()).collect();
         if let Err(e) = catalog.commit_files(changes, outputs) {
             if cfg!(planted_bug = "merge_inputs_let_go_by_a_refused_edit") {

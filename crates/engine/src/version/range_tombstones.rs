@@ -4,8 +4,8 @@
 //! state in each table's record up to which tombstone they have done so; a tombstone goes when no
 //! table needs it any more. A table that one tombstone covers wholly goes as it is.
 //!
-//! Pure functions of a version; called with the catalog locked, by flushes and merges, which write
-//! the manifest edit. Invariant: every tombstone of a version is older than whatever is in memory, so
+//! Pure functions of a version. What looks at every tombstone is called without a lock, see
+//! `compaction/install.rs`. Invariant: every tombstone of a version is older than whatever is in memory, so
 //! each reader who takes the version up from now on sees all of them.
 
 use std::sync::Arc;
@@ -18,25 +18,26 @@ use tidesdb_files::manifest::TableRecord;
 use super::{Run, TableFile, Version};
 
 impl Version {
-    /// Takes out the tombstones that are not needed any more and returns them. `snapshots` are
-    /// those that are live, oldest first.
-    pub(crate) fn take_finished_tombstones(
-        &mut self,
+    /// The tombstones that are not needed any more, so many at most, and all others; `None` when all
+    /// are needed. `snapshots` are those that are live, oldest first; what they do not see they need
+    /// not see later either. Looks at every tombstone: not for callers who hold a lock.
+    pub(crate) fn finished_tombstones(
+        &self,
         snapshots: &[SequenceNumber],
-    ) -> Vec<Arc<RangeTombstone>> {
-        if self.range_tombstones.is_empty() {
-            return Vec::new();
-        }
+        most: usize,
+    ) -> Option<(Vec<Arc<RangeTombstone>>, RangeTombstoneSets)> {
         let all = self.range_tombstones.iter().cloned();
         let (needed, mut finished): (Vec<_>, Vec<_>) =
             all.partition(|tombstone| self.needs_tombstone(tombstone));
-        let (needed, swallowed) = part_swallowed(needed, snapshots);
+        let (mut kept, swallowed) = part_swallowed(needed, snapshots);
         finished.extend(swallowed);
-        if !finished.is_empty() {
-            self.range_tombstones = RangeTombstoneSets::default();
-            self.range_tombstones.add(needed);
+        kept.extend(finished.drain(most.min(finished.len())..));
+        if finished.is_empty() {
+            return None;
         }
-        finished
+        let mut sets = RangeTombstoneSets::default();
+        sets.add(kept);
+        Some((finished, sets))
     }
 
     /// True when some table may hold an entry that the tombstone hides.
