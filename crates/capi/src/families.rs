@@ -13,9 +13,7 @@ use crate::allocator;
 use crate::boundary::{Failure, Outcome, answer, bytes, call, call_for, key, object, refuse};
 use crate::boundary::{text, text_of};
 use crate::codes;
-use crate::config::{
-    USUAL_MIN_DISK_SPACE, family_options, named, normalised, take_runtime_fields,
-};
+use crate::config::{USUAL_MIN_DISK_SPACE, family_options, named, normalised, take_runtime_fields};
 use crate::database::{Database, FamilyPointer, database};
 use crate::engine_log::Level;
 use crate::hooks::commit_hook;

@@ -461,7 +461,8 @@ impl Watched {
 
     /// What a power cut leaves that takes everything that was not synced.
     fn after_a_power_cut(&self) -> Vec<Vec<u8>> {
-        let image = open_on(self.sim.crash_image(CrashProfile::Nothing, 1), SyncMode::Full).unwrap();
+        let image =
+            open_on(self.sim.crash_image(CrashProfile::Nothing, 1), SyncMode::Full).unwrap();
         content(&image.family("one").unwrap()).into_iter().map(|(key, _)| key).collect()
     }
 

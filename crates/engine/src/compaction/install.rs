@@ -98,10 +98,9 @@ impl Core {
                 continue;
             }
             let family_id = family.id;
-            let changes = finished.into_iter().map(|tombstone| Change::RemoveRangeTombstone {
-                family: family_id,
-                tombstone,
-            });
+            let changes = finished
+                .into_iter()
+                .map(|tombstone| Change::RemoveRangeTombstone { family: family_id, tombstone });
             catalog.commit(changes.collect())?;
             let next = Arc::new(Version { range_tombstones, ..(*version).clone() });
             family.change_view(|view| View { version: next, ..view.clone() });

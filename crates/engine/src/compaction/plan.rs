@@ -135,7 +135,8 @@ pub(crate) fn next_merge(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> 
     let usable = runs.iter().take_while(|run| !run.damaged).count();
     let (candidates, all) = (runs.get(..usable)?, runs);
     let collect_values = rules.collect_values && usable == runs.len();
-    if let Some(count) = by_tombstones(candidates, rules, pace).or(collect_values.then_some(usable)) {
+    if let Some(count) = by_tombstones(candidates, rules, pace).or(collect_values.then_some(usable))
+    {
         return merge_of(all, count);
     }
     let tiers = || by_tiers(candidates, rules, u64::MAX);
