@@ -38,6 +38,9 @@ use tidesdb_lockfree::sync::lock;
 /// Most ranges of a family.
 const MOST_RANGES: usize = 256;
 
+/// Bytes that the ranges of a family take at most.
+const MOST_BYTES: usize = 64 << 10;
+
 /// How often a range is cut before it is given up: keys that are put again one by one would pay.
 const MOST_CUTS: u8 = 4;
 
@@ -212,7 +215,7 @@ impl DeadRanges {
             Arc::new(DeadRange { watched_from, ..(**range).clone() }.confirmed_by(reader))
         });
         let mut ranges = joined(with(&confirmed.collect::<Ranges>()));
-        while ranges.len() > MOST_RANGES {
+        while ranges.len() > MOST_RANGES || bytes_of(&ranges) > MOST_BYTES {
             let lightest = (0..ranges.len()).min_by_key(|&at| ranges[at].weight).unwrap_or(0);
             ranges.remove(lightest);
         }
@@ -226,6 +229,13 @@ impl DeadRanges {
         // ORDERING: relaxed; see `note_put`.
         self.any.store(any, Ordering::Relaxed);
     }
+}
+
+fn bytes_of(ranges: &Ranges) -> usize {
+    let bytes = |range: &Arc<DeadRange>| {
+        size_of::<DeadRange>() + range.start.capacity() + range.end.capacity()
+    };
+    ranges.iter().map(bytes).sum()
 }
 
 /// The place of the range that `key` lies in.

@@ -35,13 +35,21 @@ const MOST_BYTES: usize = 1 << 20;
 /// About what an entry takes besides its key.
 const ENTRY_BYTES: usize = 64;
 
+/// Commits that one transaction's reads were overwritten by and that are told apart, half a MiB of them;
+/// a power of two, as the list grows.
+const MOST_OVERWRITERS: usize = 64 << 10;
+
 /// What a committing transaction has read that others have overwritten since.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overwritten {
     /// Sequence numbers of the commits that did.
     commits: Vec<u64>,
+    /// The oldest of all.
+    oldest: Option<u64>,
     /// Newest sequence number whose version may hide others, down to the snapshot; zero for none.
     hidden_through: u64,
+    /// Any commit up to here may be one: there were too many to tell them apart. Zero for none.
+    any_through: u64,
     is_sorted: bool,
 }
 
@@ -59,6 +67,7 @@ impl Overwritten {
         if hides {
             self.hidden_through = self.hidden_through.max(sequence);
         }
+        self.oldest = Some(self.oldest.map_or(sequence, |oldest| oldest.min(sequence)));
         if self.commits.last() != Some(&sequence) {
             self.commits.push(sequence);
             self.is_sorted = false;
@@ -66,16 +75,26 @@ impl Overwritten {
         if self.commits.len() == self.commits.capacity() {
             self.commits.sort_unstable();
             self.commits.dedup();
+            if self.commits.len() >= MOST_OVERWRITERS {
+                let newest = self.commits.last().copied().unwrap_or(0);
+                self.any_through = self.any_through.max(newest);
+                self.commits.clear();
+                return;
+            }
             // Room for as many before all are sorted again, however few went.
             self.commits.reserve(self.commits.len());
         }
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.oldest.is_none()
     }
 
     fn oldest(&self, snapshot: u64) -> Option<u64> {
         if self.hidden_through > 0 {
             return Some(snapshot + 1);
         }
-        self.commits.iter().min().copied()
+        self.oldest
     }
 }
 
@@ -176,6 +195,9 @@ pub(crate) struct Dependencies {
     most_bytes: usize,
     /// Limit of every key there is.
     everything: u64,
+    /// Limits of commits whose reads are being recorded: until that is done each counts as one that
+    /// has read everything.
+    recording: Vec<u64>,
     /// Pivots: sequence number of T2, and of the oldest T3.
     pivots: BTreeMap<u64, u64>,
     /// Every commit up to this one counts as a pivot.
@@ -211,6 +233,7 @@ impl Dependencies {
         self.points.shrink_to(FEW_ENTRIES);
         self.ranges.clear();
         self.pivots.clear();
+        self.recording.clear();
         (self.everything, self.pivots_through) = (0, 0);
         (self.point_bytes, self.points_kept, self.range_bytes) = (0, 0, 0);
     }
@@ -253,8 +276,7 @@ impl Dependencies {
         written: impl Iterator<Item = (u32, &'a [u8])>,
     ) -> Option<Danger<'a>> {
         // Nothing that it read was overwritten: it is neither of the first two of a row.
-        let Overwritten { commits, hidden_through, .. } = candidate.overwritten;
-        if commits.is_empty() && *hidden_through == 0 {
+        if candidate.overwritten.is_empty() {
             return None;
         }
         if self.meets_pivot(candidate) {
@@ -273,7 +295,8 @@ impl Dependencies {
         }
         // Of a transaction that only read, the row's end must have been there before its snapshot.
         let first = |last: u64| candidate.commit.is_some() || last <= candidate.snapshot;
-        let Overwritten { commits, hidden_through, is_sorted } = candidate.overwritten;
+        let Overwritten { commits, hidden_through, any_through, is_sorted, .. } =
+            candidate.overwritten;
         let found = if *is_sorted && commits.len() > self.pivots.len() {
             let is_known = |commit: &u64| commits.binary_search(commit).is_ok();
             self.pivots.iter().any(|(commit, &last)| first(last) && is_known(commit))
@@ -283,8 +306,9 @@ impl Dependencies {
         if found {
             return true;
         }
-        *hidden_through > candidate.snapshot && {
-            let span = candidate.snapshot + 1..=*hidden_through;
+        let through = *hidden_through.max(any_through);
+        through > candidate.snapshot && {
+            let span = candidate.snapshot + 1..=through;
             self.pivots.range(span).any(|(_, &last)| first(last))
         }
     }
@@ -304,7 +328,21 @@ impl Dependencies {
         let ranges = self.ranges.get(&family).map_or(0, |ranges| ranges.limit(key));
         set_point(scratch, family, key);
         let point = self.points.get(scratch.as_slice()).copied().unwrap_or(0);
-        self.everything.max(ranges).max(point)
+        let recording = self.recording.iter().copied().max().unwrap_or(0);
+        self.everything.max(recording).max(ranges).max(point)
+    }
+
+    /// Puts off the recording of reads that are too many for one go: until
+    /// [`Dependencies::end_recording`] the commit counts as one that has read everything.
+    pub(crate) fn begin_recording(&mut self, limit: u64) {
+        self.recording.push(limit);
+    }
+
+    /// All reads of the commit are recorded.
+    pub(crate) fn end_recording(&mut self, limit: u64) {
+        if let Some(at) = self.recording.iter().position(|&other| other == limit) {
+            self.recording.swap_remove(at);
+        }
     }
 
     /// Records a commit that was not dangerous, and says whether its reads are needed: then
@@ -329,6 +367,9 @@ impl Dependencies {
 
     /// Records that a key was read.
     pub(crate) fn record_point(&mut self, family: u32, key: &[u8], limit: u64) {
+        if limit <= self.everything {
+            return;
+        }
         let mut point = std::mem::take(&mut self.scratch);
         set_point(&mut point, family, key);
         match self.points.get_mut(point.as_slice()) {

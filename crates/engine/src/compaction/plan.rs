@@ -6,8 +6,8 @@
 //!    (`expiry` says which, from the time).
 //! 2. *Deletions and values.* Tables with more tombstones than the family allows are merged down to
 //!    the oldest run, where their deletions end: while the family is written only when they are a part
-//!    of all that is worth rewriting the rest, so that few deletions cost little. A value log that is mostly garbage has everything
-//!    merged; tables that do not point into it stay as they are.
+//!    of all that is worth rewriting the rest, so that few deletions cost little. A value log that is
+//!    mostly garbage has everything merged; tables that do not point into it stay as they are.
 //! 3. *Space.* When the keys of all runs together come near `max_space_amplification` times the keys that are
 //!    alive (estimated by sketches, see `KeySketch`), a group of newest runs that holds most of the
 //!    garbage is merged: the one of which garbage is the largest part. So unique keys are rewritten

@@ -133,4 +133,12 @@ fn ranges_and_their_keys_have_a_bound() {
     let ranges = DeadRanges::default();
     ranges.remember(&run("a", &"b".repeat(LONGEST_KEY_BYTES + 1)), at(10), || 10);
     assert!(bounds(&ranges).is_empty());
+    // They count in no budget, and there may be very many families.
+    let long = "x".repeat(LONGEST_KEY_BYTES - 10);
+    for n in 0..MOST_RANGES as u64 {
+        let (start, end) = (format!("{n:05}a{long}"), format!("{n:05}b{long}"));
+        ranges.remember(&run(&start, &end), at(10 + n), || 10 + n);
+        assert!(bytes_of(&ranges.ranges.load()) <= MOST_BYTES);
+    }
+    assert!(bounds(&ranges).len() > 20);
 }

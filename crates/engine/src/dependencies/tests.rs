@@ -40,6 +40,25 @@ fn with_live(snapshots: &[u64]) -> Dependencies {
     dependencies
 }
 
+/// Eight bytes for each commit that overwrote something, without a bound.
+#[test]
+fn overwriters_that_are_too_many_are_not_told_apart() {
+    let mut overwritten = Overwritten::default();
+    for commit in 11..11 + 3 * MOST_OVERWRITERS as u64 {
+        overwritten.add(commit, false);
+        assert!(overwritten.commits.capacity() <= MOST_OVERWRITERS);
+    }
+    let mut dependencies = with_live(&[10, 10]);
+    dependencies.pivots.insert(5000, 20);
+    let candidate = |commit| Candidate { snapshot: 10, commit, overwritten: &overwritten };
+    let written = || std::iter::empty();
+    assert_eq!(dependencies.danger(candidate(Some(1 << 40)), written()), Some(Danger::MeetsPivot));
+    // The oldest is known still.
+    assert_eq!(overwritten.oldest(10), Some(11));
+    dependencies.pivots.clear();
+    assert_eq!(dependencies.danger(candidate(Some(1 << 40)), written()), None);
+}
+
 #[test]
 fn of_a_write_skew_the_second_is_refused() {
     let mut dependencies = with_live(&[10, 10]);

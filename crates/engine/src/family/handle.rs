@@ -145,9 +145,9 @@ impl Family {
     /// Has `hook` called after each commit to this family from now on, in place of an earlier
     /// hook; `None` removes it. It is called by the committing thread, after the commit is visible
     /// and durable as asked for, and outside of all locks: it may use the database. A commit that ends
-    /// `Doubtful` is visible, and told like any other: each commit that readers see is told once. A commit of its
-    /// own to the same family calls it again, within itself. A panic of the hook is caught: it is
-    /// reported by the process's panic hook, and has no other effect. Hooks are not stored.
+    /// `Doubtful` is visible, and told like any other: each commit that readers see is told once. A
+    /// commit of the hook's own to the same family calls it again, within itself. A panic of the hook is
+    /// caught: it is reported by the process's panic hook, and has no other effect. Hooks are not stored.
     ///
     /// A hook that holds a [`crate::Db`] or [`Family`] keeps the database open: dropping all other
     /// handles does not close it then. [`crate::Db::close`] and [`crate::Db::drop_family`] remove

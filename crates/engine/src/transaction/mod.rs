@@ -29,6 +29,7 @@ mod many_keys;
 mod offset_index;
 mod overlay;
 mod read_set;
+mod recording;
 mod scan;
 mod validation;
 mod write_set;

@@ -11,6 +11,7 @@ use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::sched::ManualScheduler;
 use tidesdb_sys::vfs::{CrashProfile, SimVfs};
 
+use super::recording::tests::step_before_parts;
 use super::validation::tests::step_before_views;
 use super::{IsolationLevel, Transaction};
 use crate::db::{Components, Db};
@@ -328,6 +329,46 @@ fn others_begin_and_commit_while_a_serializable_reader_looks() {
     assert!(db.transaction_stats().open_bytes > 0);
     drop((oldest, report));
     assert_eq!(db.transaction_stats().open_bytes, 0);
+}
+
+/// The reads of a commit that wrote as well were all recorded while the others waited. Recorded after it,
+/// they are met by who is judged meanwhile and by who is judged later.
+#[test]
+fn the_many_reads_of_a_commit_are_recorded_while_others_begin_and_commit() {
+    const KEYS: u64 = 2000;
+    let (db, families) = open(&SimVfs::new(1), SyncMode::None);
+    let read_all = |transaction: &Transaction| {
+        for n in 0..KEYS {
+            assert!(!transaction.contains(&families[0], &n.to_be_bytes()).unwrap());
+        }
+    };
+    // Each reads what the other writes: the pivot of a row of three, whose last is `first`.
+    let skewed = |key: u64| {
+        let mut transaction = db.begin(IsolationLevel::Serializable).unwrap();
+        assert!(!transaction.contains(&families[1], b"of first").unwrap());
+        transaction.put(&families[0], &key.to_be_bytes(), b"").unwrap();
+        transaction
+    };
+    let mut first = db.begin(IsolationLevel::Serializable).unwrap();
+    let (mut meanwhile, mut later) = (skewed(KEYS - 1), skewed(KEYS - 2));
+    read_all(&first);
+    first.put(&families[1], b"of first", b"").unwrap();
+    let parts = Arc::new(AtomicU64::new(0));
+    let (counted, other, family) = (Arc::clone(&parts), db.clone(), families[2].clone());
+    step_before_parts(Some(Box::new(move || {
+        if counted.fetch_add(1, Ordering::Relaxed) > 0 {
+            return;
+        }
+        assert_eq!(meanwhile.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        let mut free = other.begin(IsolationLevel::Serializable).unwrap();
+        free.get(&family, b"key").unwrap();
+        free.put(&family, b"key", b"").unwrap();
+        free.commit().unwrap();
+    })));
+    first.commit().unwrap();
+    step_before_parts(None);
+    assert!(parts.load(Ordering::Relaxed) > 5, "recorded at once");
+    assert_eq!(later.commit().unwrap_err().kind(), ErrorKind::Conflict);
 }
 
 /// A refusal names a key that the transactions collide on.

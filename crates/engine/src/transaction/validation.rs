@@ -16,7 +16,7 @@
 //! A commit that wrote nothing has no place in the log. It looks once, at a moment for which it
 //! registers a snapshot: the views of its families are loaded one after the other, and without the
 //! snapshot a flush in between could drop the change that it looks for, because a newer one hides
-//! it. At serializable it first has its reads recorded, bit by bit. Whoever is judged later meets
+//! it. At serializable it first has its reads recorded (`recording`). Whoever is judged later meets
 //! them; whoever was judged before is visible at the moment of the look.
 //!
 //! | level | wrote | looks at | when | lock of the dependencies |
@@ -30,7 +30,6 @@
 //!
 //! Other commits are not checked.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
@@ -42,9 +41,10 @@ use super::IsolationLevel;
 use super::changes::{Window, changes_of_key, changes_of_range, deletion_in_range};
 use super::handle::{State, Transaction};
 use super::read_set::ReadSet;
+use super::recording::{Remembered, is_long, record_at_once, record_in_parts};
 use crate::core::Core;
 use crate::dead_ranges::{KnownRanges, Reader};
-use crate::dependencies::{Candidate, Danger, Dependencies, Overwritten};
+use crate::dependencies::{Candidate, Danger, Overwritten};
 use crate::family::FamilyState;
 use crate::log::ANY_KEY;
 use crate::snapshot::Moment;
@@ -133,7 +133,9 @@ impl Transaction {
         match batch {
             Some(batch) => {
                 check.look(core.log.published())?;
-                core.commit_batch(batch, &mut check).map(Some)
+                let committed = core.commit_batch(batch, &mut check);
+                check.finish_recording();
+                committed.map(Some)
             }
             None => check.finish_reading().map(|()| None),
         }
@@ -229,6 +231,8 @@ struct Validation<'t> {
     dependencies: Option<Remembered<'t>>,
     /// The first key that was read and found overwritten, with its family's name.
     first_overwritten: Option<(String, Vec<u8>)>,
+    /// The limit of reads that are to be recorded after the commit.
+    recording: Option<SequenceNumber>,
 }
 
 impl CommitCheck for Validation<'_> {
@@ -270,6 +274,7 @@ impl<'t> Validation<'t> {
             overwritten: Overwritten::default(),
             dependencies: None,
             first_overwritten: None,
+            recording: None,
         }
     }
 
@@ -312,19 +317,17 @@ impl<'t> Validation<'t> {
             commit: None,
             overwritten: &Overwritten::default(),
         };
-        let Some(limit) = self.dependencies().record(candidate) else { return };
-        let mut points = reads.points().peekable();
-        while points.peek().is_some() {
-            let mut dependencies = self.dependencies();
-            for (family, key) in points.by_ref().take(RECORDED_AT_ONCE) {
-                dependencies.record_point(family, key, limit);
-            }
+        let limit = self.dependencies().record(candidate);
+        if let Some(limit) = limit {
+            record_in_parts(self.core, reads, limit);
         }
-        for range in reads.ranges() {
-            let end = range.end.exclusive();
-            let mut dependencies = self.dependencies();
-            dependencies.record_range(range.family, &range.start, end.as_deref(), limit);
-        }
+    }
+
+    /// Records what a commit has read that was too much to be recorded when it was judged.
+    fn finish_recording(&mut self) {
+        let (Some(limit), Some(reads)) = (self.recording.take(), &self.reads) else { return };
+        record_in_parts(self.core, reads, limit);
+        self.dependencies().end_recording(limit);
     }
 
     /// The dependencies, with the memory that they may take now.
@@ -455,12 +458,12 @@ impl<'t> Validation<'t> {
         let (Some(limit), Some(reads)) = (dependencies.record(candidate), &self.reads) else {
             return Ok(());
         };
-        for (family, key) in reads.points() {
-            dependencies.record_point(family, key, limit);
-        }
-        for range in reads.ranges() {
-            let end = range.end.exclusive();
-            dependencies.record_range(range.family, &range.start, end.as_deref(), limit);
+        if is_long(reads) {
+            // Everybody waits for this one now: for the lock, and for its place in the log.
+            dependencies.begin_recording(limit);
+            self.recording = Some(limit);
+        } else {
+            record_at_once(&mut dependencies, reads, limit);
         }
         Ok(())
     }
@@ -495,47 +498,6 @@ impl<'t> Validation<'t> {
         conflict(self.core, family, key, reason)
     }
 }
-
-/// Points recorded with the lock of the dependencies taken once.
-const RECORDED_AT_ONCE: usize = 256;
-
-/// The dependencies, locked. When the lock is given back the memory budget is told what they take.
-struct Remembered<'t> {
-    core: &'t Core,
-    dependencies: MutexGuard<'t, Dependencies>,
-}
-
-impl<'t> Remembered<'t> {
-    fn lock(core: &'t Core) -> Self {
-        let mut dependencies = lock(&core.dependencies);
-        dependencies.set_most_bytes(core.budget.bytes() / DEPENDENCIES_PART);
-        Self { core, dependencies }
-    }
-}
-
-impl Deref for Remembered<'_> {
-    type Target = Dependencies;
-
-    fn deref(&self) -> &Dependencies {
-        &self.dependencies
-    }
-}
-
-impl DerefMut for Remembered<'_> {
-    fn deref_mut(&mut self) -> &mut Dependencies {
-        &mut self.dependencies
-    }
-}
-
-impl Drop for Remembered<'_> {
-    fn drop(&mut self) {
-        self.core.budget.set_dependencies(self.dependencies.memory_bytes());
-    }
-}
-
-/// What is remembered of finished serializable transactions takes this part of the memory budget at
-/// most.
-const DEPENDENCIES_PART: u64 = 64;
 
 /// A family with its view, loaded after what is looked for was published.
 struct Viewed<'f> {
