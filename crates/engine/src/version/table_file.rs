@@ -41,6 +41,9 @@ pub(crate) struct TableFile {
     recently_used: AtomicBool,
     /// Why a merge could not read the table.
     damage: OnceLock<Error>,
+    /// Whether it holds one version of each key, and when the first of them expires (0 for never), once
+    /// somebody has asked: a table is not opened again and again for what never changes.
+    contents: OnceLock<(bool, u64)>,
     /// How much of it range tombstones hide, as far as that was measured.
     pub(super) measured: Mutex<RangeDeleted>,
 }
@@ -60,6 +63,7 @@ impl TableFile {
             open: ArcSwapOption::empty(),
             recently_used: AtomicBool::new(false),
             damage: OnceLock::new(),
+            contents: OnceLock::new(),
             measured: Mutex::default(),
         })
     }
@@ -139,13 +143,18 @@ impl TableFile {
     /// # Errors
     /// As [`TableFile::table`].
     pub(crate) fn is_free_of_garbage(self: &Arc<Self>, now_unix_seconds: u64) -> Result<bool> {
-        let open = self.table()?;
-        Ok(open.as_ref().is_some_and(|open| {
-            let summary = open.summary();
-            let expiry = summary.earliest_expiry;
-            let expired = expiry != 0 && expiry <= now_unix_seconds;
-            !expired && summary.entries == summary.distinct_keys
-        }))
+        let (is_distinct, expiry) = match self.contents.get() {
+            Some(contents) => *contents,
+            None => {
+                let open = self.table()?;
+                let Some(open) = open.as_ref() else { return Ok(false) };
+                let summary = open.summary();
+                let is_distinct = summary.entries == summary.distinct_keys;
+                *self.contents.get_or_init(|| (is_distinct, summary.earliest_expiry))
+            }
+        };
+        let expired = expiry != 0 && expiry <= now_unix_seconds;
+        Ok(is_distinct && !expired)
     }
 
     /// The table as another family has it, in this run.
