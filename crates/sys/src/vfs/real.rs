@@ -124,7 +124,7 @@ impl Vfs for RealVfs {
         }
         let place = self.place(path);
         let (file, blocks) = match how {
-            SegmentHow::Create => (create_segment_file(&place, size)?, Blocks::All),
+            SegmentHow::Create => create_segment_file(&place, size)?,
             SegmentHow::Reuse => reopen_segment_file(&place, size)?,
         };
         if self.map_log && may_map(&file, size, how, blocks) {
@@ -156,10 +156,10 @@ impl Vfs for RealVfs {
     }
 }
 
-fn create_segment_file(place: &Place, size: u64) -> io::Result<fs::File> {
+fn create_segment_file(place: &Place, size: u64) -> io::Result<(fs::File, Blocks)> {
     let file = place.create()?;
     match reserve_from(&file, size, 0) {
-        Ok(_) => Ok(file),
+        Ok(blocks) => Ok((file, blocks)),
         Err(error) => {
             // Nothing may be left behind. If even the removal fails there is nothing better to
             // report than the first error.
@@ -187,9 +187,9 @@ fn reserve_from(file: &fs::File, size: u64, written: u64) -> io::Result<Blocks> 
     match os_calls::reserve(file, size, ReservedLength::Extended) {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {
             write_zeros(file, written.min(size), size)?;
-            Ok(if written == 0 { Blocks::All } else { Blocks::Unknown })
+            Ok(if written == 0 { Blocks::Written } else { Blocks::Unknown })
         }
-        other => other.map(|()| Blocks::All),
+        other => other.map(|()| Blocks::Reserved),
     }
 }
 

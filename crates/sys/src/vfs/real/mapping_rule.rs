@@ -13,8 +13,11 @@ use crate::vfs::SegmentHow;
 /// What is known of the blocks of a segment file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Blocks {
-    /// Each byte has one.
-    All,
+    /// Each byte has one: the system has reserved them.
+    Reserved,
+    /// Each byte has one: the file is new and was filled with zeros, as the system has no call that
+    /// reserves blocks.
+    Written,
     /// The file may have holes: it existed before, and the system has no call that fills them.
     Unknown,
 }
@@ -24,7 +27,8 @@ pub(super) enum Blocks {
 pub(super) enum MappingRule {
     /// Blocks are written in place.
     Always,
-    /// Blocks are written in place unless another file shares them.
+    /// Blocks are written in place unless another file shares them, or the file is one whose blocks
+    /// can't be reserved since each write takes others (zoned devices).
     Unshared,
     /// The file system moves blocks, is a network's, lies over another one, or is not known.
     Never,
@@ -46,8 +50,18 @@ impl MappingRule {
 /// Whether the first `size` bytes of a segment file may be mapped.
 pub(super) fn may_map(file: &fs::File, size: u64, how: SegmentHow, blocks: Blocks) -> bool {
     let rule = MappingRule::of(os_calls::file_system_magic(file));
+    rule_allows(rule, file, size, (how, blocks))
+}
+
+fn rule_allows(
+    rule: MappingRule,
+    file: &fs::File,
+    size: u64,
+    (how, blocks): (SegmentHow, Blocks),
+) -> bool {
     match (rule, blocks, how) {
         (MappingRule::Never, ..) | (_, Blocks::Unknown, _) => false,
+        (MappingRule::Unshared, Blocks::Written, _) => false,
         (MappingRule::Always, ..) | (MappingRule::Unshared, _, SegmentHow::Create) => true,
         (MappingRule::Unshared, _, SegmentHow::Reuse) => os_calls::unshare(file, size).is_ok(),
     }
@@ -84,6 +98,16 @@ mod tests {
             assert_eq!(of(other), MappingRule::Never, "{other:#x}");
         }
         assert_eq!(MappingRule::of(None), MappingRule::Never);
+    }
+
+    /// XFS answers that it can't reserve blocks where it never writes in place.
+    #[test]
+    fn a_file_whose_blocks_can_not_be_reserved_is_mapped_where_writes_are_always_in_place() {
+        let file = tempfile::tempfile().unwrap();
+        let allows = |rule, blocks| rule_allows(rule, &file, 4096, (SegmentHow::Create, blocks));
+        assert!(allows(MappingRule::Always, Blocks::Written), "ext2 and ext3");
+        assert!(!allows(MappingRule::Unshared, Blocks::Written));
+        assert!(allows(MappingRule::Unshared, Blocks::Reserved));
     }
 
     #[test]
