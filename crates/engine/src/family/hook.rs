@@ -2,9 +2,9 @@
 //!
 //! A hook is called by the committing thread, once per commit and family, when the commit is
 //! visible and as durable as it was asked to be, or its durability is in doubt; no lock of the engine
-//! is held and the commit gate is behind, so a hook may read, write and start transactions itself. Commits of different
-//! threads may be reported in another order than that of their sequence numbers. A hook can't
-//! change the outcome any more: if it panics, the panic ends here.
+//! is held and the commit gate is behind, so a hook may read, write and start transactions itself.
+//! Commits of different threads may be reported in another order than that of their sequence numbers.
+//! A hook can't change the outcome any more: if it panics, the panic ends here.
 //!
 //! Families without a hook pay one relaxed load per commit.
 
