@@ -266,7 +266,8 @@ fn index_form(options: &FamilyOptions) -> (IndexForm, usize) {
     let node_bytes = options.block_size;
     if options.use_btree {
         let leaf_bytes = (node_bytes / 4).max(LEAST_LEAF_BYTES).min(node_bytes);
-        return (IndexForm::Tree { node_bytes, node_leaves: usize::MAX }, leaf_bytes);
+        // Nodes are as small: most gets read one of each.
+        return (IndexForm::Tree { node_bytes: leaf_bytes, node_leaves: usize::MAX }, leaf_bytes);
     }
     let form = match (options.enable_block_indexes, options.index_sample_ratio) {
         (true, 1) => IndexForm::Flat,

@@ -139,6 +139,13 @@ impl<V> BlockCache<V> {
         self.shard(hash).find(hash, key).is_some()
     }
 
+    /// Has the processor load what [`get`](Self::get) looks at first.
+    #[inline]
+    pub fn prefetch(&self, key: CacheKey) {
+        let hash = hash(key);
+        self.shard(hash).prefetch(hash);
+    }
+
     /// Puts `value` under `key`, evicting others until the budget holds, and returns it pinned.
     ///
     /// `charge_bytes` is all memory that the value owns, itself included; the cache adds its own

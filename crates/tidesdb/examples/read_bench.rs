@@ -1,12 +1,12 @@
 //! Times reads of both forms of tables, one key at a time and many at once.
 //!
-//! `cargo run --release -p tidesdb --example read_bench -- DIRECTORY [KEYS]`
+//! `cargo run --release -p tidesdb --example read_bench -- DIRECTORY [KEYS [CACHE_KIB]]`
 //!
 //! 16-byte random keys, 100-byte values of which half is noise, one sorted run, LZ4, 4 KiB blocks, a
-//! filter of 1 %, one thread. "Cached" means that the block cache holds all blocks, "warm" that it holds
-//! next to none and the operating system has the files in its page cache, "cold" that it has none of
-//! them: its cache is dropped before each measurement, for which the program must be root, and each
-//! key is read once. Every answer is checked.
+//! filter of 1 %, one thread. "Cached" means that the block cache holds all blocks, "warm" that it has
+//! CACHE_KIB, 64 if none are given, and the operating system has the files in its page cache, "cold"
+//! that it has none of them: its cache is dropped before each measurement, for which the program must
+//! be root, and each key is read once. Every answer is checked.
 
 use std::error::Error;
 use std::path::Path;
@@ -18,7 +18,6 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// Keys of one `multi_get`.
 const AT_ONCE: usize = 100;
-const NEXT_TO_NO_CACHE: usize = 64 << 10;
 
 /// A mixing function, for keys and noise.
 const fn mixed(n: u64) -> u64 {
@@ -103,7 +102,7 @@ fn scans(family: &Family, keys: u64) -> Outcome<f64> {
     })
 }
 
-fn measure(directory: &Path, keys: u64, btree: bool) -> Outcome<()> {
+fn measure(directory: &Path, keys: u64, small_cache: usize, btree: bool) -> Outcome<()> {
     let name = if btree { "btree" } else { "block" };
     let path = directory.join(name);
     let open = |cache: usize| -> Outcome<(Db, Family)> {
@@ -111,7 +110,7 @@ fn measure(directory: &Path, keys: u64, btree: bool) -> Outcome<()> {
         let family = db.open_family("family", FamilyOptions::default().use_btree(btree))?;
         Ok((db, family))
     };
-    let (db, family) = open(NEXT_TO_NO_CACHE)?;
+    let (db, family) = open(small_cache)?;
     for n in 0..keys {
         family.put(&key(n), &value(n))?;
     }
@@ -136,7 +135,7 @@ fn measure(directory: &Path, keys: u64, btree: bool) -> Outcome<()> {
         println!("{name} cached {round}: scan {:.1} ns a key", scans(&family, keys)?);
     }
     drop((family, db));
-    let (db, family) = open(NEXT_TO_NO_CACHE)?;
+    let (db, family) = open(small_cache)?;
     for round in 0..3 {
         let picks = picks(keys, 60_000, round + 10);
         let times = [gets(&family, &picks)?, multi_gets(&family, &picks)?, seeks(&family, &picks)?];
@@ -162,8 +161,9 @@ fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1);
     let directory = arguments.next().ok_or("usage: read_bench DIRECTORY [KEYS]")?;
     let keys = arguments.next().map_or(Ok(2_000_000), |keys| keys.parse())?;
+    let small_cache = arguments.next().map_or(Ok(64), |kib| kib.parse::<usize>())? << 10;
     for btree in [false, true] {
-        measure(Path::new(&directory), keys, btree)?;
+        measure(Path::new(&directory), keys, small_cache, btree)?;
     }
     Ok(())
 }

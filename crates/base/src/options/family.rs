@@ -36,9 +36,9 @@ pub struct FamilyOptions {
     /// Uncompressed bytes of one block of a table. Default 4096.
     pub block_size: usize,
     /// Write tables as B+trees: the index is nodes that are read through the block cache, of which
-    /// the root alone stays in memory, and data blocks are a quarter of `block_size`, at least 512
-    /// bytes. Gets and seeks that have to read are faster, and an open table takes little memory.
-    /// Both kinds of tables may be mixed in a family. Default `false`.
+    /// the root alone stays in memory, and these nodes and the data blocks are a quarter of
+    /// `block_size`, at least 512 bytes. Gets and seeks that have to read are faster, and an open
+    /// table takes little memory. Both kinds of tables may be mixed in a family. Default `false`.
     pub use_btree: bool,
     /// Keep the index of a table, an entry for each data block, in memory while the table is open.
     /// Without, the entries lie in index nodes of about `block_size` bytes, which are read through

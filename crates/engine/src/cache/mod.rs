@@ -139,6 +139,11 @@ impl BlockSource for TalliedBlocks<'_> {
         self.cache.has(table, handle)
     }
 
+    fn expect(&self, table: &Table, handle: BlockHandle) {
+        let key = CacheKey { file: table.identity(), offset: handle.offset };
+        self.cache.0.prefetch(key);
+    }
+
     fn uncached(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {
         tick(&self.tally.blocks_read);
         self.cache.read(table, handle)

@@ -1,15 +1,18 @@
 //! Getting many keys at once.
 //!
 //! All keys are looked up in one view, in their order. Memtables are asked first. Then each round finds,
-//! run by run, the first block in which each key that is left may lie, by the filters, whose memory is
-//! fetched beforehand for all of them; has the system begin to read all blocks that are not cached; and
-//! looks the keys up. A block that several keys need is read and decoded once. Nearly all keys are
-//! settled by the first round: the next ones are for keys that a filter let through in vain.
+//! run by run, the first block in which each key that is left may lie, by the filters, and looks the
+//! keys up. Filters, places in the block cache and blocks are fetched into the processor's cache before
+//! they are looked at, for all keys. A block that several keys need is read and decoded once. Once a
+//! read takes so long that it must have come from the disk, the system is told of all others, which
+//! overlap then; telling it of what it has in its page cache would cost more than it gains. Nearly all
+//! keys are settled by the first round: the next ones are for keys that a filter let through in vain.
 //!
 //! Order matters for speed alone: keys in any order get the same answers.
 
 use std::sync::Arc;
 
+use tidesdb_base::codec::key_head;
 use tidesdb_base::entry::ValueKind;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::filter::key_hash;
@@ -26,10 +29,13 @@ use crate::counters::{ReadTally, tick};
 use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
 use crate::snapshot::Moment;
-use crate::version::Run;
+use crate::version::{Run, Version};
 
 /// Of more keys, so many are looked for in tables at a time: their blocks are in memory together.
 const KEYS_AT_ONCE: usize = 1024;
+
+/// A read that takes so long was one of the disk.
+const SLOW_READ_NANOS: u64 = 20_000;
 
 /// Values of up to this size are read ahead; larger ones are worth a read of their own.
 const LARGEST_READ_AHEAD: u64 = 256 << 10;
@@ -56,7 +62,7 @@ impl Core {
         }
         self.check_readable(family)?;
         if !wanted.is_sorted_by_key(key) {
-            wanted.sort_unstable_by_key(key);
+            wanted = sorted(&wanted, key);
         }
         let view = family.view.load();
         let mut many = Many {
@@ -90,6 +96,15 @@ impl Core {
         }
         many.fetch_pointers()
     }
+}
+
+/// Places of keys, in the order of the keys: by their first bytes, which few keys share.
+fn sorted<'k>(places: &[usize], key: impl Fn(&usize) -> &'k [u8]) -> Vec<usize> {
+    let mut heads: Vec<_> = places.iter().map(|at| (key_head(key(at)), *at)).collect();
+    heads.sort_unstable_by(|(one, at), (other, other_at)| {
+        one.cmp(other).then_with(|| key(at).cmp(key(other_at)))
+    });
+    heads.into_iter().map(|(_, at)| at).collect()
 }
 
 /// A key and its place among all that were asked for.
@@ -129,7 +144,7 @@ struct WantedBlock {
 }
 
 /// The blocks that are looked at next, and the searches that come to them, in the same order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Round<'k> {
     tables: Vec<Arc<Table>>,
     blocks: Vec<WantedBlock>,
@@ -173,7 +188,11 @@ impl<'k> Many<'_, 'k> {
 
     fn look_in_tables(&mut self, mut left: Vec<Search<'k>>) -> Result<()> {
         while !left.is_empty() {
-            let mut round = Round::default();
+            let mut round = Round {
+                tables: Vec::new(),
+                blocks: Vec::with_capacity(left.len()),
+                searches: Vec::with_capacity(left.len()),
+            };
             for (number, run) in self.view.version.runs.iter().enumerate() {
                 self.ask_filters((number, run), &mut left, &mut round)?;
                 self.find_blocks(number, &mut left, &mut round)?;
@@ -182,7 +201,6 @@ impl<'k> Many<'_, 'k> {
                     break;
                 }
             }
-            start_reading(&round);
             left = self.finish(round)?;
         }
         Ok(())
@@ -239,13 +257,22 @@ impl<'k> Many<'_, 'k> {
     ) -> Result<()> {
         let source = self.blocks();
         let Round { tables, blocks, searches } = round;
-        for of_table in left.chunk_by_mut(|one, other| one.table == other.table) {
+        let first = blocks.len();
+        for mut of_table in left.chunk_by_mut(|one, other| one.table == other.table) {
             let at = of_table.first().and_then(|search| search.table);
             let Some((at, table)) = at.and_then(|at| Some((at, tables.get(at)?))) else { continue };
             let mut finder = BlockFinder::new(table.as_ref(), &source);
-            of_table.iter().for_each(|search| finder.announce(search.asked.key));
-            for search in of_table {
-                let Some(handle) = finder.first_for(search.asked.key)? else {
+            // Only an index that is a tree reads anything.
+            let mut may_be_slow = table.has_tree_index();
+            while let Some((search, behind)) = std::mem::take(&mut of_table).split_first_mut() {
+                let started = if may_be_slow { self.now() } else { u64::MAX };
+                let handle = finder.first_for(search.asked.key)?;
+                if may_be_slow && self.is_slow(started) {
+                    may_be_slow = false;
+                    behind.iter().for_each(|search| finder.announce(search.asked.key));
+                }
+                of_table = behind;
+                let Some(handle) = handle else {
                     search.table = None;
                     continue;
                 };
@@ -254,13 +281,30 @@ impl<'k> Many<'_, 'k> {
                 match blocks.last_mut() {
                     Some(last) if last.table == at && last.handle == handle => last.searches += 1,
                     _ => {
-                        let block = source.cached(table, handle);
-                        blocks.push(WantedBlock { table: at, handle, block, searches: 1 });
+                        source.expect(table, handle);
+                        blocks.push(WantedBlock { table: at, handle, block: None, searches: 1 });
                     }
                 }
             }
         }
+        for wanted in blocks.iter_mut().skip(first) {
+            let table = tables.get(wanted.table);
+            wanted.block = table.and_then(|table| source.cached(table, wanted.handle));
+            if let Some(block) = &wanted.block {
+                block.front().for_each(prefetch);
+            }
+        }
         Ok(())
+    }
+
+    /// A time in nanoseconds.
+    fn now(&self) -> u64 {
+        self.core.clock.monotonic_nanos()
+    }
+
+    /// Whether what began then has waited for the disk.
+    fn is_slow(&self, started: u64) -> bool {
+        self.now().saturating_sub(started) >= SLOW_READ_NANOS
     }
 
     /// Ends the searches of a round, and answers those that go on with the next run.
@@ -268,11 +312,21 @@ impl<'k> Many<'_, 'k> {
         let Round { tables, blocks, searches } = round;
         let mut searches = searches.into_iter();
         let mut left = Vec::new();
-        for WantedBlock { table, handle, block, searches: count } in blocks {
+        let mut blocks = blocks.into_iter();
+        let mut announced = false;
+        while let Some(WantedBlock { table, handle, block, searches: count }) = blocks.next() {
             let Some(table) = tables.get(table) else { continue };
             let block = match block {
                 Some(block) => block,
-                None => self.blocks().uncached(table, handle)?,
+                None => {
+                    let started = self.now();
+                    let block = self.blocks().uncached(table, handle)?;
+                    if !announced && self.is_slow(started) {
+                        announced = true;
+                        start_reading(&tables, blocks.as_slice());
+                    }
+                    block
+                }
             };
             for search in searches.by_ref().take(count) {
                 let key = search.asked.key;
@@ -335,31 +389,37 @@ impl<'k> Many<'_, 'k> {
             ValuePointer::decode(&pointer.encoded).ok().map(|place| (place.file, place.offset))
         };
         pointers.sort_by_key(place);
-        for some in pointers.chunks(KEYS_AT_ONCE) {
-            for pointer in some.iter().filter(|_| some.len() > 1) {
-                // What does not decode, or is not there any more, is met again below.
-                if let Ok((place, file)) = resolve(version, &pointer.encoded)
-                    && place.record_bytes() <= LARGEST_READ_AHEAD
-                {
-                    file.start_reading(&place);
-                }
-            }
-            for Pointer { asked, expires_at, encoded } in some {
+        for mut some in pointers.chunks(KEYS_AT_ONCE) {
+            let mut announced = false;
+            while let Some((Pointer { asked, expires_at, encoded }, behind)) = some.split_first() {
+                let started = self.now();
                 self.answer(*asked, (ValueKind::ValuePointer, *expires_at, encoded))?;
+                if !announced && self.is_slow(started) {
+                    announced = true;
+                    start_reading_values(version, behind);
+                }
+                some = behind;
             }
         }
         Ok(())
     }
 }
 
-/// Has the system begin to read the blocks that are not cached; blocks side by side with one call.
-fn start_reading(round: &Round<'_>) {
-    let uncached = || round.blocks.iter().filter(|wanted| wanted.block.is_none());
-    if uncached().nth(1).is_none() {
-        // One is read at once.
-        return;
+/// Has the system begin to read values in value logs. What does not decode, or is not there any more,
+/// is met again when it is read.
+fn start_reading_values(version: &Version, pointers: &[Pointer<'_>]) {
+    for pointer in pointers {
+        if let Ok((place, file)) = resolve(version, &pointer.encoded)
+            && place.record_bytes() <= LARGEST_READ_AHEAD
+        {
+            file.start_reading(&place);
+        }
     }
-    let mut blocks = uncached().peekable();
+}
+
+/// Has the system begin to read the blocks that are not cached; blocks side by side with one call.
+fn start_reading(tables: &[Arc<Table>], blocks: &[WantedBlock]) {
+    let mut blocks = blocks.iter().filter(|wanted| wanted.block.is_none()).peekable();
     while let Some(first) = blocks.next() {
         let mut handle = first.handle;
         while let Some(next) = blocks.next_if(|next| {
@@ -367,7 +427,7 @@ fn start_reading(round: &Round<'_>) {
         }) {
             handle.len = handle.len.saturating_add(next.handle.len);
         }
-        if let Some(table) = round.tables.get(first.table) {
+        if let Some(table) = tables.get(first.table) {
             table.start_reading_block(handle);
         }
     }

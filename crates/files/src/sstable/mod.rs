@@ -82,6 +82,11 @@ pub trait BlockSource {
         false
     }
 
+    /// The block will be asked for in a moment.
+    fn expect(&self, table: &Table, handle: BlockHandle) {
+        let _ = (table, handle);
+    }
+
     /// The block, which [`BlockSource::cached`] has just not had.
     ///
     /// # Errors
@@ -104,6 +109,10 @@ impl<S: BlockSource + ?Sized> BlockSource for &S {
 
     fn has(&self, table: &Table, handle: BlockHandle) -> bool {
         (**self).has(table, handle)
+    }
+
+    fn expect(&self, table: &Table, handle: BlockHandle) {
+        (**self).expect(table, handle);
     }
 
     fn uncached(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {

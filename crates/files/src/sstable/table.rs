@@ -192,6 +192,12 @@ impl Table {
         self.summary.min_key.as_slice() <= key && key <= self.summary.max_key.as_slice()
     }
 
+    /// Whether the index has nodes that are read through a block source.
+    #[must_use]
+    pub const fn has_tree_index(&self) -> bool {
+        matches!(self.index, Index::Tree(_))
+    }
+
     /// Number of data blocks.
     #[must_use]
     pub fn block_count(&self) -> usize {

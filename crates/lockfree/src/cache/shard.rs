@@ -215,6 +215,14 @@ impl<V> Shard<V> {
         self.table()?.find(hash, key)
     }
 
+    /// Has the processor load the slot in which a search for a hash begins.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        if let Some(table) = self.table() {
+            table.prefetch(hash);
+        }
+    }
+
     /// Keeps the newcomer if the budget allows it. If its key is there already, nothing changes
     /// and the handle of the present entry is returned.
     pub(super) fn insert(&self, newcomer: &Newcomer<'_, V>) -> Option<Pinned<V>> {

@@ -30,6 +30,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 use super::CacheKey;
+use crate::prefetch::prefetch;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// How far from its home slot an entry may lie. Every slot is therefore probed past by fewer than
@@ -216,6 +217,14 @@ impl<V> Table<V> {
             }
         }
         None
+    }
+
+    /// Has the processor load the slot in which [`Table::find`] begins.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        if let Some(slot) = self.slots.get(home(hash) & self.slots.len().wrapping_sub(1)) {
+            prefetch(slot);
+        }
     }
 
     /// Puts an entry into a free slot, as near to its home as possible, and returns the slot's

@@ -13,12 +13,9 @@ const RENAMED: [(&str, &str); 2] =
     [("value_threshold", "klog_value_threshold"), ("compression_algorithm", "compression")];
 
 /// Keys of TidesDB that say nothing to this engine, unless there is a setting of the name.
-const WITHOUT_EFFECT: [&str; 13] = [
+const WITHOUT_EFFECT: [&str; 10] = [
     "min_levels",
     "dividing_level_offset",
-    "enable_block_indexes",
-    "index_sample_ratio",
-    "block_index_prefix_len",
     "skip_list_max_level",
     "skip_list_probability",
     "default_isolation_level",

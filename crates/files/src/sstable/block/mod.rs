@@ -34,6 +34,9 @@ const FLAG_WIDE_LENGTHS: u16 = 1;
 const TAG_KIND: u8 = 0x0F;
 const TAG_SEQ_SHIFT: u32 = 4;
 const TAG_HAS_EXPIRY: u8 = 0x80;
+/// What processors load at a time, and how much of it a search in a block begins with.
+const LINE_BYTES: usize = 64;
+const FRONT_LINES: usize = 4;
 /// Up to this many heads are counted in one straight run, which vectorises.
 const LINEAR_HEADS: usize = 64;
 
@@ -124,6 +127,12 @@ impl Block {
             self.raw = self.raw.as_slice().to_vec();
         }
         self
+    }
+
+    /// A byte of each line of memory that a search in the block begins with, for whoever wants them
+    /// loaded beforehand.
+    pub fn front(&self) -> impl Iterator<Item = &u8> {
+        self.raw.iter().step_by(LINE_BYTES).take(FRONT_LINES)
     }
 
     /// Length of the decoded bytes.
