@@ -73,6 +73,14 @@ pub enum Error {
     FamilyNotFound(String),
     /// A column family of that name exists.
     FamilyExists(String),
+    /// The keys of a column family are in an order of the application that is not registered. The
+    /// family and all that is in it are kept; it can be used once the order is registered.
+    KeyOrderNotRegistered {
+        /// The column family.
+        family: String,
+        /// Name of the order.
+        order: String,
+    },
     /// A copy of a database was to be written to a directory that holds something.
     NotEmpty(PathBuf),
     /// The directory holds no database, or something that is not one.
@@ -184,9 +192,10 @@ impl Error {
             | Self::InvalidOptions(_)
             | Self::TooLarge { .. }
             | Self::TransactionFinished => ErrorKind::Invalid,
-            Self::FamilyNotFound(_) | Self::NotADatabase { .. } | Self::SavepointNotFound(_) => {
-                ErrorKind::NotFound
-            }
+            Self::FamilyNotFound(_)
+            | Self::KeyOrderNotRegistered { .. }
+            | Self::NotADatabase { .. }
+            | Self::SavepointNotFound(_) => ErrorKind::NotFound,
             Self::Conflict { .. } => ErrorKind::Conflict,
             Self::FamilyExists(_) | Self::NotEmpty(_) => ErrorKind::Exists,
             Self::Locked(_) => ErrorKind::Locked,
@@ -222,6 +231,12 @@ impl fmt::Display for Error {
                 write!(f, "{what} of {size} bytes exceeds the limit of {limit} bytes")
             }
             Self::FamilyNotFound(name) => write!(f, "no column family is named '{name}'"),
+            Self::KeyOrderNotRegistered { family, order } => {
+                write!(
+                    f,
+                    "column family '{family}' needs key order '{order}', which is not registered"
+                )
+            }
             Self::NotEmpty(path) => write!(f, "{}: the directory is not empty", path.display()),
             Self::FamilyExists(name) => write!(f, "a column family named '{name}' exists"),
             Self::NotADatabase { path, reason } => {

@@ -11,6 +11,7 @@ pub mod compress;
 pub mod entry;
 pub mod error;
 pub mod event;
+pub mod key_order;
 pub mod key_ranges;
 pub mod latency;
 pub mod limits;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::Event;
+use tidesdb_base::key_order::KeyOrders;
 use tidesdb_base::options::DbOptions;
 use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_lockfree::stripe::thread_number;
@@ -58,6 +59,8 @@ pub(crate) struct Core {
     /// Taken before any lock of a family's view.
     pub catalog: Mutex<Catalog>,
     pub families: Families,
+    /// Orders of keys of the application's own.
+    pub key_orders: Mutex<KeyOrders>,
     pub files: Arc<FileContext>,
     pub memory: Arc<BlockPool>,
     pub spare_buffers: SpareBuffers,

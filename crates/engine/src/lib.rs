@@ -55,6 +55,7 @@ mod write;
 pub use tidesdb_base::compress::Compression;
 pub use tidesdb_base::error::{Error, ErrorKind, Result};
 pub use tidesdb_base::event::{Event, EventListener, MemoryLevel, OperationMet, StallReason};
+pub use tidesdb_base::key_order::{CompareKeys, KeyOrder, KeyOrders};
 pub use tidesdb_base::latency::{LatencyHistogram, TimedOperation};
 pub use tidesdb_base::limits;
 pub use tidesdb_base::options::{DbOptions, FamilyOptions, FilterKind, RuntimeOptions, SyncMode};

@@ -3,6 +3,7 @@
 use super::{SyncMode, refuse, setters::setters};
 use crate::error::Result;
 use crate::event::EventListener;
+use crate::key_order::KeyOrders;
 
 /// The smallest memory budget that leaves every part of the engine room to work, in bytes.
 const LEAST_MEMORY_BUDGET: u64 = 4 << 20;
@@ -69,6 +70,9 @@ pub struct DbOptions {
     /// listener, with what it met; 0 for never. All operations are timed then, whatever
     /// `latency_sampling` is. Default 0.
     pub slow_operation_us: u64,
+    /// Orders of keys of the application's own, for families that were or will be created with a
+    /// [`KeyOrder::Custom`](crate::key_order::KeyOrder::Custom). Default none.
+    pub key_orders: KeyOrders,
     /// Called with rare events worth a line in a log. Default none.
     pub event_listener: Option<EventListener>,
 }
@@ -90,6 +94,7 @@ impl Default for DbOptions {
             stall_timeout_ms: 60_000,
             latency_sampling: 0,
             slow_operation_us: 0,
+            key_orders: KeyOrders::default(),
             event_listener: None,
         }
     }
@@ -184,6 +189,7 @@ setters! {
         stall_timeout_ms: u64,
         latency_sampling: u32,
         slow_operation_us: u64,
+        key_orders: KeyOrders,
     }
     optional {
         event_listener: EventListener,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{FilterKind, SyncMode, refuse, setters::setters};
 use crate::compress::Compression;
 use crate::error::Result;
+use crate::key_order::KeyOrder;
 use crate::limits::MAX_KEY_BYTES;
 
 /// Free bytes without a [`FamilyOptions::min_disk_space`],
@@ -93,6 +94,9 @@ pub struct FamilyOptions {
     pub min_disk_space: Option<u64>,
     /// Commits to this family are at least this durable. Default: as the database.
     pub sync_mode: SyncMode,
+    /// The order of the keys. It is fixed when the family is created, and the one setting that can't
+    /// be changed afterwards. Default: by bytes.
+    pub key_order: KeyOrder,
     /// Texts of the application that are stored with the options, by name. The engine does not look
     /// at them. A name has no `=`, no white space at its ends and no line break. Default none.
     pub properties: BTreeMap<String, String>,
@@ -122,6 +126,7 @@ impl Default for FamilyOptions {
             target_table_bytes: 64 << 20,
             min_disk_space: None,
             sync_mode: SyncMode::None,
+            key_order: KeyOrder::Bytewise,
             properties: BTreeMap::new(),
         }
     }
@@ -183,6 +188,7 @@ impl FamilyOptions {
         if self.sync_mode == (SyncMode::Interval { interval_us: 0 }) {
             problems.push("sync interval is 0 us, must be at least 1".to_owned());
         }
+        problems.extend(self.key_order.problem());
         for name in self.properties.keys() {
             if name.is_empty() || name.trim() != name || name.contains(['=', '\n', '\r']) {
                 problems.push(format!("property name '{}' is not allowed", name.escape_debug()));
@@ -214,6 +220,7 @@ setters! {
         tombstone_density_min_entries: u64,
         target_table_bytes: u64,
         sync_mode: SyncMode,
+        key_order: KeyOrder,
         properties: BTreeMap<String, String>,
     }
     optional {

@@ -3,6 +3,7 @@
 use super::{FamilyOptions, FilterKind, SyncMode, refuse};
 use crate::compress::Compression;
 use crate::error::Result;
+use crate::key_order::KeyOrder;
 
 impl FamilyOptions {
     /// The settings as `key = value` lines, the form that is stored with the data.
@@ -30,6 +31,7 @@ impl FamilyOptions {
             format!("tombstone_density_min_entries = {}", self.tombstone_density_min_entries),
             format!("target_table_bytes = {}", self.target_table_bytes),
             format!("sync_mode = {sync}"),
+            format!("key_order = {}", self.key_order),
         ]
         .join("\n");
         if let Some(bytes) = self.min_disk_space {
@@ -104,6 +106,7 @@ impl FamilyOptions {
             "target_table_bytes" => self.target_table_bytes = value.parse().ok()?,
             "min_disk_space" => self.min_disk_space = Some(value.parse().ok()?),
             "sync_mode" => self.sync_mode = parse_sync_mode(value)?,
+            "key_order" => self.key_order = KeyOrder::from_name(value)?,
             _ => {}
         }
         Some(())
@@ -167,6 +170,7 @@ mod tests {
                     .map(|(name, value)| (name.to_owned(), value.to_owned()))
                     .into(),
             )
+            .key_order(KeyOrder::Custom("by = length".to_owned()))
             .use_btree(true)
             .enable_block_indexes(false)
             .index_sample_ratio(8)

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::key_order::KeyOrder;
 use tidesdb_base::limits::{MAX_FAMILIES, MAX_FAMILY_NAME_BYTES};
 use tidesdb_base::options::{FamilyOptions, SyncMode};
 use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
 
 use crate::core::Core;
-use crate::family::{FamilyState, View};
+use crate::family::{FamilyState, View, not_registered};
 use crate::memtable::Memtable;
 use crate::version::{Outcome, Version};
 
@@ -48,6 +49,8 @@ impl Core {
             };
             let family = FamilyState::new(self.identity, id, name, options.clone(), view);
             let family = Arc::new(family);
+            // Looked at above, and nothing that is registered goes away.
+            family.find_key_order(|order| lock(&self.key_orders).get(order).cloned())?;
             self.families.insert(Arc::clone(&family));
             created.push(family);
         }
@@ -65,6 +68,7 @@ impl Core {
         for (name, options) in wanted {
             self.check_new_name(name)?;
             options.validate()?;
+            self.check_key_order(name, &options.key_order)?;
             if !names.insert(*name) {
                 return Err(Error::FamilyExists((*name).to_owned()));
             }
@@ -72,7 +76,30 @@ impl Core {
         check_number_of_families(present + wanted.len())
     }
 
-    /// The family of that name.
+    /// Refuses an order of the application's that is not registered.
+    ///
+    /// # Errors
+    /// [`Error::KeyOrderNotRegistered`].
+    fn check_key_order(&self, family: &str, order: &KeyOrder) -> Result<()> {
+        match order {
+            KeyOrder::Custom(name) if lock(&self.key_orders).get(name).is_none() => {
+                Err(not_registered(family, name))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The family of that name, if the order of its keys is known.
+    ///
+    /// # Errors
+    /// [`Error::FamilyNotFound`], [`Error::KeyOrderNotRegistered`].
+    pub(crate) fn usable_family(&self, name: &str) -> Result<Arc<FamilyState>> {
+        let family = self.find_family(name)?;
+        family.find_key_order(|order| lock(&self.key_orders).get(order).cloned())?;
+        Ok(family)
+    }
+
+    /// The family of that name, whether its keys can be put in order or not.
     ///
     /// # Errors
     /// [`Error::FamilyNotFound`].
@@ -103,6 +130,12 @@ impl Core {
     ) -> Result<()> {
         self.check_writable(family)?;
         options.validate()?;
+        if options.key_order != family.key_order {
+            let (wanted, present) = (&options.key_order, &family.key_order);
+            return Err(Error::InvalidOptions(vec![format!(
+                "key_order is {wanted}, but stays {present}: that of a family can't be changed"
+            )]));
+        }
         let at_work = self.callers.enter()?;
         let mut catalog = lock(&self.catalog);
         if family.is_dropped() {

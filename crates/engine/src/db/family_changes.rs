@@ -40,7 +40,7 @@ impl Core {
     /// See [`crate::Db::clone_family`].
     pub(crate) fn clone_family(&self, source: &str, name: &str) -> Result<Arc<FamilyState>> {
         self.check_changeable()?;
-        let source = self.find_family(source)?;
+        let source = self.usable_family(source)?;
         self.check_new_name(name)?;
         // What is committed by now is in tables then. Flushes that come in between only move the cut:
         // each ends where a memtable was frozen, which is one point of the commit order.
@@ -67,6 +67,7 @@ impl Core {
         };
         let options = source.options.load().as_ref().clone();
         let copy = Arc::new(FamilyState::new(self.identity, id, name, options, view));
+        copy.take_key_order_of(&source);
         *lock(&copy.slice_bounds) = lock(&source.slice_bounds).clone();
         self.families.insert(Arc::clone(&copy));
         drop(catalog);

@@ -1,10 +1,12 @@
 //! The handle that users hold.
 
+use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions, RuntimeOptions};
+use tidesdb_lockfree::sync::lock;
 
 use super::copies::{CheckpointOptions, Sharing};
 use super::open::{Components, open_core};
@@ -96,10 +98,57 @@ impl Db {
         Family { owner: Arc::clone(self.owner.owner()), state }
     }
 
-    /// Creates a column family. When this returns, the family survives a power cut.
+    /// Registers an order of keys of the application's own, for families that are created with it from
+    /// now on and those that have it already: until then, asking for one of these is an error of kind
+    /// `NotFound`, and everything in it is kept. See [`KeyOrders`](crate::KeyOrders) for what such an
+    /// order can do; [`DbOptions::key_orders`] takes them with the opening.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # use tidesdb_engine as tidesdb;
+    /// use tidesdb::{Db, DbOptions, FamilyOptions, KeyOrder, ScanOptions};
+    /// let db = Db::open(directory.path(), DbOptions::default())?;
+    /// db.register_key_order("by length", |one, other| one.len().cmp(&other.len()))?;
+    /// let order = KeyOrder::Custom("by length".to_owned());
+    /// let words = db.create_family("words", FamilyOptions::default().key_order(order))?;
+    /// for word in ["pear", "fig", "banana"] {
+    ///     words.put(word.as_bytes(), b"fruit")?;
+    /// }
+    /// let mut scan = words.scan(ScanOptions::new())?;
+    /// scan.seek_to_first()?;
+    /// assert_eq!(scan.key(), b"fig");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// `Exists`, `Invalid` for a bad name or wrong options, `ReadOnly`, `Closed`, `Io`.
+    /// `Invalid` for a name that is empty, too long, that of a built-in order, or registered already.
+    pub fn register_key_order(
+        &self,
+        name: &str,
+        compare: impl Fn(&[u8], &[u8]) -> Ordering + Send + Sync + 'static,
+    ) -> Result<()> {
+        lock(&self.core().key_orders).register(name, Arc::new(compare))
+    }
+
+    /// Creates a column family. When this returns, the family survives a power cut.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # use tidesdb_engine as tidesdb;
+    /// use tidesdb::{Db, DbOptions, FamilyOptions, KeyOrder};
+    /// let db = Db::open(directory.path(), DbOptions::default())?;
+    /// let options = FamilyOptions::default().key_order(KeyOrder::Reverse);
+    /// let versions = db.create_family("versions", options)?;
+    /// versions.put(b"2024-01", b"old")?;
+    /// versions.put(b"2024-07", b"new")?;
+    /// let newest = versions.range("2024-12"..)?.entries().next().transpose()?;
+    /// assert_eq!(newest, Some((b"2024-07".to_vec(), b"new".to_vec())));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Exists`, `Invalid` for a bad name or wrong options, `NotFound` for an order of keys that is not
+    /// registered, `ReadOnly`, `Closed`, `Io`.
     pub fn create_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
         let mut created = self.create_families(&[(name, options)])?;
         created.pop().ok_or_else(|| Error::FamilyNotFound(name.to_owned()))
@@ -235,10 +284,11 @@ impl Db {
     /// The family of that name.
     ///
     /// # Errors
-    /// `NotFound`, `Closed`.
+    /// `NotFound` when there is none, or when its order of keys is not registered
+    /// ([`Error::KeyOrderNotRegistered`]); `Closed`.
     pub fn family(&self, name: &str) -> Result<Family> {
         self.core().check_open()?;
-        Ok(self.handle(self.core().find_family(name)?))
+        Ok(self.handle(self.core().usable_family(name)?))
     }
 
     /// The family of that name, created with these options when there is none.

@@ -157,6 +157,7 @@ fn build(
         identity,
         path: path.to_path_buf(),
         watch: Watch::new(&options),
+        key_orders: Mutex::new(options.key_orders.clone()),
         options,
         vfs,
         scheduler: components.scheduler,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::key_order::KeyOrder;
 use tidesdb_base::options::FamilyOptions;
 
 use super::{CommitHook, CommittedBatch, FamilyState};
@@ -71,7 +72,7 @@ impl Family {
     }
 
     /// Changes the family's options while it is in use, and stores them with the data. Every
-    /// option can be changed. Limits and the sync mode take effect at once; what shapes files
+    /// option but [`FamilyOptions::key_order`] can be changed. Limits and the sync mode take effect at once; what shapes files
     /// (codec, block size, filters, thresholds of values) holds for files that are written from
     /// now on, and older ones stay readable.
     ///
@@ -254,7 +255,7 @@ impl Family {
     /// `Corrupt` or `Io` when a table can't be opened, `Closed`; `Invalid` for a snapshot of
     /// another database.
     pub fn scan(&self, options: ScanOptions) -> Result<Scan> {
-        Scan::new(Arc::clone(&self.owner), Arc::clone(&self.state), options)
+        Scan::new(Arc::clone(&self.owner), &self.state, options)
     }
 
     /// Writes everything in memory to tables and waits for it.
@@ -293,7 +294,13 @@ impl Family {
     /// # Errors
     /// As [`Family::compact`].
     pub fn compact_range(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
-        self.core().compact_family_range(&self.state, start, end)
+        let order = &self.state.key_order;
+        // Wherever these keys lie in an order of the application's, they may lie anywhere by bytes.
+        let known = |_: &&[u8]| !matches!(order, KeyOrder::Custom(_));
+        let (start, end) = (start.filter(known), end.filter(known));
+        let (start, end) =
+            (start.map(|key| order.stored_key(key)), end.map(|key| order.stored_key(key)));
+        self.core().compact_family_range(&self.state, start.as_deref(), end.as_deref())
     }
 
     /// Flushes and merges, and waits until no background work of the family is left.

@@ -8,13 +8,16 @@
 //!
 //! Families without a hook pay one relaxed load per commit.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::entry::ValueKind;
+use tidesdb_base::key_order::KeyOrder;
 use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::sync::lock;
 
+use super::FamilyState;
 use crate::core::call_out;
 
 /// Called after each commit to a family. See [`crate::Family::set_commit_hook`].
@@ -32,6 +35,9 @@ pub enum CommittedKind {
     SingleDelete,
     /// Deleted every key from `key` on that comes before `value`; to the last if that is empty.
     DeleteRange,
+    /// Deleted every key that starts with `key`. Only in families in reverse order, in which no two
+    /// keys are the bounds of these; in other families such a deletion is a [`Self::DeleteRange`].
+    DeletePrefix,
 }
 
 /// One operation of a commit.
@@ -49,7 +55,7 @@ pub struct CommittedOperation<'a> {
 }
 
 impl<'a> CommittedOperation<'a> {
-    pub(crate) const fn of(operation: &Operation<'a>) -> Self {
+    const fn of(operation: &Operation<'a>) -> Self {
         let kind = match operation.kind {
             ValueKind::Tombstone => CommittedKind::Delete,
             ValueKind::SingleTombstone => CommittedKind::SingleDelete,
@@ -59,6 +65,53 @@ impl<'a> CommittedOperation<'a> {
         let expires_at_unix_seconds = operation.expires_at;
         Self { kind, key: operation.key, value: operation.value, expires_at_unix_seconds }
     }
+}
+
+impl FamilyState {
+    /// Calls the hook, if one is set, with operations of this family as they are stored.
+    #[cold]
+    pub(crate) fn tell_hook<'a>(
+        &self,
+        sequence: u64,
+        operations: impl Iterator<Item = Operation<'a>>,
+    ) {
+        let (name, order) = (self.name(), &self.key_order);
+        if order.stores_keys_as_given() {
+            let told: Vec<_> =
+                operations.map(|operation| CommittedOperation::of(&operation)).collect();
+            return self.commit_hook.call(&name, sequence, &told);
+        }
+        let operations: Vec<Operation<'_>> = operations.collect();
+        let given: Vec<_> = operations.iter().map(|operation| given(order, operation)).collect();
+        let told = operations.iter().zip(&given).map(|(operation, (key, value))| {
+            let told = CommittedOperation::of(&Operation { key, value, ..*operation });
+            match told.kind {
+                CommittedKind::DeleteRange if order.is_prefix(operation.key) => {
+                    CommittedOperation { kind: CommittedKind::DeletePrefix, value: &[], ..told }
+                }
+                _ => told,
+            }
+        });
+        let told: Vec<_> = told.collect();
+        self.commit_hook.call(&name, sequence, &told);
+    }
+}
+
+/// Key and value of a stored operation as they were given.
+fn given<'a>(order: &KeyOrder, operation: &Operation<'a>) -> (Vec<u8>, Cow<'a, [u8]>) {
+    let mut key = Vec::new();
+    let value = match operation.kind {
+        ValueKind::Value => {
+            order.put_key(operation.key, operation.value, &mut key);
+            return (key, Cow::Borrowed(order.value(operation.value)));
+        }
+        ValueKind::RangeTombstone if !operation.value.is_empty() => {
+            Cow::Owned(order.key(operation.value))
+        }
+        _ => Cow::Borrowed(operation.value),
+    };
+    order.put_key(operation.key, &[], &mut key);
+    (key, value)
 }
 
 /// The part of a commit that concerns one family.
@@ -108,7 +161,7 @@ impl CommitHookSlot {
 
     /// Calls the hook, if one is set.
     #[cold]
-    pub(crate) fn call(&self, family: &str, sequence: u64, operations: &[CommittedOperation<'_>]) {
+    fn call(&self, family: &str, sequence: u64, operations: &[CommittedOperation<'_>]) {
         let hook = lock(&self.hook).clone();
         if let Some(hook) = hook {
             let batch = CommittedBatch { family, sequence, operations };

@@ -2,6 +2,7 @@
 
 mod handle;
 mod hook;
+mod keys;
 mod merges;
 mod reads;
 mod state;
@@ -9,6 +10,7 @@ mod state;
 pub use self::handle::Family;
 pub(crate) use self::hook::CommitHookSlot;
 pub use self::hook::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
+pub(crate) use self::keys::not_registered;
 pub(crate) use self::merges::{MergeClaim, MergesUnderWay, RunningMerges, interrupting};
 pub(crate) use self::reads::ReadWatch;
 pub(crate) use self::state::{FamilyState, SliceBounds, View};

@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Error;
+use tidesdb_base::key_order::KeyOrder;
 use tidesdb_base::options::{FamilyOptions, SyncMode};
 use tidesdb_lockfree::sync::lock;
 
+use super::keys::ApplicationOrder;
 use super::{CommitHookSlot, MergesUnderWay, ReadWatch};
 use crate::core::DatabaseId;
 use crate::counters::FamilyCounters;
@@ -60,6 +62,10 @@ pub(crate) struct FamilyState {
     /// See [`FamilyState::name`].
     name: ArcSwap<Arc<str>>,
     pub options: ArcSwap<FamilyOptions>,
+    /// Never changes.
+    pub key_order: KeyOrder,
+    /// See [`FamilyState::application_order`].
+    pub(super) application_order: ApplicationOrder,
     /// Bytes at which a memtable is frozen, for the write path.
     pub freeze_bytes: AtomicU64,
     /// The options ask for a sync of each commit; for the write path.
@@ -120,6 +126,8 @@ impl FamilyState {
             freeze_bytes: AtomicU64::new(freeze_bytes(&options)),
             syncs_commits: AtomicBool::new(options.sync_mode == SyncMode::Full),
             flow: FamilyFlow { held: AtomicBool::new(held), ..FamilyFlow::default() },
+            key_order: options.key_order.clone(),
+            application_order: ApplicationOrder::default(),
             options: ArcSwap::from_pointee(options),
             view: ArcSwap::from_pointee(view),
             changing_view: Mutex::new(()),

@@ -1,4 +1,4 @@
-//! The iterator that users hold.
+//! Scans of stored keys: what is visible in the merged sources, within bounds.
 
 mod dead_runs;
 
@@ -12,10 +12,11 @@ use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::range_tombstone::RangeTombstoneSets;
 
 use self::dead_runs::DEAD_KEYS_IN_A_ROW;
-use super::ScanOptions;
+use super::in_order::{Movement, Walk};
 use super::memtable_source::MemtableSource;
 use super::merge::{Direction, Merge};
-use super::run_source::{Bounds, RunSource};
+use super::options::Bounds;
+use super::run_source::{self, RunSource};
 use super::scanned_values::ScannedValues;
 use super::source::Source;
 use crate::cache::CachedBlocks;
@@ -40,37 +41,14 @@ enum Place {
 /// What a source of a scan takes, about: a block or a part of its read-ahead, and a key.
 const SOURCE_BYTES: u64 = 16 << 10;
 
-/// Walks the keys of a family in order, both ways, as of one moment.
-///
-/// A scan is not positioned until one of the `seek` methods is called. It holds a snapshot and
-/// the files it reads, never a lock: it blocks no writer and no flush, however long it lives. Like any
-/// other handle it keeps the database open; after [`crate::Db::close`] it answers `Closed` where it
-/// needs a file that was not open.
-/// After an error it is invalid until the next seek.
-///
-/// ```
-/// # let directory = tempfile::tempdir()?;
-/// # use tidesdb_engine as tidesdb;
-/// use tidesdb::{Db, DbOptions, FamilyOptions, ScanOptions};
-/// let db = Db::open(directory.path(), DbOptions::default())?;
-/// let family = db.open_family("default", FamilyOptions::default())?;
-/// for key in ["apple", "apricot", "banana"] {
-///     family.put(key.as_bytes(), b"fruit")?;
-/// }
-/// let mut scan = family.scan(ScanOptions::new().prefix(b"ap"))?;
-/// scan.seek_to_last()?;
-/// assert_eq!(scan.key(), b"apricot");
-/// scan.prev()?;
-/// assert_eq!((scan.key(), scan.value()?), (&b"apple"[..], &b"fruit"[..]));
-/// assert_eq!(family.scan(ScanOptions::new())?.entries().count(), 3);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// Walks the stored keys of a family in the order of bytes, both ways, as of one moment: what a
+/// [`super::Scan`] is made of. It has its methods, and what these say holds for it.
 #[derive(Debug)]
-pub struct Scan {
+pub(crate) struct StoredScan {
     /// Keeps the directory, in which files that the scan has still to open must stay.
     owner: Arc<Owner>,
     family: Arc<FamilyState>,
-    options: ScanOptions,
+    bounds: Bounds,
     /// Keeps merges from dropping what the scan has still to see.
     snapshot: Snapshot,
     view: Arc<View>,
@@ -87,15 +65,11 @@ pub struct Scan {
     values: RefCell<ScannedValues>,
 }
 
-impl Scan {
-    pub(crate) fn new(
-        owner: Arc<Owner>,
-        family: Arc<FamilyState>,
-        options: ScanOptions,
-    ) -> Result<Self> {
+impl StoredScan {
+    pub(crate) fn new(owner: Arc<Owner>, family: Arc<FamilyState>, bounds: Bounds) -> Result<Self> {
         let core = owner.core();
         core.check_readable(&family)?;
-        let snapshot = match &options.snapshot {
+        let snapshot = match &bounds.snapshot {
             Some(snapshot) if !snapshot.belongs_to(core) => {
                 return Err(Error::InvalidArgument(
                     "the snapshot is of another database".to_owned(),
@@ -121,12 +95,12 @@ impl Scan {
             .filter(|memtable| !memtable.is_empty())
             .map(|memtable| Source::Memtable(Box::new(MemtableSource::new(memtable, sequence))))
             .collect();
-        let bounds = Arc::new(Bounds {
-            lower: options.lower.clone().unwrap_or_default(),
-            upper: options.upper.clone(),
+        let covered = Arc::new(run_source::Bounds {
+            lower: bounds.lower.clone().unwrap_or_default(),
+            upper: bounds.upper.clone(),
         });
         for run in 0..view.version.runs.len() {
-            let left_out = (deleted.clone(), Arc::clone(&bounds));
+            let left_out = (deleted.clone(), Arc::clone(&covered));
             let source = RunSource::new(&view.version, run, sequence, blocks.clone(), left_out);
             sources.push(Source::Run(Box::new(source)));
         }
@@ -137,7 +111,7 @@ impl Scan {
             watched: core.watch.is_on(),
             owner,
             family,
-            options,
+            bounds,
             snapshot,
             view,
             merge: Merge::new(sources),
@@ -158,23 +132,21 @@ impl Scan {
     ///
     /// # Errors
     /// As [`crate::Family::scan`].
-    pub fn refresh(&mut self) -> Result<()> {
-        let options = std::mem::take(&mut self.options);
-        *self = Self::new(Arc::clone(&self.owner), Arc::clone(&self.family), options)?;
+    pub(crate) fn refresh(&mut self) -> Result<()> {
+        let bounds = std::mem::take(&mut self.bounds);
+        *self = Self::new(Arc::clone(&self.owner), Arc::clone(&self.family), bounds)?;
         Ok(())
     }
 
     /// True when the scan stands on a key.
     #[inline]
-    #[must_use]
-    pub const fn valid(&self) -> bool {
+    pub(crate) const fn valid(&self) -> bool {
         matches!(self.place, Place::OnKey)
     }
 
     /// The present key; empty when the scan is not valid.
     #[inline]
-    #[must_use]
-    pub fn key(&self) -> &[u8] {
+    pub(crate) fn key(&self) -> &[u8] {
         if self.valid() { self.merge.current().map_or(&[], Source::key) } else { &[] }
     }
 
@@ -183,7 +155,7 @@ impl Scan {
     /// # Errors
     /// `Corrupt` or `Io` when the value lies in a value log and can't be read.
     #[inline]
-    pub fn value(&self) -> Result<&[u8]> {
+    pub(crate) fn value(&self) -> Result<&[u8]> {
         match self.merge.current() {
             Some(source) if self.valid() => match source.kind() {
                 ValueKind::ValuePointer => self.fetch(source.value()),
@@ -196,7 +168,7 @@ impl Scan {
     /// Unix second at which the present entry expires; `None` when it never does, or the scan is not
     /// valid.
     #[must_use]
-    pub fn expires_at_unix_seconds(&self) -> Option<u64> {
+    pub(crate) fn expires_at_unix_seconds(&self) -> Option<u64> {
         let source = if self.valid() { self.merge.current() } else { None };
         source.map(Source::expires_at).filter(|&second| second != NEVER_EXPIRES)
     }
@@ -214,11 +186,11 @@ impl Scan {
     ///
     /// # Errors
     /// `Corrupt` or `Io`; the scan is not valid then.
-    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+    pub(crate) fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.watched(TimedOperation::Seek, key.len(), |scan| {
             scan.begin_seek();
             let merge = &mut scan.merge;
-            match &scan.options.lower {
+            match &scan.bounds.lower {
                 Some(lower) if lower.as_slice() > key => merge.seek(lower)?,
                 _ => merge.seek(key)?,
             }
@@ -230,8 +202,8 @@ impl Scan {
     ///
     /// # Errors
     /// As [`Scan::seek`].
-    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        if self.options.upper.as_ref().is_some_and(|upper| upper.as_slice() <= key) {
+    pub(crate) fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        if self.bounds.upper.as_ref().is_some_and(|upper| upper.as_slice() <= key) {
             return self.seek_to_last();
         }
         self.watched(TimedOperation::Seek, key.len(), |scan| {
@@ -245,10 +217,10 @@ impl Scan {
     ///
     /// # Errors
     /// As [`Scan::seek`].
-    pub fn seek_to_first(&mut self) -> Result<()> {
+    pub(crate) fn seek_to_first(&mut self) -> Result<()> {
         self.watched(TimedOperation::Seek, 0, |scan| {
             scan.begin_seek();
-            match &scan.options.lower {
+            match &scan.bounds.lower {
                 Some(lower) => scan.merge.seek(lower)?,
                 None => scan.merge.seek_to_first()?,
             }
@@ -260,10 +232,10 @@ impl Scan {
     ///
     /// # Errors
     /// As [`Scan::seek`].
-    pub fn seek_to_last(&mut self) -> Result<()> {
+    pub(crate) fn seek_to_last(&mut self) -> Result<()> {
         self.watched(TimedOperation::Seek, 0, |scan| {
             scan.begin_seek();
-            match &scan.options.upper {
+            match &scan.bounds.upper {
                 Some(upper) => {
                     let merge = &mut scan.merge;
                     merge.seek_for_prev(upper)?;
@@ -282,8 +254,7 @@ impl Scan {
     /// # Errors
     /// As [`Scan::seek`].
     #[inline]
-    #[expect(clippy::should_implement_trait, reason = "a scan moves; entries() is the Iterator")]
-    pub fn next(&mut self) -> Result<()> {
+    pub(crate) fn next(&mut self) -> Result<()> {
         if !self.valid() {
             return Ok(());
         }
@@ -298,7 +269,7 @@ impl Scan {
     ///
     /// # Errors
     /// As [`Scan::seek`].
-    pub fn prev(&mut self) -> Result<()> {
+    pub(crate) fn prev(&mut self) -> Result<()> {
         if !self.valid() {
             return Ok(());
         }
@@ -307,14 +278,6 @@ impl Scan {
             scan.merge.prev()?;
             scan.settle_backward()
         })
-    }
-
-    /// The entries from the present position on, as a Rust iterator of copied keys and values.
-    /// From the first when the scan was not positioned yet; none when the last call found nothing
-    /// or failed, so that a walk by pages ends.
-    #[must_use]
-    pub const fn entries(self) -> ScanEntries {
-        ScanEntries { scan: self, started: false }
     }
 
     /// Does `work`, timed when that is asked for.
@@ -390,7 +353,7 @@ impl Scan {
     fn settle_forward(&mut self) -> Result<()> {
         let mut dead = 0;
         while let Some(source) = self.merge.current() {
-            if self.options.upper.as_ref().is_some_and(|upper| source.key() >= upper.as_slice()) {
+            if self.bounds.upper.as_ref().is_some_and(|upper| source.key() >= upper.as_slice()) {
                 return Ok(());
             }
             if self.shows(source) {
@@ -409,7 +372,7 @@ impl Scan {
     fn settle_backward(&mut self) -> Result<()> {
         let mut dead = 0;
         while let Some(source) = self.merge.current() {
-            if self.options.lower.as_ref().is_some_and(|lower| source.key() < lower.as_slice()) {
+            if self.bounds.lower.as_ref().is_some_and(|lower| source.key() < lower.as_slice()) {
                 return Ok(());
             }
             if self.shows(source) {
@@ -426,40 +389,43 @@ impl Scan {
     }
 }
 
-/// A scan as a Rust iterator. It ends after the first error.
-#[derive(Debug)]
-pub struct ScanEntries {
-    scan: Scan,
-    started: bool,
-}
-
-impl ScanEntries {
-    fn step(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        if self.started {
-            self.scan.next()?;
-        } else {
-            self.started = true;
-            if self.scan.place == Place::Unpositioned {
-                self.scan.seek_to_first()?;
-            }
-        }
-        if !self.scan.valid() {
-            return Ok(None);
-        }
-        Ok(Some((self.scan.key().to_vec(), self.scan.value()?.to_vec())))
+impl Walk for StoredScan {
+    fn is_unpositioned(&self) -> bool {
+        self.place == Place::Unpositioned
     }
-}
 
-impl Iterator for ScanEntries {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
+    fn moves_with_commits(&self) -> bool {
+        false
+    }
 
-    fn next(&mut self) -> Option<Self::Item> {
-        match self.step() {
-            Ok(entry) => entry.map(Ok),
-            Err(e) => {
-                self.scan.place = Place::Outside;
-                Some(Err(e))
-            }
+    #[inline]
+    fn valid(&self) -> bool {
+        Self::valid(self)
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        Self::key(self)
+    }
+
+    #[inline]
+    fn value(&self) -> Result<&[u8]> {
+        Self::value(self)
+    }
+
+    #[inline]
+    fn go(&mut self, movement: Movement<'_>) -> Result<()> {
+        match movement {
+            Movement::Next => self.next(),
+            Movement::Prev => self.prev(),
+            Movement::To(key) => self.seek(key),
+            Movement::ToOrBefore(key) => self.seek_for_prev(key),
+            Movement::First => self.seek_to_first(),
+            Movement::Last => self.seek_to_last(),
         }
+    }
+
+    fn lend(&self, bytes: u64) -> Lent {
+        self.owner.core().budget.lend(Holder::Scans, bytes)
     }
 }

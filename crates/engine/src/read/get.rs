@@ -48,9 +48,23 @@ impl Core {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        if key.is_empty() {
-            return Err(Error::InvalidArgument("the key is empty".to_owned()));
-        }
+        let stored = family.stored_key(key)?;
+        let order = &family.key_order;
+        self.get_stored(family, moment, &stored, |value| read(order.value(value)))
+    }
+
+    /// As [`Core::get_with`], with a stored key, and the value as it is stored.
+    ///
+    /// # Errors
+    /// See [`crate::Family::get`].
+    #[inline]
+    pub(crate) fn get_stored<R>(
+        &self,
+        family: &FamilyState,
+        moment: Option<Moment>,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
         self.check_readable(family)?;
         let get = Get::new(self, family, key, moment);
         if self.watch.is_due() { get.look_timed(read) } else { get.look(read) }

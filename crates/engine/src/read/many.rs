@@ -44,8 +44,8 @@ const LARGEST_READ_AHEAD: u64 = 256 << 10;
 type Answers = [Option<Vec<u8>>];
 
 impl Core {
-    /// Puts the values that keys have at a moment, whose snapshot is registered, into `answers`, which
-    /// is as long as `keys`. Only the keys at the places in `wanted` are looked up.
+    /// Puts the stored values that stored keys have at a moment, whose snapshot is registered, into
+    /// `answers`, which is as long as `keys`. Only the keys at the places in `wanted` are looked up.
     ///
     /// # Errors
     /// As [`crate::Family::get`]; an error of one key is the error of the call.

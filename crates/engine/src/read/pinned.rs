@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use tidesdb_base::entry::{ValueKind, is_expired};
-use tidesdb_base::error::{Error, Result};
+use tidesdb_base::error::Result;
 
 use super::get::{FoundInTable, Get};
 use crate::core::Core;
@@ -38,6 +38,8 @@ use crate::snapshot::Moment;
 /// ```
 pub struct PinnedValue {
     held: Held,
+    /// Bytes of the key's spelling in front of the value.
+    spelling: usize,
     _lent: Lent,
 }
 
@@ -53,10 +55,17 @@ impl Deref for PinnedValue {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        match &self.held {
-            Held::Memtable(version) => version.version().value,
-            Held::Block(found) => found.value(),
-            Held::Own(value) => value,
+        self.held.stored_value().get(self.spelling..).unwrap_or_default()
+    }
+}
+
+impl Held {
+    #[inline]
+    fn stored_value(&self) -> &[u8] {
+        match self {
+            Self::Memtable(version) => version.version().value,
+            Self::Block(found) => found.value(),
+            Self::Own(value) => value,
         }
     }
 }
@@ -84,9 +93,7 @@ impl Core {
         moment: Option<Moment>,
         key: &[u8],
     ) -> Result<Option<PinnedValue>> {
-        if key.is_empty() {
-            return Err(Error::InvalidArgument("the key is empty".to_owned()));
-        }
+        let key = &*family.stored_key(key)?;
         self.check_readable(family)?;
         let view = family.view.load();
         let get = Get::new(self, family, key, moment);
@@ -98,7 +105,9 @@ impl Core {
             Held::Own(value) => value.capacity(),
         };
         let lent = self.budget.lend(Holder::Scans, bytes as u64);
-        Ok(Some(PinnedValue { held, _lent: lent }))
+        let stored = held.stored_value();
+        let spelling = stored.len() - family.key_order.value(stored).len();
+        Ok(Some(PinnedValue { held, spelling, _lent: lent }))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tidesdb_base::key_order::KeyOrder;
+
 use crate::family::{Family, FamilyState};
 use crate::memtable::Memtable;
 use crate::version::TableFile;
@@ -36,13 +38,23 @@ impl Family {
     /// either order. Nothing is read.
     #[must_use]
     pub fn range_cost(&self, one: &[u8], other: &[u8]) -> f64 {
+        let order = &self.state().key_order;
+        let (one, other) = (&*order.stored_key(one), &*order.stored_key(other));
         let (from, to) = if one <= other { (one, other) } else { (other, one) };
         let view = self.state().view.load();
         let memtables = std::iter::once(&view.active).chain(&view.frozen);
         let in_memory: f64 =
             memtables.map(|memtable| memtable.used_bytes() as f64 / PAGE_BYTES).sum();
+        let in_memory = in_memory * MEMORY_SHARE;
+        if let KeyOrder::Custom(_) = order {
+            // A scan looks at all keys, wherever it goes.
+            let whole = |table: &Arc<TableFile>| {
+                table_cost(table, &table.record.smallest_key, &table.record.largest_key)
+            };
+            return in_memory + view.version.tables().map(whole).sum::<f64>();
+        }
         let tables = view.version.runs.iter().flat_map(|run| run.tables_over(from, to));
-        in_memory * MEMORY_SHARE + tables.map(|table| table_cost(table, from, to)).sum::<f64>()
+        in_memory + tables.map(|table| table_cost(table, from, to)).sum::<f64>()
     }
 }
 

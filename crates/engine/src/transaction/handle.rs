@@ -13,12 +13,13 @@ use tidesdb_lockfree::sync::lock;
 use super::IsolationLevel;
 use super::overlay::Overlay;
 use super::read_set::ReadSet;
-use super::scan::{ScanParts, Tracked, TransactionScan};
+use super::scan::{ScanParts, StoredTransactionScan, Tracked};
+use super::scan_handle::TransactionScan;
 use super::write_set::WriteSet;
 use crate::core::{Core, OwnerShare};
 use crate::family::{Family, FamilyState};
 use crate::flow::Holder;
-use crate::iterator::{Scan, ScanOptions};
+use crate::iterator::{InOrder, ScanOptions, StoredScan};
 use crate::snapshot::{Moment, Snapshot};
 use crate::write::batch::expiry_after;
 use crate::write::{Visible, WriteOptions};
@@ -238,6 +239,7 @@ impl Transaction {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
+        let key = &*family.state().stored_key(key)?;
         let (own, found) = self.look_up(family.state(), key, read)?;
         if !own {
             self.track(family.state(), key, found.is_some());
@@ -277,6 +279,7 @@ impl Transaction {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
+        let key = &*family.state().stored_key(key)?;
         self.look_up(family.state(), key, read).map(|(_, found)| found)
     }
 
@@ -297,10 +300,10 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`].
     pub fn contains_untracked(&self, family: &Family, key: &[u8]) -> Result<bool> {
-        self.look_up(family.state(), key, |_| ()).map(|(_, found)| found.is_some())
+        Ok(self.get_untracked_with(family, key, |_| ())?.is_some())
     }
 
-    /// Whether the answer is an own write, and the answer.
+    /// Whether the answer for a stored key is an own write, and the answer.
     #[inline]
     fn look_up<R>(
         &self,
@@ -316,10 +319,13 @@ impl Transaction {
         {
             core.check_readable(family)?;
             if let Some(own) = writes.find(family.id, key) {
-                return Ok((true, (!self.is_dead(&own)).then(|| read(own.value))));
+                let value = family.key_order.value(own.value);
+                return Ok((true, (!self.is_dead(&own)).then(|| read(value))));
             }
         }
-        Ok((false, core.get_with(family, self.snapshot, key, read)?))
+        let order = &family.key_order;
+        let read = |value: &[u8]| read(order.value(value));
+        Ok((false, core.get_stored(family, self.snapshot, key, read)?))
     }
 
     /// Whether an own write leaves its key without a value.
@@ -360,12 +366,10 @@ impl Transaction {
             return Err(Error::InvalidArgument(text.to_owned()));
         }
         let core = self.core();
-        let (lower, upper) = (options.lower.clone(), options.upper.clone());
-        let options = match self.snapshot {
-            Some(moment) => options.snapshot(&Snapshot::again(core, moment)),
-            None => options,
-        };
-        let scan = Scan::new(Arc::clone(&**self.owner), Arc::clone(family), options)?;
+        let (mut bounds, limits) = options.into_bounds(&family.key_order)?;
+        bounds.snapshot = self.snapshot.map(|moment| Snapshot::again(core, moment));
+        let (lower, upper) = (bounds.lower.clone(), bounds.upper.clone());
+        let scan = StoredScan::new(Arc::clone(&**self.owner), Arc::clone(family), bounds)?;
         let overlay = match &self.writes {
             Some(writes) if !writes.is_empty() => writes.overlay(family.id),
             _ => Arc::new(Overlay::default()),
@@ -380,7 +384,8 @@ impl Transaction {
             tracked,
             moving: self.level == IsolationLevel::ReadUncommitted,
         };
-        Ok(TransactionScan::new(scan, parts))
+        let scan = StoredTransactionScan::new(scan, parts);
+        Ok(TransactionScan::new(InOrder::new(scan, family, limits)))
     }
 
     /// Commits, and times it.

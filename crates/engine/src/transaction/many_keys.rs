@@ -1,9 +1,11 @@
 //! Reads of several keys in a transaction.
 
+use std::sync::Arc;
+
 use tidesdb_base::error::Result;
 
 use super::Transaction;
-use crate::family::Family;
+use crate::family::{Family, FamilyState};
 use crate::snapshot::Snapshot;
 
 impl Transaction {
@@ -22,6 +24,20 @@ impl Transaction {
         let family = family.state();
         self.check_family(family)?;
         let keys: Vec<K> = keys.into_iter().collect();
+        let mut values = match family.stored_keys(&keys)? {
+            None => self.get_many(family, &keys)?,
+            Some(keys) => self.get_many(family, &keys)?,
+        };
+        family.take_off_spelling(&mut values);
+        Ok(values)
+    }
+
+    /// The stored values of stored keys.
+    fn get_many<K: AsRef<[u8]>>(
+        &self,
+        family: &Arc<FamilyState>,
+        keys: &[K],
+    ) -> Result<Vec<Option<Vec<u8>>>> {
         let mut values = vec![None; keys.len()];
         let mut wanted = Vec::with_capacity(keys.len());
         let writes = self.writes.as_deref().filter(|writes| !writes.is_empty());
@@ -34,7 +50,7 @@ impl Transaction {
         let not_own = wanted.clone();
         let taken = self.snapshot.is_none().then(|| Snapshot::take(self.core()));
         if let Some(moment) = self.snapshot.or(taken.as_ref().map(Snapshot::moment)) {
-            self.core().get_many(family, moment, (&keys, wanted), &mut values)?;
+            self.core().get_many(family, moment, (keys, wanted), &mut values)?;
         }
         for at in not_own {
             if let (Some(key), Some(value)) = (keys.get(at), values.get(at)) {

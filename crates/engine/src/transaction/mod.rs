@@ -14,7 +14,7 @@
 //! | `write_set` | its writes in order, with an index by key made when one is looked up |
 //! | `read_set` | the keys and ranges it read, as far as its level needs them |
 //! | `offset_index` | the hash index of both: exact keys, four bytes an entry |
-//! | `overlay`, `scan` | its own writes in key order, and iterators over both |
+//! | `overlay`, `scan`, `scan_handle` | its own writes in key order, and iterators over both |
 //! | `changes` | which keys have newer versions than a snapshot |
 //! | `figures` | statistics |
 //! | `validation` | what is checked at commit, and when |
@@ -31,6 +31,7 @@ mod overlay;
 mod read_set;
 mod recording;
 mod scan;
+mod scan_handle;
 mod validation;
 mod write_set;
 
@@ -39,7 +40,7 @@ mod tests;
 
 pub use self::figures::TransactionStats;
 pub use self::handle::Transaction;
-pub use self::scan::{TransactionEntries, TransactionScan};
+pub use self::scan_handle::{TransactionEntries, TransactionScan};
 
 /// What a transaction is protected from.
 ///

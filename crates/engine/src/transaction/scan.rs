@@ -1,6 +1,6 @@
 //! Iterators of a transaction: committed entries with the transaction's own writes laid over.
 //!
-//! Two sorted sides, an ordinary [`Scan`] and the [`Overlay`], are walked together; of equal keys
+//! Two sorted sides, an ordinary [`StoredScan`] and the [`Overlay`], are walked together; of equal keys
 //! the own write wins, and an own deletion hides the key. Where the level asks for it, each
 //! movement tells the read set how far the scan has come: what lies between two keys shown was
 //! read as well.
@@ -14,7 +14,8 @@ use tidesdb_lockfree::sync::lock;
 use super::overlay::Overlay;
 use super::read_set::{RangeEnd, ReadRange, ReadSet};
 use crate::family::FamilyState;
-use crate::iterator::Scan;
+use crate::flow::Lent;
+use crate::iterator::{Movement, StoredScan, Walk};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
@@ -66,32 +67,11 @@ pub(super) struct ScanParts {
     pub moving: bool,
 }
 
-/// Walks the keys of a family in order, both ways, as a transaction sees them.
-///
-/// Made by [`Transaction::scan`](crate::Transaction::scan); not positioned until one of the `seek`
-/// methods is called. It shows the transaction's writes as they were when it was made, also when the
-/// transaction has ended since; what it reads counts as read by the transaction until that ends.
-/// After an error it is invalid until the next seek.
-///
-/// ```
-/// # let directory = tempfile::tempdir()?;
-/// # use tidesdb_engine as tidesdb;
-/// use tidesdb::{Db, DbOptions, FamilyOptions, IsolationLevel, ScanOptions};
-/// let db = Db::open(directory.path(), DbOptions::default())?;
-/// let family = db.open_family("default", FamilyOptions::default())?;
-/// family.put(b"a", b"1")?;
-/// let mut transaction = db.begin(IsolationLevel::Serializable)?;
-/// transaction.put(&family, b"b", b"2")?;
-/// let mut scan = transaction.scan(&family, ScanOptions::new())?;
-/// scan.seek_to_last()?;
-/// assert_eq!(scan.key(), b"b");
-/// scan.prev()?;
-/// assert_eq!((scan.key(), scan.value()?), (&b"a"[..], &b"1"[..]));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// Walks stored keys in the order of bytes: what a [`super::TransactionScan`] is made of. It has its
+/// methods, and what these say holds for it.
 #[derive(Debug)]
-pub struct TransactionScan {
-    scan: Scan,
+pub(super) struct StoredTransactionScan {
+    scan: StoredScan,
     parts: ScanParts,
     /// The part of the overlay within the bounds.
     own: std::ops::Range<usize>,
@@ -103,8 +83,8 @@ pub struct TransactionScan {
     now: u64,
 }
 
-impl TransactionScan {
-    pub(super) fn new(scan: Scan, parts: ScanParts) -> Self {
+impl StoredTransactionScan {
+    pub(super) fn new(scan: StoredScan, parts: ScanParts) -> Self {
         let from = parts.lower.as_deref().map_or(0, |lower| parts.overlay.before(lower));
         let all = parts.overlay.len();
         let to = parts.upper.as_deref().map_or(all, |upper| parts.overlay.before(upper));
@@ -122,15 +102,13 @@ impl TransactionScan {
 
     /// True when the scan stands on a key.
     #[inline]
-    #[must_use]
-    pub fn valid(&self) -> bool {
+    fn valid(&self) -> bool {
         matches!(self.at, At::Committed | At::Own)
     }
 
     /// The present key; empty when the scan is not valid.
     #[inline]
-    #[must_use]
-    pub fn key(&self) -> &[u8] {
+    fn key(&self) -> &[u8] {
         match (self.at, self.own_at) {
             (At::Committed, _) => self.scan.key(),
             (At::Own, Some(at)) => self.parts.overlay.key(at),
@@ -143,7 +121,7 @@ impl TransactionScan {
     /// # Errors
     /// `Corrupt` or `Io` when the value lies in a value log and can't be read.
     #[inline]
-    pub fn value(&self) -> Result<&[u8]> {
+    fn value(&self) -> Result<&[u8]> {
         match (self.at, self.own_at) {
             (At::Committed, _) => self.scan.value(),
             (At::Own, Some(at)) => Ok(self.parts.overlay.value(at)),
@@ -155,7 +133,7 @@ impl TransactionScan {
     ///
     /// # Errors
     /// `Corrupt` or `Io`; the scan is not valid then.
-    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
         let key = match self.parts.lower.take() {
             Some(lower) if lower.as_slice() > key => {
                 let sought = self.seek_forward(&lower);
@@ -186,8 +164,8 @@ impl TransactionScan {
     /// Goes to the last key at or before `key`.
     ///
     /// # Errors
-    /// As [`TransactionScan::seek`].
-    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+    /// As [`StoredTransactionScan::seek`].
+    fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
         if self.parts.upper.as_ref().is_some_and(|upper| upper.as_slice() <= key) {
             return self.seek_to_last();
         }
@@ -206,8 +184,8 @@ impl TransactionScan {
     /// Goes to the first key.
     ///
     /// # Errors
-    /// As [`TransactionScan::seek`].
-    pub fn seek_to_first(&mut self) -> Result<()> {
+    /// As [`StoredTransactionScan::seek`].
+    fn seek_to_first(&mut self) -> Result<()> {
         self.begin(Direction::Forward)?;
         self.scan.seek_to_first()?;
         self.own_at = self.own_from(self.own.start);
@@ -223,8 +201,8 @@ impl TransactionScan {
     /// Goes to the last key.
     ///
     /// # Errors
-    /// As [`TransactionScan::seek`].
-    pub fn seek_to_last(&mut self) -> Result<()> {
+    /// As [`StoredTransactionScan::seek`].
+    fn seek_to_last(&mut self) -> Result<()> {
         self.begin(Direction::Backward)?;
         self.scan.seek_to_last()?;
         self.own_at = self.own_before(self.own.end);
@@ -240,27 +218,18 @@ impl TransactionScan {
     /// Goes to the next key. On a scan that is not valid it does nothing.
     ///
     /// # Errors
-    /// As [`TransactionScan::seek`].
+    /// As [`StoredTransactionScan::seek`].
     #[inline]
-    #[expect(clippy::should_implement_trait, reason = "a scan moves; entries() is the Iterator")]
-    pub fn next(&mut self) -> Result<()> {
+    fn next(&mut self) -> Result<()> {
         self.go(Direction::Forward)
     }
 
     /// Goes to the key before. On a scan that is not valid it does nothing.
     ///
     /// # Errors
-    /// As [`TransactionScan::seek`].
-    pub fn prev(&mut self) -> Result<()> {
+    /// As [`StoredTransactionScan::seek`].
+    fn prev(&mut self) -> Result<()> {
         self.go(Direction::Backward)
-    }
-
-    /// The entries from the present position on, as a Rust iterator of copied keys and values.
-    /// From the first when the scan was not positioned yet; none when the last call found nothing
-    /// or failed, so that a walk by pages ends.
-    #[must_use]
-    pub const fn entries(self) -> TransactionEntries {
-        TransactionEntries { scan: self, started: false, failed: false }
     }
 
     /// Prepares for a new position.
@@ -422,50 +391,43 @@ impl TransactionScan {
     }
 }
 
-/// A transaction's scan as a Rust iterator. It ends after the first error.
-#[derive(Debug)]
-pub struct TransactionEntries {
-    scan: TransactionScan,
-    started: bool,
-    failed: bool,
-}
-
-impl TransactionEntries {
-    fn step(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        if self.started {
-            self.scan.next()?;
-        } else {
-            self.started = true;
-            if self.scan.at == At::Unpositioned {
-                self.scan.seek_to_first()?;
-            }
-        }
-        if !self.scan.valid() {
-            return Ok(None);
-        }
-        Ok(Some((self.scan.key().to_vec(), self.scan.value()?.to_vec())))
+impl Walk for StoredTransactionScan {
+    fn is_unpositioned(&self) -> bool {
+        self.at == At::Unpositioned
     }
-}
 
-impl Iterator for TransactionEntries {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
-        let step = self.step();
-        self.failed = step.is_err();
-        step.transpose()
+    fn moves_with_commits(&self) -> bool {
+        self.parts.moving
     }
-}
 
-impl IntoIterator for TransactionScan {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
-    type IntoIter = TransactionEntries;
+    #[inline]
+    fn valid(&self) -> bool {
+        Self::valid(self)
+    }
 
-    /// As [`TransactionScan::entries`].
-    fn into_iter(self) -> TransactionEntries {
-        self.entries()
+    #[inline]
+    fn key(&self) -> &[u8] {
+        Self::key(self)
+    }
+
+    #[inline]
+    fn value(&self) -> Result<&[u8]> {
+        Self::value(self)
+    }
+
+    #[inline]
+    fn go(&mut self, movement: Movement<'_>) -> Result<()> {
+        match movement {
+            Movement::Next => self.next(),
+            Movement::Prev => self.prev(),
+            Movement::To(key) => self.seek(key),
+            Movement::ToOrBefore(key) => self.seek_for_prev(key),
+            Movement::First => self.seek_to_first(),
+            Movement::Last => self.seek_to_last(),
+        }
+    }
+
+    fn lend(&self, bytes: u64) -> Lent {
+        self.scan.lend(bytes)
     }
 }

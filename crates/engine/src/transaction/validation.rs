@@ -30,8 +30,8 @@
 //!
 //! Other commits are not checked.
 
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
@@ -191,7 +191,7 @@ impl WrittenKeys<'_> {
             if newest.is_some() {
                 return Err(conflict(
                     self.core,
-                    &family.name(),
+                    family.state,
                     operation.key,
                     "somebody else has changed a key that it writes",
                 ));
@@ -210,10 +210,17 @@ fn wait_for_rivals(core: &Core, start: u64, signature: u64) {
     }
 }
 
-fn conflict(core: &Core, family: &str, key: &[u8], reason: &'static str) -> Error {
+/// A family's name and the key that is stored as `key`, for an error.
+fn named(family: &FamilyState, key: &[u8]) -> (String, Vec<u8>) {
+    (family.name().to_string(), family.key_order.key(key))
+}
+
+/// A conflict at a stored key.
+fn conflict(core: &Core, family: &FamilyState, key: &[u8], reason: &'static str) -> Error {
     // ORDERING: a statistic.
     core.counters.transaction_conflicts.fetch_add(1, Ordering::Relaxed);
-    Error::Conflict { family: family.to_owned(), key: key.to_vec(), reason }
+    let (family, key) = named(family, key);
+    Error::Conflict { family, key, reason }
 }
 
 /// The checks of a commit that has read, or only read.
@@ -378,21 +385,21 @@ impl<'t> Validation<'t> {
                 false
             })?;
             if newest.is_some() {
-                return Err(self.conflict(&family.name(), key, REASON));
+                return Err(self.conflict(family.state, key, REASON));
             }
         }
         for range in reads.ranges() {
             let Some(family) = views.enter(range.family) else { continue };
             // Whether it found any of the keys is not asked: such a deletion is rare.
             if deletion_in_range(family.view(), range, window).is_some() {
-                return Err(self.conflict(&family.name(), &range.start, REASON));
+                return Err(self.conflict(family.state, &range.start, REASON));
             }
             let dead = family.dead_before(window, self.snapshot);
             changes_of_range(self.core, family.view(), range, window, &dead, |key, _| {
                 let was_there =
-                    self.core.get_with(family.state, Some(self.snapshot), key, |_| ())?;
+                    self.core.get_stored(family.state, Some(self.snapshot), key, |_| ())?;
                 match was_there {
-                    Some(()) => Err(self.conflict(&family.name(), key, REASON)),
+                    Some(()) => Err(self.conflict(family.state, key, REASON)),
                     None => Ok(()),
                 }
             })?;
@@ -417,7 +424,7 @@ impl<'t> Validation<'t> {
             let Some(family) = views.enter(family) else { continue };
             let (overwritten, first) = (&mut self.overwritten, &mut self.first_overwritten);
             changes_of_key(self.core, family.view(), key, window, |change| {
-                first.get_or_insert_with(|| (family.name().to_string(), key.to_vec()));
+                first.get_or_insert_with(|| named(family.state, key));
                 overwritten.add(change.sequence, change.hides);
                 true
             })?;
@@ -425,14 +432,14 @@ impl<'t> Validation<'t> {
         for range in reads.ranges() {
             let Some(family) = views.enter(range.family) else { continue };
             if let Some(change) = deletion_in_range(family.view(), range, window) {
-                let name = || (family.name().to_string(), range.start.clone());
-                self.first_overwritten.get_or_insert_with(name);
+                let named = || named(family.state, &range.start);
+                self.first_overwritten.get_or_insert_with(named);
                 self.overwritten.add(change.sequence, change.hides);
             }
             let dead = family.dead_before(window, self.snapshot);
             let (overwritten, first) = (&mut self.overwritten, &mut self.first_overwritten);
             changes_of_range(self.core, family.view(), range, window, &dead, |key, change| {
-                first.get_or_insert_with(|| (family.name().to_string(), key.to_vec()));
+                first.get_or_insert_with(|| named(family.state, key));
                 overwritten.add(change.sequence, change.hides);
                 Ok(())
             })?;
@@ -484,17 +491,14 @@ impl<'t> Validation<'t> {
                 let family = families.iter().find(|known| known.id == family);
                 let reason = "others have read the key, which it writes, and changed what it has \
                     read, and no order of the serializable transactions would explain both";
-                (
-                    family.map_or_else(String::new, |family| family.name().to_string()),
-                    key.to_vec(),
-                    reason,
-                )
+                let (family, key) = family.map(|family| named(family, key)).unwrap_or_default();
+                (family, key, reason)
             }
         };
         Error::Conflict { family, key, reason }
     }
 
-    fn conflict(&self, family: &str, key: &[u8], reason: &'static str) -> Error {
+    fn conflict(&self, family: &FamilyState, key: &[u8], reason: &'static str) -> Error {
         conflict(self.core, family, key, reason)
     }
 }
@@ -508,10 +512,6 @@ struct Viewed<'f> {
 impl Viewed<'_> {
     fn view(&self) -> &crate::family::View {
         &self.view
-    }
-
-    fn name(&self) -> Arc<str> {
-        self.state.name()
     }
 
     /// Where nothing lived when the window began, by the time of a snapshot that is no newer. Called

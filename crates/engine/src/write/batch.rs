@@ -1,10 +1,12 @@
 //! The write batch: operations on any number of families that take effect together.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::key_order::KeyOrder;
 use tidesdb_base::key_ranges::prefix_end;
 use tidesdb_base::limits::{DIRECT_VALUE_BYTES, MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use tidesdb_files::wal::{BatchReader, BatchWriter, Operation};
@@ -141,11 +143,17 @@ impl WriteBatch {
         if start.is_empty() || end.is_empty() {
             return Err(Error::InvalidArgument("a key of the range is empty".to_owned()));
         }
+        let order = &family.state().key_order;
+        if let KeyOrder::Custom(_) = order {
+            let text = "ranges of keys in an order of the application can't be deleted";
+            return Err(Error::InvalidArgument(text.to_owned()));
+        }
+        let (start, end) = (&*order.stored_key(start), &*order.stored_key(end));
         if start >= end {
             let detail = "the range is empty: its start is not before its end";
             return Err(Error::InvalidArgument(detail.to_owned()));
         }
-        self.add(family.state(), ValueKind::RangeTombstone, NEVER_EXPIRES, start, end)
+        self.add_stored(family.state(), ValueKind::RangeTombstone, NEVER_EXPIRES, start, end)
     }
 
     /// Adds the deletion of every key that starts with `prefix`, as [`WriteBatch::delete_range`].
@@ -157,12 +165,36 @@ impl WriteBatch {
         if prefix.is_empty() {
             return Err(Error::InvalidArgument("the prefix is empty".to_owned()));
         }
-        // No end at all when the prefix is all ones.
+        let prefix = &*family.state().key_order.stored_prefix(prefix)?;
+        // No end at all when the prefix is all ones, or nothing is left of it.
         let end = prefix_end(prefix).unwrap_or_default();
-        self.add(family.state(), ValueKind::RangeTombstone, NEVER_EXPIRES, prefix, &end)
+        // No stored key is empty, and this is the first of the others.
+        let prefix = if prefix.is_empty() { &[0] } else { prefix };
+        self.add_stored(family.state(), ValueKind::RangeTombstone, NEVER_EXPIRES, prefix, &end)
     }
 
+    /// Adds an operation on one key, as they are given.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`].
+    #[inline]
     pub(crate) fn add(
+        &mut self,
+        family: &Arc<FamilyState>,
+        kind: ValueKind,
+        expires_at: u64,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        if family.key_order.stores_keys_as_given() {
+            return self.add_stored(family, kind, expires_at, key, value);
+        }
+        let (key, value) = to_store(family, kind, key, value)?;
+        self.add_stored(family, kind, expires_at, &key, &value)
+    }
+
+    /// Adds an operation with key and value as they are stored.
+    fn add_stored(
         &mut self,
         family: &Arc<FamilyState>,
         kind: ValueKind,
@@ -368,6 +400,29 @@ impl DirectValue {
             value: &self.value,
         }
     }
+}
+
+/// Key and value as they are stored.
+type Stored<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
+
+/// Key and value as they are stored.
+///
+/// # Errors
+/// As [`check_sizes`].
+#[cold]
+pub(super) fn to_store<'a>(
+    family: &FamilyState,
+    kind: ValueKind,
+    key: &'a [u8],
+    value: &'a [u8],
+) -> Result<Stored<'a>> {
+    check_sizes(key, value)?;
+    let order = &family.key_order;
+    let value = match kind {
+        ValueKind::Value => order.stored_value(key, value),
+        _ => Cow::Borrowed(value),
+    };
+    Ok((order.stored_key(key), value))
 }
 
 /// Refuses keys and values that can't be stored.

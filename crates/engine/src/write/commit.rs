@@ -17,7 +17,7 @@ use tidesdb_files::wal::{BatchReader, BatchWriter, Operation, SurvivingOperation
 use super::batch::check_sizes;
 use super::{WriteBatch, WriteOptions};
 use crate::core::Core;
-use crate::family::{CommittedOperation, FamilyState};
+use crate::family::FamilyState;
 use crate::log::signature_of;
 use crate::memtable::Memtable;
 use crate::thread_buffer::{keep_buffer, take_buffer};
@@ -76,7 +76,7 @@ impl Core {
         key: &[u8],
         value: &[u8],
     ) -> Result<()> {
-        if value.len() >= DIRECT_VALUE_BYTES {
+        if value.len() >= DIRECT_VALUE_BYTES || !family.key_order.stores_keys_as_given() {
             let mut batch = WriteBatch::new();
             batch.add(family, kind, expires_at, key, value)?;
             return self.write(&batch, WriteOptions::default());
@@ -135,11 +135,7 @@ impl Core {
             self.rotate_if_full(family);
         }
         if family.commit_hook.is_set() {
-            family.commit_hook.call(
-                &family.name(),
-                visible.sequence,
-                &[CommittedOperation::of(operation)],
-            );
+            family.tell_hook(visible.sequence, std::iter::once(*operation));
         }
         durable
     }
@@ -261,12 +257,8 @@ impl Core {
                 self.rotate_if_full(family);
             }
             if family.commit_hook.is_set() {
-                let operations: Vec<_> = batch
-                    .operations()
-                    .filter(|operation| operation.family == family.id)
-                    .map(|operation| CommittedOperation::of(&operation))
-                    .collect();
-                family.commit_hook.call(&family.name(), sequence, &operations);
+                let of_family = |operation: &Operation<'_>| operation.family == family.id;
+                family.tell_hook(sequence, batch.operations().filter(of_family));
             }
         }
     }

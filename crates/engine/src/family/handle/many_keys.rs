@@ -79,7 +79,14 @@ impl Family {
         let keys: Vec<K> = keys.into_iter().collect();
         let mut values = vec![None; keys.len()];
         let wanted = (0..keys.len()).collect();
-        self.core().get_many(&self.state, snapshot.moment(), (&keys, wanted), &mut values)?;
+        let moment = snapshot.moment();
+        match self.state.stored_keys(&keys)? {
+            None => self.core().get_many(&self.state, moment, (&keys, wanted), &mut values)?,
+            Some(keys) => {
+                self.core().get_many(&self.state, moment, (&keys, wanted), &mut values)?;
+            }
+        }
+        self.state.take_off_spelling(&mut values);
         Ok(values)
     }
 

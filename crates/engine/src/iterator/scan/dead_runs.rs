@@ -4,7 +4,7 @@
 
 use tidesdb_base::error::Result;
 
-use super::{Direction, Place, Scan};
+use super::{Direction, Place, StoredScan};
 use crate::dead_ranges::{DeadRun, KnownRanges, Reader, successor};
 
 /// After so many dead keys a scan asks what is remembered.
@@ -13,7 +13,7 @@ pub(super) const DEAD_KEYS_IN_A_ROW: u32 = if cfg!(debug_assertions) { 1 } else 
 /// Runs of fewer keys are not worth remembering. Few in debug builds, for the tests.
 const REMEMBERED_FROM: u64 = if cfg!(debug_assertions) { 3 } else { 64 };
 
-impl Scan {
+impl StoredScan {
     /// Goes on over dead keys, from one of them, to a key that the user gets to see.
     #[cold]
     pub(super) fn pass_dead_run(&mut self, direction: Direction) -> Result<()> {
@@ -35,7 +35,7 @@ impl Scan {
         let mut stepped = false;
         while let Some(source) = self.merge.current() {
             let key = source.key();
-            if self.options.upper.as_ref().is_some_and(|upper| key >= upper.as_slice()) {
+            if self.bounds.upper.as_ref().is_some_and(|upper| key >= upper.as_slice()) {
                 break;
             }
             if self.shows(source) {
@@ -65,7 +65,7 @@ impl Scan {
         let mut run = DeadRun { start: Vec::new(), end, passed: 0 };
         while let Some(source) = self.merge.current() {
             let key = source.key();
-            if self.options.lower.as_ref().is_some_and(|lower| key < lower.as_slice()) {
+            if self.bounds.lower.as_ref().is_some_and(|lower| key < lower.as_slice()) {
                 break;
             }
             if self.shows(source) {

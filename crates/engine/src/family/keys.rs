@@ -1,0 +1,103 @@
+//! Keys of a family as they are given and as they are stored.
+//!
+//! All that lies below the handles (log, memtables, tables, filters, checks of transactions, range
+//! deletions) has stored keys and compares bytes; see [`tidesdb_base::key_order`]. A key is
+//! transformed where it comes in: in a write batch, a get, a bound, a seek. It is transformed back
+//! where it goes out: by scans, to commit hooks and in errors. In families in the order of bytes both
+//! cost one branch.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::key_order::{CompareKeys, KeyOrder};
+
+use super::FamilyState;
+
+/// The function of a custom order, from the first handle on that was given out.
+#[derive(Default)]
+pub(crate) struct ApplicationOrder(OnceLock<CompareKeys>);
+
+impl std::fmt::Debug for ApplicationOrder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("ApplicationOrder").field(&self.0.get().is_some()).finish()
+    }
+}
+
+impl FamilyState {
+    /// The application's function that orders the keys; none where the engine orders them. Every
+    /// handle that there is was given out when it was known.
+    pub(crate) fn application_order(&self) -> Option<&CompareKeys> {
+        self.application_order.0.get()
+    }
+
+    /// Makes sure that the order of the keys is known, before a handle is given out. `registered`
+    /// finds the function of a custom order.
+    ///
+    /// # Errors
+    /// [`Error::KeyOrderNotRegistered`].
+    pub(crate) fn find_key_order(
+        &self,
+        registered: impl FnOnce(&str) -> Option<CompareKeys>,
+    ) -> Result<()> {
+        let KeyOrder::Custom(name) = &self.key_order else { return Ok(()) };
+        if self.application_order.0.get().is_some() {
+            return Ok(());
+        }
+        let Some(compare) = registered(name) else {
+            return Err(not_registered(&self.name(), name));
+        };
+        self.application_order.0.get_or_init(|| compare);
+        Ok(())
+    }
+
+    /// Orders the keys as another family does that has a handle.
+    pub(crate) fn take_key_order_of(&self, other: &Self) {
+        if let Some(compare) = other.application_order() {
+            self.application_order.0.get_or_init(|| Arc::clone(compare));
+        }
+    }
+
+    /// The bytes under which a key is stored.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for an empty key.
+    #[inline]
+    pub(crate) fn stored_key<'k>(&self, key: &'k [u8]) -> Result<Cow<'k, [u8]>> {
+        if key.is_empty() {
+            return Err(Error::InvalidArgument("the key is empty".to_owned()));
+        }
+        Ok(self.key_order.stored_key(key))
+    }
+}
+
+impl FamilyState {
+    /// The bytes under which keys are stored; `None` where these are the keys themselves.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for an empty key.
+    pub(crate) fn stored_keys<'k, K: AsRef<[u8]>>(
+        &self,
+        keys: &'k [K],
+    ) -> Result<Option<Vec<Cow<'k, [u8]>>>> {
+        if self.key_order.stores_keys_as_given() {
+            return Ok(None);
+        }
+        keys.iter().map(|key| self.stored_key(key.as_ref())).collect::<Result<_>>().map(Some)
+    }
+
+    /// Makes values of stored values.
+    pub(crate) fn take_off_spelling(&self, values: &mut [Option<Vec<u8>>]) {
+        if self.key_order.keeps_spelling() {
+            for value in values.iter_mut().flatten() {
+                let spelling = value.len() - self.key_order.value(value).len();
+                value.drain(..spelling);
+            }
+        }
+    }
+}
+
+/// What is answered to those who ask for a family whose order is not known.
+pub(crate) fn not_registered(family: &str, order: &str) -> Error {
+    Error::KeyOrderNotRegistered { family: family.to_owned(), order: order.to_owned() }
+}

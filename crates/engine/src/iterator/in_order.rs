@@ -1,0 +1,280 @@
+//! From stored keys in the order of bytes to keys in the order of the family.
+//!
+//! [`InOrder`] lies around a walk over stored keys, of the database or of a transaction. In a family
+//! in the order of bytes it is that walk. Where the order transforms keys, targets are transformed
+//! on the way in and the key that is arrived at on the way out. An order of the application is
+//! nothing that stored keys know of: the keys are read once and sorted, and the walk looks up the one
+//! that is asked for.
+//!
+//! Threads: one at a time. Invariant: the walk stands on the key that is shown, or none is shown.
+
+use std::cmp::Ordering;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::key_order::{CompareKeys, KeyOrder};
+
+use super::options::Limit;
+use crate::family::FamilyState;
+use crate::flow::Lent;
+
+/// Where to go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Movement<'k> {
+    Next,
+    Prev,
+    /// To the first key at or after this one.
+    To(&'k [u8]),
+    /// To the last key at or before this one.
+    ToOrBefore(&'k [u8]),
+    First,
+    Last,
+}
+
+/// A walk over stored keys in the order of bytes.
+pub(crate) trait Walk {
+    /// Nowhere yet.
+    fn is_unpositioned(&self) -> bool;
+    /// Each positioning takes up what was committed since.
+    fn moves_with_commits(&self) -> bool;
+    fn valid(&self) -> bool;
+    fn key(&self) -> &[u8];
+    fn value(&self) -> Result<&[u8]>;
+    fn go(&mut self, movement: Movement<'_>) -> Result<()>;
+    /// Counts memory of the database's budget.
+    fn lend(&self, bytes: u64) -> Lent;
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct InOrder<W> {
+    walk: W,
+    /// None where the order is that of bytes.
+    order: Option<Box<Order>>,
+}
+
+#[derive(Debug)]
+enum Order {
+    Transformed(Transformed),
+    Sorted(Sorted),
+}
+
+#[derive(Debug)]
+struct Transformed {
+    order: KeyOrder,
+    /// The key that is stored as the walk's present one.
+    key: Vec<u8>,
+    valid: bool,
+}
+
+/// Keys in an order of the application.
+struct Sorted {
+    compare: CompareKeys,
+    limits: Vec<Limit>,
+    /// None until the scan is positioned.
+    keys: Option<Vec<Box<[u8]>>>,
+    /// Which of them is shown.
+    at: Option<usize>,
+    _lent: Option<Lent>,
+}
+
+impl std::fmt::Debug for Sorted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let keys = self.keys.as_ref().map(Vec::len);
+        f.debug_struct("Sorted").field("keys", &keys).field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+impl<W: Walk> InOrder<W> {
+    /// A walk over all keys of a family that `walk` allows and that keep to `limits`, which only an
+    /// order of the application leaves.
+    pub(crate) fn new(walk: W, family: &FamilyState, limits: Vec<Limit>) -> Self {
+        let order = match (&family.key_order, family.application_order()) {
+            (KeyOrder::Bytewise, _) | (KeyOrder::Custom(_), None) => None,
+            (KeyOrder::Custom(_), Some(compare)) => {
+                let (compare, keys) = (compare.clone(), None);
+                Some(Order::Sorted(Sorted { compare, limits, keys, at: None, _lent: None }))
+            }
+            (order, _) => {
+                let order = order.clone();
+                Some(Order::Transformed(Transformed { order, key: Vec::new(), valid: false }))
+            }
+        };
+        Self { walk, order: order.map(Box::new) }
+    }
+
+    pub(crate) const fn walk(&self) -> &W {
+        &self.walk
+    }
+
+    pub(crate) fn is_unpositioned(&self) -> bool {
+        self.walk.is_unpositioned()
+    }
+
+    /// Has the walk take up what was committed since.
+    pub(crate) fn refresh(&mut self, refresh: impl FnOnce(&mut W) -> Result<()>) -> Result<()> {
+        match self.order.as_deref_mut() {
+            None => {}
+            Some(Order::Transformed(transformed)) => transformed.valid = false,
+            Some(Order::Sorted(sorted)) => (sorted.keys, sorted.at) = (None, None),
+        }
+        refresh(&mut self.walk)
+    }
+
+    #[inline]
+    pub(crate) fn valid(&self) -> bool {
+        let shown = match self.order.as_deref() {
+            None => true,
+            Some(Order::Transformed(transformed)) => transformed.valid,
+            Some(Order::Sorted(sorted)) => sorted.at.is_some(),
+        };
+        shown && self.walk.valid()
+    }
+
+    #[inline]
+    pub(crate) fn key(&self) -> &[u8] {
+        match self.order.as_deref() {
+            None => self.walk.key(),
+            _ if !self.valid() => &[],
+            Some(Order::Transformed(transformed)) => &transformed.key,
+            Some(Order::Sorted(_)) => self.walk.key(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn value(&self) -> Result<&[u8]> {
+        match self.order.as_deref() {
+            None => self.walk.value(),
+            _ if !self.valid() => Ok(&[]),
+            Some(Order::Transformed(transformed)) => {
+                Ok(transformed.order.value(self.walk.value()?))
+            }
+            Some(Order::Sorted(_)) => self.walk.value(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn go(&mut self, movement: Movement<'_>) -> Result<()> {
+        match self.order.as_deref_mut() {
+            None => self.walk.go(movement),
+            Some(Order::Transformed(transformed)) => transformed.go(&mut self.walk, movement),
+            Some(Order::Sorted(sorted)) => sorted.go(&mut self.walk, movement),
+        }
+    }
+}
+
+impl Transformed {
+    fn go<W: Walk>(&mut self, walk: &mut W, movement: Movement<'_>) -> Result<()> {
+        let stored;
+        let movement = match movement {
+            // After a failure the walk may stand on a key that is not shown.
+            Movement::Next | Movement::Prev if !self.valid => return Ok(()),
+            Movement::To(key) => {
+                stored = self.order.stored_key(key);
+                Movement::To(&stored)
+            }
+            Movement::ToOrBefore(key) => {
+                stored = self.order.stored_key(key);
+                Movement::ToOrBefore(&stored)
+            }
+            other => other,
+        };
+        self.valid = false;
+        walk.go(movement)?;
+        if walk.valid() {
+            let value = if self.order.keeps_spelling() { walk.value()? } else { &[] };
+            self.order.put_key(walk.key(), value, &mut self.key);
+            self.valid = true;
+        }
+        Ok(())
+    }
+}
+
+impl Sorted {
+    fn go<W: Walk>(&mut self, walk: &mut W, movement: Movement<'_>) -> Result<()> {
+        let from = self.at.take();
+        let steps = matches!(movement, Movement::Next | Movement::Prev);
+        if steps && from.is_none() {
+            return Ok(());
+        }
+        if !steps {
+            self.load(walk)?;
+        }
+        let keys = self.keys.as_deref().unwrap_or_default();
+        let before = |key: &[u8], through: bool| {
+            let comes_first = |known: &[u8]| match (self.compare)(known, key) {
+                Ordering::Less => true,
+                Ordering::Equal => through,
+                Ordering::Greater => false,
+            };
+            guarded(|| keys.partition_point(|known| comes_first(known)))
+        };
+        let (mut at, forward) = match movement {
+            Movement::Next => (from.map(|at| at + 1), true),
+            Movement::Prev => (from.and_then(|at| at.checked_sub(1)), false),
+            Movement::To(key) => (Some(before(key, false)?), true),
+            Movement::ToOrBefore(key) => (before(key, true)?.checked_sub(1), false),
+            Movement::First => (Some(0), true),
+            Movement::Last => (keys.len().checked_sub(1), false),
+        };
+        // More than one turn only where a key has gone since, which is where the walk moves with
+        // commits.
+        while let Some(key) = at.and_then(|at| keys.get(at)) {
+            walk.go(Movement::To(key))?;
+            if walk.valid() && walk.key() == &**key {
+                self.at = at;
+                break;
+            }
+            at = if forward { at.map(|at| at + 1) } else { at.and_then(|at| at.checked_sub(1)) };
+        }
+        Ok(())
+    }
+
+    /// Reads and sorts the keys.
+    fn load<W: Walk>(&mut self, walk: &mut W) -> Result<()> {
+        if self.keys.is_some() && !walk.moves_with_commits() {
+            return Ok(());
+        }
+        let (mut keys, mut bytes) = (Vec::<Box<[u8]>>::new(), 0);
+        walk.go(Movement::First)?;
+        while walk.valid() {
+            let key = walk.key();
+            if self.allows(key)? {
+                bytes += key.len() as u64 + size_of::<Box<[u8]>>() as u64;
+                keys.push(key.into());
+            }
+            walk.go(Movement::Next)?;
+        }
+        // Keys that are equal in this order stay in that of their bytes.
+        guarded(|| keys.sort_by(|one, other| (self.compare)(one, other)))?;
+        self._lent = Some(walk.lend(bytes));
+        self.keys = Some(keys);
+        Ok(())
+    }
+
+    fn allows(&self, key: &[u8]) -> Result<bool> {
+        let compare = |limit: &[u8]| guarded(|| (self.compare)(key, limit));
+        for limit in &self.limits {
+            let allowed = match limit {
+                Limit::From(limit) => compare(limit)?.is_ge(),
+                Limit::After(limit) => compare(limit)?.is_gt(),
+                Limit::Before(limit) => compare(limit)?.is_lt(),
+                Limit::Through(limit) => compare(limit)?.is_le(),
+                Limit::Prefix(prefix) => key.starts_with(prefix),
+            };
+            if !allowed {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Calls the application's function by way of `call`; it may panic, and a sort panics where the
+/// function contradicts itself.
+fn guarded<R>(call: impl FnOnce() -> R) -> Result<R> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|_| {
+        let text = "the application's order of keys panicked, or is none: it contradicts itself";
+        Error::InvalidArgument(text.to_owned())
+    })
+}
