@@ -12,6 +12,7 @@ use tidesdb::{Db, Error, EventListener};
 use crate::allocator;
 use crate::boundary::{Failure, Outcome, answer, call, object, path, refuse};
 use crate::codes;
+use crate::comparators::Comparators;
 use crate::config::db_options;
 use crate::engine_log::{EngineLog, Level};
 use crate::families::{FamilyHandle, unless_cancelled};
@@ -21,6 +22,8 @@ use crate::types::Config;
 pub struct Database {
     pub db: Db,
     pub log: Arc<EngineLog>,
+    /// Key orders that the program has registered.
+    pub comparators: Comparators,
     /// Handles that were given out, by family name. A handle is freed with its family, or here.
     pub families: Mutex<HashMap<String, FamilyPointer>>,
     pub directory: PathBuf,
@@ -161,6 +164,7 @@ fn open_with(directory: &Path, config: &Config, log: &Arc<EngineLog>) -> Outcome
         memory_limit: db.stats().memory.budget_bytes,
         db,
         log: Arc::clone(log),
+        comparators: Comparators::default(),
         families: Mutex::default(),
         directory: directory.to_path_buf(),
         shared_memtable: config.unified_memtable != 0,

@@ -7,12 +7,13 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tidesdb::{Error, Family, FamilyOptions};
+use tidesdb::{Error, Family, FamilyOptions, KeyOrder};
 
 use crate::allocator;
 use crate::boundary::{Failure, Outcome, answer, bytes, call, call_for, key, object, refuse};
-use crate::boundary::{text, text_of};
+use crate::boundary::{set_text, text, text_of};
 use crate::codes;
+use crate::comparators;
 use crate::config::{USUAL_MIN_DISK_SPACE, family_options, named, normalised, take_runtime_fields};
 use crate::database::{Database, FamilyPointer, database};
 use crate::engine_log::Level;
@@ -45,7 +46,7 @@ impl FamilyHandle {
             return Some(*handle);
         }
         let family = database.db.family(name).ok()?;
-        let config = named(stored_config(&family), name);
+        let config = with_comparator(database, named(stored_config(&family), name));
         let handle = Self { family, database: ptr::from_ref(database), config: Mutex::new(config) };
         let pointer = allocator::boxed(handle);
         if pointer.is_null() {
@@ -80,18 +81,31 @@ fn stored_config(family: &Family) -> FamilyConfig {
     let options = family.options();
     let stored = options.properties.get(STORED_AS);
     let stored = stored.and_then(|text| ini::from_ini(text, STORED_AS).ok());
-    stored.unwrap_or_else(|| FamilyConfig {
-        write_buffer_size: options.write_buffer_size,
-        klog_value_threshold: options.klog_value_threshold,
-        enable_block_indexes: c_int::from(options.enable_block_indexes),
-        index_sample_ratio: c_int::try_from(options.index_sample_ratio).unwrap_or(c_int::MAX),
-        block_index_prefix_len: c_int::try_from(options.block_index_prefix_len).unwrap_or(256),
-        enable_bloom_filter: c_int::from(options.enable_bloom_filter),
-        bloom_fpr: options.bloom_fpr,
-        use_btree: c_int::from(options.use_btree),
-        min_disk_space: options.min_disk_space.unwrap_or(USUAL_MIN_DISK_SPACE),
-        ..crate::config::family_defaults()
+    stored.unwrap_or_else(|| {
+        let mut config = FamilyConfig {
+            write_buffer_size: options.write_buffer_size,
+            klog_value_threshold: options.klog_value_threshold,
+            enable_block_indexes: c_int::from(options.enable_block_indexes),
+            index_sample_ratio: c_int::try_from(options.index_sample_ratio).unwrap_or(c_int::MAX),
+            block_index_prefix_len: c_int::try_from(options.block_index_prefix_len).unwrap_or(256),
+            enable_bloom_filter: c_int::from(options.enable_bloom_filter),
+            bloom_fpr: options.bloom_fpr,
+            use_btree: c_int::from(options.use_btree),
+            min_disk_space: options.min_disk_space.unwrap_or(USUAL_MIN_DISK_SPACE),
+            ..crate::config::family_defaults()
+        };
+        set_text(&mut config.comparator_name, &comparators::name_of(&options.key_order));
+        config
     })
+}
+
+/// The config with the function of its key order, which is known where there is a handle.
+fn with_comparator(database: &Database, mut config: FamilyConfig) -> FamilyConfig {
+    if let Some(known) = database.comparators.find(&text_of(&config.comparator_name)) {
+        config.comparator_fn_cached = Some(known.function);
+        config.comparator_ctx_cached = known.context;
+    }
+    config
 }
 
 /// The engine's options with those of the interface stored beside them.
@@ -121,8 +135,13 @@ pub unsafe extern "C" fn tidesdb_create_column_family(
         let (database, name, config) = unsafe { (database(db)?, text(name)?, object(config)?) };
         check_name(name)?;
         let config = named(normalised(*config, database.memory_limit)?, name);
-        check_comparator(database, &config)?;
-        database.db.create_family(name, options_for(&config, FamilyOptions::default())?)?;
+        let key_order = comparators::key_order(&text_of(&config.comparator_name));
+        if database.shared_memtable && key_order != KeyOrder::Bytewise {
+            database.log.write(Level::Error, "with a shared memtable keys are in memcmp order");
+            return refuse(codes::INVALID);
+        }
+        let options = FamilyOptions::default().key_order(key_order);
+        database.db.create_family(name, options_for(&config, options)?)?;
         if let Some(hook) = config.commit_hook_fn {
             let Some(handle) = FamilyHandle::pointer(database, name) else {
                 // A family without its hook would be half of what was asked for.
@@ -132,20 +151,10 @@ pub unsafe extern "C" fn tidesdb_create_column_family(
             // SAFETY: made just now.
             let handle = unsafe { &*handle };
             handle.family.set_commit_hook(Some(commit_hook(hook, config.commit_hook_ctx)));
-            *handle.config() = config;
+            *handle.config() = with_comparator(database, config);
         }
         Ok(())
     })
-}
-
-/// Only the order of bytes is there yet; another name is refused rather than taken for it.
-fn check_comparator(database: &Database, config: &FamilyConfig) -> Outcome {
-    let name = text_of(&config.comparator_name);
-    if name.is_empty() || name == "memcmp" {
-        return Ok(());
-    }
-    database.log.write(Level::Error, &format!("key order '{name}' is not supported yet"));
-    refuse(codes::INVALID)
 }
 
 /// See `tidesdb_get_column_family` in `db.h`.

@@ -442,8 +442,14 @@ int tidesdb_get_cache_stats(tidesdb_t *db, tidesdb_cache_stats_t *stats);
 /* Makes a replica the primary. TDB_ERR_INVALID_ARGS: it is no replica. */
 int tidesdb_promote_to_primary(tidesdb_t *db);
 
-/* Makes a key order known under a name, for families that are created with it or that were.
-   TDB_ERR_INVALID_ARGS: the name is taken or too long. */
+/* Makes a key order known under a name, for families that are created with it or that were: until
+   then tidesdb_get_column_family answers NULL for those, and all that is in them is kept.
+   TDB_ERR_INVALID_ARGS: the name is taken, by a built-in order for one, or too long.
+
+   The function is called by iterators alone, on any thread that uses one. The first positioning of
+   an iterator reads all keys of the family and sorts them in memory; each step looks one key up. Keys
+   that it calls equal are different keys if their bytes differ. The built-in orders cost nothing of
+   that, and have equal keys for the same. ctx_str is not used. */
 int tidesdb_register_comparator(tidesdb_t *db, const char *name, tidesdb_comparator_fn fn,
                                 const char *ctx_str, void *ctx);
 

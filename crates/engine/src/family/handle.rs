@@ -72,9 +72,9 @@ impl Family {
     }
 
     /// Changes the family's options while it is in use, and stores them with the data. Every
-    /// option but [`FamilyOptions::key_order`] can be changed. Limits and the sync mode take effect at once; what shapes files
-    /// (codec, block size, filters, thresholds of values) holds for files that are written from
-    /// now on, and older ones stay readable.
+    /// option but [`FamilyOptions::key_order`] can be changed. Limits and the sync mode take effect
+    /// at once; what shapes files (codec, block size, filters, thresholds of values) holds for files
+    /// that are written from now on, and older ones stay readable.
     ///
     /// # Errors
     /// `Invalid` for wrong options, `ReadOnly`, `Closed`, `Io`; nothing has changed then.
