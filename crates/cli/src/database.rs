@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use tidesdb::{Db, Error, Family, Scan, ScanOptions};
+use tidesdb::{Db, Error, Family, KeyOrder, Scan, ScanOptions};
 
 use crate::failure::{Failure, Result};
 use crate::options_files;
@@ -52,7 +52,30 @@ pub(crate) fn try_open(directory: &Path, access: Access) -> Result<tidesdb::Resu
         return Err(Failure::new(format!("there is no database at {}", directory.display()))
             .hint("check --db; `tidesdb put` and `tidesdb load` create a database"));
     }
-    Ok(Db::open(directory, options))
+    Ok(Db::open(directory, options).and_then(|db| {
+        for name in db.family_names() {
+            if let Err(Error::KeyOrderNotRegistered { order, .. }) = db.family(&name) {
+                know_order(&db, &KeyOrder::Custom(order))?;
+            }
+        }
+        Ok(db)
+    }))
+}
+
+/// Has an application's order of keys be that of bytes, in which this tool shows the families of it:
+/// it does not have the application's function, and nothing that is stored depends on that.
+///
+/// # Errors
+/// When the name is not one of an order.
+pub(crate) fn know_order(db: &Db, order: &KeyOrder) -> Result<(), Error> {
+    if let KeyOrder::Custom(name) = order {
+        // One that is known already is that of bytes.
+        match db.register_key_order(name, <[u8]>::cmp) {
+            Err(error) if order.problem().is_some() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The family of that name, which must exist.

@@ -111,6 +111,7 @@ impl Targets {
 
 fn open_with_options(db: &Db, name: &str, options: FamilyOptions) -> Result<Family> {
     database::refuse_hidden(name)?;
+    database::know_order(db, &options.key_order)?;
     let family = db.open_family(name, options.clone())?;
     if family.options() != options {
         note(format_args!(

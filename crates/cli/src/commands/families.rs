@@ -44,6 +44,7 @@ pub(crate) fn create(args: &CreateFamilyArgs) -> Result<()> {
     database::refuse_hidden(&args.name)?;
     let options = options_files::changed(options_files::family(&args.name)?, &args.set)?;
     let db = database::open(&args.database.db, Access::Create)?;
+    database::know_order(&db, &options.key_order)?;
     db.create_family(&args.name, options)?;
     Ok(db.close()?)
 }

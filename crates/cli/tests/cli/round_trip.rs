@@ -186,3 +186,29 @@ fn a_dump_goes_into_a_device_or_through_a_link() {
         assert_eq!(place.read("real.tsv"), b"k\tv\n");
     }
 }
+
+#[test]
+fn the_order_of_keys_is_chosen_shown_and_dumped() {
+    let place = Place::new();
+    place.run("create-family", &["f", "--set", "key_order=reverse"]).ok();
+    for key in ["a", "c", "b"] {
+        place.run("put", &[key, "v", "--family", "f"]).ok();
+    }
+    let shown = |place: &Place, db: &str| {
+        let scanned = place.run_in(db, "scan", &["--family", "f"]).ok();
+        scanned.text().lines().map(|line| line[..1].to_owned()).collect::<String>()
+    };
+    place.run("dump", &["all.jsonl"]).ok();
+    place.run_in("other", "load", &["all.jsonl"]).ok();
+    assert_eq!(shown(&place, "other"), "cba");
+    let options = place.run_in("other", "options", &["--family", "f"]).ok();
+    assert!(options.text().contains("key_order = reverse"), "{}", options.text());
+    place
+        .run("options", &["--family", "f", "--set", "key_order=int64"])
+        .fails(1, &["can't be changed"]);
+    place.run("create-family", &["g", "--set", "key_order=random"]).fails(2, &["case_insensitive"]);
+    // An application's own order: the tool shows keys by their bytes.
+    place.run("create-family", &["own", "--set", "key_order=custom:mine"]).ok();
+    place.run("put", &["k", "v", "--family", "own"]).ok();
+    assert_eq!(place.run("get", &["k", "--family", "own"]).ok().text(), "v\n");
+}

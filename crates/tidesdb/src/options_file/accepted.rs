@@ -23,10 +23,10 @@ pub(super) fn description(default: &Setting) -> &'static str {
     match default.name.as_str() {
         "filter_kind" => "bloom or ribbon",
         "compression" => "none, snappy, lz4, lz4-fast or zstd",
-        "sync_mode" => "none, full, or interval:MICROSECONDS",
         "key_order" => {
             "bytewise, reverse, lexicographic, uint64, int64, case_insensitive or custom:NAME"
         }
+        "sync_mode" => "none, full, or interval:MICROSECONDS",
         name if FRACTIONS.contains(&name) => "a number such as 0.5",
         _ if default.value.parse::<bool>().is_ok() => "true or false",
         _ if default.value.parse::<u64>().is_ok() => {
