@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::key_order::KeyOrder;
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_engine::{Db, Family, WriteBatch};
 use tidesdb_files::naming;
@@ -81,6 +82,14 @@ impl Destination {
     /// # Errors
     /// Those of [`Db::create_family`].
     pub(crate) fn family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
+        // Nothing that is stored depends on how the application compares keys.
+        if let KeyOrder::Custom(order) = &options.key_order {
+            match self.db.register_key_order(order, <[u8]>::cmp) {
+                // Another family has it.
+                Ok(()) | Err(Error::InvalidArgument(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
         self.db.create_family(name, options)
     }
 

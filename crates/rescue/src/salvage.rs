@@ -217,6 +217,8 @@ impl Work<'_> {
         let now = SystemClock.unix_seconds();
         let mut merge = Merge::new(KeyOrder, tables, log, family.number)?;
         let (mut versions, mut value, mut untold) = (Vec::new(), Vec::new(), 0);
+        // What is read are keys and values as they are stored; the copy stores them anew.
+        let (order, mut key) = (family.family.options().key_order, Vec::new());
         let mut losses = Vec::new();
         while merge.next_key(&mut versions)? {
             untold += merge.take_read();
@@ -233,7 +235,8 @@ impl Work<'_> {
             }
             let before = losses.len();
             if read_value(&versions, log, values, &mut value, &mut losses)? {
-                made.put(&family.family, &newest.key, &value, newest.expires_at)?;
+                order.put_key(&newest.key, &value, &mut key);
+                made.put(&family.family, &key, order.value(&value), newest.expires_at)?;
                 family.summary.entries += 1;
                 family.summary.bytes += (newest.key.len() + value.len()) as u64;
             } else {
