@@ -4,6 +4,7 @@ use tidesdb_base::error::Error;
 use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
 
 use super::test_tables::{KEYS, context, table};
+use super::value_log_life::{Extent, ValueLogLife};
 use super::*;
 
 fn totals(version: &Version) -> Vec<*const run::RunTotals> {
@@ -144,4 +145,20 @@ fn small_value_logs_that_no_other_table_points_into_are_joined_when_they_are_man
     let added = vec![TableFile::new(&context, record)];
     version = version.with_tables(TableChange { added, ..TableChange::default() });
     assert!(joined(&version, 10).is_empty());
+}
+
+/// I-111.
+#[test]
+fn a_copy_settles_value_logs_for_itself_alone() {
+    let context = context();
+    let life = ValueLogLife::Closed { through: 7, extent: Extent::whole(100) };
+    let file = ValueLogFile::new(&context, 10, life);
+    let logs = BTreeMap::from([(10, Arc::clone(&file))]);
+    let version = Version::of_tables([table(&context, (1, 0), 10, 0)], logs);
+    let copy = version.for_another_family();
+    let copied = copy.value_logs.get(&10).unwrap();
+    // A flush of the copy.
+    copied.change_life(|life| life.settle(100));
+    assert!(copied.life().is_settled());
+    assert!(!file.life().is_settled(), "commits in memory of the source point into it");
 }
