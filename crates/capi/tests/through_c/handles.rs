@@ -304,6 +304,20 @@ impl Transaction {
         Ok(Some(bytes))
     }
 
+    /// The length of a value that must be there. The value is freed as it came.
+    pub fn length(&self, family: Family, key: &[u8]) -> Verdict<usize> {
+        let (mut value, mut size) = (ptr::null_mut(), 0);
+        let (value_at, size_at) = (&raw mut value, &raw mut size);
+        // SAFETY: handles, bytes and places are live.
+        let code = unsafe {
+            tidesdb_txn_get(self.0, family.0, key.as_ptr(), key.len(), value_at, size_at)
+        };
+        worked("get", code)?;
+        // SAFETY: the value is ours.
+        unsafe { tidesdb_free(value.cast()) };
+        Ok(size)
+    }
+
     pub fn contains(&self, family: Family, key: &[u8]) -> Verdict<bool> {
         // SAFETY: handles and bytes are live.
         let code = unsafe { tidesdb_txn_contains(self.0, family.0, key.as_ptr(), key.len()) };
@@ -371,11 +385,10 @@ pub enum Move<'a> {
 }
 
 impl Iterator<'_> {
-    /// Moves; key and value of the entry there.
-    pub fn go(&mut self, to: Move<'_>) -> Verdict<Option<(Vec<u8>, Vec<u8>)>> {
+    fn step(&mut self, to: Move<'_>) -> c_int {
         let iter = self.iter;
         // SAFETY: handle and bytes are live.
-        let code = unsafe {
+        unsafe {
             match to {
                 Move::First => tidesdb_iter_seek_to_first(iter),
                 Move::Last => tidesdb_iter_seek_to_last(iter),
@@ -384,7 +397,18 @@ impl Iterator<'_> {
                 Move::Next => tidesdb_iter_next(iter),
                 Move::Prev => tidesdb_iter_prev(iter),
             }
-        };
+        }
+    }
+
+    /// Moves to where an entry must be.
+    pub fn stand(&mut self, to: Move<'_>) -> Verdict {
+        worked("a movement", self.step(to))
+    }
+
+    /// Moves; key and value of the entry there.
+    pub fn go(&mut self, to: Move<'_>) -> Verdict<Option<(Vec<u8>, Vec<u8>)>> {
+        let iter = self.iter;
+        let code = self.step(to);
         if !found("a movement", code)? {
             return Ok(None);
         }

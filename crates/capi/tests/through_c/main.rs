@@ -9,6 +9,7 @@
 )]
 #![allow(unreachable_pub, reason = "modules of one test")]
 
+mod costs;
 mod handles;
 mod store;
 #[path = "../../src/types.rs"]
@@ -140,4 +141,17 @@ fn levels_that_are_too_weak_are_noticed() {
         });
         assert!(noticed, "{level:?} judged as such, and run a level below");
     }
+}
+
+/// `cargo test --release -p tidesdb-c --test through_c -- --ignored --nocapture`, on a machine that does
+/// nothing else.
+#[test]
+#[ignore = "measures"]
+fn the_way_through_c_costs_little() {
+    let directory = tempfile::tempdir().unwrap();
+    let ratios = costs::ratios(directory.path()).unwrap();
+    for (what, ratio) in &ratios {
+        println!("{what}: {ratio:.3} of the time through Rust");
+    }
+    assert!(ratios.iter().all(|(_, ratio)| *ratio < 1.1), "{ratios:?}");
 }
