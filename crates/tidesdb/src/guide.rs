@@ -18,6 +18,7 @@ chapters! {
     Expiry "expiry.md",
     LargeValues "large-values.md",
     RangeDeletes "range-deletes.md",
+    KeyOrders "key-orders.md",
     Backup "backup.md",
     Statistics "statistics.md",
 }
