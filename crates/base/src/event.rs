@@ -2,8 +2,9 @@
 //! operation.
 //!
 //! The engine calls the [`EventListener`] of the database options from whichever thread notices:
-//! a writer that was held up, a background job that failed. Events of one kind are passed on at
-//! most once in ten seconds; the counters in the statistics miss nothing.
+//! a writer that was held up, a background job that failed. Of what may come up all the time
+//! (stalls, failures, memory levels) one event of a kind is passed on in ten seconds; the counters in
+//! the statistics miss nothing. Events may also be written to a file (`DbOptions::event_log`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -82,6 +83,40 @@ impl MemoryLevel {
             Self::High => "high",
             Self::Critical => "critical",
         }
+    }
+}
+
+/// How much an event matters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum LogLevel {
+    /// What only a developer of the engine asks for.
+    Debug,
+    /// What happens in the ordinary course of things.
+    #[default]
+    Info,
+    /// What slows the database down or may come to.
+    Warn,
+    /// What failed.
+    Error,
+}
+
+impl LogLevel {
+    /// Short name, used in logs and options.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+
+    /// The level of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Debug, Self::Info, Self::Warn, Self::Error].into_iter().find(|l| l.name() == name)
     }
 }
 
@@ -169,6 +204,52 @@ pub enum Event {
         /// Why.
         error: Error,
     },
+    /// The database was opened.
+    Opened {
+        /// Its families.
+        families: u64,
+        /// How long it took, with the replay of the log, in milliseconds.
+        milliseconds: u64,
+    },
+    /// The database was closed. Only the log of events tells that.
+    Closed,
+    /// A family was created or cloned.
+    FamilyCreated {
+        /// The family.
+        family: String,
+    },
+    /// A family was dropped.
+    FamilyDropped {
+        /// The family.
+        family: String,
+    },
+    /// A family was given another name.
+    FamilyRenamed {
+        /// Its name until now.
+        old: String,
+        /// Its name from now on.
+        new: String,
+    },
+    /// A memtable was written out.
+    Flushed {
+        /// The family.
+        family: String,
+        /// Tables written.
+        tables: u64,
+        /// Bytes of tables and value logs written.
+        bytes: u64,
+        /// How long it took, in milliseconds.
+        milliseconds: u64,
+    },
+    /// Runs of a family were merged.
+    Merged {
+        /// The family.
+        family: String,
+        /// Bytes of tables that were read.
+        bytes: u64,
+        /// How long it took, in milliseconds.
+        milliseconds: u64,
+    },
     /// An operation took at least `DbOptions::slow_operation_us`. Told at most ten times a second.
     SlowOperation {
         /// What it was.
@@ -188,6 +269,27 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// How much it matters.
+    #[must_use]
+    pub const fn level(&self) -> LogLevel {
+        match self {
+            Self::BackgroundFailed { .. } => LogLevel::Error,
+            Self::WritesSlowed { .. }
+            | Self::WriterWaited { .. }
+            | Self::MemoryLevelChanged { .. }
+            | Self::SlowOperation { .. } => LogLevel::Warn,
+            Self::Opened { .. }
+            | Self::Closed
+            | Self::FamilyCreated { .. }
+            | Self::FamilyDropped { .. }
+            | Self::FamilyRenamed { .. }
+            | Self::Flushed { .. }
+            | Self::Merged { .. } => LogLevel::Info,
+        }
+    }
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -203,6 +305,22 @@ impl fmt::Display for Event {
             }
             Self::BackgroundFailed { family, error } => {
                 write!(f, "background work on '{family}' failed: {error}")
+            }
+            Self::Opened { families, milliseconds } => {
+                write!(f, "opened with {families} families in {milliseconds} ms")
+            }
+            Self::Closed => f.write_str("closed"),
+            Self::FamilyCreated { family } => write!(f, "family '{family}' was created"),
+            Self::FamilyDropped { family } => write!(f, "family '{family}' was dropped"),
+            Self::FamilyRenamed { old, new } => {
+                write!(f, "family '{old}' is now called '{new}'")
+            }
+            Self::Flushed { family, tables, bytes, milliseconds } => {
+                write!(f, "memtable of '{family}' was written out: ")?;
+                write!(f, "{bytes} bytes in {tables} tables in {milliseconds} ms")
+            }
+            Self::Merged { family, bytes, milliseconds } => {
+                write!(f, "runs of '{family}' were merged: {bytes} bytes in {milliseconds} ms")
             }
             Self::SlowOperation { operation, family, bytes, operations, micros, met, untold } => {
                 write!(f, "slow {operation} of '{family}': {micros} us, {bytes} bytes")?;

@@ -21,6 +21,7 @@ pub mod options;
 #[cfg(planted_bugs)]
 pub mod planted;
 pub mod range_tombstone;
+pub mod utc;
 
 pub use compress::Compression;
 pub use entry::{SequenceNumber, ValueKind};

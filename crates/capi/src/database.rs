@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidesdb::{Db, Error, EventListener};
+use tidesdb::{Db, Error, EventListener, LogLevel};
 
 use crate::allocator;
 use crate::boundary::{Failure, Outcome, answer, call, object, path, refuse};
@@ -150,7 +150,12 @@ fn open_with(directory: &Path, config: &Config, log: &Arc<EngineLog>) -> Outcome
     }
     let events = Arc::clone(log);
     options.event_listener = Some(EventListener::new(move |event| {
-        events.write(Level::Warn, &event.to_string());
+        let level = match event.level() {
+            LogLevel::Error => Level::Error,
+            LogLevel::Warn => Level::Warn,
+            _ => Level::Info,
+        };
+        events.write(level, &event.to_string());
     }));
     make_directory(directory)?;
     let db = Db::open(directory, options)?;

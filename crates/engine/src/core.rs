@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, RwLock, Weak};
 use std::time::Duration;
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_base::event::Event;
+use tidesdb_base::event::{Event, LogLevel};
 use tidesdb_base::key_order::KeyOrders;
 use tidesdb_base::options::DbOptions;
 use tidesdb_lockfree::arena::BlockPool;
@@ -22,6 +22,7 @@ use tidesdb_sys::vfs::Vfs;
 
 use crate::counters::Counted;
 use crate::dependencies::Dependencies;
+use crate::event_log::EventLog;
 use crate::family::{FamilyState, RunningMerges};
 use crate::flow::{DatabaseFlow, MemoryBudget};
 use crate::log::Log;
@@ -68,6 +69,7 @@ pub(crate) struct Core {
     pub flow: DatabaseFlow,
     pub counters: CoreCounters,
     pub watch: Watch,
+    pub event_log: Option<EventLog>,
     pub control: Control,
     pub snapshots: SnapshotRegistry,
     /// What serializable transactions have read. Taken before the commit gate is entered.
@@ -103,14 +105,27 @@ pub(crate) struct CoreCounters {
 }
 
 impl Core {
-    /// Passes an event on to the listener, if there is one. Events that the listener itself causes
-    /// are not passed on: it would be called within itself.
+    /// Whether an event of this level is told to anybody.
+    pub(crate) fn tells(&self, level: LogLevel) -> bool {
+        let listener = &self.options.event_listener;
+        self.event_log.as_ref().is_some_and(|log| log.wants(level))
+            || (listener.is_some() && level >= self.options.event_listener_level)
+    }
+
+    /// Writes an event to the log of events, and passes it on to the listener, if there is one. Events
+    /// that the listener itself causes are not passed on: it would be called within itself.
     #[cold]
     pub(crate) fn tell(&self, event: &Event) {
         thread_local! {
             static LISTENING: Cell<bool> = const { Cell::new(false) };
         }
+        if let Some(log) = &self.event_log {
+            log.write(event);
+        }
         let Some(listener) = &self.options.event_listener else { return };
+        if event.level() < self.options.event_listener_level {
+            return;
+        }
         if !LISTENING.replace(true) {
             call_out(|| listener.tell(event));
             LISTENING.set(false);

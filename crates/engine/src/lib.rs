@@ -29,6 +29,7 @@ mod counters;
 mod db;
 mod dead_ranges;
 mod dependencies;
+mod event_log;
 mod family;
 mod flow;
 mod flush;
@@ -54,7 +55,9 @@ mod write;
 
 pub use tidesdb_base::compress::Compression;
 pub use tidesdb_base::error::{Error, ErrorKind, Result};
-pub use tidesdb_base::event::{Event, EventListener, MemoryLevel, OperationMet, StallReason};
+pub use tidesdb_base::event::{
+    Event, EventListener, LogLevel, MemoryLevel, OperationMet, StallReason,
+};
 pub use tidesdb_base::key_order::{CompareKeys, KeyOrder, KeyOrders};
 pub use tidesdb_base::latency::{LatencyHistogram, TimedOperation};
 pub use tidesdb_base::limits;

@@ -2,8 +2,9 @@
 
 use super::{SyncMode, refuse, setters::setters};
 use crate::error::Result;
-use crate::event::EventListener;
+use crate::event::{EventListener, LogLevel};
 use crate::key_order::KeyOrders;
+use std::path::PathBuf;
 
 /// The smallest memory budget that leaves every part of the engine room to work, in bytes.
 const LEAST_MEMORY_BUDGET: u64 = 4 << 20;
@@ -75,6 +76,19 @@ pub struct DbOptions {
     pub key_orders: KeyOrders,
     /// Called with rare events worth a line in a log. Default none.
     pub event_listener: Option<EventListener>,
+    /// Events below this level are not told to the listener. Default `Warn`.
+    pub event_listener_level: LogLevel,
+    /// Write events as lines to a file. A line that can't be written, on a full disk for one, is
+    /// dropped and counted in the next that can; no operation fails for it. An opening for reading
+    /// writes none. Default `false`.
+    pub event_log: bool,
+    /// That file, which no other database may use. Default `LOG` in the directory of the database.
+    pub event_log_path: Option<PathBuf>,
+    /// Events below this level are not written to it. Default `Info`.
+    pub event_log_level: LogLevel,
+    /// Bytes at which the file gets `.old` behind its name, in place of the one that had it, and
+    /// another is begun; 0 for never. Default 24 MiB.
+    pub event_log_bytes: u64,
 }
 
 impl Default for DbOptions {
@@ -96,6 +110,11 @@ impl Default for DbOptions {
             slow_operation_us: 0,
             key_orders: KeyOrders::default(),
             event_listener: None,
+            event_listener_level: LogLevel::Warn,
+            event_log: false,
+            event_log_path: None,
+            event_log_level: LogLevel::Info,
+            event_log_bytes: 24 << 20,
         }
     }
 }
@@ -190,9 +209,14 @@ setters! {
         latency_sampling: u32,
         slow_operation_us: u64,
         key_orders: KeyOrders,
+        event_listener_level: LogLevel,
+        event_log: bool,
+        event_log_level: LogLevel,
+        event_log_bytes: u64,
     }
     optional {
         event_listener: EventListener,
+        event_log_path: PathBuf,
     }
 }
 

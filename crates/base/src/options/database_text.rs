@@ -4,9 +4,11 @@
 use super::DbOptions;
 use super::text::{parse_sync_mode, sync_text};
 use crate::error::{Error, Result};
+use crate::event::LogLevel;
 
 impl DbOptions {
-    /// The settings as `key = value` lines: all that are plain values, so not the event listener.
+    /// The settings as `key = value` lines: all that are plain values, so neither the event
+    /// listener nor the path of the event log.
     #[must_use]
     pub fn to_text(&self) -> String {
         // What is no plain value has no text form.
@@ -25,6 +27,10 @@ impl DbOptions {
             stall_timeout_ms,
             latency_sampling,
             slow_operation_us,
+            event_listener_level,
+            event_log,
+            event_log_level,
+            event_log_bytes,
             ..
         } = self;
         [
@@ -42,6 +48,10 @@ impl DbOptions {
             format!("stall_timeout_ms = {stall_timeout_ms}"),
             format!("latency_sampling = {latency_sampling}"),
             format!("slow_operation_us = {slow_operation_us}"),
+            format!("event_listener_level = {}", event_listener_level.name()),
+            format!("event_log = {event_log}"),
+            format!("event_log_level = {}", event_log_level.name()),
+            format!("event_log_bytes = {event_log_bytes}"),
         ]
         .join("\n")
     }
@@ -95,6 +105,10 @@ impl DbOptions {
             "stall_timeout_ms" => self.stall_timeout_ms = value.parse().ok()?,
             "latency_sampling" => self.latency_sampling = value.parse().ok()?,
             "slow_operation_us" => self.slow_operation_us = value.parse().ok()?,
+            "event_listener_level" => self.event_listener_level = LogLevel::from_name(value)?,
+            "event_log" => self.event_log = value.parse().ok()?,
+            "event_log_level" => self.event_log_level = LogLevel::from_name(value)?,
+            "event_log_bytes" => self.event_log_bytes = value.parse().ok()?,
             _ => return None,
         }
         Some(())

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::event::{Event, LogLevel};
 use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::options::FamilyOptions;
 use tidesdb_base::range_tombstone::RangeTombstoneSets;
@@ -121,6 +122,10 @@ impl Core {
         let nanos = self.clock.monotonic_nanos().saturating_sub(started);
         self.watch.record(TimedOperation::Merge, nanos);
         counters.add(Work::MergeNanos, nanos);
+        if result.is_ok() && self.tells(LogLevel::Info) {
+            let (family, bytes) = (family.name().to_string(), merge.bytes_read);
+            self.tell(&Event::Merged { family, bytes, milliseconds: nanos / 1_000_000 });
+        }
         counters.add(Work::MergeBytesRead, merge.bytes_read);
         result
     }

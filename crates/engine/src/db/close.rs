@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tidesdb_base::error::{Error, ErrorKind, Result};
+use tidesdb_base::event::Event;
 use tidesdb_base::options::SyncMode;
 use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
@@ -89,6 +90,9 @@ impl Core {
             let _ = self.log.sync_sealed();
         }
         self.files.garbage.sweep();
+        if let Some(log) = &self.event_log {
+            log.write(&Event::Closed);
+        }
         self.files.lock.give_up();
         // They may hold handles of this database, which would never be freed.
         self.families.all().iter().for_each(|family| family.commit_hook.replace(None));

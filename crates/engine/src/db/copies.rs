@@ -167,6 +167,7 @@ impl Core {
         };
         let mut options = self.options.clone().read_only(true);
         options.event_listener = None;
+        options.event_log = false;
         let copy = open_core(path, options, components)?;
         let problems = VerifyReport::of(&copy).problems;
         copy.shut_down(false);

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::event::Event;
 use tidesdb_base::options::{DbOptions, FamilyOptions, RuntimeOptions};
 use tidesdb_lockfree::sync::lock;
 
@@ -13,7 +14,7 @@ use super::open::{Components, open_core};
 use crate::core::{Core, SharedOwner};
 use crate::family::{Family, FamilyState};
 use crate::snapshot::Snapshot;
-use crate::stats::{CacheStats, DbStats, LatencyStats};
+use crate::stats::{CacheStats, DbStats, LatencyStats, prometheus_page};
 use crate::transaction::{IsolationLevel, Transaction, TransactionStats};
 use crate::verify::VerifyReport;
 use crate::write::{WriteBatch, WriteOptions};
@@ -161,6 +162,9 @@ impl Db {
     /// As [`Db::create_family`]; none was created then.
     pub fn create_families(&self, families: &[(&str, FamilyOptions)]) -> Result<Vec<Family>> {
         let created = self.core().create_families(families)?;
+        for family in &created {
+            self.tell_created(family);
+        }
         Ok(created.into_iter().map(|state| self.handle(state)).collect())
     }
 
@@ -183,7 +187,11 @@ impl Db {
     /// `NotFound`, `Exists`, `Invalid` for a bad name, `ReadOnly`, `Closed`, `Io`; nothing has
     /// changed then.
     pub fn rename_family(&self, old: &str, new: &str) -> Result<()> {
-        self.core().rename_family(old, new)
+        self.core().rename_family(old, new)?;
+        if old != new {
+            self.core().tell(&Event::FamilyRenamed { old: old.to_owned(), new: new.to_owned() });
+        }
+        Ok(())
     }
 
     /// Makes a family `name` that holds what `source` holds, with the same options. When this returns,
@@ -215,7 +223,13 @@ impl Db {
     /// `NotFound` when there is no `source`, `Exists`, `Invalid` for a bad name, `Stalled` while flushes
     /// are paused or get nowhere, `ReadOnly`, `Closed`, `Io`; there is no copy then.
     pub fn clone_family(&self, source: &str, name: &str) -> Result<Family> {
-        Ok(self.handle(self.core().clone_family(source, name)?))
+        let copy = self.core().clone_family(source, name)?;
+        self.tell_created(&copy);
+        Ok(self.handle(copy))
+    }
+
+    fn tell_created(&self, family: &FamilyState) {
+        self.core().tell(&Event::FamilyCreated { family: family.name().to_string() });
     }
 
     /// Makes a copy of the database in another directory of the same file system, which shares its
@@ -343,7 +357,9 @@ impl Db {
     /// # Errors
     /// `NotFound`, `ReadOnly`, `Closed`, `Io`.
     pub fn drop_family(&self, name: &str) -> Result<()> {
-        self.core().drop_family(name)
+        self.core().drop_family(name)?;
+        self.core().tell(&Event::FamilyDropped { family: name.to_owned() });
+        Ok(())
     }
 
     /// The directory, as it was given to [`Db::open`].
@@ -512,6 +528,25 @@ impl Db {
     #[must_use]
     pub fn latencies(&self) -> LatencyStats {
         LatencyStats::of(self.core())
+    }
+
+    /// All figures in the text format of Prometheus (version 0.0.4, `text/plain; version=0.0.4`), for
+    /// an application to serve. Figures of each family carry its name, so the page grows with the
+    /// number of families.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # use tidesdb_engine as tidesdb;
+    /// use tidesdb::{Db, DbOptions, FamilyOptions};
+    /// let db = Db::open(directory.path(), DbOptions::default())?;
+    /// db.create_family("orders", FamilyOptions::default())?.put(b"key", b"value")?;
+    /// let page = db.metrics_prometheus();
+    /// assert!(page.contains("tidesdb_operations_written_total{family=\"orders\"} 1\n"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn metrics_prometheus(&self) -> String {
+        prometheus_page(self.core())
     }
 
     /// Has [`Db::latencies`] begin anew. Counters stay.

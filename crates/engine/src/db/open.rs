@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::error::{Error, ErrorKind, Result};
+use tidesdb_base::event::Event;
 use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_files::manifest::{Change, TableRecord, ValueLogRecord};
@@ -19,6 +20,7 @@ use tidesdb_sys::vfs::{RealVfs, Vfs};
 use super::directory::{self, OwnedDirectory};
 use crate::cache::{BlockCache, OpenFiles};
 use crate::core::{Callers, Control, Core, CoreCounters, DatabaseId, Families, Health, Progress};
+use crate::event_log::EventLog;
 use crate::family::{FamilyState, RunningMerges, View};
 use crate::flow::disk::{self, DiskSpace};
 use crate::flow::{DatabaseFlow, MemoryBudget};
@@ -107,6 +109,8 @@ pub(super) fn open_core(
     lock.check()?;
     let nanos = core.clock.monotonic_nanos().saturating_sub(started);
     core.watch.record(TimedOperation::Open, nanos);
+    let families = core.families.names().len() as u64;
+    core.tell(&Event::Opened { families, milliseconds: nanos / 1_000_000 });
     Ok(core)
 }
 
@@ -158,6 +162,7 @@ fn build(
         path: path.to_path_buf(),
         watch: Watch::new(&options),
         key_orders: Mutex::new(options.key_orders.clone()),
+        event_log: EventLog::new(&vfs, &components.clock, &options, path),
         options,
         vfs,
         scheduler: components.scheduler,

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::event::{Event, LogLevel};
 use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::{Change, TableRecord};
@@ -82,12 +83,22 @@ impl Core {
             return Err(e);
         }
         let (started, thread_nanos) = (flushed.started_nanos, flushed.thread_nanos);
+        let written = (flushed.written.tables.len() as u64, flushed.written.bytes);
         self.install(vec![flushed])?;
         drop(one_at_a_time);
         let nanos = self.clock.monotonic_nanos().saturating_sub(started);
         self.flow.flushes.finished(bytes, nanos, thread_nanos);
+        self.tell_flush(family, written, nanos);
         self.review_memory();
         Ok(true)
+    }
+
+    /// Tells that a memtable was written to so many tables of so many bytes.
+    fn tell_flush(&self, family: &FamilyState, (tables, bytes): (u64, u64), nanos: u64) {
+        if self.tells(LogLevel::Info) {
+            let (family, milliseconds) = (family.name().to_string(), nanos / 1_000_000);
+            self.tell(&Event::Flushed { family, tables, bytes, milliseconds });
+        }
     }
 
     /// Writes out all frozen memtables of all families in one manifest edit. The log may be

@@ -93,7 +93,7 @@ fn table_cost(table: &TableFile, from: &[u8], to: &[u8]) -> f64 {
 }
 
 /// Where a key lies between two others, from 0 to 1, if keys are spread evenly.
-fn place_between(key: &[u8], smallest: &[u8], largest: &[u8]) -> f64 {
+pub(super) fn place_between(key: &[u8], smallest: &[u8], largest: &[u8]) -> f64 {
     if key <= smallest {
         return 0.0;
     }

@@ -3,20 +3,24 @@
 //!
 //! What each figure tells is in `docs/statistics.md`.
 
+mod approximate;
 mod cache;
 mod database;
 mod display;
 mod estimates;
 mod family;
 mod latency;
+mod prometheus;
 mod reads;
 mod space;
 mod tree;
 
+pub(crate) use self::approximate::approximate_count;
 pub use self::cache::CacheStats;
 pub use self::database::{DbStats, MemoryStats, StallStats};
 pub use self::family::{FamilyStats, LevelStats};
 pub use self::latency::LatencyStats;
+pub(crate) use self::prometheus::page as prometheus_page;
 pub use self::reads::ReadStats;
 pub use self::space::FamilySpace;
 pub use self::tree::{TreeLevelStats, TreeStats};
