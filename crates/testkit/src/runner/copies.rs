@@ -50,7 +50,9 @@ impl Runner {
     /// Checks the last copy again, and removes it.
     fn check_kept_copy(&mut self) -> Verdict {
         let Some(copy) = self.kept_copy.take() else { return Ok(()) };
-        self.check_copy(&copy).map_err(|e| format!("later: {e}"))?;
+        if copy.number.is_multiple_of(2) {
+            self.check_copy(&copy).map_err(|e| format!("later: {e}"))?;
+        }
         let (sim, path) = (&self.world.sim, &copy.path);
         let remove = || {
             sim.list(path)?.iter().try_for_each(|entry| sim.remove(&path.join(&entry.name)))?;
