@@ -123,16 +123,20 @@ fn edit() -> Edit {
     ])
 }
 
-/// Writes files below a directory.
-struct Corpus(PathBuf);
+/// Target, name and bytes.
+type FirstBytes = (&'static str, String, Vec<u8>);
+
+/// What is written.
+#[derive(Default)]
+struct Corpus(Vec<FirstBytes>);
 
 impl Corpus {
-    fn write(&self, target: &str, name: &str, bytes: &[u8]) -> Result<(), Failure> {
-        std::fs::create_dir_all(self.0.join(target))?;
-        Ok(std::fs::write(self.0.join(target).join(name), bytes)?)
+    fn write(&mut self, target: &'static str, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+        self.0.push((target, name.to_owned(), bytes.to_vec()));
+        Ok(())
     }
 
-    fn tables(&self) -> Result<(), Failure> {
+    fn tables(&mut self) -> Result<(), Failure> {
         let tree = IndexForm::Tree { node_bytes: 64, node_leaves: usize::MAX };
         for (name, index, codec) in [
             ("flat", IndexForm::Flat, Compression::None),
@@ -177,7 +181,7 @@ impl Corpus {
         Ok(())
     }
 
-    fn logs(&self) -> Result<(), Failure> {
+    fn logs(&mut self) -> Result<(), Failure> {
         self.write("batch", "operations", &payload())?;
         self.write("log_segment", "records", &segment())?;
         let record =
@@ -195,7 +199,7 @@ impl Corpus {
         Ok(())
     }
 
-    fn values(&self) -> Result<(), Failure> {
+    fn values(&mut self) -> Result<(), Failure> {
         let vfs = SimVfs::new(1);
         let path = Path::new("/vlog");
         let file = vfs.open(path, OpenHow::CreateNew)?;
@@ -221,10 +225,20 @@ impl Corpus {
     }
 }
 
-fn main() -> Result<(), Failure> {
-    let root = std::env::args().nth(1).ok_or("usage: fuzz_corpus DIR")?;
-    let corpus = Corpus(PathBuf::from(root));
+/// All first bytes: target, name and bytes.
+pub(crate) fn corpus() -> Result<Vec<FirstBytes>, Failure> {
+    let mut corpus = Corpus::default();
     corpus.tables()?;
     corpus.logs()?;
-    corpus.values()
+    corpus.values()?;
+    Ok(corpus.0)
+}
+
+pub(crate) fn main() -> Result<(), Failure> {
+    let root = PathBuf::from(std::env::args().nth(1).ok_or("usage: fuzz_corpus DIR")?);
+    for (target, name, bytes) in corpus()? {
+        std::fs::create_dir_all(root.join(target))?;
+        std::fs::write(root.join(target).join(name), bytes)?;
+    }
+    Ok(())
 }

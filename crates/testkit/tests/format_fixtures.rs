@@ -1,0 +1,271 @@
+//! Databases that were stored when format version 1 was frozen: each is opened, read in full and
+//! verified, as it was stored and after it was written to (`docs/formats/README.md`).
+//!
+//! They are written by `cargo test -p tidesdb-testkit --test format_fixtures -- --ignored`, which is
+//! done once for each thing that version 1 gains, never to make a failing test pass: an archive that
+//! exists is left as it is.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, and helpers count as production code to the lint"
+)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use tidesdb_base::compress::Compression;
+use tidesdb_engine::{Db, DbOptions, Family, FamilyOptions, ScanOptions};
+
+type Content = BTreeMap<Vec<u8>, Vec<u8>>;
+type Contents = BTreeMap<&'static str, Content>;
+
+const CODECS: [Compression; 5] = [
+    Compression::None,
+    Compression::Snappy,
+    Compression::Lz4,
+    Compression::Zstd,
+    Compression::Lz4Fast,
+];
+/// Longest archive, unpacked.
+const MOST_BYTES: usize = 256 << 20;
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/v1")
+}
+
+/// A fixture: form of tables, codec, and whether it was closed or killed.
+struct Fixture {
+    tree: bool,
+    codec: Compression,
+    closed: bool,
+}
+
+impl Fixture {
+    fn all() -> Vec<Self> {
+        let forms = [false, true].into_iter();
+        let killed = forms.flat_map(|tree| CODECS.map(|codec| Self { tree, codec, closed: false }));
+        let closed = Self { tree: true, codec: Compression::Zstd, closed: true };
+        killed.chain([closed]).collect()
+    }
+
+    fn name(&self) -> String {
+        let form = if self.tree { "tree" } else { "flat" };
+        let end = if self.closed { "closed" } else { "killed" };
+        format!("{form}-{}-{end}.archive", self.codec.name())
+    }
+
+    fn options(&self) -> FamilyOptions {
+        FamilyOptions::default()
+            .use_btree(self.tree)
+            .compression(self.codec)
+            .block_size(1024)
+            .klog_value_threshold(300)
+    }
+
+    /// Makes the database in `dir`.
+    fn make(&self, dir: &Path) {
+        let alive = dir.with_extension("alive");
+        let db = Db::open(&alive, DbOptions::default()).unwrap();
+        let main = db.create_family("first name", self.options()).unwrap();
+        let other = db.create_family("other", self.options().bloom_fpr(0.001)).unwrap();
+        for number in 0..400_u32 {
+            main.put(&key(number), &value(number, 1)).unwrap();
+        }
+        db.flush().unwrap();
+        for number in 100..200_u32 {
+            main.put(&key(number), &value(number, 2)).unwrap();
+        }
+        for number in (0..100_u32).step_by(3) {
+            main.delete(&key(number)).unwrap();
+        }
+        // In the manifest once it is flushed.
+        main.delete_range(&key(300), &key(320)).unwrap();
+        main.put(&key(310), &value(310, 3)).unwrap();
+        other.put_expiring(b"later", b"still there", 4_000_000_000).unwrap();
+        other.put_expiring(b"gone", b"expired long ago", 1000).unwrap();
+        other.put(b"large", &value(7, 9).repeat(30)).unwrap();
+        // Straight to a value log of its own.
+        other.put(b"very large", &vec![b'v'; 1 << 20]).unwrap();
+        db.flush().unwrap();
+        db.clone_family("first name", "copy").unwrap();
+        db.rename_family("first name", "main").unwrap();
+        // From here on in the log alone, unless the database is closed.
+        main.put(&key(150), &value(150, 4)).unwrap();
+        main.delete(&key(151)).unwrap();
+        main.delete_range(&key(380), &key(390)).unwrap();
+        main.put(&key(1000), &value(1000, 1)).unwrap();
+        db.wait_idle().unwrap();
+        if self.closed {
+            db.close().unwrap();
+            std::fs::rename(&alive, dir).unwrap();
+            return;
+        }
+        std::fs::create_dir(dir).unwrap();
+        for (name, bytes) in files_of(&alive) {
+            std::fs::write(dir.join(name), bytes).unwrap();
+        }
+        drop((main, other));
+        db.close().unwrap();
+        std::fs::remove_dir_all(&alive).unwrap();
+    }
+}
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key {number:05}").into_bytes()
+}
+
+/// Every fifth is long enough for a value log.
+fn value(number: u32, version: u32) -> Vec<u8> {
+    let times = if number.is_multiple_of(5) { 40 } else { 2 };
+    format!("value {number} of version {version}, ").repeat(times).into_bytes()
+}
+
+/// What all fixtures hold, whatever their options.
+fn expected() -> Contents {
+    let mut main: Content = (0..400).map(|number| (key(number), value(number, 1))).collect();
+    for number in 100..200 {
+        main.insert(key(number), value(number, 2));
+    }
+    for number in (0..100).step_by(3).chain(300..320) {
+        main.remove(&key(number));
+    }
+    main.insert(key(310), value(310, 3));
+    let copy = main.clone();
+    main.insert(key(150), value(150, 4));
+    for number in [151].into_iter().chain(380..390) {
+        main.remove(&key(number));
+    }
+    main.insert(key(1000), value(1000, 1));
+    let other = Content::from([
+        (b"later".to_vec(), b"still there".to_vec()),
+        (b"large".to_vec(), value(7, 9).repeat(30)),
+        (b"very large".to_vec(), vec![b'v'; 1 << 20]),
+    ]);
+    Contents::from([("main", main), ("copy", copy), ("other", other)])
+}
+
+fn files_of(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<(String, Vec<u8>)> = entries
+        .filter(|path| path.is_file() && path.file_name().unwrap() != "LOCK")
+        .map(|path| {
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            (name, std::fs::read(&path).unwrap())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// The files one behind the other, each with its name and length, compressed with Zstandard: length of
+/// the raw form u64, and its compressed form.
+fn pack(files: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let mut raw = Vec::new();
+    for (name, bytes) in files {
+        raw.extend_from_slice(&(name.len() as u32).to_le_bytes());
+        raw.extend_from_slice(name.as_bytes());
+        raw.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        raw.extend_from_slice(bytes);
+    }
+    let mut packed = Vec::new();
+    assert!(Compression::Zstd.compress(&raw, &mut packed));
+    [&(raw.len() as u64).to_le_bytes()[..], &packed].concat()
+}
+
+fn unpack(archive: &[u8], dir: &Path) {
+    let (len, packed) = archive.split_first_chunk().unwrap();
+    let len = u64::from_le_bytes(*len) as usize;
+    assert!(len <= MOST_BYTES);
+    let mut raw = vec![0; len];
+    Compression::Zstd.decompress(packed, &mut raw).unwrap();
+    let mut rest = raw.as_slice();
+    let mut take = |count: usize| {
+        let (taken, behind) = rest.split_at(count);
+        rest = behind;
+        (taken.to_vec(), behind.is_empty())
+    };
+    std::fs::create_dir(dir).unwrap();
+    let mut done = false;
+    while !done {
+        let name_len = u32::from_le_bytes(take(4).0.try_into().unwrap());
+        let name = String::from_utf8(take(name_len as usize).0).unwrap();
+        let len = u64::from_le_bytes(take(8).0.try_into().unwrap());
+        let (bytes, last) = take(len as usize);
+        std::fs::write(dir.join(name), bytes).unwrap();
+        done = last;
+    }
+}
+
+fn content_of(family: &Family) -> Content {
+    let mut content = Content::new();
+    let mut scan = family.scan(ScanOptions::new()).unwrap();
+    scan.seek_to_first().unwrap();
+    while scan.valid() {
+        content.insert(scan.key().to_vec(), scan.value().unwrap().to_vec());
+        scan.next().unwrap();
+    }
+    content
+}
+
+#[track_caller]
+fn check(db: &Db, fixture: &Fixture) {
+    let name = fixture.name();
+    let expected = expected();
+    let mut names = db.family_names();
+    names.sort();
+    assert_eq!(names, ["copy", "main", "other"], "{name}");
+    for (family, content) in expected {
+        let found = content_of(&db.family(family).unwrap());
+        assert!(found == content, "{name}: family {family} reads otherwise");
+        for (key, value) in content.iter().step_by(17) {
+            let got = db.family(family).unwrap().get(key).unwrap();
+            assert!(got.as_ref() == Some(value), "{name}: {family} {key:?}");
+        }
+    }
+    assert_eq!(db.family("main").unwrap().options(), fixture.options(), "{name}");
+    let report = db.verify().unwrap();
+    assert!(report.problems.is_empty(), "{name}: {:?}", report.problems);
+}
+
+#[test]
+fn stored_databases_are_read_as_they_were_written() {
+    let place = tempfile::tempdir().unwrap();
+    for fixture in Fixture::all() {
+        let path = fixtures().join(fixture.name());
+        let archive = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let dir = place.path().join(fixture.name());
+        unpack(&archive, &dir);
+        let before = files_of(&dir);
+        let db = Db::open(&dir, DbOptions::default().read_only(true)).unwrap();
+        check(&db, &fixture);
+        db.close().unwrap();
+        assert!(files_of(&dir) == before, "reading changed {}", fixture.name());
+        let has_log = before.iter().any(|(name, _)| name.starts_with("wal-"));
+        assert_eq!(has_log, !fixture.closed, "{}", fixture.name());
+        let db = Db::open(&dir, DbOptions::default()).unwrap();
+        check(&db, &fixture);
+        db.compact().unwrap();
+        check(&db, &fixture);
+        db.close().unwrap();
+        let db = Db::open(&dir, DbOptions::default()).unwrap();
+        check(&db, &fixture);
+        db.close().unwrap();
+    }
+}
+
+/// Writes the archives that are missing.
+#[test]
+#[ignore = "writes the fixtures that are missing"]
+fn write_the_fixtures_that_are_missing() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(fixtures()).unwrap();
+    for fixture in Fixture::all() {
+        let path = fixtures().join(fixture.name());
+        if !path.exists() {
+            let dir = place.path().join(fixture.name());
+            fixture.make(&dir);
+            std::fs::write(&path, pack(&files_of(&dir))).unwrap();
+            println!("{}: {} bytes", path.display(), std::fs::metadata(&path).unwrap().len());
+        }
+    }
+}
