@@ -60,6 +60,7 @@ impl Fixture {
             .compression(self.codec)
             .block_size(1024)
             .klog_value_threshold(300)
+            .min_disk_space(100 << 20)
     }
 
     /// Makes the database in `dir`.
