@@ -149,6 +149,43 @@ fn sync_mode(mode: c_int, interval_us: u64) -> Outcome<SyncMode> {
     }
 }
 
+/// Milliseconds that a commit waits for flushes before it is refused as busy.
+const STALL_TIMEOUT_MS: u64 = 10_000;
+
+/// Takes over what the engine's options say.
+pub fn take_engine_options(config: &mut FamilyConfig, options: &FamilyOptions) {
+    let int = |number: usize| c_int::try_from(number).unwrap_or(c_int::MAX);
+    config.write_buffer_size = options.write_buffer_size;
+    config.klog_value_threshold = options.klog_value_threshold;
+    config.compression_algorithm = match options.compression {
+        Compression::None => 0,
+        Compression::Snappy => 1,
+        Compression::Lz4 => 2,
+        Compression::Zstd => 3,
+        Compression::Lz4Fast => 4,
+    };
+    config.use_btree = c_int::from(options.use_btree);
+    config.enable_block_indexes = c_int::from(options.enable_block_indexes);
+    config.index_sample_ratio = int(options.index_sample_ratio);
+    config.block_index_prefix_len = int(options.block_index_prefix_len);
+    config.enable_bloom_filter = c_int::from(options.enable_bloom_filter);
+    config.bloom_fpr = options.bloom_fpr;
+    config.l0_queue_stall_threshold = int(options.l0_queue_stall_threshold);
+    config.l1_file_count_trigger = int(options.l1_file_count_trigger);
+    config.level_size_ratio = options.level_size_ratio;
+    config.tombstone_density_trigger = options.tombstone_density_trigger;
+    config.tombstone_density_min_entries = options.tombstone_density_min_entries;
+    config.min_disk_space = options.min_disk_space.unwrap_or(USUAL_MIN_DISK_SPACE);
+    config.sync_mode = match options.sync_mode {
+        SyncMode::None => SYNC_NONE,
+        SyncMode::Full => SYNC_FULL,
+        SyncMode::Interval { interval_us } => {
+            config.sync_interval_us = interval_us;
+            SYNC_INTERVAL
+        }
+    };
+}
+
 /// The memory limit that a configured one becomes, in bytes: small ones are raised to a twentieth
 /// of the machine's memory, and 0 stays the engine's default.
 fn memory_limit(configured: u64, machine: u64) -> u64 {
@@ -180,6 +217,7 @@ pub fn db_options(config: &Config, machine_memory: u64) -> Outcome<DbOptions> {
             SyncMode::None
         })
         .log_segment_bytes(segment)
+        .stall_timeout_ms(STALL_TIMEOUT_MS)
         .max_memory_usage(limit))
 }
 

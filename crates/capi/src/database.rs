@@ -65,7 +65,9 @@ fn machine_memory() -> (u64, u64) {
     // SAFETY: a call without pointers.
     let pages = |what| u64::try_from(unsafe { libc::sysconf(what) }).unwrap_or(0);
     let page = pages(libc::_SC_PAGESIZE);
-    let total = pages(libc::_SC_PHYS_PAGES).saturating_mul(page);
+    let physical = pages(libc::_SC_PHYS_PAGES).saturating_mul(page);
+    // Of a container no more than its control group allows.
+    let total = tidesdb_sys::memory::available_bytes().unwrap_or(physical);
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available = info.lines().find_map(|line| {
         let kibibytes = line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?;

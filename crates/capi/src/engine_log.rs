@@ -83,7 +83,9 @@ impl EngineLog {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         let bytes = file.metadata()?.len();
         let begun = Destination::File { file, bytes, restart_at };
-        if let Destination::Held(lines) = std::mem::replace(&mut *self.lock(), begun)
+        // A statement of its own: `append` locks again.
+        let held = std::mem::replace(&mut *self.lock(), begun);
+        if let Destination::Held(lines) = held
             && !lines.is_empty()
         {
             self.append(&lines);

@@ -3,6 +3,7 @@
 //! A handle is made when a family is first asked for, and freed when the family is dropped or the
 //! database closed.
 
+use std::collections::HashMap;
 use std::ffi::{c_char, c_double, c_int, c_void};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,7 @@ use crate::boundary::{Failure, Outcome, answer, bytes, call, call_for, key, obje
 use crate::boundary::{set_text, text, text_of};
 use crate::codes;
 use crate::comparators;
-use crate::config::{USUAL_MIN_DISK_SPACE, family_options, named, normalised, take_runtime_fields};
+use crate::config::{family_options, named, normalised, take_engine_options, take_runtime_fields};
 use crate::database::{Database, FamilyPointer, database};
 use crate::engine_log::Level;
 use crate::hooks::commit_hook;
@@ -75,28 +76,19 @@ pub unsafe fn family<'a>(cf: *const FamilyHandle) -> Outcome<&'a FamilyHandle> {
     unsafe { object(cf) }
 }
 
-/// The options of the interface that were stored with a family; those of a family that another
-/// program made follow from the engine's.
+/// The options of the interface that were stored with a family. Where the engine has others by now,
+/// which another program gave it, those count: an update would set the old ones again.
 fn stored_config(family: &Family) -> FamilyConfig {
     let options = family.options();
     let stored = options.properties.get(STORED_AS);
     let stored = stored.and_then(|text| ini::from_ini(text, STORED_AS).ok());
-    stored.unwrap_or_else(|| {
-        let mut config = FamilyConfig {
-            write_buffer_size: options.write_buffer_size,
-            klog_value_threshold: options.klog_value_threshold,
-            enable_block_indexes: c_int::from(options.enable_block_indexes),
-            index_sample_ratio: c_int::try_from(options.index_sample_ratio).unwrap_or(c_int::MAX),
-            block_index_prefix_len: c_int::try_from(options.block_index_prefix_len).unwrap_or(256),
-            enable_bloom_filter: c_int::from(options.enable_bloom_filter),
-            bloom_fpr: options.bloom_fpr,
-            use_btree: c_int::from(options.use_btree),
-            min_disk_space: options.min_disk_space.unwrap_or(USUAL_MIN_DISK_SPACE),
-            ..crate::config::family_defaults()
-        };
+    let mut config = stored.unwrap_or_else(crate::config::family_defaults);
+    let in_force = family_options(&config, options.clone());
+    if stored.is_none() || in_force.ok().is_none_or(|in_force| in_force != options) {
+        take_engine_options(&mut config, &options);
         set_text(&mut config.comparator_name, &comparators::name_of(&options.key_order));
-        config
-    })
+    }
+    config
 }
 
 /// The config with the function of its key order, which is known where there is a handle.
@@ -181,7 +173,7 @@ pub unsafe extern "C" fn tidesdb_drop_column_family(
     call("tidesdb_drop_column_family", || {
         // SAFETY: the caller's handle and string, by the interface.
         let (database, name) = unsafe { (database(db)?, text(name)?) };
-        drop_family(database, name)
+        drop_family(database, database.lock_families(), name)
     })
 }
 
@@ -194,14 +186,20 @@ pub unsafe extern "C" fn tidesdb_delete_column_family(
     call("tidesdb_delete_column_family", || {
         // SAFETY: the caller's handles, by the interface.
         let (database, handle) = unsafe { (database(db)?, family(cf)?) };
-        let name = handle.family.name();
-        drop_family(database, &name)
+        let handles = database.lock_families();
+        let is_it = |of_name: &(&String, &FamilyPointer)| std::ptr::eq(of_name.1.0, handle);
+        let name = handles.iter().find(is_it).map(|(name, _)| name.clone());
+        let Some(name) = name else { return refuse(codes::NOT_FOUND) };
+        drop_family(database, handles, &name)
     })
 }
 
-fn drop_family(database: &Database, name: &str) -> Outcome {
-    // Locked over both, so that a handle made meanwhile is not of the family that goes.
-    let mut handles = database.lock_families();
+/// The handles stay locked, so that one made meanwhile is not of the family that goes.
+fn drop_family(
+    database: &Database,
+    mut handles: MutexGuard<'_, HashMap<String, FamilyPointer>>,
+    name: &str,
+) -> Outcome {
     database.db.drop_family(name)?;
     if let Some(FamilyPointer(handle)) = handles.remove(name) {
         // SAFETY: made by `allocator::boxed`, taken out of the map just now, and by the interface
@@ -231,8 +229,9 @@ pub unsafe extern "C" fn tidesdb_rename_column_family(
         if let Some(pointer) = handles.remove(old) {
             // SAFETY: made by `FamilyHandle::pointer` and not freed while it is in the map.
             let handle = unsafe { &*pointer.0 };
-            let renamed = named(*handle.config(), new);
-            *handle.config() = renamed;
+            let mut config = handle.config();
+            *config = named(*config, new);
+            drop(config);
             handles.insert(new.to_owned(), pointer);
         }
         Ok(())
@@ -315,8 +314,12 @@ pub unsafe extern "C" fn tidesdb_flush_memtable(cf: *mut FamilyHandle) -> c_int 
         }
         for name in database.db.family_names() {
             match database.db.family(&name).and_then(|family| family.start_flush()) {
-                // Dropped meanwhile.
-                Err(Error::FamilyNotFound(_) | Error::FamilyDropped(_)) => {}
+                // Dropped meanwhile; without its order of keys nothing can be put into it.
+                Err(
+                    Error::FamilyNotFound(_)
+                    | Error::FamilyDropped(_)
+                    | Error::KeyOrderNotRegistered { .. },
+                ) => {}
                 other => other?,
             }
         }
@@ -361,7 +364,11 @@ pub unsafe extern "C" fn tidesdb_compact_range(
         if start.is_none() && end.is_none() {
             return refuse(codes::INVALID);
         }
-        unless_cancelled(handle.family.compact_range(start, end))
+        match handle.family.compact_range(start, end) {
+            // Another merge of the family went on for too long.
+            Err(Error::Stalled { .. }) => refuse(codes::LOCKED),
+            other => unless_cancelled(other),
+        }
     })
 }
 

@@ -198,11 +198,16 @@ pub unsafe extern "C" fn tidesdb_cf_config_save_to_ini(
         if section.contains(char::is_control) {
             return refuse(codes::INVALID);
         }
+        // Beside it first, so that a disk that is full leaves what was there.
+        let mut beside = place.as_os_str().to_owned();
+        beside.push(format!(".{}.new", std::process::id()));
         let write = || {
-            let mut file = File::create(place)?;
+            let mut file = File::create(&beside)?;
             file.write_all(to_ini(section, config).as_bytes())?;
-            file.sync_all()
+            file.sync_all()?;
+            std::fs::rename(&beside, place)
         };
+        let write = || write().inspect_err(|_| drop(std::fs::remove_file(&beside)));
         write().map_err(|_: std::io::Error| Failure::Code(codes::IO))
     })
 }

@@ -162,10 +162,12 @@ unsafe extern "C" fn list(
     listed_ctx: *mut c_void,
 ) -> c_int {
     // SAFETY: the connector's context and the caller's string.
-    let (store, prefix) = unsafe { (directory(ctx), text(prefix)) };
+    let (store, given) = unsafe { (directory(ctx), text(prefix)) };
     call_for("list of a directory", FAILED, || {
         let (Some(store), Some(listed)) = (store, listed) else { return FAILED };
-        let Ok(objects) = store.list(prefix.unwrap_or("")) else { return FAILED };
+        // What is not UTF-8 must not pass for no prefix.
+        let Some(prefix) = given.or(prefix.is_null().then_some("")) else { return FAILED };
+        let Ok(objects) = store.list(prefix) else { return FAILED };
         for (key, bytes) in &objects {
             let Ok(key) = std::ffi::CString::new(key.as_str()) else { continue };
             let bytes = usize::try_from(*bytes).unwrap_or(usize::MAX);

@@ -44,6 +44,8 @@ pub unsafe extern "C" fn tidesdb_get_stats(cf: *mut FamilyHandle, stats: *mut *m
 }
 
 fn make(handle: &FamilyHandle) -> Outcome<*mut Stats> {
+    // Before the tables: what is flushed in between counts twice rather than not at all.
+    let memtable_keys = handle.family.memtable_keys();
     let figures = handle.family.stats();
     let config = *handle.config();
     let deepest = figures.levels.iter().map(|level| level.level as usize).max().unwrap_or(0);
@@ -76,7 +78,7 @@ fn make(handle: &FamilyHandle) -> Outcome<*mut Stats> {
         // SAFETY: the arrays have `levels` places, and levels count from 1.
         unsafe { fill_level(out, level) };
     }
-    fill(out, handle, &figures);
+    fill(out, handle, &figures, memtable_keys);
     Ok(made)
 }
 
@@ -101,13 +103,13 @@ unsafe fn fill_level(out: &mut Stats, level: &LevelStats) {
     }
 }
 
-fn fill(out: &mut Stats, handle: &FamilyHandle, figures: &FamilyStats) {
+fn fill(out: &mut Stats, handle: &FamilyHandle, figures: &FamilyStats, memtable_keys: u64) {
     let database = handle.database();
     let sum = |of: fn(&LevelStats) -> u64| figures.levels.iter().map(of).sum::<u64>();
     let (entries, tombstones) = (sum(|level| level.entries), sum(|level| level.tombstones));
     let cache = database.db.cache_stats();
     out.memtable_size = as_size(figures.memtable_bytes);
-    out.total_keys = handle.family.memtable_keys() + entries;
+    out.total_keys = memtable_keys + entries;
     out.total_data_size = data_bytes(figures);
     if out.total_keys > 0 {
         let bytes = (figures.memtable_bytes + data_bytes(figures)).max(1) as f64;
@@ -205,8 +207,8 @@ pub unsafe extern "C" fn tidesdb_get_db_stats(db: *mut Database, stats: *mut DbS
 
 fn of_database(database: &Database) -> DbStats {
     let figures = database.db.stats();
-    let handles = database.db.family_names();
-    let handles: Vec<_> = handles.iter().filter_map(|name| database.db.family(name).ok()).collect();
+    let names = database.db.family_names();
+    let handles: Vec<_> = names.iter().filter_map(|name| database.db.family(name).ok()).collect();
     let families: Vec<FamilyStats> = handles.iter().map(|family| family.stats()).collect();
     let sum = |of: fn(&FamilyStats) -> u64| families.iter().map(of).sum::<u64>();
     let frozen = sum(|family| family.immutable_memtables);
@@ -215,7 +217,7 @@ fn of_database(database: &Database) -> DbStats {
     let shared = database.shared_memtable;
     let only_shared = |number: u64| if shared { number } else { 0 };
     DbStats {
-        num_column_families: as_int(families.len() as u64),
+        num_column_families: as_int(names.len() as u64),
         total_memory: database.total_memory,
         available_memory: database.available_memory,
         resolved_memory_limit: as_size(figures.memory.budget_bytes),
@@ -241,9 +243,9 @@ fn of_database(database: &Database) -> DbStats {
         unified_memtable_bytes: only_shared(figures.memtable_bytes).cast_signed(),
         unified_immutable_count: as_int(only_shared(frozen)),
         unified_is_flushing: c_int::from(shared && flushing > 0),
-        unified_next_cf_index: u32::try_from(families.len()).unwrap_or(u32::MAX),
+        unified_next_cf_index: u32::try_from(names.len()).unwrap_or(u32::MAX),
         // Grows by one when a memtable is frozen, and stays the same when it is written out.
-        unified_wal_generation: only_shared(1 + figures.flush_count + frozen),
+        unified_wal_generation: only_shared(1 + figures.flushes + frozen),
         object_store_enabled: 0,
         object_store_connector: ptr::null(),
         local_cache_bytes_used: 0,

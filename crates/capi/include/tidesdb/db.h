@@ -195,7 +195,8 @@ tidesdb_objstore_t *tidesdb_objstore_s3_create_config(const tidesdb_objstore_s3_
 /* --------------------------------------------------------------------------------- callbacks */
 
 /* Orders two keys: negative, zero or positive. Must be a total order that never changes for a
-   family, and must not call into the database. Keys that compare equal are the same key. */
+   family, and must not call into the database. Keys that compare equal stay different keys where
+   their bytes differ; those of the built-in orders are the same key. */
 typedef int (*tidesdb_comparator_fn)(const uint8_t *key1, size_t key1_size, const uint8_t *key2,
                                      size_t key2_size, void *ctx);
 
@@ -573,12 +574,14 @@ int tidesdb_txn_delete(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const ui
 int tidesdb_txn_single_delete(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *key,
                               size_t key_size);
 
-/* Makes the buffered operations visible, all or nothing. After an error nothing has changed and
-   the transaction is as it was: commit again, roll back, or free it.
+/* Makes the buffered operations visible, all or nothing. After an error other than TDB_ERR_IO
+   nothing has changed and the transaction is as it was: commit again, roll back, or free it.
    TDB_ERR_CONFLICT: another transaction was quicker; roll back and begin anew.
    TDB_ERR_BUSY: writers are held back, and nothing moved for a while; try again.
    TDB_ERR_NOT_FOUND: a family was dropped meanwhile.
-   TDB_ERR_IO: the log can't be written or synced. */
+   TDB_ERR_IO: the log can't be written or synced. In sync mode FULL the operations may be visible
+   all the same, and lost with the power: rolling back does not undo them. Read them back, or
+   commit again, before they are put once more. */
 int tidesdb_txn_commit(tidesdb_txn_t *txn);
 
 /* Drops what is buffered. Rolling back again is no error; after a commit it is. */

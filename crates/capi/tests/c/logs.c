@@ -43,6 +43,21 @@ int main(int count, char **arguments)
     int n, year, month, day, hour, minute, second_of, milliseconds;
 
     CHECK(count == 2);
+    /* A line is held before the file is there: the limit is raised, and told of. */
+    {
+        tidesdb_config_t config = tidesdb_default_config();
+        char small[1024], small_log[2048];
+        snprintf(small, sizeof small, "%s/small", arguments[1]);
+        snprintf(small_log, sizeof small_log, "%s/LOG", small);
+        config.db_path = small;
+        config.log_level = TDB_LOG_WARN;
+        config.log_to_file = 1;
+        config.max_memory_usage = 1;
+        db = NULL;
+        CHECK(tidesdb_open(&config, &db) == TDB_SUCCESS);
+        CHECK(strstr(contents(small_log), "max_memory_usage is raised from 1") != NULL);
+        CHECK(tidesdb_close(db) == TDB_SUCCESS);
+    }
     snprintf(path, sizeof path, "%s/db", arguments[1]);
     snprintf(other, sizeof other, "%s/other", arguments[1]);
     snprintf(log, sizeof log, "%s/LOG", path);
