@@ -306,7 +306,7 @@ pub(crate) struct GetArgs {
 pub(crate) struct PutArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
-    /// The key; \\t \\n \\r \\\\ and \\xNN are escapes, here and in the value, unless --raw is given
+    /// The key; \t \n \r \\ and \xNN are escapes, here and in the value, unless --raw is given
     pub(crate) key: OsString,
     /// The value, or - for standard input, whose bytes are stored as they are
     #[arg(required_unless_present = "value_file", allow_negative_numbers = true)]
@@ -320,7 +320,7 @@ pub(crate) struct PutArgs {
     /// Create the column family if it is missing; 'default' is created without it
     #[arg(long)]
     pub(crate) create: bool,
-    /// Wait until the record is on disk, which put does always
+    /// Accepted; put always waits for the disk
     #[arg(long)]
     pub(crate) sync: bool,
     #[command(flatten)]

@@ -134,7 +134,8 @@ typedef enum
 
 typedef struct tidesdb_objstore_t tidesdb_objstore_t;
 
-/* Options of object store mode. See objstore.h. */
+/* Options of object store mode. See objstore.h. tidesdb_open refuses a database with an object store
+   with TDB_ERR_INVALID_ARGS: this version does not support them. */
 typedef struct
 {
     const char *local_cache_path;
@@ -490,7 +491,7 @@ tidesdb_column_family_t *tidesdb_get_column_family(tidesdb_t *db, const char *na
 int tidesdb_list_column_families(tidesdb_t *db, char ***names, int *count);
 
 /* Takes over the options that may change in use; the others are ignored. A NULL hook removes the
-   hook. persist_to_disk other than 0 stores them. */
+   hook. The options are always stored, whatever persist_to_disk says. */
 int tidesdb_cf_update_runtime_config(tidesdb_column_family_t *cf,
                                      const tidesdb_column_family_config_t *new_config,
                                      int persist_to_disk);
