@@ -186,7 +186,9 @@ impl KeyOrder {
         Ok(match self {
             Self::Bytewise | Self::Custom(_) => Cow::Borrowed(prefix),
             Self::Reverse => Cow::Owned(reversed(prefix)),
-            Self::Lexicographic => Cow::Borrowed(c_string(prefix)),
+            // Behind a NUL nothing counts: only that one key begins with it.
+            Self::Lexicographic if prefix.contains(&0) => Cow::Owned(self.transformed(prefix)),
+            Self::Lexicographic => Cow::Borrowed(prefix),
             Self::CaseInsensitive => Cow::Owned(prefix.to_ascii_lowercase()),
             Self::Uint64 | Self::Int64 => {
                 let text = format!("keys in the order {self} can't be chosen by a prefix");
@@ -195,10 +197,15 @@ impl KeyOrder {
         })
     }
 
-    /// True for what [`KeyOrder::stored_prefix`] made where no key is stored as it.
+    /// True for the bounds of a prefix's keys where no two keys are stored as them.
     #[must_use]
-    pub fn is_prefix(&self, stored: &[u8]) -> bool {
-        *self == Self::Reverse && stored.last() != Some(&END)
+    pub fn are_of_prefix(&self, start: &[u8], end: &[u8]) -> bool {
+        match self {
+            Self::Reverse => start.last() != Some(&END),
+            // No key has a capital letter, but the byte in front of `A` has it for successor.
+            Self::CaseInsensitive => end.iter().any(u8::is_ascii_uppercase),
+            _ => false,
+        }
     }
 
     /// What is stored as the value of a key: behind the spelling, where the order keeps it.

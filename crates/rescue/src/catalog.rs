@@ -63,7 +63,9 @@ impl Catalog {
             let file = source.file(kind)?;
             let remains = ManifestRemains::survey(file.as_ref(), &source.path(kind), number)?;
             let readable = !remains.edits.is_empty();
-            catalog.whole = remains.is_whole();
+            // An older one does not know of what came since.
+            let in_force = named.is_none_or(|named| named == number);
+            catalog.whole = remains.is_whole() && in_force;
             catalog.problems.extend(remains.problems.iter().cloned());
             if readable {
                 catalog.apply_all(&remains, source, number);

@@ -45,10 +45,7 @@ pub fn restore(
     progress: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<Restored> {
     let source = Source::open(backup)?;
-    if destination.starts_with(&source.dir) {
-        let text = format!("{} lies in the backup", destination.display());
-        return Err(Error::InvalidArgument(text));
-    }
+    source.check_is_elsewhere(destination)?;
     let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new());
     let made = !check_vacant(vfs.as_ref(), destination)?;
     let working = beside(destination, ".unfinished");
@@ -90,7 +87,9 @@ fn copy_all(
         if kind == FileKind::Current {
             vfs.sync_dir(to).map_err(|e| Error::io("sync", to, e))?;
         }
-        let (from, target) = (source.file(kind)?, to.join(kind.name()));
+        let (from, target) = (source.path(kind), to.join(kind.name()));
+        // A page that the disk can't read must not become zeros of the copy.
+        let from = vfs.open(&from, OpenHow::Read).map_err(|e| Error::io("open", &from, e))?;
         let file = vfs.open(&target, OpenHow::CreateNew);
         let file = file.map_err(|e| Error::io("create", &target, e))?;
         let mut at = 0;

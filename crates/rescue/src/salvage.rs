@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_base::entry::{ValueKind, is_expired};
-use tidesdb_base::error::{Error, Result};
+use tidesdb_base::error::Result;
 use tidesdb_base::options::FamilyOptions;
 use tidesdb_base::range_tombstone::{RangeTombstone, RangeTombstones};
 use tidesdb_engine::Family;
@@ -45,21 +45,16 @@ const PROGRESS_BYTES: u64 = 4 << 20;
 /// The report lists everything that was lost, with file, offset, length, family and range of keys.
 ///
 /// # Errors
-/// [`Error::NotEmpty`] for the destination; [`Error::Locked`] when the source is open for writing;
-/// [`Error::NotADatabase`] when no file of a database is there; [`Error::Io`] and [`Error::Full`] of the
-/// destination. Damage of the source is no error.
-///
-/// [`Error::Full`]: tidesdb_base::ErrorKind::Full
+/// `NotEmpty` for the destination; `Locked` when the source is open for writing; `NotADatabase` when no
+/// file of a database is there; `InvalidArgument` when the destination lies in the source; `Io` and the
+/// kind `Full` of the destination. Damage of the source is no error.
 pub fn salvage(
     source: &Path,
     destination: &Path,
     progress: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<SalvageReport> {
     let source = Source::open(source)?;
-    if destination.starts_with(&source.dir) {
-        let text = format!("{} lies in the damaged database", destination.display());
-        return Err(Error::InvalidArgument(text));
-    }
+    source.check_is_elsewhere(destination)?;
     let mut made = Destination::create(destination)?;
     let work = Work { source: &source, progress, report: SalvageReport::default() };
     match work.run(&mut made) {

@@ -9,6 +9,7 @@ use tidesdb_files::manifest::current::CURRENT_TEMPORARY;
 use tidesdb_files::naming::{self, FileKind};
 use tidesdb_sys::vfs::{File, LockGuard, LockHow, OpenHow, ReadOnlyVfs, RealVfs, Vfs};
 
+use crate::destination::beside;
 use crate::lenient::LenientFile;
 
 /// Folder in which an opening puts files that the manifest does not know.
@@ -59,6 +60,22 @@ impl Source {
             return Err(Error::NotADatabase { path: dir.to_path_buf(), reason });
         }
         Ok(Self { vfs, dir: dir.to_path_buf(), _lock: lock, files, others })
+    }
+
+    /// Refuses a destination in the directory, and one whose work would be done there.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`], [`Error::Io`].
+    pub(crate) fn check_is_elsewhere(&self, destination: &Path) -> Result<()> {
+        let whole = std::path::absolute(destination);
+        let whole = whole.map_err(|e| Error::io("find", destination, e))?;
+        let working = beside(&whole, ".unfinished");
+        let is_here = |above: &Path| self.vfs.is_same_dir(above, &self.dir).unwrap_or(false);
+        if whole.ancestors().chain([working.as_path()]).any(is_here) {
+            let text = format!("{} lies in {}", destination.display(), self.dir.display());
+            return Err(Error::InvalidArgument(text));
+        }
+        Ok(())
     }
 
     /// The file's path.

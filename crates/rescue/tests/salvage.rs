@@ -288,6 +288,23 @@ fn what_is_in_the_way_is_left_alone() {
     assert_eq!(error.kind(), ErrorKind::Exists);
     let error = salvage(&made.dir, &made.dir.join("inside"), &mut |_| Ok(())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
+    // By another name, and where the work would be done in the source.
+    let link = place.path().join("link");
+    std::os::unix::fs::symlink(&made.dir, &link).unwrap();
+    let unfinished = place.path().join("whole.unfinished");
+    std::fs::rename(&made.dir, &unfinished).unwrap();
+    let files = || std::fs::read_dir(&unfinished).unwrap().count();
+    let before = files();
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(&unfinished, &link).unwrap();
+    for to in [link.join("inside"), place.path().join("whole")] {
+        let error = salvage(&unfinished, &to, &mut |_| Ok(())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        let error = restore(&unfinished, &to, &mut |_| Ok(())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    }
+    assert_eq!(files(), before);
+    std::fs::rename(&unfinished, &made.dir).unwrap();
     let error = salvage(&taken, &place.path().join("copy"), &mut |_| Ok(())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     let db = Db::open(&made.dir, DbOptions::default()).unwrap();

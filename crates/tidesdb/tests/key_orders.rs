@@ -124,6 +124,36 @@ fn limits_hold_for_keys_as_they_are_stored() {
     assert_eq!(keys(&family).len(), 2);
 }
 
+/// All keys that began with what stands in front of the NUL went.
+#[test]
+fn a_prefix_with_a_nul_is_that_of_one_c_string() {
+    let (_directory, _db, family) = open(KeyOrder::Lexicographic);
+    for key in [&b"user1\0"[..], b"user10\0", b"user1x"] {
+        family.put(key, b"v").unwrap();
+    }
+    assert_eq!(family.prefix(b"user1\0").unwrap().entries().count(), 1);
+    family.delete_prefix(b"\0").unwrap();
+    assert_eq!(keys(&family).len(), 3);
+    family.delete_prefix(b"user1\0").unwrap();
+    assert_eq!(keys(&family), [b"user10\0".to_vec(), b"user1x".to_vec()]);
+}
+
+/// The end of `bob@` is a capital letter, which no key in this order has.
+#[test]
+fn the_hook_is_told_a_prefix_that_no_two_keys_bound() {
+    let (_directory, _db, family) = open(KeyOrder::CaseInsensitive);
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let note = std::sync::Arc::clone(&told);
+    family.on_commit(move |batch| {
+        note.lock().unwrap().extend(batch.operations.iter().map(|o| (o.kind, o.key.to_vec())));
+    });
+    family.delete_prefix(b"bob@").unwrap();
+    family.delete_prefix(b"bob").unwrap();
+    let told = told.lock().unwrap();
+    assert_eq!(told[0], (tidesdb::CommittedKind::DeletePrefix, b"bob@".to_vec()));
+    assert_eq!(told[1], (tidesdb::CommittedKind::DeleteRange, b"bob".to_vec()));
+}
+
 #[test]
 fn integers_are_in_order_and_have_no_prefixes() {
     let (_directory, _db, family) = open(KeyOrder::Int64);

@@ -35,8 +35,9 @@ pub enum CommittedKind {
     SingleDelete,
     /// Deleted every key from `key` on that comes before `value`; to the last if that is empty.
     DeleteRange,
-    /// Deleted every key that starts with `key`. Only in families in reverse order, in which no two
-    /// keys are the bounds of these; in other families such a deletion is a [`Self::DeleteRange`].
+    /// Deleted every key that starts with `key`. Only in families in reverse and in case-insensitive
+    /// order, where no two keys are the bounds of these; elsewhere such a deletion is a
+    /// [`Self::DeleteRange`].
     DeletePrefix,
 }
 
@@ -86,7 +87,9 @@ impl FamilyState {
         let told = operations.iter().zip(&given).map(|(operation, (key, value))| {
             let told = CommittedOperation::of(&Operation { key, value, ..*operation });
             match told.kind {
-                CommittedKind::DeleteRange if order.is_prefix(operation.key) => {
+                CommittedKind::DeleteRange
+                    if order.are_of_prefix(operation.key, operation.value) =>
+                {
                     CommittedOperation { kind: CommittedKind::DeletePrefix, value: &[], ..told }
                 }
                 _ => told,
