@@ -140,7 +140,9 @@ fn has_prefix(order: &KeyOrder, key: &[u8], prefix: &[u8]) -> bool {
         }
         KeyOrder::Lexicographic => {
             let text = |key: &[u8]| key.split(|byte| *byte == 0).next().unwrap().to_vec();
-            text(key).starts_with(&text(prefix))
+            // Behind a NUL nothing counts: only that one key begins with it.
+            let whole = prefix.contains(&0);
+            if whole { text(key) == text(prefix) } else { text(key).starts_with(prefix) }
         }
         _ => key.starts_with(prefix),
     }
