@@ -26,9 +26,9 @@ fn files(extensions: &[&str]) -> Vec<(String, String)> {
     for folder in ["crates", "docs", "scripts", ".ci"] {
         collect(&root(), Path::new(folder), &mut found);
     }
-    for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Cargo.toml", "deny.toml"] {
-        found.push(name.to_owned());
-    }
+    let papers = ["ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "README", "STYLE"];
+    found.extend(papers.map(|name| format!("{name}.md")));
+    found.extend(["Cargo.toml", "deny.toml"].map(str::to_owned));
     found.sort();
     let wanted = |path: &String| {
         let extension = Path::new(path).extension().map_or("", |e| e.to_str().unwrap_or(""));
@@ -128,6 +128,7 @@ fn texts_keep_the_rules() {
         found.extend(papers::intentions(&path, &text));
         found.extend(papers::machine_paths(&path, &text));
         if path.ends_with(".md") {
+            found.extend(papers::columns(&path, &text));
             found.extend(papers::missing_paths(&path, &text, |named| root().join(named).exists()));
             found.extend(papers::missing_links(&path, &text, |named| root().join(named).exists()));
         } else if !path.ends_with(".toml") {
@@ -138,9 +139,30 @@ fn texts_keep_the_rules() {
 }
 
 #[test]
-fn the_architecture_page_stays_short() {
-    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    assert!(text.lines().count() <= 250, "{} lines", text.lines().count());
+fn the_pages_that_are_read_first_stay_short() {
+    for (page, most) in [("ARCHITECTURE.md", 250), ("README.md", 120)] {
+        let lines = fs::read_to_string(root().join(page)).unwrap().lines().count();
+        assert!(lines <= most, "{page} has {lines} lines, at most {most} are allowed");
+    }
+}
+
+#[test]
+fn invariants_have_one_heading_each_and_are_named_by_it() {
+    let page = fs::read_to_string(root().join("docs/invariants.md")).unwrap();
+    let known = papers::invariants(&page);
+    assert!(known.len() > 100, "only {} invariants have a heading", known.len());
+    let mut found = Vec::new();
+    for (at, number) in known.iter().enumerate() {
+        if known[..at].contains(number) {
+            found.push(format!("docs/invariants.md: I-{number} is there twice"));
+        }
+    }
+    for (path, text) in files(&["rs", "md"]) {
+        if !path.starts_with("crates/base/tests/tidy") {
+            found.extend(papers::unknown_invariants(&path, &text, &known));
+        }
+    }
+    expect_none(&found);
 }
 
 #[test]

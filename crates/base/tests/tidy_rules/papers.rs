@@ -15,6 +15,59 @@ const MACHINE_PATHS: &[&str] = &[
 /// Folders of the project that papers name.
 const NAMED_FOLDERS: &[&str] = &["crates/", "docs/", "scripts/", ".ci/"];
 
+/// Columns of a paper, and of the blocks in it that show what a program prints.
+const MOST_COLUMNS: usize = 100;
+const MOST_COLUMNS_OF_OUTPUT: usize = 120;
+
+/// Papers that a program writes.
+const GENERATED: &[&str] = &["docs/c-api.md", "ARCHITECTURE.md"];
+
+/// Lines of a paper that are too wide. What cannot be broken may be: rows of tables, also of those
+/// that are drawn, and lines of one word, such as a link.
+pub(crate) fn columns(path: &str, text: &str) -> Vec<String> {
+    if GENERATED.contains(&path) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut fenced = false;
+    for (at, line) in text.lines().enumerate() {
+        let content = line.trim_start();
+        if content.starts_with("```") {
+            fenced = !fenced;
+        }
+        let most = if fenced { MOST_COLUMNS_OF_OUTPUT } else { MOST_COLUMNS };
+        let row = content.starts_with('|') || line.contains(['│', '┌', '╞', '├', '└']);
+        let one_word = !content.trim_start_matches("- ").contains(' ');
+        let columns = line.chars().count();
+        if columns > most && !row && !one_word {
+            found.push(format!("{path}:{}: {columns} columns, at most {most} are allowed", at + 1));
+        }
+    }
+    found
+}
+
+/// The numbers of the invariants that have a heading: `### I-01 What holds`.
+pub(crate) fn invariants(text: &str) -> Vec<&str> {
+    let headings = text.lines().filter_map(|line| line.strip_prefix("### I-"));
+    headings.map(|heading| heading.split(' ').next().unwrap_or(heading)).collect()
+}
+
+/// Invariants that a text names, as `I-` and digits, and that have no heading.
+pub(crate) fn unknown_invariants(path: &str, text: &str, known: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        for (column, _) in line.match_indices("I-") {
+            let within = line[..column].chars().next_back().is_some_and(char::is_alphanumeric);
+            let rest = &line[column + 2..];
+            let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            if !within && end > 0 && !known.contains(&&rest[..end]) {
+                found.push(format!("{path}:{}: no invariant I-{}", at + 1, &rest[..end]));
+            }
+        }
+    }
+    found
+}
+
 /// Unfinished things belong in the issue tracker.
 pub(crate) fn intentions(path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -110,6 +163,27 @@ mod tests {
         assert!(intentions("a", "autodoc\n").is_empty());
         assert_eq!(machine_paths("a", &format!("see {}me/x\n", MACHINE_PATHS[0])).len(), 1);
         assert!(machine_paths("a", &format!("crates{}x\n", MACHINE_PATHS[3])).is_empty());
+    }
+
+    #[test]
+    fn wide_lines_are_found_unless_they_cannot_be_broken() {
+        let word = "a".repeat(101);
+        let prose = format!("b {word}\n");
+        assert_eq!(columns("a.md", &prose), ["a.md:1: 103 columns, at most 100 are allowed"]);
+        for kept in [format!("- {word}\n"), format!("| b {word} |\n"), format!("│ b {word} │\n")]
+        {
+            assert!(columns("a.md", &kept).is_empty(), "{kept}");
+        }
+        let output = format!("```text\nb {word}\nb {word}{word}\n```\n{prose}");
+        assert_eq!(columns("a.md", &output).len(), 2);
+        assert!(columns(GENERATED[0], &prose).is_empty());
+    }
+
+    #[test]
+    fn invariants_without_a_heading_are_found() {
+        let known = invariants("### I-01 One\n\nI-03\n### I-20 Two\n");
+        assert_eq!(known, ["01", "20"]);
+        assert_eq!(unknown_invariants("a", "(I-01), I-2, API-3, I-x\n", &known).len(), 1);
     }
 
     #[test]
