@@ -87,11 +87,11 @@ fn crates_depend_on_lower_layers_only() {
 
 #[test]
 fn every_foreign_crate_is_explained() {
-    let architecture = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/dependencies.md")).unwrap();
     let mut found = Vec::new();
     for (path, text) in files(&["toml"]) {
         if path.starts_with("crates/") {
-            found.extend(dependencies::unexplained(&path, &text, &architecture));
+            found.extend(dependencies::unexplained(&path, &text, &page));
         }
     }
     expect_none(&found);

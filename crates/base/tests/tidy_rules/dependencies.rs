@@ -62,12 +62,12 @@ pub(crate) fn check(path: &str, manifest: &str) -> Vec<String> {
     found
 }
 
-/// Foreign crates that the table of dependencies in ARCHITECTURE.md does not name.
-pub(crate) fn unexplained(path: &str, manifest: &str, architecture: &str) -> Vec<String> {
+/// Foreign crates that docs/dependencies.md does not name.
+pub(crate) fn unexplained(path: &str, manifest: &str, page: &str) -> Vec<String> {
     entries(manifest)
         .into_iter()
-        .filter(|(_, name)| !is_ours(name) && !architecture.contains(&format!("`{name}`")))
-        .map(|(_, name)| format!("{path}: ARCHITECTURE.md does not say why '{name}' is used"))
+        .filter(|(_, name)| !is_ours(name) && !page.contains(&format!("`{name}`")))
+        .map(|(_, name)| format!("{path}: docs/dependencies.md does not say why '{name}' is used"))
         .collect()
 }
 

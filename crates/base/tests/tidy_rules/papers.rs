@@ -20,7 +20,7 @@ const MOST_COLUMNS: usize = 100;
 const MOST_COLUMNS_OF_OUTPUT: usize = 120;
 
 /// Papers that a program writes.
-const GENERATED: &[&str] = &["docs/c-api.md", "ARCHITECTURE.md"];
+const GENERATED: &[&str] = &["docs/c-api.md"];
 
 /// Lines of a paper that are too wide. What cannot be broken may be: rows of tables, also of those
 /// that are drawn, and lines of one word, such as a link.
