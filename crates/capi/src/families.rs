@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_double, c_int, c_void};
+use std::ops::Bound;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -364,7 +365,9 @@ pub unsafe extern "C" fn tidesdb_compact_range(
         if start.is_none() && end.is_none() {
             return refuse(codes::INVALID);
         }
-        match handle.family.compact_range(start, end) {
+        let from = start.map_or(Bound::Unbounded, Bound::Included);
+        let to = end.map_or(Bound::Unbounded, Bound::Excluded);
+        match handle.family.compact_range((from, to)) {
             // Another merge of the family went on for too long.
             Err(Error::Stalled { .. }) => refuse(codes::LOCKED),
             other => unless_cancelled(other),

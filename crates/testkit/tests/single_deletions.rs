@@ -109,7 +109,7 @@ fn a_put_that_an_interrupted_merge_left_twice_does_not_come_back() {
         family.put(&key(BEYOND + 1), b"as well").unwrap();
         family.flush().unwrap();
         assert_eq!(runs(&family), 3);
-        family.compact_range(Some(&key(BEYOND)), None).unwrap();
+        family.compact_range(key(BEYOND)..).unwrap();
         assert_eq!(runs(&family), 2, "the newer runs become one");
         for n in (0..400).filter(|n| n % 2 == 1) {
             assert_eq!(family.get(&key(n)).unwrap(), None, "{n} after {edits} edits");

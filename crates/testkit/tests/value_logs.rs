@@ -175,7 +175,7 @@ fn values_of_commits_that_were_replayed_stay() {
     End::PowerCut.of(&mut machine, db, family);
     let (db, family) = machine.open();
     machine.pass_time();
-    family.compact_range(None, None).unwrap();
+    family.compact_range(..).unwrap();
     machine.pass_time();
     for n in 0..VALUES {
         assert_eq!(family.get(&n.to_be_bytes()).unwrap(), Some(value(n)), "{n}");

@@ -225,7 +225,7 @@ fn a_damaged_table_is_set_aside_and_the_rest_goes_on() {
     assert!(runs <= 9, "{runs} runs: merges stopped");
     // Whoever asks for one run is told each time that it could not be had.
     for _ in 0..2 {
-        for result in [family.compact(), db.compact(), family.compact_range(None, None)] {
+        for result in [family.compact(), db.compact(), family.compact_range(..)] {
             assert_eq!(result.unwrap_err().kind(), ErrorKind::Corrupt);
         }
         assert_eq!(db.purge().unwrap_err().kind(), ErrorKind::Corrupt);

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::borrow::Cow;
 use std::ops::Bound;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -32,6 +34,55 @@ fn keys(scan: Scan) -> Vec<String> {
 
 fn keys_rev(scan: Scan) -> Vec<String> {
     scan.entries_rev().map(|entry| String::from_utf8(entry.unwrap().0).unwrap()).collect()
+}
+
+#[test]
+fn keys_and_values_are_anything_that_is_bytes() {
+    let (_directory, db, family) = open();
+    let (text, bytes, shared) = ("text".to_owned(), vec![1_u8, 2], Arc::<[u8]>::from(&b"s"[..]));
+    family.put("str", "value").unwrap();
+    family.put(&text, text.clone()).unwrap();
+    family.put(&bytes, []).unwrap();
+    family.put(7_u32.to_be_bytes(), 7_u64.to_le_bytes()).unwrap();
+    family.put(&shared, Cow::Borrowed(&b"cow"[..])).unwrap();
+    family.put_with_ttl("ttl", "x", Duration::from_secs(600)).unwrap();
+    family.put_expiring("past", "x", 1).unwrap();
+    assert_eq!(family.get(text).unwrap().as_deref(), Some(&b"text"[..]));
+    assert_eq!(family.get(bytes).unwrap().as_deref(), Some(&[][..]));
+    assert_eq!(family.get_with(7_u32.to_be_bytes(), <[u8]>::len).unwrap(), Some(8));
+    assert!(family.contains(&*shared).unwrap() && !family.contains("past").unwrap());
+    let mut value = Vec::new();
+    assert!(family.get_into("str", &mut value).unwrap());
+    let pinned = family.get_pinned("str").unwrap().unwrap();
+    family.put("copy", &pinned).unwrap();
+    assert_eq!(family.get_at(&db.snapshot(), "copy").unwrap(), Some(value));
+
+    let mut batch = WriteBatch::new();
+    batch.put(&family, "a", String::from("1")).unwrap();
+    batch.put_with_ttl(&family, "b", "2", Duration::from_secs(600)).unwrap();
+    batch.delete(&family, "copy").unwrap();
+    batch.delete_range(&family, "s", String::from("t")).unwrap();
+    batch.delete_prefix(&family, "tt").unwrap();
+    db.write(&batch).unwrap();
+    family.single_delete("a").unwrap();
+    family.delete_prefix_with("b", WriteOptions::new().sync(true)).unwrap();
+    assert_eq!(keys(family.prefix("").unwrap()).len(), 3, "text and two of raw bytes");
+
+    let mut transaction = db.begin(IsolationLevel::Snapshot).unwrap();
+    transaction.put(&family, "x", "1").unwrap();
+    transaction.delete(&family, "text").unwrap();
+    assert!(transaction.contains(&family, "x").unwrap());
+    assert_eq!(transaction.get(&family, String::from("text")).unwrap(), None);
+    assert_eq!(transaction.get_untracked(&family, "x").unwrap().as_deref(), Some(&b"1"[..]));
+    let mut scan = transaction.scan(&family, ScanOptions::new().lower("t").upper("y")).unwrap();
+    scan.seek("u").unwrap();
+    assert_eq!(scan.key(), b"x");
+    transaction.commit().unwrap();
+    let mut scan = family.scan(ScanOptions::new().prefix("x")).unwrap();
+    scan.seek_for_prev(String::from("z")).unwrap();
+    assert_eq!(scan.key(), b"x");
+    family.compact_range("a".."m").unwrap();
+    assert!(family.range_cost("a", "z") > 0.0);
 }
 
 #[test]

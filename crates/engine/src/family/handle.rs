@@ -7,17 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
-use tidesdb_base::error::{Error, Result};
-use tidesdb_base::key_order::KeyOrder;
+use tidesdb_base::error::Result;
 use tidesdb_base::options::FamilyOptions;
 
 use super::{CommitHook, CommittedBatch, FamilyState};
 use crate::core::{Core, Owner};
-use crate::iterator::{Scan, ScanOptions};
-use crate::snapshot::Snapshot;
+use crate::iterator::{KeyRange, Scan, ScanOptions};
+use crate::snapshot::{Moment, Snapshot};
 use crate::stats::{FamilyStats, TreeStats};
+use crate::write::WriteOptions;
 use crate::write::batch::expiry_after;
-use crate::write::{WriteBatch, WriteOptions};
 
 /// A handle of a column family. Cloning is cheap; any number of threads may use one.
 ///
@@ -94,8 +93,14 @@ impl Family {
     /// A sync that fails is no error by itself: the call waits for the repair of the log, which makes
     /// the value durable by other means, and only if that fails too it is in doubt.
     #[inline]
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.core().write_one(&self.state, ValueKind::Value, NEVER_EXPIRES, key, value)
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.core().write_one(
+            &self.state,
+            ValueKind::Value,
+            NEVER_EXPIRES,
+            key.as_ref(),
+            value.as_ref(),
+        )
     }
 
     /// As [`Family::put`]; the value expires `ttl` from now, never earlier and less than a
@@ -103,9 +108,14 @@ impl Family {
     ///
     /// # Errors
     /// As [`Family::put`].
-    pub fn put_with_ttl(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<()> {
+    pub fn put_with_ttl(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<()> {
         let expires_at = expiry_after(self.core().clock.unix_millis(), ttl);
-        self.put_expiring(key, value, expires_at)
+        self.put_expiring(key.as_ref(), value.as_ref(), expires_at)
     }
 
     /// As [`Family::put`]; the value expires at a Unix time in seconds, zero meaning never. A time
@@ -115,12 +125,18 @@ impl Family {
     /// As [`Family::put`].
     pub fn put_expiring(
         &self,
-        key: &[u8],
-        value: &[u8],
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
         expires_at_unix_seconds: u64,
     ) -> Result<()> {
         let kind = ValueKind::Value;
-        self.core().write_one(&self.state, kind, expires_at_unix_seconds, key, value)
+        self.core().write_one(
+            &self.state,
+            kind,
+            expires_at_unix_seconds,
+            key.as_ref(),
+            value.as_ref(),
+        )
     }
 
     /// Deletes a key. Deleting an absent key is no error.
@@ -128,8 +144,8 @@ impl Family {
     /// # Errors
     /// As [`Family::put`].
     #[inline]
-    pub fn delete(&self, key: &[u8]) -> Result<()> {
-        self.core().write_one(&self.state, ValueKind::Tombstone, NEVER_EXPIRES, key, &[])
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.core().write_one(&self.state, ValueKind::Tombstone, NEVER_EXPIRES, key.as_ref(), &[])
     }
 
     /// Deletes a key that was put at most once since it was last deleted, by whatever method; the
@@ -139,8 +155,14 @@ impl Family {
     ///
     /// # Errors
     /// As [`Family::put`].
-    pub fn single_delete(&self, key: &[u8]) -> Result<()> {
-        self.core().write_one(&self.state, ValueKind::SingleTombstone, NEVER_EXPIRES, key, &[])
+    pub fn single_delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.core().write_one(
+            &self.state,
+            ValueKind::SingleTombstone,
+            NEVER_EXPIRES,
+            key.as_ref(),
+            &[],
+        )
     }
 
     /// Has `hook` called after each commit to this family from now on, in place of an earlier
@@ -186,20 +208,16 @@ impl Family {
     ///
     /// # Errors
     /// As [`Family::put`]; `Invalid` also when `start` is not before `end`.
-    pub fn delete_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.delete_range(self, start, end)?;
-        self.core().write(&batch, WriteOptions::default())
+    pub fn delete_range(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_range_with(start, end, WriteOptions::default())
     }
 
     /// Deletes every key that starts with `prefix`, as [`Family::delete_range`].
     ///
     /// # Errors
     /// As [`Family::put`]; `Invalid` also for an empty prefix.
-    pub fn delete_prefix(&self, prefix: &[u8]) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.delete_prefix(self, prefix)?;
-        self.core().write(&batch, WriteOptions::default())
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_prefix_with(prefix, WriteOptions::default())
     }
 
     /// The value of a key, copied; `None` when it is absent, deleted or expired.
@@ -207,17 +225,17 @@ impl Family {
     /// # Errors
     /// `Invalid` for an empty key, `Corrupt` when the bytes that would tell are damaged, `Io`,
     /// `Closed`.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.get_with(key, <[u8]>::to_vec)
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.get_copied(None, key.as_ref())
     }
 
     /// Copies the value of a key into `out`, replacing its content; false when there is none.
     ///
     /// # Errors
     /// As [`Family::get`].
-    pub fn get_into(&self, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+    pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
         out.clear();
-        Ok(self.get_with(key, |value| out.extend_from_slice(value))?.is_some())
+        Ok(self.get_with(key.as_ref(), |value| out.extend_from_slice(value))?.is_some())
     }
 
     /// Calls `read` with the value of a key, borrowed from the memtable or the block cache.
@@ -225,19 +243,24 @@ impl Family {
     /// # Errors
     /// As [`Family::get`].
     #[inline]
-    pub fn get_with<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
-        self.core().get_with(&self.state, None, key, read)
+    pub fn get_with<R>(
+        &self,
+        key: impl AsRef<[u8]>,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        self.core().get_with(&self.state, None, key.as_ref(), read)
     }
 
     /// The value of a key in a snapshot.
     ///
     /// # Errors
     /// As [`Family::get`]; `Invalid` for a snapshot of another database.
-    pub fn get_at(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        if !snapshot.belongs_to(self.core()) {
-            return Err(Error::InvalidArgument("the snapshot is of another database".to_owned()));
-        }
-        let moment = Some(snapshot.moment());
+    pub fn get_at(&self, snapshot: &Snapshot, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.check_snapshot(snapshot)?;
+        self.get_copied(Some(snapshot.moment()), key.as_ref())
+    }
+
+    fn get_copied(&self, moment: Option<Moment>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.core().get_with(&self.state, moment, key, <[u8]>::to_vec)
     }
 
@@ -245,8 +268,8 @@ impl Family {
     ///
     /// # Errors
     /// As [`Family::get`].
-    pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.get_with(key, |_| ())?.is_some())
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.has(None, key.as_ref())
     }
 
     /// An iterator over the family, not positioned yet.
@@ -287,20 +310,17 @@ impl Family {
         Ok(())
     }
 
-    /// Flushes, then merges the runs that hold keys from `start` on and before `end`, and those
-    /// that are newer; `None` leaves a side open. Where no table overlaps the range nothing is
-    /// rewritten.
+    /// Flushes, then merges the runs that hold keys in a range, such as `"a".."m"` or `"m"..`, and
+    /// those that are newer. Where no table overlaps the range nothing is rewritten.
     ///
     /// # Errors
     /// As [`Family::compact`].
-    pub fn compact_range(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
-        let order = &self.state.key_order;
-        // Wherever these keys lie in an order of the application's, they may lie anywhere by bytes.
-        let known = |_: &&[u8]| !matches!(order, KeyOrder::Custom(_));
-        let (start, end) = (start.filter(known), end.filter(known));
-        let (start, end) =
-            (start.map(|key| order.stored_key(key)), end.map(|key| order.stored_key(key)));
-        self.core().compact_family_range(&self.state, start.as_deref(), end.as_deref())
+    pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
+        // What is left are limits in an order of the application's own: keys between them may lie
+        // anywhere by bytes.
+        let (bounds, _) = ScanOptions::new().range(range).into_bounds(&self.state.key_order)?;
+        let (from, to) = (bounds.lower.as_deref(), bounds.upper.as_deref());
+        self.core().compact_family_range(&self.state, from, to)
     }
 
     /// Flushes and merges, and waits until no background work of the family is left.

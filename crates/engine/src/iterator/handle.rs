@@ -95,16 +95,20 @@ impl Scan {
     /// # Errors
     /// `Corrupt` or `Io`; the scan is not valid then. Also `Invalid` where the application's own order
     /// of keys failed.
-    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.scan.go(Movement::To(key))
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.go(Movement::To(key.as_ref()))
     }
 
     /// Goes to the last key at or before `key`.
     ///
     /// # Errors
     /// As [`Scan::seek`].
-    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        self.scan.go(Movement::ToOrBefore(key))
+    pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.go(Movement::ToOrBefore(key.as_ref()))
+    }
+
+    fn go(&mut self, movement: Movement<'_>) -> Result<()> {
+        self.scan.go(movement)
     }
 
     /// Goes to the first key.

@@ -60,22 +60,22 @@ impl ScanOptions {
 
     /// Only keys at or after this one.
     #[must_use]
-    pub fn lower(self, key: &[u8]) -> Self {
-        self.limited(Limit::From(key.to_vec()))
+    pub fn lower(self, key: impl AsRef<[u8]>) -> Self {
+        self.limited(Limit::From(key.as_ref().to_vec()))
     }
 
     /// Only keys before this one.
     #[must_use]
-    pub fn upper(self, key: &[u8]) -> Self {
-        self.limited(Limit::Before(key.to_vec()))
+    pub fn upper(self, key: impl AsRef<[u8]>) -> Self {
+        self.limited(Limit::Before(key.as_ref().to_vec()))
     }
 
     /// Only keys that start with these bytes, in a family whose order takes different bytes for the
     /// same key also those that start with others for them. A scan of a family in an order of integers
     /// refuses it.
     #[must_use]
-    pub fn prefix(self, prefix: &[u8]) -> Self {
-        self.limited(Limit::Prefix(prefix.to_vec()))
+    pub fn prefix(self, prefix: impl AsRef<[u8]>) -> Self {
+        self.limited(Limit::Prefix(prefix.as_ref().to_vec()))
     }
 
     /// Only keys in this range, such as `"a".."b"`, `"a"..="b"` or `"a"..`.

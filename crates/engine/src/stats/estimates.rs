@@ -37,7 +37,8 @@ impl Family {
     /// compared with others of the same family, as a query planner does. The bounds may be given in
     /// either order. Nothing is read.
     #[must_use]
-    pub fn range_cost(&self, one: &[u8], other: &[u8]) -> f64 {
+    pub fn range_cost(&self, one: impl AsRef<[u8]>, other: impl AsRef<[u8]>) -> f64 {
+        let (one, other) = (one.as_ref(), other.as_ref());
         let order = &self.state().key_order;
         let (one, other) = (&*order.stored_key(one), &*order.stored_key(other));
         let (from, to) = if one <= other { (one, other) } else { (other, one) };

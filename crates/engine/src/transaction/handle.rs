@@ -5,9 +5,8 @@ use std::cmp::Ordering::{Equal, Greater, Less};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind, is_expired};
+use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::{Error, Result};
-use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::sync::lock;
 
 use super::IsolationLevel;
@@ -124,8 +123,13 @@ impl Transaction {
     /// `Invalid` for an empty key, sizes over the limits, a family of another database or a
     /// finished transaction; `Closed`, `ReadOnly`. Nothing has changed then.
     #[inline]
-    pub fn put(&mut self, family: &Family, key: &[u8], value: &[u8]) -> Result<()> {
-        self.add(family, ValueKind::Value, NEVER_EXPIRES, key, value)
+    pub fn put(
+        &mut self,
+        family: &Family,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.add(family, ValueKind::Value, NEVER_EXPIRES, key.as_ref(), value.as_ref())
     }
 
     /// As [`Transaction::put`]; the value expires `ttl` from now, never earlier and less than a
@@ -136,12 +140,12 @@ impl Transaction {
     pub fn put_with_ttl(
         &mut self,
         family: &Family,
-        key: &[u8],
-        value: &[u8],
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<()> {
         let expires_at = expiry_after(self.core().clock.unix_millis(), ttl);
-        self.put_expiring(family, key, value, expires_at)
+        self.put_expiring(family, key.as_ref(), value.as_ref(), expires_at)
     }
 
     /// As [`Transaction::put`]; the value expires at a Unix time in seconds, zero meaning never.
@@ -151,11 +155,11 @@ impl Transaction {
     pub fn put_expiring(
         &mut self,
         family: &Family,
-        key: &[u8],
-        value: &[u8],
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
         expires_at_unix_seconds: u64,
     ) -> Result<()> {
-        self.add(family, ValueKind::Value, expires_at_unix_seconds, key, value)
+        self.add(family, ValueKind::Value, expires_at_unix_seconds, key.as_ref(), value.as_ref())
     }
 
     /// Deletes a key. Deleting an absent key is no error.
@@ -163,8 +167,8 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::put`].
     #[inline]
-    pub fn delete(&mut self, family: &Family, key: &[u8]) -> Result<()> {
-        self.add(family, ValueKind::Tombstone, NEVER_EXPIRES, key, &[])
+    pub fn delete(&mut self, family: &Family, key: impl AsRef<[u8]>) -> Result<()> {
+        self.add(family, ValueKind::Tombstone, NEVER_EXPIRES, key.as_ref(), &[])
     }
 
     /// Deletes a key that was put at most once since it was last deleted in this way. See
@@ -172,8 +176,8 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::put`].
-    pub fn single_delete(&mut self, family: &Family, key: &[u8]) -> Result<()> {
-        self.add(family, ValueKind::SingleTombstone, NEVER_EXPIRES, key, &[])
+    pub fn single_delete(&mut self, family: &Family, key: impl AsRef<[u8]>) -> Result<()> {
+        self.add(family, ValueKind::SingleTombstone, NEVER_EXPIRES, key.as_ref(), &[])
     }
 
     #[inline]
@@ -194,145 +198,6 @@ impl Transaction {
             self.charge(None);
         }
         Ok(())
-    }
-
-    /// The value of a key, copied; `None` when it is absent, deleted or expired. The transaction's
-    /// own writes come first. Below repeatable read the newest committed value counts, otherwise
-    /// that of the snapshot.
-    ///
-    /// # Errors
-    /// As [`Family::get`]; `Invalid` for a family of another database or a finished transaction.
-    pub fn get(&self, family: &Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.get_with(family, key, <[u8]>::to_vec)
-    }
-
-    /// Calls `read` with the value of a key, borrowed where it lies. Otherwise as
-    /// [`Transaction::get`].
-    ///
-    /// # Errors
-    /// As [`Transaction::get`].
-    #[inline]
-    pub fn get_with<R>(
-        &self,
-        family: &Family,
-        key: &[u8],
-        read: impl FnOnce(&[u8]) -> R,
-    ) -> Result<Option<R>> {
-        if self.is_plain() {
-            self.check_family(family.state())?;
-            return self.core().get_with(family.state(), None, key, read);
-        }
-        self.get_tracked(family, key, read)
-    }
-
-    /// Reads are those of the database: nothing is written yet, and nothing remembered.
-    #[inline]
-    pub(super) fn is_plain(&self) -> bool {
-        self.state == State::Active
-            && !self.level.has_snapshot()
-            && self.writes.as_ref().is_none_or(|writes| writes.is_empty())
-    }
-
-    fn get_tracked<R>(
-        &self,
-        family: &Family,
-        key: &[u8],
-        read: impl FnOnce(&[u8]) -> R,
-    ) -> Result<Option<R>> {
-        let key = &*family.state().stored_key(key)?;
-        let (own, found) = self.look_up(family.state(), key, read)?;
-        if !own {
-            self.track(family.state(), key, found.is_some());
-        }
-        Ok(found)
-    }
-
-    /// Remembers for the commit that a key was read.
-    pub(super) fn track(&self, family: &Arc<FamilyState>, key: &[u8], found: bool) {
-        if !self.level.tracks_reads() {
-            return;
-        }
-        let absent_counts = self.level == IsolationLevel::Serializable
-            && !cfg!(planted_bug = "absent_reads_untracked");
-        if found || absent_counts {
-            let mut reads = lock(self.reads());
-            reads.add_point(family, key);
-            self.charge(Some(&reads));
-        }
-    }
-
-    /// As [`Transaction::get`], but the commit does not mind if the key changes.
-    ///
-    /// # Errors
-    /// As [`Transaction::get`].
-    pub fn get_untracked(&self, family: &Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.get_untracked_with(family, key, <[u8]>::to_vec)
-    }
-
-    /// As [`Transaction::get_with`], but the commit does not mind if the key changes.
-    ///
-    /// # Errors
-    /// As [`Transaction::get`].
-    pub fn get_untracked_with<R>(
-        &self,
-        family: &Family,
-        key: &[u8],
-        read: impl FnOnce(&[u8]) -> R,
-    ) -> Result<Option<R>> {
-        let key = &*family.state().stored_key(key)?;
-        self.look_up(family.state(), key, read).map(|(_, found)| found)
-    }
-
-    /// True when the key has a value. For the commit the key counts as read, as with
-    /// [`Transaction::get`].
-    ///
-    /// # Errors
-    /// As [`Transaction::get`].
-    pub fn contains(&self, family: &Family, key: &[u8]) -> Result<bool> {
-        if cfg!(planted_bug = "contains_untracked") {
-            return self.contains_untracked(family, key);
-        }
-        Ok(self.get_with(family, key, |_| ())?.is_some())
-    }
-
-    /// As [`Transaction::contains`], but the commit does not mind if that changes.
-    ///
-    /// # Errors
-    /// As [`Transaction::get`].
-    pub fn contains_untracked(&self, family: &Family, key: &[u8]) -> Result<bool> {
-        Ok(self.get_untracked_with(family, key, |_| ())?.is_some())
-    }
-
-    /// Whether the answer for a stored key is an own write, and the answer.
-    #[inline]
-    fn look_up<R>(
-        &self,
-        family: &FamilyState,
-        key: &[u8],
-        read: impl FnOnce(&[u8]) -> R,
-    ) -> Result<(bool, Option<R>)> {
-        self.check_active()?;
-        self.check_family(family)?;
-        let core = self.core();
-        if let Some(writes) = &self.writes
-            && !writes.is_empty()
-        {
-            core.check_readable(family)?;
-            if let Some(own) = writes.find(family.id, key) {
-                let value = family.key_order.value(own.value);
-                return Ok((true, (!self.is_dead(&own)).then(|| read(value))));
-            }
-        }
-        let order = &family.key_order;
-        let read = |value: &[u8]| read(order.value(value));
-        Ok((false, core.get_stored(family, self.snapshot, key, read)?))
-    }
-
-    /// Whether an own write leaves its key without a value.
-    pub(super) fn is_dead(&self, own: &Operation<'_>) -> bool {
-        let now = || self.core().clock.unix_seconds();
-        let now = self.snapshot.map_or_else(now, |at| at.now);
-        own.kind.is_tombstone() || is_expired(own.expires_at, now)
     }
 
     /// An iterator over a family as the transaction sees it, its own writes up to now included; not
@@ -522,7 +387,7 @@ impl Transaction {
     /// Tells the database how much memory the transaction takes, in coarse steps. `reads` are its
     /// reads, when the caller has them locked.
     #[inline]
-    fn charge(&self, reads: Option<&ReadSet>) {
+    pub(super) fn charge(&self, reads: Option<&ReadSet>) {
         let written = self.writes.as_ref().map_or(0, |writes| writes.memory_bytes());
         let read = match (reads, self.reads.get()) {
             (Some(reads), _) => reads.memory_bytes(),
@@ -546,7 +411,7 @@ impl Transaction {
         }
     }
 
-    fn reads(&self) -> &Arc<Mutex<ReadSet>> {
+    pub(super) fn reads(&self) -> &Arc<Mutex<ReadSet>> {
         self.reads.get_or_init(Arc::default)
     }
 }

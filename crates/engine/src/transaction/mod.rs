@@ -10,7 +10,7 @@
 //! | file | what |
 //! |---|---|
 //! | `handle` | the transaction that users hold: its life, writes, reads, savepoints |
-//! | `many_keys` | reads of several keys |
+//! | `reads` | reads of one key and of several |
 //! | `write_set` | its writes in order, with an index by key made when one is looked up |
 //! | `read_set` | the keys and ranges it read, as far as its level needs them |
 //! | `offset_index` | the hash index of both: exact keys, four bytes an entry |
@@ -25,10 +25,11 @@
 mod changes;
 mod figures;
 mod handle;
-mod many_keys;
+
 mod offset_index;
 mod overlay;
 mod read_set;
+mod reads;
 mod recording;
 mod scan;
 mod scan_handle;

@@ -83,8 +83,13 @@ impl WriteBatch {
     /// [`Error::InvalidArgument`] for an empty key, or a family of another database than the batch's
     /// other operations; [`Error::TooLarge`] for a key or value over the limits or a batch that grows
     /// over its own. The batch is unchanged then.
-    pub fn put(&mut self, family: &Family, key: &[u8], value: &[u8]) -> Result<()> {
-        self.add(family.state(), ValueKind::Value, NEVER_EXPIRES, key, value)
+    pub fn put(
+        &mut self,
+        family: &Family,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.add(family.state(), ValueKind::Value, NEVER_EXPIRES, key.as_ref(), value.as_ref())
     }
 
     /// Adds a put of a value that expires `ttl` from now: from this call, not from the commit on.
@@ -94,12 +99,12 @@ impl WriteBatch {
     pub fn put_with_ttl(
         &mut self,
         family: &Family,
-        key: &[u8],
-        value: &[u8],
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<()> {
         let expires_at = expiry_after(family.core().clock.unix_millis(), ttl);
-        self.put_expiring(family, key, value, expires_at)
+        self.put_expiring(family, key.as_ref(), value.as_ref(), expires_at)
     }
 
     /// Adds a put that expires at a Unix time in seconds; zero means never.
@@ -109,19 +114,25 @@ impl WriteBatch {
     pub fn put_expiring(
         &mut self,
         family: &Family,
-        key: &[u8],
-        value: &[u8],
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
         expires_at_unix_seconds: u64,
     ) -> Result<()> {
-        self.add(family.state(), ValueKind::Value, expires_at_unix_seconds, key, value)
+        self.add(
+            family.state(),
+            ValueKind::Value,
+            expires_at_unix_seconds,
+            key.as_ref(),
+            value.as_ref(),
+        )
     }
 
     /// Adds a deletion. Deleting an absent key is no error.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
-    pub fn delete(&mut self, family: &Family, key: &[u8]) -> Result<()> {
-        self.add(family.state(), ValueKind::Tombstone, NEVER_EXPIRES, key, &[])
+    pub fn delete(&mut self, family: &Family, key: impl AsRef<[u8]>) -> Result<()> {
+        self.add(family.state(), ValueKind::Tombstone, NEVER_EXPIRES, key.as_ref(), &[])
     }
 
     /// Adds a deletion of a key that was put at most once since it was last deleted in this way.
@@ -129,8 +140,8 @@ impl WriteBatch {
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
-    pub fn single_delete(&mut self, family: &Family, key: &[u8]) -> Result<()> {
-        self.add(family.state(), ValueKind::SingleTombstone, NEVER_EXPIRES, key, &[])
+    pub fn single_delete(&mut self, family: &Family, key: impl AsRef<[u8]>) -> Result<()> {
+        self.add(family.state(), ValueKind::SingleTombstone, NEVER_EXPIRES, key.as_ref(), &[])
     }
 
     /// Adds the deletion of every key from `start` on that comes before `end`; what the batch puts
@@ -139,7 +150,16 @@ impl WriteBatch {
     /// # Errors
     /// [`Error::InvalidArgument`] when a key is empty or `start` is not before `end`;
     /// [`Error::TooLarge`] as for [`WriteBatch::put`]. The batch is unchanged then.
-    pub fn delete_range(&mut self, family: &Family, start: &[u8], end: &[u8]) -> Result<()> {
+    pub fn delete_range(
+        &mut self,
+        family: &Family,
+        start: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.add_range_deletion(family, start.as_ref(), end.as_ref())
+    }
+
+    fn add_range_deletion(&mut self, family: &Family, start: &[u8], end: &[u8]) -> Result<()> {
         if start.is_empty() || end.is_empty() {
             return Err(Error::InvalidArgument("a key of the range is empty".to_owned()));
         }
@@ -161,7 +181,11 @@ impl WriteBatch {
     /// # Errors
     /// [`Error::InvalidArgument`] for an empty prefix, [`Error::TooLarge`]; the batch is unchanged
     /// then.
-    pub fn delete_prefix(&mut self, family: &Family, prefix: &[u8]) -> Result<()> {
+    pub fn delete_prefix(&mut self, family: &Family, prefix: impl AsRef<[u8]>) -> Result<()> {
+        self.add_prefix_deletion(family, prefix.as_ref())
+    }
+
+    fn add_prefix_deletion(&mut self, family: &Family, prefix: &[u8]) -> Result<()> {
         if prefix.is_empty() {
             return Err(Error::InvalidArgument("the prefix is empty".to_owned()));
         }

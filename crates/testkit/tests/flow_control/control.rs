@@ -114,15 +114,15 @@ fn compacting_a_range_leaves_the_rest_alone() {
         family.flush().unwrap();
     }
     assert_eq!(family.stats().levels[0].runs, 3);
-    family.compact_range(Some(b"b"), Some(b"m")).unwrap();
+    family.compact_range("b".."m").unwrap();
     assert_eq!(family.stats().compaction_count, 0, "nothing lies there");
-    family.compact_range(Some(b"m"), Some(b"n")).unwrap();
+    family.compact_range("m".."n").unwrap();
     let stats = family.stats();
     assert_eq!((stats.compaction_count, stats.read_amplification), (1, 2), "{stats:?}");
-    family.compact_range(None, Some(b"b")).unwrap();
+    family.compact_range(.."b").unwrap();
     assert_eq!(family.stats().read_amplification, 1);
     let count = family.stats().compaction_count;
-    family.compact_range(None, None).unwrap();
+    family.compact_range(..).unwrap();
     assert_eq!(family.stats().compaction_count, count, "it is one run without tombstones");
     assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 297);
     assert_eq!(family.get(&[b'm', 7]).unwrap(), None);

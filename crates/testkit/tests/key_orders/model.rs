@@ -348,7 +348,7 @@ impl Bench {
             95 => self.family().compact().unwrap(),
             96 => {
                 let (start, end) = (self.key(), self.key());
-                self.family().compact_range(Some(&start), Some(&end)).unwrap();
+                self.family().compact_range(&start..&end).unwrap();
             }
             97..=98 => self.db().wait_idle().unwrap(),
             _ => self.reopen(),

@@ -5,7 +5,7 @@ use tidesdb_base::error::{Error, Result};
 use super::Family;
 use crate::PinnedValue;
 use crate::iterator::{KeyRange, Scan, ScanOptions};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Moment, Snapshot};
 use crate::stats::approximate_count;
 
 impl Family {
@@ -32,7 +32,7 @@ impl Family {
     /// # Errors
     /// As [`Family::scan`].
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
-        self.scan(ScanOptions::new().prefix(prefix.as_ref()))
+        self.scan(ScanOptions::new().prefix(prefix))
     }
 
     /// A scan of the keys in a range, as [`ScanOptions::range`] takes it. See [`Family::prefix`].
@@ -127,7 +127,7 @@ impl Family {
         Ok(values)
     }
 
-    fn check_snapshot(&self, snapshot: &Snapshot) -> Result<()> {
+    pub(super) fn check_snapshot(&self, snapshot: &Snapshot) -> Result<()> {
         if snapshot.belongs_to(self.core()) {
             return Ok(());
         }
@@ -170,11 +170,16 @@ impl Family {
         self.core().get_with(&self.state, Some(snapshot.moment()), key.as_ref(), read)
     }
 
+    pub(super) fn has(&self, moment: Option<Moment>, key: &[u8]) -> Result<bool> {
+        Ok(self.core().get_with(&self.state, moment, key, |_| ())?.is_some())
+    }
+
     /// True when the key has a value in a snapshot.
     ///
     /// # Errors
     /// As [`Family::get_at`].
     pub fn contains_at(&self, snapshot: &Snapshot, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get_with_at(snapshot, key, |_| ())?.is_some())
+        self.check_snapshot(snapshot)?;
+        self.has(Some(snapshot.moment()), key.as_ref())
     }
 }

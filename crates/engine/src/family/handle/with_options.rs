@@ -16,10 +16,14 @@ impl Family {
         value: impl AsRef<[u8]>,
         options: WriteOptions,
     ) -> Result<()> {
+        self.put_one(key.as_ref(), value.as_ref(), options)
+    }
+
+    fn put_one(&self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
         let mut batch = WriteBatch::new();
         match options.ttl {
-            Some(ttl) => batch.put_with_ttl(self, key.as_ref(), value.as_ref(), ttl)?,
-            None => batch.put(self, key.as_ref(), value.as_ref())?,
+            Some(ttl) => batch.put_with_ttl(self, key, value, ttl)?,
+            None => batch.put(self, key, value)?,
         }
         self.core().write(&batch, options)
     }
@@ -51,6 +55,18 @@ impl Family {
         options: WriteOptions,
     ) -> Result<()> {
         self.write_with(options, |batch| batch.delete_range(self, start.as_ref(), end.as_ref()))
+    }
+
+    /// As [`Family::delete_prefix`], as durable as the options say.
+    ///
+    /// # Errors
+    /// As [`Family::delete_prefix`]; `Invalid` also for options with a time to live.
+    pub fn delete_prefix_with(
+        &self,
+        prefix: impl AsRef<[u8]>,
+        options: WriteOptions,
+    ) -> Result<()> {
+        self.write_with(options, |batch| batch.delete_prefix(self, prefix.as_ref()))
     }
 
     fn write_with(

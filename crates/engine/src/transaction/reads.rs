@@ -1,0 +1,209 @@
+//! Reads of keys in a transaction: of one, and of several at once.
+
+use std::sync::Arc;
+
+use tidesdb_base::entry::is_expired;
+use tidesdb_base::error::Result;
+use tidesdb_files::wal::Operation;
+use tidesdb_lockfree::sync::lock;
+
+use super::handle::State;
+use super::{IsolationLevel, Transaction};
+use crate::family::{Family, FamilyState};
+use crate::snapshot::Snapshot;
+
+impl Transaction {
+    /// The value of a key, copied; `None` when it is absent, deleted or expired. The transaction's
+    /// own writes come first. Below repeatable read the newest committed value counts, otherwise
+    /// that of the snapshot.
+    ///
+    /// # Errors
+    /// As [`Family::get`]; `Invalid` for a family of another database or a finished transaction.
+    pub fn get(&self, family: &Family, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.get_copied(family, key.as_ref())
+    }
+
+    fn get_copied(&self, family: &Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get_with(family, key, <[u8]>::to_vec)
+    }
+
+    /// Calls `read` with the value of a key, borrowed where it lies. Otherwise as
+    /// [`Transaction::get`].
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    #[inline]
+    pub fn get_with<R>(
+        &self,
+        family: &Family,
+        key: impl AsRef<[u8]>,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        if self.is_plain() {
+            self.check_family(family.state())?;
+            return self.core().get_with(family.state(), None, key.as_ref(), read);
+        }
+        self.get_tracked(family, key.as_ref(), read)
+    }
+
+    /// Reads are those of the database: nothing is written yet, and nothing remembered.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.state == State::Active
+            && !self.level.has_snapshot()
+            && self.writes.as_ref().is_none_or(|writes| writes.is_empty())
+    }
+
+    fn get_tracked<R>(
+        &self,
+        family: &Family,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let key = &*family.state().stored_key(key)?;
+        let (own, found) = self.look_up(family.state(), key, read)?;
+        if !own {
+            self.track(family.state(), key, found.is_some());
+        }
+        Ok(found)
+    }
+
+    /// Remembers for the commit that a key was read.
+    pub(super) fn track(&self, family: &Arc<FamilyState>, key: &[u8], found: bool) {
+        if !self.level.tracks_reads() {
+            return;
+        }
+        let absent_counts = self.level == IsolationLevel::Serializable
+            && !cfg!(planted_bug = "absent_reads_untracked");
+        if found || absent_counts {
+            let mut reads = lock(self.reads());
+            reads.add_point(family, key);
+            self.charge(Some(&reads));
+        }
+    }
+
+    /// As [`Transaction::get`], but the commit does not mind if the key changes.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn get_untracked(&self, family: &Family, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.get_untracked_with(family, key.as_ref(), <[u8]>::to_vec)
+    }
+
+    /// As [`Transaction::get_with`], but the commit does not mind if the key changes.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn get_untracked_with<R>(
+        &self,
+        family: &Family,
+        key: impl AsRef<[u8]>,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let key = &*family.state().stored_key(key.as_ref())?;
+        self.look_up(family.state(), key, read).map(|(_, found)| found)
+    }
+
+    /// True when the key has a value. For the commit the key counts as read, as with
+    /// [`Transaction::get`].
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn contains(&self, family: &Family, key: impl AsRef<[u8]>) -> Result<bool> {
+        if cfg!(planted_bug = "contains_untracked") {
+            return self.contains_untracked(family, key);
+        }
+        Ok(self.get_with(family, key.as_ref(), |_| ())?.is_some())
+    }
+
+    /// As [`Transaction::contains`], but the commit does not mind if that changes.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn contains_untracked(&self, family: &Family, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get_untracked_with(family, key.as_ref(), |_| ())?.is_some())
+    }
+
+    /// Whether the answer for a stored key is an own write, and the answer.
+    #[inline]
+    fn look_up<R>(
+        &self,
+        family: &FamilyState,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<(bool, Option<R>)> {
+        self.check_active()?;
+        self.check_family(family)?;
+        let core = self.core();
+        if let Some(writes) = &self.writes
+            && !writes.is_empty()
+        {
+            core.check_readable(family)?;
+            if let Some(own) = writes.find(family.id, key) {
+                let value = family.key_order.value(own.value);
+                return Ok((true, (!self.is_dead(&own)).then(|| read(value))));
+            }
+        }
+        let order = &family.key_order;
+        let read = |value: &[u8]| read(order.value(value));
+        Ok((false, core.get_stored(family, self.snapshot, key, read)?))
+    }
+
+    /// Whether an own write leaves its key without a value.
+    pub(super) fn is_dead(&self, own: &Operation<'_>) -> bool {
+        let now = || self.core().clock.unix_seconds();
+        let now = self.snapshot.map_or_else(now, |at| at.now);
+        own.kind.is_tombstone() || is_expired(own.expires_at, now)
+    }
+
+    /// The values of several keys, in the order of the keys; each counts as read as by
+    /// [`Transaction::get`]. Faster than one get after the other, as [`Family::multi_get`]; below
+    /// repeatable read all values are of one moment.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`]; an error of one key is the error of the call.
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        family: &Family,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        self.check_active()?;
+        let family = family.state();
+        self.check_family(family)?;
+        let keys: Vec<K> = keys.into_iter().collect();
+        let mut values = match family.stored_keys(&keys)? {
+            None => self.get_many(family, &keys)?,
+            Some(keys) => self.get_many(family, &keys)?,
+        };
+        family.take_off_spelling(&mut values);
+        Ok(values)
+    }
+
+    /// The stored values of stored keys.
+    fn get_many<K: AsRef<[u8]>>(
+        &self,
+        family: &Arc<FamilyState>,
+        keys: &[K],
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut values = vec![None; keys.len()];
+        let mut wanted = Vec::with_capacity(keys.len());
+        let writes = self.writes.as_deref().filter(|writes| !writes.is_empty());
+        for (at, (key, value)) in keys.iter().zip(&mut values).enumerate() {
+            match writes.and_then(|writes| writes.find(family.id, key.as_ref())) {
+                Some(own) => *value = (!self.is_dead(&own)).then(|| own.value.to_vec()),
+                None => wanted.push(at),
+            }
+        }
+        let not_own = wanted.clone();
+        let taken = self.snapshot.is_none().then(|| Snapshot::take(self.core()));
+        if let Some(moment) = self.snapshot.or(taken.as_ref().map(Snapshot::moment)) {
+            self.core().get_many(family, moment, (keys, wanted), &mut values)?;
+        }
+        for at in not_own {
+            if let (Some(key), Some(value)) = (keys.get(at), values.get(at)) {
+                self.track(family, key.as_ref(), value.is_some());
+            }
+        }
+        Ok(values)
+    }
+}
