@@ -244,6 +244,8 @@ fn copies_under_writers_hold_one_point_of_the_commit_order() {
                 }
             });
         }
+        // The writers end also when a look at a copy panics.
+        let _end = StopAtEnd(&stop);
         let mut last = 0;
         for round in 0..8 {
             let path = directory.path().join(format!("copy{round}"));
@@ -265,7 +267,14 @@ fn copies_under_writers_hold_one_point_of_the_commit_order() {
             assert!(newest >= last, "round {round}");
             last = newest;
         }
-        stop.store(true, Ordering::Relaxed);
         assert!(last > 0);
     });
+}
+
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
