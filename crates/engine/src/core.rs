@@ -28,6 +28,7 @@ use crate::flow::{DatabaseFlow, MemoryBudget};
 use crate::log::Log;
 use crate::numbers::FileNumbers;
 use crate::snapshot::SnapshotRegistry;
+use crate::spans;
 use crate::spare_buffers::SpareBuffers;
 use crate::version::{Catalog, FileContext};
 use crate::watch::Watch;
@@ -108,12 +109,14 @@ impl Core {
     /// Whether an event of this level is told to anybody.
     pub(crate) fn tells(&self, level: LogLevel) -> bool {
         let listener = &self.options.event_listener;
-        self.event_log.as_ref().is_some_and(|log| log.wants(level))
+        spans::wants(level)
+            || self.event_log.as_ref().is_some_and(|log| log.wants(level))
             || (listener.is_some() && level >= self.options.event_listener_level)
     }
 
-    /// Writes an event to the log of events, and passes it on to the listener, if there is one. Events
-    /// that the listener itself causes are not passed on: it would be called within itself.
+    /// Writes an event to the log of events, and passes it on to `tracing` and to the listener, if
+    /// there are any. Events that the listener itself causes are not passed on: it would be called
+    /// within itself.
     #[cold]
     pub(crate) fn tell(&self, event: &Event) {
         thread_local! {
@@ -122,6 +125,7 @@ impl Core {
         if let Some(log) = &self.event_log {
             log.write(event);
         }
+        call_out(|| spans::tell(event));
         let Some(listener) = &self.options.event_listener else { return };
         if event.level() < self.options.event_listener_level {
             return;

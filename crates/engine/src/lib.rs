@@ -43,6 +43,7 @@ mod range_tombstones;
 mod read;
 mod recovery;
 mod snapshot;
+mod spans;
 mod spare_buffers;
 mod stats;
 mod table_output;

@@ -21,6 +21,7 @@ use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
 use crate::core::Core;
+use crate::spans::span;
 
 impl Core {
     /// Queues the repair of a log that failed, unless one is queued or running.
@@ -73,6 +74,7 @@ impl Core {
     }
 
     fn repair_log(&self) {
+        let _span = span!(WARN, "log_repair");
         let mut repair = Repair { core: self, healed: false };
         REPAIRING.set(true);
         // A failure leaves the log as it was; the next writer has it tried again.

@@ -35,6 +35,7 @@ use crate::counters::Work;
 use crate::family::{FamilyState, SliceBounds, interrupting};
 use crate::flow::{Holder, Lent, table_writer_bytes};
 use crate::key_parts::{KeyParts, KeyRange};
+use crate::spans::span;
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
 use crate::version::{Run, TableFile, Version, is_deleted_in_part};
 
@@ -111,6 +112,8 @@ impl Core {
         let tables = |run: &Run| tables_within(&run.tables, slice).to_vec();
         let runs: Vec<_> = inputs.iter().map(tables).collect();
         let merge = Arc::new(self.prepare_merge(family, version, runs, plan, most_values));
+        let (name, bytes) = (family.name(), merge.bytes_read);
+        let _span = span!(INFO, "merge", family = name, runs = plan.count, bytes = bytes);
         let result = merge.run(self).and_then(|written| merge.install(self, written));
         if let Err(why @ Error::Corruption { file, .. }) = &result {
             set_aside(version, file, why);

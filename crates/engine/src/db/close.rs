@@ -10,9 +10,10 @@ use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
-use crate::core::Core;
+use crate::core::{Core, call_out};
 use crate::family::FamilyState;
 use crate::recovery::NO_LOG;
+use crate::spans::{self, span};
 
 impl Core {
     /// Flushes everything and shuts down. When all is in tables the log is removed. On a full disk
@@ -31,6 +32,7 @@ impl Core {
         if self.health.is_closed() {
             return Ok(());
         }
+        let _span = span!(INFO, "close", path = self.path.display());
         let flushed = if self.options.read_only { Ok(()) } else { self.flush_for_close() };
         let in_tables = flushed.is_ok() && !self.options.read_only;
         let closed = match flushed {
@@ -93,6 +95,7 @@ impl Core {
         if let Some(log) = &self.event_log {
             log.write(&Event::Closed);
         }
+        call_out(|| spans::tell(&Event::Closed));
         self.files.lock.give_up();
         // They may hold handles of this database, which would never be freed.
         self.families.all().iter().for_each(|family| family.commit_hook.replace(None));

@@ -21,6 +21,7 @@ use super::target::Target;
 use crate::core::Core;
 use crate::flush::Cut;
 use crate::recovery::NO_LOG;
+use crate::spans::span;
 use crate::verify::VerifyReport;
 use crate::version::PersistedState;
 
@@ -67,6 +68,10 @@ impl Core {
         self.check_changeable()?;
         let _at_work = self.callers.enter()?;
         self.check_is_elsewhere(path)?;
+        let _span = match sharing {
+            Sharing::Linked => span!(INFO, "checkpoint", to = path.display()),
+            Sharing::Copied => span!(INFO, "backup", to = path.display()),
+        };
         let mut target = Target::take(self.vfs.as_ref(), path)?;
         let made = self.cut().and_then(|cut| self.fill(&mut target, cut, sharing));
         let made = made.and_then(|()| {

@@ -29,6 +29,7 @@ use crate::memtable::Memtable;
 use crate::numbers::FileNumbers;
 use crate::recovery::{self, Crew, Inventory, Leftovers, NO_LOG, Replayed, Target, Targets};
 use crate::snapshot::SnapshotRegistry;
+use crate::spans::span;
 use crate::spare_buffers::SpareBuffers;
 use crate::version::{
     Catalog, DirectoryLock, Extent, FamilyRecord, FileContext, Garbage, NamedFile, PersistedState,
@@ -100,6 +101,7 @@ pub(super) fn open_core(
     components: Components,
 ) -> Result<Arc<Core>> {
     options.validate()?;
+    let _span = span!(INFO, "open", path = path.display(), read_only = options.read_only);
     let started = components.clock.monotonic_nanos();
     let directory = directory::take(&components.vfs, path, &options)?;
     let lock = Arc::clone(&directory.lock);
@@ -137,6 +139,7 @@ fn build(
     let families = load_families(identity, &state, &lengths, &files, &memory)?;
     let replayed = match &found {
         Some(found) => {
+            let _span = span!(INFO, "recovery", families = families.len());
             let crew = crew(&options, &components.scheduler);
             recovery::replay_log(&vfs, path, found, targets(found, &families), &crew)?
         }

@@ -26,6 +26,7 @@ use crate::core::Core;
 use crate::counters::Work;
 use crate::family::{FamilyState, View};
 use crate::memtable::Memtable;
+use crate::spans::span;
 use crate::table_output::{Written, remove_all};
 use crate::version::{TableChange, TableFile, ValueLogFile, table_needs, table_overlaps};
 
@@ -71,6 +72,7 @@ impl Core {
         let one_at_a_time = lock(&family.writing_out);
         let view = family.view.load_full();
         let Some(memtable) = view.frozen.last().map(Arc::clone) else { return Ok(false) };
+        let _span = span!(INFO, "flush", family = family.name(), bytes = memtable.used_bytes());
         self.check_disk_space(family)?;
         let bytes = memtable.used_bytes();
         let flushed = self.write_tables(family, &view, memtable)?;

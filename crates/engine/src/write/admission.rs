@@ -17,6 +17,7 @@ use tidesdb_lockfree::sync::lock;
 use crate::core::Core;
 use crate::family::FamilyState;
 use crate::flow::{MemoryPlan, Pace, Patience, family_pace, memory_pace};
+use crate::spans::{EnteredSpan, span};
 use crate::watch::note_stall;
 
 /// How long a waiting writer sleeps before it looks again even if nobody wakes it.
@@ -39,6 +40,8 @@ struct Wait<'a> {
     reason: Option<StallReason>,
     patience: Patience,
     failures: u32,
+    /// From the first moment of waiting on.
+    span: Option<EnteredSpan>,
 }
 
 impl Core {
@@ -206,11 +209,18 @@ impl<'a> Wait<'a> {
     fn new(core: &'a Core, family: &'a Arc<FamilyState>) -> Self {
         let started_nanos = core.clock.monotonic_nanos();
         let patience = core.patience_with_flushes();
-        Self { core, family, started_nanos, reason: None, patience, failures: 0 }
+        Self { core, family, started_nanos, reason: None, patience, failures: 0, span: None }
     }
 
     fn now(&self) -> u64 {
         self.core.clock.monotonic_nanos()
+    }
+
+    /// Notes why the writer does not go on.
+    fn held_up(&mut self, reason: StallReason) {
+        self.reason = Some(reason);
+        let name = || self.family.name();
+        self.span.get_or_insert_with(|| span!(DEBUG, "stall", family = name(), reason = reason));
     }
 
     /// Sleeps for `nanos`, or does background work if there is nobody else to do it.
@@ -219,7 +229,7 @@ impl<'a> Wait<'a> {
             return Ok(());
         }
         self.core.check_writable(self.family)?;
-        self.reason = Some(reason);
+        self.held_up(reason);
         if self.core.flow.stalls.should_tell_slowing(reason, self.now()) {
             let family = self.family.name().to_string();
             self.core.tell(&Event::WritesSlowed { family, reason, bytes_per_second });
@@ -233,7 +243,7 @@ impl<'a> Wait<'a> {
     /// Waits until some background work has got somewhere.
     fn for_flush(&mut self, reason: StallReason) -> Result<()> {
         self.core.check_writable(self.family)?;
-        self.reason = Some(reason);
+        self.held_up(reason);
         let seen = self.core.progress.now();
         self.take_failure()?;
         self.patience.check(self.core.flow.flushes.progress(), self.now(), reason)?;

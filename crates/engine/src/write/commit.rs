@@ -20,6 +20,7 @@ use crate::core::Core;
 use crate::family::FamilyState;
 use crate::log::signature_of;
 use crate::memtable::Memtable;
+use crate::spans::span;
 use crate::thread_buffer::{keep_buffer, take_buffer};
 use crate::watch::{Told, note_sync};
 
@@ -324,6 +325,7 @@ impl Core {
         if !sync {
             return Ok(());
         }
+        let _span = span!(DEBUG, "sync_wait", sequence = sequence);
         let started = self.clock.monotonic_nanos();
         let synced = self.log.sync_commit(sequence);
         note_sync(self.clock.monotonic_nanos().saturating_sub(started));
