@@ -159,9 +159,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// An [`Error::Io`] for an operation on a path.
+    /// An [`Error::Io`] for an operation on a path. An error of this type that came through `source`
+    /// stays what it is.
     #[must_use]
     pub fn io(operation: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
+        if let Some(known) = source.get_ref().and_then(|inner| inner.downcast_ref::<Self>()) {
+            return known.clone();
+        }
         Self::Io { operation, path: path.as_ref().to_path_buf(), source: Arc::new(source) }
     }
 
@@ -299,6 +303,8 @@ mod tests {
         assert_eq!(full.kind(), ErrorKind::Full);
         let other = Error::io("write", "a", io::Error::other("boom"));
         assert_eq!(other.kind(), ErrorKind::Io);
+        let carried = Error::io("read", "a", io::Error::other(Error::Closed));
+        assert_eq!(carried.kind(), ErrorKind::Closed);
     }
 
     #[test]

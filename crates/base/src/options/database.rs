@@ -29,9 +29,10 @@ pub struct DbOptions {
     /// Bytes of decoded blocks kept in memory; filters and indexes count in the memory budget.
     /// 0 disables the block cache. Default 64 MiB.
     pub block_cache_bytes: usize,
-    /// Tables and value logs kept open at a time, together; those not used lately are closed beyond
-    /// it. 0 means no bound of its own. Never more than half of the descriptors that the process may
-    /// have when this is set (`ulimit -n`). Default 256.
+    /// Files of tables and value logs kept open at a time, together; those not used lately are closed
+    /// beyond it. 0 means no bound of its own. Never more than half of the descriptors that the process
+    /// may have when this is set (`ulimit -n`). Indexes and filters of tables stay in memory, within an
+    /// eighth of `max_memory_usage`, whether their files are open or not. Default 0.
     pub max_open_tables: usize,
     /// Threads that write memtables out. On Linux they give way to other threads of the process:
     /// their nice value is 5 above its own. 0 means the number of processors, at most 4. Default 0.
@@ -97,7 +98,7 @@ impl Default for DbOptions {
             create_if_missing: true,
             read_only: false,
             block_cache_bytes: 64 << 20,
-            max_open_tables: 256,
+            max_open_tables: 0,
             flush_threads: 0,
             compaction_threads: 2,
             sync_mode: SyncMode::None,

@@ -18,7 +18,7 @@ use tidesdb_sys::sched::{LaneThreads, Scheduler, ThreadPool};
 use tidesdb_sys::vfs::{RealVfs, Vfs};
 
 use super::directory::{self, OwnedDirectory};
-use crate::cache::{BlockCache, OpenFiles};
+use crate::cache::{BlockCache, OpenFiles, TableMemory};
 use crate::core::{Callers, Control, Core, CoreCounters, DatabaseId, Families, Health, Progress};
 use crate::event_log::EventLog;
 use crate::family::{FamilyState, RunningMerges, View};
@@ -272,13 +272,15 @@ fn shared_memory(
     // The active log segment and the one prepared to be next.
     let log_bytes = 2 * options.log_segment_bytes;
     let budget = MemoryBudget::new(bytes, log_bytes, Arc::clone(&blocks), Arc::clone(&memory));
+    let budget = Arc::new(budget);
     let files = Arc::new(FileContext {
         dir: path.to_path_buf(),
         lock,
         garbage: Garbage::new(Arc::clone(vfs), Arc::clone(&blocks)),
         open_files: OpenFiles::new(options.max_open_tables),
         blocks,
-        budget: Arc::new(budget),
+        table_memory: TableMemory::new(Arc::clone(&budget)),
+        budget,
     });
     (files, memory)
 }

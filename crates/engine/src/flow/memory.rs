@@ -183,6 +183,11 @@ impl MemoryBudget {
         }
     }
 
+    /// What indexes and filters of open tables take.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        self.held[Holder::Tables as usize].load(Ordering::Relaxed)
+    }
+
     /// Makes a plan from what is held now, and has block cache and recycled blocks follow it.
     pub(crate) fn review(&self) -> MemoryPlan {
         self.grown.store(0, Ordering::Relaxed);

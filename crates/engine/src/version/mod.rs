@@ -15,6 +15,7 @@ mod range_tombstones;
 mod run;
 mod run_index;
 mod space;
+mod table_descriptor;
 mod table_file;
 mod value_log_file;
 mod value_log_life;

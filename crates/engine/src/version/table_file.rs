@@ -11,8 +11,9 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_files::sstable::Table;
 
 use super::range_deleted::RangeDeleted;
+use super::table_descriptor::TableDescriptor;
 use super::{DirectoryLock, Garbage, NamedFile};
-use crate::cache::{BlockCache, OpenFile, OpenFiles};
+use crate::cache::{BlockCache, HeldTable, OpenFiles, TableMemory};
 use crate::flow::{Holder, MemoryBudget};
 
 /// What files of all families need to be opened and deleted.
@@ -24,6 +25,7 @@ pub(crate) struct FileContext {
     pub open_files: OpenFiles,
     pub blocks: Arc<BlockCache>,
     pub budget: Arc<MemoryBudget>,
+    pub table_memory: TableMemory,
 }
 
 /// An open table that stays open while this is held; nothing when it was not open.
@@ -37,7 +39,7 @@ pub(crate) struct TableFile {
     pub record: TableRecord,
     file: Arc<NamedFile>,
     open: ArcSwapOption<Table>,
-    /// Used since the descriptor budget last looked.
+    /// Used since somebody last looked for memory of tables.
     recently_used: AtomicBool,
     /// Why a merge could not read the table.
     damage: OnceLock<Error>,
@@ -104,37 +106,34 @@ impl TableFile {
 
     #[cold]
     fn open_file(self: &Arc<Self>) -> Result<OpenTable> {
-        let file = self.file.context().lock.open(self.path())?;
-        // Gets read single blocks; whoever walks the table reads ahead on his own account.
-        file.expect_random_reads();
+        let file = TableDescriptor::open(&self.file)?;
         let table = Table::open(file, self.path(), self.record.number)?;
         let (found, known) = (table.summary().entries, self.record.entries);
         if found != known || table.summary().file_len != self.record.bytes {
             let detail = format!("holds {found} entries, the manifest says {known}");
             return Err(Error::corruption(self.path(), 0, detail));
         }
-        let table = Arc::new(table);
-        self.file.context().budget.take(Holder::Tables, table.memory_bytes() as u64);
+        let (table, context) = (Arc::new(table), self.file.context());
+        context.table_memory.make_room(table.memory_bytes() as u64);
+        context.budget.take(Holder::Tables, table.memory_bytes() as u64);
         // Two threads that open it at once store one after the other; the first is let go.
         match self.open.swap(Some(Arc::clone(&table))) {
             Some(first) => {
-                self.file.context().budget.give_back(Holder::Tables, first.memory_bytes() as u64);
+                context.budget.give_back(Holder::Tables, first.memory_bytes() as u64);
             }
             None => {
                 let this: Weak<Self> = Arc::downgrade(self);
-                self.file.context().open_files.opened(this);
+                context.table_memory.opened(this);
             }
         }
         Ok(arc_swap::Guard::from_inner(Some(table)))
     }
 
-    /// Closes the file; false when it was not open.
-    fn close(&self) -> bool {
-        let table = self.open.swap(None);
-        if let Some(table) = &table {
+    /// Gives the memory of the open table back, if it is open.
+    fn close(&self) {
+        if let Some(table) = self.open.swap(None) {
             self.file.context().budget.give_back(Holder::Tables, table.memory_bytes() as u64);
         }
-        table.is_some()
     }
 
     /// Whether the table holds one version of each key, and none that has expired by `now`: nothing
@@ -196,8 +195,8 @@ impl TableFile {
     }
 }
 
-impl OpenFile for TableFile {
-    fn close_if_idle(&self) -> bool {
+impl HeldTable for TableFile {
+    fn give_way_if_idle(&self) -> bool {
         // ORDERING: relaxed; a hint.
         if self.recently_used.swap(false, Ordering::Relaxed) {
             return false;
@@ -209,8 +208,6 @@ impl OpenFile for TableFile {
 
 impl Drop for TableFile {
     fn drop(&mut self) {
-        if self.close() {
-            self.file.context().open_files.closed();
-        }
+        self.close();
     }
 }

@@ -9,7 +9,7 @@ use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_sys::vfs::{SimVfs, Vfs};
 
 use super::{DirectoryLock, FileContext, Garbage, TableFile};
-use crate::cache::{BlockCache, OpenFiles};
+use crate::cache::{BlockCache, OpenFiles, TableMemory};
 use crate::flow::MemoryBudget;
 
 pub(crate) fn context() -> Arc<FileContext> {
@@ -17,13 +17,15 @@ pub(crate) fn context() -> Arc<FileContext> {
     let lock = DirectoryLock::take(Arc::clone(&vfs), Path::new("/db"), true).unwrap();
     let blocks = Arc::new(BlockCache::new(0, 4096));
     let budget = MemoryBudget::new(u64::MAX, 0, Arc::clone(&blocks), BlockPool::new(0));
+    let budget = Arc::new(budget);
     Arc::new(FileContext {
         dir: "/db".into(),
         garbage: Garbage::new(vfs, Arc::clone(&blocks)),
         lock: Arc::new(lock),
         open_files: OpenFiles::new(0),
         blocks,
-        budget: Arc::new(budget),
+        table_memory: TableMemory::new(Arc::clone(&budget)),
+        budget,
     })
 }
 

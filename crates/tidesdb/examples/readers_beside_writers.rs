@@ -1,0 +1,174 @@
+//! Two threads put new keys in random order while two others get keys that are there: how both rates
+//! and the memory of the process behave as the database grows. The allocator is the system's.
+//!
+//! `cargo run --release -p tidesdb --example readers_beside_writers -- [name=number ...]`
+//!
+//! | name | meaning | default |
+//! |---|---|---|
+//! | `keys` | records to write, in millions | 30 |
+//! | `seconds` | go on reading, and overwriting what is there, so long after that | 0 |
+//! | `budget` | `max_memory_usage` in MiB, 0 for the default | 0 |
+//! | `tables` | `max_open_tables`, unless it is 1 for the default | 1 |
+//! | `readers` | threads that read | 2 |
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tidesdb::{Db, DbOptions, Family, FamilyOptions};
+
+const WRITERS: u64 = 2;
+const VALUE_BYTES: usize = 100;
+
+/// Mixes a number: the n-th key, in no order.
+const fn mixed(number: u64) -> u64 {
+    let mut x = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
+
+fn key(number: u64) -> [u8; 16] {
+    let mut key = *b"customer00000000";
+    key[8..].copy_from_slice(&mixed(number).to_be_bytes());
+    key
+}
+
+fn value(number: u64) -> [u8; VALUE_BYTES] {
+    let mut value = [0; VALUE_BYTES];
+    for (place, chunk) in value.chunks_mut(16).enumerate() {
+        let bytes = mixed(number ^ (place as u64) << 40).to_le_bytes();
+        let len = chunk.len().min(8);
+        chunk[..len].copy_from_slice(&bytes[..len]);
+    }
+    value
+}
+
+struct Load {
+    family: Family,
+    keys: u64,
+    /// Keys that writer `n` has written: those that leave `n` when divided by their number.
+    written: [AtomicU64; WRITERS as usize],
+    puts: AtomicU64,
+    gets: AtomicU64,
+    over: AtomicBool,
+}
+
+impl Load {
+    fn write(&self, writer: u64) -> tidesdb::Result<()> {
+        let (own, mut step) = (self.keys / WRITERS, 0_u64);
+        while !self.over.load(Ordering::Relaxed) {
+            let nth = if step < own { step } else { mixed(step) % own };
+            let number = nth * WRITERS + writer;
+            self.family.put(&key(number), &value(number))?;
+            step += 1;
+            self.puts.fetch_add(1, Ordering::Relaxed);
+            self.written[writer as usize].store(step.min(own), Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn read(&self, reader: u64) -> tidesdb::Result<()> {
+        let mut draw = reader << 48;
+        while !self.over.load(Ordering::Relaxed) {
+            draw += 1;
+            let writer = draw % WRITERS;
+            let written = self.written[writer as usize].load(Ordering::Acquire);
+            if written == 0 {
+                continue;
+            }
+            let number = mixed(draw) % written * WRITERS + writer;
+            let found = self.family.get_with(&key(number), |found| found == value(number))?;
+            assert_eq!(found, Some(true), "key {number}");
+            self.gets.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// Resident bytes of this process in MiB, and the most that there were.
+fn resident_mib() -> (u64, u64) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let of = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name));
+        let number = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+        number.unwrap_or(0) / 1024
+    };
+    (of("VmRSS:"), of("VmHWM:"))
+}
+
+fn argument(name: &str) -> Option<u64> {
+    std::env::args()
+        .find_map(|argument| argument.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let directory = tempfile::tempdir_in(".")?;
+    let mut options = DbOptions::default();
+    match argument("budget").unwrap_or(0) {
+        0 => {}
+        mib => options = options.max_memory_usage(mib << 20),
+    }
+    match argument("tables").unwrap_or(1) {
+        1 => {}
+        tables => options = options.max_open_tables(tables as usize),
+    }
+    let db = Db::open(directory.path(), options)?;
+    let load = Load {
+        family: db.create_family("load", FamilyOptions::default())?,
+        keys: argument("keys").unwrap_or(30) * 1_000_000,
+        written: Default::default(),
+        puts: AtomicU64::new(0),
+        gets: AtomicU64::new(0),
+        over: AtomicBool::new(false),
+    };
+    println!(
+        "   s  puts (M)    puts/s    gets/s  runs  tables  open  table MiB   MiB  used  RSS  most"
+    );
+    std::thread::scope(|scope| -> tidesdb::Result<()> {
+        let writers = (0..WRITERS).map(|n| (n, true));
+        let readers = (0..argument("readers").unwrap_or(2)).map(|n| (n, false));
+        let load = &load;
+        let threads: Vec<_> = writers
+            .chain(readers)
+            .map(|(n, writes)| {
+                scope.spawn(move || if writes { load.write(n) } else { load.read(n) })
+            })
+            .collect();
+        let begun = Instant::now();
+        let (mut last, mut puts, mut gets) = (begun, 0, 0);
+        let mut until = None;
+        while !threads.iter().any(std::thread::ScopedJoinHandle::is_finished) {
+            std::thread::sleep(Duration::from_secs(2));
+            let seconds = last.elapsed().as_secs_f64();
+            last = Instant::now();
+            let now = (load.puts.load(Ordering::Relaxed), load.gets.load(Ordering::Relaxed));
+            let (stats, of_db) = (load.family.stats(), db.stats());
+            let rate = |now: u64, before: u64| (now - before) as f64 / seconds;
+            println!(
+                "{:4} {:9.1} {:9.0} {:9.0} {:5} {:7} {:5} {:10} {:5} {:5} {:4} {:5}",
+                begun.elapsed().as_secs(),
+                now.0 as f64 / 1e6,
+                rate(now.0, puts),
+                rate(now.1, gets),
+                stats.levels.iter().map(|level| level.runs).sum::<u64>(),
+                stats.levels.iter().map(|level| level.tables).sum::<u64>(),
+                of_db.open_tables,
+                of_db.memory.table_bytes >> 20,
+                stats.levels.iter().map(|level| level.bytes).sum::<u64>() >> 20,
+                of_db.memory.used_bytes >> 20,
+                resident_mib().0,
+                resident_mib().1,
+            );
+            (puts, gets) = now;
+            if now.0 >= load.keys && until.is_none() {
+                until =
+                    Some(Instant::now() + Duration::from_secs(argument("seconds").unwrap_or(0)));
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                load.over.store(true, Ordering::Relaxed);
+            }
+        }
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
+    })?;
+    Ok(())
+}
