@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::ptr;
 
-use tidesdb::{ScanOptions, TransactionScan};
+use tidesdb::{Scan, ScanOptions};
 
 use crate::allocator;
 use crate::boundary::{Outcome, answer, call, call_for, key, object, object_mut, refuse};
@@ -13,7 +13,7 @@ use crate::transactions::{TransactionHandle, active};
 
 /// What a `tidesdb_iter_t` is.
 pub struct IteratorHandle {
-    scan: TransactionScan,
+    scan: Scan,
 }
 
 /// An iterator that only this thread uses.

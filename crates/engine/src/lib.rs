@@ -69,15 +69,13 @@ pub use tidesdb_sys::vfs::Vfs;
 
 pub use crate::db::{CheckpointOptions, Components, Db};
 pub use crate::family::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation, Family};
-pub use crate::iterator::{KeyRange, Scan, ScanEntries, ScanEntriesRev, ScanOptions};
+pub use crate::iterator::{KeyRange, Scan, ScanEntries, ScanOptions};
 pub use crate::read::PinnedValue;
 pub use crate::snapshot::Snapshot;
 pub use crate::stats::{
     CacheStats, DbStats, FamilySpace, FamilyStats, LatencyStats, LevelStats, MemoryStats,
     ReadStats, StallStats, TreeLevelStats, TreeStats,
 };
-pub use crate::transaction::{
-    IsolationLevel, Transaction, TransactionEntries, TransactionScan, TransactionStats,
-};
+pub use crate::transaction::{IsolationLevel, Transaction, TransactionStats};
 pub use crate::verify::VerifyReport;
 pub use crate::write::{WriteBatch, WriteOptions};

@@ -259,3 +259,52 @@ fn changes_among_dead_keys_are_conflicts() {
         later.commit().unwrap();
     }
 }
+
+/// What a transaction has deleted is dead for it alone, and what it has put among dead keys lives.
+#[test]
+fn own_writes_among_dead_keys_are_shown_and_leave_no_dead_range() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+    let family = db.open_family("f", FamilyOptions::default()).unwrap();
+    for n in 0..1000 {
+        family.put(&key(n), b"v").unwrap();
+        if !(100..103).contains(&n) && n != 900 {
+            family.delete(&key(n)).unwrap();
+        }
+    }
+    let alive: Vec<_> = [100, 101, 102, 900].map(key).into();
+    let forward = |scan: tidesdb::Scan| -> Vec<Vec<u8>> {
+        scan.entries().map(|entry| entry.unwrap().0).collect()
+    };
+    let backward = |scan: tidesdb::Scan| -> Vec<Vec<u8>> {
+        let mut keys: Vec<_> = scan.entries_rev().map(|entry| entry.unwrap().0).collect();
+        keys.reverse();
+        keys
+    };
+    // Once while nothing is remembered, and again after that.
+    for round in 0..3 {
+        let mut transaction = db.begin(IsolationLevel::Snapshot).unwrap();
+        for n in 100..103 {
+            transaction.delete(&family, &key(n)).unwrap();
+        }
+        transaction.delete(&family, &key(300)).unwrap();
+        transaction.put(&family, &key(50), b"own").unwrap();
+        transaction.put(&family, &key(500), b"own").unwrap();
+        let own = || transaction.scan(&family, ScanOptions::new()).unwrap();
+        let wanted: Vec<_> = [50, 500, 900].map(key).into();
+        assert_eq!(forward(own()), wanted, "round {round}");
+        assert_eq!(backward(own()), wanted, "round {round}");
+        let mut scan = own();
+        scan.seek(&key(51)).unwrap();
+        assert_eq!(scan.key(), key(500));
+        scan.prev().unwrap();
+        assert_eq!(scan.key(), key(50));
+        scan.seek_for_prev(&key(499)).unwrap();
+        assert_eq!(scan.key(), key(50));
+        scan.next().unwrap();
+        assert_eq!(scan.key(), key(500));
+        transaction.rollback().unwrap();
+        assert_eq!(forward(family.scan(ScanOptions::new()).unwrap()), alive);
+        assert_eq!(backward(family.scan(ScanOptions::new()).unwrap()), alive);
+    }
+}

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use tidesdb::{Db, DbOptions, Family, FamilyOptions, IsolationLevel, ScanOptions};
+use tidesdb::{Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel, Scan, ScanOptions};
 
 fn family_of(directory: &tempfile::TempDir, keys: &[&str]) -> (Db, Family) {
     let db = Db::open(directory.path(), DbOptions::default()).unwrap();
@@ -13,26 +13,17 @@ fn family_of(directory: &tempfile::TempDir, keys: &[&str]) -> (Db, Family) {
     (db, family)
 }
 
-/// The keys that `$scan.entries()` yields.
-macro_rules! keys_of {
-    ($scan:expr) => {
-        $scan
-            .entries()
-            .map(|entry| String::from_utf8(entry.unwrap().0).unwrap())
-            .collect::<Vec<String>>()
-    };
+/// The keys of the scan's entries.
+fn keys_of(scan: Scan) -> Vec<String> {
+    scan.entries().map(|entry| String::from_utf8(entry.unwrap().0).unwrap()).collect()
 }
 
-/// Calls the body with a plain scan and with one of a transaction that has written a key itself.
-macro_rules! each_kind_of_scan {
-    ($db:expr, $family:expr, $options:expr, |$scan:ident| $body:block) => {{
-        let mut $scan = $family.scan($options).unwrap();
-        $body
-        let mut transaction = $db.begin(IsolationLevel::Snapshot).unwrap();
-        transaction.put(&$family, b"b", b"own").unwrap();
-        let mut $scan = transaction.scan(&$family, $options).unwrap();
-        $body
-    }};
+/// Calls `check` with a plain scan and with one of a transaction that has written a key itself.
+fn each_kind_of_scan(db: &Db, family: &Family, options: &ScanOptions, check: impl Fn(Scan)) {
+    check(family.scan(options.clone()).unwrap());
+    let mut transaction = db.begin(IsolationLevel::Snapshot).unwrap();
+    transaction.put(family, b"b", b"own").unwrap();
+    check(transaction.scan(family, options.clone()).unwrap());
 }
 
 #[test]
@@ -41,41 +32,41 @@ fn entries_after_a_seek_that_finds_nothing_are_none() {
     let (db, family) = family_of(&directory, &["a", "b", "c"]);
     let none: Vec<String> = Vec::new();
     for options in [ScanOptions::new(), ScanOptions::new().lower(b"a").upper(b"d")] {
-        each_kind_of_scan!(db, family, options.clone(), |scan| {
+        each_kind_of_scan(&db, &family, &options, |mut scan| {
             scan.seek(b"zzz").unwrap();
-            assert_eq!(keys_of!(scan), none);
+            assert_eq!(keys_of(scan), none);
         });
-        each_kind_of_scan!(db, family, options.clone(), |scan| {
+        each_kind_of_scan(&db, &family, &options, |mut scan| {
             scan.seek_for_prev(b"A").unwrap();
-            assert_eq!(keys_of!(scan), none);
+            assert_eq!(keys_of(scan), none);
         });
-        each_kind_of_scan!(db, family, options.clone(), |scan| {
+        each_kind_of_scan(&db, &family, &options, |mut scan| {
             scan.seek(b"c").unwrap();
             scan.next().unwrap();
             scan.next().unwrap();
-            assert_eq!(keys_of!(scan), none);
+            assert_eq!(keys_of(scan), none);
         });
-        each_kind_of_scan!(db, family, options.clone(), |scan| {
+        each_kind_of_scan(&db, &family, &options, |mut scan| {
             scan.seek(b"a").unwrap();
             scan.prev().unwrap();
-            assert_eq!(keys_of!(scan), none);
+            assert_eq!(keys_of(scan), none);
         });
-        each_kind_of_scan!(db, family, options.clone(), |scan| {
+        each_kind_of_scan(&db, &family, &options, |mut scan| {
             scan.seek(b"zzz").unwrap();
             scan.seek_for_prev(b"bb").unwrap();
-            assert_eq!(keys_of!(scan), ["b", "c"]);
+            assert_eq!(keys_of(scan), ["b", "c"]);
         });
-        assert_eq!(keys_of!(family.scan(options.clone()).unwrap()), ["a", "b", "c"]);
+        assert_eq!(keys_of(family.scan(options.clone()).unwrap()), ["a", "b", "c"]);
         let transaction = db.begin(IsolationLevel::Snapshot).unwrap();
-        assert_eq!(keys_of!(transaction.scan(&family, options).unwrap()), ["a", "b", "c"]);
+        assert_eq!(keys_of(transaction.scan(&family, options).unwrap()), ["a", "b", "c"]);
     }
-    each_kind_of_scan!(db, family, ScanOptions::new().prefix(b"x"), |scan| {
+    each_kind_of_scan(&db, &family, &ScanOptions::new().prefix(b"x"), |mut scan| {
         scan.seek_to_first().unwrap();
-        assert_eq!(keys_of!(scan), none);
+        assert_eq!(keys_of(scan), none);
     });
-    each_kind_of_scan!(db, family, ScanOptions::new().upper(b"c"), |scan| {
+    each_kind_of_scan(&db, &family, &ScanOptions::new().upper(b"c"), |mut scan| {
         scan.seek(b"c").unwrap();
-        assert_eq!(keys_of!(scan), none);
+        assert_eq!(keys_of(scan), none);
     });
 }
 
@@ -87,7 +78,18 @@ fn a_refreshed_scan_is_not_positioned() {
     scan.seek(b"zzz").unwrap();
     family.put(b"c", b"v").unwrap();
     scan.refresh().unwrap();
-    assert_eq!(keys_of!(scan), ["a", "b", "c"]);
+    assert_eq!(keys_of(scan), ["a", "b", "c"]);
+}
+
+#[test]
+fn a_scan_that_can_not_be_refreshed_keeps_its_bounds() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, family) = family_of(&directory, &["a", "b", "c"]);
+    let mut scan = family.scan(ScanOptions::new().upper(b"c")).unwrap();
+    db.close().unwrap();
+    assert_eq!(scan.refresh().unwrap_err().kind(), ErrorKind::Closed);
+    scan.seek_to_last().unwrap();
+    assert_eq!(scan.key(), b"b");
 }
 
 /// The usual way of paging: the next page begins behind the last key of the one before.
@@ -132,15 +134,15 @@ fn bounds_and_prefixes_intersect_in_any_order() {
         new().prefix(b"").lower(b"b2").upper(b"b4"),
     ];
     for options in narrowed {
-        each_kind_of_scan!(db, family, options.clone(), |scan| {
+        each_kind_of_scan(&db, &family, &options, |mut scan| {
             scan.seek_to_last().unwrap();
             assert_eq!(scan.key(), b"b3");
             scan.seek_to_first().unwrap();
-            assert_eq!(keys_of!(scan), ["b2", "b3"]);
+            assert_eq!(keys_of(scan), ["b2", "b3"]);
         });
     }
     for nothing in [new().prefix(b"a").prefix(b"b"), new().lower(b"c").upper(b"b")] {
-        each_kind_of_scan!(db, family, nothing.clone(), |scan| {
+        each_kind_of_scan(&db, &family, &nothing.clone(), |mut scan| {
             for at in [b"a", b"b", b"c"] {
                 scan.seek(at).unwrap();
                 assert!(!scan.valid());
@@ -149,7 +151,7 @@ fn bounds_and_prefixes_intersect_in_any_order() {
             }
             scan.seek_to_last().unwrap();
             assert!(!scan.valid());
-            assert_eq!(keys_of!(scan), Vec::<String>::new());
+            assert_eq!(keys_of(scan), Vec::<String>::new());
         });
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tidesdb::{
-    Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel, Scan, ScanOptions,
-    TransactionScan, WriteBatch, WriteOptions,
+    Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel, Scan, ScanOptions, WriteBatch,
+    WriteOptions,
 };
 
 fn open() -> (TempDir, Db, Family) {
@@ -208,7 +208,7 @@ fn a_transaction_deletes_what_it_scans() {
     transaction.commit().unwrap();
     assert_eq!(keys(family.range(..).unwrap()), ["b", "ba", "c"]);
     const fn is_send<T: Send>() {}
-    is_send::<TransactionScan>();
+    is_send::<Scan>();
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
-use tidesdb::{Family, Scan, ScanOptions, TransactionScan, WriteOptions};
+use tidesdb::{Scan, ScanOptions, WriteOptions};
 
 use super::line::{CountArgs, DeleteArgs, KeyArgs, PutArgs, ScanArgs};
 use super::session::{Outcome, Session, print};
@@ -14,49 +14,14 @@ use crate::failure::{Failure, Result};
 use crate::formats::{self, Row};
 use crate::interrupt;
 
-/// A scan, in a transaction or not.
-enum Cursor {
-    Plain(Scan),
-    Own(TransactionScan),
+fn begin(scan: &mut Scan, reverse: bool) -> Result<()> {
+    let done = if reverse { scan.seek_to_last() } else { scan.seek_to_first() };
+    done.map_err(Failure::from)
 }
 
-impl Cursor {
-    fn first(&mut self, reverse: bool) -> Result<()> {
-        let done = match (self, reverse) {
-            (Self::Plain(scan), false) => scan.seek_to_first(),
-            (Self::Plain(scan), true) => scan.seek_to_last(),
-            (Self::Own(scan), false) => scan.seek_to_first(),
-            (Self::Own(scan), true) => scan.seek_to_last(),
-        };
-        done.map_err(Failure::from)
-    }
-
-    fn valid(&self) -> bool {
-        match self {
-            Self::Plain(scan) => scan.valid(),
-            Self::Own(scan) => scan.valid(),
-        }
-    }
-
-    fn step(&mut self, reverse: bool) -> Result<()> {
-        let done = match (self, reverse) {
-            (Self::Plain(scan), false) => scan.next(),
-            (Self::Plain(scan), true) => scan.prev(),
-            (Self::Own(scan), false) => scan.next(),
-            (Self::Own(scan), true) => scan.prev(),
-        };
-        done.map_err(Failure::from)
-    }
-
-    fn row(&self, keys_only: bool) -> Result<Row<'_>> {
-        let (key, value) = match self {
-            Self::Plain(scan) if keys_only => (scan.key(), None),
-            Self::Own(scan) if keys_only => (scan.key(), None),
-            Self::Plain(scan) => (scan.key(), Some(scan.value()?)),
-            Self::Own(scan) => (scan.key(), Some(scan.value()?)),
-        };
-        Ok(Row { key, value, ..Row::default() })
-    }
+fn step(scan: &mut Scan, reverse: bool) -> Result<()> {
+    let done = if reverse { scan.prev() } else { scan.next() };
+    done.map_err(Failure::from)
 }
 
 fn decode(encoding: &EncodingArgs, what: &str, argument: &OsString) -> Result<Vec<u8>> {
@@ -121,44 +86,43 @@ impl Session {
         Ok(self.db.write_with(&batch, if args.sync { options.sync(true) } else { options })?)
     }
 
-    fn cursor(
-        &self,
-        family: &Family,
-        range: &RangeArgs,
-        encoding: &EncodingArgs,
-    ) -> Result<Cursor> {
+    /// A scan, in the transaction if there is one.
+    fn open_scan(&self, range: &RangeArgs, encoding: &EncodingArgs) -> Result<Scan> {
+        let family = self.family()?;
         let options = range.range(encoding)?.options(ScanOptions::new());
         Ok(match (&self.transaction, &self.snapshot) {
-            (Some(transaction), _) => Cursor::Own(transaction.scan(family, options)?),
-            (None, Some(snapshot)) => Cursor::Plain(family.scan(options.snapshot(snapshot))?),
-            (None, None) => Cursor::Plain(family.scan(options)?),
+            (Some(transaction), _) => transaction.scan(&family, options)?,
+            (None, Some(snapshot)) => family.scan(options.snapshot(snapshot))?,
+            (None, None) => family.scan(options)?,
         })
     }
 
     pub(super) fn scan(&mut self, args: &ScanArgs, output: &mut dyn Write) -> Result<()> {
-        let mut cursor = self.cursor(&self.family()?, &args.range, &args.encoding)?;
-        cursor.first(args.reverse)?;
+        let mut scan = self.open_scan(&args.range, &args.encoding)?;
+        begin(&mut scan, args.reverse)?;
         let mut writer = formats::text_writer(args.encoding.encoding(), false);
         let failed = |error: io::Error| Failure::output(&error);
         let mut output = BufWriter::new(output);
         let mut remaining = args.limit.unwrap_or(u64::MAX);
-        while remaining > 0 && cursor.valid() {
+        while remaining > 0 && scan.valid() {
             check_interrupt()?;
             remaining -= 1;
-            writer.write(&mut output, cursor.row(args.keys_only)?).map_err(failed)?;
-            cursor.step(args.reverse)?;
+            let value = if args.keys_only { None } else { Some(scan.value()?) };
+            let row = Row { key: scan.key(), value, ..Row::default() };
+            writer.write(&mut output, row).map_err(failed)?;
+            step(&mut scan, args.reverse)?;
         }
         output.flush().map_err(failed)
     }
 
     pub(super) fn count(&mut self, args: &CountArgs, output: &mut dyn Write) -> Result<()> {
-        let mut cursor = self.cursor(&self.family()?, &args.range, &args.encoding)?;
-        cursor.first(false)?;
+        let mut scan = self.open_scan(&args.range, &args.encoding)?;
+        begin(&mut scan, false)?;
         let mut count = 0u64;
-        while cursor.valid() {
+        while scan.valid() {
             check_interrupt()?;
             count += 1;
-            cursor.step(false)?;
+            step(&mut scan, false)?;
         }
         print(output, &format!("{count}\n"))
     }

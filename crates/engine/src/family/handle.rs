@@ -278,7 +278,7 @@ impl Family {
     /// `Corrupt` or `Io` when a table can't be opened, `Closed`; `Invalid` for a snapshot of
     /// another database.
     pub fn scan(&self, options: ScanOptions) -> Result<Scan> {
-        Scan::new(Arc::clone(&self.owner), &self.state, options)
+        Scan::new(Arc::clone(&self.owner), &self.state, options, None)
     }
 
     /// Writes everything in memory to tables and waits for it.

@@ -5,12 +5,17 @@ use std::sync::Arc;
 use tidesdb_base::error::Result;
 
 use super::ScanOptions;
-use super::in_order::{InOrder, Movement};
-use super::scan::StoredScan;
+use super::in_order::InOrder;
+use super::scan::{Movement, OfTransaction, StoredScan};
 use crate::core::Owner;
 use crate::family::FamilyState;
 
 /// Walks the keys of a family in order, both ways, as of one moment.
+///
+/// Made by [`Family::scan`](crate::Family::scan) and, for a family as a transaction sees it, by
+/// [`Transaction::scan`](crate::Transaction::scan). The latter shows the transaction's writes as they
+/// were when it was made, also when the transaction has ended since; what it reads counts as read by
+/// the transaction until that ends.
 ///
 /// A scan is not positioned until one of the `seek` methods is called. It holds a snapshot and
 /// the files it reads, never a lock: it blocks no writer and no flush, however long it lives. Like any
@@ -37,7 +42,7 @@ use crate::family::FamilyState;
 /// ```
 #[derive(Debug)]
 pub struct Scan {
-    scan: InOrder<StoredScan>,
+    scan: InOrder,
 }
 
 impl Scan {
@@ -45,19 +50,25 @@ impl Scan {
         owner: Arc<Owner>,
         family: &Arc<FamilyState>,
         options: ScanOptions,
+        transaction: Option<OfTransaction>,
     ) -> Result<Self> {
         let (bounds, limits) = options.into_bounds(&family.key_order)?;
-        let scan = StoredScan::new(owner, Arc::clone(family), bounds)?;
+        let scan = StoredScan::new(owner, Arc::clone(family), bounds, transaction)?;
         Ok(Self { scan: InOrder::new(scan, family, limits) })
     }
 
     /// Takes up what was committed since; the scan is not positioned afterwards. A scan made with
-    /// a snapshot stays at that snapshot.
+    /// a snapshot stays at that snapshot, and one of a transaction at that of the transaction.
     ///
     /// # Errors
     /// As [`crate::Family::scan`].
     pub fn refresh(&mut self) -> Result<()> {
-        self.scan.refresh(StoredScan::refresh)
+        self.scan.refresh()
+    }
+
+    /// No seek since the scan was made or refreshed.
+    pub(super) fn is_unpositioned(&self) -> bool {
+        self.scan.stored().is_unpositioned()
     }
 
     /// True when the scan stands on a key.
@@ -87,7 +98,7 @@ impl Scan {
     /// valid.
     #[must_use]
     pub fn expires_at_unix_seconds(&self) -> Option<u64> {
-        if self.valid() { self.scan.walk().expires_at_unix_seconds() } else { None }
+        if self.valid() { self.scan.stored().expires_at_unix_seconds() } else { None }
     }
 
     /// Goes to the first key at or after `key`.
@@ -143,51 +154,5 @@ impl Scan {
     /// As [`Scan::seek`].
     pub fn prev(&mut self) -> Result<()> {
         self.scan.go(Movement::Prev)
-    }
-
-    /// The entries from the present position on, as a Rust iterator of copied keys and values.
-    /// From the first when the scan was not positioned yet; none when the last call found nothing
-    /// or failed, so that a walk by pages ends.
-    #[must_use]
-    pub const fn entries(self) -> ScanEntries {
-        ScanEntries { scan: self, started: false, failed: false }
-    }
-}
-
-/// A scan as a Rust iterator. It ends after the first error.
-#[derive(Debug)]
-pub struct ScanEntries {
-    scan: Scan,
-    started: bool,
-    failed: bool,
-}
-
-impl ScanEntries {
-    fn step(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        if self.started {
-            self.scan.next()?;
-        } else {
-            self.started = true;
-            if self.scan.scan.is_unpositioned() {
-                self.scan.seek_to_first()?;
-            }
-        }
-        if !self.scan.valid() {
-            return Ok(None);
-        }
-        Ok(Some((self.scan.key().to_vec(), self.scan.value()?.to_vec())))
-    }
-}
-
-impl Iterator for ScanEntries {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
-        let step = self.step();
-        self.failed = step.is_err();
-        step.transpose()
     }
 }

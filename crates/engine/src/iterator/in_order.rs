@@ -1,12 +1,11 @@
 //! From stored keys in the order of bytes to keys in the order of the family.
 //!
-//! [`InOrder`] lies around a walk over stored keys, of the database or of a transaction. In a family
-//! in the order of bytes it is that walk. Where the order transforms keys, targets are transformed
-//! on the way in and the key that is arrived at on the way out. An order of the application is
-//! nothing that stored keys know of: the keys are read once and sorted, and the walk looks up the one
-//! that is asked for.
+//! [`InOrder`] lies around a scan of stored keys. In a family in the order of bytes it is that scan.
+//! Where the order transforms keys, targets are transformed on the way in and the key that is arrived
+//! at on the way out. An order of the application is nothing that stored keys know of: the keys are
+//! read once and sorted, and the scan looks up the one that is asked for.
 //!
-//! Threads: one at a time. Invariant: the walk stands on the key that is shown, or none is shown.
+//! Threads: one at a time. Invariant: the scan stands on the key that is shown, or none is shown.
 
 use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,40 +14,14 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::key_order::{CompareKeys, KeyOrder};
 
 use super::options::Limit;
+use super::scan::{Movement, StoredScan};
 use crate::family::FamilyState;
 use crate::flow::Lent;
 
-/// Where to go.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Movement<'k> {
-    Next,
-    Prev,
-    /// To the first key at or after this one.
-    To(&'k [u8]),
-    /// To the last key at or before this one.
-    ToOrBefore(&'k [u8]),
-    First,
-    Last,
-}
-
-/// A walk over stored keys in the order of bytes.
-pub(crate) trait Walk {
-    /// Nowhere yet.
-    fn is_unpositioned(&self) -> bool;
-    /// Each positioning takes up what was committed since.
-    fn moves_with_commits(&self) -> bool;
-    fn valid(&self) -> bool;
-    fn key(&self) -> &[u8];
-    fn value(&self) -> Result<&[u8]>;
-    fn go(&mut self, movement: Movement<'_>) -> Result<()>;
-    /// Counts memory of the database's budget.
-    fn lend(&self, bytes: u64) -> Lent;
-}
-
 /// See the module's documentation.
 #[derive(Debug)]
-pub(crate) struct InOrder<W> {
-    walk: W,
+pub(super) struct InOrder {
+    stored: StoredScan,
     /// None where the order is that of bytes.
     order: Option<Box<Order>>,
 }
@@ -62,7 +35,7 @@ enum Order {
 #[derive(Debug)]
 struct Transformed {
     order: KeyOrder,
-    /// The key that is stored as the walk's present one.
+    /// The key that is stored as the scan's present one.
     key: Vec<u8>,
     valid: bool,
 }
@@ -85,10 +58,10 @@ impl std::fmt::Debug for Sorted {
     }
 }
 
-impl<W: Walk> InOrder<W> {
-    /// A walk over all keys of a family that `walk` allows and that keep to `limits`, which only an
+impl InOrder {
+    /// A scan of all keys of a family that `stored` covers and that keep to `limits`, which only an
     /// order of the application leaves.
-    pub(crate) fn new(walk: W, family: &FamilyState, limits: Vec<Limit>) -> Self {
+    pub(super) fn new(stored: StoredScan, family: &FamilyState, limits: Vec<Limit>) -> Self {
         let order = match (&family.key_order, family.application_order()) {
             (KeyOrder::Bytewise, _) | (KeyOrder::Custom(_), None) => None,
             (KeyOrder::Custom(_), Some(compare)) => {
@@ -100,90 +73,86 @@ impl<W: Walk> InOrder<W> {
                 Some(Order::Transformed(Transformed { order, key: Vec::new(), valid: false }))
             }
         };
-        Self { walk, order: order.map(Box::new) }
+        Self { stored, order: order.map(Box::new) }
     }
 
-    pub(crate) const fn walk(&self) -> &W {
-        &self.walk
+    pub(super) const fn stored(&self) -> &StoredScan {
+        &self.stored
     }
 
-    pub(crate) fn is_unpositioned(&self) -> bool {
-        self.walk.is_unpositioned()
-    }
-
-    /// Has the walk take up what was committed since.
-    pub(crate) fn refresh(&mut self, refresh: impl FnOnce(&mut W) -> Result<()>) -> Result<()> {
+    /// Takes up what was committed since.
+    pub(super) fn refresh(&mut self) -> Result<()> {
         match self.order.as_deref_mut() {
             None => {}
             Some(Order::Transformed(transformed)) => transformed.valid = false,
             Some(Order::Sorted(sorted)) => (sorted.keys, sorted.at) = (None, None),
         }
-        refresh(&mut self.walk)
+        self.stored.refresh()
     }
 
     #[inline]
-    pub(crate) fn valid(&self) -> bool {
+    pub(super) fn valid(&self) -> bool {
         let shown = match self.order.as_deref() {
             None => true,
             Some(Order::Transformed(transformed)) => transformed.valid,
             Some(Order::Sorted(sorted)) => sorted.at.is_some(),
         };
-        shown && self.walk.valid()
+        shown && self.stored.valid()
     }
 
     #[inline]
-    pub(crate) fn key(&self) -> &[u8] {
+    pub(super) fn key(&self) -> &[u8] {
         match self.order.as_deref() {
-            None => self.walk.key(),
+            None => self.stored.key(),
             _ if !self.valid() => &[],
             Some(Order::Transformed(transformed)) => &transformed.key,
-            Some(Order::Sorted(_)) => self.walk.key(),
+            Some(Order::Sorted(_)) => self.stored.key(),
         }
     }
 
     #[inline]
-    pub(crate) fn value(&self) -> Result<&[u8]> {
+    pub(super) fn value(&self) -> Result<&[u8]> {
         match self.order.as_deref() {
-            None => self.walk.value(),
+            None => self.stored.value(),
             _ if !self.valid() => Ok(&[]),
             Some(Order::Transformed(transformed)) => {
-                Ok(transformed.order.value(self.walk.value()?))
+                Ok(transformed.order.value(self.stored.value()?))
             }
-            Some(Order::Sorted(_)) => self.walk.value(),
+            Some(Order::Sorted(_)) => self.stored.value(),
         }
     }
 
     #[inline]
-    pub(crate) fn go(&mut self, movement: Movement<'_>) -> Result<()> {
+    pub(super) fn go(&mut self, movement: Movement<'_>) -> Result<()> {
         match self.order.as_deref_mut() {
-            None => self.walk.go(movement),
-            Some(Order::Transformed(transformed)) => transformed.go(&mut self.walk, movement),
-            Some(Order::Sorted(sorted)) => sorted.go(&mut self.walk, movement),
+            None => self.stored.go(movement),
+            Some(Order::Transformed(transformed)) => transformed.go(&mut self.stored, movement),
+            Some(Order::Sorted(sorted)) => sorted.go(&mut self.stored, movement),
         }
     }
 }
 
 impl Transformed {
-    fn go<W: Walk>(&mut self, walk: &mut W, movement: Movement<'_>) -> Result<()> {
-        let stored;
+    fn go(&mut self, stored: &mut StoredScan, movement: Movement<'_>) -> Result<()> {
+        let sought;
         let movement = match movement {
-            // After a failure the walk may stand on a key that is not shown.
-            Movement::Next | Movement::Prev if !self.valid => return Ok(()),
+            // After a failure the scan may stand on a key that is not shown.
+            step if step.is_step() && !self.valid => return Ok(()),
             Movement::To(key) => {
-                stored = self.order.stored_key(key);
-                Movement::To(&stored)
+                sought = self.order.stored_key(key);
+                Movement::To(&sought)
             }
             Movement::ToOrBefore(key) => {
-                stored = self.order.stored_key(key);
-                Movement::ToOrBefore(&stored)
+                sought = self.order.stored_key(key);
+                Movement::ToOrBefore(&sought)
             }
             other => other,
         };
         self.valid = false;
-        walk.go(movement)?;
-        if walk.valid() {
-            let value = if self.order.keeps_spelling() { walk.value()? } else { &[] };
-            self.order.put_key(walk.key(), value, &mut self.key);
+        stored.go(movement)?;
+        if stored.valid() {
+            let value = if self.order.keeps_spelling() { stored.value()? } else { &[] };
+            self.order.put_key(stored.key(), value, &mut self.key);
             self.valid = true;
         }
         Ok(())
@@ -191,14 +160,14 @@ impl Transformed {
 }
 
 impl Sorted {
-    fn go<W: Walk>(&mut self, walk: &mut W, movement: Movement<'_>) -> Result<()> {
+    fn go(&mut self, stored: &mut StoredScan, movement: Movement<'_>) -> Result<()> {
         let from = self.at.take();
-        let steps = matches!(movement, Movement::Next | Movement::Prev);
+        let steps = movement.is_step();
         if steps && from.is_none() {
             return Ok(());
         }
         if !steps {
-            self.load(walk)?;
+            self.load(stored)?;
         }
         let keys = self.keys.as_deref().unwrap_or_default();
         let before = |key: &[u8], through: bool| {
@@ -217,11 +186,11 @@ impl Sorted {
             Movement::First => (Some(0), true),
             Movement::Last => (keys.len().checked_sub(1), false),
         };
-        // More than one turn only where a key has gone since, which is where the walk moves with
+        // More than one turn only where a key has gone since, which is where the scan moves with
         // commits.
         while let Some(key) = at.and_then(|at| keys.get(at)) {
-            walk.go(Movement::To(key))?;
-            if walk.valid() && walk.key() == &**key {
+            stored.go(Movement::To(key))?;
+            if stored.valid() && stored.key() == &**key {
                 self.at = at;
                 break;
             }
@@ -231,23 +200,23 @@ impl Sorted {
     }
 
     /// Reads and sorts the keys.
-    fn load<W: Walk>(&mut self, walk: &mut W) -> Result<()> {
-        if self.keys.is_some() && !walk.moves_with_commits() {
+    fn load(&mut self, stored: &mut StoredScan) -> Result<()> {
+        if self.keys.is_some() && !stored.moves_with_commits() {
             return Ok(());
         }
         let (mut keys, mut bytes) = (Vec::<Box<[u8]>>::new(), 0);
-        walk.go(Movement::First)?;
-        while walk.valid() {
-            let key = walk.key();
+        stored.go(Movement::First)?;
+        while stored.valid() {
+            let key = stored.key();
             if self.allows(key)? {
                 bytes += key.len() as u64 + size_of::<Box<[u8]>>() as u64;
                 keys.push(key.into());
             }
-            walk.go(Movement::Next)?;
+            stored.go(Movement::Next)?;
         }
         // Keys that are equal in this order stay in that of their bytes.
         guarded(|| keys.sort_by(|one, other| (self.compare)(one, other)))?;
-        self._lent = Some(walk.lend(bytes));
+        self._lent = Some(stored.lend(bytes));
         self.keys = Some(keys);
         Ok(())
     }

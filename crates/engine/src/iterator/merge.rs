@@ -119,6 +119,28 @@ impl Merge {
         self.position_all(Direction::Backward, |source| source.seek_for_prev(key))
     }
 
+    /// Goes to the last key before this one.
+    pub(super) fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.position_all(Direction::Backward, |source| source.seek_before(key))
+    }
+
+    /// From a key that the committed sources stand on, forwards over all their keys before `key`; own
+    /// writes are not passed.
+    pub(super) fn pass_committed(&mut self, key: &[u8]) -> Result<()> {
+        self.position_all(Direction::Forward, |source| match source.is_own() {
+            true => Ok(()),
+            false => source.seek(key),
+        })
+    }
+
+    /// As [`Merge::pass_committed`], backwards over all keys from `key` on.
+    pub(super) fn pass_committed_back(&mut self, key: &[u8]) -> Result<()> {
+        self.position_all(Direction::Backward, |source| match source.is_own() {
+            true => Ok(()),
+            false => source.seek_before(key),
+        })
+    }
+
     pub(super) fn seek_to_first(&mut self) -> Result<()> {
         self.position_all(Direction::Forward, Source::seek_to_first)
     }
@@ -213,12 +235,7 @@ impl Merge {
                         source.next()?;
                     }
                 }
-                Direction::Backward => {
-                    source.seek_for_prev(key)?;
-                    if source.valid() && source.key() == key {
-                        source.prev()?;
-                    }
-                }
+                Direction::Backward => source.seek_before(key)?,
             }
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! mostly goes forward: a flush writes values in key order. So it reads ahead in each on its own, and
 //! one read serves many values.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell, RefCell};
 
 use tidesdb_base::error::Result;
 use tidesdb_files::vlog::RecordsAhead;
@@ -29,6 +29,43 @@ thread_local! {
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct ScannedValues {
+    /// The value of the present key, once it is fetched.
+    present: OnceCell<Vec<u8>>,
+    ahead: RefCell<ReadAhead>,
+}
+
+impl ScannedValues {
+    /// About how much memory a scan of this version takes for them.
+    pub(super) fn bytes(version: &Version) -> u64 {
+        (version.value_logs.len().min(MOST_FILES) * RecordsAhead::MOST_BYTES) as u64
+    }
+
+    /// The value of the present key, which an encoded pointer of this version points at.
+    ///
+    /// # Errors
+    /// [`tidesdb_base::Error::Corruption`] when the pointer or the value is damaged;
+    /// [`tidesdb_base::Error::Io`].
+    #[cold]
+    pub(super) fn fetch(&self, version: &Version, encoded: &[u8]) -> Result<&[u8]> {
+        if self.present.get().is_none() {
+            let value = self.ahead.borrow_mut().fetch(version, encoded)?;
+            let _ = self.present.set(value);
+        }
+        Ok(self.present.get().map_or(&[], Vec::as_slice))
+    }
+
+    /// The scan leaves the present key.
+    #[inline]
+    pub(super) fn leave(&mut self) {
+        if let Some(value) = self.present.take() {
+            self.ahead.get_mut().reuse(value);
+        }
+    }
+}
+
+/// Where a scan reads ahead.
+#[derive(Debug, Default)]
+struct ReadAhead {
     /// Numbers of the value logs that are read ahead in.
     files: Vec<u64>,
     /// Their buffers, and some that are free.
@@ -38,18 +75,8 @@ pub(super) struct ScannedValues {
     spare: Vec<u8>,
 }
 
-impl ScannedValues {
-    /// About how much memory a scan of this version takes for them.
-    pub(super) fn bytes(version: &Version) -> u64 {
-        (version.value_logs.len().min(MOST_FILES) * RecordsAhead::MOST_BYTES) as u64
-    }
-
-    /// The value that an encoded pointer of this version points at.
-    ///
-    /// # Errors
-    /// [`tidesdb_base::Error::Corruption`] when the pointer or the value is damaged;
-    /// [`tidesdb_base::Error::Io`].
-    pub(super) fn fetch(&mut self, version: &Version, encoded: &[u8]) -> Result<Vec<u8>> {
+impl ReadAhead {
+    fn fetch(&mut self, version: &Version, encoded: &[u8]) -> Result<Vec<u8>> {
         let (pointer, file) = resolve(version, encoded)?;
         let mut value = std::mem::take(&mut self.spare);
         file.read_along(&pointer, self.ahead_in(pointer.file), &mut value)?;
@@ -57,7 +84,7 @@ impl ScannedValues {
     }
 
     /// Takes the memory of a value that is not needed any more.
-    pub(super) fn reuse(&mut self, value: Vec<u8>) {
+    fn reuse(&mut self, value: Vec<u8>) {
         if value.capacity() <= LARGEST_KEPT_BYTES {
             self.spare = value;
         }
@@ -86,7 +113,7 @@ impl ScannedValues {
     }
 }
 
-impl Drop for ScannedValues {
+impl Drop for ReadAhead {
     fn drop(&mut self) {
         if !self.buffers.is_empty() {
             let mut buffers = std::mem::take(&mut self.buffers);

@@ -4,6 +4,7 @@ use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::Result;
 
 use super::memtable_source::MemtableSource;
+use super::own_writes::OwnSource;
 use super::run_source::RunSource;
 
 /// A source as a snapshot sees it: each key once, with its newest visible version, tombstones
@@ -12,6 +13,8 @@ use super::run_source::RunSource;
 pub(super) enum Source {
     Memtable(Box<MemtableSource>),
     Run(Box<RunSource>),
+    /// What the transaction has written that scans.
+    Own(Box<OwnSource>),
 }
 
 /// Calls the same method on whichever source it is.
@@ -20,11 +23,30 @@ macro_rules! each {
         match $self {
             Self::Memtable($source) => $call,
             Self::Run($source) => $call,
+            Self::Own($source) => $call,
+        }
+    };
+}
+
+/// Moves whichever source it is; moving among own writes can't fail.
+macro_rules! move_each {
+    ($self:expr, $source:ident => $call:expr) => {
+        match $self {
+            Self::Memtable($source) => $call,
+            Self::Run($source) => $call,
+            Self::Own($source) => {
+                $call;
+                Ok(())
+            }
         }
     };
 }
 
 impl Source {
+    pub(super) const fn is_own(&self) -> bool {
+        matches!(self, Self::Own(_))
+    }
+
     #[inline]
     pub(super) fn valid(&self) -> bool {
         each!(self, s => s.valid())
@@ -42,7 +64,12 @@ impl Source {
 
     #[inline]
     pub(super) fn sequence(&self) -> SequenceNumber {
-        each!(self, s => s.sequence())
+        match self {
+            Self::Memtable(source) => source.sequence(),
+            Self::Run(source) => source.sequence(),
+            // Newer than all that is committed.
+            Self::Own(_) => SequenceNumber::MAX,
+        }
     }
 
     #[inline]
@@ -56,28 +83,34 @@ impl Source {
     }
 
     pub(super) fn seek(&mut self, key: &[u8]) -> Result<()> {
-        each!(self, s => s.seek(key))
+        move_each!(self, s => s.seek(key))
     }
 
     pub(super) fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        each!(self, s => s.seek_for_prev(key))
+        move_each!(self, s => s.seek_for_prev(key))
+    }
+
+    /// Goes to the last key before this one.
+    pub(super) fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_for_prev(key)?;
+        if self.valid() && self.key() == key { self.prev() } else { Ok(()) }
     }
 
     pub(super) fn seek_to_first(&mut self) -> Result<()> {
-        each!(self, s => s.seek_to_first())
+        move_each!(self, s => s.seek_to_first())
     }
 
     pub(super) fn seek_to_last(&mut self) -> Result<()> {
-        each!(self, s => s.seek_to_last())
+        move_each!(self, s => s.seek_to_last())
     }
 
     #[inline]
     pub(super) fn next(&mut self) -> Result<()> {
-        each!(self, s => s.next())
+        move_each!(self, s => s.next())
     }
 
     #[inline]
     pub(super) fn prev(&mut self) -> Result<()> {
-        each!(self, s => s.prev())
+        move_each!(self, s => s.prev())
     }
 }

@@ -10,15 +10,13 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_lockfree::sync::lock;
 
 use super::IsolationLevel;
-use super::overlay::Overlay;
 use super::read_set::ReadSet;
-use super::scan::{ScanParts, StoredTransactionScan, Tracked};
-use super::scan_handle::TransactionScan;
+use super::scan_reads::ScanReads;
 use super::write_set::WriteSet;
 use crate::core::{Core, OwnerShare};
 use crate::family::{Family, FamilyState};
 use crate::flow::Holder;
-use crate::iterator::{InOrder, ScanOptions, StoredScan};
+use crate::iterator::{OfTransaction, Scan, ScanOptions};
 use crate::snapshot::{Moment, Snapshot};
 use crate::write::batch::expiry_after;
 use crate::write::{Visible, WriteOptions};
@@ -222,7 +220,7 @@ impl Transaction {
     /// # Errors
     /// As [`Family::scan`]; `Invalid` for a family of another database, options with a snapshot,
     /// or a finished transaction.
-    pub fn scan(&self, family: &Family, options: ScanOptions) -> Result<TransactionScan> {
+    pub fn scan(&self, family: &Family, mut options: ScanOptions) -> Result<Scan> {
         self.check_active()?;
         let family = family.state();
         self.check_family(family)?;
@@ -230,27 +228,15 @@ impl Transaction {
             let text = "the iterator of a transaction can't have a snapshot of its own";
             return Err(Error::InvalidArgument(text.to_owned()));
         }
-        let core = self.core();
-        let (mut bounds, limits) = options.into_bounds(&family.key_order)?;
-        bounds.snapshot = self.snapshot.map(|moment| Snapshot::again(core, moment));
-        let (lower, upper) = (bounds.lower.clone(), bounds.upper.clone());
-        let scan = StoredScan::new(Arc::clone(&**self.owner), Arc::clone(family), bounds)?;
-        let overlay = match &self.writes {
-            Some(writes) if !writes.is_empty() => writes.overlay(family.id),
-            _ => Arc::new(Overlay::default()),
-        };
+        options.snapshot = self.snapshot.map(|moment| Snapshot::again(self.core(), moment));
+        let own = self.writes.as_deref().filter(|writes| !writes.is_empty());
+        let own = own.map(|writes| writes.in_order(family.id)).filter(|own| !own.is_empty());
         let tracks = self.level.tracks_reads() && !cfg!(planted_bug = "range_reads_untracked");
-        let tracked = tracks.then(|| Tracked::new(self.reads(), family));
-        let parts = ScanParts {
-            family: family.id,
-            overlay,
-            lower,
-            upper,
-            tracked,
-            moving: self.level == IsolationLevel::ReadUncommitted,
-        };
-        let scan = StoredTransactionScan::new(scan, parts);
-        Ok(TransactionScan::new(InOrder::new(scan, family, limits)))
+        let reads = tracks.then(|| Box::new(ScanReads::new(self.reads(), family)) as _);
+        let moving = self.level == IsolationLevel::ReadUncommitted;
+        let is_plain = own.is_none() && reads.is_none() && !moving;
+        let part = (!is_plain).then_some(OfTransaction { own, reads, moving });
+        Scan::new(Arc::clone(&**self.owner), family, options, part)
     }
 
     /// Commits, and times it.

@@ -3,7 +3,7 @@
 //! A transaction keeps its writes to itself until it commits, so nobody ever sees uncommitted
 //! data, and takes no lock on keys: it is checked when it commits, and the first committer wins.
 //! What it reads goes through the read path of `read/` and `iterator/`, under its snapshot and
-//! with its own writes laid over; what it writes is a [`crate::WriteBatch`] and goes through
+//! with its own writes as the newest source; what it writes is a [`crate::WriteBatch`] and goes through
 //! `write/`, with a last look (`validation`) between taking the place in the log and writing.
 //! Below repeatable read there is neither snapshot nor look, and nothing shared is written.
 //!
@@ -14,7 +14,7 @@
 //! | `write_set` | its writes in order, with an index by key made when one is looked up |
 //! | `read_set` | the keys and ranges it read, as far as its level needs them |
 //! | `offset_index` | the hash index of both: exact keys, four bytes an entry |
-//! | `overlay`, `scan`, `scan_handle` | its own writes in key order, and iterators over both |
+//! | `scan_reads` | what its iterators tell the read set |
 //! | `changes` | which keys have newer versions than a snapshot |
 //! | `figures` | statistics |
 //! | `validation` | what is checked at commit, and when |
@@ -27,12 +27,10 @@ mod figures;
 mod handle;
 
 mod offset_index;
-mod overlay;
 mod read_set;
 mod reads;
 mod recording;
-mod scan;
-mod scan_handle;
+mod scan_reads;
 mod validation;
 mod write_set;
 
@@ -41,7 +39,6 @@ mod tests;
 
 pub use self::figures::TransactionStats;
 pub use self::handle::Transaction;
-pub use self::scan_handle::{TransactionEntries, TransactionScan};
 
 /// What a transaction is protected from.
 ///

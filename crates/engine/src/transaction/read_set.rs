@@ -8,6 +8,7 @@
 //! The transaction and its scans share one read set behind a lock, since a scan may be handed to
 //! another owner; it is uncontended in practice.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::offset_index::{OffsetIndex, hash_of};
@@ -38,6 +39,14 @@ pub(super) enum RangeEnd {
 }
 
 impl RangeEnd {
+    pub(super) fn of(bound: Bound<&[u8]>) -> Self {
+        match bound {
+            Bound::Included(key) => Self::Through(key.to_vec()),
+            Bound::Excluded(key) => Self::Before(key.to_vec()),
+            Bound::Unbounded => Self::Unbounded,
+        }
+    }
+
     /// True when `key`, which is not before the range, belongs to it.
     pub(super) fn admits(&self, key: &[u8]) -> bool {
         match self {

@@ -17,8 +17,8 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::wal::{BatchReader, Operation};
 
 use super::offset_index::{OffsetIndex, hash_of};
-use super::overlay::Overlay;
 use crate::family::FamilyState;
+use crate::iterator::OwnWrites;
 use crate::write::WriteBatch;
 use crate::write::batch::BatchMark;
 
@@ -42,7 +42,7 @@ struct Index {
     /// How far the batch is indexed: offset in the record, number of direct values.
     through: (usize, usize),
     /// Own writes in order, by family, as long as nothing was written since.
-    overlays: Vec<(u32, Arc<Overlay>)>,
+    in_order: Vec<(u32, Arc<OwnWrites>)>,
 }
 
 /// See the module's documentation.
@@ -52,7 +52,7 @@ pub(super) struct WriteSet {
     index: RefCell<Index>,
     savepoints: Vec<(String, BatchMark)>,
     grown: Cell<bool>,
-    /// There may be an index, an overlay, a savepoint, or much memory.
+    /// There may be an index, a sorted copy, a savepoint, or much memory.
     is_more_than_a_batch: Cell<bool>,
 }
 
@@ -79,8 +79,8 @@ impl WriteSet {
         value: &[u8],
     ) -> Result<()> {
         let index = self.index.get_mut();
-        if !index.overlays.is_empty() {
-            index.overlays.clear();
+        if !index.in_order.is_empty() {
+            index.in_order.clear();
         }
         let capacity = self.batch.record.capacity();
         self.batch.add(family, kind, expires_at, key, value)?;
@@ -111,15 +111,15 @@ impl WriteSet {
     }
 
     /// The last operations on the keys of a family, in key order.
-    pub(super) fn overlay(&self, family: u32) -> Arc<Overlay> {
+    pub(super) fn in_order(&self, family: u32) -> Arc<OwnWrites> {
         let mut index = self.index.borrow_mut();
-        if let Some((_, known)) = index.overlays.iter().find(|(of, _)| *of == family) {
+        if let Some((_, known)) = index.in_order.iter().find(|(of, _)| *of == family) {
             return Arc::clone(known);
         }
         self.bring_up_to_date(&mut index);
         let operations = index.entries.entries().filter_map(|entry| self.operation(entry));
-        let made = Arc::new(Overlay::new(operations.filter(|op| op.family == family).collect()));
-        index.overlays.push((family, Arc::clone(&made)));
+        let made = Arc::new(OwnWrites::new(operations.filter(|op| op.family == family).collect()));
+        index.in_order.push((family, Arc::clone(&made)));
         made
     }
 
@@ -201,7 +201,7 @@ impl WriteSet {
 
     fn cut(&mut self, mark: BatchMark) {
         let index = self.index.get_mut();
-        index.overlays.clear();
+        index.in_order.clear();
         if index.through.0 > mark.record_bytes || index.through.1 > mark.direct {
             index.entries.clear();
             index.through = (0, 0);
@@ -230,7 +230,7 @@ impl WriteSet {
             self.batch = WriteBatch::new();
         }
         let index = self.index.get_mut();
-        index.overlays.clear();
+        index.in_order.clear();
         index.entries.clear();
         index.through = (0, 0);
         self.savepoints.clear();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tidesdb_engine::{
     CompareKeys, Components, Db, DbOptions, Family, FamilyOptions, IsolationLevel, KeyOrder,
-    KeyOrders, ScanOptions, Transaction, WriteBatch,
+    KeyOrders, Scan, ScanOptions, Transaction, WriteBatch,
 };
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::rng::SplitMix64;
@@ -155,43 +155,9 @@ struct Limits {
     prefix: Option<Vec<u8>>,
 }
 
-/// A scan of either kind.
-pub(crate) trait AnyScan {
-    fn to(&mut self, key: &[u8]);
-    fn to_or_before(&mut self, key: &[u8]);
-    fn first(&mut self);
-    fn last(&mut self);
-    fn step(&mut self, forward: bool);
-    fn shown(&self) -> Option<(Vec<u8>, Vec<u8>)>;
+fn shown(scan: &Scan) -> Option<(Vec<u8>, Vec<u8>)> {
+    scan.valid().then(|| (scan.key().to_vec(), scan.value().unwrap().to_vec()))
 }
-
-macro_rules! any_scan {
-    ($scan:ty) => {
-        impl AnyScan for $scan {
-            fn to(&mut self, key: &[u8]) {
-                self.seek(key).unwrap();
-            }
-            fn to_or_before(&mut self, key: &[u8]) {
-                self.seek_for_prev(key).unwrap();
-            }
-            fn first(&mut self) {
-                self.seek_to_first().unwrap();
-            }
-            fn last(&mut self) {
-                self.seek_to_last().unwrap();
-            }
-            fn step(&mut self, forward: bool) {
-                if forward { self.next().unwrap() } else { self.prev().unwrap() }
-            }
-            fn shown(&self) -> Option<(Vec<u8>, Vec<u8>)> {
-                self.valid().then(|| (self.key().to_vec(), self.value().unwrap().to_vec()))
-            }
-        }
-    };
-}
-
-any_scan!(tidesdb_engine::Scan);
-any_scan!(tidesdb_engine::TransactionScan);
 
 /// A family and its model.
 pub(crate) struct Bench {
@@ -409,7 +375,7 @@ impl Bench {
     }
 
     /// Random movements of a scan that shows `wanted` and no other entries.
-    fn walk(&mut self, scan: &mut impl AnyScan, wanted: &Entries) {
+    fn walk(&mut self, scan: &mut Scan, wanted: &Entries) {
         for _ in 0..4 {
             let target = self.key();
             let place = self.model.ranked(&target);
@@ -417,26 +383,30 @@ impl Bench {
             let at_or_before = |entry: &(Vec<u8>, Vec<u8>)| self.model.ranked(&entry.0) <= place;
             let mut at = match self.random.below(4) {
                 0 => {
-                    scan.to(&target);
+                    scan.seek(&target).unwrap();
                     wanted.iter().position(at_or_after)
                 }
                 1 => {
-                    scan.to_or_before(&target);
+                    scan.seek_for_prev(&target).unwrap();
                     wanted.iter().rposition(at_or_before)
                 }
                 2 => {
-                    scan.first();
+                    scan.seek_to_first().unwrap();
                     (!wanted.is_empty()).then_some(0)
                 }
                 _ => {
-                    scan.last();
+                    scan.seek_to_last().unwrap();
                     wanted.len().checked_sub(1)
                 }
             };
             for _ in 0..6 {
-                assert_eq!(scan.shown().as_ref(), at.map(|at| &wanted[at]), "at {target:?}");
+                assert_eq!(shown(scan).as_ref(), at.map(|at| &wanted[at]), "at {target:?}");
                 let forward = self.random.chance(1, 2);
-                scan.step(forward);
+                if forward {
+                    scan.next().unwrap()
+                } else {
+                    scan.prev().unwrap()
+                }
                 at = at.and_then(|at| {
                     if forward {
                         Some(at + 1).filter(|&at| at < wanted.len())

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::common::{LEVELS, Numbers, Place, options, place, small};
 use tidesdb::IsolationLevel::{ReadCommitted, Serializable, Snapshot};
-use tidesdb::{Db, Family, ScanOptions, Transaction, TransactionScan, limits};
+use tidesdb::{Db, Family, Scan, ScanOptions, Transaction, limits};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -155,7 +155,7 @@ fn key(n: u64) -> Vec<u8> {
 /// One random movement of a scan and of a model; they must agree on where they are.
 fn step(
     numbers: &mut Numbers,
-    scan: &mut TransactionScan,
+    scan: &mut Scan,
     entries: &[(Vec<u8>, Vec<u8>)],
     at: &mut Option<usize>,
 ) {

@@ -4,7 +4,7 @@
 
 use tidesdb_base::error::Result;
 
-use super::{Direction, Place, StoredScan};
+use super::{Direction, StoredScan};
 use crate::dead_ranges::{DeadRun, KnownRanges, Reader, successor};
 
 /// After so many dead keys a scan asks what is remembered.
@@ -14,10 +14,12 @@ pub(super) const DEAD_KEYS_IN_A_ROW: u32 = if cfg!(debug_assertions) { 1 } else 
 const REMEMBERED_FROM: u64 = if cfg!(debug_assertions) { 3 } else { 64 };
 
 impl StoredScan {
-    /// Goes on over dead keys, from one of them, to a key that the user gets to see.
+    /// Goes on over dead keys, from one of them, until there is one that may be shown. Ends at an own
+    /// write of the transaction that scans: what that says of its key holds for nobody else, so it
+    /// belongs to no run that is remembered, and a jump must not pass it.
     #[cold]
     pub(super) fn pass_dead_run(&mut self, direction: Direction) -> Result<()> {
-        let reader = Reader { snapshot: self.snapshot.sequence(), now: self.now };
+        let reader = Reader { snapshot: self.sight.snapshot.sequence(), now: self.sight.now };
         let known = self.family.dead_ranges.known_to(reader);
         let run = match direction {
             Direction::Forward => self.pass_forward(known)?,
@@ -33,13 +35,12 @@ impl StoredScan {
         let mut run = DeadRun { start: self.dead_key(), end: Vec::new(), passed: 0 };
         // Stepped on to a dead key last, which is kept in place of the end.
         let mut stepped = false;
-        while let Some(source) = self.merge.current() {
+        while let Some(source) = self.sight.merge.current() {
             let key = source.key();
             if self.bounds.upper.as_ref().is_some_and(|upper| key >= upper.as_slice()) {
                 break;
             }
-            if self.shows(source) {
-                self.place = Place::OnKey;
+            if source.is_own() || self.sight.shows(source) {
                 break;
             }
             run.passed += 1;
@@ -47,11 +48,11 @@ impl StoredScan {
             if let Some(end) = known.end_over(key) {
                 run.end.extend_from_slice(end);
                 stepped = false;
-                self.merge.seek(end)?;
+                self.sight.merge.pass_committed(end)?;
             } else {
                 run.end.extend_from_slice(key);
                 stepped = true;
-                self.merge.next()?;
+                self.sight.merge.next()?;
             }
         }
         if stepped {
@@ -63,32 +64,28 @@ impl StoredScan {
     fn pass_backward(&mut self, mut known: KnownRanges) -> Result<DeadRun> {
         let end = successor(&self.dead_key());
         let mut run = DeadRun { start: Vec::new(), end, passed: 0 };
-        while let Some(source) = self.merge.current() {
+        while let Some(source) = self.sight.merge.current() {
             let key = source.key();
             if self.bounds.lower.as_ref().is_some_and(|lower| key < lower.as_slice()) {
                 break;
             }
-            if self.shows(source) {
-                self.place = Place::OnKey;
+            if source.is_own() || self.sight.shows(source) {
                 break;
             }
             run.passed += 1;
             run.start.clear();
             if let Some(start) = known.start_over(key) {
                 run.start.extend_from_slice(start);
-                self.merge.seek_for_prev(start)?;
-                if self.merge.current().is_some_and(|source| source.key() == start) {
-                    self.merge.prev()?;
-                }
+                self.sight.merge.pass_committed_back(start)?;
             } else {
                 run.start.extend_from_slice(key);
-                self.merge.prev()?;
+                self.sight.merge.prev()?;
             }
         }
         Ok(run)
     }
 
     fn dead_key(&self) -> Vec<u8> {
-        self.merge.current().map_or_else(Vec::new, |source| source.key().to_vec())
+        self.sight.merge.current().map_or_else(Vec::new, |source| source.key().to_vec())
     }
 }

@@ -1,0 +1,125 @@
+//! Movements that are timed, and those of a transaction, which may have to be told of them.
+
+use std::fmt::Debug;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use tidesdb_base::error::Result;
+use tidesdb_base::event::OperationMet;
+use tidesdb_base::latency::TimedOperation;
+
+use super::{Movement, Place, StoredScan};
+use crate::iterator::own_writes::OwnWrites;
+use crate::watch::Told;
+
+/// What makes a scan one of a transaction.
+#[derive(Debug)]
+pub(crate) struct OfTransaction {
+    /// Its writes to the family when the scan was made, if there are any.
+    pub own: Option<Arc<OwnWrites>>,
+    /// Who is told what the scan goes over, if the level asks for it.
+    pub reads: Option<Box<dyn RangesRead>>,
+    /// Each seek takes up what was committed since.
+    pub moving: bool,
+}
+
+/// Is told which stored keys a scan has gone over. What lies between two keys shown was read as well.
+pub(crate) trait RangesRead: Debug + Send + Sync {
+    /// The scan leaves its place: what it went over up to now was read.
+    fn leave(&self);
+    /// The scan has gone over what lies between these keys, the first included.
+    fn enter(&self, start: &[u8], end: Bound<&[u8]>);
+    /// The scan has gone on forwards, as far as this.
+    fn extend_end(&self, end: Bound<&[u8]>);
+    /// The scan has gone on backwards, as far as this.
+    fn extend_start(&self, start: &[u8]);
+}
+
+impl StoredScan {
+    /// Each positioning takes up what was committed since.
+    pub(in crate::iterator) fn moves_with_commits(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|part| part.moving)
+    }
+
+    #[inline]
+    pub(super) fn needs_attention(&self) -> bool {
+        self.transaction.is_some() || self.owner.core().watch.is_due()
+    }
+
+    #[inline(never)]
+    pub(super) fn go_attended(&mut self, movement: Movement<'_>) -> Result<()> {
+        if self.transaction.is_none() {
+            return self.go_timed(movement);
+        }
+        self.leave(movement)?;
+        if self.owner.core().watch.is_due() {
+            self.go_timed(movement)?;
+        } else {
+            self.go_unattended(movement)?;
+        }
+        self.tell(movement);
+        Ok(())
+    }
+
+    fn go_timed(&mut self, movement: Movement<'_>) -> Result<()> {
+        let (operation, key_bytes) = match movement {
+            Movement::Next | Movement::Prev => (TimedOperation::Step, 0),
+            Movement::First | Movement::Last => (TimedOperation::Seek, 0),
+            Movement::To(key) | Movement::ToOrBefore(key) => (TimedOperation::Seek, key.len()),
+        };
+        let before = self.family.counters.hot.my_blocks();
+        let started = self.owner.core().start_timing();
+        let result = self.go_unattended(movement);
+        let family = Some(self.family.as_ref());
+        let told = Told { operation, family, bytes: key_bytes as u64, operations: 1 };
+        self.owner.core().end_timing(started, told, || self.met(before));
+        result
+    }
+
+    /// What the scan has met since its thread had counted as many blocks in the cache and read.
+    fn met(&self, [cached, read]: [u64; 2]) -> OperationMet {
+        let after = self.family.counters.hot.my_blocks();
+        let mut met = OperationMet::default();
+        met.memtables_searched = 1 + self.sight.view.frozen.len() as u64;
+        met.tables_searched = self.sight.view.version.runs.len() as u64;
+        met.blocks_cached = after[0].saturating_sub(cached);
+        met.blocks_read = after[1].saturating_sub(read);
+        met
+    }
+
+    /// Prepares a scan of a transaction for a new position.
+    fn leave(&mut self, movement: Movement<'_>) -> Result<()> {
+        if movement.is_step() {
+            return Ok(());
+        }
+        self.place = Place::Outside;
+        if self.moves_with_commits() {
+            self.refresh()?;
+        }
+        if let Some(reads) = self.transaction.as_ref().and_then(|part| part.reads.as_ref()) {
+            reads.leave();
+        }
+        Ok(())
+    }
+
+    /// Tells the transaction how far the scan has come.
+    fn tell(&self, movement: Movement<'_>) {
+        let Some(OfTransaction { reads: Some(reads), .. }) = &self.transaction else { return };
+        let lower = self.bounds.lower.as_deref().unwrap_or(&[]);
+        let upper = self.bounds.upper.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        // What is arrived at, or the bound where the keys ended.
+        let first = if self.valid() { self.key() } else { lower };
+        let last = if self.valid() { Bound::Included(self.key()) } else { upper };
+        match movement {
+            Movement::Next => reads.extend_end(last),
+            Movement::Prev => reads.extend_start(first),
+            Movement::To(key) => reads.enter(key.max(lower), last),
+            Movement::First => reads.enter(lower, last),
+            Movement::ToOrBefore(key) => {
+                let beyond = self.bounds.upper.as_deref().is_some_and(|upper| upper <= key);
+                reads.enter(first, if beyond { upper } else { Bound::Included(key) });
+            }
+            Movement::Last => reads.enter(first, upper),
+        }
+    }
+}

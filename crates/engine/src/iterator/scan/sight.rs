@@ -1,0 +1,111 @@
+//! What a scan looks at: the sources of one moment, merged.
+
+use std::sync::Arc;
+
+use tidesdb_base::entry::is_expired;
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::range_tombstone::RangeTombstoneSets;
+
+use crate::cache::CachedBlocks;
+use crate::core::Owner;
+use crate::family::{FamilyState, View};
+use crate::flow::{Holder, Lent};
+use crate::iterator::memtable_source::MemtableSource;
+use crate::iterator::merge::Merge;
+use crate::iterator::options::Bounds;
+use crate::iterator::own_writes::{OwnSource, OwnWrites};
+use crate::iterator::run_source::{self, RunSource};
+use crate::iterator::scanned_values::ScannedValues;
+use crate::iterator::source::Source;
+use crate::snapshot::Snapshot;
+
+/// What a source of a scan takes, about: a block or a part of its read-ahead, and a key.
+const SOURCE_BYTES: u64 = 16 << 10;
+
+/// A family as of one moment.
+#[derive(Debug)]
+pub(super) struct Sight {
+    /// Keeps merges from dropping what the scan has still to see.
+    pub snapshot: Snapshot,
+    pub view: Arc<View>,
+    pub merge: Merge,
+    /// Range deletions of the view's memtables and files.
+    deleted: RangeTombstoneSets,
+    /// What expires by this Unix second is not shown.
+    pub now: u64,
+    _lent: Lent,
+}
+
+impl Sight {
+    /// What is there now, or at the snapshot of the bounds, with a transaction's writes over it.
+    ///
+    /// # Errors
+    /// As [`crate::Family::scan`].
+    pub(super) fn open(
+        owner: &Owner,
+        family: &Arc<FamilyState>,
+        bounds: &Bounds,
+        own: Option<&Arc<OwnWrites>>,
+    ) -> Result<Self> {
+        let core = owner.core();
+        core.check_readable(family)?;
+        let snapshot = match &bounds.snapshot {
+            Some(snapshot) if !snapshot.belongs_to(core) => {
+                return Err(Error::InvalidArgument(
+                    "the snapshot is of another database".to_owned(),
+                ));
+            }
+            Some(snapshot) => snapshot.clone(),
+            None => Snapshot::take(core),
+        };
+        // The snapshot first: whatever view is loaded now holds all that it sees.
+        let view = family.view.load_full();
+        if !view.version.runs.is_empty() {
+            family.reads.note();
+        }
+        let sequence = snapshot.sequence();
+        let blocks = CachedBlocks::new(&core.files.blocks, &family.counters.hot);
+        let memtables = std::iter::once(&view.active).chain(&view.frozen);
+        let mut deleted = RangeTombstoneSets::default();
+        for memtable in memtables.clone() {
+            deleted.extend(memtable.range_tombstones().as_slice().iter().cloned());
+        }
+        deleted.extend(view.version.range_tombstones.as_slice().iter().cloned());
+        let own = own.map(|own| Source::Own(Box::new(OwnSource::new(Arc::clone(own)))));
+        let memtables = memtables
+            .filter(|memtable| !memtable.is_empty())
+            .map(|memtable| Source::Memtable(Box::new(MemtableSource::new(memtable, sequence))));
+        let mut sources: Vec<Source> = own.into_iter().chain(memtables).collect();
+        let covered = Arc::new(run_source::Bounds {
+            lower: bounds.lower.clone().unwrap_or_default(),
+            upper: bounds.upper.clone(),
+        });
+        for run in 0..view.version.runs.len() {
+            let left_out = (deleted.clone(), Arc::clone(&covered));
+            let source = RunSource::new(&view.version, run, sequence, blocks.clone(), left_out);
+            sources.push(Source::Run(Box::new(source)));
+        }
+        let buffers = sources.len() as u64 * SOURCE_BYTES + ScannedValues::bytes(&view.version);
+        Ok(Self {
+            _lent: core.budget.lend(Holder::Scans, buffers),
+            now: snapshot.moment().now,
+            snapshot,
+            view,
+            merge: Merge::new(sources),
+            deleted,
+        })
+    }
+
+    /// Whether the newest visible version of a key is one that the user gets to see.
+    #[inline]
+    pub(super) fn shows(&self, source: &Source) -> bool {
+        !source.kind().is_tombstone()
+            && !is_expired(source.expires_at(), self.now)
+            && (self.deleted.is_empty() || !self.is_range_deleted(source))
+    }
+
+    #[cold]
+    fn is_range_deleted(&self, source: &Source) -> bool {
+        self.deleted.hides(source.key(), source.sequence(), self.snapshot.sequence())
+    }
+}
