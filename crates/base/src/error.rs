@@ -23,8 +23,8 @@ pub enum ErrorKind {
     NotFound,
     /// A named thing exists already.
     Exists,
-    /// Another process or another handle has the directory open. One database may write in it, or any
-    /// number may read it.
+    /// Another process or another handle has the directory open. One database may write in it, or
+    /// any number may read it.
     Locked,
     /// The disk is full, or the machine has no memory for a memtable; the call had no effect and
     /// succeeds once there is space.
@@ -44,8 +44,9 @@ pub enum ErrorKind {
     /// Background work that the call depends on makes no progress; the call had no effect and may
     /// be repeated.
     Stalled,
-    /// A commit is visible to readers, and the disk refused to make it durable: a power cut may take
-    /// it. Of all errors of a commit this is the only one after which the commit has an effect.
+    /// A commit is visible to readers, and the disk refused to make it durable: a power cut may
+    /// take it. Of all errors of a commit this is the only one after which the commit has an
+    /// effect.
     Doubtful,
     /// The engine broke one of its own rules; please report it.
     Internal,
@@ -159,8 +160,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// An [`Error::Io`] for an operation on a path. An error of this type that came through `source`
-    /// stays what it is.
+    /// An [`Error::Io`] for an operation on a path. An error of this type that came through
+    /// `source` stays what it is.
     #[must_use]
     pub fn io(operation: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
         if let Some(known) = source.get_ref().and_then(|inner| inner.downcast_ref::<Self>()) {

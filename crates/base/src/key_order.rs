@@ -3,8 +3,9 @@
 //! The engine sorts, compares, hashes and shortens keys as strings of bytes, everywhere. A family
 //! with another order gives the engine *stored keys*: [`KeyOrder::stored_key`] makes of each key
 //! bytes that sort as the keys do, and [`KeyOrder::put_key`] makes the key of them again. So no
-//! comparison anywhere depends on the order of a family, filters and indexes work alike for all, and
-//! the log and the tables of a family can be read, replayed and merged by whoever opens the database.
+//! comparison anywhere depends on the order of a family, filters and indexes work alike for all,
+//! and the log and the tables of a family can be read, replayed and merged by whoever opens the
+//! database.
 //!
 //! Where keys of different bytes are the same key, their stored keys are equal. The bytes that were
 //! given, the *spelling*, lie in front of the value then (see [`KeyOrder::stored_value`]).
@@ -42,13 +43,14 @@ pub enum KeyOrder {
     /// By bytes, a key in front of all longer ones that begin with it.
     #[default]
     Bytewise,
-    /// The opposite of [`KeyOrder::Bytewise`]. Keys with many bytes 0 and 1 take up to twice the space.
+    /// The opposite of [`KeyOrder::Bytewise`]. Keys with many bytes 0 and 1 take up to twice the
+    /// space.
     Reverse,
     /// As C strings: by the bytes in front of the first NUL, or all where there is none. Keys that
     /// differ behind it are the same key; the spelling that was put last is kept.
     Lexicographic,
-    /// Unsigned integers of eight bytes in the byte order of the machine. Keys of other lengths come
-    /// behind all integers, by bytes.
+    /// Unsigned integers of eight bytes in the byte order of the machine. Keys of other lengths
+    /// come behind all integers, by bytes.
     Uint64,
     /// Signed integers of eight bytes in the byte order of the machine. Keys of other lengths come
     /// behind all integers, by bytes.
@@ -56,8 +58,8 @@ pub enum KeyOrder {
     /// By bytes, with A to Z taken for a to z. Keys that differ in case alone are the same key; the
     /// spelling that was put last is kept.
     CaseInsensitive,
-    /// An order of the application's own, by the name under which it is registered. See [`KeyOrders`]
-    /// for what it can do and what it costs.
+    /// An order of the application's own, by the name under which it is registered. See
+    /// [`KeyOrders`] for what it can do and what it costs.
     Custom(String),
 }
 
@@ -241,8 +243,8 @@ impl KeyOrder {
         if self.keeps_spelling() { parted(stored).1 } else { stored }
     }
 
-    /// Replaces `out` by the key that is stored as `stored`; `stored_value` is needed where the order
-    /// keeps the spelling.
+    /// Replaces `out` by the key that is stored as `stored`; `stored_value` is needed where the
+    /// order keeps the spelling.
     pub fn put_key(&self, stored: &[u8], stored_value: &[u8], out: &mut Vec<u8>) {
         out.clear();
         match self {
@@ -327,9 +329,9 @@ pub type CompareKeys = Arc<dyn Fn(&[u8], &[u8]) -> Ordering + Send + Sync>;
 ///
 /// A family of such an order keeps its keys by their bytes, and the function is called for scans
 /// alone: the first positioning of a scan reads all keys that its prefix allows and sorts them in
-/// memory, and each step then looks one key up. That is meant for families of moderate size. Keys that
-/// the function calls equal but whose bytes differ are different keys all the same, next to each other
-/// in a scan. A range of keys can't be deleted at once; a prefix can.
+/// memory, and each step then looks one key up. That is meant for families of moderate size. Keys
+/// that the function calls equal but whose bytes differ are different keys all the same, next to
+/// each other in a scan. A range of keys can't be deleted at once; a prefix can.
 ///
 /// A function that panics, or that does not order keys consistently, makes the scan fail with an
 /// error of kind `Invalid`, or show keys in some order. Nothing that is stored depends on it.

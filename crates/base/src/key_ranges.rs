@@ -3,7 +3,8 @@
 //! A range runs from its start, which belongs to it, to its end, which does not. An empty end
 //! stands for no end at all: the range reaches to the last key there can be. [`KeyRangeUnion`] is
 //! the union of ranges given one by one; it is used where range deletions swallow each other: in
-//! one batch (`files::wal`), and among those of one stripe of snapshots ([`crate::range_tombstone`]).
+//! one batch (`files::wal`), and among those of one stripe of snapshots
+//! ([`crate::range_tombstone`]).
 //!
 //! Threads: plain data. Invariant: the ranges kept are not empty and neither overlap nor touch.
 

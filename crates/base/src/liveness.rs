@@ -5,7 +5,8 @@
 pub struct Liveness {
     /// All of them; those that one run holds of a key for snapshots count once.
     pub versions: u64,
-    /// About how many of them a merge of these tables keeps: they are alive, or a snapshot needs them.
+    /// About how many of them a merge of these tables keeps: they are alive, or a snapshot needs
+    /// them.
     pub needed: u64,
 }
 

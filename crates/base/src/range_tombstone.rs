@@ -1,11 +1,11 @@
 //! Range tombstones: what a deletion of a range of keys leaves behind.
 //!
 //! A tombstone hides every version of the keys in its range that is older than itself, from readers
-//! that see the tombstone. [`RangeTombstones`] answers whether one of many does, by a balanced search
-//! tree over the starts, laid out in an array, in which each subtree knows how far its ranges reach
-//! and between which sequence numbers they lie. Memory is linear in the number of tombstones however
-//! they overlap. The engine keeps one such tree per version of files and a few per memtable; readers,
-//! flushes and merges ask them.
+//! that see the tombstone. [`RangeTombstones`] answers whether one of many does, by a balanced
+//! search tree over the starts, laid out in an array, in which each subtree knows how far its
+//! ranges reach and between which sequence numbers they lie. Memory is linear in the number of
+//! tombstones however they overlap. The engine keeps one such tree per version of files and a few
+//! per memtable; readers, flushes and merges ask them.
 //!
 //! Threads: immutable once built. Invariants: sorted by start, then by sequence number.
 
@@ -120,8 +120,8 @@ impl RangeTombstones {
         !self.sorted.is_empty() && self.search_all(&wanted)
     }
 
-    /// True when a tombstone newer than `sequence` holds any key from `first_key` to `last_key`, both
-    /// included.
+    /// True when a tombstone newer than `sequence` holds any key from `first_key` to `last_key`,
+    /// both included.
     #[must_use]
     pub fn meets(&self, first_key: &[u8], last_key: &[u8], sequence: SequenceNumber) -> bool {
         let snapshot = SequenceNumber::MAX;
@@ -205,8 +205,8 @@ impl RangeTombstoneSets {
     }
 
     /// Adds tombstones: they are put into one set with the newest sets that are no larger. So there
-    /// are few sets, each of more tombstones than the next, and one that is added after the other is
-    /// copied about as often as there are sets.
+    /// are few sets, each of more tombstones than the next, and one that is added after the other
+    /// is copied about as often as there are sets.
     pub fn add(&mut self, mut tombstones: Vec<Arc<RangeTombstone>>) {
         if tombstones.is_empty() {
             return;

@@ -1,10 +1,11 @@
 //! Functions of a C library that is loaded at run time, as one structure of pointers.
 //!
 //! [`c_functions`] declares `Api`: a field per function, and `load`, which looks all of them up. A
-//! library that lacks one is refused as a whole, so that no later call can meet a missing symbol, unless
-//! the line starts with `?`: then the field is an `Option`, for functions that only newer libraries have. The
-//! structure keeps the library mapped for as long as a pointer into it can be used. The prototypes are
-//! written down by hand by the adapter that uses the macro, after the headers of its library.
+//! library that lacks one is refused as a whole, so that no later call can meet a missing symbol,
+//! unless the line starts with `?`: then the field is an `Option`, for functions that only newer
+//! libraries have. The structure keeps the library mapped for as long as a pointer into it can be
+//! used. The prototypes are written down by hand by the adapter that uses the macro, after the
+//! headers of its library.
 
 /// Declares `Api` from lines `name: "symbol" = fn(types) -> type;`, those that may be missing last.
 macro_rules! c_functions {

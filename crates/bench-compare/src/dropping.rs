@@ -1,8 +1,10 @@
-//! Any engine, with one put in 10,000 dropped: the lie of `memory` for engines that keep their data.
+//! Any engine, with one put in 10,000 dropped: the lie of `memory` for engines that keep their
+//! data.
 //!
-//! Openings of closed and killed databases can only be tested with an engine whose data outlives its
-//! process. This one passes every call on, so a test of the benchmark can show that what is missing after
-//! an opening is noticed. Sessions share one count, under no lock. Not listed among the engines to compare.
+//! Openings of closed and killed databases can only be tested with an engine whose data outlives
+//! its process. This one passes every call on, so a test of the benchmark can show that what is
+//! missing after an opening is noticed. Sessions share one count, under no lock. Not listed among
+//! the engines to compare.
 
 use crate::engine::{
     Capabilities, Engine, EngineStats, Op, Result, RowVisitor, ScanRequest, Session, SessionMode,

@@ -117,8 +117,8 @@ pub struct EngineOptions {
 }
 
 impl EngineOptions {
-    /// The parity settings for a database in `directory`: 64 MiB of cache, four memtables of 64 MiB,
-    /// blocks of 4 KiB, LZ4, ten filter bits per key, two background threads, no syncs.
+    /// The parity settings for a database in `directory`: 64 MiB of cache, four memtables of 64
+    /// MiB, blocks of 4 KiB, LZ4, ten filter bits per key, two background threads, no syncs.
     pub fn parity(directory: PathBuf) -> Self {
         Self {
             directory,
@@ -281,8 +281,8 @@ pub struct Capabilities {
     pub compact: bool,
     /// Tables can be stored as B+trees.
     pub tree_tables: bool,
-    /// Acknowledged commits outlive the death of the process under the sync mode that was asked for.
-    /// False where the engine says that it keeps unsynced ones in its own memory.
+    /// Acknowledged commits outlive the death of the process under the sync mode that was asked
+    /// for. False where the engine says that it keeps unsynced ones in its own memory.
     pub survives_kill: bool,
 }
 
@@ -307,8 +307,8 @@ impl Capabilities {
 /// How often a wait for background work looks.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Waits until an engine has found nothing to do several times in a row: a flush that has just ended
-/// may be about to queue a merge.
+/// Waits until an engine has found nothing to do several times in a row: a flush that has just
+/// ended may be about to queue a merge.
 pub(crate) fn wait_until_quiet(mut is_busy: impl FnMut() -> Result<bool>) -> Result<()> {
     const QUIET_LOOKS: u32 = 5;
     let mut quiet = 0;
@@ -337,7 +337,8 @@ pub trait Engine: Send + Sync {
         Err(EngineError::unsupported("a full compaction"))
     }
 
-    /// Makes a copy of the committed state that can be opened on its own; `directory` does not exist.
+    /// Makes a copy of the committed state that can be opened on its own; `directory` does not
+    /// exist.
     fn checkpoint(&self, directory: &Path) -> Result<()> {
         let _ = directory;
         Err(EngineError::unsupported("a checkpoint"))

@@ -1,9 +1,8 @@
 //! Adapters that put key-value engines behind one trait, so that a benchmark can drive them alike.
 //!
-//! [`engine`] defines the trait; each other module is one adapter. RocksDB, and libraries with TidesDB's C
-//! interface, are loaded at run time;
-//! LMDB, fjall, redb and TidesDB 10 are compiled in behind features of the same names; `null`, `memory`
-//! and `dropping` serve the benchmark itself.
+//! [`engine`] defines the trait; each other module is one adapter. RocksDB, and libraries with
+//! TidesDB's C interface, are loaded at run time; LMDB, fjall, redb and TidesDB 10 are compiled in
+//! behind features of the same names; `null`, `memory` and `dropping` serve the benchmark itself.
 //! [`open`] and [`catalogue`] are the two entries the benchmark uses.
 //!
 //! Adapters state what they cannot match under parity in [`EngineInfo::unequal`].
@@ -123,7 +122,8 @@ pub fn catalogue(libraries: &Libraries) -> Vec<EngineInfo> {
     ]
 }
 
-/// Refuses a library that cannot be loaded or is none of the named engine, before a benchmark starts.
+/// Refuses a library that cannot be loaded or is none of the named engine, before a benchmark
+/// starts.
 pub fn check_library(name: &str, libraries: &Libraries) -> Result<()> {
     match name {
         "rocksdb" | "rocksdb-tuned" => {

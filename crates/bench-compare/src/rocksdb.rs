@@ -342,8 +342,8 @@ fn parse_stats(text: &str) -> EngineStats {
     stats
 }
 
-/// Reads sorted runs out of the text of property `rocksdb.levelstats`, a line "level files bytes" per
-/// level: each file of level 0 is a run, and so is every other level that has any.
+/// Reads sorted runs out of the text of property `rocksdb.levelstats`, a line "level files bytes"
+/// per level: each file of level 0 is a run, and so is every other level that has any.
 fn sorted_runs(text: &str) -> Option<u64> {
     let mut levels = None;
     for line in text.lines() {

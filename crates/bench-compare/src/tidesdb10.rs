@@ -1,13 +1,13 @@
 //! TidesDB 10 behind the engine trait, through its published crate.
 //!
-//! The crate brings the C sources of the engine and builds them, so this module exists only with the
-//! feature of the same name; `docs/benchmarks.md` says what the build needs. Settings follow the
-//! parity table. Memtable, log, cache and threads belong to the database, blocks, codec and filter
-//! to each family.
+//! The crate brings the C sources of the engine and builds them, so this module exists only with
+//! the feature of the same name; `docs/benchmarks.md` says what the build needs. Settings follow
+//! the parity table. Memtable, log, cache and threads belong to the database, blocks, codec and
+//! filter to each family.
 //!
 //! Threads: the database is shared; transactions and iterators belong to one session, which borrows
-//! it. So they are all gone before it closes. `settle` flushes, then waits until no flush or merge is
-//! queued or running.
+//! it. So they are all gone before it closes. `settle` flushes, then waits until no flush or merge
+//! is queued or running.
 #![expect(
     unsafe_code,
     reason = "the crate drops a family of a shared database in an unsafe call only"
@@ -190,8 +190,8 @@ impl Engine for TidesDb10 {
     }
 
     fn drop_family(&self, number: u32) -> Result<()> {
-        // SAFETY: a caller drops a family only when no session works on it, and a session gives up its
-        // transactions and iterator when it goes back to the default family.
+        // SAFETY: a caller drops a family only when no session works on it, and a session gives up
+        // its transactions and iterator when it goes back to the default family.
         let dropped = unsafe { self.database.drop_column_family_unchecked(&family_name(number)) };
         dropped.map_err(failed("drop_column_family"))
     }

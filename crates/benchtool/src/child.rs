@@ -1,12 +1,13 @@
 //! One job, run in a process of its own: open, load if needed, measure, settle, verify, close.
 //!
-//! [`main`] is the hidden `child` subcommand: it reads a [`JobSpec`] from the first line of standard
-//! input and prints one line, [`MARK`] and the [`JobResult`] as JSON. [`run`] does the work and is
-//! what tests call. Memory and bytes are those of this process, so nothing else runs in it.
+//! [`main`] is the hidden `child` subcommand: it reads a [`JobSpec`] from the first line of
+//! standard input and prints one line, [`MARK`] and the [`JobResult`] as JSON. [`run`] does the
+//! work and is what tests call. Memory and bytes are those of this process, so nothing else runs in
+//! it.
 //!
-//! Order of events: sample, open, (load, settle,) (warm,) sample, measured phase (`phases`), sample,
-//! settle, sample, verify, close. Openings are measured before all that (`openings`). An interruption
-//! ends the measured phase; the rest still happens, except the verification.
+//! Order of events: sample, open, (load, settle,) (warm,) sample, measured phase (`phases`),
+//! sample, settle, sample, verify, close. Openings are measured before all that (`openings`). An
+//! interruption ends the measured phase; the rest still happens, except the verification.
 
 mod openings;
 mod phases;
@@ -255,8 +256,8 @@ fn settle(engine: &dyn Engine, how: Settle) -> Result<(), String> {
     .map_err(|error| format!("settle: {error}"))
 }
 
-/// Page cache counts for the control group that filled it: what the load or the copy left there would
-/// be read beside the limit of this job, so it is given up first. Returns why that failed.
+/// Page cache counts for the control group that filled it: what the load or the copy left there
+/// would be read beside the limit of this job, so it is given up first. Returns why that failed.
 fn page_cache_of_its_own(spec: &JobSpec) -> Vec<String> {
     if spec.control_group.is_none() || !spec.loaded {
         return Vec::new();

@@ -1,8 +1,8 @@
 //! The command line: subcommands, options, and how they become tests.
 //!
-//! `run` is one test from options (`options`), `compare` the short comparison of all engines at hand,
-//! `suite` a named list of tests, `replay` a recorded list of operations, `engines` the list of
-//! engines. The hidden `child` runs one job. `--suite NAME`, `--compare`, `--list-engines` and
+//! `run` is one test from options (`options`), `compare` the short comparison of all engines at
+//! hand, `suite` a named list of tests, `replay` a recorded list of operations, `engines` the list
+//! of engines. The hidden `child` runs one job. `--suite NAME`, `--compare`, `--list-engines` and
 //! `--list-suites` in the first place stand for subcommands, as other tools have them. Sizes take
 //! the suffixes K, M and G (powers of 1024), counts K and M (powers of 1000).
 
@@ -299,8 +299,8 @@ struct Files {
     replay: Option<PathBuf>,
 }
 
-/// The first interruption ends the run orderly. In the parent a second one kills the running job, and
-/// a third one ends the program wherever it is.
+/// The first interruption ends the run orderly. In the parent a second one kills the running job,
+/// and a third one ends the program wherever it is.
 fn handle_interrupts(parent: bool) -> Result<(), String> {
     ctrlc::set_handler(move || {
         // ORDERING: the flags carry no data.

@@ -86,8 +86,8 @@ pub(crate) fn drop_page_cache(directory: &Path) -> Result<(), String> {
 }
 
 /// Has the pages of a database's files given up, so that the next reader gets them from the device.
-/// Unlike [`drop_page_cache`] it needs no rights and leaves the files of others alone, but pages that a
-/// process has mapped stay: to be called before the database is opened.
+/// Unlike [`drop_page_cache`] it needs no rights and leaves the files of others alone, but pages
+/// that a process has mapped stay: to be called before the database is opened.
 pub(crate) fn forget_files(directory: &Path) -> Result<(), String> {
     // Only what is written out can be given up.
     sync_files(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
@@ -150,7 +150,8 @@ pub(crate) fn check_processors(list: &str) -> Result<(), String> {
     }
 }
 
-/// Free bytes of the file system that a folder (or its nearest existing parent) is on, if `df` says.
+/// Free bytes of the file system that a folder (or its nearest existing parent) is on, if `df`
+/// says.
 pub(crate) fn free_space(folder: &Path) -> Option<u64> {
     let absolute = std::path::absolute(folder).ok()?;
     let existing = absolute.ancestors().find(|path| path.exists())?;

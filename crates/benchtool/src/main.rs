@@ -4,8 +4,8 @@
 //! runs each engine, test and repetition in a child process of its own (`child`), alternating the
 //! order of the engines; `report` prints tables and writes CSV and JSON. What a child does lies in
 //! `workload` (threads and operations), `data` (keys, values, what must be there), `measure` (time,
-//! memory, bytes), `machine` (limits of memory and processors, free space) and `engines` (ours and the
-//! adapters of crate `bench-compare`); `terminal` is what a person sees.
+//! memory, bytes), `machine` (limits of memory and processors, free space) and `engines` (ours and
+//! the adapters of crate `bench-compare`); `terminal` is what a person sees.
 //!
 //! Every result of every engine is checked; a wrong, lost or missing one makes its row INVALID and
 //! the exit code 1. Exit codes: 0 all rows valid, 1 a row is not, 2 wrong usage, 130 interrupted.

@@ -1,11 +1,11 @@
 //! Runs the tests: one child process per engine, test and repetition.
 //!
-//! In each repetition the order of the engines is turned around (A B, B A, ...). Tests that need data
-//! work on a database that a child loaded once per engine and data set; tests that change it get a
-//! copy. The load is reported as a row of its own. A child that fails, hangs or dies becomes a FAILED
-//! row. After an interruption the running child ends early and its figures are kept, nothing else
-//! is started. Before anything is started the folder is locked and the space that the run needs is
-//! compared with what is free.
+//! In each repetition the order of the engines is turned around (A B, B A, ...). Tests that need
+//! data work on a database that a child loaded once per engine and data set; tests that change it
+//! get a copy. The load is reported as a row of its own. A child that fails, hangs or dies becomes
+//! a FAILED row. After an interruption the running child ends early and its figures are kept,
+//! nothing else is started. Before anything is started the folder is locked and the space that the
+//! run needs is compared with what is free.
 //!
 //! Threads: the caller's only, plus one that reads the child's output.
 
@@ -136,7 +136,8 @@ struct Orchestrator<'a> {
     groups: u64,
 }
 
-/// Runs a plan; returns all rows, the loads included, and how many jobs an interruption left undone.
+/// Runs a plan; returns all rows, the loads included, and how many jobs an interruption left
+/// undone.
 pub(crate) fn run(plan: &Plan) -> Result<(Vec<Run>, usize), String> {
     plan.check_space()?;
     let lock = FolderLock::take(&plan.directory)?;
@@ -173,8 +174,8 @@ pub(crate) fn run(plan: &Plan) -> Result<(Vec<Run>, usize), String> {
     Ok((orchestrator.runs, jobs - done))
 }
 
-/// Makes the run's folder below a locked one. What lies there already may be kept databases, or those
-/// of a run that was killed; they are left alone and named.
+/// Makes the run's folder below a locked one. What lies there already may be kept databases, or
+/// those of a run that was killed; they are left alone and named.
 fn new_folder(above: &Path) -> Result<PathBuf, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", above.display());
     let older = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("run-");
@@ -293,8 +294,8 @@ impl Orchestrator<'_> {
         self.runs.push(Run { spec, result });
     }
 
-    /// The loaded database for a job, loading it if it is the first to ask; the error says why there
-    /// is none.
+    /// The loaded database for a job, loading it if it is the first to ask; the error says why
+    /// there is none.
     fn store(&mut self, spec: &JobSpec) -> Result<PathBuf, Box<JobResult>> {
         let identity = store_identity(&spec.engine, &spec.shape, &spec.setup);
         let index = match self.stores.iter().position(|store| store.identity == identity) {
@@ -466,8 +467,8 @@ fn spawn(spec: &JobSpec, timeout: Duration) -> Result<JobResult, String> {
     }
 }
 
-/// Whether a child was ended by Ctrl-C. It had not got as far as handling that, and we, who were told as
-/// well, may not have either.
+/// Whether a child was ended by Ctrl-C. It had not got as far as handling that, and we, who were
+/// told as well, may not have either.
 fn is_interruption(status: ExitStatus) -> bool {
     const SIGINT: i32 = 2;
     status.signal() == Some(SIGINT)

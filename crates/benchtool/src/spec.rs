@@ -105,7 +105,8 @@ pub(crate) struct OperationResult {
 }
 
 /// For each percentile the highest that any single thread had, in microseconds per call. Merged
-/// percentiles hide a thread that others starve: its few slow calls drown among their many fast ones.
+/// percentiles hide a thread that others starve: its few slow calls drown among their many fast
+/// ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WorstThread {
     /// Median.

@@ -2,8 +2,8 @@
 //!
 //! A [`Row`] says what differs from the profile's base by a list of [`Set`]s; the tables are in
 //! `tables`, the presets that the command line shares with them (YCSB's letters, `db_bench`'s
-//! benchmarks) in `presets`. Tests that read share one loaded database per engine and data set, which
-//! the orchestrator loads first (and reports as a row of its own).
+//! benchmarks) in `presets`. Tests that read share one loaded database per engine and data set,
+//! which the orchestrator loads first (and reports as a row of its own).
 
 pub(crate) mod presets;
 mod tables;

@@ -1,7 +1,8 @@
 //! The program in bad surroundings: interrupted, killed, without a terminal, on full and read-only
 //! disks, beside another one. What was measured is kept, and nothing is left behind.
 //!
-//! Tests that mount a small file system need the rights to do so; without them they say so and pass.
+//! Tests that mount a small file system need the rights to do so; without them they say so and
+//! pass.
 #![expect(clippy::unwrap_used, reason = "a failed call is a failed test")]
 
 use std::fs;

@@ -1,6 +1,6 @@
 //! The INI form of a family's options, with all fields of the interface's structure. The syntax is
-//! that of `tidesdb::options_file::ini`; a text that a line can't hold as it is, say one with a line
-//! break, is written in quotes with escapes.
+//! that of `tidesdb::options_file::ini`; a text that a line can't hold as it is, say one with a
+//! line break, is written in quotes with escapes.
 
 use std::ffi::{c_char, c_int};
 use std::fmt::Write as _;

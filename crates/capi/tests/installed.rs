@@ -1,5 +1,5 @@
-//! Installs the library into a folder and uses it from there as programs do: by pkg-config, by CMake,
-//! and statically. The examples are the programs.
+//! Installs the library into a folder and uses it from there as programs do: by pkg-config, by
+//! CMake, and statically. The examples are the programs.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -62,8 +62,8 @@ pub(crate) fn try_open(directory: &Path, access: Access) -> Result<tidesdb::Resu
     }))
 }
 
-/// Has an application's order of keys be that of bytes, in which this tool shows the families of it:
-/// it does not have the application's function, and nothing that is stored depends on that.
+/// Has an application's order of keys be that of bytes, in which this tool shows the families of
+/// it: it does not have the application's function, and nothing that is stored depends on that.
 ///
 /// # Errors
 /// When the name is not one of an order.

@@ -1,8 +1,8 @@
 //! Background work: what is queued when, and what happens when it fails.
 //!
-//! At most one flush of a family is queued or running; of merges, see `merges`. A failure is kept with the
-//! family and given to whoever waits; the work is queued again by the next writer that needs it,
-//! so that a disk that was full is tried again without reopening anything.
+//! At most one flush of a family is queued or running; of merges, see `merges`. A failure is kept
+//! with the family and given to whoever waits; the work is queued again by the next writer that
+//! needs it, so that a disk that was full is tried again without reopening anything.
 
 mod manual_merges;
 mod merges;
@@ -136,8 +136,8 @@ impl Core {
         }
     }
 
-    /// Gives back what only the next burst of writes would need: free log segments and the memory of
-    /// former memtables.
+    /// Gives back what only the next burst of writes would need: free log segments and the memory
+    /// of former memtables.
     fn release_spare(&self) {
         self.log.remove_free_segments();
         self.memory.release_idle();

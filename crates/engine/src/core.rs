@@ -175,8 +175,8 @@ impl Core {
         if family.drop_is_in_doubt() { self.settle_catalog() } else { Ok(()) }
     }
 
-    /// As [`Core::check_no_doubt`], inside the commit gate: a drop that fails closes the gate once, so
-    /// that each commit is over by then or is refused here. The next call has the doubt settled.
+    /// As [`Core::check_no_doubt`], inside the commit gate: a drop that fails closes the gate once,
+    /// so that each commit is over by then or is refused here. The next call has the doubt settled.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -472,8 +472,8 @@ impl Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         if !self.0.health.is_at_home() {
-            // The files, threads and locks are the parent's. What is left of the database here is never
-            // dropped, so that nothing is done to them.
+            // The files, threads and locks are the parent's. What is left of the database here is
+            // never dropped, so that nothing is done to them.
             std::mem::forget(Arc::clone(&self.0));
             return;
         }

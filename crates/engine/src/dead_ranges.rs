@@ -2,8 +2,8 @@
 //!
 //! A queue is popped by looking for its first key and deleting it. Deleted keys stay in memtables
 //! and tables until a merge drops them, so without more the next look would pass over all that were
-//! popped before. Here a scan that has passed over many dead keys in a row leaves a *dead range*, and
-//! later scans jump to its end.
+//! popped before. Here a scan that has passed over many dead keys in a row leaves a *dead range*,
+//! and later scans jump to its end.
 //!
 //! What makes that right is that a range is *watched*: a commit that puts a key cuts it out of the
 //! range that it lies in, after it has reserved its place in the log and before it is published.
@@ -14,16 +14,17 @@
 //!    `watched_from`, the end of what was reserved right after the registration.
 //! 2. dead: a scan at a snapshot from `watched_from` on found nothing alive, and the range is still
 //!    there. Of the puts into it, that scan has seen those at or below its snapshot, and the others
-//!    would have cut the range. So nothing in it lives for any reader from that snapshot on, as long
-//!    as the range is there when the reader looks, after it took its snapshot: a put that it
+//!    would have cut the range. So nothing in it lives for any reader from that snapshot on, as
+//!    long as the range is there when the reader looks, after it took its snapshot: a put that it
 //!    sees was published before that, and had cut the range by then.
 //!
-//! With no commit under way, `watched_from` is the scan's own snapshot, and both happen at once. Only
-//! versions decide, so freezing, flushes and merges change nothing. What has expired is dead for
-//! readers whose clock is not behind that of the scan; later deletions of any kind keep a range dead.
+//! With no commit under way, `watched_from` is the scan's own snapshot, and both happen at once.
+//! Only versions decide, so freezing, flushes and merges change nothing. What has expired is dead
+//! for readers whose clock is not behind that of the scan; later deletions of any kind keep a range
+//! dead.
 //!
-//! Threads: any. Puts pay one load while there is no range, else a search; readers take no lock, and
-//! a scan that meets another one registering leaves nothing.
+//! Threads: any. Puts pay one load while there is no range, else a search; readers take no lock,
+//! and a scan that meets another one registering leaves nothing.
 //!
 //! Invariants: ranges are sorted and disjoint, and not empty.
 
@@ -244,8 +245,8 @@ fn covering(ranges: &Ranges, key: &[u8]) -> Option<usize> {
     ranges.get(at).is_some_and(|range| range.start.as_slice() <= key).then_some(at)
 }
 
-/// The ranges that overlap a run, and new ones for what of the run none covers. What is only watched
-/// ends at the run's ends: nothing says that scans come to the rest of it again.
+/// The ranges that overlap a run, and new ones for what of the run none covers. What is only
+/// watched ends at the run's ends: nothing says that scans come to the rest of it again.
 fn watched_anew(overlapping: &[Arc<DeadRange>], run: &DeadRun) -> Ranges {
     let fresh = |start: &[u8], end: &[u8]| {
         Arc::new(DeadRange {

@@ -35,8 +35,8 @@ const MOST_BYTES: usize = 1 << 20;
 /// About what an entry takes besides its key.
 const ENTRY_BYTES: usize = 64;
 
-/// Commits that one transaction's reads were overwritten by and that are told apart, half a MiB of them;
-/// a power of two, as the list grows.
+/// Commits that one transaction's reads were overwritten by and that are told apart, half a MiB of
+/// them; a power of two, as the list grows.
 const MOST_OVERWRITERS: usize = 64 << 10;
 
 /// What a committing transaction has read that others have overwritten since.

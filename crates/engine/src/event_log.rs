@@ -104,7 +104,8 @@ impl EventLog {
         };
         let length = bytes.len() as u64;
         if self.most_bytes > 0 && open.bytes > 0 && open.bytes + length > self.most_bytes {
-            // When that fails the file is opened again by the next line, and stays within its bound.
+            // When that fails the file is opened again by the next line, and stays within its
+            // bound.
             open = self.begin_another()?;
         }
         let written = write_all(open.file.as_ref(), bytes, open.bytes);

@@ -142,8 +142,8 @@ impl Memtable {
         self.first_sequence.load(Ordering::Relaxed)
     }
 
-    /// Notes that the memtable takes no more, holds nothing above `boundary` but what was refused, and
-    /// took `fill_nanos` to fill.
+    /// Notes that the memtable takes no more, holds nothing above `boundary` but what was refused,
+    /// and took `fill_nanos` to fill.
     pub(crate) fn seal(&self, boundary: SequenceNumber, fill_nanos: u64) {
         // ORDERING: relaxed; read through the view that the freezing thread publishes next.
         self.sealed_through.store(boundary, Ordering::Relaxed);
@@ -156,8 +156,8 @@ impl Memtable {
         self.fill_nanos.load(Ordering::Relaxed)
     }
 
-    /// Keys that cut the memtable into about `parts` parts of about equal size, ascending. Fewer when
-    /// it is small.
+    /// Keys that cut the memtable into about `parts` parts of about equal size, ascending. Fewer
+    /// when it is small.
     pub(crate) fn keys_between(&self, parts: u64) -> Vec<Vec<u8>> {
         let parts = usize::try_from(parts).unwrap_or(usize::MAX);
         self.index.keys_between(parts).into_iter().map(<[u8]>::to_vec).collect()

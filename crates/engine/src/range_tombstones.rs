@@ -2,9 +2,9 @@
 //!
 //! A memtable owns one [`GrowingTombstones`]; commits add to it while readers search it. What was
 //! added lies in immutable sets of growing size, and a new one is merged with those that are no
-//! larger, so that a hundred thousand deletions cost each about seventeen copies of a pointer, and a
-//! reader searches as many small trees at most. A memtable without range deletions costs its readers
-//! one load.
+//! larger, so that a hundred thousand deletions cost each about seventeen copies of a pointer, and
+//! a reader searches as many small trees at most. A memtable without range deletions costs its
+//! readers one load.
 //!
 //! Threads: any. Adders take a lock; readers take none. Whoever sees a commit as published sees its
 //! tombstones: they are added before it is. Nothing is ever taken out, since readers may be looking

@@ -99,7 +99,8 @@ impl Watch {
         self.on && self.is_chosen()
     }
 
-    /// One in so many on average. Which is random: where calls of two kinds take turns, both come up.
+    /// One in so many on average. Which is random: where calls of two kinds take turns, both come
+    /// up.
     #[inline]
     fn is_chosen(&self) -> bool {
         if self.slow_nanos != u64::MAX || self.sampling <= 1 {

@@ -1,4 +1,5 @@
-//! Writes the first bytes of the fuzz targets: `cargo run -p tidesdb-files --example fuzz_corpus -- DIR`.
+//! Writes the first bytes of the fuzz targets:
+//! `cargo run -p tidesdb-files --example fuzz_corpus -- DIR`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

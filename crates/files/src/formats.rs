@@ -60,8 +60,8 @@ impl Format {
         }
     }
 
-    /// The version that a file says it has; `None` when it does not say so where it should: when that
-    /// place is damaged, or of a log segment that was never begun.
+    /// The version that a file says it has; `None` when it does not say so where it should: when
+    /// that place is damaged, or of a log segment that was never begun.
     ///
     /// # Errors
     /// [`Error::Io`].

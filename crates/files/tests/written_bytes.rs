@@ -1,8 +1,9 @@
 //! The bytes that are written are those of version 1 (`docs/formats/README.md`).
 //!
-//! The first bytes of the fuzz targets are small files of every format, made of the same content each
-//! time. What `fuzz/corpus` has of them was stored when version 1 was frozen. Who changes a format on
-//! purpose gives it a new version, keeps what is stored under another name, and writes it anew.
+//! The first bytes of the fuzz targets are small files of every format, made of the same content
+//! each time. What `fuzz/corpus` has of them was stored when version 1 was frozen. Who changes a
+//! format on purpose gives it a new version, keeps what is stored under another name, and writes it
+//! anew.
 
 use std::path::Path;
 

@@ -1,10 +1,11 @@
 //! Memtable indexes side by side: inserts, look-ups and scans, by key order and thread count.
 //!
 //! `cargo run --release -p tidesdb-lockfree --example memtable_bench [-- FILTER]` prints a Markdown
-//! table. 500,000 keys of 16 bytes, values of 100 bytes, on warmed and recycled memory (each
-//! index has been filled once before with the same pool). Every figure is nanoseconds per operation:
-//! processor time of all threads (from the kernel's accounting, so that a busy machine disturbs it less) and,
-//! in brackets, wall time. Every answer is checked. FILTER keeps the rows that contain it.
+//! table. 500,000 keys of 16 bytes, values of 100 bytes, on warmed and recycled memory (each index
+//! has been filled once before with the same pool). Every figure is nanoseconds per operation:
+//! processor time of all threads (from the kernel's accounting, so that a busy machine disturbs it
+//! less) and, in brackets, wall time. Every answer is checked. FILTER keeps the rows that contain
+//! it.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -157,7 +157,8 @@ impl Arena {
     }
 
     /// Bytes handed out, rounded up to units: what is left of the blocks is not counted. Exact
-    /// whenever no allocation is under way; while a block is being changed it may lag by that block.
+    /// whenever no allocation is under way; while a block is being changed it may lag by that
+    /// block.
     pub fn used_bytes(&self) -> u64 {
         let cursor = Cursor::unpack(self.cursor.load(Ordering::Relaxed));
         // Beyond its capacity the block was sealed, or is just being.

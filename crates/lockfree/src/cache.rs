@@ -131,8 +131,8 @@ impl<V> BlockCache<V> {
         found
     }
 
-    /// Whether a value is cached under `key`, as far as [`get`](Self::get) would tell. No lookup for
-    /// the figures.
+    /// Whether a value is cached under `key`, as far as [`get`](Self::get) would tell. No lookup
+    /// for the figures.
     #[must_use]
     pub fn contains(&self, key: CacheKey) -> bool {
         let hash = hash(key);

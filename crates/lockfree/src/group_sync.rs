@@ -63,9 +63,9 @@ impl GroupSync {
         self.synced.fetch_max(position, Ordering::AcqRel);
     }
 
-    /// Returns once everything up to `position` is durable. `may_sync` is asked before each wait and
-    /// before this thread leads, with a lock held; `sync` is called without it if this thread leads,
-    /// and answers how far everything is durable then.
+    /// Returns once everything up to `position` is durable. `may_sync` is asked before each wait
+    /// and before this thread leads, with a lock held; `sync` is called without it if this thread
+    /// leads, and answers how far everything is durable then.
     ///
     /// # Errors
     /// What `may_sync` or this thread's own `sync` answers. A sync that reached less far than

@@ -27,9 +27,10 @@
 //! * A start enters the ring only within one window of `published`, so two unpublished starts
 //!   never share a slot.
 //!
-//! * An announcement is an end, valid for start `p` if it is greater than `p`, by the same argument,
-//!   and a signature stored before it. A start is announced only within the announcements' own
-//!   window of `published`; of others it is not known what they touch, and rivals wait.
+//! * An announcement is an end, valid for start `p` if it is greater than `p`, by the same
+//!   argument, and a signature stored before it. A start is announced only within the
+//!   announcements' own window of `published`; of others it is not known what they touch, and
+//!   rivals wait.
 //!
 //! Checked by loom models (`loom_*`) in `publish/tests.rs`.
 

@@ -1,4 +1,5 @@
-//! Synchronisation primitives: the standard library's, or loom's twins when built with `--cfg loom`.
+//! Synchronisation primitives: the standard library's, or loom's twins when built with
+//! `--cfg loom`.
 //!
 //! Every module of this crate takes its atomics, locks and threads from here, so that the very
 //! code that ships is what the model checker explores. `CachePadded` keeps two hot words out of

@@ -51,7 +51,8 @@ pub struct FormatReport {
 /// Tells the formats of the files in the directory of a database, without opening it.
 ///
 /// # Errors
-/// [`tidesdb_base::Error::NotADatabase`], [`tidesdb_base::Error::Locked`], [`tidesdb_base::Error::Io`].
+/// [`tidesdb_base::Error::NotADatabase`], [`tidesdb_base::Error::Locked`],
+/// [`tidesdb_base::Error::Io`].
 pub fn formats_of(directory: &Path) -> Result<FormatReport> {
     let source = Source::open(directory)?;
     let mut counts: BTreeMap<(Format, u32), u64> = BTreeMap::new();

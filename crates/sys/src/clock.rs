@@ -1,10 +1,10 @@
 //! Time: the only place that asks what time it is.
 //!
-//! Two clocks with two jobs. Wall-clock seconds decide when a value with a time to live expires
-//! and may jump either way when an operator sets the machine's clock. Monotonic nanoseconds
-//! measure durations, never go back, and mean nothing outside this process.
-//! [`SteadyClock`] keeps the jumps of the former from whoever uses it. [`ManualClock`] serves tests:
-//! it moves only when told to, and its wall clock may jump.
+//! Two clocks with two jobs. Wall-clock seconds decide when a value with a time to live expires and
+//! may jump either way when an operator sets the machine's clock. Monotonic nanoseconds measure
+//! durations, never go back, and mean nothing outside this process. [`SteadyClock`] keeps the jumps
+//! of the former from whoever uses it. [`ManualClock`] serves tests: it moves only when told to,
+//! and its wall clock may jump.
 
 mod steady;
 

@@ -1,12 +1,13 @@
 //! Telling a process from the one that it was forked from.
 //!
-//! A forked child has copies of its parent's memory, of its descriptors and of no thread but the one
-//! that forked. What works on files in the name of the parent must not go on in the child: it would
-//! write where the parent writes, and wait for threads that are not there. So whoever owns such a
-//! thing keeps a [`ProcessMark`] of where it was made, and does nothing elsewhere.
+//! A forked child has copies of its parent's memory, of its descriptors and of no thread but the
+//! one that forked. What works on files in the name of the parent must not go on in the child: it
+//! would write where the parent writes, and wait for threads that are not there. So whoever owns
+//! such a thing keeps a [`ProcessMark`] of where it was made, and does nothing elsewhere.
 //!
-//! A fork is noticed by handlers of `pthread_atfork`, which the C library calls for `fork`. Children
-//! made in other ways (`vfork`, `posix_spawn`, `clone`) are expected to execute another program.
+//! A fork is noticed by handlers of `pthread_atfork`, which the C library calls for `fork`.
+//! Children made in other ways (`vfork`, `posix_spawn`, `clone`) are expected to execute another
+//! program.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

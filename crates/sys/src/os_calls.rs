@@ -82,7 +82,8 @@ pub(crate) fn lower_thread_priority(_steps: i32) {}
 /// Begins to write a range of `file` to the disk without waiting for it.
 ///
 /// An error is not worth telling: the pages stay dirty, or fail for the sync that follows. Asking
-/// only for the start of writing neither waits for nor reports earlier failures (`sync_file_range(2)`).
+/// only for the start of writing neither waits for nor reports earlier failures
+/// (`sync_file_range(2)`).
 #[cfg(target_os = "linux")]
 pub(crate) fn start_write_back(file: &File, at: u64, len: u64) {
     let (Ok(at), Ok(len)) = (libc::off64_t::try_from(at), libc::off64_t::try_from(len)) else {
@@ -174,12 +175,12 @@ pub(crate) fn file_system_magic(_file: &File) -> Option<u32> {
     None
 }
 
-/// Has these functions called at each `fork` of the process: before it, and after it in the parent and
-/// in the child. If memory for that is exhausted, they are not.
+/// Has these functions called at each `fork` of the process: before it, and after it in the parent
+/// and in the child. If memory for that is exhausted, they are not.
 pub(crate) fn at_fork(before: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) {
-    // SAFETY: the functions live as long as the program and may be called on any thread. In the child
-    // only the calling thread exists: what they lock is locked by nobody else then (see `forks`), and
-    // they do no more than close descriptors and store to atomics.
+    // SAFETY: the functions live as long as the program and may be called on any thread. In the
+    // child only the calling thread exists: what they lock is locked by nobody else then (see
+    // `forks`), and they do no more than close descriptors and store to atomics.
     unsafe {
         libc::pthread_atfork(Some(before), Some(parent), Some(child));
     }

@@ -97,8 +97,8 @@ impl Faults {
         self.vfs.fired() + *locked(&self.out_of_memory)
     }
 
-    /// Whether calls fail from now on for want of space. Such a disk is opened for reading, and what
-    /// is shown then may be in the kernel's cache only.
+    /// Whether calls fail from now on for want of space. Such a disk is opened for reading, and
+    /// what is shown then may be in the kernel's cache only.
     #[must_use]
     pub fn disk_is_full(&self) -> bool {
         let full =

@@ -86,8 +86,8 @@ pub fn check_gets(
     Ok(())
 }
 
-/// Checks reads of several keys and of ranges, as iterators, both ways and page by page, against what
-/// a scan has read.
+/// Checks reads of several keys and of ranges, as iterators, both ways and page by page, against
+/// what a scan has read.
 ///
 /// # Errors
 /// What differs.
@@ -117,8 +117,8 @@ pub fn check_entries(
     check_pages(family, content, 1 + random.index(40))
 }
 
-/// Reads a family by pages, each of which begins behind the last key of the one before. The last page
-/// is empty: a seek that finds nothing leaves no entries.
+/// Reads a family by pages, each of which begins behind the last key of the one before. The last
+/// page is empty: a seek that finds nothing leaves no entries.
 fn check_pages(family: &Family, content: &Content, length: usize) -> Verdict {
     let mut rest = content.iter();
     let mut after = Vec::new();

@@ -128,8 +128,8 @@ impl History {
         of_key.take_while(|write| write.value.is_some()).take(2).count() < 2
     }
 
-    /// Has `copy` live through everything that `source` has lived through: of a database that lost the
-    /// end of its log, both show the same prefix.
+    /// Has `copy` live through everything that `source` has lived through: of a database that lost
+    /// the end of its log, both show the same prefix.
     pub fn copy_family(&mut self, source: FamilyId, copy: FamilyId) {
         for transaction in &mut self.transactions {
             let of_source = transaction.writes.iter().filter(|write| write.family == source);

@@ -148,8 +148,8 @@ fn where_files_can_not_be_linked_they_are_copied() {
     check(&sim, COPY, &before);
 }
 
-/// Every file call of a copy fails in turn: the copy is there, whole, or nothing is, and the source is
-/// as it was.
+/// Every file call of a copy fails in turn: the copy is there, whole, or nothing is, and the source
+/// is as it was.
 #[test]
 fn a_copy_that_fails_leaves_nothing() {
     let (golden, before) = golden();
@@ -217,8 +217,8 @@ fn a_crash_leaves_a_whole_copy_or_none() {
     }
 }
 
-/// Batches over two families, some with values that go straight to a value log, while copies are made: each
-/// copy shows a prefix, the same in both.
+/// Batches over two families, some with values that go straight to a value log, while copies are
+/// made: each copy shows a prefix, the same in both.
 #[test]
 fn copies_under_writers_hold_one_point_of_the_commit_order() {
     let directory = tempfile::tempdir().unwrap();

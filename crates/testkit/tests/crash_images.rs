@@ -74,8 +74,8 @@ fn crashes_with_a_sync_per_commit() {
     judge_mode("crashes_with_a_sync_per_commit", SyncMode::Full);
 }
 
-/// Commits of several MiB over all families, between small ones, crashed all along: in the middle of
-/// their records, and of flushes of what they filled.
+/// Commits of several MiB over all families, between small ones, crashed all along: in the middle
+/// of their records, and of flushes of what they filled.
 fn one_large_run(seed: u64) -> Verdict<Counts> {
     let mut random = SplitMix64::new(seed);
     let modes = [SyncMode::None, SyncMode::Interval { interval_us: 1000 }, SyncMode::Full];
@@ -105,8 +105,8 @@ fn one_large_run(seed: u64) -> Verdict<Counts> {
     Ok(judge.counts)
 }
 
-/// Keys that are overwritten all along, in families with value logs and without, crashed at changes of
-/// files above all. Answers the slices that were merged.
+/// Keys that are overwritten all along, in families with value logs and without, crashed at changes
+/// of files above all. Answers the slices that were merged.
 fn one_run_of_overwrites(seed: u64) -> Verdict<(Counts, u64)> {
     let mut random = SplitMix64::new(seed);
     let modes = [SyncMode::None, SyncMode::Interval { interval_us: 1000 }, SyncMode::Full];

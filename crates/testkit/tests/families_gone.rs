@@ -1,5 +1,5 @@
-//! Families that are dropped while merges of them run, wait or are due: nothing of them stays, and a drop
-//! takes no time to speak of.
+//! Families that are dropped while merges of them run, wait or are due: nothing of them stays, and
+//! a drop takes no time to speak of.
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
@@ -53,8 +53,8 @@ fn with_merge_due(db: &Db, name: &str) {
     }
 }
 
-/// The family goes at each change of files that a merge of it makes in turn, on the merge's own thread,
-/// as if another had done it just then.
+/// The family goes at each change of files that a merge of it makes in turn, on the merge's own
+/// thread, as if another had done it just then.
 #[test]
 fn a_family_may_go_at_any_moment_of_its_merge() {
     let golden = SimVfs::new(1);
@@ -112,8 +112,8 @@ fn a_family_may_go_at_any_moment_of_its_merge() {
     assert!(moments > 10, "{moments} moments");
 }
 
-/// Half of many families are merged from the opening on; all go meanwhile, from several threads. At a
-/// scale of 10 they are ten thousand.
+/// Half of many families are merged from the opening on; all go meanwhile, from several threads. At
+/// a scale of 10 they are ten thousand.
 #[test]
 fn thousands_of_families_go_while_half_of_them_are_merged() {
     let sim = SimVfs::new(1);

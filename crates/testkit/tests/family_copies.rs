@@ -123,8 +123,8 @@ fn a_copy_holds_what_was_committed_and_is_independent() {
     check(&sim, &db);
 }
 
-/// Whichever family goes first, and whether or not the database is opened again in between, the other
-/// one keeps its files, and nothing is left when both are gone.
+/// Whichever family goes first, and whether or not the database is opened again in between, the
+/// other one keeps its files, and nothing is left when both are gone.
 #[test]
 fn shared_files_go_with_the_last_family() {
     for (first, second) in [("source", "copy"), ("copy", "source")] {

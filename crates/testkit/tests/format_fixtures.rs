@@ -1,9 +1,9 @@
 //! Databases that were stored when format version 1 was frozen: each is opened, read in full and
 //! verified, as it was stored and after it was written to (`docs/formats/README.md`).
 //!
-//! They are written by `cargo test -p tidesdb-testkit --test format_fixtures -- --ignored`, which is
-//! done once for each thing that version 1 gains, never to make a failing test pass: an archive that
-//! exists is left as it is.
+//! They are written by `cargo test -p tidesdb-testkit --test format_fixtures -- --ignored`, which
+//! is done once for each thing that version 1 gains, never to make a failing test pass: an archive
+//! that exists is left as it is.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -158,8 +158,8 @@ fn files_of(dir: &Path) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// The files one behind the other, each with its name and length, compressed with Zstandard: length of
-/// the raw form u64, and its compressed form.
+/// The files one behind the other, each with its name and length, compressed with Zstandard: length
+/// of the raw form u64, and its compressed form.
 fn pack(files: &[(String, Vec<u8>)]) -> Vec<u8> {
     let mut raw = Vec::new();
     for (name, bytes) in files {

@@ -107,9 +107,9 @@ fn names(sim: &SimVfs) -> Vec<String> {
     sim.list(Path::new("/db")).unwrap().into_iter().map(|entry| entry.name).collect()
 }
 
-/// Opening failed with `Full`, though nothing of what is there needs space to be read. Whether the log is
-/// needed still, and however little fits: no manifest; a piece of one; the manifest and not CURRENT;
-/// both and no log segment.
+/// Opening failed with `Full`, though nothing of what is there needs space to be read. Whether the
+/// log is needed still, and however little fits: no manifest; a piece of one; the manifest and not
+/// CURRENT; both and no log segment.
 #[test]
 fn what_is_there_can_be_read_on_a_full_disk() {
     for (closed, left) in [false, true].into_iter().flat_map(|closed| {

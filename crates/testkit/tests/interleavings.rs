@@ -1,5 +1,5 @@
-//! Two calls that meet at a chosen moment: on a simulated disk that stops one of them at a change of
-//! its own until the other is where the test wants it.
+//! Two calls that meet at a chosen moment: on a simulated disk that stops one of them at a change
+//! of its own until the other is where the test wants it.
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
@@ -172,8 +172,8 @@ fn closing_waits_for_a_merge_that_somebody_asked_for() {
     assert!(db.verify().unwrap().problems.is_empty());
 }
 
-/// A writer of a large value went on appending, or cut off what it had appended, after the directory was
-/// given up.
+/// A writer of a large value went on appending, or cut off what it had appended, after the
+/// directory was given up.
 #[test]
 fn closing_waits_for_a_value_that_is_written_to_a_value_log() {
     let sim = SimVfs::new(1);
@@ -239,8 +239,8 @@ fn a_pause_waits_for_a_merge_that_somebody_asked_for_and_refuses_the_next() {
     family.compact().unwrap();
 }
 
-/// A family with a frozen memtable whose flush is queued, an active one with a newer value of `key`,
-/// and a log that failed, whose repair is queued behind.
+/// A family with a frozen memtable whose flush is queued, an active one with a newer value of
+/// `key`, and a log that failed, whose repair is queued behind.
 fn with_failed_log(sim: &Arc<SimVfs>) -> (Db, Family, Arc<ByHand>) {
     let scheduler = ByHand::new();
     let db = open(sim, Arc::clone(&scheduler) as _);

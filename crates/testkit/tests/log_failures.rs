@@ -140,7 +140,8 @@ fn check(db: &Db, outcomes: &[Outcome], when: &str) {
 }
 
 /// Has a database of which some calls fail take commits of several threads, and looks at it before
-/// and after the cause is gone, after a kill and after a reopening. Answers how many calls were refused.
+/// and after the cause is gone, after a kill and after a reopening. Answers how many calls were
+/// refused.
 fn fail(
     sync_mode: SyncMode,
     counted: OpSet,
@@ -310,8 +311,8 @@ impl Small {
     }
 }
 
-/// Memory that is refused at any block, once or for a while: the commit that needed it was in the log
-/// already, and in part in a memtable.
+/// Memory that is refused at any block, once or for a while: the commit that needed it was in the
+/// log already, and in part in a memtable.
 #[test]
 fn memory_that_is_refused_leaves_nothing_of_the_commit() {
     let verdict = seeds::run_all("memory_that_is_refused", |seed| {
@@ -424,7 +425,8 @@ fn a_segment_whose_sync_failed_is_not_used_again() {
     assert!(!entries.iter().any(|entry| failed.ends_with(&entry.name)));
 }
 
-/// A database that syncs each commit, some of whose calls fail, and the commits that its hook was told of.
+/// A database that syncs each commit, some of whose calls fail, and the commits that its hook was
+/// told of.
 struct Watched {
     sim: Arc<SimVfs>,
     vfs: Arc<FaultVfs>,
@@ -495,8 +497,8 @@ fn a_commit_whose_sync_fails_is_made_durable_by_the_repair() {
     watched.db.sync_log().unwrap();
 }
 
-/// A disk on which the repair fails as well: the caller is told that the commit is visible and may be
-/// lost. It is told to hooks once, and is durable with the next repair that works.
+/// A disk on which the repair fails as well: the caller is told that the commit is visible and may
+/// be lost. It is told to hooks once, and is durable with the next repair that works.
 #[test]
 fn a_commit_that_the_disk_does_not_take_is_doubtful_and_visible() {
     let watched = Watched::open();
@@ -523,8 +525,8 @@ fn a_commit_that_the_disk_does_not_take_is_doubtful_and_visible() {
     assert_eq!(watched.told(), keys(&[b"a", b"c"]));
 }
 
-/// Where blocks are never overwritten the space of a new segment is there, and writing to it fails. Each
-/// opening of the full disk left such a file.
+/// Where blocks are never overwritten the space of a new segment is there, and writing to it fails.
+/// Each opening of the full disk left such a file.
 #[test]
 fn an_opening_that_can_not_write_to_its_segment_leaves_none() {
     let sim = SimVfs::new(1);

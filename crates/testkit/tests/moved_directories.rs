@@ -1,5 +1,5 @@
-//! An open database stays in its directory, wherever the process or the directory goes, and whatever
-//! lies at its path then.
+//! An open database stays in its directory, wherever the process or the directory goes, and
+//! whatever lies at its path then.
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
@@ -56,7 +56,8 @@ fn check(path: &Path, round: &str) {
 
 const PLACES: &str = "TIDESDB_TEST_PLACES";
 
-/// Not a test: what the process of the next one runs, since it changes the directory of the process.
+/// Not a test: what the process of the next one runs, since it changes the directory of the
+/// process.
 #[test]
 #[ignore = "runs in a process of its own"]
 fn process_that_changes_its_directory() {

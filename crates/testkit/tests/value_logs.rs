@@ -1,5 +1,5 @@
-//! Space of value logs: files of values of 1 MiB and more, which commits append to, are collected like
-//! all others once nothing is appended any more, whatever was closed, cut off or opened again.
+//! Space of value logs: files of values of 1 MiB and more, which commits append to, are collected
+//! like all others once nothing is appended any more, whatever was closed, cut off or opened again.
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 

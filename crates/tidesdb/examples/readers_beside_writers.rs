@@ -1,5 +1,5 @@
-//! Two threads put new keys in random order while two others get keys that are there: how both rates
-//! and the memory of the process behave as the database grows. The allocator is the system's.
+//! Two threads put new keys in random order while two others get keys that are there: how both
+//! rates and the memory of the process behave as the database grows. The allocator is the system's.
 //!
 //! `cargo run --release -p tidesdb --example readers_beside_writers -- [name=number ...]`
 //!

@@ -24,8 +24,8 @@ pub mod options_file;
 
 pub use tidesdb_engine::*;
 
-/// What can be done with a database that does not open, and with single files of one: salvage, repair,
-/// inspection, restoring a backup.
+/// What can be done with a database that does not open, and with single files of one: salvage,
+/// repair, inspection, restoring a backup.
 pub mod rescue {
     pub use tidesdb_rescue::*;
 }

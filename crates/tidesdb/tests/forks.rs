@@ -1,6 +1,7 @@
 //! What a forked child does to the database of its parent: nothing.
 //!
-//! Each test forks in a process of its own, so that the threads of the test's own process play no part.
+//! Each test forks in a process of its own, so that the threads of the test's own process play no
+//! part.
 #![expect(unsafe_code, reason = "forking has no safe form")]
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 

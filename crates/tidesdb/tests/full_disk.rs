@@ -1,5 +1,5 @@
-//! A real file system that the database has filled is freed by deleting. The test mounts one in memory,
-//! which only a privileged user may; elsewhere it says so and does nothing.
+//! A real file system that the database has filled is freed by deleting. The test mounts one in
+//! memory, which only a privileged user may; elsewhere it says so and does nothing.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]

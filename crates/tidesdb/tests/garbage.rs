@@ -41,8 +41,8 @@ fn key(n: u64) -> Vec<u8> {
     format!("key{n:012}").into_bytes()
 }
 
-/// Puts as many keys from `first` on, in no order, with values that do not compress. Answers how many a
-/// second.
+/// Puts as many keys from `first` on, in no order, with values that do not compress. Answers how
+/// many a second.
 fn put(family: &Family, first: u64, count: u64) -> f64 {
     let begun = Instant::now();
     let mut value = [0; 96];
@@ -196,7 +196,8 @@ fn deleting_everything_is_not_slowed_for_its_garbage() {
     assert!(left <= most, "{left} of {loaded} bytes are left");
 }
 
-/// Nobody writes when the snapshot goes: its end starts the merges, and nothing was merged in vain before.
+/// Nobody writes when the snapshot goes: its end starts the merges, and nothing was merged in vain
+/// before.
 #[test]
 fn what_a_snapshot_kept_of_deleted_ranges_goes_with_it() {
     let _alone = alone();

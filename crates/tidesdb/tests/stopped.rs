@@ -1,5 +1,5 @@
-//! A process that is stopped, as a laptop that sleeps, for longer than `stall_timeout_ms`: nothing can
-//! be expected of background work meanwhile, so nobody who waits for it is told that it stalls.
+//! A process that is stopped, as a laptop that sleeps, for longer than `stall_timeout_ms`: nothing
+//! can be expected of background work meanwhile, so nobody who waits for it is told that it stalls.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]

@@ -23,23 +23,24 @@ const LEAST_MEMORY_BUDGET: u64 = 4 << 20;
 pub struct DbOptions {
     /// Create the database when the directory is empty or absent. Default `true`.
     pub create_if_missing: bool,
-    /// Open without writing anything; writes answer `OpenedReadOnly`. Any number of readers may have
-    /// a database open, but none beside a writer. Default `false`.
+    /// Open without writing anything; writes answer `OpenedReadOnly`. Any number of readers may
+    /// have a database open, but none beside a writer. Default `false`.
     pub read_only: bool,
     /// Bytes of decoded blocks kept in memory; filters and indexes count in the memory budget.
     /// 0 disables the block cache. Default 64 MiB.
     pub block_cache_bytes: usize,
-    /// Files of tables and value logs kept open at a time, together; those not used lately are closed
-    /// beyond it. 0 means no bound of its own. Never more than half of the descriptors that the process
-    /// may have when this is set (`ulimit -n`). Indexes and filters of tables stay in memory, within an
-    /// eighth of `max_memory_usage`, whether their files are open or not. Default 0.
+    /// Files of tables and value logs kept open at a time, together; those not used lately are
+    /// closed beyond it. 0 means no bound of its own. Never more than half of the descriptors that
+    /// the process may have when this is set (`ulimit -n`). Indexes and filters of tables stay in
+    /// memory, within an eighth of `max_memory_usage`, whether their files are open or not.
+    /// Default 0.
     pub max_open_tables: usize,
     /// Threads that write memtables out. On Linux they give way to other threads of the process:
     /// their nice value is 5 above its own. 0 means the number of processors, at most 4. Default 0.
     pub flush_threads: usize,
-    /// Threads that merge tables, and help with a flush that writers outrun. Their nice value
-    /// is 10 above the process's own on Linux. When all are busy, a merge interrupts one that is twice
-    /// as large. 0 means 2. Default 2.
+    /// Threads that merge tables, and help with a flush that writers outrun. Their nice value is 10
+    /// above the process's own on Linux. When all are busy, a merge interrupts one that is twice as
+    /// large. 0 means 2. Default 2.
     pub compaction_threads: usize,
     /// Sync mode of the log. A family may ask for more, never for less. Default `None`.
     pub sync_mode: SyncMode,
@@ -59,9 +60,10 @@ pub struct DbOptions {
     /// smaller of the machine's memory and the control group's limit; otherwise at least 4 MiB
     /// and at least eight log segments. Default 0.
     pub max_memory_usage: u64,
-    /// Milliseconds without any progress of flushes after which a writer that waits for them, or the
-    /// caller of an explicit flush, gets an error of kind `Stalled` instead of waiting on; likewise
-    /// whoever asks for a merge and waits for another to end. 0 means for ever. Default 60,000.
+    /// Milliseconds without any progress of flushes after which a writer that waits for them, or
+    /// the caller of an explicit flush, gets an error of kind `Stalled` instead of waiting on;
+    /// likewise whoever asks for a merge and waits for another to end. 0 means for ever. Default
+    /// 60,000.
     pub stall_timeout_ms: u64,
     /// Of the gets, commits, seeks and steps of scans one in so many is timed for the histograms
     /// of latencies; 1 for all, 0 for none. Flushes, merges, syncs and openings are always timed.

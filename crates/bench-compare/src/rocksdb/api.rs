@@ -1,10 +1,11 @@
 //! The part of RocksDB's C API that the adapter uses, loaded from a shared library at run time.
 //!
 //! Owned by the adapter in `super`; nothing else calls it. Each function pointer is declared by
-//! hand after `rocksdb/c.h` of the 10.x/11.x series (these signatures have been stable since
-//! 7.x). The last ones, marked `?`, are missing in 7.x and 8.x, which distributions ship and which the
-//! cross-check with `db_bench` needs; the adapter does without them. A library that lacks any other is
-//! refused as a whole. [`Api`] keeps the library mapped for as long as a pointer into it can be used.
+//! hand after `rocksdb/c.h` of the 10.x/11.x series (these signatures have been stable since 7.x).
+//! The last ones, marked `?`, are missing in 7.x and 8.x, which distributions ship and which the
+//! cross-check with `db_bench` needs; the adapter does without them. A library that lacks any other
+//! is refused as a whole. [`Api`] keeps the library mapped for as long as a pointer into it can be
+//! used.
 #![expect(unsafe_code, reason = "function pointers of a C library that is loaded at run time")]
 
 use crate::c_functions::c_functions;

@@ -93,8 +93,8 @@ fn resources(api: &Api, handle: Handle, options: &EngineOptions) {
     let level_base = memtable.saturating_mul(4);
     let jobs = to_c_int(options.background_threads);
     let memtables = to_c_int(options.memtable_count);
-    // SAFETY: for all calls of this function: `handle` is a live options object and every setter only stores
-    // the given number in it.
+    // SAFETY: for all calls of this function: `handle` is a live options object and every setter
+    // only stores the given number in it.
     unsafe { (api.options_set_create_if_missing)(handle, 1) };
     // SAFETY: see above.
     unsafe { (api.options_set_write_buffer_size)(handle, to_size(memtable)) };
@@ -160,7 +160,8 @@ fn tables(api: &Api, handle: Handle, options: &EngineOptions, profile: Profile) 
 /// Values of `size` bytes and more go to blob files.
 fn blobs(api: &Api, handle: Handle, size: u64, compression: Compression) {
     const BLOB_FILE: u64 = 256 * MIB;
-    // SAFETY: for all calls of this function: `handle` is a live options object; setters store numbers.
+    // SAFETY: for all calls of this function: `handle` is a live options object; setters store
+    // numbers.
     unsafe { (api.options_set_enable_blob_files)(handle, 1) };
     // SAFETY: see above.
     unsafe { (api.options_set_min_blob_size)(handle, size) };
@@ -176,7 +177,8 @@ fn blobs(api: &Api, handle: Handle, size: u64, compression: Compression) {
 fn tuned(api: &Api, handle: Handle, options: &EngineOptions) {
     const PIPELINE_THREADS: u32 = 4;
     if let Some(set) = api.options_set_max_write_batch_group_size_bytes {
-        // SAFETY: for all calls of this function: `handle` is a live options object; setters store numbers.
+        // SAFETY: for all calls of this function: `handle` is a live options object; setters store
+        // numbers.
         unsafe { set(handle, 16 * MIB) };
     }
     // Optimistic transactions refuse pipelined writes.

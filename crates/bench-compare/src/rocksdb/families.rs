@@ -1,8 +1,9 @@
 //! The column families of an opened RocksDB database: handles by number.
 //!
-//! Number 0 is RocksDB's default family, number `n` is named `fn`. Sessions copy the handles when they
-//! start and ask again for numbers that they do not know. A handle is destroyed when its family is
-//! dropped or the database is closed; the benchmark drops a family only while no session uses it.
+//! Number 0 is RocksDB's default family, number `n` is named `fn`. Sessions copy the handles when
+//! they start and ask again for numbers that they do not know. A handle is destroyed when its
+//! family is dropped or the database is closed; the benchmark drops a family only while no session
+//! uses it.
 
 use super::api::{Api, Handle};
 use super::{Owned, checked};

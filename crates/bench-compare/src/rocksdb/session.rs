@@ -15,8 +15,9 @@ use libc::c_int;
 use std::ptr;
 use std::slice;
 
-/// `rocksdb_disable` of the header: a thread counts nothing. `db_bench` measures like this; the library's
-/// own default counts block reads, comparisons and the like in every call, and nobody here asks for them.
+/// `rocksdb_disable` of the header: a thread counts nothing. `db_bench` measures like this; the
+/// library's own default counts block reads, comparisons and the like in every call, and nobody
+/// here asks for them.
 const NO_COUNTERS: c_int = 1;
 
 /// A transaction handle, which RocksDB lets us use again, and how it reads.

@@ -1,10 +1,10 @@
 //! One thread's use of TidesDB 10.
 //!
-//! Writes and gets go through transactions at READ COMMITTED, the weakest level that reads committed
-//! data only. The writing transaction is reset and used again after each commit; the reading one is
-//! kept, as that level reads the newest state in each get. A read-only session keeps its iterator;
-//! otherwise each scan makes one, since an iterator keeps the view of its creation. Plain gets do not
-//! note what they read, as nothing is checked afterwards.
+//! Writes and gets go through transactions at READ COMMITTED, the weakest level that reads
+//! committed data only. The writing transaction is reset and used again after each commit; the
+//! reading one is kept, as that level reads the newest state in each get. A read-only session keeps
+//! its iterator; otherwise each scan makes one, since an iterator keeps the view of its creation.
+//! Plain gets do not note what they read, as nothing is checked afterwards.
 //!
 //! Invariants: the iterator borrows the reading transaction, which stays where it is and is neither
 //! changed nor dropped while there is an iterator.

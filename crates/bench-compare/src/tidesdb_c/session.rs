@@ -1,9 +1,10 @@
 //! One thread's use of a library with TidesDB's C interface.
 //!
 //! All writes and gets go through transactions at READ COMMITTED, which is the only way that the
-//! interface has. The writing transaction is reset and used again after each commit. The reading one is
-//! kept, as that level reads the newest state in each get. A read-only session keeps its iterator;
-//! otherwise a new one is made for each scan, since an iterator keeps the view of its creation.
+//! interface has. The writing transaction is reset and used again after each commit. The reading
+//! one is kept, as that level reads the newest state in each get. A read-only session keeps its
+//! iterator; otherwise a new one is made for each scan, since an iterator keeps the view of its
+//! creation.
 #![expect(unsafe_code, reason = "calls into a C library that is loaded at run time")]
 
 use super::api::Handle;
@@ -299,7 +300,7 @@ fn borrowed<'b>(data: *const u8, length: usize) -> &'b [u8] {
     if data.is_null() || length == 0 {
         return &[];
     }
-    // SAFETY: the library returned `length` readable bytes at `data`, which stay until the buffer is
-    // freed or the iterator moves; callers here pass the slice on before that.
+    // SAFETY: the library returned `length` readable bytes at `data`, which stay until the buffer
+    // is freed or the iterator moves; callers here pass the slice on before that.
     unsafe { slice::from_raw_parts(data, length) }
 }

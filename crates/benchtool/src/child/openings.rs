@@ -5,8 +5,8 @@
 //! writes the data set and then waits; it is killed, so that nothing is closed or flushed, and the
 //! job's own opening is what is measured. Everything that was acknowledged must be there, since a
 //! process that dies takes nothing from the operating system. Engines that keep unsynced commits in
-//! their own memory promise less: what they lost is counted, and there are no figures, since opening
-//! an emptier database is another thing.
+//! their own memory promise less: what they lost is counted, and there are no figures, since
+//! opening an emptier database is another thing.
 
 use super::phases::{Check, Outcome, checkpoint_directory};
 use super::{MARK, open};
@@ -56,7 +56,8 @@ impl Openings {
     }
 }
 
-/// What has to happen before the job opens its database; `None` for jobs that measure something else.
+/// What has to happen before the job opens its database; `None` for jobs that measure something
+/// else.
 pub(super) fn before_the_job(spec: &JobSpec) -> Result<Option<Openings>, String> {
     let count = spec.shape.num;
     match spec.shape.workload {

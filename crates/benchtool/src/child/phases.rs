@@ -1,7 +1,7 @@
 //! The measured phase of each workload, and what has to be checked after it.
 //!
-//! One function per family of workloads; all end in an [`Outcome`]. Which one it is follows from the
-//! workload and from whether the pattern draws with replacement.
+//! One function per family of workloads; all end in an [`Outcome`]. Which one it is follows from
+//! the workload and from whether the pattern draws with replacement.
 
 use super::limits;
 use crate::data::expect::{Expectation, Progress};

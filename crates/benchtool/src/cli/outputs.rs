@@ -1,7 +1,8 @@
 //! Files of results, and what is shown on the terminal.
 //!
-//! A run takes minutes to hours, so a file that cannot be written is refused before it starts, and files
-//! are written before anything is shown. A terminal that has gone away, as `head` does, is no failure.
+//! A run takes minutes to hours, so a file that cannot be written is refused before it starts, and
+//! files are written before anything is shown. A terminal that has gone away, as `head` does, is no
+//! failure.
 
 use super::CommonOptions;
 use crate::report;

@@ -11,7 +11,8 @@ use crate::spec::{Pattern, Shape};
 
 /// Seed of the scattering of ranks.
 const RANK_ORDER: u64 = 3;
-/// Ranges of the mixgraph pattern, and the parameters that its authors fitted to a production trace.
+/// Ranges of the mixgraph pattern, and the parameters that its authors fitted to a production
+/// trace.
 const RANGES: u64 = 30;
 const RANGE_LAW: [f64; 4] = [14.18, -2.917, 0.0164, -0.08082];
 const KEY_LAW: [f64; 2] = [0.002_312, 0.3467];
@@ -162,7 +163,8 @@ mod tests {
         assert!(draws(Pattern::Mixgraph, true).len() > 100);
     }
 
-    /// The published runs saw 55,700 distinct keys predicted and about 56,000 found in 500,000 draws.
+    /// The published runs saw 55,700 distinct keys predicted and about 56,000 found in 500,000
+    /// draws.
     #[test]
     fn the_seeds_formula_has_the_published_shape() {
         let shape = Shape { pattern: Pattern::ZipfSeed, num: 500_000, ..Shape::default() };

@@ -1,13 +1,13 @@
 //! What a reader must see: which records are there, and in which generation.
 //!
 //! Few cases cover all workloads without storing values. [`Expectation::Full`]: every resident
-//! record in generation 0. [`Expectation::Progress`]: each thread wrote (or deleted) a prefix of its
-//! part of an order, each record once. [`Expectation::Generations`]: records are overwritten, deleted
-//! or inserted; a table holds for each one the states begun and committed.
+//! record in generation 0. [`Expectation::Progress`]: each thread wrote (or deleted) a prefix of
+//! its part of an order, each record once. [`Expectation::Generations`]: records are overwritten,
+//! deleted or inserted; a table holds for each one the states begun and committed.
 //!
-//! Threads: a record of the table is changed only by its owning thread ([`Generations::own`], or the
-//! thread that inserts it); any thread reads it. A reader takes the committed state before its read
-//! ([`Generations::before`]) and asks afterwards whether what it got is allowed.
+//! Threads: a record of the table is changed only by its owning thread ([`Generations::own`], or
+//! the thread that inserts it); any thread reads it. A reader takes the committed state before its
+//! read ([`Generations::before`]) and asks afterwards whether what it got is allowed.
 
 use crate::data::order::{Order, owner_of, slice_of};
 use std::ops::RangeInclusive;
@@ -48,8 +48,8 @@ fn cell(begun: State, committed: State) -> u64 {
 }
 
 impl Generations {
-    /// A table of `count` records; those that `present` names are there in generation 0. Changes are
-    /// made by `threads` threads.
+    /// A table of `count` records; those that `present` names are there in generation 0. Changes
+    /// are made by `threads` threads.
     pub(crate) fn new(count: u64, threads: u64, present: impl Fn(u64) -> bool) -> Self {
         let state = |record| if present(record) { State::LOADED } else { State::NEVER };
         let cells = (0..count).map(|record| AtomicU64::new(cell(state(record), state(record))));
@@ -238,8 +238,8 @@ pub(crate) enum Expectation {
 }
 
 impl Expectation {
-    /// The generations allowed for a record, or `None` if it must be absent; `resident` says whether
-    /// it was loaded.
+    /// The generations allowed for a record, or `None` if it must be absent; `resident` says
+    /// whether it was loaded.
     pub(crate) fn of(&self, record: u64, resident: bool) -> Option<RangeInclusive<u32>> {
         match self {
             Self::Full { .. } | Self::Remains { .. } => resident.then_some(0..=0),

@@ -2,10 +2,10 @@
 //!
 //! Records are numbered `0..count`, and a larger number always has a larger key, so a scan must
 //! meet the numbers in sequence: that makes every seek and range checkable. The position of a
-//! record in the 64-bit key space is its number ([`Layout::Dense`]) or a pseudo-random point of
-//! its share of the space ([`Layout::Scattered`], the default: keys as unlike each other as hashes
-//! or UUIDs); in [`Layout::Clustered`] the shares belong to groups of consecutive keys.
-//! From 16 bytes on the position is printed in hex, zero-padded on the left; shorter keys, and those of
+//! record in the 64-bit key space is its number ([`Layout::Dense`]) or a pseudo-random point of its
+//! share of the space ([`Layout::Scattered`], the default: keys as unlike each other as hashes or
+//! UUIDs); in [`Layout::Clustered`] the shares belong to groups of consecutive keys. From 16 bytes
+//! on the position is printed in hex, zero-padded on the left; shorter keys, and those of
 //! [`Layout::Binary`], hold it in big-endian binary.
 
 use crate::data::random::{mix, scale};
@@ -21,8 +21,8 @@ pub(crate) enum Layout {
     Scattered,
     /// Groups of consecutive keys; the groups lie scattered.
     Clustered,
-    /// Dense, and of any length the number in eight bytes, big-endian, before `0` characters: the keys
-    /// of `db_bench`.
+    /// Dense, and of any length the number in eight bytes, big-endian, before `0` characters: the
+    /// keys of `db_bench`.
     Binary,
 }
 

@@ -1,9 +1,9 @@
 //! Orders over the record numbers: ascending, descending, by cursors, by groups, or a keyed
 //! pseudo-random permutation.
 //!
-//! The permutation is a true one: each record exactly once, no table, invertible (which lets a check
-//! ask "when was this record written?"). It scrambles the numbers below the next power of two by
-//! three rounds of odd multiplication and shifted xor, both bijections there, and repeats while
+//! The permutation is a true one: each record exactly once, no table, invertible (which lets a
+//! check ask "when was this record written?"). It scrambles the numbers below the next power of two
+//! by three rounds of odd multiplication and shifted xor, both bijections there, and repeats while
 //! the result lies outside the range (cycle walking, under two rounds on average).
 
 use crate::data::random::mix;

@@ -9,10 +9,10 @@
 //!
 //! The pool is made of 32-byte cells, each some random bytes followed by a run of one byte, in a
 //! proportion that lets LZ4 reach about the wanted ratio at any place of the slice. Values of
-//! [`Contents::Repeated`] are made otherwise, as `db_bench` makes its own: printable random bytes, as many as
-//! the ratio says, and these once more until the value is full. The header hides in the random bytes:
-//! it is XORed with the twelve bytes behind it in reverse (forwards, its zeros would repeat them), so
-//! that a codec finds nothing in it either.
+//! [`Contents::Repeated`] are made otherwise, as `db_bench` makes its own: printable random bytes,
+//! as many as the ratio says, and these once more until the value is full. The header hides in the
+//! random bytes: it is XORed with the twelve bytes behind it in reverse (forwards, its zeros would
+//! repeat them), so that a codec finds nothing in it either.
 
 use crate::data::random::Random;
 use crate::spec::{Contents, Shape, Sizes};
@@ -363,7 +363,8 @@ mod tests {
                     ..Shape::default()
                 };
                 let found = compressed(&shape, true, block);
-                // Each value costs its random bytes, and a few for the record's header and one match.
+                // Each value costs its random bytes, and a few for the record's header and one
+                // match.
                 let (least, most) = (ratio, ratio + 12.0 / bytes as f64);
                 assert!((least..most).contains(&found), "{bytes} repeated: {found} for {ratio}");
             }

@@ -1,7 +1,6 @@
 //! Measuring: operations and their latencies (`recorder`), the process (`process`), directories
-//! (`disk`) and the devices under them (`device`), figures over time (`timeline`), and all that a job
-//! observes for the reports
-//! (`observed`).
+//! (`disk`) and the devices under them (`device`), figures over time (`timeline`), and all that a
+//! job observes for the reports (`observed`).
 
 pub(crate) mod device;
 pub(crate) mod disk;

@@ -1,9 +1,9 @@
 //! What a child observes around its measured phase, for the reports: memory over time, sizes at
 //! the end of the phase, processor time apart for workers and background, the kernel's limits.
 //!
-//! An [`Observer`] starts before the engine is opened and is told when the phase begins and ends. All
-//! of it is plain data in the result ([`Observed`]); fields that an older result file does not have
-//! read as empty.
+//! An [`Observer`] starts before the engine is opened and is told when the phase begins and ends.
+//! All of it is plain data in the result ([`Observed`]); fields that an older result file does not
+//! have read as empty.
 
 use super::device::Traffic;
 use super::disk;

@@ -3,12 +3,12 @@
 //! Reading the clock costs tens of nanoseconds, as much as a fast engine needs for an operation, so
 //! while operations are that fast only one in `sample_every` is timed, and counts as so many in the
 //! histogram. The time between two samples is watched too, so that a stall in an operation that was
-//! not timed still shows as the longest gap. Slow operations and batches are timed one by one, and so
-//! is everything that runs at a given rate.
+//! not timed still shows as the longest gap. Slow operations and batches are timed one by one, and
+//! so is everything that runs at a given rate.
 //!
-//! With a rate, operation `n` of a thread is due at a fixed time after the start. A closed loop waits
-//! for that time and measures from the issue; an open loop measures from the time when the operation
-//! was due, so that waiting behind a slow one counts.
+//! With a rate, operation `n` of a thread is due at a fixed time after the start. A closed loop
+//! waits for that time and measures from the issue; an open loop measures from the time when the
+//! operation was due, so that waiting behind a slow one counts.
 //!
 //! A recorder belongs to one worker thread and is merged after the thread has ended. A phase ends
 //! for a thread when [`Recorder::end`] returns false: time is up, or the run was interrupted.
@@ -23,8 +23,9 @@ pub(crate) const BUCKET_MILLIS: u64 = 100;
 const BUCKET: Duration = Duration::from_millis(BUCKET_MILLIS);
 /// Latencies above ten minutes are counted as ten minutes.
 const MAX_LATENCY_NANOS: u64 = 600_000_000_000;
-/// If every other call takes longer, all are timed: the clock and the histogram are then a hundredth or two
-/// of them. An average would not do, as it is long too where other processes want the processor.
+/// If every other call takes longer, all are timed: the clock and the histogram are then a
+/// hundredth or two of them. An average would not do, as it is long too where other processes want
+/// the processor.
 const SLOW_CALL: Duration = Duration::from_micros(5);
 /// Quantiles that are kept of the slowest thread too.
 const WORST: [f64; 4] = [0.5, 0.95, 0.99, 0.999];

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A child that Ctrl-C ended before it could handle that was called failed, now and then. The statuses
-/// are made here: a shell that was started with the signal ignored can't be ended by it.
+/// A child that Ctrl-C ended before it could handle that was called failed, now and then. The
+/// statuses are made here: a shell that was started with the signal ignored can't be ended by it.
 #[test]
 fn a_child_ended_by_an_interruption_has_not_failed() {
     const SIGINT: i32 = 2;

@@ -1,16 +1,17 @@
 //! The claims gate: every published figure of the original engine beside RocksDB, and whether ours
 //! reaches it here.
 //!
-//! `claims.csv` holds one line per figure of the published articles. The target is a ratio to the better
-//! profile of the peer: at least the published ratio where the published test was valid, and at least
-//! 1.05; figures in which the peer was ahead (marks `R` for the row, `r` for a secondary figure) have to
-//! be at least as good. A published test counts as not valid where it is known to have measured
-//! something else: wrong key generators, deletions without effect, mixes that did not mix, sizes
-//! before compaction.
+//! `claims.csv` holds one line per figure of the published articles. The target is a ratio to the
+//! better profile of the peer: at least the published ratio where the published test was valid, and
+//! at least 1.05; figures in which the peer was ahead (marks `R` for the row, `r` for a secondary
+//! figure) have to be at least as good. A published test counts as not valid where it is known to
+//! have measured something else: wrong key generators, deletions without effect, mixes that did not
+//! mix, sizes before compaction.
 //!
-//! A claim is matched by what a test does (workload, pattern, operation, sizes, batch, sync), never by
-//! its name. Threads and volume differ from the published ones on other machines, which the report
-//! says; a claim without a valid matching test on both sides is "not comparable", never "met".
+//! A claim is matched by what a test does (workload, pattern, operation, sizes, batch, sync), never
+//! by its name. Threads and volume differ from the published ones on other machines, which the
+//! report says; a claim without a valid matching test on both sides is "not comparable", never
+//! "met".
 
 use super::compare::{self, Sides};
 use super::metrics;
@@ -286,8 +287,8 @@ mod tests {
         }
     }
 
-    /// The rule of the specification: at least the published ratio where the test was valid and 1.05
-    /// for throughput, at least as good for figures in which the peer was ahead.
+    /// The rule of the specification: at least the published ratio where the test was valid and
+    /// 1.05 for throughput, at least as good for figures in which the peer was ahead.
     #[test]
     fn targets_follow_the_rule() {
         let table = table().unwrap();

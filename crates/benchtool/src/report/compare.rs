@@ -14,7 +14,8 @@ pub(crate) const WIN: f64 = 1.05;
 pub(crate) const LOSS: f64 = 0.95;
 /// A spread above this makes a figure noisy.
 pub(crate) const NOISY: f64 = 0.15;
-/// A noisy win below this ratio is not counted as one, and neither is one whose extremes reach below
+/// A noisy win below this ratio is not counted as one, and neither is one whose extremes reach
+/// below
 /// 1. A loss is a loss, noisy or not.
 pub(crate) const CLEAR: f64 = 1.3;
 

@@ -162,8 +162,8 @@ fn optional_mebibytes(bytes: Option<u64>) -> String {
     bytes.map(mebibytes).unwrap_or_default()
 }
 
-/// An option of the test's shape by its name in the result file, which sets of other versions may not
-/// have.
+/// An option of the test's shape by its name in the result file, which sets of other versions may
+/// not have.
 fn shape_option(run: &Run, name: &str, otherwise: &str) -> String {
     let shape = serde_json::to_value(&run.spec.shape).unwrap_or_default();
     let value = shape.get(name).and_then(|value| value.as_str());

@@ -1,9 +1,9 @@
-//! One page from a set of results: self-contained, without scripts, light and dark, for wide screens
-//! and phones, next to every plot as an SVG file and the sums of all files.
+//! One page from a set of results: self-contained, without scripts, light and dark, for wide
+//! screens and phones, next to every plot as an SVG file and the sums of all files.
 //!
-//! Order of the page: verdict and warnings, rows that may not be believed, the comparison (losses in the
-//! same table as wins), plots, environment, option parity, all figures, conditions for quoting.
-//! Every figure comes from the set; nothing is typed in by hand.
+//! Order of the page: verdict and warnings, rows that may not be believed, the comparison (losses
+//! in the same table as wins), plots, environment, option parity, all figures, conditions for
+//! quoting. Every figure comes from the set; nothing is typed in by hand.
 
 mod conditions;
 mod sections;

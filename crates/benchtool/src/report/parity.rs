@@ -2,8 +2,8 @@
 //!
 //! A row is an option; a cell says whether the engine does what was asked (`Same`), cannot be told
 //! (`Not`, with the difference and whom it is likely to favour), or has no such thing (`None`). The
-//! cells are written down from the adapters by hand; an engine or an option that is not in the table is
-//! shown as "not stated", never as equal.
+//! cells are written down from the adapters by hand; an engine or an option that is not in the
+//! table is shown as "not stated", never as equal.
 
 use crate::orchestrate::Run;
 use serde_json::Value;

@@ -1,11 +1,12 @@
 //! The regression gate: is a candidate worse than a baseline, beyond the noise?
 //!
-//! Input are two result sets of the same machine, options and engine, with five repetitions each at least;
-//! anything else is refused, since its answer would mean nothing. Per test and metric, the change of the
-//! median is given with a 95 % interval by the bootstrap. A change is a regression when the interval
-//! excludes zero and the change is worse than 3 % and than twice the spread that the metric has
-//! without a change (half the span of the repetitions, over all sets given). A control, an engine that
-//! did not change, is measured with both: if it moved, the machine did, and the result is void.
+//! Input are two result sets of the same machine, options and engine, with five repetitions each at
+//! least; anything else is refused, since its answer would mean nothing. Per test and metric, the
+//! change of the median is given with a 95 % interval by the bootstrap. A change is a regression
+//! when the interval excludes zero and the change is worse than 3 % and than twice the spread that
+//! the metric has without a change (half the span of the repetitions, over all sets given). A
+//! control, an engine that did not change, is measured with both: if it moved, the machine did, and
+//! the result is void.
 //!
 //! Pure: everything is computed from the sets; the same sets give the same answer.
 

@@ -1,8 +1,8 @@
 //! A set of results: what the JSON file holds, and what every report is made from.
 //!
 //! Written once at the end of a run (also of an interrupted one) and read back by `report`,
-//! `regress` and `claims`. Readers never trust it: a file that is not one is an error that names the
-//! place, unknown fields are ignored, and missing optional ones read as empty.
+//! `regress` and `claims`. Readers never trust it: a file that is not one is an error that names
+//! the place, unknown fields are ignored, and missing optional ones read as empty.
 
 use super::environment::Environment;
 use super::median;
@@ -222,8 +222,8 @@ impl ResultSet {
     }
 }
 
-/// Writes a file so that one that was there before is only lost once the new one is complete. What is
-/// no file, such as a pipe, is written to as it is.
+/// Writes a file so that one that was there before is only lost once the new one is complete. What
+/// is no file, such as a pipe, is written to as it is.
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
         return fs::write(path, bytes);

@@ -1,7 +1,8 @@
 //! Tables for the terminal: engines, throughput with ratios, details per engine, notes.
 //!
-//! Tables fit the width they are given. Throughput has a column per engine where that fits, and a row
-//! per engine where it does not; in the table of details the names of tests wrap, numbers never.
+//! Tables fit the width they are given. Throughput has a column per engine where that fits, and a
+//! row per engine where it does not; in the table of details the names of tests wrap, numbers
+//! never.
 
 use super::compare;
 use super::plots::scale::{human, times};
@@ -41,7 +42,8 @@ fn width_of(table: &Table) -> usize {
 }
 
 /// Lets the first column wrap so that the table fits. One whose other columns alone take nearly all
-/// the width stays as it is: a terminal that cuts it is easier to read than letters below each other.
+/// the width stays as it is: a terminal that cuts it is easier to read than letters below each
+/// other.
 fn fitted(mut table: Table, width: u16) -> String {
     let natural = width_of(&table);
     let names = table.column_max_content_widths();

@@ -175,7 +175,8 @@ impl Pattern {
         }
     }
 
-    /// Whether records are drawn with replacement; otherwise each comes once before any comes again.
+    /// Whether records are drawn with replacement; otherwise each comes once before any comes
+    /// again.
     pub(crate) fn draws(self) -> bool {
         !matches!(
             self,
@@ -261,8 +262,8 @@ pub(crate) enum Contents {
     Text,
     /// The 256 byte ramps of the published runs, which compress to almost nothing.
     Ramp,
-    /// Random bytes, a share of the value as large as the wanted ratio, repeated until it is full: the
-    /// values of `db_bench`.
+    /// Random bytes, a share of the value as large as the wanted ratio, repeated until it is full:
+    /// the values of `db_bench`.
     Repeated,
 }
 

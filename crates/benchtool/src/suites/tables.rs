@@ -106,8 +106,8 @@ const YCSB: &[Row] = &[
 const OVERWRITE: Set = Do(Workload::Overwrite);
 const ONLY_READ: Set = Mixed(Mix::updates(0));
 const ONLY_SCAN: Set = Mixed(Mix { insert: 0, update: 0, modify: 0, delete: 0, scan: 100 });
-/// How even the rate of writes is over time, and what writers cost the readers beside them. The quiet
-/// tests have as many readers as those beside one writer.
+/// How even the rate of writes is over time, and what writers cost the readers beside them. The
+/// quiet tests have as many readers as those beside one writer.
 const SUSTAINED: &[Row] = &[
     star("sustained_4k", [100, 500, 500], &[OVERWRITE, UNIFORM, T2, Size(16, 4_096), Steady]),
     star("sustained_100", M1, &[OVERWRITE, UNIFORM, T2, Steady]),
@@ -414,7 +414,8 @@ const T8: Set = Threads(8);
 const SWEEP: Set = By(Pattern::Sweep);
 const OLD_ZIPF: Set = By(Pattern::ZipfSeed);
 const N10M: [u64; 3] = [1_000, 4_000, 10_000];
-/// The published runs as they were, flaws of data and patterns included, for checks of their claims.
+/// The published runs as they were, flaws of data and patterns included, for checks of their
+/// claims.
 const SEEDS: &[Row] = &[
     row("write_seq_10M", N10M, &[Ramps, T8, Batch(1_000), SEQ]),
     row("write_random_10M", N10M, &[Ramps, T8, Batch(1_000), SWEEP]),

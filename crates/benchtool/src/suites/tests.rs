@@ -81,7 +81,8 @@ fn cut_down(test: &Test, engine: &str, directory: &std::path::Path) -> JobSpec {
         key_size: 16,
         operations: (!full_pass).then_some(operations),
         seconds: full_pass.then_some(0.0),
-        // With one thread, what a broken engine does and whether it shows follow from the seed alone.
+        // With one thread, what a broken engine does and whether it shows follow from the seed
+        // alone.
         threads: match engine {
             "memory" => shape.threads.min(2 + shape.writers),
             _ => 1 + shape.writers,
@@ -148,7 +149,8 @@ fn a_sound_engine_passes_every_suite() {
     }
 }
 
-/// Whether a test of a suite notices, chance excluded: tests with writers beside readers do not count.
+/// Whether a test of a suite notices, chance excluded: tests with writers beside readers do not
+/// count.
 fn caught(suite: &str, engine: &str) -> bool {
     let alone = |test: &Test| test.shape.writers == 0;
     statuses(suite, engine, alone).any(|row| row.1 == Status::Invalid)

@@ -3,8 +3,8 @@
 //! During a phase, gets and seeks check every byte of the value; ranges and passes check each key
 //! against the one that must come next, and length, record number and generation of each value, so
 //! that the check costs less than the fastest scan. After a phase that wrote, [`verify_contents`]
-//! scans everything and checks every byte, compares the number of rows with what must be visible, and
-//! looks a sample of keys up.
+//! scans everything and checks every byte, compares the number of rows with what must be visible,
+//! and looks a sample of keys up.
 
 use super::{Dataset, Tally};
 use crate::data::expect::Expectation;

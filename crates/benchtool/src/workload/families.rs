@@ -1,7 +1,7 @@
 //! The life of many families: create them all, put one row in each, get it back, drop them all.
 //!
-//! One thread; every step is timed by itself, so the report has a rate and latencies for each of the
-//! four. A row that comes back wrong, or from another family, is an error.
+//! One thread; every step is timed by itself, so the report has a rate and latencies for each of
+//! the four. A row that comes back wrong, or from another family, is an error.
 
 use super::{Dataset, Worker};
 use crate::measure::recorder::Kind;

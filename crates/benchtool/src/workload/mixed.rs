@@ -1,9 +1,9 @@
 //! Gets, puts of new and old records, deletes, read-modify-writes and scans, interleaved.
 //!
 //! Each thread draws the kind of each operation from the test's shares. Reads ask for any record,
-//! changes go to records that the thread owns; the generation table says what a reader may meet. With
-//! `writers`, the first threads only put, batch after batch, until the others have ended, and the
-//! others do not change anything.
+//! changes go to records that the thread owns; the generation table says what a reader may meet.
+//! With `writers`, the first threads only put, batch after batch, until the others have ended, and
+//! the others do not change anything.
 //!
 //! A scan is checked against the states that were committed before it began: rows in order, no row
 //! missing that was there all the time, no generation older than that.
@@ -386,7 +386,8 @@ impl ScanCheck<'_> {
         self.expected = step + 1;
     }
 
-    /// Everything between the last row and this one must have been absent, or may have been removed.
+    /// Everything between the last row and this one must have been absent, or may have been
+    /// removed.
     fn skip_to(&mut self, step: u64) {
         for skipped in self.expected..step.min(self.window.states.len() as u64) {
             let (before, record) =

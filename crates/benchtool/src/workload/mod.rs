@@ -2,10 +2,10 @@
 //!
 //! [`Phase`] runs a body in every thread: each opens its session, all start together behind a
 //! barrier, and the phase lasts from the first start to the last end. The bodies live in `write`
-//! (puts, overwrites, deletes), `read` (gets), `scan` (seek, range, full passes), `mixed` (everything
-//! interleaved), `transactions`, `families` and `trace` (replays); `check` verifies what comes back,
-//! `scan_rate` times a scan of it.
-//! Threads share only read-only data and the generation table.
+//! (puts, overwrites, deletes), `read` (gets), `scan` (seek, range, full passes), `mixed`
+//! (everything interleaved), `transactions`, `families` and `trace` (replays); `check` verifies
+//! what comes back, `scan_rate` times a scan of it. Threads share only read-only data and the
+//! generation table.
 //!
 //! Every body checks every result; an error of the engine ends its thread and fails the row.
 
@@ -181,7 +181,8 @@ pub(crate) struct Chooser<'a> {
 }
 
 impl Chooser<'_> {
-    /// The next record number. With the pattern `latest` it may be one whose insertion is under way.
+    /// The next record number. With the pattern `latest` it may be one whose insertion is under
+    /// way.
     pub(crate) fn next(&mut self) -> u64 {
         let dataset = self.dataset;
         let position = match &mut self.source {

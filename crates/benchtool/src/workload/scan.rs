@@ -1,8 +1,9 @@
 //! Seeks, ranges and full passes over a loaded database that nothing writes to.
 //!
-//! A seek positions on a record's key and checks key and every byte of the value of the row it finds;
-//! a range goes on for `range_size` rows; a pass visits everything. Passes are recorded in steps of
-//! [`PASS_STEP`] rows; the pass that runs when the time is up is completed, without a limit there is one.
+//! A seek positions on a record's key and checks key and every byte of the value of the row it
+//! finds; a range goes on for `range_size` rows; a pass visits everything. Passes are recorded in
+//! steps of [`PASS_STEP`] rows; the pass that runs when the time is up is completed, without a
+//! limit there is one.
 
 use super::check::SequenceCheck;
 use super::{Dataset, Worker, share_of};

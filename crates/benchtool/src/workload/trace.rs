@@ -1,12 +1,13 @@
 //! Recorded operations: the file format, the recorder, and the replay.
 //!
-//! A trace is a text file with one JSON object per line (`docs/formats/trace.md`). [`Recording`] wraps
-//! an engine and writes a line for every call; [`replay`] repeats the lines on another engine, or the
-//! same, and checks each result against a model of what the lines before have written. Values are not
-//! recorded, only their sizes: a replay makes them up from key and version.
+//! A trace is a text file with one JSON object per line (`docs/formats/trace.md`). [`Recording`]
+//! wraps an engine and writes a line for every call; [`replay`] repeats the lines on another
+//! engine, or the same, and checks each result against a model of what the lines before have
+//! written. Values are not recorded, only their sizes: a replay makes them up from key and version.
 //!
-//! Threads: a recorder serialises lines with a lock, which is why a recorded run is slower. A replay
-//! on several threads gives each the keys of its share, so lines of one key keep their order.
+//! Threads: a recorder serialises lines with a lock, which is why a recorded run is slower. A
+//! replay on several threads gives each the keys of its share, so lines of one key keep their
+//! order.
 
 mod format;
 mod recording;

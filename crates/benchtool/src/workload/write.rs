@@ -1,9 +1,9 @@
 //! Puts, overwrites and deletes, in batches.
 //!
-//! [`each`] takes every record of the thread's part of an order once, so the expected contents follow
-//! from how far each thread came. [`drawn`] draws records with
-//! replacement; they go through the generation table, where each record belongs to one thread.
-//! Keys and values of a batch are made before the clock is read.
+//! [`each`] takes every record of the thread's part of an order once, so the expected contents
+//! follow from how far each thread came. [`drawn`] draws records with replacement; they go through
+//! the generation table, where each record belongs to one thread. Keys and values of a batch are
+//! made before the clock is read.
 
 use super::batch::BatchBuffer;
 use super::{Dataset, Worker, share_of};
@@ -88,8 +88,8 @@ fn draws(dataset: &Dataset, thread: u64) -> u64 {
     share_of(total, shape.threads, thread)
 }
 
-/// Draws records and puts their next generation, or deletes them, again where they are gone already.
-/// Where nothing is checked, a put has any value and the table stays as it is.
+/// Draws records and puts their next generation, or deletes them, again where they are gone
+/// already. Where nothing is checked, a put has any value and the table stays as it is.
 pub(crate) fn drawn(
     dataset: &Dataset,
     table: &Generations,
@@ -128,8 +128,8 @@ pub(crate) fn drawn(
     Ok(())
 }
 
-/// Deletes ranges of `range_size` records; the thread's slice is taken in steps of twice as many, so
-/// that half of the records stay.
+/// Deletes ranges of `range_size` records; the thread's slice is taken in steps of twice as many,
+/// so that half of the records stay.
 pub(crate) fn delete_ranges(
     dataset: &Dataset,
     table: &Generations,

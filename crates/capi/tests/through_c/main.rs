@@ -143,8 +143,8 @@ fn levels_that_are_too_weak_are_noticed() {
     }
 }
 
-/// `cargo test --release -p tidesdb-c --test through_c -- --ignored --nocapture`, on a machine that does
-/// nothing else.
+/// `cargo test --release -p tidesdb-c --test through_c -- --ignored --nocapture`, on a machine that
+/// does nothing else.
 #[test]
 #[ignore = "measures"]
 fn the_way_through_c_costs_little() {

@@ -1,7 +1,7 @@
 //! `tidesdb inspect`: what is in a file of a database, part by part.
 //!
-//! One line for each part: as text, or as a JSON object with `--json`. Works on damaged files, and on
-//! files that lie outside of a database.
+//! One line for each part: as text, or as a JSON object with `--json`. Works on damaged files, and
+//! on files that lie outside of a database.
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! `tidesdb salvage`, `repair` and `restore`: a new database of what is left of a damaged one, and a
-//! verified copy of a backup.
+//! `tidesdb salvage`, `repair` and `restore`: a new database of what is left of a damaged one, and
+//! a verified copy of a backup.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

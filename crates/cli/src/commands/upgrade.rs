@@ -1,7 +1,7 @@
 //! `tidesdb upgrade`: which formats the files have, and what an upgrade would do.
 //!
-//! Files of older formats are read as they are and written anew in the course of things, so there is
-//! nothing that has to be done at once.
+//! Files of older formats are read as they are and written anew in the course of things, so there
+//! is nothing that has to be done at once.
 
 use std::io::{self, Write};
 

@@ -7,8 +7,8 @@
 //! another segment. The steps are numbered in [`Core::restart_log`]; a failure of any of them
 //! leaves the log as it was, and the next writer has the repair tried again.
 //!
-//! **A sync that fails** meets commits that are visible already, and stay so. Who waits for one to be
-//! durable waits for a repair then ([`Core::heal`]), and is answered by its outcome: done, or
+//! **A sync that fails** meets commits that are visible already, and stay so. Who waits for one to
+//! be durable waits for a repair then ([`Core::heal`]), and is answered by its outcome: done, or
 //! `Doubtful`. Any other error of a commit means that it has no effect.
 
 use std::cell::Cell;
@@ -38,11 +38,12 @@ impl Core {
         }
     }
 
-    /// Has what is visible up to `sequence`, and could not be synced, made durable by a repair, and waits
-    /// for that. `cause` tells why the sync failed.
+    /// Has what is visible up to `sequence`, and could not be synced, made durable by a repair, and
+    /// waits for that. `cause` tells why the sync failed.
     ///
     /// # Errors
-    /// [`Error::Doubtful`] when the log could not be repaired either, or the database is being closed.
+    /// [`Error::Doubtful`] when the log could not be repaired either, or the database is being
+    /// closed.
     #[cold]
     pub(crate) fn heal(&self, sequence: SequenceNumber, cause: Error) -> Result<()> {
         // A listener that the repair itself calls can't wait for it.

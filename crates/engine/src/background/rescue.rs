@@ -1,15 +1,15 @@
 //! Freeing a disk that is full, by what is deleted.
 //!
-//! While only the reserve is left (`flow/disk.rs`), commits that hold deletions only go on, in small log
-//! segments. When they have used up half of the reserve, when one finds no space all the same, and when
-//! a put comes after them, the thread that meets it collects what they have deleted: it writes all
-//! memory to tables, whatever `min_disk_space` says, which frees the log, drops the tables that a range
-//! deletion covers, and writes the others anew one at a time without what is deleted
-//! (`compaction/thin.rs`). Each step needs little space and frees more than it took. After a crash the
-//! next opening removes what a step had written.
+//! While only the reserve is left (`flow/disk.rs`), commits that hold deletions only go on, in
+//! small log segments. When they have used up half of the reserve, when one finds no space all the
+//! same, and when a put comes after them, the thread that meets it collects what they have deleted:
+//! it writes all memory to tables, whatever `min_disk_space` says, which frees the log, drops the
+//! tables that a range deletion covers, and writes the others anew one at a time without what is
+//! deleted (`compaction/thin.rs`). Each step needs little space and frees more than it took. After
+//! a crash the next opening removes what a step had written.
 //!
-//! A commit of a transaction that holds deletions only is let in as well, but when it finds no space it
-//! is refused, and the next deletion outside of transactions collects what it deleted.
+//! A commit of a transaction that holds deletions only is let in as well, but when it finds no
+//! space it is refused, and the next deletion outside of transactions collects what it deleted.
 //!
 //! Threads: one collects at a time, and holds no lock that a commit needs.
 
@@ -30,8 +30,8 @@ impl Core {
         let Some(disk) = self.disk_space() else { return };
         let memory = self.memory.lent_bytes();
         let largest = disk::largest_segment_bytes(disk.volume_bytes, false);
-        // What is in memory takes a place in tables before its log goes. Until the next look the log takes
-        // another segment, and memory as much and something for each key.
+        // What is in memory takes a place in tables before its log goes. Until the next look the
+        // log takes another segment, and memory as much and something for each key.
         let ahead = memory + 3 * self.options.log_segment_bytes.min(largest);
         let short = disk::is_short(disk, ahead + wanted);
         self.flow.disk.set_short(short, short && disk::is_half_used(disk, memory));

@@ -11,8 +11,9 @@ use tidesdb_sys::descriptors;
 /// So many entries are not worth a look for those that point at nothing any more.
 const LEAST_LOOKED_THROUGH: usize = 64;
 
-/// Of the descriptors that the process may have, the database keeps at most one in so many for tables
-/// and value logs: merges and scans hold on to what was closed, and the application has files too.
+/// Of the descriptors that the process may have, the database keeps at most one in so many for
+/// tables and value logs: merges and scans hold on to what was closed, and the application has
+/// files too.
 const LARGEST_SHARE: u64 = 2;
 
 /// A file that is opened when it is needed.
@@ -30,8 +31,8 @@ pub(crate) struct OpenFiles {
     ring: Mutex<VecDeque<Weak<dyn OpenFile>>>,
 }
 
-/// The bound for a setting of `max_open_tables`, 0 of which means none, on a process that may have so
-/// many descriptors.
+/// The bound for a setting of `max_open_tables`, 0 of which means none, on a process that may have
+/// so many descriptors.
 fn bound(setting: usize, limit: Option<u64>) -> usize {
     let wanted = if setting == 0 { usize::MAX } else { setting };
     let share = limit.map(|limit| usize::try_from(limit / LARGEST_SHARE).unwrap_or(usize::MAX));
@@ -48,8 +49,8 @@ impl OpenFiles {
         }
     }
 
-    /// Changes the bound to a setting of `max_open_tables`; it holds from the next file that is opened
-    /// on.
+    /// Changes the bound to a setting of `max_open_tables`; it holds from the next file that is
+    /// opened on.
     pub(crate) fn set_most(&self, setting: usize) {
         // ORDERING: relaxed; a setting.
         self.most.store(bound(setting, descriptors::limit()), Ordering::Relaxed);

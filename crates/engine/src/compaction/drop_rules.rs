@@ -6,8 +6,8 @@
 //! what is older. A range tombstone drops what it hides from everybody; it goes by other rules
 //! (`version/range_tombstones.rs`).
 //!
-//! Sequence numbers that everybody sees are replaced by zero, which compresses well; but not under a
-//! range tombstone: it would take the version for an older one and hide it.
+//! Sequence numbers that everybody sees are replaced by zero, which compresses well; but not under
+//! a range tombstone: it would take the version for an older one and hide it.
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
 use tidesdb_base::range_tombstone::RangeTombstoneSets;

@@ -1,20 +1,22 @@
 //! Giving back the space of what has expired, also of a family that nobody writes any more.
 //!
-//! The record of each table says by when how much of it has expired (`ExpiryOctiles`). From that, the time
-//! and the oldest live snapshot follow, by pure functions of a version:
+//! The record of each table says by when how much of it has expired (`ExpiryOctiles`). From that,
+//! the time and the oldest live snapshot follow, by pure functions of a version:
 //!
-//! - *Tables that go unread* ([`expired_tables`]). Everything in them has expired, every snapshot sees
-//!   that, and nothing that stays lies below them: an expired version hides older ones until it goes (I-25).
-//! - *Merges* ([`due_range`]). Expired versions can go only where nothing older lies below, so what is
-//!   merged are tables of all runs: those that overlap each other, a *group*, when enough of the group has
-//!   expired. Groups that are due and lie side by side are merged at once.
+//! - *Tables that go unread* ([`expired_tables`]). Everything in them has expired, every snapshot
+//!   sees that, and nothing that stays lies below them: an expired version hides older ones until
+//!   it goes (I-25).
+//! - *Merges* ([`due_range`]). Expired versions can go only where nothing older lies below, so what
+//!   is merged are tables of all runs: those that overlap each other, a *group*, when enough of the
+//!   group has expired. Groups that are due and lie side by side are merged at once.
 //! - *When to look again* ([`next_look`]), if nothing else has the family looked at before.
 //!
-//! What a live snapshot may hold does not count as expired until that is gone ([`first_held`]), and a merge
-//! drops all that counts. So what was merged is not due again before more of it has expired (I-59).
+//! What a live snapshot may hold does not count as expired until that is gone ([`first_held`]), and
+//! a merge drops all that counts. So what was merged is not due again before more of it has expired
+//! (I-59).
 //!
-//! The time is that of `SteadyClock`, here as in merges: it never goes back, so what was dropped stays
-//! expired while the database is open.
+//! The time is that of `SteadyClock`, here as in merges: it never goes back, so what was dropped
+//! stays expired while the database is open.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -83,8 +85,8 @@ pub(crate) fn expired_tables(version: &Version, rules: &ExpiryRules) -> Vec<Arc<
     expired
 }
 
-/// The keys of groups that are to be merged, down to the oldest run: the one that is due the longest and
-/// its neighbours that are due.
+/// The keys of groups that are to be merged, down to the oldest run: the one that is due the
+/// longest and its neighbours that are due.
 pub(crate) fn due_range(version: &Version, rules: &ExpiryRules) -> Option<KeyRange> {
     if nothing_expired(version, rules) {
         return None;
@@ -103,8 +105,8 @@ pub(crate) fn due_range(version: &Version, rules: &ExpiryRules) -> Option<KeyRan
     Some(KeyRange { from: first_key(longest - before), until: first_key(longest + behind) })
 }
 
-/// When more will have expired than now, so that tables may go or groups be due; a time in the far future
-/// when something has and only waits. `None` when nothing ever expires.
+/// When more will have expired than now, so that tables may go or groups be due; a time in the far
+/// future when something has and only waits. `None` when nothing ever expires.
 pub(crate) fn next_look(version: &Version, rules: &ExpiryRules) -> Option<u64> {
     let first = first_expiry(version)?;
     if first > rules.now {
@@ -116,8 +118,8 @@ pub(crate) fn next_look(version: &Version, rules: &ExpiryRules) -> Option<u64> {
     due_at.chain(all_at).filter(|&time| time > rules.now).min().or(Some(u64::MAX))
 }
 
-/// Of the tables that hold something expired which only snapshots keep, the lowest of the sequence numbers
-/// through which these must all have gone.
+/// Of the tables that hold something expired which only snapshots keep, the lowest of the sequence
+/// numbers through which these must all have gone.
 pub(crate) fn first_held(version: &Version, rules: &ExpiryRules) -> Option<SequenceNumber> {
     if rules.oldest.is_none() || nothing_expired(version, rules) {
         return None;
@@ -129,8 +131,9 @@ pub(crate) fn first_held(version: &Version, rules: &ExpiryRules) -> Option<Seque
     version.tables().filter(expires).map(|table| table.record.highest_sequence).min()
 }
 
-/// The tables of all runs in groups that have no key in common, by key. All are one group while a part of the
-/// keys can't be merged alone: the oldest run would have to take the others in, and was never merged.
+/// The tables of all runs in groups that have no key in common, by key. All are one group while a
+/// part of the keys can't be merged alone: the oldest run would have to take the others in, and was
+/// never merged.
 fn groups(version: &Version) -> Vec<Vec<&Arc<TableFile>>> {
     let mut tables: Vec<_> = version.tables().collect();
     tables.sort_by(|a, b| a.record.smallest_key.cmp(&b.record.smallest_key));
@@ -149,8 +152,8 @@ fn groups(version: &Version) -> Vec<Vec<&Arc<TableFile>>> {
     groups
 }
 
-/// When enough of the group has expired to be worth a merge; `None` when that never comes, or when it can't
-/// be merged.
+/// When enough of the group has expired to be worth a merge; `None` when that never comes, or when
+/// it can't be merged.
 fn due_at(group: &[&Arc<TableFile>], rules: &ExpiryRules) -> Option<u64> {
     if group.iter().any(|table| table.is_damaged()) {
         return None;

@@ -23,8 +23,8 @@ pub(super) struct Merged {
     /// Level and number of the output run.
     pub place: (u32, u64),
     pub written: Vec<Written>,
-    /// More of the same merge follows. Only after the last piece range tombstones are let go of, since
-    /// looking for those that can go takes a look at each.
+    /// More of the same merge follows. Only after the last piece range tombstones are let go of,
+    /// since looking for those that can go takes a look at each.
     pub more_follows: bool,
 }
 
@@ -73,15 +73,16 @@ impl Core {
     ///
     /// # Errors
     /// [`Error::Io`] when the manifest can't be written, [`Error::FamilyDropped`]; nothing has
-    /// changed then, and the outputs are removed. Only range tombstones may stay when all else is done.
+    /// changed then, and the outputs are removed. Only range tombstones may stay when all else is
+    /// done.
     pub(super) fn install_merged(&self, family: &Arc<FamilyState>, merged: &Merged) -> Result<()> {
         self.install_tables(family, merged)?;
         if merged.more_follows { Ok(()) } else { self.drop_finished_tombstones(family) }
     }
 
-    /// Lets go of the range tombstones that no table needs any more. There may be very many of them, so
-    /// they are looked through without a lock, and those that came to nothing because the version has
-    /// changed meanwhile are for the next merge.
+    /// Lets go of the range tombstones that no table needs any more. There may be very many of
+    /// them, so they are looked through without a lock, and those that came to nothing because the
+    /// version has changed meanwhile are for the next merge.
     fn drop_finished_tombstones(&self, family: &Arc<FamilyState>) -> Result<()> {
         let mut changed = 0;
         while changed < MOST_CHANGES_MEANWHILE {

@@ -8,8 +8,8 @@ use tidesdb_base::options::FamilyOptions;
 use super::plan::{LEAST_OWN_GARBAGE, PlanRules, RunSummary};
 use crate::version::{LivenessCount, LivenessRules, Run, TableFile, Version, collected_from};
 
-/// Runs of one class are merged when there are this many times `l1_file_count_trigger` of them. Twice
-/// as many runs save a quarter of the rewriting; the filters keep gets from noticing.
+/// Runs of one class are merged when there are this many times `l1_file_count_trigger` of them.
+/// Twice as many runs save a quarter of the rewriting; the filters keep gets from noticing.
 const FAN_IN_PER_TRIGGER: usize = 2;
 
 /// The runs of a version, newest first.
@@ -51,8 +51,8 @@ pub(crate) fn summarize(
     version.runs.iter().zip((0..version.runs.len()).rev()).map(summary).collect()
 }
 
-/// Versions of the run that newer ones of it hide and no snapshot needs: when it was written, one did. 0
-/// when they are few.
+/// Versions of the run that newer ones of it hide and no snapshot needs: when it was written, one
+/// did. 0 when they are few.
 ///
 /// The estimate of its keys only says where to look. What is in the tables decides: an estimate
 /// that is too low must not have a quiet family rewritten for ever.

@@ -1,15 +1,17 @@
 //! Writing a table anew without what nobody needs of it: how a full disk gets its space back.
 //!
-//! A merge gives its inputs back at its end, so it needs as much space as it writes. Here one table at
-//! a time is read beside all that shares keys with it, and only its own versions are written that stay,
-//! to the same run. So the space for one table is enough, and what it has freed is there for the next.
-//! It costs more reading than a merge, which is why it is done on full disks only.
+//! A merge gives its inputs back at its end, so it needs as much space as it writes. Here one table
+//! at a time is read beside all that shares keys with it, and only its own versions are written
+//! that stay, to the same run. So the space for one table is enough, and what it has freed is there
+//! for the next. It costs more reading than a merge, which is why it is done on full disks only.
 //!
-//! A version goes when a newer one hides it, as in a merge: whichever table that is in, it stays where it
-//! is, or goes later with nothing left below. A tombstone goes when no older run holds its key and all
-//! snapshots see it. Oldest runs come first, so that tombstones find nothing below them any more (I-130).
+//! A version goes when a newer one hides it, as in a merge: whichever table that is in, it stays
+//! where it is, or goes later with nothing left below. A tombstone goes when no older run holds its
+//! key and all snapshots see it. Oldest runs come first, so that tombstones find nothing below them
+//! any more (I-130).
 //!
-//! Values in value logs are freed log by log: what is left of one is written to another with its tables.
+//! Values in value logs are freed log by log: what is left of one is written to another with its
+//! tables.
 //!
 //! Threads: all runs are claimed, so that no merge reads the table.
 
@@ -75,7 +77,8 @@ impl Core {
         }
     }
 
-    /// Claims all runs of a family once no merge of it is under way. `None` when there is no end to that.
+    /// Claims all runs of a family once no merge of it is under way. `None` when there is no end to
+    /// that.
     fn claim_all_runs(&self, family: &Arc<FamilyState>) -> Option<MergeClaim> {
         for _ in 0..MOST_LOOKS {
             let seen = self.progress.now();
@@ -90,7 +93,8 @@ impl Core {
         None
     }
 
-    /// Writes what is left in value logs to others, one log after the other, as far as there is space.
+    /// Writes what is left in value logs to others, one log after the other, as far as there is
+    /// space.
     fn empty_value_logs(&self, family: &Arc<FamilyState>) -> Result<()> {
         for (live, number) in family.current_version().value_logs_with_garbage() {
             let version = family.current_version();
@@ -143,7 +147,8 @@ impl Core {
 struct Thinning<'a> {
     version: &'a Version,
     table: &'a TableFile,
-    /// Tables of each run with keys of the table's range, newest run first; of its own run it alone.
+    /// Tables of each run with keys of the table's range, newest run first; of its own run it
+    /// alone.
     runs: Vec<Vec<Arc<TableFile>>>,
     /// Which of the runs is the table's.
     own: usize,

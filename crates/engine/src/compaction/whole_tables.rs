@@ -1,13 +1,15 @@
-//! Removing whole tables, without reading them: those that a range deletion covers, and those in which
-//! everything has expired. Value logs that nothing points into go with them.
+//! Removing whole tables, without reading them: those that a range deletion covers, and those in
+//! which everything has expired. Value logs that nothing points into go with them.
 //!
-//! A table is covered when one flushed tombstone covers all of its keys, is newer than all of its entries,
-//! and every live snapshot that sees an entry sees the tombstone (`version/range_tombstones.rs`). When one
-//! may go that has expired, `expiry` says. Both go by one manifest edit. They are looked for whenever
-//! merges are, and again when a snapshot goes that was in the way: the registry of snapshots watches one
-//! such snapshot for each table. What is deleted or has expired in part waits for a merge.
+//! A table is covered when one flushed tombstone covers all of its keys, is newer than all of its
+//! entries, and every live snapshot that sees an entry sees the tombstone
+//! (`version/range_tombstones.rs`). When one may go that has expired, `expiry` says. Both go by one
+//! manifest edit. They are looked for whenever merges are, and again when a snapshot goes that was
+//! in the way: the registry of snapshots watches one such snapshot for each table. What is deleted
+//! or has expired in part waits for a merge.
 //!
-//! Threads: whoever removes has claimed all runs like a merge of them, so that no merge reads the tables.
+//! Threads: whoever removes has claimed all runs like a merge of them, so that no merge reads the
+//! tables.
 
 use std::sync::Arc;
 
@@ -31,8 +33,8 @@ impl Core {
         }
     }
 
-    /// Removes the family's tables and value logs that nobody needs, unless background work is paused or a
-    /// merge is under way, which may read them.
+    /// Removes the family's tables and value logs that nobody needs, unless background work is
+    /// paused or a merge is under way, which may read them.
     ///
     /// # Errors
     /// [`tidesdb_base::Error::Io`] when the manifest can't be written; nothing has changed then.
@@ -67,8 +69,8 @@ impl Core {
         tables
     }
 
-    /// True when tables or value logs can be removed now. When snapshots are all that keeps covered tables,
-    /// merges are scheduled again as these snapshots go.
+    /// True when tables or value logs can be removed now. When snapshots are all that keeps covered
+    /// tables, merges are scheduled again as these snapshots go.
     pub(crate) fn has_droppable_tables(&self, family: &FamilyState) -> bool {
         let version = family.current_version();
         let dead_values = || !version.dead_value_logs().is_empty();

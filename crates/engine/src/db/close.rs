@@ -17,8 +17,8 @@ use crate::spans::{self, span};
 
 impl Core {
     /// Flushes everything and shuts down. When all is in tables the log is removed. On a full disk
-    /// what is in memory stays in the log, which is synced: nothing is lost then, and the next opening
-    /// reads it. Who comes while another closes returns when that one has ended.
+    /// what is in memory stays in the log, which is synced: nothing is lost then, and the next
+    /// opening reads it. Who comes while another closes returns when that one has ended.
     ///
     /// # Errors
     /// Why the flush failed, or the sync of the log; the database is shut down all the same. Who

@@ -1,8 +1,8 @@
 //! Copies of a whole database: checkpoints, which share files, and backups, which do not.
 //!
-//! A copy is a directory that can be opened. It is one only when `CURRENT` is there, which is written
-//! last, when everything else is on disk: what a copy that failed or was interrupted leaves behind is
-//! never taken for a database.
+//! A copy is a directory that can be opened. It is one only when `CURRENT` is there, which is
+//! written last, when everything else is on disk: what a copy that failed or was interrupted leaves
+//! behind is never taken for a database.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -14,15 +14,16 @@ use crate::version::DirectoryLock;
 
 /// A directory that belongs to the database being opened.
 pub(super) struct OwnedDirectory {
-    /// The file system with the directory held open. That of an opening for reading changes nothing.
+    /// The file system with the directory held open. That of an opening for reading changes
+    /// nothing.
     pub vfs: Arc<dyn Vfs>,
     pub lock: Arc<DirectoryLock>,
     /// The database in it, if there is one.
     pub found: Option<Inventory>,
 }
 
-/// Holds and locks the directory `path`, which is created if the options allow it, and looks what is
-/// in it. After an error nothing is there that was not there before.
+/// Holds and locks the directory `path`, which is created if the options allow it, and looks what
+/// is in it. After an error nothing is there that was not there before.
 ///
 /// # Errors
 /// See [`crate::Db::open`].

@@ -42,8 +42,8 @@ impl Core {
         self.check_changeable()?;
         let source = self.usable_family(source)?;
         self.check_new_name(name)?;
-        // What is committed by now is in tables then. Flushes that come in between only move the cut:
-        // each ends where a memtable was frozen, which is one point of the commit order.
+        // What is committed by now is in tables then. Flushes that come in between only move the
+        // cut: each ends where a memtable was frozen, which is one point of the commit order.
         self.flush_family(&source)?;
         let _at_work = self.callers.enter()?;
         let _changing = lock(&self.changing_families);

@@ -26,12 +26,12 @@ use crate::write::{WriteBatch, WriteOptions};
 /// when the process dies. [`Db::close`] also writes memory to tables, so that the next open has
 /// nothing to replay.
 ///
-/// A handle works in the process that opened the database. In a child made by `fork` calls answer an
-/// error of kind `Forked` and change nothing, dropping the handle does nothing, and the child does not
-/// share the lock on the directory. What has no error to answer (statistics, names of families) and a
-/// step of a scan must not be called in the child, where a lock may be held by a thread that is not
-/// there. Forks are noticed by `pthread_atfork`; a child made by a bare `clone` must execute another
-/// program.
+/// A handle works in the process that opened the database. In a child made by `fork` calls answer
+/// an error of kind `Forked` and change nothing, dropping the handle does nothing, and the child
+/// does not share the lock on the directory. What has no error to answer (statistics, names of
+/// families) and a step of a scan must not be called in the child, where a lock may be held by a
+/// thread that is not there. Forks are noticed by `pthread_atfork`; a child made by a bare `clone`
+/// must execute another program.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -99,10 +99,10 @@ impl Db {
         Family { owner: Arc::clone(self.owner.owner()), state }
     }
 
-    /// Registers an order of keys of the application's own, for families that are created with it from
-    /// now on and those that have it already: until then, asking for one of these is an error of kind
-    /// `NotFound`, and everything in it is kept. See [`KeyOrders`](crate::KeyOrders) for what such an
-    /// order can do; [`DbOptions::key_orders`] takes them with the opening.
+    /// Registers an order of keys of the application's own, for families that are created with it
+    /// from now on and those that have it already: until then, asking for one of these is an error
+    /// of kind `NotFound`, and everything in it is kept. See [`KeyOrders`](crate::KeyOrders) for
+    /// what such an order can do; [`DbOptions::key_orders`] takes them with the opening.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -122,7 +122,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` for a name that is empty, too long, that of a built-in order, or registered already.
+    /// `Invalid` for a name that is empty, too long, that of a built-in order, or registered
+    /// already.
     pub fn register_key_order(
         &self,
         name: &str,
@@ -148,8 +149,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `Exists`, `Invalid` for a bad name or wrong options, `NotFound` for an order of keys that is not
-    /// registered, `ReadOnly`, `Closed`, `Io`.
+    /// `Exists`, `Invalid` for a bad name or wrong options, `NotFound` for an order of keys that is
+    /// not registered, `ReadOnly`, `Closed`, `Io`.
     pub fn create_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
         let mut created = self.create_families(&[(name, options)])?;
         created.pop().ok_or_else(|| Error::FamilyNotFound(name.to_owned()))
@@ -168,8 +169,8 @@ impl Db {
         Ok(created.into_iter().map(|state| self.handle(state)).collect())
     }
 
-    /// Gives a family another name, in one step that survives a power cut when this returns; a crash
-    /// leaves the old name or the new one. Readers and writers go on, and handles stay valid:
+    /// Gives a family another name, in one step that survives a power cut when this returns; a
+    /// crash leaves the old name or the new one. Readers and writers go on, and handles stay valid:
     /// [`Family::name`] tells the new name from then on. Equal names change nothing.
     ///
     /// ```
@@ -194,16 +195,16 @@ impl Db {
         Ok(())
     }
 
-    /// Makes a family `name` that holds what `source` holds, with the same options. When this returns,
-    /// it survives a power cut.
+    /// Makes a family `name` that holds what `source` holds, with the same options. When this
+    /// returns, it survives a power cut.
     ///
-    /// The copy shares the files of its source, so that it costs one flush of the source's memory and
-    /// one edit of the manifest, whatever the size, and no space at first. From then on both change
-    /// independently: each lets go of shared files as its merges replace them, and a file goes with
-    /// the last family that has it. The copy holds everything that was committed to the source before
-    /// the call, and of what is committed meanwhile all up to one point of the order of commits.
-    /// A snapshot that is older than the copy sees in it what it sees in the source. A commit hook
-    /// is not copied.
+    /// The copy shares the files of its source, so that it costs one flush of the source's memory
+    /// and one edit of the manifest, whatever the size, and no space at first. From then on both
+    /// change independently: each lets go of shared files as its merges replace them, and a file
+    /// goes with the last family that has it. The copy holds everything that was committed to the
+    /// source before the call, and of what is committed meanwhile all up to one point of the order
+    /// of commits. A snapshot that is older than the copy sees in it what it sees in the source. A
+    /// commit hook is not copied.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -220,8 +221,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` when there is no `source`, `Exists`, `Invalid` for a bad name, `Stalled` while flushes
-    /// are paused or get nowhere, `ReadOnly`, `Closed`, `Io`; there is no copy then.
+    /// `NotFound` when there is no `source`, `Exists`, `Invalid` for a bad name, `Stalled` while
+    /// flushes are paused or get nowhere, `ReadOnly`, `Closed`, `Io`; there is no copy then.
     pub fn clone_family(&self, source: &str, name: &str) -> Result<Family> {
         let copy = self.core().clone_family(source, name)?;
         self.tell_created(&copy);
@@ -233,14 +234,15 @@ impl Db {
     }
 
     /// Makes a copy of the database in another directory of the same file system, which shares its
-    /// files: it costs a flush and a name per file, whatever the size, and no space at first. The copy
-    /// is a database of its own: it shows all families at one point of the order of commits, no earlier than
-    /// the call, and nothing that is done to one of the two changes the other. Where files can't have two
-    /// names, on another file system for one, they are copied. Readers and writers go on meanwhile.
+    /// files: it costs a flush and a name per file, whatever the size, and no space at first. The
+    /// copy is a database of its own: it shows all families at one point of the order of commits,
+    /// no earlier than the call, and nothing that is done to one of the two changes the other.
+    /// Where files can't have two names, on another file system for one, they are copied. Readers
+    /// and writers go on meanwhile.
     ///
     /// `path` is an empty directory, or is created (one level). To go back to a copy, open it, or
-    /// put a copy of its directory in the place of the database's; no other step is needed. When this
-    /// returns, the copy survives a power cut. One that fails or is interrupted never opens.
+    /// put a copy of its directory in the place of the database's; no other step is needed. When
+    /// this returns, the copy survives a power cut. One that fails or is interrupted never opens.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -257,9 +259,10 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `Exists` when the directory is not empty, `Invalid` for the database's own directory and what lies
-    /// in it, `Locked` when somebody else uses it, `Full`, `Stalled` while flushes are paused or get
-    /// nowhere, `ReadOnly`, `Closed`, `Io`. What was written of the copy is removed then.
+    /// `Exists` when the directory is not empty, `Invalid` for the database's own directory and
+    /// what lies in it, `Locked` when somebody else uses it, `Full`, `Stalled` while flushes are
+    /// paused or get nowhere, `ReadOnly`, `Closed`, `Io`. What was written of the copy is removed
+    /// then.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         self.checkpoint_with(path, CheckpointOptions::default())
     }
@@ -277,9 +280,9 @@ impl Db {
     }
 
     /// As [`Db::checkpoint`], and every byte is copied, so that the copy shares nothing with the
-    /// database and may lie anywhere. It takes as long as reading and writing that much. Writers and
-    /// merges go on; files that merges replace meanwhile stay until they are copied. Closing the
-    /// database ends it with an error.
+    /// database and may lie anywhere. It takes as long as reading and writing that much. Writers
+    /// and merges go on; files that merges replace meanwhile stay until they are copied. Closing
+    /// the database ends it with an error.
     ///
     /// # Errors
     /// As [`Db::checkpoint`].
@@ -378,8 +381,8 @@ impl Db {
     /// them are there or none.
     ///
     /// # Errors
-    /// `Full`, `Io`, `ReadOnly`, `Closed`: nothing was written. `Doubtful`: the batch is visible, but
-    /// could not be made durable; see [`Family::put`](crate::Family::put).
+    /// `Full`, `Io`, `ReadOnly`, `Closed`: nothing was written. `Doubtful`: the batch is visible,
+    /// but could not be made durable; see [`Family::put`](crate::Family::put).
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.write_with(batch, WriteOptions::default())
     }
@@ -393,8 +396,8 @@ impl Db {
         self.core().write(batch, options.without_ttl()?)
     }
 
-    /// Begins a transaction. See [`Transaction`] for what it does and [`IsolationLevel`] for what it
-    /// is protected from.
+    /// Begins a transaction. See [`Transaction`] for what it does and [`IsolationLevel`] for what
+    /// it is protected from.
     ///
     /// # Errors
     /// `Closed`.
@@ -530,9 +533,9 @@ impl Db {
         LatencyStats::of(self.core())
     }
 
-    /// All figures in the text format of Prometheus (version 0.0.4, `text/plain; version=0.0.4`), for
-    /// an application to serve. Figures of each family carry its name, so the page grows with the
-    /// number of families.
+    /// All figures in the text format of Prometheus (version 0.0.4, `text/plain; version=0.0.4`),
+    /// for an application to serve. Figures of each family carry its name, so the page grows with
+    /// the number of families.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -570,8 +573,8 @@ impl Db {
     }
 
     /// Writes memory to tables, stops the background work, and gives up the directory. Other
-    /// handles answer errors of kind `Closed` from then on. Of two calls at once, the second returns
-    /// when the first has ended.
+    /// handles answer errors of kind `Closed` from then on. Of two calls at once, the second
+    /// returns when the first has ended.
     ///
     /// # Errors
     /// Why the last flush failed. The database is closed all the same, and what was not flushed

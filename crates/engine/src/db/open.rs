@@ -318,8 +318,8 @@ impl LeftoverLog {
     }
 }
 
-/// Starts manifest and log for writing, or neither for reading only. `full` says why what was replayed
-/// could not be put on disk for want of space.
+/// Starts manifest and log for writing, or neither for reading only. `full` says why what was
+/// replayed could not be put on disk for want of space.
 fn start(
     options: &DbOptions,
     config: LogConfig,

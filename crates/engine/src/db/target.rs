@@ -81,7 +81,8 @@ impl<'a> Target<'a> {
         for file in &self.files {
             let _ = remove(file.name());
         }
-        // With the lock held: who has opened the file and waits for the lock notices that it is gone.
+        // With the lock held: who has opened the file and waits for the lock notices that it is
+        // gone.
         let _ = remove(FileKind::Lock.name());
         self.lock = None;
         if self.made {

@@ -95,8 +95,8 @@ fn a_commit_on_its_way_when_a_drop_fails_is_refused() {
     assert_eq!(family.get(b"key").unwrap(), None);
 }
 
-/// A volume that is smaller than what must be free by default: flushes work, and when it is full the
-/// database closes with what is in memory in the log.
+/// A volume that is smaller than what must be free by default: flushes work, and when it is full
+/// the database closes with what is in memory in the log.
 #[test]
 fn a_small_volume_can_be_filled_closed_and_opened_again() {
     let sim = SimVfs::new(1);

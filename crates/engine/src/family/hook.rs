@@ -1,10 +1,10 @@
 //! Commit hooks: what a user wants to be told about each commit to a family.
 //!
 //! A hook is called by the committing thread, once per commit and family, when the commit is
-//! visible and as durable as it was asked to be, or its durability is in doubt; no lock of the engine
-//! is held and the commit gate is behind, so a hook may read, write and start transactions itself.
-//! Commits of different threads may be reported in another order than that of their sequence numbers.
-//! A hook can't change the outcome any more: if it panics, the panic ends here.
+//! visible and as durable as it was asked to be, or its durability is in doubt; no lock of the
+//! engine is held and the commit gate is behind, so a hook may read, write and start transactions
+//! itself. Commits of different threads may be reported in another order than that of their
+//! sequence numbers. A hook can't change the outcome any more: if it panics, the panic ends here.
 //!
 //! Families without a hook pay one relaxed load per commit.
 
@@ -35,9 +35,9 @@ pub enum CommittedKind {
     SingleDelete,
     /// Deleted every key from `key` on that comes before `value`; to the last if that is empty.
     DeleteRange,
-    /// Deleted every key that starts with `key`. Only in families in reverse and in case-insensitive
-    /// order, where no two keys are the bounds of these; elsewhere such a deletion is a
-    /// [`Self::DeleteRange`].
+    /// Deleted every key that starts with `key`. Only in families in reverse and in
+    /// case-insensitive order, where no two keys are the bounds of these; elsewhere such a deletion
+    /// is a [`Self::DeleteRange`].
     DeletePrefix,
 }
 

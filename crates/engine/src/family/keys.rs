@@ -3,8 +3,8 @@
 //! All that lies below the handles (log, memtables, tables, filters, checks of transactions, range
 //! deletions) has stored keys and compares bytes; see [`tidesdb_base::key_order`]. A key is
 //! transformed where it comes in: in a write batch, a get, a bound, a seek. It is transformed back
-//! where it goes out: by scans, to commit hooks and in errors. In families in the order of bytes both
-//! cost one branch.
+//! where it goes out: by scans, to commit hooks and in errors. In families in the order of bytes
+//! both cost one branch.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};

@@ -1,8 +1,8 @@
 //! Which runs of a family are being merged, and what merges of it are queued.
 //!
-//! Several merges of a family may be under way: one of old runs that takes long, and others of runs that
-//! came since. Each has claimed its runs, the newest ones that were free when it began, so the claimed
-//! runs of one are neighbours and no two merges read or remove the same table.
+//! Several merges of a family may be under way: one of old runs that takes long, and others of runs
+//! that came since. Each has claimed its runs, the newest ones that were free when it began, so the
+//! claimed runs of one are neighbours and no two merges read or remove the same table.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -35,7 +35,8 @@ impl MergesUnderWay {
             && !cfg!(planted_bug = "claimed_runs_merged_again")
     }
 
-    /// Claims runs that are free, until the answer is dropped. `whole`: all that they hold is merged.
+    /// Claims runs that are free, until the answer is dropped. `whole`: all that they hold is
+    /// merged.
     pub(crate) fn claim(
         &mut self,
         family: &Arc<FamilyState>,

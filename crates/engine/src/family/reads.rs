@@ -1,7 +1,7 @@
 //! Whether anybody reads a family, so that merges which only help readers are not made for nobody.
 //!
-//! Told by gets that come to the tables and by scans that begin, from any thread; asked by the planner of
-//! merges.
+//! Told by gets that come to the tables and by scans that begin, from any thread; asked by the
+//! planner of merges.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

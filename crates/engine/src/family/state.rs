@@ -40,7 +40,8 @@ impl View {
 }
 
 impl FamilyState {
-    /// Has value logs go by what tables point into them, into which no commit outside of tables does.
+    /// Has value logs go by what tables point into them, into which no commit outside of tables
+    /// does.
     pub(crate) fn settle_value_logs(&self) {
         let view = self.view.load();
         let first_unflushed = view.first_unflushed();
@@ -89,7 +90,8 @@ pub(crate) struct FamilyState {
     pub quiet_check: AtomicBool,
     /// Which runs are being merged, and what is queued. Locked while the next merge is chosen.
     pub merges: Mutex<MergesUnderWay>,
-    /// Callers that wait until no merge is under way. Those that start by themselves make way for them.
+    /// Callers that wait until no merge is under way. Those that start by themselves make way for
+    /// them.
     pub merges_waiting: AtomicUsize,
     /// Why the last flush failed; cleared by the next that works.
     pub flush_error: Mutex<Option<Error>>,
@@ -199,8 +201,8 @@ impl FamilyState {
         failed_flush.or_else(|| lock(&self.merge_error).take())
     }
 
-    /// The figures that decide how fast the family may be written.
-    /// `snapshots` are those that are live, oldest first, asked for when it may matter what they hold.
+    /// The figures that decide how fast the family may be written. `snapshots` are those that are
+    /// live, oldest first, asked for when it may matter what they hold.
     pub(crate) fn signals(
         &self,
         flush_bytes_per_second: u64,
@@ -229,7 +231,8 @@ impl FamilyState {
         self.dropped.load(Ordering::Acquire)
     }
 
-    /// True while an opening may find a drop of the family that failed: what is written might be lost.
+    /// True while an opening may find a drop of the family that failed: what is written might be
+    /// lost.
     #[inline]
     pub(crate) fn drop_is_in_doubt(&self) -> bool {
         // ORDERING: acquire pairs with the release below; commits come after the new manifest.

@@ -1,10 +1,11 @@
 //! Space on the disk that puts leave alone, so that a disk which is full can be freed by deleting.
 //!
-//! A deletion takes space itself: a log record, later a place in a table, and a new table before an old one
-//! goes. So puts are refused while as much is left as that takes; commits that hold deletions only go
-//! on, and so does what frees space (`background/rescue.rs`). It is free space and no file: there is
-//! nothing to make, to find again after a crash, or to give up, and the figure follows the volume.
-//! Looked at when the log begins a segment, so that no commit pays for it.
+//! A deletion takes space itself: a log record, later a place in a table, and a new table before an
+//! old one goes. So puts are refused while as much is left as that takes; commits that hold
+//! deletions only go on, and so does what frees space (`background/rescue.rs`). It is free space
+//! and no file: there is nothing to make, to find again after a crash, or to give up, and the
+//! figure follows the volume. Looked at when the log begins a segment, so that no commit pays for
+//! it.
 //!
 //! The decision is pure; the rest is atomics.
 
@@ -72,8 +73,8 @@ pub(crate) fn is_short(disk: DiskSpace, wanted: u64) -> bool {
     reserve > 0 && !ignored && disk.free_bytes < needed
 }
 
-/// Whether deletions have used up half of the reserve, beside what `memory_bytes` of memtables take as
-/// tables: what they have freed must be collected now.
+/// Whether deletions have used up half of the reserve, beside what `memory_bytes` of memtables take
+/// as tables: what they have freed must be collected now.
 pub(crate) fn is_half_used(disk: DiskSpace, memory_bytes: u64) -> bool {
     let reserve = reserve_bytes(disk.volume_bytes);
     reserve > 0 && disk.free_bytes < reserve / 2 + memory_bytes

@@ -142,8 +142,8 @@ pub(crate) fn plan(held: &MemoryUse, wish: &MemoryWish) -> MemoryPlan {
         least_flush_bytes: match level {
             MemoryLevel::Normal | MemoryLevel::Elevated => budget / 64,
             MemoryLevel::High => budget / 4096,
-            // Ten thousand families with a little each may hold all of it; smaller ones are not worth
-            // a file when scans do.
+            // Ten thousand families with a little each may hold all of it; smaller ones are not
+            // worth a file when scans do.
             MemoryLevel::Critical => budget / 16384,
         },
         memtable_bound: first.max(held.memtables.saturating_add(step)),

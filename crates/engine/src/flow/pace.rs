@@ -21,12 +21,13 @@ const SMALL_BYTES: u64 = 16 << 20;
 const SLOWING_RUNS_PER_TRIGGER: u64 = 2;
 const SLOWEST_RUNS_PER_TRIGGER: u64 = 9;
 
-/// The same for all runs: merges of large ones, which small ones interrupt, must not fall behind for ever.
+/// The same for all runs: merges of large ones, which small ones interrupt, must not fall behind
+/// for ever.
 const SLOWING_ALL_RUNS_PER_TRIGGER: u64 = 8;
 const SLOWEST_ALL_RUNS_PER_TRIGGER: u64 = 16;
 
-/// Parts of the write buffer that garbage may take in any case before writers are slowed, and before
-/// they are slowest: a small family is no matter.
+/// Parts of the write buffer that garbage may take in any case before writers are slowed, and
+/// before they are slowest: a small family is no matter.
 const SLOWING_GARBAGE_PART: u64 = 8;
 const SLOWEST_GARBAGE_PART: u64 = 2;
 
@@ -79,8 +80,8 @@ pub(crate) enum Pace {
     Wait(StallReason),
 }
 
-/// Whether writers of a family have to ask at all, as long as its view stays as it is: true whenever
-/// [`family_pace`] may say anything but [`Pace::Free`].
+/// Whether writers of a family have to ask at all, as long as its view stays as it is: true
+/// whenever [`family_pace`] may say anything but [`Pace::Free`].
 pub(crate) fn is_held(signals: &FamilySignals) -> bool {
     signals.frozen > 0 || merge_pace(signals) != Pace::Free || space_pace(signals) != Pace::Free
 }
@@ -382,8 +383,8 @@ mod tests {
     fn garbage_slows_writers_in_proportion_up_to_the_bound() {
         let reason = StallReason::SpaceAmplification;
         let slow = |mib| Pace::Slow { bytes_per_second: mib * MIB, reason };
-        // tables and what is alive of them in MiB -> pace; the write buffer is 64 MiB, half of what is
-        // alive may be garbage
+        // tables and what is alive of them in MiB -> pace; the write buffer is 64 MiB, half of what
+        // is alive may be garbage
         let table = [
             (0, 0, Pace::Free),
             (800, 600, Pace::Free),

@@ -43,9 +43,9 @@ impl Pacer {
         self.granted_bytes.fetch_sub(bytes, Ordering::Relaxed) >= bytes
     }
 
-    /// Grants the next lump at `bytes_per_second` from `now_nanos` on, a small part of `scale_bytes`
-    /// at most, and pays what was taken without. Returns for how many nanoseconds the caller
-    /// should wait.
+    /// Grants the next lump at `bytes_per_second` from `now_nanos` on, a small part of
+    /// `scale_bytes` at most, and pays what was taken without. Returns for how many nanoseconds the
+    /// caller should wait.
     pub(crate) fn refill(&self, bytes_per_second: u64, scale_bytes: u64, now_nanos: u64) -> u64 {
         let rate = u128::from(bytes_per_second.max(1));
         let lump = rate * u128::from(LUMP_NANOS) / 1_000_000_000;

@@ -18,8 +18,8 @@ pub(crate) struct Cut {
 }
 
 impl Core {
-    /// Writes everything that is committed to tables, up to one point of the commit order, and answers
-    /// the files at that point. Nothing is appended to any of them from then on.
+    /// Writes everything that is committed to tables, up to one point of the commit order, and
+    /// answers the files at that point. Nothing is appended to any of them from then on.
     ///
     /// # Errors
     /// As [`Core::flush_family`], and those of the manifest.
@@ -29,8 +29,8 @@ impl Core {
         let _families_stay = lock(&self.changing_families);
         let mut families = self.families.all();
         families.sort_by_key(|family| family.id);
-        // No commit may be on its way into a value log that the files of the cut belong to. First, since
-        // such a commit may wait for a flush.
+        // No commit may be on its way into a value log that the files of the cut belong to. First,
+        // since such a commit may wait for a flush.
         let mut writers: Vec<_> =
             families.iter().map(|family| lock(&family.direct_values)).collect();
         let writers_of = families.iter().zip(&mut writers);

@@ -117,8 +117,8 @@ impl Core {
         self.install(self.write_frozen(&families, SequenceNumber::MAX)?)
     }
 
-    /// Writes out all memtables of these families that were frozen at this point or before. The caller
-    /// holds `writing_out` of each.
+    /// Writes out all memtables of these families that were frozen at this point or before. The
+    /// caller holds `writing_out` of each.
     fn write_frozen(
         &self,
         families: &[Arc<FamilyState>],

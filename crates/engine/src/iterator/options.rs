@@ -71,8 +71,8 @@ impl ScanOptions {
     }
 
     /// Only keys that start with these bytes, in a family whose order takes different bytes for the
-    /// same key also those that start with others for them. A scan of a family in an order of integers
-    /// refuses it.
+    /// same key also those that start with others for them. A scan of a family in an order of
+    /// integers refuses it.
     #[must_use]
     pub fn prefix(self, prefix: impl AsRef<[u8]>) -> Self {
         self.limited(Limit::Prefix(prefix.as_ref().to_vec()))
@@ -106,8 +106,8 @@ impl ScanOptions {
         self
     }
 
-    /// What the scan covers in a family of this order, and the limits that only the application's own
-    /// order can tell.
+    /// What the scan covers in a family of this order, and the limits that only the application's
+    /// own order can tell.
     ///
     /// # Errors
     /// [`tidesdb_base::Error::InvalidArgument`] for a prefix in an order of integers.

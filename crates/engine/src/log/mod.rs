@@ -16,10 +16,10 @@
 //! | `sync` | making published commits durable |
 //!
 //! **What may be acknowledged.** [`Log::acknowledged_through`] is the one answer. Without
-//! durability: whatever is published. A record that could not be written, or whose commit broke off,
-//! is a hole, and the published position never passes one; so what lies behind it is never visible,
-//! never synced and never acknowledged, however the threads meet. With durability: whatever is
-//! synced, which is never more.
+//! durability: whatever is published. A record that could not be written, or whose commit broke
+//! off, is a hole, and the published position never passes one; so what lies behind it is never
+//! visible, never synced and never acknowledged, however the threads meet. With durability:
+//! whatever is synced, which is never more.
 //!
 //! After a failure no commit is let in until a repair (`background/repair.rs`) has written all that
 //! is published to tables and the log goes on in another segment, behind all that was reserved.
@@ -260,8 +260,8 @@ impl Log {
         Self::over(config, (position, position), files, active)
     }
 
-    /// A log for which there was no space, which `cause` tells. It takes no commits until a repair has
-    /// started a segment.
+    /// A log for which there was no space, which `cause` tells. It takes no commits until a repair
+    /// has started a segment.
     pub(crate) fn without_segment(
         config: LogConfig,
         NoSegmentAt { number, position, synced }: NoSegmentAt,
@@ -310,8 +310,8 @@ impl Log {
     }
 
     /// Logs one commit and applies it. `payload` is that of its record; `apply` puts the operations
-    /// into the memtables under the sequence number it is given. Returns the sequence number once the
-    /// commit is visible.
+    /// into the memtables under the sequence number it is given. Returns the sequence number once
+    /// the commit is visible.
     ///
     /// `signature` tells others what the commit touches, see [`signature_of`]. `check` is called
     /// with the reserved range, inside the gate, before anything is written; it may wait until
@@ -330,8 +330,8 @@ impl Log {
         apply: impl FnOnce(SequenceNumber) -> Result<()>,
     ) -> Result<SequenceNumber> {
         let length = record::record_bytes(payload.len()) as u64;
-        // Whoever is inside stays until it knows how it ended: a repair, which goes on at a position
-        // behind all that was reserved, would make a lost commit pass for published.
+        // Whoever is inside stays until it knows how it ended: a repair, which goes on at a
+        // position behind all that was reserved, would make a lost commit pass for published.
         let (start, _inside, active) = loop {
             let inside = self.gate.enter();
             self.condition.check()?;
@@ -426,14 +426,16 @@ impl Log {
         self.acknowledged_through(Acknowledge::Durable)
     }
 
-    /// Creates and warms the segment that will be needed next, unless a repair will. In the background.
+    /// Creates and warms the segment that will be needed next, unless a repair will. In the
+    /// background.
     pub(crate) fn prepare_next(&self) {
         // A failure is met again, and reported, by the commit that needs the segment.
         let prepare = |()| SegmentFiles::prepare(&self.files, &self.config);
         let _ = self.condition.check().and_then(prepare);
     }
 
-    /// Makes segments no larger than this from now on, and prepares none if that is less than usual.
+    /// Makes segments no larger than this from now on, and prepares none if that is less than
+    /// usual.
     pub(crate) fn limit_segments(&self, bytes: u64) {
         lock(&self.files).limit(bytes);
     }
@@ -462,8 +464,8 @@ impl Log {
         }
     }
 
-    /// As [`Log::retire_before`] of a log that failed. No file is used again: what a failed sync left
-    /// in it, and whether the disk is sound there, is not known.
+    /// As [`Log::retire_before`] of a log that failed. No file is used again: what a failed sync
+    /// left in it, and whether the disk is sound there, is not known.
     pub(crate) fn remove_before(&self, position: u64) {
         let dead = lock(&self.files).take_before(position);
         dead.iter().for_each(|path| drop(self.config.vfs.remove(path)));
@@ -556,7 +558,8 @@ impl Log {
         self.condition.failure()
     }
 
-    /// Takes the right to repair a log that failed; false when it is in order, sealed or under repair.
+    /// Takes the right to repair a log that failed; false when it is in order, sealed or under
+    /// repair.
     pub(crate) fn begin_repair(&self) -> bool {
         self.condition.begin_repair()
     }

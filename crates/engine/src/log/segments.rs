@@ -82,8 +82,8 @@ impl SegmentFiles {
     }
 
     /// Makes a segment ready without holding the lock while the file is created and warmed. The
-    /// memory of the segment that is full goes back first: it would stay for as long as a sync of it
-    /// takes, and so much log in memory is not in the budget.
+    /// memory of the segment that is full goes back first: it would stay for as long as a sync of
+    /// it takes, and so much log in memory is not in the budget.
     pub(super) fn prepare(files: &Mutex<Self>, config: &LogConfig) -> Result<()> {
         let full = lock(files).full.take();
         if let Some(full) = full {
@@ -144,7 +144,8 @@ impl SegmentFiles {
         // manifest knows to be dead, or as no segment at all.
         let started = prepared.io.write(0, &header.encode());
         if let Err(e) = started {
-            // Not kept for reuse: it can't be written now, and if the disk is full its space is missed.
+            // Not kept for reuse: it can't be written now, and if the disk is full its space is
+            // missed.
             let _ = config.vfs.remove(&prepared.path);
             return Err(Error::io("write", &prepared.path, e));
         }
@@ -165,8 +166,8 @@ impl SegmentFiles {
         }
     }
 
-    /// Keeps a file that no segment lives in for reuse. Answers it back when it is to be removed: one
-    /// that was made for a huge batch would hide its size behind a usual segment.
+    /// Keeps a file that no segment lives in for reuse. Answers it back when it is to be removed:
+    /// one that was made for a huge batch would hide its size behind a usual segment.
     fn keep_free(&mut self, config: &LogConfig, path: PathBuf, bytes: u64) -> Option<PathBuf> {
         if bytes != config.segment_bytes || self.free.len() >= most_free(config) {
             return Some(path);

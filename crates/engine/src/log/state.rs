@@ -145,7 +145,8 @@ impl Condition {
         matches!(*lock(&self.state), State::UnderRepair(_))
     }
 
-    /// Takes the right to repair a log that failed; false when it is in order, sealed or under repair.
+    /// Takes the right to repair a log that failed; false when it is in order, sealed or under
+    /// repair.
     pub(super) fn begin_repair(&self) -> bool {
         let mut began = false;
         self.change(|state| match state {

@@ -33,7 +33,8 @@ const BUCKETS_PER_THREAD: usize = 4;
 /// Bytes of a piece from which on it is worth the while of several threads.
 const SHARED_BYTES: usize = 512 << 10;
 
-/// How many operations ahead their bytes are asked for: in the order of the keys each lies elsewhere.
+/// How many operations ahead their bytes are asked for: in the order of the keys each lies
+/// elsewhere.
 const PREFETCHED_AHEAD: usize = 8;
 
 /// Bytes of an operation that are asked for ahead. Of long ones the processor finds the rest.

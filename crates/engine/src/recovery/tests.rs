@@ -95,8 +95,8 @@ fn records_of_a_segments_earlier_life_are_not_replayed() {
     assert!(tested > 20, "{tested}: nothing was put to the test");
 }
 
-/// The sector that holds a segment's header and sync mark is lost. What the records behind it knew to
-/// be on disk tells that they were promised.
+/// The sector that holds a segment's header and sync mark is lost. What the records behind it knew
+/// to be on disk tells that they were promised.
 #[test]
 fn a_segment_without_its_first_sector_is_damage_when_it_was_synced() {
     let sim = SimVfs::new(1);
@@ -227,8 +227,8 @@ fn what_later_lives_did_not_sync_may_be_lost_in_any_pieces() {
     }
 }
 
-/// Keys that are written once, one that is written all the time, deletions of ranges and of what the
-/// same batch put before, over two families: more than a piece of the log, on several threads.
+/// Keys that are written once, one that is written all the time, deletions of ranges and of what
+/// the same batch put before, over two families: more than a piece of the log, on several threads.
 #[test]
 fn threads_replay_a_log_of_many_pieces_as_one_would() {
     let sim = SimVfs::new(1);

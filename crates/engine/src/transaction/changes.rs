@@ -5,8 +5,8 @@
 //! of every version that is newer, though of several only the newest may be left in a table.
 //!
 //! Of a range, keys that were dead before the window are passed over where that is remembered
-//! (`dead_ranges`): a put would have cut what is remembered, and to delete what is not there changes
-//! nothing. Else each pop of a queue would look at all that were popped before.
+//! (`dead_ranges`): a put would have cut what is remembered, and to delete what is not there
+//! changes nothing. Else each pop of a queue would look at all that were popped before.
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Result;
@@ -65,8 +65,8 @@ fn is_new(table: &TableFile, window: Window) -> bool {
     table.record.highest_sequence > window.since && !overlooked
 }
 
-/// Whether a range deletion in the window is one that `matches`. One that hides nothing is forgotten
-/// when it is flushed: it changed nothing.
+/// Whether a range deletion in the window is one that `matches`. One that hides nothing is
+/// forgotten when it is flushed: it changed nothing.
 fn any_range_deleted(
     view: &View,
     window: Window,
@@ -145,9 +145,9 @@ pub(super) fn deletion_in_range(view: &View, range: &ReadRange, window: Window) 
     any_range_deleted(view, window, deletes).then(|| deletion(window))
 }
 
-/// Calls `found` with the changes of all keys in a range, but for [`deletion_in_range`], in no order,
-/// until it answers an error. `dead` is what nothing lived in when the window began, loaded with
-/// everything in the window complete.
+/// Calls `found` with the changes of all keys in a range, but for [`deletion_in_range`], in no
+/// order, until it answers an error. `dead` is what nothing lived in when the window began, loaded
+/// with everything in the window complete.
 ///
 /// # Errors
 /// What `found` answers; `Corrupt` or `Io` when a table can't be read.

@@ -1,9 +1,10 @@
 //! The manifest in force and the state that it describes.
 //!
-//! All changes of the set of files go through [`Catalog::propose`], one at a time. An edit is checked
-//! against the state before it is written. When it can't be appended it is not applied: its bytes may
-//! be on disk, so the catalog starts another manifest file from the state before it, and refuses
-//! further edits until that has worked. Until then the edit is *doubtful*: an opening may find it.
+//! All changes of the set of files go through [`Catalog::propose`], one at a time. An edit is
+//! checked against the state before it is written. When it can't be appended it is not applied: its
+//! bytes may be on disk, so the catalog starts another manifest file from the state before it, and
+//! refuses further edits until that has worked. Until then the edit is *doubtful*: an opening may
+//! find it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -33,8 +34,8 @@ pub(crate) struct FamilyRecord {
 }
 
 impl FamilyRecord {
-    /// A family of this name with the same files. Of the value logs only those that its tables point
-    /// into: commits of this family may point into others, and those of the copy never will.
+    /// A family of this name with the same files. Of the value logs only those that its tables
+    /// point into: commits of this family may point into others, and those of the copy never will.
     fn copied_as(&self, name: String) -> Self {
         let mut copy = Self { name, ..self.clone() };
         copy.keep_referenced_value_logs();
@@ -170,7 +171,8 @@ pub(crate) enum Outcome {
 
 impl Outcome {
     /// The error of an edit that was not applied, for those whose edit only makes files known that
-    /// the catalog removes, or lets go of some that are kept: an opening that finds it does no harm.
+    /// the catalog removes, or lets go of some that are kept: an opening that finds it does no
+    /// harm.
     pub(crate) fn applied(self) -> Result<()> {
         match self {
             Self::Applied => Ok(()),
@@ -273,8 +275,8 @@ impl Catalog {
         self.propose(changes).applied()
     }
 
-    /// As [`Catalog::commit`], for an edit that makes files known. When it has no effect they are removed:
-    /// at once, or as soon as it is certain that no manifest on disk names them.
+    /// As [`Catalog::commit`], for an edit that makes files known. When it has no effect they are
+    /// removed: at once, or as soon as it is certain that no manifest on disk names them.
     ///
     /// # Errors
     /// As [`Catalog::commit`].
@@ -292,8 +294,8 @@ impl Catalog {
         outcome.applied()
     }
 
-    /// As [`Catalog::commit`], for an edit after which some things must be refused while it is doubtful:
-    /// `in_doubt` is told when that begins and ends.
+    /// As [`Catalog::commit`], for an edit after which some things must be refused while it is
+    /// doubtful: `in_doubt` is told when that begins and ends.
     pub(crate) fn commit_or_doubt(
         &mut self,
         changes: Vec<Change>,

@@ -1,7 +1,7 @@
 //! The right to use a directory: one database writes, or any number read.
 //!
-//! Files are opened late, at their first use. Whoever finds one missing asks here what that means: it
-//! is damage only if nobody else could have removed it.
+//! Files are opened late, at their first use. Whoever finds one missing asks here what that means:
+//! it is damage only if nobody else could have removed it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -58,8 +58,8 @@ impl DirectoryLock {
     /// Whether the files are still those of this database.
     ///
     /// # Errors
-    /// [`Error::Closed`] once the directory was given up; [`Error::Locked`] when somebody else has, or
-    /// may have, taken it without asking for the lock that is held here.
+    /// [`Error::Closed`] once the directory was given up; [`Error::Locked`] when somebody else has,
+    /// or may have, taken it without asking for the lock that is held here.
     pub(crate) fn check(&self) -> Result<()> {
         let path = self.dir.join(FileKind::Lock.name());
         let stands = match &*lock(&self.right) {
@@ -88,9 +88,9 @@ impl DirectoryLock {
     /// Opens a file of the directory that must be there, for reading.
     ///
     /// # Errors
-    /// [`Error::Corruption`] when it is missing, unless [`DirectoryLock::check`] knows another reason;
-    /// [`Error::Closed`] once the directory was given up: a file of that name may be another
-    /// database's then. [`Error::Io`].
+    /// [`Error::Corruption`] when it is missing, unless [`DirectoryLock::check`] knows another
+    /// reason; [`Error::Closed`] once the directory was given up: a file of that name may be
+    /// another database's then. [`Error::Io`].
     pub(crate) fn open(&self, path: &Path) -> Result<Arc<dyn File>> {
         if matches!(&*lock(&self.right), Right::GivenUp) {
             return Err(Error::Closed);

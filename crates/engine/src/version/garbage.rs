@@ -16,8 +16,8 @@ use crate::cache::BlockCache;
 #[derive(Debug, Default)]
 struct Dead {
     paths: Vec<PathBuf>,
-    /// Numbers of the tables among them. No other file will ever have one of these, so what the block
-    /// cache holds of them only takes room.
+    /// Numbers of the tables among them. No other file will ever have one of these, so what the
+    /// block cache holds of them only takes room.
     tables: BTreeSet<u64>,
 }
 
@@ -46,8 +46,8 @@ impl Garbage {
         dead.tables.insert(number);
     }
 
-    /// Deletes what was noted, and has the cache forget it: all of it in one walk. A file that can't be
-    /// deleted is left for the next open, which removes what the manifest does not name.
+    /// Deletes what was noted, and has the cache forget it: all of it in one walk. A file that
+    /// can't be deleted is left for the next open, which removes what the manifest does not name.
     pub(crate) fn sweep(&self) {
         let Dead { paths, tables } = std::mem::take(&mut *lock(&self.dead));
         for path in paths {

@@ -1,17 +1,21 @@
 //! How many versions tables hold, and how many of them a merge of these tables would keep.
 //!
-//! What is garbage is decided here alone: the planner of merges, the choice of slices, merges of families
-//! at rest and the pace of writers all go by a [`Liveness`]. A merge leaves out
+//! What is garbage is decided here alone: the planner of merges, the choice of slices, merges of
+//! families at rest and the pace of writers all go by a [`Liveness`]. A merge leaves out
 //!
 //! - versions that newer ones of the same stripe hide. Live snapshots cut the sequence numbers into
-//!   stripes, as in `compaction/drop_rules.rs`; what lies in one is told by the sketches of the keys;
-//! - deletions, and versions that have expired, where nothing older lies below and no snapshot is older;
+//!   stripes, as in `compaction/drop_rules.rs`; what lies in one is told by the sketches of the
+//!   keys;
+//! - deletions, and versions that have expired, where nothing older lies below and no snapshot is
+//!   older;
 //! - versions that range tombstones hide from everybody, as far as that was measured
 //!   (`range_deleted`);
-//! - versions that a run holds beside a newer one of their key since a snapshot needed them that is gone.
+//! - versions that a run holds beside a newer one of their key since a snapshot needed them that is
+//!   gone.
 //!
 //! A table that reaches over the border of a stripe counts as needed, but for what range tombstones
-//! hide. So what counts as garbage is dropped by the merge that it starts, and counts no more (I-95).
+//! hide. So what counts as garbage is dropped by the merge that it starts, and counts no more
+//! (I-95).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -83,8 +87,8 @@ struct Stripe {
     tombstones: u64,
     range_deleted: u64,
     expired: u64,
-    /// What the sketches of the runs say, added up, and what they say together. Sketches of the same
-    /// keys are wrong by the same part, so only what one says beside the other counts.
+    /// What the sketches of the runs say, added up, and what they say together. Sketches of the
+    /// same keys are wrong by the same part, so only what one says beside the other counts.
     estimates: u64,
     estimate: u64,
 }

@@ -158,8 +158,9 @@ impl Version {
         Self::of_placed(placed_by_record(tables), value_logs)
     }
 
-    /// The same files as another family has them: shared, and let go of by each family on its own. Of
-    /// the value logs only those that tables point into. The manifest names them for that family.
+    /// The same files as another family has them: shared, and let go of by each family on its own.
+    /// Of the value logs only those that tables point into. The manifest names them for that
+    /// family.
     pub(crate) fn for_another_family(&self) -> Self {
         let tables = self
             .runs
@@ -192,8 +193,8 @@ impl Version {
         version
     }
 
-    /// Value-log files of which more than half is garbage but not all, so that writing what is left elsewhere
-    /// frees more than it costs: the bytes that are left, and the number.
+    /// Value-log files of which more than half is garbage but not all, so that writing what is left
+    /// elsewhere frees more than it costs: the bytes that are left, and the number.
     fn mostly_dead(&self) -> impl Iterator<Item = (u64, u64)> {
         let referenced = |file| {
             let runs = self.runs.iter();
@@ -207,8 +208,8 @@ impl Version {
         })
     }
 
-    /// Value-log files of which at least an eighth is garbage but not all: the bytes that are left, and the
-    /// number; what frees most for its cost comes first.
+    /// Value-log files of which at least an eighth is garbage but not all: the bytes that are left,
+    /// and the number; what frees most for its cost comes first.
     pub(crate) fn value_logs_with_garbage(&self) -> Vec<(u64, u64)> {
         let files = self.value_logs.values().filter(|f| f.life().is_settled() && !f.is_damaged());
         let with_garbage = files.filter_map(|file| {
@@ -222,8 +223,8 @@ impl Version {
         files
     }
 
-    /// Numbers of the value-log files that are mostly garbage; the deadest of them, until some `most_bytes`
-    /// are left in these. One is enough to free something.
+    /// Numbers of the value-log files that are mostly garbage; the deadest of them, until some
+    /// `most_bytes` are left in these. One is enough to free something.
     pub(crate) fn mostly_dead_value_logs(&self, most_bytes: u64) -> BTreeSet<u64> {
         let mut dead: Vec<_> = self.mostly_dead().collect();
         dead.sort_unstable();
@@ -235,8 +236,8 @@ impl Version {
         chosen.map(|(_, file)| file).collect()
     }
 
-    /// Numbers of the value-log files of at most so many bytes that these tables alone point into; none
-    /// when they are few. A merge of the tables may as well write their values to one file.
+    /// Numbers of the value-log files of at most so many bytes that these tables alone point into;
+    /// none when they are few. A merge of the tables may as well write their values to one file.
     pub(crate) fn small_value_logs<'a>(
         &self,
         tables: impl Iterator<Item = &'a Arc<TableFile>>,

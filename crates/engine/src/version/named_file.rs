@@ -18,8 +18,8 @@ pub(crate) struct NamedFile {
     kind: FileKind,
     path: PathBuf,
     context: Arc<FileContext>,
-    /// How many families of the manifest's state name it. Derived from that state, when it is loaded
-    /// and with each edit, and changed with the catalog locked.
+    /// How many families of the manifest's state name it. Derived from that state, when it is
+    /// loaded and with each edit, and changed with the catalog locked.
     families: AtomicUsize,
 }
 

@@ -1,9 +1,9 @@
 //! How much of a table range tombstones hide, found by reading a little of it.
 //!
 //! A tombstone says which keys are gone and not how many there were: the sketches of tables count
-//! them as alive. So a few entries from places all over the table are judged as a merge would. That costs
-//! a few dozen blocks for each table and is done again when another tombstone meets the table, or
-//! other snapshots are in the way; the planner has some tables measured at each look.
+//! them as alive. So a few entries from places all over the table are judged as a merge would. That
+//! costs a few dozen blocks for each table and is done again when another tombstone meets the
+//! table, or other snapshots are in the way; the planner has some tables measured at each look.
 
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@
 //! table needs it any more. A table that one tombstone covers wholly goes as it is.
 //!
 //! Pure functions of a version. What looks at every tombstone is called without a lock, see
-//! `compaction/install.rs`. Invariant: every tombstone of a version is older than whatever is in memory, so
-//! each reader who takes the version up from now on sees all of them.
+//! `compaction/install.rs`. Invariant: every tombstone of a version is older than whatever is in
+//! memory, so each reader who takes the version up from now on sees all of them.
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ use tidesdb_files::manifest::TableRecord;
 use super::{Run, TableFile, Version};
 
 impl Version {
-    /// The tombstones that are not needed any more, so many at most, and all others; `None` when all
-    /// are needed. `snapshots` are those that are live, oldest first; what they do not see they need
-    /// not see later either. Looks at every tombstone: not for callers who hold a lock.
+    /// The tombstones that are not needed any more, so many at most, and all others; `None` when
+    /// all are needed. `snapshots` are those that are live, oldest first; what they do not see they
+    /// need not see later either. Looks at every tombstone: not for callers who hold a lock.
     pub(crate) fn finished_tombstones(
         &self,
         snapshots: &[SequenceNumber],

@@ -1,10 +1,10 @@
 //! Which table of a run may hold a key, told without looking at the tables.
 //!
 //! A get asks this of every run. Comparing its key with those of the tables themselves costs two
-//! lines of memory a step that nothing keeps in the cache; here the first bytes of all bounds, behind
-//! what they have in common, lie side by side, and what they have in common lies in the run itself:
-//! a run that cannot hold the key costs two or three lines. Only where first bytes are equal are whole
-//! keys compared.
+//! lines of memory a step that nothing keeps in the cache; here the first bytes of all bounds,
+//! behind what they have in common, lie side by side, and what they have in common lies in the run
+//! itself: a run that cannot hold the key costs two or three lines. Only where first bytes are
+//! equal are whole keys compared.
 //!
 //! Immutable once built; any thread may read it.
 

@@ -1,20 +1,21 @@
 //! By how much garbage has grown a family's tables: what the pace of writers goes by.
 //!
-//! What is no growth is `settled`: the most that was alive at a time of which the runs still tell. Each
-//! run and all older ones are what there was when it was the newest; and the oldest alone was alive as a
-//! whole when it was written. So who deletes much is not slowed while what is alive shrinks, as
-//! long as the disk does not fill. What snapshots hold is needed, see `liveness`.
+//! What is no growth is `settled`: the most that was alive at a time of which the runs still tell.
+//! Each run and all older ones are what there was when it was the newest; and the oldest alone was
+//! alive as a whole when it was written. So who deletes much is not slowed while what is alive
+//! shrinks, as long as the disk does not fill. What snapshots hold is needed, see `liveness`.
 //!
-//! Runs from the first damaged one on do not count, as they take no part in merges. Values in value logs
-//! count as far as tables point at them.
+//! Runs from the first damaged one on do not count, as they take no part in merges. Values in value
+//! logs count as far as tables point at them.
 //!
-//! Made with each version for no snapshots, and anew for those that there are where it would slow writers.
+//! Made with each version for no snapshots, and anew for those that there are where it would slow
+//! writers.
 
 use super::{LivenessCount, LivenessRules, Run};
 
-/// The share of the garbage that is allowed from which it is collected, and writers are slowed: what
-/// comes meanwhile needs room too. Not much less, because of the error of the sketches: unique keys
-/// must not look like garbage.
+/// The share of the garbage that is allowed from which it is collected, and writers are slowed:
+/// what comes meanwhile needs room too. Not much less, because of the error of the sketches: unique
+/// keys must not look like garbage.
 const COLLECTED_SHARE: f64 = 2.0 / 3.0;
 
 /// Versions per live key from which garbage is collected when there may be `amplification`.

@@ -2,8 +2,8 @@
 //!
 //! An open table is an index and a filter in memory, and a file. There may be more of them than the
 //! process may have descriptors, and opening a file again costs a system call or two where reading
-//! index and filter again costs milliseconds. So the two have bounds of their own: a descriptor that
-//! others need more is closed, and the file is opened again at its next read.
+//! index and filter again costs milliseconds. So the two have bounds of their own: a descriptor
+//! that others need more is closed, and the file is opened again at its next read.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! One value-log file of a family: its life, and reading from it. It is open while it is read, within
-//! the bound on open files that tables and value logs share.
+//! One value-log file of a family: its life, and reading from it. It is open while it is read,
+//! within the bound on open files that tables and value logs share.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -23,8 +23,8 @@ thread_local! {
     static STORED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A value-log file of a family. Another family that has the same file has an own one of these, since
-/// which commits may point into it is a matter of the family.
+/// A value-log file of a family. Another family that has the same file has an own one of these,
+/// since which commits may point into it is a matter of the family.
 #[derive(Debug)]
 pub(crate) struct ValueLogFile {
     pub number: u64,

@@ -3,7 +3,7 @@
 //! ```text
 //! Appending --close--> Closed --settle--> Settled        a file that commits append to
 //!                                         Settled        one that a flush or a merge wrote
-//!                      Closed <--replay-- Settled        an opening found commits that point into it
+//!                      Closed <--replay-- Settled        commits of the log point into it
 //! ```
 //!
 //! Plain data; whoever holds it guards it with a lock.
@@ -15,8 +15,8 @@ use tidesdb_base::entry::SequenceNumber;
 pub(crate) struct Extent {
     /// Length of the file.
     pub bytes: u64,
-    /// Up to here each record is whole. What a power cut or a failed write left of commits that never
-    /// were may lie behind it.
+    /// Up to here each record is whole. What a power cut or a failed write left of commits that
+    /// never were may lie behind it.
     pub whole: u64,
 }
 

@@ -88,7 +88,8 @@ impl Core {
             let signals = family.signals(rate, || self.snapshots.list());
             match family_pace(&signals) {
                 Pace::Free => {
-                    // Asked again when so much more is written: it may cost as much as many commits.
+                    // Asked again when so much more is written: it may cost as much as many
+                    // commits.
                     let now = wait.now();
                     family.flow.pacer.refill(u64::MAX, signals.write_buffer_bytes, now);
                     break;

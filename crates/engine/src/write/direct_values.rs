@@ -27,8 +27,8 @@ use crate::version::{Extent, ValueLogFile, ValueLogLife};
 /// A file that is longer than this is closed and another one started.
 const FULL_FILE_BYTES: u64 = 256 << 20;
 
-/// The value log that a family's largest values go to. Its file is open while a commit writes: there may
-/// be very many families.
+/// The value log that a family's largest values go to. Its file is open while a commit writes:
+/// there may be very many families.
 #[derive(Debug)]
 pub(crate) struct DirectValueWriter {
     path: PathBuf,
@@ -164,17 +164,18 @@ impl Core {
             if !writer.cut(summary)
                 && let Some(failed) = slot.take()
             {
-                // What lies behind is unknown, and the manifest never has the file as closed. The next
-                // commit starts another one, and this one goes when nothing points into it any more.
+                // What lies behind is unknown, and the manifest never has the file as closed. The
+                // next commit starts another one, and this one goes when nothing points into it any
+                // more.
                 let extent = Extent::whole(summary.file_len);
                 failed.known.change_life(|life| life.close(self.log.published(), extent));
             }
         }
     }
 
-    /// Ends the value log that the family's largest values go to, so that merges may collect it once
-    /// the commits that point into it are in tables. One that is being appended to stays open. Answers
-    /// what the manifest is to be told, which may as well be lost.
+    /// Ends the value log that the family's largest values go to, so that merges may collect it
+    /// once the commits that point into it are in tables. One that is being appended to stays open.
+    /// Answers what the manifest is to be told, which may as well be lost.
     pub(crate) fn close_direct_file(&self, family: &FamilyState) -> Option<Change> {
         let mut writer = family.direct_values.try_lock().ok()?;
         self.close_locked(family, &mut writer)
@@ -189,7 +190,8 @@ impl Core {
         }
     }
 
-    /// As [`Core::close_direct_file`], for a caller who has locked the place of the family's writer.
+    /// As [`Core::close_direct_file`], for a caller who has locked the place of the family's
+    /// writer.
     pub(crate) fn close_locked(
         &self,
         family: &FamilyState,
@@ -198,8 +200,8 @@ impl Core {
         writer.take().map(|open| self.closed(family, &open))
     }
 
-    /// The file is complete. No commit that points into it is under way: it would hold the lock that
-    /// the caller holds.
+    /// The file is complete. No commit that points into it is under way: it would hold the lock
+    /// that the caller holds.
     fn closed(&self, family: &FamilyState, complete: &DirectValueWriter) -> Change {
         let bytes = complete.summary.file_len;
         let through = self.log.published();

@@ -46,8 +46,8 @@ impl Core {
         true
     }
 
-    /// Freezes the memtables of all these families at one point of the commit order, which it answers;
-    /// empty ones stay. The caller has the families in the order of their numbers.
+    /// Freezes the memtables of all these families at one point of the commit order, which it
+    /// answers; empty ones stay. The caller has the families in the order of their numbers.
     pub(crate) fn freeze_all(&self, families: &[Arc<FamilyState>]) -> SequenceNumber {
         // Everybody else takes one of them.
         let _rotations: Vec<_> = families.iter().map(|family| lock(&family.rotation)).collect();

@@ -73,10 +73,10 @@ impl Shape {
     }
 }
 
-/// Expected false-positive rate: that of a line with `i` keys, which is `(1 - q^i)^probes` where `q`
-/// is how likely a key leaves a bit alone, weighted by how likely a line has `i` keys. The power
-/// multiplied out, each term is the generating function of the Poisson distribution at a power of
-/// `q`.
+/// Expected false-positive rate: that of a line with `i` keys, which is `(1 - q^i)^probes` where
+/// `q` is how likely a key leaves a bit alone, weighted by how likely a line has `i` keys. The
+/// power multiplied out, each term is the generating function of the Poisson distribution at a
+/// power of `q`.
 fn expected_rate(bits_per_key: f64, probes: u8) -> f64 {
     let keys_per_line = f64::from(LINE_BITS) / bits_per_key;
     let unset = (1.0 - 1.0 / f64::from(LINE_BITS)).powi(i32::from(probes));

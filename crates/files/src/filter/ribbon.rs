@@ -2,12 +2,12 @@
 //! build and to ask.
 //!
 //! Each key gives an equation over bits: 128 coefficients from a place `start` on, and a
-//! fingerprint. The filter is a solution of all of them, a column for each bit of the
-//! fingerprint: a key that was put in satisfies its equation, any other one does by chance, with
-//! probability one half for each column. The equations are solved by Gaussian elimination while
-//! they come, which is fast because each reaches over 128 places only (Dillinger and Walzer, "Ribbon
-//! filter: practically smaller than Bloom and Xor", 2021). Where they contradict each other, which
-//! is rare in a filter with a few per cent of spare places, another seed makes other equations.
+//! fingerprint. The filter is a solution of all of them, a column for each bit of the fingerprint:
+//! a key that was put in satisfies its equation, any other one does by chance, with probability one
+//! half for each column. The equations are solved by Gaussian elimination while they come, which is
+//! fast because each reaches over 128 places only (Dillinger and Walzer, "Ribbon filter:
+//! practically smaller than Bloom and Xor", 2021). Where they contradict each other, which is rare
+//! in a filter with a few per cent of spare places, another seed makes other equations.
 //!
 //! Rates between two powers of a half come from a column less in the first blocks of 128 places: a
 //! key whose equation starts there is checked by one column less.
@@ -154,8 +154,8 @@ impl Elimination {
             + self.fingerprints.capacity() * size_of::<u32>()
     }
 
-    /// Brings the equations of all hashes into a form in which each place has at most one that begins
-    /// there; false when they contradict each other.
+    /// Brings the equations of all hashes into a form in which each place has at most one that
+    /// begins there; false when they contradict each other.
     fn solve(&mut self, hashes: &[u64], seed: u8, shape: Shape) -> bool {
         self.coefficients.clear();
         self.coefficients.resize(shape.places(), 0);

@@ -37,7 +37,8 @@ pub struct TableRecord {
     pub keys: KeySketch,
     /// The table holds nothing that a range tombstone with a sequence number up to this one hides.
     pub range_deletes_applied_through: u64,
-    /// By when how much of the table and its values has expired; none when version 2 wrote the record.
+    /// By when how much of the table and its values has expired; none when version 2 wrote the
+    /// record.
     pub expiry: ExpiryOctiles,
 }
 
@@ -88,8 +89,8 @@ pub enum Change {
         /// Its new name.
         name: String,
     },
-    /// A family exists that has the options, tables and range tombstones of another one, and the value
-    /// logs that these tables point into: the files are named by both from now on.
+    /// A family exists that has the options, tables and range tombstones of another one, and the
+    /// value logs that these tables point into: the files are named by both from now on.
     CopyFamily {
         /// Its number, never used twice.
         family: u32,

@@ -1,7 +1,8 @@
 //! What is left of a manifest that may be damaged anywhere, and of `CURRENT`.
 //!
-//! Records are found behind damage by their checksums, which are seeded with the file and the offset.
-//! What the edits amount to is for the caller to judge: between two of them some may be missing.
+//! Records are found behind damage by their checksums, which are seeded with the file and the
+//! offset. What the edits amount to is for the caller to judge: between two of them some may be
+//! missing.
 
 use std::path::Path;
 

@@ -1,13 +1,13 @@
 //! By when how much of a table has expired, without reading it.
 //!
-//! A table carries up to eight times, its *octiles*: by the n-th of them n eighths of its bytes have
-//! expired. There are fewer than eight when the rest never expires, and none in most tables. An octile may be
-//! later than the truth, never earlier, and the eighth is exact. So a table whose eighth octile has passed
-//! holds nothing that a reader may see, and is dropped on that word alone.
+//! A table carries up to eight times, its *octiles*: by the n-th of them n eighths of its bytes
+//! have expired. There are fewer than eight when the rest never expires, and none in most tables.
+//! An octile may be later than the truth, never earlier, and the eighth is exact. So a table whose
+//! eighth octile has passed holds nothing that a reader may see, and is dropped on that word alone.
 //!
-//! The writer counts bytes in a histogram by the time that is left, an eighth of that time wide: an octile is
-//! late by an eighth of the entries' time to live at most. Kept in the table's properties and in its
-//! manifest record.
+//! The writer counts bytes in a histogram by the time that is left, an eighth of that time wide: an
+//! octile is late by an eighth of the entries' time to live at most. Kept in the table's properties
+//! and in its manifest record.
 
 use tidesdb_base::codec::{Decoder, Malformed, put_varint};
 
@@ -29,7 +29,8 @@ impl ExpiryOctiles {
         Self(times)
     }
 
-    /// The times in Unix seconds, ascending: by the n-th of them n eighths of the bytes have expired.
+    /// The times in Unix seconds, ascending: by the n-th of them n eighths of the bytes have
+    /// expired.
     #[must_use]
     pub fn times(&self) -> &[u64] {
         &self.0
@@ -111,7 +112,8 @@ impl ExpiryHistogram {
     }
 }
 
-/// The bucket of what has this time left: one for each second below eight, then eight to a doubling.
+/// The bucket of what has this time left: one for each second below eight, then eight to a
+/// doubling.
 fn bucket_of(seconds: u64) -> usize {
     let doublings = seconds.max(1).ilog2().saturating_sub(BUCKET_BITS);
     ((u64::from(doublings) << BUCKET_BITS) + (seconds >> doublings)) as usize
@@ -141,7 +143,8 @@ mod tests {
         assert_eq!(octiles(&[(NOW - 5, 1), (u64::MAX, 1)], 0)[3..5], [NOW - 5, u64::MAX]);
     }
 
-    /// Whatever expires when: never too early, late by an eighth of the time at most, and exact at the end.
+    /// Whatever expires when: never too early, late by an eighth of the time at most, and exact at
+    /// the end.
     #[test]
     fn times_are_never_too_early_and_hardly_too_late() {
         let mut rng = tidesdb_sys::rng::SplitMix64::new(7);

@@ -1,11 +1,11 @@
 //! How many distinct keys several tables hold together, without reading them.
 //!
-//! Each table carries a HyperLogLog sketch of its keys (Flajolet, Fusy, Gandouet, Meunier: "HyperLogLog:
-//! the analysis of a near-optimal cardinality estimation algorithm", AofA 2007) with 256 registers.
-//! Sketches are merged register by register, so the distinct keys of any set of tables follow from
-//! their manifest records alone; the standard error is about 6.5 %. The merge planner compares that
-//! with the number of entries to see how much of a family is garbage. Nothing that decides an
-//! answer to a user depends on it.
+//! Each table carries a HyperLogLog sketch of its keys (Flajolet, Fusy, Gandouet, Meunier:
+//! "HyperLogLog: the analysis of a near-optimal cardinality estimation algorithm", AofA 2007) with
+//! 256 registers. Sketches are merged register by register, so the distinct keys of any set of
+//! tables follow from their manifest records alone; the standard error is about 6.5 %. The merge
+//! planner compares that with the number of entries to see how much of a family is garbage. Nothing
+//! that decides an answer to a user depends on it.
 //!
 //! Written by the table writer from the same hashes as the filter; kept in the table's properties
 //! and in its manifest record.

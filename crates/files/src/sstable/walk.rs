@@ -1,12 +1,14 @@
 //! Finds sealed blocks in bytes of which no index tells where they begin.
 //!
-//! A block does not say how long it is: its end is where a trailer stands whose checksum matches for a
-//! block of that beginning. So from a known beginning all places are tried at which a trailer may
-//! stand, of which there are few: the codec must be known, and the raw length possible. Behind damage
-//! the next beginning is looked for, first behind what looks like the trailer of the damaged block, then
-//! at every place. The checksum is seeded with the place, so bytes that pass are a block of this file.
+//! A block does not say how long it is: its end is where a trailer stands whose checksum matches
+//! for a block of that beginning. So from a known beginning all places are tried at which a trailer
+//! may stand, of which there are few: the codec must be known, and the raw length possible. Behind
+//! damage the next beginning is looked for, first behind what looks like the trailer of the damaged
+//! block, then at every place. The checksum is seeded with the place, so bytes that pass are a
+//! block of this file.
 //!
-//! Work is bounded: bytes may be made to look like trailers throughout. Plain functions over memory.
+//! Work is bounded: bytes may be made to look like trailers throughout. Plain functions over
+//! memory.
 
 use super::BlockHandle;
 use super::block::{Place, TRAILER_BYTES, open_stored};
@@ -101,8 +103,8 @@ impl<'a> Search<'a> {
         checksum::placed(self.identity, place, covered) == u64::from_le_bytes(*sum)
     }
 
-    /// Where the block that begins at `start` ends. Trailers of blocks that are stored as they are have
-    /// to fit exactly and cost next to nothing, so they are tried first.
+    /// Where the block that begins at `start` ends. Trailers of blocks that are stored as they are
+    /// have to fit exactly and cost next to nothing, so they are tried first.
     fn block_from(&self, start: usize, longest: usize, budget: &mut u64) -> Option<usize> {
         let ends = self.ends.get(self.ends_behind(start, longest))?;
         // Looking at an end costs something too.
@@ -168,8 +170,8 @@ fn end_at(bytes: &[u8], at: usize) -> Option<End> {
     (SHORTEST_RAW..=LONGEST_BLOCK).contains(&raw_len).then_some(End { at, codec, raw_len })
 }
 
-/// Finds the blocks in `bytes`, which lie at offset `base` of the file `identity` and begin with a block
-/// unless that is damaged. The last gap reaches to the end of the bytes.
+/// Finds the blocks in `bytes`, which lie at offset `base` of the file `identity` and begin with a
+/// block unless that is damaged. The last gap reaches to the end of the bytes.
 pub(super) fn walk(bytes: &[u8], base: u64, identity: u64) -> Vec<Found> {
     let search = Search::new(bytes, base, identity);
     let (mut found, mut at) = (Vec::new(), 0);

@@ -27,7 +27,8 @@ use tidesdb_sys::vfs::File;
 
 /// Bytes gathered before they are written.
 const WRITE_BYTES: usize = 256 << 10;
-/// Bytes that go to the disk together, before the sync at the end; each time is a call into the device.
+/// Bytes that go to the disk together, before the sync at the end; each time is a call into the
+/// device.
 const WRITE_BACK_BYTES: u64 = 1 << 20;
 /// Largest raw section or block; LZ4 takes no more, and every length fits 32 bits.
 const MAX_SECTION_BYTES: usize = 0x7E00_0000;
@@ -62,7 +63,8 @@ pub struct TableOptions {
     pub identity: u64,
     /// About how many entries will come; only saves allocations.
     pub expected_entries: usize,
-    /// What time it is, in Unix seconds: what expires soon is told apart finer than what expires late.
+    /// What time it is, in Unix seconds: what expires soon is told apart finer than what expires
+    /// late.
     pub now_unix_seconds: u64,
     /// The family that the table is written for.
     pub origin: TableOrigin,
@@ -285,8 +287,8 @@ impl TableWriter {
         &self.last_key
     }
 
-    /// Writes out what is left and the sections behind the data. Does not sync. The memory that comes
-    /// back is for the next writer.
+    /// Writes out what is left and the sections behind the data. Does not sync. The memory that
+    /// comes back is for the next writer.
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::TooLarge`].

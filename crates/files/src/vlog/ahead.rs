@@ -1,8 +1,8 @@
 //! Stored records that were read before they were asked for.
 //!
-//! Values that a flush wrote lie in key order, so a scan meets those of one file in the order in which
-//! they lie, though values of other files come between. It keeps one of these for each file. What lies
-//! here is checked like what is read, each time that it is asked for. One thread.
+//! Values that a flush wrote lie in key order, so a scan meets those of one file in the order in
+//! which they lie, though values of other files come between. It keeps one of these for each file.
+//! What lies here is checked like what is read, each time that it is asked for. One thread.
 
 use super::ValuePointer;
 use super::reader::LARGEST_PIECE_BYTES;

@@ -33,7 +33,8 @@ pub(crate) const OLDEST_VERSION: u32 = 1;
 /// Bytes of a value-log file in front of its records.
 pub const VLOG_HEADER_BYTES: u64 = record::FILE_HEADER_BYTES as u64;
 
-/// Value log `number` with one record whose checksum matches, whatever its lengths say; and its pointer.
+/// Value log `number` with one record whose checksum matches, whatever its lengths say; and its
+/// pointer.
 pub(crate) fn sealed(
     number: u64,
     codec: tidesdb_base::compress::Compression,

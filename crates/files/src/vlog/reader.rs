@@ -45,14 +45,15 @@ impl VlogReader {
         Err(reader.damaged(0, format!("header is not that of value log {number}")))
     }
 
-    /// Opens the value log `number` without a look at its header, which may be damaged: each record is
-    /// sealed by itself.
+    /// Opens the value log `number` without a look at its header, which may be damaged: each record
+    /// is sealed by itself.
     #[must_use]
     pub fn without_header(file: Arc<dyn File>, path: &Path, number: u64) -> Self {
         Self { file, path: path.to_path_buf(), number }
     }
 
-    /// The number of the value log that lies in `file`, from its header; `None` when that is damaged.
+    /// The number of the value log that lies in `file`, from its header; `None` when that is
+    /// damaged.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -116,8 +117,9 @@ impl VlogReader {
         self.file.start_reading(pointer.offset, pointer.record_bytes());
     }
 
-    /// As [`VlogReader::read_into`], for one of many values that are read in the order in which they
-    /// lie: such reads fetch what follows as well, and most of them find their value in `ahead`.
+    /// As [`VlogReader::read_into`], for one of many values that are read in the order in which
+    /// they lie: such reads fetch what follows as well, and most of them find their value in
+    /// `ahead`.
     ///
     /// # Errors
     /// As [`VlogReader::read_into`].

@@ -1,8 +1,9 @@
 //! Walks the records of a value log that may be damaged anywhere.
 //!
-//! Values are read through pointers, so damage concerns those alone that point at it. The walk is for
-//! who wants to know what a file holds. Behind damage the next record is where its checksum matches,
-//! which is seeded with the place. Work is bounded: any bytes may look like the header of a record.
+//! Values are read through pointers, so damage concerns those alone that point at it. The walk is
+//! for who wants to know what a file holds. Behind damage the next record is where its checksum
+//! matches, which is seeded with the place. Work is bounded: any bytes may look like the header of
+//! a record.
 
 use tidesdb_base::{Error, Result};
 
@@ -29,8 +30,8 @@ pub enum RemainingRecord {
 }
 
 impl VlogReader {
-    /// Walks all records, and the stretches between them that can't be read. `visit` ends the walk by
-    /// an error.
+    /// Walks all records, and the stretches between them that can't be read. `visit` ends the walk
+    /// by an error.
     ///
     /// # Errors
     /// [`Error::Io`], and those of `visit`. Damage is no error.

@@ -208,9 +208,9 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
         self.insert_in_leaf(visit, parent, pending)
     }
 
-    /// Keys that cut the tree into about `parts` parts of about equal size, ascending; fewer when it
-    /// is small. They are keys of upper nodes, so this costs no more than a few descents. While the
-    /// tree grows they may be any of its keys.
+    /// Keys that cut the tree into about `parts` parts of about equal size, ascending; fewer when
+    /// it is small. They are keys of upper nodes, so this costs no more than a few descents. While
+    /// the tree grows they may be any of its keys.
     pub fn keys_between(&self, parts: usize) -> Vec<&[u8]> {
         let Some(root) = self.root().filter(|_| parts > 1) else { return Vec::new() };
         let root = Handle::new(&self.arena, root);

@@ -99,8 +99,8 @@ impl<I: OrderedIndex + 'static> OwnedVersion<I> {
     pub fn get(index: &Arc<I>, key: &[u8], snapshot: u64) -> Option<Self> {
         let address: *const I = Arc::as_ptr(index);
         // SAFETY: the index lies in the Arc's allocation, which does not move and lives until the
-        // reference kept beside the version is dropped, after the version; no method lets the 'static
-        // lifetime out.
+        // reference kept beside the version is dropped, after the version; no method lets the
+        // 'static lifetime out.
         let borrowed: &'static I = unsafe { &*address };
         let version = borrowed.get(key, snapshot)?;
         Some(Self { version, index: Arc::clone(index) })

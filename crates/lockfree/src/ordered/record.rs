@@ -10,8 +10,9 @@
 //!          expiry u64 if it has one | value bytes
 //! ```
 //!
-//! About every fourth version of a long chain has a shortcut in front of it, so that an old snapshot
-//! does not pay for all newer versions of a key that is overwritten all the time (`shortcut`).
+//! About every fourth version of a long chain has a shortcut in front of it, so that an old
+//! snapshot does not pay for all newer versions of a key that is overwritten all the time
+//! (`shortcut`).
 //!
 //! Threads: any. A record is filled by one thread and then published by a Release store of its
 //! offset; from there on only the links change. Linking is a compare-and-swap on a list from which
@@ -179,9 +180,9 @@ impl RecordRef {
             if let Some(older) = VersionRef::from_raw(next) {
                 version.count_behind(arena, older);
             }
-            // ORDERING: PUBLISH (Release) publishes the version with all its bytes; Acquire on failure as
-            // for the loads above. Nothing is ever unlinked, so on failure the walk goes on from
-            // the same link.
+            // ORDERING: PUBLISH (Release) publishes the version with all its bytes; Acquire on
+            // failure as for the loads above. Nothing is ever unlinked, so on failure the walk goes
+            // on from the same link.
             let raced =
                 link.compare_exchange(next, version.0.raw(), super::PUBLISH, Ordering::Acquire);
             match raced {

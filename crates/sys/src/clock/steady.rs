@@ -1,12 +1,12 @@
 //! A wall clock that does not jump with the machine's.
 //!
-//! What expired by a clock that runs ahead is dropped by the next merge, and is lost when the clock is put
-//! right; what expired by a clock that is then put back would be there again. So the wall is read
-//! once, and from then on the monotonic clock says how far it has got:
+//! What expired by a clock that runs ahead is dropped by the next merge, and is lost when the clock
+//! is put right; what expired by a clock that is then put back would be there again. So the wall is
+//! read once, and from then on the monotonic clock says how far it has got:
 //!
 //! - A wall that is ahead by no more than a minute is believed, so that small corrections are
-//!   followed. One further ahead is believed after an hour, so that a clock which was set late, or a
-//!   machine that slept, does not keep values for ever.
+//!   followed. One further ahead is believed after an hour, so that a clock which was set late, or
+//!   a machine that slept, does not keep values for ever.
 //! - A wall that is behind is not believed. Time never goes back.
 //!
 //! With each opening it begins anew with what the wall shows then.
@@ -46,11 +46,11 @@ impl SteadyClock {
         Self { clock, began_nanos, base_seconds, ahead_since_nanos, latest_seconds }
     }
 
-    /// Whether a wall that is too far ahead now has been so for long enough; the first time it begins to
-    /// count.
+    /// Whether a wall that is too far ahead now has been so for long enough; the first time it
+    /// begins to count.
     fn stays_ahead(&self, now_nanos: u64) -> bool {
-        // ORDERING: relaxed throughout. Each value stands for itself, and threads that disagree for a
-        // moment answer with times that were right a moment ago.
+        // ORDERING: relaxed throughout. Each value stands for itself, and threads that disagree for
+        // a moment answer with times that were right a moment ago.
         let since = self.ahead_since_nanos.load(Ordering::Relaxed);
         if since == 0 {
             self.ahead_since_nanos.store(now_nanos.max(1), Ordering::Relaxed);

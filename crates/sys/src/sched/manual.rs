@@ -5,8 +5,8 @@
 //! the test steps. Delayed jobs collect in a second bag and become ready only when the test
 //! fires them, or when a waiting thread helps and nothing else is left.
 //!
-//! With [`ManualScheduler::interleaving`] other jobs also run in the middle of long ones, where these
-//! allow it, so that what goes on at the same time in a pool is met by seeded tests as well.
+//! With [`ManualScheduler::interleaving`] other jobs also run in the middle of long ones, where
+//! these allow it, so that what goes on at the same time in a pool is met by seeded tests as well.
 
 use std::fmt;
 use std::sync::Mutex;

@@ -64,17 +64,18 @@ pub trait Scheduler: Send + Sync + Debug {
     fn help(&self) -> bool;
 
     /// As [`Scheduler::submit`], for a job that takes time in proportion to `size`. Of these the
-    /// smallest goes first, behind jobs without a size, and every now and then the one that has waited
-    /// longest.
+    /// smallest goes first, behind jobs without a size, and every now and then the one that has
+    /// waited longest.
     fn submit_sized(&self, lane: Lane, size: u64, job: Job) {
         let _ = size;
         self.submit(lane, job);
     }
 
-    /// Called by a long job of `lane` now and then, while it holds no lock: runs the smallest waiting job
-    /// of the lane that has a size, if that is at most `most`, on the calling thread. So a lane whose
-    /// threads are all at something large does what is small all the same. Only threads of the lane do
-    /// that, and only a few jobs deep. The manual scheduler may run any job, as if a thread were free.
+    /// Called by a long job of `lane` now and then, while it holds no lock: runs the smallest
+    /// waiting job of the lane that has a size, if that is at most `most`, on the calling thread.
+    /// So a lane whose threads are all at something large does what is small all the same. Only
+    /// threads of the lane do that, and only a few jobs deep. The manual scheduler may run any job,
+    /// as if a thread were free.
     fn interlude(&self, lane: Lane, most: u64) {
         let _ = (lane, most);
     }

@@ -24,7 +24,8 @@ use crate::sync::lock;
 ///
 /// Readers beside a writer at full speed get a third more by it; work that falls behind slows the
 /// writers down, not the readers. Writers wait for flushes, so these come before merges. Ten steps
-/// for flushes would leave them a tenth of a processor beside a busy thread, too little for writers.
+/// for flushes would leave them a tenth of a processor beside a busy thread, too little for
+/// writers.
 const fn nice_steps(lane: Lane) -> i32 {
     match lane {
         Lane::Flush => 5,
@@ -111,8 +112,8 @@ struct Delayed {
 }
 
 impl LaneState {
-    /// The smallest job that has a size, and now and then the one that has waited longest, which small
-    /// ones would keep waiting for ever.
+    /// The smallest job that has a size, and now and then the one that has waited longest, which
+    /// small ones would keep waiting for ever.
     fn pop_sized(&mut self) -> Option<Job> {
         self.sized_taken += 1;
         if self.sized_taken.is_multiple_of(LONGEST_WAITING_EVERY) {

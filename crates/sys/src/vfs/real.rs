@@ -1,10 +1,10 @@
 //! The operating system's files, for any Unix; Linux is first class.
 //!
-//! A thin layer: one system call per method, no buffering, no state except the registry of locks held by
-//! this process and the directory that is held open ([`Vfs::hold_dir`]). Log segments are mapped where
-//! the file system is known to overwrite in place (see [`mapping_rule`]) and written with `pwrite` everywhere
-//! else, or when the caller asks for it with [`RealVfs::without_mapping`]. Every descriptor is
-//! close-on-exec.
+//! A thin layer: one system call per method, no buffering, no state except the registry of locks
+//! held by this process and the directory that is held open ([`Vfs::hold_dir`]). Log segments are
+//! mapped where the file system is known to overwrite in place (see [`mapping_rule`]) and written
+//! with `pwrite` everywhere else, or when the caller asks for it with [`RealVfs::without_mapping`].
+//! Every descriptor is close-on-exec.
 
 mod claims;
 mod lock;

@@ -2,8 +2,8 @@
 //!
 //! Families of the store are families of the database, keys are numbers in big-endian. Ranges are
 //! scanned with both bounds, or with one of them and a seek to the other, so that both ways of
-//! reading a range are tried; step by step, as an iterator, or by pages. Ranges of one key are prefixes.
-//! Keys are read by each of the calls that count as a read, in turn.
+//! reading a range are tried; step by step, as an iterator, or by pages. Ranges of one key are
+//! prefixes. Keys are read by each of the calls that count as a read, in turn.
 //!
 //! Numbers of plain commits come from the commit hook, which the committing thread calls before the
 //! write returns.
@@ -176,8 +176,8 @@ impl EngineTransaction {
 }
 
 impl EngineTransaction {
-    /// A scan for each two entries, each of which begins behind the last entry of the one before. It is
-    /// over when a page is empty.
+    /// A scan for each two entries, each of which begins behind the last entry of the one before.
+    /// It is over when a page is empty.
     fn scan_by_pages(&self, request: ScanRequest, between: &mut dyn FnMut()) -> Verdict<Entries> {
         let ScanRequest { range, most, .. } = request;
         let mut found = Entries::new();

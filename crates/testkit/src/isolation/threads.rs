@@ -1,10 +1,10 @@
 //! Threads on few hot keys, with the history that they leave.
 //!
 //! Every session is a thread with random transactions of its own: points and ranges in both
-//! directions, puts, deletions, savepoints; now and then it writes without a transaction, ranges that
-//! are deleted among it. A refused commit is tried again, rolled back and reset,
-//! or abandoned. One more thread makes the store flush and merge all the while. The order in which
-//! threads run is the machine's; the seed determines what each of them tries.
+//! directions, puts, deletions, savepoints; now and then it writes without a transaction, ranges
+//! that are deleted among it. A refused commit is tried again, rolled back and reset, or abandoned.
+//! One more thread makes the store flush and merge all the while. The order in which threads run is
+//! the machine's; the seed determines what each of them tries.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -12,7 +12,8 @@ use crate::Verdict;
 use crate::operations::{NUMBER_KEY, key_bytes};
 use crate::settings::SLOTS;
 
-/// What they use, and what they have found. Hooks hold it weakly: they would keep the database open.
+/// What they use, and what they have found. Hooks hold it weakly: they would keep the database
+/// open.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     db: Option<Db>,

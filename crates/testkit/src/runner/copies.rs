@@ -107,8 +107,8 @@ impl Runner {
         if sim.mutations() == before { Ok(()) } else { Err("a reader changed the disk".to_owned()) }
     }
 
-    /// Opens the database for reading, after its last handle has gone, and calls what a reader may and
-    /// may not: it shows everything, and not a byte changes.
+    /// Opens the database for reading, after its last handle has gone, and calls what a reader may
+    /// and may not: it shows everything, and not a byte changes.
     pub(super) fn read_without_writing(&self) -> Verdict {
         let sim = &self.world.sim;
         let before = (sim.mutations(), sim.state_hash());

@@ -174,8 +174,8 @@ impl Run {
         assert_eq!(backwards, expected, "{name} under {prefix:?}, backwards");
     }
 
-    /// Bytes of tables and value logs after everything was merged in a new opening, as the files say, are
-    /// bounded by what can be read.
+    /// Bytes of tables and value logs after everything was merged in a new opening, as the files
+    /// say, are bounded by what can be read.
     pub(super) fn judge_space(&mut self) {
         self.reopen();
         self.db().compact().unwrap();

@@ -78,8 +78,8 @@ impl Walk {
     }
 }
 
-/// Everything at once: whatever goes when, readers and snapshots see what an ordered map says, and in the
-/// end nothing is left.
+/// Everything at once: whatever goes when, readers and snapshots see what an ordered map says, and
+/// in the end nothing is left.
 #[test]
 fn readers_see_the_same_whatever_has_gone() {
     let mut random = SplitMix64::new(seed("expiry"));

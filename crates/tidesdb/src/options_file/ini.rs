@@ -28,7 +28,8 @@ pub struct BadLine {
 /// ```
 /// use tidesdb::options_file::ini;
 /// let entries = ini::entries("[orders]\nuse_btree = 1\n").unwrap();
-/// assert_eq!((entries[0].section, entries[0].key, entries[0].value), ("orders", "use_btree", "1"));
+/// let first = &entries[0];
+/// assert_eq!((first.section, first.key, first.value), ("orders", "use_btree", "1"));
 /// assert_eq!(ini::entries("[orders\n").unwrap_err().line, 1);
 /// ```
 ///

@@ -433,8 +433,8 @@ fn a_range_deletion_can_be_the_last_of_a_dangerous_row() {
     }
 }
 
-/// Two doctors are on call, each looks whether the other one is and leaves. A key that was only asked
-/// for did not count as read.
+/// Two doctors are on call, each looks whether the other one is and leaves. A key that was only
+/// asked for did not count as read.
 #[test]
 fn a_key_that_was_asked_for_counts_as_read() {
     type Ask = fn(&Transaction, &tidesdb::Family, &[u8]) -> tidesdb::Result<bool>;

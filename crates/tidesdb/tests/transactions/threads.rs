@@ -162,8 +162,8 @@ impl Drop for UsesWhenDropped {
     }
 }
 
-/// The buffers that the engine keeps for a thread are gone before the user's own thread-local values
-/// are, if these were used first; a call then panicked, and so aborted the process.
+/// The buffers that the engine keeps for a thread are gone before the user's own thread-local
+/// values are, if these were used first; a call then panicked, and so aborted the process.
 #[test]
 fn destructors_of_thread_locals_may_use_the_database() {
     let place = place();

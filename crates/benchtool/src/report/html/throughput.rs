@@ -1,7 +1,7 @@
 //! Throughput of every engine: the table of all rows, and the score against each engine.
 //!
-//! Verdicts are those against the baseline, but a reader also sees where any other engine is faster:
-//! each cell carries the ratio to its engine, in the colour of a loss where it is one.
+//! Verdicts are those against the baseline, but a reader also sees where any other engine is
+//! faster: each cell carries the ratio to its engine, in the colour of a loss where it is one.
 
 use super::{breakable, escape};
 use crate::report::compare::{self, Comparison, Sides, Verdict};

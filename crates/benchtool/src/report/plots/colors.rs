@@ -1,9 +1,9 @@
 //! Colours of plots, each with a role, and the style sheet that gives every role its dark form.
 //!
 //! Plots are drawn in the light colours. In a dark surrounding the style sheet replaces them by
-//! attribute (`[fill="#0072B2"]`), so one drawing serves both, also as a file of its own. The colours of
-//! engines are told apart by colour-blind readers (after Okabe and Ito); no meaning is carried by
-//! colour alone.
+//! attribute (`[fill="#0072B2"]`), so one drawing serves both, also as a file of its own. The
+//! colours of engines are told apart by colour-blind readers (after Okabe and Ito); no meaning is
+//! carried by colour alone.
 
 use plotters::style::RGBColor;
 

@@ -1,8 +1,8 @@
 //! Draws panels as SVG, with the plotters crate's SVG backend.
 //!
-//! Drawings are 460 units wide whatever they show, with text of 12 units, so that they are readable on
-//! a phone (where they fill the width) and stand side by side on a wide screen. Bars lie, so that
-//! names of tests have room. Nothing is drawn outside; text of users is shortened.
+//! Drawings are 460 units wide whatever they show, with text of 12 units, so that they are readable
+//! on a phone (where they fill the width) and stand side by side on a wide screen. Bars lie, so
+//! that names of tests have room. Nothing is drawn outside; text of users is shortened.
 
 use super::colors::{self, GRID, INK, MUTED, Role};
 use super::figure::{Bar, Group, Kind, Lines, Mark, Panel, Series};
@@ -17,7 +17,8 @@ use plotters::style::{Color, IntoFont, ShapeStyle, TextStyle};
 /// Width of every drawing.
 const WIDTH: i32 = 460;
 const FONT: i32 = 12;
-/// The SVG backend divides sizes by this, which turns the size of a font's box into that of its letters.
+/// The SVG backend divides sizes by this, which turns the size of a font's box into that of its
+/// letters.
 const BACKEND_FONT: f64 = 1.24;
 /// Width of an average letter.
 const LETTER: f64 = 6.4;

@@ -1,8 +1,8 @@
-//! The plots 00 to 28: which there are (`classic`, `extended`), what they show (`figure`), and how that
-//! is drawn (`draw`, `scale`, `colors`).
+//! The plots 00 to 28: which there are (`classic`, `extended`), what they show (`figure`), and how
+//! that is drawn (`draw`, `scale`, `colors`).
 //!
-//! A plot is a row of a table: name, title, what it says, what it needs, and a pure function from the
-//! results to panels. A set that lacks what a plot needs gives no panels, and the page says so.
+//! A plot is a row of a table: name, title, what it says, what it needs, and a pure function from
+//! the results to panels. A set that lacks what a plot needs gives no panels, and the page says so.
 
 mod classic;
 pub(crate) mod colors;

@@ -1,8 +1,8 @@
 //! An engine that writes down what it is asked to do.
 //!
-//! Wraps another engine; each call is passed on and, if it succeeded, written as one line. Calls that
-//! traces cannot express (expiry, ranges of deletes, families, transactions) are passed on and not
-//! written. Lines of several threads are written one after another under a lock.
+//! Wraps another engine; each call is passed on and, if it succeeded, written as one line. Calls
+//! that traces cannot express (expiry, ranges of deletes, families, transactions) are passed on and
+//! not written. Lines of several threads are written one after another under a lock.
 
 use super::format::{Change, Line};
 use bench_compare::engine::{

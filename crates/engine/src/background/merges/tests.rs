@@ -107,8 +107,9 @@ fn check(family: &Family, model: &Model, when: &str) {
     }
 }
 
-/// Writes go on while merges are interrupted by flushes and by other merges of the same family. Readers,
-/// snapshots and what a power cut leaves show what was written; most merges at a time are answered.
+/// Writes go on while merges are interrupted by flushes and by other merges of the same family.
+/// Readers, snapshots and what a power cut leaves show what was written; most merges at a time are
+/// answered.
 fn a_life_with_interrupted_merges(seed: u64) -> usize {
     let mut bench = Bench::new(seed);
     let most = Arc::new(AtomicUsize::new(0));

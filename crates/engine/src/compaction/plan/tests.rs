@@ -205,7 +205,8 @@ fn rewrites(flushes: u64, sizes: &[u64], rules: &PlanRules, most_runs: usize) ->
         state.insert(0, flushed);
         rewritten += merge_while_planned(&mut state, rules, Pace::Busy);
         assert!(state.len() <= most_runs, "{} runs after {id} flushes", state.len());
-        // From twice the trigger on, half the fan-in, writers are slowed by them, most at nine times.
+        // From twice the trigger on, half the fan-in, writers are slowed by them, most at nine
+        // times.
         let flushed = state.iter().filter(|run| run.level == 1).count();
         assert!(flushed < 2 * rules.fan_in, "{flushed} of them flushed, after {id} flushes");
     }
@@ -247,7 +248,8 @@ fn flushes_of_any_sizes_do_not_pile_up() {
     }
 }
 
-/// What was merged alone, because no more could be at that time, does not keep the rest from being merged.
+/// What was merged alone, because no more could be at that time, does not keep the rest from being
+/// merged.
 #[test]
 fn small_runs_below_a_larger_one_count_as_larger_ones() {
     let rules = PlanRules { fan_in: 8, is_read: false, ..RULES };
@@ -298,7 +300,8 @@ fn with_own_garbage(sizes: &[u64], garbage: &[u64]) -> Vec<RunSummary> {
 }
 
 /// Garbage that a run has by itself is collected down to the oldest run that has much of it; little
-/// is not worth it whatever is allowed. While the family is written, what all of it may have counts.
+/// is not worth it whatever is allowed. While the family is written, what all of it may have
+/// counts.
 #[test]
 fn what_a_run_holds_in_vain_is_collected() {
     let with = |released: [u64; 3]| with_own_garbage(&[10, 100, 10_000], &released);
@@ -404,8 +407,8 @@ fn beside_other_merges_free_runs_are_merged_for_their_number() {
     assert_eq!((plan.run, plan.into_oldest, plan.by_slices), (state[0].id, false, false));
 }
 
-/// Each flush that a pause followed had all bytes rewritten but those of the oldest run: half as many times
-/// as there had been flushes.
+/// Each flush that a pause followed had all bytes rewritten but those of the oldest run: half as
+/// many times as there had been flushes.
 #[test]
 fn a_trickle_with_pauses_rewrites_a_byte_a_few_times_whatever_there_is_already() {
     for (flushes, most) in [(100, 11.0), (1_000, 19.0), (10_000, 26.0)] {
@@ -422,8 +425,9 @@ fn a_trickle_with_pauses_rewrites_a_byte_a_few_times_whatever_there_is_already()
     }
 }
 
-/// Flushes of 11 MiB with pauses of two seconds had the runs above a large one rewritten with each flush,
-/// and the large one with them when they had a tenth of it: fifteen times all that was written.
+/// Flushes of 11 MiB with pauses of two seconds had the runs above a large one rewritten with each
+/// flush, and the large one with them when they had a tenth of it: fifteen times all that was
+/// written.
 #[test]
 fn pauses_between_flushes_cost_less_than_a_rest() {
     const MIB: u64 = 1 << 20;

@@ -7,8 +7,8 @@ use tidesdb_base::error::Error;
 use super::*;
 use crate::version::test_tables::{KEYS, context, table};
 
-/// A version of tables given by run, counted from the newest, and first key, as a multiple of `KEYS`. Run 1
-/// is the oldest and of the second level.
+/// A version of tables given by run, counted from the newest, and first key, as a multiple of
+/// `KEYS`. Run 1 is the oldest and of the second level.
 fn version(tables: &[(u64, u64)]) -> Version {
     let context = context();
     let tables = tables.iter().zip(1..).map(|(&(run, at), number)| {

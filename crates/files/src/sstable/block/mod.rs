@@ -12,9 +12,9 @@
 //! ```
 //!
 //! Lengths, unlike offsets, repeat and so compress to nothing; decoding turns them into offsets in
-//! place. Entries are sorted by key ascending, then sequence number descending. A head is only a hint:
-//! equal heads always fall back to comparing whole keys. The header is checked when a block is
-//! made; entries are parsed with bounds checks at each access, which costs less than validating
+//! place. Entries are sorted by key ascending, then sequence number descending. A head is only a
+//! hint: equal heads always fall back to comparing whole keys. The header is checked when a block
+//! is made; entries are parsed with bounds checks at each access, which costs less than validating
 //! all of them for one lookup, and a malformed one answers `None`, which callers turn into a
 //! corruption error. Immutable, shared by all threads.
 

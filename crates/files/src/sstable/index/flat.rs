@@ -1,7 +1,7 @@
 //! A flat index: all separators of consecutive blocks in one piece, resident in memory.
 //!
-//! In memory the separators lose their common prefix and are searched by their next eight bytes
-//! in a flat array with a small tree above it ([`super::heads`]); ties compare whole separators. The
+//! In memory the separators lose their common prefix and are searched by their next eight bytes in
+//! a flat array with a small tree above it ([`super::heads`]); ties compare whole separators. The
 //! blocks lie back to back, so the file holds their lengths only.
 //!
 //! ```text

@@ -1,5 +1,5 @@
-//! Tree indexes whose checksums hold and whose parts contradict each other, as only a forged file or an
-//! error in the writer has them.
+//! Tree indexes whose checksums hold and whose parts contradict each other, as only a forged file
+//! or an error in the writer has them.
 
 use super::damage::right_or_corrupt;
 use super::*;

@@ -5,8 +5,8 @@
 //! the storing thread has loaded the same word in between, as every compare-and-swap loop does.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p tidesdb-lockfree --release loom_` runs them. Two planted
-//! bugs show that they can fail: `scripts/planted-bugs memtable_publish_early` (links published without
-//! Release) and `memtable_skip_validation` (readers trust what they read).
+//! bugs show that they can fail: `scripts/planted-bugs memtable_publish_early` (links published
+//! without Release) and `memtable_skip_validation` (readers trust what they read).
 
 use loom::sync::Arc;
 use loom::thread;

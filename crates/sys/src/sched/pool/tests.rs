@@ -154,8 +154,8 @@ fn flushes_and_merges_give_way_to_other_threads() {
     }
 }
 
-/// A lane whose only thread is at something large does what is small in between, and what is large after it,
-/// the smallest first.
+/// A lane whose only thread is at something large does what is small in between, and what is large
+/// after it, the smallest first.
 #[test]
 fn small_jobs_interrupt_a_large_one_and_the_smallest_goes_first() {
     let pool = Arc::new(pool());
@@ -189,7 +189,8 @@ fn small_jobs_interrupt_a_large_one_and_the_smallest_goes_first() {
     assert_eq!(order, ["smallest", "small", "large", "without size", "middle", "larger"]);
 }
 
-/// What a caller waits for must not take as long as somebody else's job, and jobs within jobs end somewhere.
+/// What a caller waits for must not take as long as somebody else's job, and jobs within jobs end
+/// somewhere.
 #[test]
 fn only_the_threads_of_a_lane_are_interrupted_and_only_so_deep() {
     let pool = Arc::new(pool());

@@ -1,4 +1,5 @@
-//! A check of the contract of [`crate::vfs::LogSegment`]: no two threads write the same bytes at once.
+//! A check of the contract of [`crate::vfs::LogSegment`]: no two threads write the same bytes at
+//! once.
 //!
 //! Copies into a mapping that overlapped would be a data race, which no test would notice. So with
 //! debug assertions, as in all tests, each write claims its range for as long as it lasts. Without

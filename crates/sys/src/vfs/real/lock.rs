@@ -6,9 +6,9 @@
 //! the process as a whole (network file systems emulate it that way). The registry is keyed by
 //! device and inode, so that a second path to the same file is recognised.
 //!
-//! The registry owns the open files, so that a forked child can let go of all of them: it has copies
-//! of the descriptors, and would keep the locks of a parent that is gone. The child closes its copies
-//! and does not unlock, which would take the lock from the parent as well.
+//! The registry owns the open files, so that a forked child can let go of all of them: it has
+//! copies of the descriptors, and would keep the locks of a parent that is gone. The child closes
+//! its copies and does not unlock, which would take the lock from the parent as well.
 
 use std::fs;
 use std::io;

@@ -1,16 +1,17 @@
 //! A log segment mapped into memory: the engine's only mapping.
 //!
-//! A commit's bytes are copied into pages shared with the kernel, so that they survive the death
-//! of the process without a system call. The mapping is write-only as far as the engine is
-//! concerned: recovery reads the file with `pread`, hence a disk error while reading is an error
-//! code and never a signal. A signal for want of space while writing is excluded by three facts, each
-//! established before the mapping is made: all blocks are reserved, the file system overwrites in place
-//! (see [`super::mapping_rule`]), and the file is at least as long as the mapping. The database's lock
-//! keeps others from cutting it. What remains is told in `docs/assumptions.md`.
+//! A commit's bytes are copied into pages shared with the kernel, so that they survive the death of
+//! the process without a system call. The mapping is write-only as far as the engine is concerned:
+//! recovery reads the file with `pread`, hence a disk error while reading is an error code and
+//! never a signal. A signal for want of space while writing is excluded by three facts, each
+//! established before the mapping is made: all blocks are reserved, the file system overwrites in
+//! place (see [`super::mapping_rule`]), and the file is at least as long as the mapping. The
+//! database's lock keeps others from cutting it. What remains is told in `docs/assumptions.md`
+//!
 //!
 //! Threads: `write` is called by many committers at once on disjoint ranges (see the contract on
-//! [`LogSegment`]); `sync`, `warm`, `cool` by background threads alongside them. No Rust reference to
-//! the mapped bytes ever exists; they are touched through raw pointers only.
+//! [`LogSegment`]); `sync`, `warm`, `cool` by background threads alongside them. No Rust reference
+//! to the mapped bytes ever exists; they are touched through raw pointers only.
 #![expect(unsafe_code, reason = "memory mapping; the invariants are stated above and per block")]
 
 use std::fs;
@@ -65,7 +66,8 @@ impl Mapping {
     /// parent's log. It is ended by a signal instead.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn keep_from_children(&self) {
-        // SAFETY: base and length are those of a live mapping, and this advice changes no byte of it.
+        // SAFETY: base and length are those of a live mapping, and this advice changes no byte of
+        // it.
         let _ = unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, libc::MADV_DONTFORK) };
     }
 
@@ -80,10 +82,10 @@ impl Mapping {
         // SAFETY: `at` is at most the length of the mapping, so the result stays inside it or
         // one past its end.
         let target = unsafe { self.base.as_ptr().add(at) };
-        // SAFETY: source is a live slice, the target range lies inside the mapping (checked by
-        // the caller), and the two cannot overlap because no slice of the mapping is ever made.
-        // Concurrent calls write disjoint ranges: the log hands out each byte once, and `Claims` has
-        // every test check that.
+        // SAFETY: source is a live slice, the target range lies inside the mapping (checked by the
+        // caller), and the two cannot overlap because no slice of the mapping is ever made.
+        // Concurrent calls write disjoint ranges: the log hands out each byte once, and `Claims`
+        // has every test check that.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
     }
 
@@ -103,8 +105,8 @@ impl Mapping {
         let _ = unsafe { libc::madvise(address.cast(), end - start, libc::MADV_POPULATE_WRITE) };
     }
 
-    /// Takes all pages out of the process. Their bytes stay with the kernel, which writes them to the
-    /// file in its time.
+    /// Takes all pages out of the process. Their bytes stay with the kernel, which writes them to
+    /// the file in its time.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn let_go(&self) {
         // SAFETY: base and length are those of a live mapping. The mapping is shared, so this drops

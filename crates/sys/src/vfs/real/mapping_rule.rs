@@ -1,8 +1,8 @@
 //! Which file systems keep the promise that a mapped log needs.
 //!
 //! A page of a mapping that is written for the first time must find its block: if the file system
-//! has to allocate one then and the disk is full, the answer is a signal that ends the process.
-//! So the file systems that are known to write over reserved blocks in place are listed. On all others
+//! has to allocate one then and the disk is full, the answer is a signal that ends the process. So
+//! the file systems that are known to write over reserved blocks in place are listed. On all others
 //! the log is written with system calls, which answer errors.
 
 use std::fs;

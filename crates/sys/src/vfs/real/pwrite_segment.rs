@@ -1,8 +1,8 @@
 //! A log segment written with system calls: the fallback for files that cannot be mapped.
 //!
 //! Same contract as the mapped one, at the price of a system call per write, and with one
-//! difference: a write can fail. Chosen when the file system is not known to overwrite in place, when
-//! mapping fails, or when the caller asks for it.
+//! difference: a write can fail. Chosen when the file system is not known to overwrite in place,
+//! when mapping fails, or when the caller asks for it.
 
 use std::fs;
 use std::io;

@@ -235,8 +235,8 @@ impl Disk {
         Ok(())
     }
 
-    /// A second name in another directory. Changes of names are kept by node, so that two names of one
-    /// node in one directory could not be told apart.
+    /// A second name in another directory. Changes of names are kept by node, so that two names of
+    /// one node in one directory could not be told apart.
     pub(super) fn link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let child = self.find_file(from)?;
         let (dir, name) = self.place(to)?;

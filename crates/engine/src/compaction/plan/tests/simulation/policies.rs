@@ -87,8 +87,8 @@ impl Policy for Leveled {
     }
 }
 
-/// Spooky without its partitions: flushed runs are merged with all levels down to the first that has
-/// room for them.
+/// Spooky without its partitions: flushed runs are merged with all levels down to the first that
+/// has room for them.
 #[derive(Debug)]
 pub(super) struct Spooky;
 

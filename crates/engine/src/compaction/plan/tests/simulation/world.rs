@@ -17,8 +17,8 @@ const PUT_RATE: f64 = 100e6;
 /// Bytes that one thread merges in a second.
 const MERGE_RATE: f64 = 250e6;
 const THREADS: usize = 2;
-/// Runs beyond which writers wait. The engine slows them down instead, more and more, from eight times
-/// `l1_file_count_trigger` on.
+/// Runs beyond which writers wait. The engine slows them down instead, more and more, from eight
+/// times `l1_file_count_trigger` on.
 const MOST_RUNS: usize = 32;
 
 /// What is put.
@@ -267,7 +267,8 @@ impl World {
         self.merges.len()
     }
 
-    /// Bytes of a merge that could begin at once, by interrupting a larger one if all threads are busy.
+    /// Bytes of a merge that could begin at once, by interrupting a larger one if all threads are
+    /// busy.
     fn most_now(&self) -> f64 {
         let largest = self.merges.iter().map(|merge| merge.all).fold(0.0, f64::max);
         if self.merges.len() < THREADS { f64::MAX } else { largest / 2.0 }
