@@ -200,8 +200,8 @@ impl Arena {
         let block = (raw >> BLOCK_SHIFT) as usize;
         let unit = raw as usize & (BLOCK_UNITS as usize - 1);
         let base = match self.inline_table.get(block) {
-            // ORDERING: Relaxed suffices: whoever holds an offset got it through a Release/Acquire
-            // chain that starts at the cursor, after the table entry was written.
+            // ORDERING: Relaxed suffices: a thread that holds an offset got it through a
+            // Release/Acquire chain that starts at the cursor, after the table entry was written.
             Some(entry) => entry.load(Ordering::Relaxed),
             None => self.overflow_base(block),
         };
@@ -254,7 +254,7 @@ impl Arena {
         };
         growth.next_class = class + 1;
         let cursor = Cursor { block: block as u64, class: class as u64, unit: 0 };
-        // ORDERING: Release publishes the table entry to whoever claims room in the block.
+        // ORDERING: Release publishes the table entry to a thread that claims room in the block.
         self.cursor.store(cursor.pack(), Ordering::Release);
         Ok(())
     }

@@ -75,7 +75,7 @@ fn count_lookup(stripes: &[CachePadded<Lookups>], thread: usize, hit: bool) {
     let lookups = &stripes[stripe];
     let counter = if hit { &lookups.hits } else { &lookups.misses };
     if owned {
-        // Thread numbers are never used twice, so nobody else writes here.
+        // Thread numbers are never used twice, so no other thread writes here.
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     } else {
         counter.fetch_add(1, Ordering::Relaxed);

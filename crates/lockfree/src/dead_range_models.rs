@@ -3,7 +3,7 @@
 //! The engine's protocol in miniature, with the sequencer that ships and one key: a scan that finds
 //! nothing registers the range, asks what is reserved, and calls the range dead when its snapshot
 //! holds all of that. A commit that finds the range registered takes it away before it completes.
-//! Whoever finds the range dead at its snapshot must see no key there.
+//! A reader that finds the range dead at its snapshot must see no key there.
 
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::sync::{Arc, Mutex};

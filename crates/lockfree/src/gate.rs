@@ -13,7 +13,7 @@
 //! * While a [`ClosedGuard`] lives, no [`GateGuard`] does.
 //! * An enterer counts itself first and looks at `closed` second; a closer sets `closed` first
 //!   and looks at the counts second (Dekker's protocol). At least one of them sees the other.
-//! * Whoever leaves while `closed` is set wakes the closer; reopening wakes all newcomers.
+//! * A thread that leaves while `closed` is set wakes the closer; reopening wakes all newcomers.
 //!
 //! Checked by loom models (`loom_*`) in `gate/tests.rs`.
 
@@ -48,7 +48,7 @@ const DEKKER: Ordering = Ordering::Relaxed;
 /// let first = gate.enter();
 /// let second = gate.enter(); // enterers do not exclude each other
 /// drop((first, second));
-/// let closed = gate.close(); // nobody is inside now, and nobody can enter
+/// let closed = gate.close(); // no thread is inside now, and none can enter
 /// drop(closed);
 /// ```
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Default for CommitGate {
 }
 
 impl CommitGate {
-    /// An open gate with nobody inside.
+    /// An open gate with no thread inside.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -135,7 +135,8 @@ impl CommitGate {
         }
     }
 
-    /// Closes the gate, and returns once everybody inside has left. The guard reopens it on drop.
+    /// Closes the gate, and returns once all threads inside have left. The guard reopens it on
+    /// drop.
     ///
     /// Waits for other closers. Everything done by those who left is visible to the closer, and
     /// everything the closer does is visible to those who enter afterwards.
@@ -158,8 +159,8 @@ impl CommitGate {
         guard
     }
 
-    /// Waits until a stripe's count has been zero once: whoever counts itself there later sees
-    /// `closed` and leaves again without having been inside.
+    /// Waits until a stripe's count has been zero once: a thread that counts itself there later
+    /// sees `closed` and leaves again without having been inside.
     fn wait_until_left(&self, stripe: &AtomicUsize) {
         for _ in 0..=SPINS {
             // ORDERING: sequentially consistent against `enter_stripe`; includes acquire, which

@@ -1,8 +1,8 @@
-//! Group sync: whoever waits for the same thing to be durable shares one sync.
+//! Group sync: threads that wait for the same thing to be durable share one sync.
 //!
 //! One waiter at a time is the *leader*. It syncs as far as everything is published, notes how far
-//! that was, and wakes the others; whoever is not covered elects the next leader. The module knows
-//! no file: what a sync does, and whether one may be tried, its callers say.
+//! that was, and wakes the others; those that are not covered elect the next leader. The module
+//! knows no file: what a sync does, and whether one may be tried, its callers say.
 //!
 //! Threads: any. Waiters that are covered already take no lock.
 //!
@@ -20,7 +20,7 @@ use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, lock, wait};
 /// use tidesdb_lockfree::group_sync::GroupSync;
 /// let group = GroupSync::new(0);
 /// let written = 96;
-/// // Nobody forbids it, and the sync of everything written succeeds.
+/// // Nothing forbids it, and the sync of everything written succeeds.
 /// group.sync_through(64, || Ok::<_, ()>(()), || Ok(written)).unwrap();
 /// assert_eq!(group.synced(), 96);
 /// // Covered already: no further sync.
@@ -53,7 +53,7 @@ impl GroupSync {
     /// Everything up to this position is durable.
     #[must_use]
     pub fn synced(&self) -> u64 {
-        // ORDERING: acquire; whoever sees a position may rely on what the leader did before.
+        // ORDERING: acquire; a thread that sees a position may rely on what the leader did before.
         self.synced.load(Ordering::Acquire)
     }
 
@@ -105,7 +105,7 @@ impl GroupSync {
         }
     }
 
-    /// Waits until nobody leads. Only for those who see to it that nobody begins to.
+    /// Waits until no thread leads. Only for callers that make sure that none begins to.
     pub fn wait_for_leader(&self) {
         let mut leading = lock(&self.leading);
         while *leading {

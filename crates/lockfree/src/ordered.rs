@@ -1,8 +1,8 @@
 //! Ordered in-memory indexes: what a memtable is made of.
 //!
 //! An [`OrderedIndex`] maps keys (byte strings) to chains of versions, newest first. Writers insert
-//! in parallel. Readers hold nothing that anybody waits for, and see a version only when it is
-//! complete; in the B+tree a reader that meets a node while it is changed looks again until the
+//! in parallel. Readers hold nothing that another thread waits for, and see a version only when it
+//! is complete; in the B+tree a reader that meets a node while it is changed looks again until the
 //! change is done, so it may wait for a writer that was interrupted within it. Nothing is ever
 //! removed: a memtable only grows until it is dropped as a whole, so keys and values can be
 //! borrowed for as long as the index lives.

@@ -3,12 +3,13 @@
 //! A commit reserves a range of log positions with one atomic add, fills it (log bytes, memtable
 //! entries) in parallel with all others, and then calls [`CommitSequencer::complete`]. Commits
 //! finish in any order; `published` moves over completed ranges in position order only, so that
-//! "published" means: everything in front of this position is complete and visible. Whoever
-//! completes a range also publishes the completed ranges behind it; nobody waits to hand over.
+//! "published" means: everything in front of this position is complete and visible. The thread that
+//! completes a range also publishes the completed ranges behind it; none waits to hand over.
 //!
-//! Whoever must know whether commits in front of it touch what it touches itself need not wait for
-//! all of them: each announces, right after its reservation, a *signature* of what it touches, and
-//! [`CommitSequencer::wait_for_rivals`] waits only for those whose signature shares a bit.
+//! A thread that must know whether commits in front of it touch what it touches itself need not
+//! wait for all of them: each announces, right after its reservation, a *signature* of what it
+//! touches, and [`CommitSequencer::wait_for_rivals`] waits only for those whose signature shares a
+//! bit.
 //!
 //! A range that could not be filled is a *hole* ([`CommitSequencer::break_at`]): nothing from it on
 //! is ever published, and waits for what lies behind it end at once, in vain. Only `reset` goes on,
@@ -126,8 +127,8 @@ impl CommitSequencer {
         self.tail.fetch_add(len_bytes, Ordering::Acquire)
     }
 
-    /// The end of what is reserved by now. Whoever reserves behind it sees everything that this
-    /// thread did before the call, and so does whoever is told of that.
+    /// The end of what is reserved by now. A thread that reserves behind it sees everything that
+    /// this thread did before the call, and so does a thread that is told of that.
     #[must_use]
     pub fn reserved(&self) -> u64 {
         // ORDERING: release pairs with the acquire in `reserve`. An exchange and not a load: of a
@@ -204,9 +205,9 @@ impl CommitSequencer {
     /// Marks the reserved range `start..end` as filled, and publishes as far as the completed
     /// prefix reaches, ranges of other threads included.
     ///
-    /// Everything the caller wrote before is visible to whoever sees a published position of at
-    /// least `end`. Waits only if `start` is more than one window (half a mebibyte) ahead of
-    /// the published position.
+    /// Everything the caller wrote before is visible to a thread that sees a published position of
+    /// at least `end`. Waits only if `start` is more than one window (half a mebibyte) ahead of the
+    /// published position.
     #[inline]
     pub fn complete(&self, start: u64, end: u64) {
         debug_assert!(end >= start + MIN_RESERVATION_BYTES);
@@ -233,14 +234,15 @@ impl CommitSequencer {
     }
 
     /// Makes the reserved range that begins at `start` a hole: nothing from there on is published
-    /// until a `reset`, and whoever waits for it is told so. Takes the place of `complete`.
+    /// until a `reset`, and a thread that waits for it is told so. Takes the place of `complete`.
     #[cold]
     pub fn break_at(&self, start: u64) {
         if cfg!(planted_bug = "holes_published") {
             return self.complete(start, start + MIN_RESERVATION_BYTES);
         }
         // ORDERING: sequentially consistent against those about to sleep, see `wake`. It includes
-        // release: whoever is told of the hole sees what the caller wrote before, such as why.
+        // release: a thread that is told of the hole sees what the caller wrote before, such as
+        // why.
         self.broken_from.fetch_min(start, Ordering::SeqCst);
         fence_for_loom();
         self.wake();
@@ -308,8 +310,8 @@ impl CommitSequencer {
             // Behind a hole: it will never be published, and its slot may be another's.
             return;
         }
-        // ORDERING: includes release, so that whoever publishes this range passes on our writes;
-        // sequentially consistent against the exchanges on `published`, see `complete`.
+        // ORDERING: includes release, so that the thread that publishes this range passes on our
+        // writes; sequentially consistent against the exchanges on `published`, see `complete`.
         self.slot(start).store(end, Ordering::SeqCst);
         fence_for_loom();
     }

@@ -3,8 +3,8 @@
 //! The engine's protocol in miniature, with the very sequencer that ships: a transaction takes the
 //! published position as its snapshot, reads, looks at what it writes, takes its place in the log
 //! and announces its keys, waits for its rivals in front, looks again at what came in between, and
-//! writes its keys one after the other, or none if somebody else has changed one. What must hold in
-//! every interleaving: of two commits to a key the later one has seen the earlier (the first
+//! writes its keys one after the other, or none if another thread has changed one. What must hold
+//! in every interleaving: of two commits to a key the later one has seen the earlier (the first
 //! committer wins), and a snapshot sees both keys of a commit or neither.
 
 use loom::sync::Arc;

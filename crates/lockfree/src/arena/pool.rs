@@ -7,7 +7,7 @@
 //! Threads: any; a mutex protects the list and is held for a push or a pop only.
 //!
 //! Invariants: an idle block is of [`BLOCK_BYTES`] and has every page touched; a block is owned by
-//! the pool, by one arena, or by nobody. Smaller and larger blocks pass straight through.
+//! the pool, by one arena, or by none. Smaller and larger blocks pass straight through.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
@@ -66,7 +66,7 @@ impl Block {
         }
         for at in (0..self.layout.size()).step_by(PAGE_BYTES) {
             let byte = self.address.as_ptr().wrapping_add(at);
-            // SAFETY: `at` lies within the block, which nobody else can reach.
+            // SAFETY: `at` lies within the block, which no other thread can reach.
             unsafe { byte.write_volatile(0) };
         }
     }
@@ -75,7 +75,7 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         // Allocators keep freed memory of this size for themselves for a long time, in pieces that
-        // nobody else can use; a memory budget is about what the system has to provide.
+        // no other owner can use; a memory budget is about what the system has to provide.
         #[cfg(all(target_os = "linux", not(miri)))]
         if self.layout.size() == BLOCK_BYTES {
             // SAFETY: the block begins and ends at a page, is owned here, and is not read again.
@@ -154,7 +154,7 @@ impl BlockPool {
     }
 
     /// Keeps arenas from growing in blocks larger than this where smaller ones will do, for
-    /// whoever has little memory to share out. [`BLOCK_BYTES`] at first.
+    /// an owner that has little memory to share out. [`BLOCK_BYTES`] at first.
     pub fn set_largest_block_bytes(&self, bytes: u64) {
         self.largest_block_bytes.store(bytes, Ordering::Relaxed);
     }

@@ -115,7 +115,7 @@ impl State {
 
     fn remember_ghost(&mut self, hash: u64) {
         // Which one a full bucket loses changes from time to time: keys that are read in turn
-        // would otherwise drive each other out for ever.
+        // would otherwise drive each other out again and again.
         self.ghost_hand = self.ghost_hand.wrapping_add(1);
         let victim = self.ghost_hand % GHOSTS_PER_BUCKET;
         let bucket = self.ghost_bucket(hash);
@@ -203,8 +203,8 @@ impl<V> Shard<V> {
 
     #[inline]
     fn table(&self) -> Option<&Table<V>> {
-        // ORDERING: acquire pairs with the release in `grow` and hands on the new table. Whoever
-        // sees an old count searches an outgrown table and just finds nothing there.
+        // ORDERING: acquire pairs with the release in `grow` and hands on the new table. A thread
+        // that sees an old count searches an outgrown table and just finds nothing there.
         let generations = self.generations.load(Ordering::Acquire);
         self.tables.get(generations.wrapping_sub(1))?.get()
     }
@@ -408,7 +408,7 @@ impl<V> Shard<V> {
     pub(super) fn set_capacity(&self, capacity_bytes: usize) {
         let mut evicted = Evicted::new();
         let mut state = lock(&self.state);
-        // ORDERING: relaxed; whoever evicts by it holds the lock.
+        // ORDERING: relaxed; the thread that evicts by it holds the lock.
         self.capacity_bytes.store(capacity_bytes, Ordering::Relaxed);
         self.evict_to(&mut state, capacity_bytes, &mut evicted);
         if state.entries() == 0 {

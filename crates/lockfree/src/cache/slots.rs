@@ -17,7 +17,8 @@
 //! Invariants (the count of an entry is `references`):
 //! * An entry in a slot has `references = BIAS + pins held - pins counted in the slot`, which is
 //!   never 0. Taking it out of the slot moves the slot's count over and removes the bias, so from
-//!   then on `references` is the number of pins held; whoever gives back the last one frees it.
+//!   then on `references` is the number of pins held; the thread that gives back the last one frees
+//!   it.
 //! * An entry enters one slot once (moving to a bigger table goes through being taken out), so an
 //!   address found in a slot while a pin on it is held is still the same entry.
 //! * A tag is only a hint: who pins through it compares the entry's whole key.
@@ -82,7 +83,7 @@ impl<V> Pinned<V> {
 
     #[inline]
     fn entry(&self) -> &Entry<V> {
-        // SAFETY: the handle owns one of the entry's references, so it is not freed; nobody ever
+        // SAFETY: the handle owns one of the entry's references, so it is not freed; no thread ever
         // has exclusive access to an entry with references.
         unsafe { self.entry.as_ref() }
     }
@@ -113,8 +114,8 @@ impl<V> Pinned<V> {
 
     #[cold]
     fn free(entry: NonNull<Entry<V>>) {
-        // SAFETY: the caller gave back the last reference, so nobody else can reach the entry, and
-        // it was allocated by a `Box` in `new`.
+        // SAFETY: the caller gave back the last reference, so no other thread can reach the entry,
+        // and it was allocated by a `Box` in `new`.
         drop(unsafe { Box::from_raw(entry.as_ptr()) });
     }
 }
@@ -145,7 +146,7 @@ impl<V> Drop for Pinned<V> {
     #[inline]
     fn drop(&mut self) {
         // ORDERING: release, so that our reads of the value come before its end; the acquire
-        // fence of whoever gives back the last reference pairs with it.
+        // fence of the thread that gives back the last reference pairs with it.
         if self.entry().references.fetch_sub(1, GIVE_BACK) == 1 {
             if !cfg!(planted_bug = "cache_relaxed_unpin") {
                 fence(Ordering::Acquire);
@@ -260,8 +261,8 @@ impl<V> Table<V> {
     /// Needs the shard's lock. Nothing if the slot was empty.
     pub(super) fn take(&self, index: usize) -> Option<Pinned<V>> {
         let slot = &self.slots[index];
-        // ORDERING: acquire pairs with the release in `move_pins`: whoever sees a count without the
-        // moved pins must find them in the entry's count.
+        // ORDERING: acquire pairs with the release in `move_pins`: a thread that sees a count
+        // without the moved pins must find them in the entry's count.
         let word = slot.word.swap(0, Ordering::Acquire);
         let pinned = Pinned::<V>::from_address(word & ADDRESS)?;
         // The handle made here is one reference, the slot's pins are the others.
@@ -329,9 +330,9 @@ impl Slot {
         // ORDERING: relaxed; our own pin keeps the count above 0.
         references.fetch_add(PINS_MOVED, Ordering::Relaxed);
         let address = pinned.entry.as_ptr().addr() as u64;
-        // ORDERING: release, so that whoever takes the entry out sees our addition first. That
-        // the word still hands on the entry's content follows from this being one in a chain of
-        // read-modify-writes that begins with the release in `place`.
+        // ORDERING: release, so that the thread that takes the entry out sees our addition first.
+        // That the word still hands on the entry's content follows from this being one in a chain
+        // of read-modify-writes that begins with the release in `place`.
         let moved = self.word.fetch_update(Ordering::Release, Ordering::Relaxed, |word| {
             (word & ADDRESS == address && word / PIN >= PINS_MOVED).then(|| word - PINS_MOVED * PIN)
         });

@@ -122,7 +122,7 @@ mod models {
         });
     }
 
-    /// Exclusion both ways, and everybody gets through: a lost wake-up would deadlock the model.
+    /// Exclusion both ways, and all threads get through: a lost wake-up would deadlock the model.
     #[test]
     fn loom_gate_two_enterers_one_closer() {
         model(3, |shared| {

@@ -15,7 +15,7 @@ mod threads {
             group.sync_through(32, || Ok::<_, ()>(()), || panic!("the disk's driver"))
         }));
         assert!(panicked.is_err());
-        // Hung for ever before.
+        // Hung before.
         group.sync_through(32, || Ok::<_, ()>(()), || Ok(32)).unwrap();
         group.wait_for_leader();
     }

@@ -86,7 +86,7 @@ impl<T: Copy> Once<T> {
     #[cfg(loom)]
     fn new(value: T) -> Self {
         let cell = loom::cell::UnsafeCell::new(value);
-        // SAFETY: nobody else can reach the cell yet; the write is there for loom to see.
+        // SAFETY: no other thread can reach the cell yet; the write is there for loom to see.
         cell.with_mut(|field| unsafe { field.write(value) });
         Self(cell)
     }
@@ -338,7 +338,7 @@ fn version_bytes(version: &NewVersion<'_>) -> Result<usize, ArenaFull> {
     Ok(size_of::<VersionHeader>() + EXPIRY_AT + expiry_bytes + value_bytes)
 }
 
-/// Writes a record with its first version; nobody sees it until the caller publishes it.
+/// Writes a record with its first version; no other thread sees it until the caller publishes it.
 pub(super) fn create_record(
     arena: &Arena,
     key: &[u8],
@@ -365,7 +365,7 @@ pub(super) fn create_record(
     Ok(NewRecord { record: RecordRef(record), version: version_ref })
 }
 
-/// Writes a version of a key that is there already; nobody sees it until it is linked.
+/// Writes a version of a key that is there already; no other thread sees it until it is linked.
 pub(super) fn create_version(
     arena: &Arena,
     version: &NewVersion<'_>,

@@ -76,8 +76,8 @@ impl Shortcut {
     /// The oldest version that the links name and that is newer than `snapshot`.
     #[inline]
     pub(super) fn past(&self, arena: &Arena, snapshot: u64) -> Option<VersionRef> {
-        // ORDERING: relaxed; whoever has this version has acquired its link, and with it all that
-        // its writer had seen, which includes the versions that the links name.
+        // ORDERING: relaxed; a thread that has this version has acquired its link, and with it all
+        // that its writer had seen, which includes the versions that the links name.
         [&self.far, &self.near]
             .into_iter()
             .filter_map(|link| VersionRef::from_raw(link.load(Ordering::Relaxed)))

@@ -184,7 +184,7 @@ mod models {
         *present.unwrap_or(pinned)
     }
 
-    /// Insert and lookup of the same key, then two inserts of it: one value wins for everybody.
+    /// Insert and lookup of the same key, then two inserts of it: one value wins for all threads.
     #[test]
     fn loom_cache_insert_insert_get_of_one_key() {
         let mut builder = loom::model::Builder::new();

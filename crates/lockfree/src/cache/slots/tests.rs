@@ -152,7 +152,7 @@ mod models {
 
         fn read(&self) -> u64 {
             self.content.with(|content| {
-                // SAFETY: loom checks that nobody writes meanwhile.
+                // SAFETY: loom checks that no thread writes meanwhile.
                 unsafe { *content }
             })
         }
@@ -161,7 +161,7 @@ mod models {
     impl Drop for Watched {
         fn drop(&mut self) {
             self.content.with_mut(|content| {
-                // SAFETY: loom checks that nobody else reads or writes.
+                // SAFETY: loom checks that no other thread reads or writes.
                 unsafe { *content = u64::MAX }
             });
         }
