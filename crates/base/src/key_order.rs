@@ -4,8 +4,8 @@
 //! with another order gives the engine *stored keys*: [`KeyOrder::stored_key`] makes of each key
 //! bytes that sort as the keys do, and [`KeyOrder::put_key`] makes the key of them again. So no
 //! comparison anywhere depends on the order of a family, filters and indexes work alike for all,
-//! and the log and the tables of a family can be read, replayed and merged by whoever opens the
-//! database.
+//! and the log and the tables of a family can be read, replayed and merged by any program that
+//! opens the database.
 //!
 //! Where keys of different bytes are the same key, their stored keys are equal. The bytes that were
 //! given, the *spelling*, lie in front of the value then (see [`KeyOrder::stored_value`]).

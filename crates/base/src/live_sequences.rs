@@ -1,4 +1,4 @@
-//! The sequence numbers that somebody holds, and how often each is held.
+//! The sequence numbers that are held, and how often each is held.
 //!
 //! A database keeps those of its snapshots, and the rules of serializable transactions those of the
 //! live ones. Numbers are taken in ascending order, apart from rare repetitions, and given back in
@@ -6,7 +6,7 @@
 //! leaves a gap, and gaps are swept out when they are half of the queue. Nothing is allocated while
 //! the number of holders stays within what it was before.
 //!
-//! Plain data: whoever shares it puts a lock around it.
+//! Plain data: an owner that shares it puts a lock around it.
 //!
 //! Who comes and goes alone is kept beside the queue, which is the usual case and costs next to
 //! nothing.
@@ -52,7 +52,7 @@ pub struct LiveSequences {
 }
 
 impl LiveSequences {
-    /// Notes that somebody holds `sequence`.
+    /// Notes a holder of `sequence`.
     #[inline]
     pub fn add(&mut self, sequence: SequenceNumber) {
         self.len += 1;
@@ -87,7 +87,7 @@ impl LiveSequences {
     }
 
     /// Notes that one holder of `sequence` has given it back. True when it was the oldest number
-    /// and nobody holds it any more.
+    /// and has no holder any more.
     #[inline]
     pub fn remove(&mut self, sequence: SequenceNumber) -> bool {
         if self.len == 1 && self.queue.is_empty() && self.lone == sequence {
@@ -144,7 +144,7 @@ impl LiveSequences {
         }
     }
 
-    /// True when somebody holds `sequence`.
+    /// True when there is a holder of `sequence`.
     #[must_use]
     pub fn holds(&self, sequence: SequenceNumber) -> bool {
         let held = self.place_of(sequence).ok().and_then(|at| self.queue.get(at));
@@ -175,7 +175,7 @@ impl LiveSequences {
         self.len
     }
 
-    /// True when nobody holds a number.
+    /// True when no number is held.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {

@@ -2,11 +2,11 @@
 //!
 //! A name carries a kind and a number and nothing else: which level a table belongs to, and
 //! whether a file is alive at all, is known to the manifest alone. Numbers are written with at
-//! least six digits so that listings sort well, and are unique within a database for ever, also
+//! least six digits so that listings sort well, and are used once in the life of a database, also
 //! across kinds.
 //!
-//! [`parse`] accepts exactly the names that [`FileKind::name`] produces, so a file that somebody
-//! else put there is never taken for one of ours.
+//! [`parse`] accepts exactly the names that [`FileKind::name`] produces, so a file that another
+//! program put there is never taken for one of ours.
 
 /// What a file in a database directory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,7 +3,7 @@
 //! Two clocks with two jobs. Wall-clock seconds decide when a value with a time to live expires and
 //! may jump either way when an operator sets the machine's clock. Monotonic nanoseconds measure
 //! durations, never go back, and mean nothing outside this process. [`SteadyClock`] keeps the jumps
-//! of the former from whoever uses it. [`ManualClock`] serves tests: it moves only when told to,
+//! of the former from its users. [`ManualClock`] serves tests: it moves only when told to,
 //! and its wall clock may jump.
 
 mod steady;

@@ -2,7 +2,7 @@
 //!
 //! A forked child has copies of its parent's memory, of its descriptors and of no thread but the
 //! one that forked. What works on files in the name of the parent must not go on in the child: it
-//! would write where the parent writes, and wait for threads that are not there. So whoever owns
+//! would write where the parent writes, and wait for threads that are not there. So an owner of
 //! such a thing keeps a [`ProcessMark`] of where it was made, and does nothing elsewhere.
 //!
 //! A fork is noticed by handlers of `pthread_atfork`, which the C library calls for `fork`.
@@ -17,7 +17,7 @@ use crate::{os_calls, vfs};
 /// Forks between the process that first asked and this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// Set while somebody must not be forked away from, and while the process forks.
+/// Set while a thread must not be forked away from, and while the process forks.
 static KEPT: AtomicBool = AtomicBool::new(false);
 
 /// The process that something was made in.
@@ -54,7 +54,7 @@ pub(crate) fn watch() {
     WATCHING.call_once(|| os_calls::at_fork(before, after_in_parent, after_in_child));
 }
 
-/// Does something in the course of which the process does not fork, and nobody else does such a
+/// Does something in the course of which the process does not fork, and no other thread does such a
 /// thing. It must be short and must not fork.
 pub(crate) fn keep_out<R>(work: impl FnOnce() -> R) -> R {
     enter();

@@ -179,7 +179,7 @@ pub(crate) fn file_system_magic(_file: &File) -> Option<u32> {
 /// and in the child. If memory for that is exhausted, they are not.
 pub(crate) fn at_fork(before: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) {
     // SAFETY: the functions live as long as the program and may be called on any thread. In the
-    // child only the calling thread exists: what they lock is locked by nobody else then (see
+    // child only the calling thread exists: what they lock is locked by no other thread then (see
     // `forks`), and they do no more than close descriptors and store to atomics.
     unsafe {
         libc::pthread_atfork(Some(before), Some(parent), Some(child));

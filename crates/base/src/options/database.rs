@@ -62,8 +62,8 @@ pub struct DbOptions {
     pub max_memory_usage: u64,
     /// Milliseconds without any progress of flushes after which a writer that waits for them, or
     /// the caller of an explicit flush, gets an error of kind `Stalled` instead of waiting on;
-    /// likewise whoever asks for a merge and waits for another to end. 0 means for ever. Default
-    /// 60,000.
+    /// likewise a caller that asks for a merge and waits for another to end. 0 means no limit.
+    /// Default 60,000.
     pub stall_timeout_ms: u64,
     /// Of the gets, commits, seeks and steps of scans one in so many is timed for the histograms
     /// of latencies; 1 for all, 0 for none. Flushes, merges, syncs and openings are always timed.

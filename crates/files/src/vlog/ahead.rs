@@ -20,7 +20,7 @@ pub struct RecordsAhead {
     pub(super) piece: usize,
 }
 
-/// Records that nobody asks for any more, between two that are asked for in order.
+/// Records that are not asked for any more, between two that are asked for in order.
 const LARGEST_GAP_BYTES: u64 = 4 << 10;
 
 impl RecordsAhead {

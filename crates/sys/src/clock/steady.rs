@@ -6,7 +6,7 @@
 //!
 //! - A wall that is ahead by no more than a minute is believed, so that small corrections are
 //!   followed. One further ahead is believed after an hour, so that a clock which was set late, or
-//!   a machine that slept, does not keep values for ever.
+//!   a machine that slept, does not keep values from expiring.
 //! - A wall that is behind is not believed. Time never goes back.
 //!
 //! With each opening it begins anew with what the wall shows then.

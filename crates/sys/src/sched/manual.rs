@@ -16,7 +16,7 @@ use super::{Job, Lane, Scheduler};
 use crate::rng::SplitMix64;
 use crate::sync::lock;
 
-/// Runs jobs when and where the test says. A job's panic reaches whoever stepped.
+/// Runs jobs when and where the test says. A job's panic reaches the caller that stepped.
 pub struct ManualScheduler {
     state: Mutex<ManualState>,
 }
@@ -82,7 +82,7 @@ impl ManualScheduler {
     }
 
     /// Steps until no job is ready; returns how many ran. Timers do not fire, so that a job which
-    /// arms itself again does not run for ever.
+    /// arms itself again does not run without end.
     pub fn run_until_idle(&self) -> usize {
         let mut ran = 0;
         while self.step().is_some() {

@@ -6,7 +6,7 @@
 //! thread, one at a time, in an order drawn from a seed.
 //!
 //! A thread that waits for background progress calls [`Scheduler::help`] in its waiting loop and
-//! blocks only when that returns false: under the manual scheduler there is nobody else to do
+//! blocks only when that returns false: under the manual scheduler there is no other thread to do
 //! the work.
 
 mod manual;

@@ -113,7 +113,7 @@ struct Delayed {
 
 impl LaneState {
     /// The smallest job that has a size, and now and then the one that has waited longest, which
-    /// small ones would keep waiting for ever.
+    /// small ones would keep waiting without end.
     fn pop_sized(&mut self) -> Option<Job> {
         self.sized_taken += 1;
         if self.sized_taken.is_multiple_of(LONGEST_WAITING_EVERY) {

@@ -129,8 +129,8 @@ impl Block {
         self
     }
 
-    /// A byte of each line of memory that a search in the block begins with, for whoever wants them
-    /// loaded beforehand.
+    /// A byte of each line of memory that a search in the block begins with, for a caller that
+    /// wants them loaded beforehand.
     pub fn front(&self) -> impl Iterator<Item = &u8> {
         self.raw.iter().step_by(LINE_BYTES).take(FRONT_LINES)
     }

@@ -189,7 +189,7 @@ fn small_jobs_interrupt_a_large_one_and_the_smallest_goes_first() {
     assert_eq!(order, ["smallest", "small", "large", "without size", "middle", "larger"]);
 }
 
-/// What a caller waits for must not take as long as somebody else's job, and jobs within jobs end
+/// What a caller waits for must not take as long as another caller's job, and jobs within jobs end
 /// somewhere.
 #[test]
 fn only_the_threads_of_a_lane_are_interrupted_and_only_so_deep() {

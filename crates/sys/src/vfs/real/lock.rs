@@ -36,7 +36,7 @@ struct Held {
     file: Option<fs::File>,
 }
 
-/// Locked inside [`forks::keep_out`] only: nobody holds it while the process forks.
+/// Locked inside [`forks::keep_out`] only: no thread holds it while the process forks.
 static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
 
 /// The lock, held while this lives.
@@ -55,7 +55,7 @@ impl RealLock {
             let (number, identity) = forks::keep_out(|| lock_file(&place, how))?;
             // Dropping it unlocks.
             let taken = Self { number, identity, place: place.clone() };
-            // Somebody may have removed the file between its opening and the lock.
+            // Another process may have removed the file between its opening and the lock.
             if taken.is_still_named() {
                 return Ok(taken);
             }

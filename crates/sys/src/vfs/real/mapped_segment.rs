@@ -142,7 +142,7 @@ impl Drop for Mapping {
         if !self.home.is_here() {
             return;
         }
-        // SAFETY: base and length are those of a mapping this value owns, and nobody holds a
+        // SAFETY: base and length are those of a mapping this value owns, and no caller holds a
         // pointer into it once the value is dropped. Failure is impossible for such a range.
         let _ = unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
     }

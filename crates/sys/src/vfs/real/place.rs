@@ -38,7 +38,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The place of `path` as somebody sees it who holds `held`.
+    /// The place of `path` as seen from `held`.
     pub(super) fn of(held: Option<&Arc<HeldDir>>, path: &Path) -> Self {
         let below = held.and_then(|held| {
             let below = path.strip_prefix(&held.path).ok()?;
@@ -109,7 +109,7 @@ impl Place {
     }
 }
 
-/// Does something with the directory `path` as somebody sees it who holds `held`.
+/// Does something with the directory `path` as seen from `held`.
 pub(super) fn with_dir<R>(
     held: Option<&Arc<HeldDir>>,
     path: &Path,
@@ -141,7 +141,7 @@ pub(super) fn list(dir: BorrowedFd<'_>) -> io::Result<Vec<DirEntry>> {
             continue;
         }
         let found = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-            // Removed by somebody between the listing and the question.
+            // Removed by another process between the listing and the question.
             Err(rustix::io::Errno::NOENT) => continue,
             other => other?,
         };

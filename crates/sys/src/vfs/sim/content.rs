@@ -1,9 +1,9 @@
 //! The bytes of one simulated file, shared between a disk and its crash images.
 //!
-//! Content is a vector of 4 KiB pages behind reference counts, so that copying it costs one
-//! count and writing after a copy costs one page. A missing page reads as zeros. The length is
-//! independent of the pages: bytes of a page beyond the length are kept zero by whoever changes
-//! the length. Also here: the set of sectors, one bit each.
+//! Content is a vector of 4 KiB pages behind reference counts, so that copying it costs one count
+//! and writing after a copy costs one page. A missing page reads as zeros. The length is
+//! independent of the pages: bytes of a page beyond the length are kept zero by the code that
+//! changes the length. Also here: the set of sectors, one bit each.
 
 use std::sync::Arc;
 
