@@ -1,7 +1,7 @@
 //! Background work: what is queued when, and what happens when it fails.
 //!
 //! At most one flush of a family is queued or running; of merges, see `merges`. A failure is kept
-//! with the family and given to whoever waits; the work is queued again by the next writer that
+//! with the family and given to callers that wait; the work is queued again by the next writer that
 //! needs it, so that a disk that was full is tried again without reopening anything.
 
 mod manual_merges;
@@ -31,7 +31,7 @@ const QUIET_PERIOD: Duration = Duration::from_secs(2);
 /// Families that are flushed for the sake of the log before others in the lane have their turn.
 const FAMILIES_PER_TRIM: usize = 16;
 
-/// How long a waiting caller sleeps before it looks again even if nobody wakes it.
+/// How long a waiting caller sleeps before it looks again even if it is not woken.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
 /// Counts a job from the moment it is queued until it has run or was dropped unrun.
@@ -126,7 +126,7 @@ impl Core {
         self.files.garbage.sweep();
     }
 
-    /// Keeps a failure of background work for whoever waits for that.
+    /// Keeps a failure of background work for callers that wait for it.
     fn note_failure(&self, family: &FamilyState, slot: &Mutex<Option<Error>>, error: Error) {
         let event =
             Event::BackgroundFailed { family: family.name().to_string(), error: error.clone() };
@@ -253,7 +253,7 @@ impl Core {
     /// Waits until background work has got on since `seen`, or does some of it.
     ///
     /// # Errors
-    /// [`Error::Stalled`] when none gets on, as `patience` has it.
+    /// [`Error::Stalled`] when none makes progress for as long as `patience` allows.
     pub(crate) fn wait_for_work(&self, patience: &mut Patience, seen: u64) -> Result<()> {
         let flushing = self.families.all().iter().any(|family| family.is_flushing());
         let reason = if flushing { StallReason::FlushQueue } else { StallReason::MergeDebt };

@@ -78,7 +78,7 @@ pub(crate) struct Core {
     pub health: Health,
     /// Held while families come, go or get other names, and while all have to stay as they are.
     pub changing_families: Mutex<()>,
-    /// Held while somebody closes.
+    /// Held during a close.
     pub closing: Mutex<()>,
     pub callers: Callers,
     pub progress: Progress,
@@ -106,7 +106,7 @@ pub(crate) struct CoreCounters {
 }
 
 impl Core {
-    /// Whether an event of this level is told to anybody.
+    /// Whether an event of this level is told to any listener.
     pub(crate) fn tells(&self, level: LogLevel) -> bool {
         let listener = &self.options.event_listener;
         spans::wants(level)
@@ -347,7 +347,7 @@ impl Health {
 
     /// Marks the database closed; false when it was already.
     pub(crate) fn close(&self) -> bool {
-        // ORDERING: what happened before closing is visible to whoever sees it closed.
+        // ORDERING: what happened before closing is visible to a thread that sees it closed.
         !self.closed.swap(true, Ordering::AcqRel)
     }
 
@@ -406,7 +406,7 @@ impl Callers {
         Ok(CallerAtWork(self))
     }
 
-    /// Lets nobody enter any more, and waits until all have left.
+    /// Lets no caller enter any more, and waits until all have left.
     pub(crate) fn refuse(&self) {
         let mut at_work = lock(&self.at_work);
         at_work.refused = true;

@@ -202,7 +202,7 @@ impl DeadRanges {
         if run.start.len().max(run.end.len()) > LONGEST_KEY_BYTES || run.start >= run.end {
             return;
         }
-        // A scan waits for nobody; the next one will pass here as well.
+        // A scan does not wait for the lock; the next one will pass here as well.
         let Ok(_one_at_a_time) = self.changing.try_lock() else { return };
         let before = self.ranges.load();
         let from = before.partition_point(|range| range.end <= run.start);

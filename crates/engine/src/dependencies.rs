@@ -14,7 +14,7 @@
 //! * T1 last: it finds its reads overwritten by T2, and here that T2 was such a *pivot*.
 //!
 //! So the state is a number per key and per range read, and one per pivot. Numbers up to the
-//! oldest live snapshot say nothing any more: nobody has to remove them at a given time, and they
+//! oldest live snapshot say nothing any more: they need not be removed at a given time, and they
 //! are swept out when a table has doubled. When what is alive itself outgrows its bound, one
 //! number for all keys takes the place of the tables: conflicts that are not needed may follow,
 //! but none is missed.
@@ -225,7 +225,7 @@ impl Dependencies {
         }
     }
 
-    /// Whoever begins next sees everything that was recorded.
+    /// A transaction that begins next sees everything that was recorded.
     #[inline(never)]
     fn forget_all(&mut self) {
         self.has_records = false;
@@ -262,8 +262,8 @@ impl Dependencies {
         self.coarsened
     }
 
-    /// True when nothing that is recorded, and nobody who is running, can conflict with the only
-    /// live transaction.
+    /// True when nothing that is recorded, and no transaction that is running, can conflict with
+    /// the only live transaction.
     pub(crate) const fn is_alone(&self) -> bool {
         self.live.len() <= 1 && !self.has_records
     }
@@ -349,7 +349,7 @@ impl Dependencies {
     /// [`Dependencies::record_point`] and [`Dependencies::record_range`] follow for each.
     pub(crate) fn record(&mut self, candidate: Candidate<'_>) -> Option<u64> {
         self.last_commit = self.last_commit.max(candidate.commit.unwrap_or(0));
-        // Alone: whoever begins later sees this commit.
+        // Alone: a transaction that begins later sees this commit.
         if self.live.len() <= 1 {
             return None;
         }

@@ -56,8 +56,8 @@ impl Memtable {
     /// # Errors
     /// [`Error::OutOfMemory`] when the machine has no memory left for it.
     pub(crate) fn insert(&self, operation: &Operation<'_>, sequence: SequenceNumber) -> Result<()> {
-        // ORDERING: relaxed; whoever needs the exact value reads it with the gate closed or after
-        // an acquiring load of the published position, which orders these before it.
+        // ORDERING: relaxed; a caller that needs the exact value reads it with the gate closed or
+        // after an acquiring load of the published position, which orders these before it.
         if self.first_sequence.load(Ordering::Relaxed) > sequence {
             self.first_sequence.fetch_min(sequence, Ordering::Relaxed);
         }

@@ -6,9 +6,9 @@
 //! a reader searches as many small trees at most. A memtable without range deletions costs its
 //! readers one load.
 //!
-//! Threads: any. Adders take a lock; readers take none. Whoever sees a commit as published sees its
-//! tombstones: they are added before it is. Nothing is ever taken out, since readers may be looking
-//! at any earlier moment.
+//! Threads: any. Adders take a lock; readers take none. A thread that sees a commit as published
+//! sees its tombstones: they are added before it is. Nothing is ever taken out, since readers may
+//! be looking at any earlier moment.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

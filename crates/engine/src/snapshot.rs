@@ -22,7 +22,7 @@ pub(crate) struct Moment {
     pub now: u64,
 }
 
-/// The moments of all live snapshots: 32 bytes for each that somebody sees.
+/// The moments of all live snapshots: 32 bytes for each that a reader has.
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotRegistry(Mutex<Registry>);
 
@@ -31,9 +31,9 @@ struct Registry {
     live: LiveSequences,
     /// The Unix seconds of the same snapshots.
     times: LiveSequences,
-    /// Of live snapshots whose end somebody waits for: few, and mostly none.
+    /// Of live snapshots whose end is waited for: few, and mostly none.
     watched: BTreeSet<SequenceNumber>,
-    /// Somebody waits for the oldest time to pass on.
+    /// A caller waits for the oldest time to pass on.
     watches_time: bool,
 }
 
@@ -50,8 +50,8 @@ impl SnapshotRegistry {
         moment
     }
 
-    /// Gives up a registration; true when nobody else holds the snapshot, or its time, and that was
-    /// watched.
+    /// Gives up a registration; true when no other reader holds the snapshot, or its time, and that
+    /// was watched.
     #[inline]
     pub(crate) fn release(&self, moment: Moment) -> bool {
         let mut registry = lock(&self.0);
@@ -120,7 +120,7 @@ impl Core {
         }
     }
 
-    /// The Unix second by which what has expired has done so for everybody who reads, now or later.
+    /// The Unix second by which what has expired has done so for all readers, now or later.
     pub(crate) fn expired_for_all(&self) -> u64 {
         // The clock first: it does not go back, so a snapshot that is registered later has no
         // earlier time.

@@ -3,8 +3,8 @@
 //! A table takes a few megabytes while it is written: hashes for its filter, its index, a block.
 //! Fetched from the system for each table and given back, that costs page faults and, when it goes
 //! back, interrupts of all threads of the process: a fifth of a flush was seen to go there. Flushes
-//! and merges take from here and give back; all of it goes when nobody writes any more. What is
-//! kept counts as memory of background work, and is no more than a part of the memory budget.
+//! and merges take from here and give back; all of it goes when there is no writer any more. What
+//! is kept counts as memory of background work, and is no more than a part of the memory budget.
 
 use std::sync::{Arc, Mutex};
 
@@ -49,7 +49,7 @@ impl SpareBuffers {
         buffers
     }
 
-    /// Keeps the memory, unless that is much or nobody will need it.
+    /// Keeps the memory, unless that is much or will not be needed.
     pub(crate) fn give(&self, buffers: WriterBuffers) {
         let bytes = buffers.memory_bytes() as u64;
         let mut kept = lock(&self.kept);
@@ -59,7 +59,7 @@ impl SpareBuffers {
         {
             return;
         }
-        // Under the lock: nobody may give back what is not noted yet.
+        // Under the lock: no thread may give back what is not noted yet.
         self.budget.take(Holder::Background, bytes);
         kept.buffers.push(buffers);
         kept.bytes += bytes;

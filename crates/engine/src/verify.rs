@@ -42,7 +42,7 @@ pub struct VerifyReport {
 struct SeenFiles {
     tables: BTreeSet<u64>,
     value_logs: BTreeSet<u64>,
-    /// Those that are sound as a whole, whoever points into them.
+    /// Those that are sound as a whole, whatever points into them.
     sound_value_logs: BTreeSet<u64>,
 }
 

@@ -78,7 +78,7 @@ impl Core {
         let _span = span!(WARN, "log_repair");
         let mut repair = Repair { core: self, healed: false };
         REPAIRING.set(true);
-        // A failure leaves the log as it was; the next writer has it tried again.
+        // A failure leaves the log as it was; the next writer starts another try.
         repair.healed = self.restart_log().is_ok();
     }
 

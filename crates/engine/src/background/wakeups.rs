@@ -1,7 +1,7 @@
-//! What has merges looked for though nobody writes: snapshots that go, and time that passes.
+//! Starts checks for compactions without a write: when snapshots end, and when time passes.
 //!
-//! Timers are the database's and not of its families. Whoever looks for work of a family has one
-//! set for when more of it will have expired, unless one goes off before that. It looks at all
+//! Timers are the database's and not of its families. The code that looks for work of a family has
+//! one set for when more of it will have expired, unless one goes off before that. It looks at all
 //! families, so that those which wait cost nothing until then, and those without such values
 //! nothing at all. Times are rounded up, and so shared. One goes off each hour while anything
 //! expires some day: that tries again what has failed, and follows a clock that was put ahead.
@@ -25,7 +25,7 @@ const MOST_SECONDS: u64 = 3600;
 
 impl Core {
     /// When only snapshots keep versions in the family's tables, has merges scheduled again as
-    /// these snapshots go: without it, what a long reader held would stay until somebody writes.
+    /// these snapshots go: without it, what a long reader held would stay until the next write.
     pub(super) fn watch_holders(&self, family: &FamilyState) {
         let version = family.current_version();
         if let Some(expired) = first_held(&version, &self.expiry_rules(family)) {

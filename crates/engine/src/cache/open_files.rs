@@ -23,7 +23,7 @@ pub(crate) trait OpenFile: Debug + Send + Sync {
 }
 
 /// Keeps the number of open files within a bound by closing those not used lately (the CLOCK
-/// rule: one more round for whoever was used since the hand passed).
+/// rule: one more round for a file that was used since the hand passed).
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     most: AtomicUsize,
@@ -70,7 +70,7 @@ impl OpenFiles {
         // ORDERING: relaxed; changed with the lock held or by drops, a soft bound either way.
         let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
         if ring.len() > 2 * open + LEAST_LOOKED_THROUGH {
-            // A file that is gone leaves its memory to whoever still points at it.
+            // A file that is gone leaves its memory to holders that still point at it.
             ring.retain(|file| file.strong_count() > 0);
         }
         // ORDERING: relaxed; a setting.
@@ -115,7 +115,7 @@ mod tests {
         files.opened(weak);
     }
 
-    /// Each left its memory behind, for ever when no bound was reached.
+    /// Each left its memory behind, without end when no bound was reached.
     #[test]
     fn files_that_are_gone_are_forgotten() {
         let files = OpenFiles::new(0);

@@ -1,6 +1,6 @@
 //! The memory of open tables: indexes and filters, which a share of the memory budget is for.
 //!
-//! Tables that are not used give way to those that are (the CLOCK rule: one more round for whoever
+//! Tables that are not used give way to those that are (the CLOCK rule: one more round for one that
 //! was used since the hand passed). Who opens a table asks first; nothing polls.
 
 use std::collections::VecDeque;
@@ -76,7 +76,7 @@ impl TableMemory {
         let mut ring = lock(&self.ring);
         ring.tables.push_back(table);
         if ring.tables.len() > ring.looked_through_at {
-            // A table that is gone leaves its memory to whoever still points at it.
+            // A table that is gone leaves its memory to holders that still point at it.
             ring.tables.retain(|table| table.strong_count() > 0);
             ring.looked_through_at = 2 * ring.tables.len() + LEAST_LOOKED_THROUGH;
         }

@@ -3,10 +3,10 @@
 //! Live snapshots cut the sequence numbers into stripes: of all versions of a key within one
 //! stripe only the newest can be seen. A deletion, or an expired version, can go as well when
 //! nothing older of its key can lie below and no snapshot is older than it; until then it shadows
-//! what is older. A range tombstone drops what it hides from everybody; it goes by other rules
+//! what is older. A range tombstone drops what it hides from all readers; it goes by other rules
 //! (`version/range_tombstones.rs`).
 //!
-//! Sequence numbers that everybody sees are replaced by zero, which compresses well; but not under
+//! Sequence numbers that all readers see are replaced by zero, which compresses well; but not under
 //! a range tombstone: it would take the version for an older one and hide it.
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
@@ -15,9 +15,9 @@ use tidesdb_base::range_tombstone::RangeTombstoneSets;
 /// What to do with a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Nobody can see it, now or later.
+    /// No reader can see it, now or later.
     Drop,
-    /// Keep it under this sequence number: its own, or zero when everybody sees it.
+    /// Keep it under this sequence number: its own, or zero when all readers see it.
     Keep(SequenceNumber),
 }
 
@@ -77,7 +77,7 @@ impl DropRules {
         self.stripe = None;
     }
 
-    /// True when a range deletion hides a version of the present key from everybody: from the
+    /// True when a range deletion hides a version of the present key from all readers: from the
     /// oldest snapshot that could see it, and so from all later ones.
     fn is_range_deleted(&self, sequence: SequenceNumber, stripe: usize) -> bool {
         let first = self.snapshots.get(stripe).copied().unwrap_or(SequenceNumber::MAX);

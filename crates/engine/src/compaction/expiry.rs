@@ -1,4 +1,4 @@
-//! Giving back the space of what has expired, also of a family that nobody writes any more.
+//! Giving back the space of what has expired, also of a family that is not written any more.
 //!
 //! The record of each table says by when how much of it has expired (`ExpiryOctiles`). From that,
 //! the time and the oldest live snapshot follow, by pure functions of a version:

@@ -55,7 +55,7 @@ pub(crate) fn summarize(
 /// did. 0 when they are few.
 ///
 /// The estimate of its keys only says where to look. What is in the tables decides: an estimate
-/// that is too low must not have a quiet family rewritten for ever.
+/// that is too low must not have a quiet family rewritten without end.
 fn released_versions(run: &Run, snapshots: &[SequenceNumber]) -> u64 {
     let counts = &run.totals.counts;
     let older = |sequence| snapshots.partition_point(|&older| older < sequence);
@@ -76,7 +76,7 @@ fn has_too_many_tombstones(table: &TableFile, options: &FamilyOptions) -> bool {
         && tombstones as f64 >= entries as f64 * options.tombstone_density_trigger
 }
 
-/// The rules for the next merge of a version of a family that somebody reads, or nobody.
+/// The rules for the next merge of a version of a family that is read, or is not.
 pub(crate) fn rules(options: &FamilyOptions, version: &Version, is_read: bool) -> PlanRules {
     PlanRules {
         fan_in: options.l1_file_count_trigger * FAN_IN_PER_TRIGGER,

@@ -1,4 +1,4 @@
-//! Writing a table anew without what nobody needs of it: how a full disk gets its space back.
+//! Writing a table anew without what is not needed of it: how a full disk gets its space back.
 //!
 //! A merge gives its inputs back at its end, so it needs as much space as it writes. Here one table
 //! at a time is read beside all that shares keys with it, and only its own versions are written
@@ -41,7 +41,7 @@ const LONGEST_SLEEP: std::time::Duration = std::time::Duration::from_millis(100)
 const LEAST_GAIN_BYTES: u64 = 4096;
 
 impl Core {
-    /// Removes from the family's tables what nobody needs, one table at a time.
+    /// Removes from the family's tables what is not needed, one table at a time.
     ///
     /// # Errors
     /// [`tidesdb_base::Error::Io`] for other reasons than a full disk; what was done stays done.

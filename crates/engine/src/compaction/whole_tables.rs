@@ -8,8 +8,8 @@
 //! in the way: the registry of snapshots watches one such snapshot for each table. What is deleted
 //! or has expired in part waits for a merge.
 //!
-//! Threads: whoever removes has claimed all runs like a merge of them, so that no merge reads the
-//! tables.
+//! Threads: the caller that removes has claimed all runs like a merge of them, so that no merge
+//! reads the tables.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl Core {
         }
     }
 
-    /// Removes the family's tables and value logs that nobody needs, unless background work is
+    /// Removes the family's tables and value logs that are not needed, unless background work is
     /// paused or a merge is under way, which may read them.
     ///
     /// # Errors
@@ -51,14 +51,14 @@ impl Core {
         let runs = version.runs.iter().map(Run::place).collect();
         let _claim = merges.claim(family, runs, false);
         drop(merges);
-        // Whoever pauses sets the mark first and looks at the claims second.
+        // A caller that pauses sets the mark first and looks at the claims second.
         if self.control.is_paused() {
             return Ok(());
         }
         self.install_merged(family, &Merged { replaced, ..Merged::default() })
     }
 
-    /// Tables of the version that nobody needs, each once.
+    /// Tables of the version that are not needed, each once.
     fn droppable_tables(&self, family: &FamilyState, version: &Version) -> Vec<Arc<TableFile>> {
         let mut tables = expired_tables(version, &self.expiry_rules(family));
         for covered in version.covered_tables(&self.snapshots.list()) {

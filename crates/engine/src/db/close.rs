@@ -27,7 +27,7 @@ impl Core {
         if !self.health.is_at_home() {
             return Err(Error::Forked);
         }
-        // Whoever was told that the database is closed may open the directory again.
+        // A caller that was told that the database is closed may open the directory again.
         let _closing = lock(&self.closing);
         if self.health.is_closed() {
             return Ok(());
@@ -73,7 +73,7 @@ impl Core {
         })
     }
 
-    /// Stops background work and gives up the directory. A second call does nothing. Nobody is
+    /// Stops background work and gives up the directory. A second call does nothing. No call is
     /// in the middle of a commit, a merge or an edit of the manifest when the directory is given
     /// up: another handle may own it then.
     pub(crate) fn shut_down(&self, flushed: bool) {
@@ -88,7 +88,7 @@ impl Core {
         if flushed && healthy {
             self.retire_log();
         } else if self.syncs_at_intervals() {
-            // Nobody is left to be told of a failure; what was synced before stays promised.
+            // There is no caller to tell of a failure; what was synced before stays promised.
             let _ = self.log.sync_sealed();
         }
         self.files.garbage.sweep();
@@ -134,7 +134,7 @@ impl Core {
         if self.options.read_only {
             return;
         }
-        // Whatever timer there was ends, also when nobody asks for one any more.
+        // Whatever timer there was ends, also when none is asked for any more.
         let timer = self.control.next_sync_timer();
         let families = self.families.all();
         let modes = families.iter().map(|family| family.options.load().sync_mode);

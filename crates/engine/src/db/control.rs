@@ -136,7 +136,7 @@ impl Core {
 }
 
 impl FamilyState {
-    /// A flush or a merge of the family is queued or running, by itself or because somebody asked
+    /// A flush or a merge of the family is queued or running, by itself or because a caller asked
     /// for it.
     fn has_running_work(&self) -> bool {
         // ORDERING: pairs with the swaps in `background`.
@@ -149,7 +149,7 @@ impl FamilyState {
         self.flushing.load(Ordering::SeqCst) || !self.view.load().frozen.is_empty()
     }
 
-    /// A merge is queued or running, by itself or because somebody asked for it.
+    /// A merge is queued or running, by itself or because a caller asked for it.
     pub(crate) fn is_compacting(&self) -> bool {
         // ORDERING: as above.
         self.merge_jobs.load(Ordering::SeqCst) > 0 || lock(&self.merges).count() > 0

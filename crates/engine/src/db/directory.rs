@@ -98,8 +98,8 @@ fn make_directory(vfs: &dyn Vfs, path: &Path, creates: bool) -> Result<Made> {
     }
 }
 
-/// Makes the name of a new database's directory durable, whoever made it: an earlier open may have
-/// made it and failed before this.
+/// Makes the name of a new database's directory durable, whichever opening made it: an earlier open
+/// may have made it and failed before this.
 pub(super) fn sync_parent(vfs: &dyn Vfs, path: &Path) -> Result<()> {
     let Some(parent) = path.parent() else { return Ok(()) };
     // The parent of a path of one name is where the process is.

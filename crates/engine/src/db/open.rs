@@ -106,7 +106,7 @@ pub(super) fn open_core(
     let directory = directory::take(&components.vfs, path, &options)?;
     let lock = Arc::clone(&directory.lock);
     let core = build(path, options, components, directory)
-        // A reader that found no lock file may have read while somebody wrote.
+        // A reader that found no lock file may have read beside a writer.
         .map_err(|e| lock.explain(e))?;
     lock.check()?;
     let nanos = core.clock.monotonic_nanos().saturating_sub(started);
@@ -447,12 +447,12 @@ impl KnownFiles<'_> {
         }
     }
 
-    /// A table as the manifest has it.
+    /// A table as the manifest describes it.
     fn table(&mut self, record: &TableRecord) -> Arc<TableFile> {
         TableFile::of(self.name(FileKind::Table(record.number)), record.clone())
     }
 
-    /// A value log as the manifest has it. One that was not closed is as long as its file.
+    /// A value log as the manifest describes it. One that was not closed is as long as its file.
     fn value_log(&mut self, record: &ValueLogRecord) -> Arc<ValueLogFile> {
         let kind = FileKind::ValueLog(record.number);
         let extent = if record.is_closed() {

@@ -8,7 +8,7 @@ use tidesdb_files::manifest::current;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{LockGuard, LockHow, Vfs};
 
-/// An empty directory, locked so that nobody makes a database of it meanwhile.
+/// An empty directory, locked so that no other opening makes a database of it meanwhile.
 #[derive(Debug)]
 pub(super) struct Target<'a> {
     vfs: &'a dyn Vfs,
@@ -37,7 +37,7 @@ impl<'a> Target<'a> {
         let taken = match vfs.lock(&path.join(FileKind::Lock.name()), LockHow::Exclusive) {
             Ok(guard) => {
                 target.lock = Some(guard);
-                // Somebody may have been quicker.
+                // Another process may have been quicker.
                 check_empty(vfs, path)
             }
             // Whatever is in it is the business of who has locked it.

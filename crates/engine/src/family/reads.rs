@@ -1,4 +1,4 @@
-//! Whether anybody reads a family, so that merges which only help readers are not made for nobody.
+//! Whether a family is read, so that merges which only help readers are left out where it is not.
 //!
 //! Told by gets that come to the tables and by scans that begin, from any thread; asked by the
 //! planner of merges.

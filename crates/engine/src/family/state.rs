@@ -96,7 +96,7 @@ pub(crate) struct FamilyState {
     /// Why the last flush failed; cleared by the next that works.
     pub flush_error: Mutex<Option<Error>>,
     /// Why the last merge failed; cleared by the next that works. Writers and flushes do without
-    /// merges, so it is none of their business.
+    /// merges, so it does not affect them.
     pub merge_error: Mutex<Option<Error>>,
     pub dropped: AtomicBool,
     /// A drop failed in such a way that an opening may find it: what is written might be lost.
@@ -105,7 +105,7 @@ pub(crate) struct FamilyState {
     pub commit_hook: CommitHookSlot,
     /// Where scans need not look.
     pub dead_ranges: DeadRanges,
-    /// Whether anybody reads.
+    /// Whether the family is read.
     pub reads: ReadWatch,
     /// Where flushes and merges end their tables, see `compaction/slices.rs`.
     pub slice_bounds: Mutex<SliceBounds>,

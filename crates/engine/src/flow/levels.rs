@@ -30,7 +30,7 @@ const RESERVED_BYTES: u64 = 80 << 20;
 pub(crate) struct MemoryWish {
     /// The budget.
     pub budget: u64,
-    /// What the block cache would take if memory were no matter.
+    /// What the block cache would take if memory were unlimited.
     pub cache: u64,
     /// What recycled blocks would take.
     pub recycled: u64,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `pace` | decides from figures of a family how fast it may be written; pure |
 //! | `levels` | decides from memory in use what has to give way; pure |
-//! | `patience` | how long anybody waits for work that gets nowhere |
+//! | `patience` | how long callers wait for work that gets nowhere |
 //! | `pacer` | hands out bytes at a given rate, so that most commits pass with one addition |
 //! | `memory` | the memory budget: who holds how much, and the bound for memtables |
 //! | `disk` | space on the disk that is kept for deletions |

@@ -22,12 +22,12 @@ const SLOWING_RUNS_PER_TRIGGER: u64 = 2;
 const SLOWEST_RUNS_PER_TRIGGER: u64 = 9;
 
 /// The same for all runs: merges of large ones, which small ones interrupt, must not fall behind
-/// for ever.
+/// without end.
 const SLOWING_ALL_RUNS_PER_TRIGGER: u64 = 8;
 const SLOWEST_ALL_RUNS_PER_TRIGGER: u64 = 16;
 
 /// Parts of the write buffer that garbage may take in any case before writers are slowed, and
-/// before they are slowest: a small family is no matter.
+/// before they are slowest: they cost a small family little.
 const SLOWING_GARBAGE_PART: u64 = 8;
 const SLOWEST_GARBAGE_PART: u64 = 2;
 
@@ -388,7 +388,7 @@ mod tests {
         let table = [
             (0, 0, Pace::Free),
             (800, 600, Pace::Free),
-            // An eighth of the write buffer is no matter.
+            // An eighth of the write buffer slows no writer.
             (8, 0, Pace::Free),
             (18, 10, Pace::Free),
             // Half way between the bounds at the rate of flushes, and less from there on.
@@ -433,7 +433,7 @@ mod tests {
                 ..usual()
             };
             let now = rate(family_pace(&signals));
-            // Above what anybody reaches a jump is none.
+            // Above what writers reach a jump does not matter.
             let (was, is) = (last.min(1 << 32), now.min(1 << 32));
             assert!(is <= was && is >= was / 2, "{table_bytes}: {now} after {last}");
             last = now;

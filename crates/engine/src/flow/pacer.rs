@@ -1,7 +1,7 @@
-//! Hands out bytes at a rate that somebody else decides.
+//! Hands out bytes at a rate that another module decides.
 //!
-//! Bytes are granted in lumps worth about two milliseconds. Most commits take theirs from the
-//! lump with one addition; whoever finds it used up asks for the next and is told how long to
+//! Bytes are granted in lumps worth about two milliseconds. Most commits take theirs from the lump
+//! with one addition; the writer that finds it used up asks for the next and is told how long to
 //! wait for it. A schedule in absolute time keeps many writers at the rate together, and lets a
 //! writer that overslept catch up a little.
 //!
@@ -59,7 +59,7 @@ impl Pacer {
         let start = (*next).max(now_nanos.saturating_sub(CATCH_UP_NANOS));
         let wait = start.saturating_sub(now_nanos);
         let end = start.saturating_add(u64::try_from(cost).unwrap_or(u64::MAX));
-        // Nobody waits longer than that, so the schedule must not run away either.
+        // No writer waits longer than that, so the schedule must not run away either.
         *next = end.min(now_nanos.saturating_add(2 * LONGEST_WAIT_NANOS));
         self.granted_bytes.fetch_add((lump + owed) as i64, Ordering::Relaxed);
         if wait < LEAST_WAIT_NANOS { 0 } else { wait.min(LONGEST_WAIT_NANOS) }

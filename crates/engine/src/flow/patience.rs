@@ -1,4 +1,4 @@
-//! How long anybody waits for background work that gets nowhere.
+//! How long callers wait for background work that gets nowhere.
 //!
 //! Writers that wait for a flush and callers of an explicit flush or merge give up by the same
 //! rule: when nothing has moved for `stall_timeout_ms`. Work that is slow but moves is waited for.
@@ -11,8 +11,8 @@
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::StallReason;
 
-/// The most that passes between two looks. Whoever waits looks ten times a second, so a step that
-/// is longer is time in which the thread did not run.
+/// The most that passes between two looks. A caller that waits looks ten times a second, so a step
+/// that is longer is time in which the thread did not run.
 const LONGEST_STEP_NANOS: u64 = 200_000_000;
 
 /// One wait.
@@ -28,7 +28,7 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// A wait that begins now. `limit_ms` is `stall_timeout_ms`; 0 means for ever.
+    /// A wait that begins now. `limit_ms` is `stall_timeout_ms`; 0 means without limit.
     pub(crate) const fn new(limit_ms: u64, progress: u64, now_nanos: u64) -> Self {
         Self { limit_ms, progress, waited_nanos: 0, looked_nanos: now_nanos }
     }

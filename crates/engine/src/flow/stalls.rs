@@ -70,7 +70,7 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// True for one caller if nobody was let through for a while.
+    /// True for one caller if none was let through for a while.
     pub(crate) fn is_due(&self, now_nanos: u64) -> bool {
         // ORDERING: relaxed; the exchange lets one caller win, and orders nothing.
         let passed = self.passed_nanos.load(Ordering::Relaxed);

@@ -24,7 +24,7 @@ impl Core {
     /// # Errors
     /// As [`Core::flush_family`], and those of the manifest.
     pub(crate) fn cut(&self) -> Result<Cut> {
-        // The most of it without holding anybody up.
+        // The most of it without holding a caller up.
         self.each_family(Self::flush_family)?;
         let _families_stay = lock(&self.changing_families);
         let mut families = self.families.all();

@@ -2,7 +2,7 @@
 //!
 //! A flush writes and syncs its tables, makes sure that the log is on disk as far as other
 //! families depend on it, commits one manifest edit, swaps the tables in, and gives up the log
-//! segments that nobody needs any more, in this order.
+//! segments that are not needed any more, in this order.
 
 mod cut;
 mod tables;

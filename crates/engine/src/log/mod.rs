@@ -201,7 +201,7 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// What whoever committed waits for.
+/// What a caller that committed waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acknowledge {
     /// That others see it, and that it survives the death of the process.
@@ -330,7 +330,7 @@ impl Log {
         apply: impl FnOnce(SequenceNumber) -> Result<()>,
     ) -> Result<SequenceNumber> {
         let length = record::record_bytes(payload.len()) as u64;
-        // Whoever is inside stays until it knows how it ended: a repair, which goes on at a
+        // A commit that is inside stays until it knows how it ended: a repair, which goes on at a
         // position behind all that was reserved, would make a lost commit pass for published.
         let (start, _inside, active) = loop {
             let inside = self.gate.enter();
@@ -538,7 +538,7 @@ impl Log {
         let position = next.header.base;
         self.active.store(Arc::new(next));
         self.consumed.store(true, Ordering::Relaxed);
-        // No commit is inside the gate, and nobody outside of it waits for a range of its own.
+        // No commit is inside the gate, and none outside of it waits for a range of its own.
         self.sequencer.reset(position);
     }
 
@@ -564,7 +564,7 @@ impl Log {
         self.condition.begin_repair()
     }
 
-    /// Whether somebody has taken the right to repair the log.
+    /// Whether a thread has taken the right to repair the log.
     pub(crate) fn is_under_repair(&self) -> bool {
         self.condition.is_under_repair()
     }
@@ -578,7 +578,7 @@ impl Log {
         let mut files = lock(&self.files);
         files.discard_prepared(&self.config);
         files.ensure_prepared(&self.config, 0)?;
-        // Nobody is let in: what has been reserved stays as it is.
+        // No commit is let in: what has been reserved stays as it is.
         let reserved = self.sequencer.tail().max(self.sequencer.published());
         let next = self.begin_segment(&mut files, reserved.next_multiple_of(8), 0)?;
         Ok(Successor(next))

@@ -53,7 +53,7 @@ pub(super) struct SegmentFiles {
     preparing: bool,
     /// Segments are no larger than this.
     most_bytes: u64,
-    /// The segment that was full last, as long as nobody has given its memory back.
+    /// The segment that was full last, as long as its memory was not given back.
     full: Option<Arc<dyn LogSegment>>,
     /// Segment files created so far: their names are durable only after a sync of the directory.
     pub(super) created: u64,
@@ -160,7 +160,8 @@ impl SegmentFiles {
 
     /// Notes which segment was full last, whose memory is to be given back.
     pub(super) fn leave_full(&mut self, io: &Arc<dyn LogSegment>) {
-        // Nobody prepares segments as fast as they are filled: whoever fills them does it all.
+        // Segments are filled faster than they are prepared: the writer that fills them does it
+        // all.
         if let Some(earlier) = self.full.replace(Arc::clone(io)) {
             earlier.cool();
         }
@@ -278,7 +279,7 @@ fn open_segment(config: &LogConfig, bytes: u64, recycled: Option<PathBuf>) -> Re
     match reused {
         Ok(io) => Ok(Prepared { path, io }),
         Err(e) => {
-            // It is no longer among the free files, so nobody else would ever remove it.
+            // It is no longer among the free files, so no other code would ever remove it.
             let _ = config.vfs.remove(&path).or_else(|_| config.vfs.remove(&old));
             Err(e)
         }

@@ -1,6 +1,6 @@
 //! Whether the log takes commits, and if not why.
 //!
-//! A commit asks once, inside the gate, with one load. Whoever was let in is under way: it is
+//! A commit asks once, inside the gate, with one load. A commit that was let in is under way: it is
 //! acknowledged as soon as everything in front of it is published, whatever becomes of the log
 //! meanwhile, and never if a hole lies in front of it. So the state decides who is let in, and the
 //! sequencer who is acknowledged; neither asks the other.
@@ -140,7 +140,7 @@ impl Condition {
         lock(&self.state).failure().map(|failure| failure.cause.clone())
     }
 
-    /// Whether somebody has taken the right to repair the log.
+    /// Whether a thread has taken the right to repair the log.
     pub(super) fn is_under_repair(&self) -> bool {
         matches!(*lock(&self.state), State::UnderRepair(_))
     }

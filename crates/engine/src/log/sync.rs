@@ -1,6 +1,6 @@
 //! Making published commits durable; commits that wait together share one sync.
 //!
-//! Whoever leads syncs through the published position (`GroupSync` of the lockfree crate), so that
+//! The leader syncs through the published position (`GroupSync` of the lockfree crate), so that
 //! every commit published before the sync started is covered. A hole in the log is never passed by
 //! the published position, hence never by a sync mark.
 
@@ -41,8 +41,8 @@ impl Log {
         )
     }
 
-    /// Syncs a sealed log as far as everything is published, if it has not failed: nobody else may
-    /// write to it or sync it any more.
+    /// Syncs a sealed log as far as everything is published, if it has not failed: no other thread
+    /// may write to it or sync it any more.
     ///
     /// # Errors
     /// The failure of the sync or an earlier one.
@@ -124,7 +124,7 @@ impl Log {
         }
         let dir = &self.config.dir;
         self.config.vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
-        // ORDERING: release; whoever skips the sync relies on this one having been done.
+        // ORDERING: release; a thread that skips the sync relies on this one having been done.
         self.named.fetch_max(created, Ordering::AcqRel);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Doing the parts of some work with whatever threads are free while a database is opened.
 //!
-//! Helpers are jobs of the compaction lane. A part that nobody has begun is done by the caller, so
+//! Helpers are jobs of the compaction lane. A part that was not begun is done by the caller, so
 //! that a busy scheduler, or one that is stepped, only means that the caller does everything.
 //!
 //! Invariants: when [`Crew::run`] returns, every part has been done, or it answers an error; a

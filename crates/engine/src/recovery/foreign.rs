@@ -1,4 +1,4 @@
-//! What somebody else has put into a directory, named so that the message helps.
+//! What another program has put into a directory, named so that the message helps.
 
 use std::path::Path;
 

@@ -103,7 +103,7 @@ fn segment_that_promised(bytes: &[u8], base: u64, end: u64, found: &Inventory) -
 }
 
 /// Fails when the manifest names a log and there is no segment at all, or names none yet and there
-/// are tables. A new segment's name is on disk before the manifest names it, nobody removes the
+/// are tables. A new segment's name is on disk before the manifest names it, nothing removes the
 /// last one but a close that says so, and the first is named before there are families.
 pub(super) fn refuse_missing_log(dir: &Path, found: &Inventory) -> Result<()> {
     let start = found.state.log_start;

@@ -30,7 +30,7 @@ const SAMPLED_KEYS: usize = 512;
 /// Buckets for each thread, so that one that takes long is made up for.
 const BUCKETS_PER_THREAD: usize = 4;
 
-/// Bytes of a piece from which on it is worth the while of several threads.
+/// Bytes of a piece from which on it is worth sharing between threads.
 const SHARED_BYTES: usize = 512 << 10;
 
 /// How many operations ahead their bytes are asked for: in the order of the keys each lies
@@ -55,7 +55,7 @@ pub(crate) struct Target {
 
 impl Target {
     fn insert(&self, operation: &Operation<'_>, sequence: SequenceNumber) -> Result<()> {
-        // A pointer that does not decode is for whoever reads it to tell of.
+        // A pointer that does not decode is told of by the read that meets it.
         if operation.kind == ValueKind::ValuePointer
             && let Ok(pointer) = ValuePointer::decode(operation.value)
             && let Some(file) = self.version.value_logs.get(&pointer.file)

@@ -1,7 +1,7 @@
 //! A hash index over entries that lie somewhere else and are known by a 32-bit number.
 //!
 //! It keeps the numbers and half of the hashes: eight bytes a slot, at most half of the slots in
-//! use, linear probing. Whoever uses it says whether an entry is the one looked for, so keys are
+//! use, linear probing. The caller says whether an entry is the one looked for, so keys are
 //! compared whole and a hash never decides; it only spares most of the other entries the look.
 
 use tidesdb_files::filter::key_hash;

@@ -1,7 +1,7 @@
 //! The right to use a directory: one database writes, or any number read.
 //!
-//! Files are opened late, at their first use. Whoever finds one missing asks here what that means:
-//! it is damage only if nobody else could have removed it.
+//! Files are opened late, at their first use. A reader that finds one missing asks here what that
+//! means: it is damage only if no other process could have removed it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ impl DirectoryLock {
     /// Takes the right to write in the directory, or to read it beside other readers.
     ///
     /// # Errors
-    /// [`Error::Locked`] when somebody else's right excludes it; [`Error::Io`].
+    /// [`Error::Locked`] when the right of another opening excludes it; [`Error::Io`].
     pub(crate) fn take(vfs: Arc<dyn Vfs>, dir: &Path, reads_only: bool) -> Result<Self> {
         let how = if reads_only { LockHow::Shared } else { LockHow::Exclusive };
         let right = match vfs.lock(&dir.join(FileKind::Lock.name()), how) {
@@ -58,8 +58,8 @@ impl DirectoryLock {
     /// Whether the files are still those of this database.
     ///
     /// # Errors
-    /// [`Error::Closed`] once the directory was given up; [`Error::Locked`] when somebody else has,
-    /// or may have, taken it without asking for the lock that is held here.
+    /// [`Error::Closed`] once the directory was given up; [`Error::Locked`] when another opening
+    /// has, or may have, taken it without asking for the lock that is held here.
     pub(crate) fn check(&self) -> Result<()> {
         let path = self.dir.join(FileKind::Lock.name());
         let stands = match &*lock(&self.right) {
@@ -73,7 +73,7 @@ impl DirectoryLock {
         if stands { Ok(()) } else { Err(Error::Locked(self.dir.clone())) }
     }
 
-    /// What an error means that may come from somebody else's work in the directory.
+    /// What an error means that may come from the work of another process in the directory.
     pub(crate) fn explain(&self, error: Error) -> Error {
         let missing = matches!(
             &error,

@@ -8,7 +8,7 @@
 //!   keys;
 //! - deletions, and versions that have expired, where nothing older lies below and no snapshot is
 //!   older;
-//! - versions that range tombstones hide from everybody, as far as that was measured
+//! - versions that range tombstones hide from all readers, as far as that was measured
 //!   (`range_deleted`);
 //! - versions that a run holds beside a newer one of their key since a snapshot needed them that is
 //!   gone.

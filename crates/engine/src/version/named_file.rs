@@ -1,7 +1,7 @@
 //! A file of the directory that one family names, or several.
 //!
 //! A copy of a family begins with the files of its source, and each family lets go of them in its
-//! own time. The file goes when the manifest on disk names it no more and nobody reads it.
+//! own time. The file goes when the manifest on disk names it no more and its last reader has gone.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl NamedFile {
     }
 
     /// One family fewer names the file, by the manifest on disk. When it was the last, the file may
-    /// be deleted once nobody reads it.
+    /// be deleted once its last reader has gone.
     pub(crate) fn let_go(&self) {
         // ORDERING: as in `named_again`.
         let less_one = |families: usize| families.checked_sub(1);

@@ -35,7 +35,7 @@ pub(super) struct RangeDeleted {
 type InTheWay = (SequenceNumber, usize);
 
 impl TableFile {
-    /// Versions that range tombstones hide from everybody, as far as it was measured.
+    /// Versions that range tombstones hide from all readers, as far as it was measured.
     pub(super) fn range_deleted(&self, snapshots: &[SequenceNumber]) -> u64 {
         let known = *lock(&self.measured);
         let is_free = self.in_the_way(snapshots, known.through).1 == 0;

@@ -53,7 +53,7 @@ impl Version {
         self.range_tombstones.add(added.to_vec());
     }
 
-    /// The tables of which nobody sees an entry: one tombstone covers all keys and is
+    /// The tables of which no reader sees an entry: one tombstone covers all keys and is
     /// newer than all entries, and no snapshot is so old that it sees entries and not the
     /// tombstone. `snapshots` are those that are live, oldest first.
     pub(crate) fn covered_tables(&self, snapshots: &[SequenceNumber]) -> Vec<Arc<TableFile>> {

@@ -48,7 +48,7 @@ impl TableDescriptor {
     fn open_file(&self) -> Result<Arc<Arc<dyn File>>> {
         let context = self.file.context();
         let file = context.lock.open(self.file.path())?;
-        // Gets read single blocks; whoever walks the table reads ahead on his own account.
+        // Gets read single blocks; a walk of the table reads ahead by itself.
         file.expect_random_reads();
         let file = Arc::new(file);
         // Two threads that open it at once store one after the other; the first is let go.

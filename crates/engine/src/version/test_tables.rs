@@ -1,4 +1,4 @@
-//! Records of tables that nobody wrote, for tests of what is decided by them.
+//! Records of tables that were not written, for tests of what is decided by them.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -110,7 +110,7 @@ fn unreadable() -> Error {
     Error::corruption("table", 0, "planted")
 }
 
-/// They counted as work that merges had left undone, and slowed writers for ever.
+/// They counted as work that merges had left undone, and slowed writers without end.
 #[test]
 fn runs_that_merges_cannot_take_do_not_count_as_young() {
     let context = context();

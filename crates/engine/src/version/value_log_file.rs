@@ -74,7 +74,7 @@ impl ValueLogFile {
         change(&mut lock(&self.life));
     }
 
-    /// The file as another family has it, of which tables alone point into it.
+    /// The file as it is for another family, of which tables alone point into it.
     pub(super) fn for_another_family(&self) -> Arc<Self> {
         if cfg!(planted_bug = "copies_share_pins")
             && let Some(same) = self.this.upgrade()

@@ -6,7 +6,7 @@
 //!                      Closed <--replay-- Settled        commits of the log point into it
 //! ```
 //!
-//! Plain data; whoever holds it guards it with a lock.
+//! Plain data; its holder guards it with a lock.
 
 use tidesdb_base::entry::SequenceNumber;
 

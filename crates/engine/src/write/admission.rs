@@ -20,7 +20,7 @@ use crate::flow::{MemoryPlan, Pace, Patience, family_pace, memory_pace};
 use crate::spans::{EnteredSpan, span};
 use crate::watch::note_stall;
 
-/// How long a waiting writer sleeps before it looks again even if nobody wakes it.
+/// How long a waiting writer sleeps before it looks again even if it is not woken.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
 /// Waits shorter than this are not worth an event.
@@ -224,7 +224,7 @@ impl<'a> Wait<'a> {
         self.span.get_or_insert_with(|| span!(DEBUG, "stall", family = name(), reason = reason));
     }
 
-    /// Sleeps for `nanos`, or does background work if there is nobody else to do it.
+    /// Sleeps for `nanos`, or does background work if no other thread does it.
     fn slow_down(&mut self, nanos: u64, bytes_per_second: u64, reason: StallReason) -> Result<()> {
         if nanos == 0 {
             return Ok(());

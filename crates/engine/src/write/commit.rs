@@ -233,7 +233,7 @@ impl Core {
         durable
     }
 
-    /// As durable as `options` and the families of the batch have it.
+    /// As durable as `options` and the families of the batch say.
     ///
     /// # Errors
     /// [`Error::Doubtful`]. The call may be repeated: once the log is repaired it succeeds.

@@ -55,7 +55,7 @@ struct FileEnd {
     summary: VlogSummary,
 }
 
-/// A family and its writer, which nobody else uses until the commit is done.
+/// A family and its writer, which no other commit uses until the commit is done.
 type LockedWriter<'a> = (&'a Arc<FamilyState>, MutexGuard<'a, Option<DirectValueWriter>>);
 
 /// Where the file of a writer ends; `None` when there is none yet.
@@ -241,7 +241,7 @@ impl Core {
         }
         open.writer.flush()?;
         if let Err(e) = open.file.sync_data() {
-            // What a failed sync leaves behind is anybody's guess, so it is final for the file.
+            // What a failed sync leaves behind is unknown, so it is final for the file.
             open.sync_failed = true;
             return Err(Error::io("sync", &writer.path, e));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidesdb_base::error::{Error, Result};
 
 /// How one commit is written: how durable, and for how long. The default is what the database and
-/// the families say, and for ever.
+/// the families say, and without expiry.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -25,7 +25,7 @@ pub struct WriteOptions {
     /// waited for, whatever the sync mode. `None`: as the database and the families say.
     pub sync: Option<bool>,
     /// How long a value that is put lives, at least so long and less than a second more. `None`:
-    /// for ever. Only for puts: the puts of a batch have their own, a deletion has none.
+    /// without expiry. Only for puts: the puts of a batch have their own, a deletion has none.
     pub ttl: Option<Duration>,
 }
 

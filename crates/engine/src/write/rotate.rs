@@ -23,7 +23,7 @@ impl Core {
         }
     }
 
-    /// Freezes the family's memtable when it holds at least `least_bytes`, and has it written out
+    /// Freezes the family's memtable when it holds at least `least_bytes`, and queues its flush
     /// in the background. An empty one stays.
     pub(crate) fn rotate(&self, family: &Arc<FamilyState>, least_bytes: u64) {
         if self.freeze(family, least_bytes) {
@@ -49,7 +49,7 @@ impl Core {
     /// Freezes the memtables of all these families at one point of the commit order, which it
     /// answers; empty ones stay. The caller has the families in the order of their numbers.
     pub(crate) fn freeze_all(&self, families: &[Arc<FamilyState>]) -> SequenceNumber {
-        // Everybody else takes one of them.
+        // Other callers take one of them.
         let _rotations: Vec<_> = families.iter().map(|family| lock(&family.rotation)).collect();
         let _closed = self.log.close_gate();
         for family in families {

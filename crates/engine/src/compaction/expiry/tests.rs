@@ -166,7 +166,7 @@ fn the_next_look_is_when_more_is_due() {
     assert_eq!(at(never_due, first), Some(u64::MAX));
 }
 
-/// What stays in the tables is not planned for again: merging it would go on for ever.
+/// What stays in the tables is not planned for again: merging it would go on without end.
 #[test]
 fn what_was_merged_is_not_due_until_more_has_expired() {
     let held = Given { newest: 50, ..given(1, 0, gone(6)) };

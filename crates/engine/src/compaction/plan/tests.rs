@@ -220,7 +220,7 @@ fn an_endless_stream_of_flushes_keeps_few_runs_and_rewrites_little() {
     assert!(rewrites(1000, &[100], &read(8), 24) < 3.0);
     assert!(rewrites(50, &[100], &read(8), 16) < 1.2);
     assert!(rewrites(110, &[100], &read(8), 24) > 1.4);
-    // Read by nobody.
+    // Not read.
     let unread = |fan_in| PlanRules { fan_in, is_read: false, ..RULES };
     assert!(rewrites(110, &[100], &unread(8), 24) < 1.0);
     assert!(rewrites(1000, &[100], &unread(8), 33) < 2.0);

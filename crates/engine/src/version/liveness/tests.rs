@@ -37,7 +37,7 @@ const SNAPSHOTS: [(&[u64], bool); 8] = [
     (&[40], true),
     (&[15], false),
     (&[10], false),
-    // One that sees a part of a run: of which versions, nobody can tell.
+    // One that sees a part of a run: of which versions can't be told.
     (&[5], false),
     (&[25], false),
     (&[15, 40], false),
