@@ -162,7 +162,7 @@ pub enum Isolation {
 pub enum Commit {
     /// The writes are visible.
     Done,
-    /// Somebody else was first; nothing was written.
+    /// Another transaction was first; nothing was written.
     Conflict,
 }
 

@@ -32,7 +32,7 @@ use std::ptr;
 /// How RocksDB is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// Same resources and shapes as everybody.
+    /// Same resources and shapes as all engines.
     Parity,
     /// Parity plus the settings RocksDB's guides advise.
     Tuned,
@@ -51,7 +51,7 @@ pub fn check_library(library: &Path) -> Result<()> {
 /// What a library's file name and folder tell about its build, to be put behind other notes.
 ///
 /// Only the library that `scripts/fetch-rocksdb` gets is known to be made for an old processor;
-/// how others were compiled, nobody but their builder knows.
+/// how others were compiled, only their builder knows.
 pub fn origin(library: &Path) -> String {
     let name = library.file_name().unwrap_or_default().to_string_lossy();
     if name.starts_with("librocksdbjni-linux64") {

@@ -249,8 +249,8 @@ fn any_library_with_the_c_interface_can_be_used() {
 }
 
 /// A peer that was built for an old processor calculates the checksum of each log record by table,
-/// which makes it slower than it is. RocksDB says in its log which it is; this shows it to whoever
-/// chose the library, and fails if the log can no longer be asked.
+/// which makes it slower than it is. RocksDB says in its log which it is; this shows it to a reader
+/// who chose the library, and fails if the log can no longer be asked.
 #[test]
 fn rocksdb_says_whether_checksums_use_the_processor() {
     let libraries = bench_compare::Libraries::default();

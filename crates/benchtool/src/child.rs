@@ -54,7 +54,7 @@ const LOAD_BATCH_BYTES: u64 = 16 << 20;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Ends the job early when the parent closes its end of our standard input, and at once when the
-/// parent is gone: then nobody waits for the result.
+/// parent is gone: then no process waits for the result.
 fn watch_parent(parent: u32) {
     let mut rest = Vec::new();
     drop(std::io::stdin().read_to_end(&mut rest));

@@ -109,7 +109,7 @@ fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Waits for the end of a process that is not ours; nobody may be there to bury it.
+/// Waits for the end of a process that is not ours; there may be no parent to reap it.
 fn gone(number: u32) {
     eventually("end of the process", || match process(&number.to_string()) {
         Some((state, _)) if state != "Z" => None,
@@ -226,7 +226,7 @@ fn a_terminal_that_is_gone_is_no_failure() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Nobody reads: writing to either is an error from now on.
+    // Neither is read: writing to either is an error from now on.
     drop((program.stdout.take(), program.stderr.take()));
     assert_eq!(program.wait().unwrap().code(), Some(0));
     assert_eq!(statuses(&json(&directory.path().join("out.json"))), ["VALID"; 3]);

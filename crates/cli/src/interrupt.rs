@@ -49,7 +49,7 @@ pub(crate) fn install_for_shell() -> Result<()> {
     .map_err(|error| Failure::new(format!("cannot handle Ctrl-C: {error}")))
 }
 
-/// A command begins, which nobody has asked to stop yet.
+/// A command begins, which was not asked to stop yet.
 pub(crate) fn begin_command() {
     // ORDERING: relaxed; see `install_for_shell`.
     REQUESTED.store(false, Ordering::Relaxed);

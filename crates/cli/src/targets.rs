@@ -9,7 +9,7 @@ use crate::failure::{Failure, Result, note};
 use crate::formats::{DUMP_BEGINS_WITH, DumpHeader, Record};
 use crate::source::Source;
 
-/// The family of records when nobody names another.
+/// The family of records when no other is named.
 const DEFAULT_FAMILY: &str = "default";
 
 /// The header of the input if it is a dump. The input is read from its begin afterwards.

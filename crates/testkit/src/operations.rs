@@ -1,7 +1,7 @@
 //! The generator of random operations.
 //!
 //! An operation is plain data, drawn from a seed alone: whether it makes sense in the present
-//! state (a family may be gone) is decided by whoever applies it.
+//! state (a family may be gone) is decided by the code that applies it.
 
 use tidesdb_engine::{Error, Family, WriteBatch};
 use tidesdb_sys::rng::SplitMix64;

@@ -2,7 +2,7 @@
 //! on one thread and at the same place every time.
 //!
 //! A large value is written to a value log and synced after the first look and before the commit
-//! takes its place in the log. The simulated disk calls back at that sync, and there somebody else
+//! takes its place in the log. The simulated disk calls back at that sync, and there another thread
 //! changes what the transaction has written or read.
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]

@@ -125,7 +125,7 @@ fn transfer(db: &Db, families: &[Family; 2], accounts: &[Mutex<u64>], random: &m
     db.write(&batch).unwrap();
     *first -= amount;
     *second += amount;
-    // Nobody else may change these two now: what was written is what is read.
+    // No other thread may change these two now: what was written is what is read.
     let family = &families[random.index(2)];
     assert_eq!(family.get_with(&account(a.min(b)), number_of).unwrap(), Some(*first));
     assert_eq!(family.get_with(&account(a.max(b)), number_of).unwrap(), Some(*second));

@@ -1,4 +1,4 @@
-//! H4: every file call of eight scenarios fails, once and for ever, for every reason there is.
+//! H4: every file call of eight scenarios fails, once and from then on, for every reason there is.
 
 use tidesdb_sys::vfs::{FaultError, FaultKind, OpSet};
 use tidesdb_testkit::faults::sweep::{Sweep, Wanted};
@@ -60,7 +60,7 @@ sweeps! {
     any_sync_fails_once, slices_and_any_sync_fails_once: SYNCS, Once, IO;
 }
 
-/// Memory for memtables is refused at each block, once and for ever.
+/// Memory for memtables is refused at each block, once and from then on.
 #[test]
 fn memory_is_refused_at_any_block() {
     let mut sweep = Sweep::new(24 * seeds::scale());

@@ -20,7 +20,7 @@ use tidesdb_sys::vfs::{LockHow, Mutation, MutationKind, Phase, SimVfs, Vfs};
 /// does not do it however long that is, so nothing fails on a slow machine.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// Hands the jobs of the flush lane to the test, and has others done by whoever waits.
+/// Hands the jobs of the flush lane to the test, and leaves others to callers that wait.
 struct ByHand {
     inner: ManualScheduler,
     flushes: Mutex<VecDeque<Job>>,
@@ -140,7 +140,7 @@ fn merge_in_the_middle(
 }
 
 /// A caller's own merge went on after a close had given the directory up: it would have removed
-/// tables of whoever owns it then.
+/// tables of the database that owns it then.
 #[test]
 fn closing_waits_for_a_merge_that_somebody_asked_for() {
     let sim = SimVfs::new(1);
@@ -382,7 +382,7 @@ fn a_second_close_returns_when_the_first_has_ended() {
     let family = db.create_family("family", small()).unwrap();
     family.put(b"key", b"value").unwrap();
     let other = db.clone();
-    // The log is removed behind the mark that has everybody refused.
+    // The log is removed behind the mark that has all commits refused.
     let held = hold_next(&sim, |mutation| {
         mutation.kind == MutationKind::Remove
             && mutation.phase == Phase::Before

@@ -171,7 +171,7 @@ fn scans_with_commits_between_their_steps() {
     }
 }
 
-/// One commit of somebody else, or work in the background.
+/// One commit of another transaction, or work in the background.
 fn disturb_a_scan(
     store: &EngineStore,
     recorder: &Recorder,

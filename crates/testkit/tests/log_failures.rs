@@ -365,7 +365,7 @@ fn an_empty_batch_with_a_sync_is_a_barrier() {
 }
 
 /// With syncs at intervals, what was acknowledged shortly before the last handle went was not on
-/// disk, and nobody was left to put it there.
+/// disk, and nothing was left to put it there.
 #[test]
 fn dropping_a_database_that_syncs_at_intervals_syncs_a_last_time() {
     let sim = SimVfs::new(1);

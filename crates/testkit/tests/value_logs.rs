@@ -117,7 +117,7 @@ fn the_space_of_large_values_comes_back_without_a_call() {
         end.of(&mut machine, db, family);
         let (_db, family) = machine.open();
         (1..VALUES).for_each(|n| family.delete(&n.to_be_bytes()).unwrap());
-        // Somebody goes on writing, so that memtables are flushed.
+        // Writes go on, so that memtables are flushed.
         for n in 100..300_u64 {
             family.put(&n.to_be_bytes(), &[7; 500]).unwrap();
         }
@@ -144,7 +144,7 @@ fn a_value_log_that_nothing_points_into_goes_without_a_merge() {
     }
 }
 
-/// It counted as pinned until the family was flushed, and nobody writes it any more.
+/// It counted as pinned until the family was flushed, and it is not written any more.
 #[test]
 fn expired_values_of_a_family_that_is_left_alone_go_after_a_reopening() {
     for end in End::ALL {

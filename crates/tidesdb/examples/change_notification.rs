@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     users.on_commit(move |commit| {
         for operation in commit.operations {
             let gone = operation.kind != CommittedKind::Put;
-            // Nobody listens any more when the receiver is gone.
+            // There is no listener any more when the receiver is gone.
             let _ = send.send((commit.sequence, operation.key.to_vec(), gone));
         }
     });

@@ -1,7 +1,7 @@
 //! A report over a moment, while writers go on.
 //!
 //! Transfers move money between accounts all the time. A snapshot shows all accounts as they were
-//! at one point of the order of commits, so the sum is right without stopping anybody.
+//! at one point of the order of commits, so the sum is right without stopping a writer.
 //!
 //! `cargo run --release -p tidesdb --example snapshot_report`
 

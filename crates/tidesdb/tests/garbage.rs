@@ -196,8 +196,8 @@ fn deleting_everything_is_not_slowed_for_its_garbage() {
     assert!(left <= most, "{left} of {loaded} bytes are left");
 }
 
-/// Nobody writes when the snapshot goes: its end starts the merges, and nothing was merged in vain
-/// before.
+/// Nothing is written when the snapshot goes: its end starts the merges, and nothing was merged in
+/// vain before.
 #[test]
 fn what_a_snapshot_kept_of_deleted_ranges_goes_with_it() {
     let _alone = alone();

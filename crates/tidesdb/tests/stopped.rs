@@ -1,5 +1,6 @@
 //! A process that is stopped, as a laptop that sleeps, for longer than `stall_timeout_ms`: nothing
-//! can be expected of background work meanwhile, so nobody who waits for it is told that it stalls.
+//! can be expected of background work meanwhile, so no caller that waits for it is told that it
+//! stalls.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
@@ -25,7 +26,7 @@ fn signal(child: &Child, name: &str) {
     assert!(status.success(), "kill {name}");
 }
 
-/// Writes more than can be flushed, so that there is always somebody who waits for a flush, until
+/// Writes more than can be flushed, so that there is always a writer that waits for a flush, until
 /// standard input ends.
 fn write_until_told(directory: &Path) {
     let options = DbOptions::default().stall_timeout_ms(STALL_TIMEOUT_MS);

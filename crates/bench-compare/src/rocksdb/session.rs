@@ -16,7 +16,7 @@ use std::ptr;
 use std::slice;
 
 /// `rocksdb_disable` of the header: a thread counts nothing. `db_bench` measures like this; the
-/// library's own default counts block reads, comparisons and the like in every call, and nobody
+/// library's own default counts block reads, comparisons and the like in every call, and no caller
 /// here asks for them.
 const NO_COUNTERS: c_int = 1;
 

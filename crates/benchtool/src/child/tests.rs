@@ -279,7 +279,7 @@ fn dropped_writes_are_caught() {
             spec.shape.operations = Some(600_000);
             spec.shape.threads = 1;
         }
-        // Whoever deletes a dropped write hides it, so only few of the rows are deleted.
+        // A deletion of a dropped write hides it, so only few of the rows are deleted.
         if workload == Workload::Delete {
             spec.shape.num = 300_000;
             spec.shape.seconds = Some(0.003);
@@ -291,8 +291,8 @@ fn dropped_writes_are_caught() {
             spec.shape.seconds = Some(0.0);
         }
         if workload == Workload::Ttl {
-            // Nobody misses a dropped write that had expired before: enough that some had not, the
-            // same ones at every run.
+            // No check misses a dropped write that had expired before: enough that some had not,
+            // the same ones at every run.
             spec.shape.num = 200_000;
             spec.shape.threads = 1;
         }

@@ -217,7 +217,7 @@ pub(super) struct PaceOptions {
     /// The page cache when reads begin [default: keep]
     #[arg(long, value_enum)]
     page_cache: Option<PageCache>,
-    /// Count what the device under the database reads and writes, for everybody: syncs the file
+    /// Count what the device under the database reads and writes, for all processes: syncs the file
     /// system before and after, and means something only on a machine that does nothing else
     #[arg(long)]
     device_counters: bool,

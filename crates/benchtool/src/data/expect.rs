@@ -68,9 +68,9 @@ impl Generations {
     }
 
     fn load(&self, record: u64) -> (State, State) {
-        // ORDERING: Acquire pairs with the Release stores below: whoever meets a new value in the
-        // engine also finds it begun here, and whoever finds a state committed starts its read
-        // after the call that it stands for.
+        // ORDERING: Acquire pairs with the Release stores below: a thread that meets a new value in
+        // the engine also finds it begun here, and a thread that finds a state committed starts its
+        // read after the call that it stands for.
         let cell = self.cells[record as usize].load(Ordering::Acquire);
         (State((cell >> 32) as u32), State(cell as u32))
     }

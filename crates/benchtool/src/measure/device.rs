@@ -1,10 +1,10 @@
 //! What the block device under a directory reads and writes, by the kernel's count of sectors.
 //!
-//! The counters are the whole device's, so they mean something only while nobody else uses it; and
-//! data that lies in the page cache is no traffic yet. Both are the reasons why they are read only
-//! when asked for, with the file system synced before each reading, by a child process before and
-//! after its phase. File systems without a device of their own (overlays, network, memory) have no
-//! counters.
+//! The counters are the whole device's, so they mean something only while no other process uses it;
+//! and data that lies in the page cache is no traffic yet. Both are the reasons why they are read
+//! only when asked for, with the file system synced before each reading, by a child process before
+//! and after its phase. File systems without a device of their own (overlays, network, memory) have
+//! no counters.
 
 use serde::{Deserialize, Serialize};
 use std::fs;

@@ -38,8 +38,8 @@ pub(crate) struct Observed {
     pub(crate) size_phase_end: u64,
     /// Bytes of all files when memory was written out and merges may have been under way.
     pub(crate) size_flushed: Option<u64>,
-    /// Bytes that the device under the database read and wrote for everybody, from the start of the
-    /// phase until all was settled and synced.
+    /// Bytes that the device under the database read and wrote for all processes, from the start of
+    /// the phase until all was settled and synced.
     pub(crate) device: Option<Traffic>,
     /// Bytes of log files when settled.
     pub(crate) log_size_settled: u64,
@@ -171,7 +171,7 @@ fn group_memory(groups: &str, read: impl Fn(&str) -> Option<String>) -> (Option<
         let limit = number(&folder, "memory.limit_in_bytes").filter(|limit| *limit < NO_LIMIT)?;
         Some((number(&folder, "memory.max_usage_in_bytes"), Some(limit)))
     });
-    // The peak of a group without a limit is that of everybody in it.
+    // The peak of a group without a limit is that of all processes in it.
     limited.unwrap_or_default()
 }
 

@@ -171,7 +171,8 @@ impl Ticker {
         let shared = Arc::clone(&stop);
         let spawned = scope.spawn(move || {
             let mut due = Instant::now() + period;
-            // ORDERING: the flag carries no data; whoever sets it wakes this thread afterwards.
+            // ORDERING: the flag carries no data; the thread that sets it wakes this thread
+            // afterwards.
             while !shared.load(Ordering::Relaxed) {
                 let now = Instant::now();
                 if now < due {

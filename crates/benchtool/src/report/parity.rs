@@ -17,7 +17,7 @@ pub(crate) enum Cell {
     Not(&'static str),
     /// The engine has no such thing.
     None(&'static str),
-    /// Nobody wrote it down.
+    /// It was not written down.
     NotStated,
 }
 
@@ -363,8 +363,8 @@ fn asked(runs: &[Run], field: &str) -> String {
     }
 }
 
-/// Whether a row says something: a setting that nobody gave does not, unless the engines' defaults
-/// for it differ.
+/// Whether a row says something: a setting that was not given does not, unless the engines'
+/// defaults for it differ.
 fn is_of_interest(field: &str, asked: &str) -> bool {
     let given = !asked.is_empty() && asked != "default";
     given || field.starts_with('*') || field == "value_separation"
@@ -439,7 +439,7 @@ mod tests {
         set
     }
 
-    /// No engine that can be run has a cell that nobody wrote, whatever is set.
+    /// No engine that can be run has a cell that was not written, whatever is set.
     #[test]
     fn every_engine_states_every_option() {
         let set = with_all_settings();

@@ -1,7 +1,7 @@
 //! What numbers a test may have, checked before anything is started, and again by the child.
 //!
 //! The bounds keep a slip of the finger from exhausting the machine: a thread, a family or the
-//! bytes of one batch each cost memory at once. They are far beyond what anybody measures.
+//! bytes of one batch each cost memory at once. They are far beyond what is measured.
 //! Combinations that cannot mean anything are refused here too.
 
 use super::{Pace, Setup, Shape, Workload};

@@ -75,7 +75,7 @@ impl<'a> BatchBuffer<'a> {
         self.add(record, Change::Put(bytes), bytes);
     }
 
-    /// Adds a put of the value of any other record, for contents that nobody checks: values of
+    /// Adds a put of the value of any other record, for contents that are not checked: values of
     /// consecutive numbers come out of the processor's prefetcher.
     pub(crate) fn put_unchecked(&mut self, record: u64, number: u64) {
         let bytes = self.fill(number, 0);

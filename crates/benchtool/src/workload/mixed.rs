@@ -136,7 +136,7 @@ impl Mixer<'_> {
 
     fn owned(&mut self, worker: &Worker<'_, '_>) -> u64 {
         let table = self.shared.table;
-        // Spare records belong to whoever inserts them.
+        // Spare records belong to the thread that inserts them.
         let record = table.own(worker.thread, self.chooser.next_resident());
         if self.shared.dataset.is_resident(record) {
             record

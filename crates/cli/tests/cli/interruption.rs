@@ -174,7 +174,7 @@ fn an_interrupted_dump_leaves_nothing_behind() {
     let place = Place::new();
     place.file("input.jsonl", json_lines(20_000));
     place.run("load", &["input.jsonl"]).ok();
-    // A pipe that nobody reads keeps the dump where it is until it is interrupted.
+    // A pipe that is not read keeps the dump where it is until it is interrupted.
     let mut child = place.spawn("dump", &["--progress", "always"]);
     read_until(&mut child, "progress: ");
     signal(&child, "-INT");

@@ -44,7 +44,7 @@ pub enum Operation {
     Write {
         /// Which key.
         key: Key,
-        /// The number of the new version; deletions have one too, which nobody can see.
+        /// The number of the new version; deletions have one too, which can't be seen.
         version: u64,
         /// Whether it is a deletion.
         deletion: bool,

@@ -1,7 +1,7 @@
 //! Runs a program in one thread, in a given order of its steps.
 //!
 //! Transactions are handles, so one thread can have three of them open. A run sets the keys up,
-//! takes the steps in order, runs what was refused once more when nobody disturbs it, and reads
+//! takes the steps in order, runs what was refused once more when nothing disturbs it, and reads
 //! everything at the end; all of it is in the history. A commit that is refused is tried again at
 //! once, and then rolled back or abandoned.
 

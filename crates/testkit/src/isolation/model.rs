@@ -136,7 +136,7 @@ impl Model {
     fn snapshot(&self, level: Level) -> u64 {
         let mut shared = self.lock();
         if shared.live == 0 {
-            // Nobody can ask for the older versions any more.
+            // No reader can ask for the older versions any more.
             shared.versions.values_mut().for_each(|versions| {
                 let old = versions.len().saturating_sub(2);
                 versions.drain(..old);

@@ -109,7 +109,7 @@ impl Run {
         self.disk.remove_dir(&path).unwrap();
     }
 
-    /// A reader, while nobody else has the database open, shows all of it and changes no byte.
+    /// A reader, while no other handle has the database open, shows all of it and changes no byte.
     pub(super) fn read_only(&self) {
         let before = (self.disk.mutations(), self.disk.state_hash());
         let reader = self.open_at(&self.disk, Path::new("/db"), true);

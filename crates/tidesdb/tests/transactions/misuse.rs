@@ -186,7 +186,7 @@ fn whatever_is_dropped_last_lets_the_database_go() {
         scan.seek_to_first().unwrap();
         drop((place.db, place.family));
         drop(transaction);
-        // A scan keeps what it reads, and nobody from opening the directory.
+        // A scan keeps what it reads, and keeps no process from opening the directory.
         let reopened = Db::open(place.directory.path(), options());
         assert_eq!(scan.key(), b"k");
         let _ = scan.next();

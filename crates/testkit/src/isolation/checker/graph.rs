@@ -106,7 +106,7 @@ impl Graph {
                 level == Level::RepeatableRead && placed.read.version != 0 && placed.read.tracked
             }
         };
-        // What a transaction asks not to be remembered binds nobody.
+        // What a transaction asks not to be remembered binds no other transaction.
         if !binds || !placed.read.tracked {
             return;
         }

@@ -39,7 +39,7 @@ pub(super) fn order(facts: &mut Facts<'_>, report: &mut Report) -> Vec<PlacedRea
     facts.reads.iter().filter_map(place).collect()
 }
 
-/// A list as somebody saw or wrote it.
+/// A list as it was seen or written.
 #[derive(Clone)]
 struct List {
     key: Key,

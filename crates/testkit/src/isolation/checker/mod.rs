@@ -1,7 +1,7 @@
 //! The judge of histories.
 //!
 //! Three kinds of evidence, from the plainest up:
-//! * `facts`: each read by itself: values that nobody wrote, of aborted or unfinished
+//! * `facts`: each read by itself: values that no transaction wrote, of aborted or unfinished
 //!   transactions, overwritten in their own transaction, own writes not seen;
 //! * `views`: each statement or snapshot sees the state after one commit, which agrees with real
 //!   time; what a level checks at commit has not changed in between;
@@ -30,7 +30,7 @@ use graph::{Graph, Scope};
 /// What can be wrong. The names are Adya's where there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phenomenon {
-    /// A value that nobody wrote, or wrote to another key.
+    /// A value that was not written, or was written to another key.
     UnknownValue,
     /// A scan out of order, out of bounds, or with a key twice.
     BadScan,
