@@ -8,8 +8,7 @@
 //!
 //! Plain data: an owner that shares it puts a lock around it.
 //!
-//! Who comes and goes alone is kept beside the queue, which is the usual case and costs next to
-//! nothing.
+//! A single holder, which is the usual case, is stored outside the queue and costs next to nothing.
 //!
 //! Invariants: numbers ascend strictly, and the first one is held. With one holder, the queue is
 //! empty or has that one; with none it is empty.

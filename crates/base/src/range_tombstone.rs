@@ -42,12 +42,12 @@ struct Summary {
     highest_sequence: SequenceNumber,
 }
 
-/// What a search looks for: a tombstone newer than `sequence` that `snapshot` sees,
+/// What a search looks for: a tombstone newer than `sequence` that `snapshot` sees, within bounds.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
-    /// that starts here or before,
+    /// It starts here or before.
     starts_by: &'a [u8],
-    /// and ends behind this.
+    /// It ends behind this.
     ends_behind: &'a [u8],
     sequence: SequenceNumber,
     snapshot: SequenceNumber,

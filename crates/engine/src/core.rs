@@ -485,9 +485,9 @@ impl Drop for Owner {
 /// transactions at once.
 const SHARES: usize = 16;
 
-/// A count of references to the owner that few threads share, on cache lines of its own. Who makes
-/// and drops handles all the time counts them here: one count for all would be a word that every
-/// thread writes to.
+/// A count of references to the owner that few threads share, on cache lines of its own.
+/// Transactions, which are made and dropped all the time, count here: one count for all would be a
+/// word that every thread writes to.
 pub(crate) type OwnerShare = CachePadded<Arc<Owner>>;
 
 /// The owner as the handles of a database hold it.

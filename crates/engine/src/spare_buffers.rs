@@ -1,4 +1,4 @@
-//! Memory that one writer of a table leaves for the next.
+//! A pool of buffers that writers of tables use again.
 //!
 //! A table takes a few megabytes while it is written: hashes for its filter, its index, a block.
 //! Fetched from the system for each table and given back, that costs page faults and, when it goes

@@ -1,7 +1,7 @@
 //! The bytes that are written are those of version 1 (`docs/formats/README.md`).
 //!
 //! The first bytes of the fuzz targets are small files of every format, made of the same content
-//! each time. What `fuzz/corpus` has of them was stored when version 1 was frozen. Who changes a
+//! each time. What `fuzz/corpus` has of them was stored when version 1 was frozen. A change of a
 //! format on purpose gives it a new version, keeps what is stored under another name, and writes it
 //! anew.
 

@@ -116,7 +116,7 @@ impl Judge<'_> {
             }
             return;
         }
-        // What the manifest does not name any more nobody can miss.
+        // What the manifest does not name any more no reader can miss.
         for kept in copies.iter().filter(|_| self.manifest_is_whole) {
             let block = self.is_intact(&kept.file, kept.offset, kept.bytes);
             let (file, offset, bytes) = match &kept.pointer {

@@ -7,9 +7,9 @@
 //! another segment. The steps are numbered in [`Core::restart_log`]; a failure of any of them
 //! leaves the log as it was, and the next writer has the repair tried again.
 //!
-//! **A sync that fails** meets commits that are visible already, and stay so. Who waits for one to
-//! be durable waits for a repair then ([`Core::heal`]), and is answered by its outcome: done, or
-//! `Doubtful`. Any other error of a commit means that it has no effect.
+//! **A sync that fails** meets commits that are visible already, and stay so. A caller that waits
+//! for one to be durable then waits for a repair ([`Core::heal`]), and its answer is the outcome of
+//! that: done, or `Doubtful`. Any other error of a commit means that it has no effect.
 
 use std::cell::Cell;
 use std::sync::Arc;

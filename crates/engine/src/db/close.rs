@@ -18,11 +18,11 @@ use crate::spans::{self, span};
 impl Core {
     /// Flushes everything and shuts down. When all is in tables the log is removed. On a full disk
     /// what is in memory stays in the log, which is synced: nothing is lost then, and the next
-    /// opening reads it. Who comes while another closes returns when that one has ended.
+    /// opening reads it. A call during another close returns when that one has ended.
     ///
     /// # Errors
-    /// Why the flush failed, or the sync of the log; the database is shut down all the same. Who
-    /// finds it closed is told nothing of that.
+    /// Why the flush failed, or the sync of the log; the database is shut down all the same. A
+    /// later call is not told of the error.
     pub(crate) fn close(&self) -> Result<()> {
         if !self.health.is_at_home() {
             return Err(Error::Forked);

@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Volumes below this size are used to the last byte.
 const LEAST_VOLUME_BYTES: u64 = 32 << 20;
 
-/// The share of a volume that is kept,
+/// One in so many bytes of a volume is kept free.
 const SHARE_OF_VOLUME: u64 = 50;
 
-/// and the most.
+/// The most bytes that are kept free.
 const MOST_BYTES: u64 = 256 << 20;
 
 /// A table must be written anew within the reserve, beside the log and the memtable of deletions.

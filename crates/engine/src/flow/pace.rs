@@ -59,11 +59,13 @@ pub(crate) struct FamilySignals {
     pub young_runs: u64,
     /// Runs in all levels.
     pub runs: u64,
-    /// Bytes of the tables that count for the bound on space, and as many of them as are no growth;
+    /// Bytes of the tables that count for the bound on space.
     pub table_bytes: u64,
+    /// How many of these are no growth.
     pub settled_table_bytes: u64,
-    /// how many there are when garbage begins to be collected, and how many the bound allows.
+    /// How many of these there are when garbage begins to be collected.
     pub collected_table_bytes: u64,
+    /// How many of these the bound allows.
     pub allowed_table_bytes: u64,
     /// Measured rate of flushes in bytes of memtable a second; 0 when none was measured.
     pub flush_bytes_per_second: u64,

@@ -38,9 +38,9 @@ pub(crate) struct KeyCounts {
     pub tombstones: u64,
     /// All keys.
     pub keys: KeySketch,
-    /// About how many they are,
+    /// About how many keys there are, at most as many as versions.
     pub distinct: u64,
-    /// and what the sketch says, which may be more than there are versions.
+    /// What the sketch says of that, which may be more than there are versions.
     estimate: u64,
     /// Sequence numbers of the oldest and the newest version.
     pub oldest: SequenceNumber,

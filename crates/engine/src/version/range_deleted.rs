@@ -15,9 +15,9 @@ use tidesdb_lockfree::sync::lock;
 
 use super::{TableFile, Version, is_deleted_in_part};
 
-/// Places of a table that are looked at,
+/// Places of a table that are looked at.
 const PLACES: usize = 32;
-/// and entries at each.
+/// Entries that are read at each place.
 const ENTRIES_PER_PLACE: u64 = 16;
 
 /// What is known of one table.
