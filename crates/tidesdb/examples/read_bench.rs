@@ -1,15 +1,15 @@
 //! Times reads of both forms of tables, one key at a time and many at once.
 //!
-//! `cargo run --release -p tidesdb --example read_bench -- DIRECTORY [KEYS [CACHE_KIB]]`
+//! `cargo run --release -p tidesdb --example read_bench -- DIRECTORY [KEYS [CACHE_KIB [BLOCK_BYTES]]]`
 //!
-//! 16-byte random keys, 100-byte values of which half is noise, one sorted run, LZ4, 4 KiB blocks,
-//! a filter of 1 %, one thread. "Cached" means that the block cache holds all blocks, "warm" that
-//! it has CACHE_KIB, 64 if none are given, and the operating system has the files in its page
-//! cache, "cold" that it has none of them: its cache is dropped before each measurement, for which
-//! the program must be root, and each key is read once. Every answer is checked.
+//! 16-byte random keys, 100-byte values of which half is noise, one sorted run, LZ4, blocks of 4 KiB
+//! or BLOCK_BYTES, a filter of 1 %, one thread. "Cached" means that the block cache holds all blocks,
+//! "warm" that it has CACHE_KIB, 64 if none are given, and the operating system has the files in its
+//! page cache, "cold" that it has none of them: its cache is dropped before each measurement, for
+//! which the program must be root, and each key is read once. Every answer is checked.
 
 use std::error::Error;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use tidesdb::{Db, DbOptions, Family, FamilyOptions, ScanOptions};
@@ -102,12 +102,22 @@ fn scans(family: &Family, keys: u64) -> Outcome<f64> {
     })
 }
 
-fn measure(directory: &Path, keys: u64, small_cache: usize, btree: bool) -> Outcome<()> {
+/// What is asked for on the command line.
+struct Plan {
+    directory: PathBuf,
+    keys: u64,
+    small_cache: usize,
+    block_bytes: usize,
+}
+
+fn measure(plan: &Plan, btree: bool) -> Outcome<()> {
+    let Plan { ref directory, keys, small_cache, block_bytes } = *plan;
     let name = if btree { "btree" } else { "block" };
     let path = directory.join(name);
     let open = |cache: usize| -> Outcome<(Db, Family)> {
         let db = Db::open(&path, DbOptions::default().block_cache_bytes(cache))?;
-        let family = db.open_family("family", FamilyOptions::default().use_btree(btree))?;
+        let options = FamilyOptions::default().use_btree(btree).block_size(block_bytes);
+        let family = db.open_family("family", options)?;
         Ok((db, family))
     };
     let (db, family) = open(small_cache)?;
@@ -159,11 +169,17 @@ fn measure(directory: &Path, keys: u64, small_cache: usize, btree: bool) -> Outc
 
 fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1);
-    let directory = arguments.next().ok_or("usage: read_bench DIRECTORY [KEYS]")?;
-    let keys = arguments.next().map_or(Ok(2_000_000), |keys| keys.parse())?;
-    let small_cache = arguments.next().map_or(Ok(64), |kib| kib.parse::<usize>())? << 10;
+    let directory =
+        arguments.next().ok_or("usage: read_bench DIRECTORY [KEYS [CACHE_KIB [BLOCK_BYTES]]]")?;
+    let mut number = |usual: usize| arguments.next().map_or(Ok(usual), |text| text.parse());
+    let plan = Plan {
+        directory: directory.into(),
+        keys: number(2_000_000)? as u64,
+        small_cache: number(64)? << 10,
+        block_bytes: number(4096)?,
+    };
     for btree in [false, true] {
-        measure(Path::new(&directory), keys, small_cache, btree)?;
+        measure(&plan, btree)?;
     }
     Ok(())
 }

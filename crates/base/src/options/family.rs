@@ -36,16 +36,18 @@ pub struct FamilyOptions {
     pub compression: Compression,
     /// Uncompressed bytes of one block of a table. Default 4096.
     pub block_size: usize,
-    /// Write tables as B+trees: the index is nodes that are read through the block cache, of which
-    /// the root alone stays in memory, and these nodes and the data blocks are a quarter of
-    /// `block_size`, at least 512 bytes. Gets and seeks that have to read are faster, and an open
-    /// table takes little memory. Both kinds of tables may be mixed in a family. Default `false`.
+    /// Write tables as B+trees: the index is nodes, and these and the data blocks are a quarter of
+    /// `block_size`, at least 512 bytes. Nodes that gets and seeks need stay in memory while the
+    /// table is open, as long as those of all tables take at most a sixteenth of the memory budget;
+    /// others are read through the block cache. Gets and seeks that have to read are faster, and
+    /// tables whose keys are not asked for take little memory. Both kinds of tables may be mixed in
+    /// a family. Default `false`.
     pub use_btree: bool,
     /// Keep the index of a table, an entry for each data block, in memory while the table is open.
-    /// Without, the entries lie in index nodes of about `block_size` bytes, which are read through
-    /// the block cache and searched there, and only their root stays in memory: less memory for
-    /// each open table, another block to read for each get and seek that misses the cache. Tables
-    /// with `use_btree` are always like that. Default `true`.
+    /// Without, the entries lie in index nodes of about `block_size` bytes, which are kept and read
+    /// as those of tables with `use_btree`: memory for what is asked for, within a bound, and
+    /// beyond it another block to read for each get and seek that misses the cache. Tables with
+    /// `use_btree` are always like that. Default `true`.
     pub enable_block_indexes: bool,
     /// With more than 1, only every so many-th block has an entry of the index in memory; those in
     /// between lie in index nodes, as without `enable_block_indexes`. From 1 to 1024. Default 1.

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use tidesdb_base::event::MemoryLevel;
 use tidesdb_base::options::{FamilyOptions, FilterKind};
+use tidesdb_files::sstable::NodeMemory;
 use tidesdb_lockfree::sync::{CachePadded, lock};
 
 use tidesdb_lockfree::arena::BlockPool;
@@ -40,6 +41,9 @@ pub(crate) fn table_writer_bytes(options: &FamilyOptions, entries: u64) -> u64 {
     TABLE_WRITER_BYTES + entries * filters * for_each
 }
 
+/// Index nodes that open tables hold may take one part in so many of the budget.
+const INDEX_NODES_SHARE: u64 = 16;
+
 /// Who holds memory that it notes by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
@@ -65,6 +69,8 @@ pub(crate) struct MemoryBudget {
     /// What the log's mapped segments take.
     log_bytes: u64,
     held: [AtomicU64; 4],
+    /// What open tables hold of their index nodes; counts as held by tables as well.
+    index_nodes: AtomicU64,
     /// What is remembered of finished serializable transactions.
     dependencies: AtomicU64,
     /// What holders took since the last plan, less what they gave back.
@@ -93,6 +99,7 @@ impl MemoryBudget {
             budget: AtomicU64::new(bytes),
             log_bytes,
             held: Default::default(),
+            index_nodes: AtomicU64::new(0),
             dependencies: AtomicU64::new(0),
             grown: AtomicI64::new(0),
             most_memtables: AtomicU64::new(0),
@@ -215,6 +222,25 @@ impl MemoryBudget {
     }
 }
 
+/// Index nodes of B+trees are held up to a share of the budget; what is beyond it goes through the
+/// block cache.
+impl NodeMemory for MemoryBudget {
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.index_nodes.load(Ordering::Relaxed) < self.bytes() / INDEX_NODES_SHARE
+    }
+
+    fn take(&self, bytes: u64) {
+        self.index_nodes.fetch_add(bytes, Ordering::Relaxed);
+        Self::take(self, Holder::Tables, bytes);
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.index_nodes.fetch_sub(bytes, Ordering::Relaxed);
+        Self::give_back(self, Holder::Tables, bytes);
+    }
+}
+
 /// Memory that is noted as held until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Lent {
@@ -265,6 +291,20 @@ mod tests {
         budget.review();
         assert_eq!(budget.blocks.figures()[1], before);
         assert!(!budget.is_due(MIB));
+    }
+
+    #[test]
+    fn index_nodes_have_a_share_of_the_budget_and_count_in_it() {
+        let budget = budget(160);
+        assert!(budget.has_room());
+        NodeMemory::take(&*budget, 10 * MIB - 1);
+        assert!(budget.has_room());
+        NodeMemory::take(&*budget, 1);
+        assert!(!budget.has_room());
+        assert_eq!(budget.held().tables, 10 * MIB);
+        NodeMemory::give_back(&*budget, 10 * MIB);
+        assert!(budget.has_room());
+        assert_eq!(budget.held().tables, 0);
     }
 
     #[test]

@@ -108,6 +108,8 @@ impl TableFile {
     fn open_file(self: &Arc<Self>) -> Result<OpenTable> {
         let file = TableDescriptor::open(&self.file)?;
         let table = Table::open(file, self.path(), self.record.number)?;
+        let budget = Arc::clone(&self.file.context().budget);
+        let table = table.holding_nodes(budget);
         let (found, known) = (table.summary().entries, self.record.entries);
         if found != known || table.summary().file_len != self.record.bytes {
             let detail = format!("holds {found} entries, the manifest says {known}");

@@ -31,7 +31,8 @@ impl<'t, S: BlockSource> BlockFinder<'t, S> {
             return;
         }
         self.announced = Some(node);
-        if let Some(handle) = index.node_handle(node)
+        if index.held(node).is_none()
+            && let Some(handle) = index.node_handle(node)
             && !self.blocks.has(self.table, handle)
         {
             self.table.start_reading_block(handle);

@@ -30,6 +30,7 @@ pub use block::{Block, EntryMeta};
 pub use block_finder::BlockFinder;
 pub use expiry::ExpiryOctiles;
 pub(crate) use hostile::{read_hostile_block, read_hostile_sections, sealed};
+pub use index::NodeMemory;
 pub use iterator::{Readahead, TableIterator};
 pub use properties::{TableOrigin, TableSummary, ValueReferences};
 pub use remains::{Part, RemainingEntry, TableRemains};

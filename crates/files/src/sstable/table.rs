@@ -7,7 +7,7 @@
 
 use super::block::{Block, EntryMeta, EntrySpan, Place, open_stored};
 use super::footer::{FOOTER_BYTES, Footer, Section};
-use super::index::{FlatIndex, Index, Leaves, TreeIndex};
+use super::index::{FlatIndex, Index, Leaves, NodeMemory, TreeIndex};
 use super::properties::TableSummary;
 use super::writer::MIN_TABLE_BYTES;
 use super::{BlockHandle, BlockSource};
@@ -68,6 +68,8 @@ pub struct Table {
     pub(super) index: Index,
     filters: Filters,
     summary: TableSummary,
+    /// What says how much of a tree index may be held; no node is without it.
+    node_memory: Option<Arc<dyn NodeMemory>>,
 }
 
 impl Table {
@@ -115,7 +117,15 @@ impl Table {
             ..properties
         };
         let path = path.to_path_buf();
-        Ok(Self { file, path, identity, index, filters, summary })
+        Ok(Self { file, path, identity, index, filters, summary, node_memory: None })
+    }
+
+    /// The table, which from now on holds the index nodes that lookups need as long as `memory` has
+    /// room, until it is dropped.
+    #[must_use]
+    pub fn holding_nodes(mut self, memory: Arc<dyn NodeMemory>) -> Self {
+        self.node_memory = Some(memory);
+        self
     }
 
     /// The path the table was opened as.
@@ -136,7 +146,8 @@ impl Table {
         &self.summary
     }
 
-    /// Bytes of memory held by the open table: index and filter above all.
+    /// Bytes of memory held by the open table: index and filter above all. Index nodes that are
+    /// held ([`Table::holding_nodes`]) are left out.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
@@ -196,6 +207,18 @@ impl Table {
     #[must_use]
     pub const fn has_tree_index(&self) -> bool {
         matches!(self.index, Index::Tree(_))
+    }
+
+    /// Holds an index node, whose block this is, if that is possible; true when it is held now.
+    pub(super) fn hold_node(&self, index: &TreeIndex, node: usize, block: &Block) -> bool {
+        let Some(memory) = self.node_memory.as_ref().filter(|memory| memory.has_room()) else {
+            return false;
+        };
+        let Some(bytes) = index.hold(node, block) else { return false };
+        if bytes > 0 {
+            memory.take(bytes);
+        }
+        true
     }
 
     /// Number of data blocks.
@@ -370,6 +393,14 @@ impl Table {
     #[cold]
     pub(super) fn malformed(&self, handle: BlockHandle) -> Error {
         Error::corruption(&self.path, handle.offset, "block is malformed")
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        if let (Some(memory), Index::Tree(index)) = (&self.node_memory, &self.index) {
+            memory.give_back(index.held_bytes());
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod damage;
 mod forged_trees;
+mod held_nodes;
 mod walks;
 
 use super::*;

@@ -48,7 +48,7 @@ impl Table {
     fn verify_blocks(&self) -> Result<()> {
         let mut scratch = Vec::new();
         let mut before: Option<Vec<u8>> = None;
-        let mut leaves = Leaves::new();
+        let mut leaves = Leaves::reading();
         let mut end = 0;
         for at in 0..self.block_count() {
             let Some(handle) = leaves.handle(self, &Uncached, at)? else { break };

@@ -1,27 +1,57 @@
 //! Finds the data blocks of a table by number and by key, whichever form its index has.
 //!
-//! In a tree index this reads the index node concerned through the block source, and keeps it for
-//! the next question: a walk over the leaves of one node reads it once. Belongs to one lookup or
-//! one iterator.
+//! In a tree index this needs the index node concerned: one that the open table holds, or one that
+//! is read through the block source and kept for the next question, so that a walk over the
+//! leaves of one node reads it once. Looking for a key makes the table hold the node as long as
+//! there is room for it; walking does not. Belongs to one lookup or one iterator.
 
 use super::super::block::Block;
 use super::super::{BlockHandle, BlockSource, Table};
 use super::tree::{TreeIndex, position_for};
-use super::{FlatIndex, Index};
-use std::ops::Deref;
+use super::{FlatIndex, HeldNode, Index};
+use std::ops::{Deref, Range};
 use tidesdb_base::{Error, Result};
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Leaves<B> {
-    /// The index node read last, with its number.
-    node: Option<(usize, B)>,
+    at_hand: Option<AtHand<B>>,
+    /// Whether nodes that the table holds are used.
+    uses_held: bool,
+}
+
+/// The index node of the last question.
+#[derive(Debug)]
+struct AtHand<B> {
+    node: usize,
+    /// Numbers of its leaves.
+    leaves: Range<usize>,
+    /// The node when it was read; none when the table holds it.
+    read: Option<B>,
+}
+
+/// A node that questions are put to.
+enum Node<'n> {
+    Held(&'n HeldNode),
+    Read(&'n Block),
+}
+
+/// Why a node is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Lookup,
+    Walk,
 }
 
 impl<B: Deref<Target = Block>> Leaves<B> {
     #[inline]
     pub(crate) const fn new() -> Self {
-        Self { node: None }
+        Self { at_hand: None, uses_held: true }
+    }
+
+    /// As [`Leaves::new`], reading all index nodes from the file: for checks of what is stored.
+    pub(crate) const fn reading() -> Self {
+        Self { at_hand: None, uses_held: false }
     }
 
     /// Number of the first data block that may hold `key`; the number of blocks if there is none.
@@ -42,8 +72,12 @@ impl<B: Deref<Target = Block>> Leaves<B> {
                 if node >= index.nodes() {
                     return Ok(index.leaves());
                 }
-                let block = self.node(table, index, source, node)?;
-                let position = position_for(block, key);
+                let position = match self.node((table, index), source, node, Purpose::Lookup)? {
+                    Node::Held(held) => {
+                        Some(held.first_at_or_after(key)).filter(|&at| at < held.len())
+                    }
+                    Node::Read(block) => position_for(block, key),
+                };
                 let position = position.ok_or_else(|| malformed(table, index, node))?;
                 Ok(index.first_leaf(node) + position)
             }
@@ -65,8 +99,8 @@ impl<B: Deref<Target = Block>> Leaves<B> {
             Index::Flat(index) => Ok(index.handle(at)),
             Index::Tree(index) => {
                 let Some((node, within)) = self.place(index, at) else { return Ok(None) };
-                let block = self.node(table, index, source, node)?;
-                match index.leaf_handle(node, block, within) {
+                let found = self.node((table, index), source, node, Purpose::Walk)?;
+                match handle_in(index, node, &found, within) {
                     Some(handle) => Ok(Some(handle)),
                     None => Err(malformed(table, index, node)),
                 }
@@ -74,16 +108,15 @@ impl<B: Deref<Target = Block>> Leaves<B> {
         }
     }
 
-    /// As [`Leaves::handle`], and `None` also for a block of another index node than the one read
-    /// last: what can be told without reading.
+    /// As [`Leaves::handle`], and `None` also for a block of another index node than the last one:
+    /// what can be told without reading.
     pub(crate) fn handle_at_hand(&self, table: &Table, at: usize) -> Option<BlockHandle> {
         match &table.index {
             Index::Flat(index) => index.handle(at),
             Index::Tree(index) => {
-                let (node, block) = self.node.as_ref()?;
-                let within = at.checked_sub(index.first_leaf(*node))?;
-                let inside = at < index.first_leaf(node + 1);
-                if inside { index.leaf_handle(*node, block, within) } else { None }
+                let at_hand = self.at_hand.as_ref().filter(|it| it.leaves.contains(&at))?;
+                let node = at_hand.at(index)?;
+                handle_in(index, at_hand.node, &node, at - at_hand.leaves.start)
             }
         }
     }
@@ -105,9 +138,14 @@ impl<B: Deref<Target = Block>> Leaves<B> {
             Index::Flat(index) => Ok(index.separator_is(at, key)),
             Index::Tree(index) => {
                 let Some((node, within)) = self.place(index, at) else { return Ok(false) };
-                let block = self.node(table, index, source, node)?;
-                let entry = block.entry(within).ok_or_else(|| malformed(table, index, node))?;
-                Ok(block.has_key(&entry, key))
+                match self.node((table, index), source, node, Purpose::Walk)? {
+                    Node::Held(held) => Ok(held.separator_is(within, key)),
+                    Node::Read(block) => {
+                        let entry = block.entry(within);
+                        let entry = entry.ok_or_else(|| malformed(table, index, node))?;
+                        Ok(block.has_key(&entry, key))
+                    }
+                }
             }
         }
     }
@@ -126,48 +164,90 @@ impl<B: Deref<Target = Block>> Leaves<B> {
             Index::Flat(index) => Ok(separator_within(index, at)),
             Index::Tree(index) => {
                 let Some((node, within)) = self.place(index, at) else { return Ok(Vec::new()) };
-                let block = self.node(table, index, source, node)?;
-                block.key(within).ok_or_else(|| malformed(table, index, node))
+                match self.node((table, index), source, node, Purpose::Walk)? {
+                    Node::Held(held) => Ok(held.separator(within)),
+                    Node::Read(block) => {
+                        block.key(within).ok_or_else(|| malformed(table, index, node))
+                    }
+                }
             }
         }
     }
 
-    /// The node of a leaf, and the leaf's place in it. The node read last is the likely one.
+    /// The node of a leaf, and the leaf's place in it. The node of the last question is the likely
+    /// one.
     #[inline]
     fn place(&self, index: &TreeIndex, at: usize) -> Option<(usize, usize)> {
-        if let Some((node, _)) = self.node
-            && let Some(within) = at.checked_sub(index.first_leaf(node))
-            && at < index.first_leaf(node + 1)
-        {
-            return Some((node, within));
+        match &self.at_hand {
+            Some(it) if it.leaves.contains(&at) => Some((it.node, at - it.leaves.start)),
+            _ => index.locate(at),
         }
-        index.locate(at)
     }
 
     #[inline]
-    fn node<S: BlockSource<Block = B>>(
-        &mut self,
-        table: &Table,
-        index: &TreeIndex,
+    fn node<'n, S: BlockSource<Block = B>>(
+        &'n mut self,
+        (table, index): (&'n Table, &'n TreeIndex),
         source: &S,
         node: usize,
-    ) -> Result<&Block> {
-        if self.node.as_ref().is_none_or(|(held, _)| *held != node) {
+        purpose: Purpose,
+    ) -> Result<Node<'n>> {
+        if self.at_hand.as_ref().is_none_or(|at_hand| at_hand.node != node) {
             // Given back first: a source may have memory for one block at a time.
-            self.node = None;
-            let handle = index.node_handle(node);
-            let handle = handle.ok_or_else(|| malformed(table, index, node))?;
-            let block = source.block(table, handle)?;
-            // Otherwise the numbers of leaves would not be theirs, and some would be passed over.
-            if block.len() != index.leaves_of(node) {
-                return Err(malformed(table, index, node));
-            }
-            self.node = Some((node, block));
+            self.at_hand = None;
+            let start = index.first_leaf(node);
+            let held = if self.uses_held { index.held(node) } else { None };
+            let (len, read) = match held {
+                Some(held) => (held.len(), None),
+                None => self.read((table, index), source, node, purpose)?,
+            };
+            self.at_hand = Some(AtHand { node, leaves: start..start + len, read });
         }
-        match &self.node {
-            Some((_, block)) => Ok(block),
-            None => Err(malformed(table, index, node)),
+        let at_hand = self.at_hand.as_ref().and_then(|at_hand| at_hand.at(index));
+        at_hand.ok_or_else(|| malformed(table, index, node))
+    }
+
+    /// Reads a node that the table does not hold. Answers its number of leaves, and the block unless
+    /// the table holds the node now.
+    fn read<S: BlockSource<Block = B>>(
+        &self,
+        (table, index): (&Table, &TreeIndex),
+        source: &S,
+        node: usize,
+        purpose: Purpose,
+    ) -> Result<(usize, Option<B>)> {
+        let handle = index.node_handle(node).ok_or_else(|| malformed(table, index, node))?;
+        let block = source.block(table, handle)?;
+        // Otherwise the numbers of leaves would not be theirs, and some would be passed over.
+        if block.len() != index.leaves_of(node) {
+            return Err(malformed(table, index, node));
         }
+        let wanted = self.uses_held && purpose == Purpose::Lookup;
+        let is_held = wanted && table.hold_node(index, node, &block);
+        Ok((block.len(), (!is_held).then_some(block)))
+    }
+}
+
+impl<B: Deref<Target = Block>> AtHand<B> {
+    #[inline]
+    fn at<'n>(&'n self, index: &'n TreeIndex) -> Option<Node<'n>> {
+        match &self.read {
+            Some(block) => Some(Node::Read(block)),
+            None => index.held(self.node).map(Node::Held),
+        }
+    }
+}
+
+#[inline]
+fn handle_in(
+    index: &TreeIndex,
+    number: usize,
+    node: &Node<'_>,
+    within: usize,
+) -> Option<BlockHandle> {
+    match node {
+        Node::Held(held) => held.handle(within, index.first_offset(number)),
+        Node::Read(block) => index.leaf_handle(number, block, within),
     }
 }
 

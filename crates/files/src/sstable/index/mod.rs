@@ -6,14 +6,18 @@
 //! its separator *equals* the key can the key's versions go on in the next one.
 //!
 //! The entries lie in one resident piece ([`flat`]), or in the nodes of a B+tree ([`tree`]) of
-//! which the root alone is resident. [`Leaves`] finds data blocks in either.
+//! which the root is resident, and so are nodes that lookups have needed ([`held`]), within bounds.
+//! [`Leaves`] finds data blocks in either.
 
 mod flat;
 mod heads;
+mod held;
 mod leaves;
 pub(super) mod tree;
 
 pub(crate) use self::flat::{FlatIndex, IndexBuilder};
+pub(crate) use self::held::HeldNode;
+pub use self::held::NodeMemory;
 pub(crate) use self::leaves::Leaves;
 pub(crate) use self::tree::{RootBuilder, TreeIndex};
 

@@ -2,9 +2,9 @@
 //!
 //! The data blocks are the leaves. One inner level holds their separators in *index nodes*, which
 //! are ordinary blocks: sorted, prefix-compressed, checksummed, and read through the same block
-//! source as the leaves, so that hot nodes stay in the cache and cold ones take no memory. The
-//! root is a flat index of the nodes and the only part that is resident. It takes some twenty
-//! bytes for each node, which is one for a few hundred leaves.
+//! source as the leaves. Nodes that lookups need are held by the open table as long as there is room
+//! ([`super::held`]); of the others, hot ones stay in the cache and cold ones take no memory. The
+//! root is a flat index of the nodes and always resident. It takes some ninety bytes for each node.
 //!
 //! An entry of a node has the leaf's separator as its key, and as its value where the leaf lies:
 //!
@@ -17,20 +17,25 @@
 //! Leaves lie back to back from offset 0, the nodes behind the last leaf. Built bottom up in one
 //! pass when a table is finished, so every node but the last is full. Immutable once built.
 
+use std::sync::OnceLock;
+
 use tidesdb_base::SequenceNumber;
 use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_u64, put_varint};
 
 use super::super::BlockHandle;
 use super::super::block::Block;
 use super::flat::{FlatIndex, IndexBuilder};
+use super::held::HeldNode;
 
 /// Where the leaves of a node begin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 struct Start {
     /// Number of the node's first leaf.
     leaf: usize,
     /// Its offset in the file.
     offset: u64,
+    /// The node, once a lookup has needed it and there was room for it.
+    held: OnceLock<HeldNode>,
 }
 
 /// Collects the index nodes while a table is finished.
@@ -92,20 +97,20 @@ impl TreeIndex {
         let nodes_at = decoder.u64()?;
         let root = FlatIndex::decode(decoder.bytes()?)?;
         let mut starts = Vec::with_capacity(root.len() + 1);
-        let mut next = Start::default();
+        let (mut leaf, mut offset) = (0_usize, 0_u64);
         for _ in 0..root.len() {
-            starts.push(next);
+            starts.push(Start { leaf, offset, held: OnceLock::new() });
             let (leaves, bytes) = (decoder.varint()?, decoder.varint()?);
             // A leaf takes more than a byte: so a table's blocks are never more than its bytes.
             if leaves == 0 || leaves > bytes {
                 return Err(Malformed);
             }
             let leaves = usize::try_from(leaves).map_err(|_| Malformed)?;
-            next.leaf = next.leaf.checked_add(leaves).ok_or(Malformed)?;
-            next.offset = next.offset.checked_add(bytes).ok_or(Malformed)?;
+            leaf = leaf.checked_add(leaves).ok_or(Malformed)?;
+            offset = offset.checked_add(bytes).ok_or(Malformed)?;
         }
-        starts.push(next);
-        if !decoder.is_empty() || next.offset != nodes_at {
+        starts.push(Start { leaf, offset, held: OnceLock::new() });
+        if !decoder.is_empty() || offset != nodes_at {
             return Err(Malformed);
         }
         Ok(Self { nodes_at, root, starts })
@@ -131,6 +136,7 @@ impl TreeIndex {
         self.nodes_at.checked_add(self.root.indexed_bytes())
     }
 
+    /// Bytes of memory of the root.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.root.memory_bytes() + self.starts.capacity() * size_of::<Start>()
     }
@@ -140,6 +146,27 @@ impl TreeIndex {
     pub(crate) fn node_handle(&self, at: usize) -> Option<BlockHandle> {
         let handle = self.root.handle(at)?;
         Some(BlockHandle { offset: handle.offset + self.nodes_at, len: handle.len })
+    }
+
+    /// The node if the open table holds it.
+    #[inline]
+    pub(crate) fn held(&self, node: usize) -> Option<&HeldNode> {
+        self.starts.get(node)?.held.get()
+    }
+
+    /// Holds a node, whose block this is. Answers the bytes that it takes: 0 when another thread was
+    /// faster, and `None` when it can't be held.
+    pub(crate) fn hold(&self, node: usize, block: &Block) -> Option<u64> {
+        let held = HeldNode::of(self, node, block)?;
+        let bytes = held.memory_bytes() as u64;
+        let is_first = self.starts.get(node)?.held.set(held).is_ok();
+        Some(if is_first { bytes } else { 0 })
+    }
+
+    /// Bytes of memory of the nodes that are held.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        let held = self.starts.iter().filter_map(|start| start.held.get());
+        held.map(|node| node.memory_bytes() as u64).sum()
     }
 
     /// The node whose leaves may hold `key` first; the number of nodes if there is none.

@@ -32,13 +32,17 @@ pub(super) fn right_or_corrupt(
     len: usize,
     context: &str,
 ) -> bool {
-    let table = match open(file) {
-        Ok(table) => table,
+    match open(file) {
+        Ok(table) => right_or_corrupt_in(&table, model, len, context),
         Err(error) => {
             assert_names_place::<()>(Err(error), len, context);
-            return true;
+            true
         }
-    };
+    }
+}
+
+/// As [`right_or_corrupt`] for a table that is open.
+pub(super) fn right_or_corrupt_in(table: &Table, model: &Model, len: usize, context: &str) -> bool {
     let mut damaged = false;
     for (key, seq) in model.keys() {
         match table.lookup(key, seq.0, &Uncached) {
@@ -56,7 +60,7 @@ pub(super) fn right_or_corrupt(
             }
         }
     }
-    let mut iterator = TableIterator::new(&table, Uncached, Readahead::None);
+    let mut iterator = TableIterator::new(table, Uncached, Readahead::None);
     let mut result = iterator.seek_to_first();
     for (key, seq) in model.keys() {
         if result.is_err() {
