@@ -1,4 +1,5 @@
-//! The project's rules as a test: layers, sizes, one door to the outside world, unsafe code, papers.
+//! The project's rules as a test: layers, sizes, one door to the outside world, unsafe code,
+//! papers.
 //!
 //! Each rule is a pure function from a path and a text to a list of violations, and is tried on
 //! small strings first (`rules` below), so that a rule that never fires is noticed. The tests at

@@ -2,11 +2,12 @@
 //!
 //! `cargo run --release -p tidesdb --example read_bench -- DIRECTORY [KEYS [CACHE_KIB [BLOCK_BYTES]]]`
 //!
-//! 16-byte random keys, 100-byte values of which half is noise, one sorted run, LZ4, blocks of 4 KiB
-//! or BLOCK_BYTES, a filter of 1 %, one thread. "Cached" means that the block cache holds all blocks,
-//! "warm" that it has CACHE_KIB, 64 if none are given, and the operating system has the files in its
-//! page cache, "cold" that it has none of them: its cache is dropped before each measurement, for
-//! which the program must be root, and each key is read once. Every answer is checked.
+//! 16-byte random keys, 100-byte values of which half is noise, one sorted run, LZ4, blocks of 4
+//! KiB or BLOCK_BYTES, a filter of 1 %, one thread. "Cached" means that the block cache holds all
+//! blocks, "warm" that it has CACHE_KIB, 64 if none are given, and the operating system has the
+//! files in its page cache, "cold" that it has none of them: its cache is dropped before each
+//! measurement, for which the program must be root, and each key is read once. Every answer is
+//! checked.
 
 use std::error::Error;
 use std::path::PathBuf;

@@ -223,8 +223,8 @@ fn a_queue_is_popped_in_linear_time_by_transactions_that_check_what_they_read() 
     }
 }
 
-/// What was remembered as dead hides no change from a commit: neither a key that was put there since,
-/// nor that one was deleted which the snapshot had.
+/// What was remembered as dead hides no change from a commit: neither a key that was put there
+/// since, nor that one was deleted which the snapshot had.
 #[test]
 fn changes_among_dead_keys_are_conflicts() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 //! The memory budget: who holds how much, and what memtables may take.
 //!
-//! Memtables and the block cache count themselves; everybody else notes here what it takes and
-//! gives back. A plan (`levels`) is made when memtables reach the bound of the last one, or when
-//! the others together have grown by a sixty-fourth of the budget since: by whoever takes the
+//! Memtables and the block cache count themselves; all others note here what they take and give
+//! back. A plan (`levels`) is made when memtables reach the bound of the last one, or when the
+//! others together have grown by a sixty-fourth of the budget since: by the thread that takes the
 //! memory, so there is nothing to poll and no moment in which the budget is not watched.
 //!
 //! Any thread may call anything; no locks but those of cache and pool.
@@ -140,19 +140,19 @@ impl MemoryBudget {
             > self.memtable_bound.load(Ordering::Relaxed)
     }
 
-    /// Notes that somebody holds `bytes` more.
+    /// Notes `bytes` more in use.
     pub(crate) fn take(&self, holder: Holder, bytes: u64) {
         self.held[holder as usize].fetch_add(bytes, Ordering::Relaxed);
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX / 2);
         let grown = self.grown.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         if grown > 0 && grown.unsigned_abs() > self.bytes() / 64 {
             self.review();
-            // The next writer takes part: what it may have to do, nobody else can.
+            // The next writer takes part: what it may have to do, no other thread can.
             self.memtable_bound.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Notes that somebody has given `bytes` back.
+    /// Notes `bytes` given back.
     pub(crate) fn give_back(&self, holder: Holder, bytes: u64) {
         self.held[holder as usize].fetch_sub(bytes, Ordering::Relaxed);
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX / 2);

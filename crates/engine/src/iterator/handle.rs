@@ -13,15 +13,14 @@ use crate::family::FamilyState;
 /// Walks the keys of a family in order, both ways, as of one moment.
 ///
 /// Made by [`Family::scan`](crate::Family::scan) and, for a family as a transaction sees it, by
-/// [`Transaction::scan`](crate::Transaction::scan). The latter shows the transaction's writes as they
-/// were when it was made, also when the transaction has ended since; what it reads counts as read by
-/// the transaction until that ends.
+/// [`Transaction::scan`](crate::Transaction::scan). The latter shows the transaction's writes as
+/// they were when it was made, also when the transaction has ended since; what it reads counts as
+/// read by the transaction until that ends.
 ///
-/// A scan is not positioned until one of the `seek` methods is called. It holds a snapshot and
-/// the files it reads, never a lock: it blocks no writer and no flush, however long it lives. Like any
+/// A scan is not positioned until one of the `seek` methods is called. It holds a snapshot and the
+/// files it reads, never a lock: it blocks no writer and no flush, however long it lives. Like any
 /// other handle it keeps the database open; after [`crate::Db::close`] it answers `Closed` where it
-/// needs a file that was not open.
-/// After an error it is invalid until the next seek.
+/// needs a file that was not open. After an error it is invalid until the next seek.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -94,8 +93,8 @@ impl Scan {
         self.scan.value()
     }
 
-    /// Unix second at which the present entry expires; `None` when it never does, or the scan is not
-    /// valid.
+    /// Unix second at which the present entry expires; `None` when it never does, or the scan is
+    /// not valid.
     #[must_use]
     pub fn expires_at_unix_seconds(&self) -> Option<u64> {
         if self.valid() { self.scan.stored().expires_at_unix_seconds() } else { None }
@@ -104,8 +103,8 @@ impl Scan {
     /// Goes to the first key at or after `key`.
     ///
     /// # Errors
-    /// `Corrupt` or `Io`; the scan is not valid then. Also `Invalid` where the application's own order
-    /// of keys failed.
+    /// `Corrupt` or `Io`; the scan is not valid then. Also `Invalid` where the application's own
+    /// order of keys failed.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.go(Movement::To(key.as_ref()))
     }

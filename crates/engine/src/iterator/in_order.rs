@@ -1,9 +1,9 @@
 //! From stored keys in the order of bytes to keys in the order of the family.
 //!
-//! [`InOrder`] lies around a scan of stored keys. In a family in the order of bytes it is that scan.
-//! Where the order transforms keys, targets are transformed on the way in and the key that is arrived
-//! at on the way out. An order of the application is nothing that stored keys know of: the keys are
-//! read once and sorted, and the scan looks up the one that is asked for.
+//! [`InOrder`] lies around a scan of stored keys. In a family in the order of bytes it is that
+//! scan. Where the order transforms keys, targets are transformed on the way in and the key that is
+//! arrived at on the way out. An order of the application is nothing that stored keys know of: the
+//! keys are read once and sorted, and the scan looks up the one that is asked for.
 //!
 //! Threads: one at a time. Invariant: the scan stands on the key that is shown, or none is shown.
 

@@ -124,8 +124,8 @@ impl Merge {
         self.position_all(Direction::Backward, |source| source.seek_before(key))
     }
 
-    /// From a key that the committed sources stand on, forwards over all their keys before `key`; own
-    /// writes are not passed.
+    /// From a key that the committed sources stand on, forwards over all their keys before `key`;
+    /// own writes are not passed.
     pub(super) fn pass_committed(&mut self, key: &[u8]) -> Result<()> {
         self.position_all(Direction::Forward, |source| match source.is_own() {
             true => Ok(()),

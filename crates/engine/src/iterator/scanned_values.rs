@@ -1,8 +1,8 @@
 //! The large values that a scan meets.
 //!
 //! A scan over keys whose values lie in value logs jumps between these logs, but in each of them it
-//! mostly goes forward: a flush writes values in key order. So it reads ahead in each on its own, and
-//! one read serves many values.
+//! mostly goes forward: a flush writes values in key order. So it reads ahead in each on its own,
+//! and one read serves many values.
 
 use std::cell::{Cell, OnceCell, RefCell};
 
@@ -15,7 +15,8 @@ use crate::version::Version;
 /// Value logs in which a scan reads ahead at the same time.
 const MOST_FILES: usize = 16;
 
-/// Buffers larger than this are not kept for the next scan: only short ones are so many that it pays.
+/// Buffers larger than this are not kept for the next scan: only short ones are so many that it
+/// pays.
 const LARGEST_SPARE_BYTES: usize = 8 << 10;
 
 /// Buffers larger than this are not kept for the next value.

@@ -416,8 +416,8 @@ fn take_snapshot(core: &Core, level: IsolationLevel) -> Moment {
     match level {
         IsolationLevel::Serializable => {
             let mut dependencies = lock(&core.dependencies);
-            // Whoever begins sees all serializable commits that are recorded, so of these only
-            // the live ones matter.
+            // A transaction that begins sees all serializable commits that are recorded, so of
+            // these only the live ones matter.
             core.log.wait_published(dependencies.last_commit());
             let moment = core.register_snapshot();
             dependencies.begin(moment.sequence);

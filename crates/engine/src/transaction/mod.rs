@@ -1,11 +1,12 @@
 //! Transactions: reads of one moment and writes that take effect together, or not at all.
 //!
-//! A transaction keeps its writes to itself until it commits, so nobody ever sees uncommitted
-//! data, and takes no lock on keys: it is checked when it commits, and the first committer wins.
-//! What it reads goes through the read path of `read/` and `iterator/`, under its snapshot and
-//! with its own writes as the newest source; what it writes is a [`crate::WriteBatch`] and goes through
-//! `write/`, with a last look (`validation`) between taking the place in the log and writing.
-//! Below repeatable read there is neither snapshot nor look, and nothing shared is written.
+//! A transaction keeps its writes to itself until it commits, so no other reader ever sees
+//! uncommitted data, and takes no lock on keys: it is checked when it commits, and the first
+//! committer wins. What it reads goes through the read path of `read/` and `iterator/`, under its
+//! snapshot and with its own writes as the newest source; what it writes is a [`crate::WriteBatch`]
+//! and goes through `write/`, with a last look (`validation`) between taking the place in the log
+//! and writing. Below repeatable read there is neither snapshot nor look, and nothing shared is
+//! written.
 //!
 //! | file | what |
 //! |---|---|
@@ -59,7 +60,7 @@ pub enum IsolationLevel {
     /// keys written without having been read, are not checked.
     RepeatableRead = 2,
     /// Reads see the moment at which the transaction began. The commit conflicts if a key that was
-    /// written has been changed by somebody else since. Reads never conflict, so write skew is
+    /// written has been changed by another commit since. Reads never conflict, so write skew is
     /// possible.
     Snapshot = 3,
     /// As [`IsolationLevel::Snapshot`], and the outcome is that of running the serializable

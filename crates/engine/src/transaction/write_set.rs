@@ -29,7 +29,7 @@ const UNINDEXED: usize = 8;
 /// which is shorter than this.
 const DIRECT: u32 = 1 << 31;
 
-/// Memory that nobody needs to be told of.
+/// Memory that is too little to be counted.
 const LITTLE_BYTES: usize = 4 << 10;
 
 /// Memory that is kept for the next transaction of the handle.

@@ -39,12 +39,12 @@ pub(crate) struct TableFile {
     pub record: TableRecord,
     file: Arc<NamedFile>,
     open: ArcSwapOption<Table>,
-    /// Used since somebody last looked for memory of tables.
+    /// Used since the last look for memory of tables.
     recently_used: AtomicBool,
     /// Why a merge could not read the table.
     damage: OnceLock<Error>,
-    /// Whether it holds one version of each key, and when the first of them expires (0 for never), once
-    /// somebody has asked: a table is not opened again and again for what never changes.
+    /// Whether it holds one version of each key, and when the first of them expires (0 for never),
+    /// once it was asked for: a table is not opened again and again for what never changes.
     contents: OnceLock<(bool, u64)>,
     /// How much of it range tombstones hide, as far as that was measured.
     pub(super) measured: Mutex<RangeDeleted>,
@@ -80,7 +80,8 @@ impl TableFile {
     ///
     /// # Errors
     /// [`Error::Corruption`] when the file is missing, damaged, or not the one that the manifest
-    /// names; [`Error::Closed`] when it was not opened before the database was closed; [`Error::Io`].
+    /// names; [`Error::Closed`] when it was not opened before the database was closed;
+    /// [`Error::Io`].
     #[inline]
     pub(crate) fn table(self: &Arc<Self>) -> Result<OpenTable> {
         self.opened(self.if_open())

@@ -42,8 +42,8 @@ impl<'t, S: BlockSource> BlockFinder<'t, S> {
     /// The first data block that may hold `key`; `None` when all keys of the table lie before it.
     ///
     /// # Errors
-    /// [`tidesdb_base::Error::Corruption`] or [`tidesdb_base::Error::Io`] when an index node can't be
-    /// read.
+    /// [`tidesdb_base::Error::Corruption`] or [`tidesdb_base::Error::Io`] when an index node can't
+    /// be read.
     #[inline]
     pub fn first_for(&mut self, key: &[u8]) -> Result<Option<BlockHandle>> {
         let at = self.leaves.first_for(self.table, self.blocks, key)?;

@@ -14,7 +14,8 @@ use tidesdb_files::wal::{BatchReader, RecordKind, SegmentReader};
 use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::vfs::{File, OpenHow, RealVfs, Vfs};
 
-/// The seeds of a test: from `TIDESDB_SEED` on, or fixed. `TIDESDB_TEST_SCALE` multiplies their number.
+/// The seeds of a test: from `TIDESDB_SEED` on, or fixed. `TIDESDB_TEST_SCALE` multiplies their
+/// number.
 pub fn seeds(count: u64) -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let first = number("TIDESDB_SEED").unwrap_or(1);

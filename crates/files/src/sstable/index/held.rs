@@ -37,9 +37,9 @@ pub trait NodeMemory: Debug + Send + Sync {
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct HeldNode {
-    /// Of each leaf the head of its separator: the first bytes behind what all separators of the node
-    /// begin with. Then of each leaf where it ends, counted from where the first one begins, and
-    /// where its separator ends among the keys.
+    /// Of each leaf the head of its separator: the first bytes behind what all separators of the
+    /// node begin with. Then of each leaf where it ends, counted from where the first one begins,
+    /// and where its separator ends among the keys.
     numbers: Box<[u32]>,
     /// What separators begin with, if that is long, and then the rest of each.
     keys: Box<[u8]>,

@@ -64,8 +64,8 @@ impl Index {
         }
     }
 
-    /// What the root of a tree says is the separator of data block `at`, where it says it: of the last
-    /// block of a node.
+    /// What the root of a tree says is the separator of data block `at`, where it says it: of the
+    /// last block of a node.
     pub(crate) fn separator_in_root(&self, at: usize) -> Option<Vec<u8>> {
         let Self::Tree(index) = self else { return None };
         let (node, within) = index.locate(at)?;

@@ -2,9 +2,10 @@
 //!
 //! The data blocks are the leaves. One inner level holds their separators in *index nodes*, which
 //! are ordinary blocks: sorted, prefix-compressed, checksummed, and read through the same block
-//! source as the leaves. Nodes that lookups need are held by the open table as long as there is room
-//! ([`super::held`]); of the others, hot ones stay in the cache and cold ones take no memory. The
-//! root is a flat index of the nodes and always resident. It takes some ninety bytes for each node.
+//! source as the leaves. Nodes that lookups need are held by the open table as long as there is
+//! room ([`super::held`]); of the others, hot ones stay in the cache and cold ones take no memory.
+//! The root is a flat index of the nodes and always resident. It takes some ninety bytes for each
+//! node.
 //!
 //! An entry of a node has the leaf's separator as its key, and as its value where the leaf lies:
 //!
@@ -154,8 +155,8 @@ impl TreeIndex {
         self.starts.get(node)?.held.get()
     }
 
-    /// Holds a node, whose block this is. Answers the bytes that it takes: 0 when another thread was
-    /// faster, and `None` when it can't be held.
+    /// Holds a node, whose block this is. Answers the bytes that it takes: 0 when another thread
+    /// was faster, and `None` when it can't be held.
     pub(crate) fn hold(&self, node: usize, block: &Block) -> Option<u64> {
         let held = HeldNode::of(self, node, block)?;
         let bytes = held.memory_bytes() as u64;
