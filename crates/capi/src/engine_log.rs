@@ -10,6 +10,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use tidesdb_base::utc::timestamp;
+
 /// Severity of a line, as `tidesdb_log_level_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -168,32 +170,7 @@ pub fn write(level: Level, text: &str) {
 /// `[YYYY-MM-DDTHH:MM:SS.mmmZ] [LEVEL] text`, in UTC.
 fn format_line(level: Level, text: &str) -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (seconds, milliseconds) = (since.as_secs(), since.subsec_millis());
-    let (year, month, day) = civil_date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    let name = level.name();
-    format!(
-        "[{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z] \
-         [{name}] {text}\n"
-    )
-}
-
-/// Year, month and day of a day since 1970-01-01 in the Gregorian calendar.
-const fn civil_date(days: u64) -> (u64, u64, u64) {
-    // Years begin in March, so that the leap day is the last of its year, and are counted in
-    // cycles of 400 years of 146,097 days.
-    let shifted = days + 719_468;
-    let (cycle, day_of_cycle) = (shifted / 146_097, shifted % 146_097);
-    let year_of_cycle = (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524
-        - day_of_cycle / 146_096)
-        / 365;
-    let day_of_year =
-        day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = cycle * 400 + year_of_cycle + if month <= 2 { 1 } else { 0 };
-    (year, month, day)
+    format!("[{}] [{}] {text}\n", timestamp(since.as_millis() as u64), level.name())
 }
 
 /// Writes a line of the C program; called by `tidesdb_log_write`, see `c/log_write.c`.

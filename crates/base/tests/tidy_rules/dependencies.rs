@@ -11,7 +11,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ("tidesdb-rescue", &["tidesdb-base", "tidesdb-sys", "tidesdb-files", "tidesdb-engine"]),
     ("tidesdb", &["tidesdb-engine", "tidesdb-rescue"]),
     ("tidesdb-testkit", &["tidesdb-base", "tidesdb-sys", "tidesdb-files", "tidesdb-engine"]),
-    ("tidesdb-c", &["tidesdb", "tidesdb-sys"]),
+    ("tidesdb-c", &["tidesdb", "tidesdb-base", "tidesdb-sys"]),
     ("tidesdb-cli", &["tidesdb"]),
     ("bench-compare", &[]),
     ("benchtool", &["bench-compare", "tidesdb"]),

@@ -12,6 +12,8 @@ use tidesdb_base::entry::SequenceNumber;
 use tidesdb_lockfree::sync::lock;
 
 use super::read_set::ReadSet;
+#[cfg(test)]
+use super::tests::steps;
 use crate::core::Core;
 use crate::dependencies::Dependencies;
 
@@ -81,7 +83,7 @@ pub(super) fn record_in_parts(core: &Core, reads: &ReadSet, limit: SequenceNumbe
     let mut points = reads.points().peekable();
     while points.peek().is_some() {
         #[cfg(test)]
-        tests::before_a_part();
+        steps::take(&steps::BEFORE_A_PART);
         let mut dependencies = Remembered::lock(core);
         for (family, key) in points.by_ref().take(RECORDED_AT_ONCE) {
             dependencies.record_point(family, key, limit);
@@ -91,28 +93,5 @@ pub(super) fn record_in_parts(core: &Core, reads: &ReadSet, limit: SequenceNumbe
         let end = range.end.exclusive();
         let mut dependencies = Remembered::lock(core);
         dependencies.record_range(range.family, &range.start, end.as_deref(), limit);
-    }
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use std::cell::RefCell;
-
-    type Step = Box<dyn FnMut()>;
-
-    thread_local! {
-        static STEP: RefCell<Option<Step>> = const { RefCell::new(None) };
-    }
-
-    /// Has `step` called by this thread before each part of many reads is recorded.
-    pub(in crate::transaction) fn step_before_parts(step: Option<Step>) {
-        STEP.set(step);
-    }
-
-    pub(super) fn before_a_part() {
-        if let Some(mut step) = STEP.take() {
-            step();
-            STEP.set(Some(step));
-        }
     }
 }

@@ -1,5 +1,7 @@
 //! Commits that are called off with their place in the log taken, and crashes around them.
 
+pub(super) mod steps;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -11,8 +13,6 @@ use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::sched::ManualScheduler;
 use tidesdb_sys::vfs::{CrashProfile, SimVfs};
 
-use super::recording::tests::step_before_parts;
-use super::validation::tests::step_before_views;
 use super::{IsolationLevel, Transaction};
 use crate::db::{Components, Db};
 use crate::family::Family;
@@ -262,15 +262,15 @@ fn a_change_is_met_that_is_overwritten_and_flushed_during_the_look() {
         }
         families[1].put(b"key", b"changed").unwrap();
         let (second, mut looks) = (families[1].clone(), 0);
-        step_before_views(Some(Box::new(move || {
+        steps::put(&steps::BEFORE_A_VIEW, move || {
             looks += 1;
             if looks == 2 {
                 second.put(b"key", b"changed again").unwrap();
                 second.flush().unwrap();
             }
-        })));
+        });
         let committed = reader.commit();
-        step_before_views(None);
+        steps::remove(&steps::BEFORE_A_VIEW);
         let error = committed.expect_err("the change was missed");
         assert!(error.to_string().contains("key 'key' of family 'b'"), "{error}");
     }
@@ -297,13 +297,13 @@ fn others_begin_and_commit_while_a_serializable_reader_looks() {
     let (other, family) = (db.clone(), families[0].clone());
     let looks = Arc::new(AtomicU64::new(0));
     let looked = Arc::clone(&looks);
-    step_before_views(Some(Box::new(move || {
+    steps::put(&steps::BEFORE_A_VIEW, move || {
         looked.fetch_add(1, Ordering::Relaxed);
         let mut transaction = other.begin(IsolationLevel::Serializable).unwrap();
         transaction.get(&family, &7_u64.to_be_bytes()).unwrap();
         transaction.put(&family, &7_u64.to_be_bytes(), b"new").unwrap();
         transaction.commit().unwrap();
-    })));
+    });
     let over = AtomicBool::new(false);
     let longest = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
@@ -322,7 +322,7 @@ fn others_begin_and_commit_while_a_serializable_reader_looks() {
         over.store(true, Ordering::Relaxed);
         waiting.join().unwrap()
     });
-    step_before_views(None);
+    steps::remove(&steps::BEFORE_A_VIEW);
     // Printed and not judged: the machine may be busy.
     println!("the longest wait for the lock of the dependencies was {longest:?}");
     assert!(looks.load(Ordering::Relaxed) > 0, "nothing was put to the test");
@@ -355,7 +355,7 @@ fn the_many_reads_of_a_commit_are_recorded_while_others_begin_and_commit() {
     first.put(&families[1], b"of first", b"").unwrap();
     let parts = Arc::new(AtomicU64::new(0));
     let (counted, other, family) = (Arc::clone(&parts), db.clone(), families[2].clone());
-    step_before_parts(Some(Box::new(move || {
+    steps::put(&steps::BEFORE_A_PART, move || {
         if counted.fetch_add(1, Ordering::Relaxed) > 0 {
             return;
         }
@@ -364,9 +364,9 @@ fn the_many_reads_of_a_commit_are_recorded_while_others_begin_and_commit() {
         free.get(&family, b"key").unwrap();
         free.put(&family, b"key", b"").unwrap();
         free.commit().unwrap();
-    })));
+    });
     first.commit().unwrap();
-    step_before_parts(None);
+    steps::remove(&steps::BEFORE_A_PART);
     assert!(parts.load(Ordering::Relaxed) > 5, "recorded at once");
     assert_eq!(later.commit().unwrap_err().kind(), ErrorKind::Conflict);
 }

@@ -42,6 +42,8 @@ use super::changes::{Window, changes_of_key, changes_of_range, deletion_in_range
 use super::handle::{State, Transaction};
 use super::read_set::ReadSet;
 use super::recording::{Remembered, is_long, record_at_once, record_in_parts};
+#[cfg(test)]
+use super::tests::steps;
 use crate::core::Core;
 use crate::dead_ranges::{KnownRanges, Reader};
 use crate::dependencies::{Candidate, Danger, Overwritten};
@@ -536,32 +538,9 @@ impl<'f> Views<'f> {
         if self.entered.as_ref().is_none_or(|viewed| viewed.state.id != family) {
             let state = self.families.iter().find(|state| state.id == family)?;
             #[cfg(test)]
-            tests::before_a_view();
+            steps::take(&steps::BEFORE_A_VIEW);
             self.entered = Some(Viewed { state, view: state.view.load() });
         }
         self.entered.as_ref()
-    }
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use std::cell::RefCell;
-
-    type Step = Box<dyn FnMut()>;
-
-    thread_local! {
-        static STEP: RefCell<Option<Step>> = const { RefCell::new(None) };
-    }
-
-    /// Has `step` called by this thread before each view that a look loads; it may use the database.
-    pub(in crate::transaction) fn step_before_views(step: Option<Step>) {
-        STEP.set(step);
-    }
-
-    pub(super) fn before_a_view() {
-        if let Some(mut step) = STEP.take() {
-            step();
-            STEP.set(Some(step));
-        }
     }
 }

@@ -323,8 +323,10 @@ impl WriteBatch {
         self.count = mark.count;
         self.user_bytes = mark.user_bytes;
         if self.count == 0 {
-            // Otherwise it may stand for keys that are gone, at the price of some waiting.
+            // Otherwise they may stand for operations that are gone, at the price of some waiting.
             self.signature = 0;
+            self.has_puts = false;
+            self.deletes_ranges = false;
         }
     }
 

@@ -1,0 +1,31 @@
+//! Steps that a test has taken in the middle of a commit, by the thread that commits.
+
+use std::cell::RefCell;
+use std::thread::LocalKey;
+
+type Step = RefCell<Option<Box<dyn FnMut()>>>;
+
+thread_local! {
+    /// Before each view that a look for changes loads.
+    pub(in crate::transaction) static BEFORE_A_VIEW: Step = const { RefCell::new(None) };
+    /// Before each part of many reads is recorded.
+    pub(in crate::transaction) static BEFORE_A_PART: Step = const { RefCell::new(None) };
+}
+
+/// Has `step` taken there by this thread; it may use the database.
+pub(super) fn put(place: &'static LocalKey<Step>, step: impl FnMut() + 'static) {
+    place.set(Some(Box::new(step)));
+}
+
+/// Has no step taken there any more.
+pub(super) fn remove(place: &'static LocalKey<Step>) {
+    place.set(None);
+}
+
+/// Takes the step, unless it is under way.
+pub(in crate::transaction) fn take(place: &'static LocalKey<Step>) {
+    if let Some(mut step) = place.take() {
+        step();
+        place.set(Some(step));
+    }
+}
