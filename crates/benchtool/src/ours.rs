@@ -143,13 +143,13 @@ impl Engine for Ours {
     fn stats(&self) -> Result<EngineStats> {
         let stats = self.database.stats();
         Ok(EngineStats {
-            log_bytes: Some(stats.log_bytes_written),
-            flush_bytes: Some(stats.flush_bytes_written),
-            compaction_bytes: Some(stats.compaction_bytes_written),
+            log_bytes: Some(stats.work.log_bytes_written),
+            flush_bytes: Some(stats.work.flush_bytes_written),
+            compaction_bytes: Some(stats.work.compaction_bytes_written),
             log_syncs: Some(stats.log_syncs),
             resolution_bytes: 1,
             sorted_runs: Some(self.family.stats().levels.iter().map(|level| level.runs).sum()),
-            cache: Some((stats.block_cache_hits, stats.block_cache_misses)),
+            cache: Some((stats.cache.hits, stats.cache.misses)),
         })
     }
 

@@ -128,13 +128,14 @@ fn fill(out: &mut Stats, handle: &FamilyHandle, figures: &FamilyStats, memtable_
     }
     out.total_tombstones = tombstones;
     out.tombstone_ratio = ratio(tombstones, out.total_keys);
-    out.wal_bytes_written = if database.shared_memtable { 0 } else { figures.log_bytes_written };
-    out.flush_bytes_written = figures.flush_bytes_written;
-    out.compaction_bytes_written = figures.compaction_bytes_written;
-    out.compaction_bytes_read = figures.compaction_bytes_read;
-    out.user_bytes_written = figures.user_bytes_written;
-    out.flush_count = figures.flush_count;
-    out.compaction_count = figures.compaction_tables_written;
+    out.wal_bytes_written =
+        if database.shared_memtable { 0 } else { figures.work.log_bytes_written };
+    out.flush_bytes_written = figures.work.flush_bytes_written;
+    out.compaction_bytes_written = figures.work.compaction_bytes_written;
+    out.compaction_bytes_read = figures.work.compaction_bytes_read;
+    out.user_bytes_written = figures.work.user_bytes_written;
+    out.flush_count = figures.work.flush_count;
+    out.compaction_count = figures.work.compaction_tables_written;
 }
 
 /// See `tidesdb_free_stats` in `db.h`.
@@ -245,7 +246,7 @@ fn of_database(database: &Database) -> DbStats {
         unified_is_flushing: c_int::from(shared && flushing > 0),
         unified_next_cf_index: u32::try_from(names.len()).unwrap_or(u32::MAX),
         // Grows by one when a memtable is frozen, and stays the same when it is written out.
-        unified_wal_generation: only_shared(1 + figures.flushes + frozen),
+        unified_wal_generation: only_shared(1 + figures.work.flushes + frozen),
         object_store_enabled: 0,
         object_store_connector: ptr::null(),
         local_cache_bytes_used: 0,
@@ -258,13 +259,13 @@ fn of_database(database: &Database) -> DbStats {
         replica_mode: 0,
         primary_epoch: 0,
         seen_epoch: 0,
-        uwal_bytes_written: only_shared(figures.log_bytes_written),
-        wal_bytes_written: if shared { 0 } else { figures.log_bytes_written },
-        flush_bytes_written: figures.flush_bytes_written,
-        compaction_bytes_written: figures.compaction_bytes_written,
-        compaction_bytes_read: figures.compaction_bytes_read,
-        user_bytes_written: figures.user_bytes_written,
-        flush_count: figures.flush_count,
-        compaction_count: figures.compaction_tables_written,
+        uwal_bytes_written: only_shared(figures.work.log_bytes_written),
+        wal_bytes_written: if shared { 0 } else { figures.work.log_bytes_written },
+        flush_bytes_written: figures.work.flush_bytes_written,
+        compaction_bytes_written: figures.work.compaction_bytes_written,
+        compaction_bytes_read: figures.work.compaction_bytes_read,
+        user_bytes_written: figures.work.user_bytes_written,
+        flush_count: figures.work.flush_count,
+        compaction_count: figures.work.compaction_tables_written,
     }
 }

@@ -74,7 +74,7 @@ pub use crate::read::PinnedValue;
 pub use crate::snapshot::Snapshot;
 pub use crate::stats::{
     CacheStats, DbStats, FamilySpace, FamilyStats, LatencyStats, LevelStats, MemoryStats,
-    ReadStats, StallStats, TreeLevelStats, TreeStats,
+    ReadStats, StallStats, TreeLevelStats, TreeStats, WorkStats,
 };
 pub use crate::transaction::{IsolationLevel, Transaction, TransactionStats};
 pub use crate::verify::VerifyReport;

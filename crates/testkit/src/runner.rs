@@ -254,7 +254,8 @@ impl Runner {
     #[must_use]
     pub fn slices_merged(&self) -> u64 {
         let families = self.handles.iter().flatten();
-        self.slices_before + families.map(|family| family.stats().compaction_slices).sum::<u64>()
+        self.slices_before
+            + families.map(|family| family.stats().work.compaction_slices).sum::<u64>()
     }
 
     /// The families that are there.

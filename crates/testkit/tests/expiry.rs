@@ -94,7 +94,7 @@ impl Bench {
     /// Merges done, and what they read.
     fn merges(&self) -> (u64, u64) {
         let stats = self.db.stats();
-        (stats.compaction_count, stats.compaction_bytes_read)
+        (stats.work.compaction_count, stats.work.compaction_bytes_read)
     }
 
     fn get(&self, n: u32) -> Option<Vec<u8>> {

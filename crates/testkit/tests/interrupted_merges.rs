@@ -194,7 +194,7 @@ fn a_table_whose_first_key_was_met_before_is_not_passed_over() {
     let before = both.family.stats();
     both.family.compact().unwrap();
     let after = both.family.stats();
-    let written = after.compaction_bytes_written - before.compaction_bytes_written;
+    let written = after.work.compaction_bytes_written - before.work.compaction_bytes_written;
     assert!(written < merged(&both.family).bytes / 2, "no table was passed over: {written} bytes");
     assert_eq!(merged(&both.family).runs, 1, "{after:?}");
     check(&both.family, &both.model, "after the merge");

@@ -90,7 +90,7 @@ fn with_log_of(busy: &str) -> Arc<SimVfs> {
         let entries = if name == busy { ENTRIES_OF_BUSY } else { 1 };
         (0..entries).for_each(|n| family.put(&n.to_be_bytes(), &[7; 250]).unwrap());
     }
-    assert_eq!(db.stats().flush_count, 0);
+    assert_eq!(db.stats().work.flush_count, 0);
     sim.crash_image(CrashProfile::Nothing, 1)
 }
 
@@ -123,7 +123,11 @@ fn a_flush_during_the_opening_leaves_the_log_to_families_that_come_later() {
             }
         })));
         let db = open(&sim, Flusher::new(true));
-        assert_eq!(db.family(busy).unwrap().stats().flush_count, 1, "nothing was put to the test");
+        assert_eq!(
+            db.family(busy).unwrap().stats().work.flush_count,
+            1,
+            "nothing was put to the test"
+        );
         sim.on_mutation(None);
         let taken = std::mem::take(&mut *images.lock().unwrap());
         assert!(taken.len() > 20, "{}", taken.len());
@@ -153,7 +157,7 @@ fn an_opening_cut_short_after_a_lost_log_can_be_repeated() {
     // Behind what the flush needs of the log, so that nobody syncs it.
     b.unwrap().put(b"lost", b"with the log").unwrap();
     while flusher.inner.step_lane(Lane::Flush) {}
-    assert_eq!(db.stats().flush_count, 1);
+    assert_eq!(db.stats().work.flush_count, 1);
     let lost = sim.crash_image(CrashProfile::Nothing, 1);
 
     let images = Arc::new(Mutex::new(Vec::new()));

@@ -209,12 +209,12 @@ fn a_disk_that_is_full_in_the_middle_of_a_slice_changes_nothing() {
         bench.check(&format!("in round {round}, where {room} bytes were free"));
         bench.sim.set_capacity(None);
         bench.db.wait_idle().unwrap();
-        let before = bench.family.stats().compaction_slices;
+        let before = bench.family.stats().work.compaction_slices;
         for _ in 0..6 {
             bench.overwrite();
             bench.merge();
         }
-        let slices = bench.family.stats().compaction_slices - before;
+        let slices = bench.family.stats().work.compaction_slices - before;
         assert!(slices > 0, "no merge goes on in round {round}");
         // Tables of an edit that may have been on disk stayed until the next opening.
         bench.check(&format!("with space again in round {round}"));

@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     drop(transaction);
 
-    println!("{} bytes of log", db.stats().log_bytes_written);
+    println!("{} bytes of log", db.stats().work.log_bytes_written);
     db.close()?;
     Ok(())
 }

@@ -51,11 +51,11 @@ fn an_ordered_load_is_never_rewritten() {
     db.flush().unwrap();
     db.wait_idle().unwrap();
     let stats = db.stats();
-    assert!(stats.flush_bytes_written > 1 << 20);
-    assert!(stats.compaction_count > 0, "the tables became one run");
-    let rewritten = stats.compaction_bytes_written;
+    assert!(stats.work.flush_bytes_written > 1 << 20);
+    assert!(stats.work.compaction_count > 0, "the tables became one run");
+    let rewritten = stats.work.compaction_bytes_written;
     // The last table of a flush may be too small to stay alone.
-    assert!(rewritten * 5 < stats.flush_bytes_written, "{rewritten}");
+    assert!(rewritten * 5 < stats.work.flush_bytes_written, "{rewritten}");
     // What came last stays by itself when it is a small part of all.
     assert!(family.stats().levels.iter().map(|level| level.runs).sum::<u64>() <= 2);
     assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 20_000);

@@ -324,8 +324,8 @@ fn covered_tables_go_without_being_read() {
     assert!(after * 4 <= before, "{after} of {before} tables are left");
     let stats = both.db.stats();
     // Of the tables at the ends a part is hidden: these may be merged, those that are covered not.
-    let read = stats.compaction_bytes_read - merged.compaction_bytes_read;
-    assert!(read * 10 <= merged.compaction_bytes_read, "{read} bytes were merged");
+    let read = stats.work.compaction_bytes_read - merged.work.compaction_bytes_read;
+    assert!(read * 10 <= merged.work.compaction_bytes_read, "{read} bytes were merged");
     both.check("without the tables");
     let snapshot = both.db.snapshot();
     let seen = both.model.clone();

@@ -40,14 +40,29 @@ fn what_users_wrote_is_counted_to_the_byte_for_each_family() {
     transaction.commit().unwrap();
     let (first, second, all) = (one.stats(), two.stats(), db.stats());
     let large = large.len() as u64;
-    assert_eq!((first.user_bytes_written, first.operations_written), (8 + 3 + 508 + 2, 4));
-    assert_eq!((second.user_bytes_written, second.operations_written), (1 + 9 + 5 + large, 3));
-    assert_eq!(all.user_bytes_written, first.user_bytes_written + second.user_bytes_written);
+    assert_eq!(
+        (first.work.user_bytes_written, first.work.operations_written),
+        (8 + 3 + 508 + 2, 4)
+    );
+    assert_eq!(
+        (second.work.user_bytes_written, second.work.operations_written),
+        (1 + 9 + 5 + large, 3)
+    );
+    assert_eq!(
+        all.work.user_bytes_written,
+        first.work.user_bytes_written + second.work.user_bytes_written
+    );
     // Records lie in the log one behind the other, and positions count bytes.
-    assert_eq!(all.log_bytes_written, all.sequence - position);
-    assert_eq!(all.log_bytes_written, first.log_bytes_written + second.log_bytes_written);
-    assert!(first.log_bytes_written > 521, "{first:?}");
-    assert!(second.log_bytes_written > 15 && second.log_bytes_written < 200, "{second:?}");
+    assert_eq!(all.work.log_bytes_written, all.sequence - position);
+    assert_eq!(
+        all.work.log_bytes_written,
+        first.work.log_bytes_written + second.work.log_bytes_written
+    );
+    assert!(first.work.log_bytes_written > 521, "{first:?}");
+    assert!(
+        second.work.log_bytes_written > 15 && second.work.log_bytes_written < 200,
+        "{second:?}"
+    );
 }
 
 #[test]
@@ -61,9 +76,12 @@ fn sums_over_families_never_fall() {
     let before = db.stats();
     db.drop_family("short-lived").unwrap();
     let after = db.stats();
-    assert_eq!(after.user_bytes_written, 8);
-    assert_eq!(after.log_bytes_written, before.log_bytes_written);
-    assert_eq!((after.flushes, after.flush_bytes_written), (1, before.flush_bytes_written));
+    assert_eq!(after.work.user_bytes_written, 8);
+    assert_eq!(after.work.log_bytes_written, before.work.log_bytes_written);
+    assert_eq!(
+        (after.work.flushes, after.work.flush_bytes_written),
+        (1, before.work.flush_bytes_written)
+    );
     assert_eq!(after.reads, before.reads);
     assert_eq!((after.families, after.tables), (0, 0));
 }
@@ -81,20 +99,23 @@ fn background_work_is_counted_by_what_lies_in_the_directory() {
     }
     let flushed = file_bytes(directory.path(), ".klog");
     let stats = family.stats();
-    assert_eq!((stats.flushes, stats.flush_count, stats.flush_failures), (2, 2, 0));
-    assert_eq!(stats.flush_bytes_written, flushed);
+    assert_eq!((stats.work.flushes, stats.work.flush_count, stats.work.flush_failures), (2, 2, 0));
+    assert_eq!(stats.work.flush_bytes_written, flushed);
     assert_eq!(db.stats().table_bytes, flushed);
-    assert!(stats.flush_nanos > 0);
+    assert!(stats.work.flush_nanos > 0);
     family.compact().unwrap();
     let stats = family.stats();
-    assert_eq!((stats.compaction_count, stats.compaction_failures), (1, 0));
-    assert_eq!(stats.compaction_bytes_read, flushed);
+    assert_eq!((stats.work.compaction_count, stats.work.compaction_failures), (1, 0));
+    assert_eq!(stats.work.compaction_bytes_read, flushed);
     let merged: u64 = stats.levels.iter().map(|level| level.bytes).sum();
-    assert_eq!(stats.compaction_bytes_written, merged);
-    assert_eq!(stats.compaction_tables_written, stats.levels.iter().map(|l| l.tables).sum());
-    assert!(stats.compaction_nanos > 0);
-    let written = stats.log_bytes_written + flushed + merged;
-    assert_eq!(stats.write_amplification(), written as f64 / stats.user_bytes_written as f64);
+    assert_eq!(stats.work.compaction_bytes_written, merged);
+    assert_eq!(stats.work.compaction_tables_written, stats.levels.iter().map(|l| l.tables).sum());
+    assert!(stats.work.compaction_nanos > 0);
+    let written = stats.work.log_bytes_written + flushed + merged;
+    assert_eq!(
+        stats.work.write_amplification(),
+        written as f64 / stats.work.user_bytes_written as f64
+    );
 }
 
 #[test]
@@ -140,7 +161,7 @@ fn filters_and_blocks_are_counted_as_gets_meet_them() {
     assert_eq!((reads.blocks_cached, reads.blocks_read), (cache.hits, cache.misses));
     assert_eq!(other.stats().reads, tidesdb::ReadStats::default());
     assert_eq!(db.stats().reads, reads);
-    assert_eq!(db.stats().cache_hit_rate(), cache.hit_rate());
+    assert_eq!(db.stats().cache, cache);
 }
 
 #[test]

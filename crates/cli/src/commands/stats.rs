@@ -80,20 +80,20 @@ fn database_json(stats: &DbStats) -> Value {
         "sequence": stats.sequence,
         "memtable_bytes": stats.memtable_bytes,
         "open_tables": stats.open_tables,
-        "block_cache_bytes": stats.block_cache_bytes,
-        "block_cache_capacity": stats.block_cache_capacity,
-        "block_cache_hits": stats.block_cache_hits,
-        "block_cache_misses": stats.block_cache_misses,
-        "log_bytes_written": stats.log_bytes_written,
+        "block_cache_bytes": stats.cache.used_bytes,
+        "block_cache_capacity": stats.cache.capacity_bytes,
+        "block_cache_hits": stats.cache.hits,
+        "block_cache_misses": stats.cache.misses,
+        "log_bytes_written": stats.work.log_bytes_written,
         "log_retained_bytes": stats.log_retained_bytes,
         "log_syncs": stats.log_syncs,
         "synced_commits": stats.synced_commits,
-        "user_bytes_written": stats.user_bytes_written,
-        "flush_count": stats.flush_count,
-        "flush_bytes_written": stats.flush_bytes_written,
-        "compaction_count": stats.compaction_count,
-        "compaction_bytes_read": stats.compaction_bytes_read,
-        "compaction_bytes_written": stats.compaction_bytes_written,
+        "user_bytes_written": stats.work.user_bytes_written,
+        "flush_count": stats.work.flush_count,
+        "flush_bytes_written": stats.work.flush_bytes_written,
+        "compaction_count": stats.work.compaction_count,
+        "compaction_bytes_read": stats.work.compaction_bytes_read,
+        "compaction_bytes_written": stats.work.compaction_bytes_written,
         "stall_nanos": stats.stall_nanos,
         "stalls": stalls,
         "memory": memory_json(&stats.memory),
@@ -123,9 +123,9 @@ fn family_json(name: &str, stats: &FamilyStats) -> Value {
         "value_log_files": stats.value_log_files,
         "value_log_bytes": stats.value_log_bytes,
         "read_amplification": stats.read_amplification,
-        "flush_bytes_written": stats.flush_bytes_written,
-        "compaction_bytes_written": stats.compaction_bytes_written,
-        "compaction_bytes_read": stats.compaction_bytes_read,
+        "flush_bytes_written": stats.work.flush_bytes_written,
+        "compaction_bytes_written": stats.work.compaction_bytes_written,
+        "compaction_bytes_read": stats.work.compaction_bytes_read,
         "levels": levels,
     })
 }
@@ -145,8 +145,8 @@ fn database_table(stats: &DbStats) -> String {
         ("memtables", bytes(stats.memtable_bytes)),
         ("retained log", bytes(stats.log_retained_bytes)),
         ("open tables", count(stats.open_tables)),
-        ("block cache in use", bytes(stats.block_cache_bytes)),
-        ("block cache capacity", bytes(stats.block_cache_capacity)),
+        ("block cache in use", bytes(stats.cache.used_bytes)),
+        ("block cache capacity", bytes(stats.cache.capacity_bytes)),
     ];
     let mut text = render(&["", ""], &rows.map(|(name, value)| vec![name.to_owned(), value]));
     text.push_str(&written_table(stats));
@@ -158,17 +158,17 @@ fn database_table(stats: &DbStats) -> String {
 /// What was written since the open, if anything was.
 fn written_table(stats: &DbStats) -> String {
     let written = [
-        ("by users", stats.user_bytes_written),
-        ("to the log", stats.log_bytes_written),
-        ("by flushes", stats.flush_bytes_written),
-        ("by merges", stats.compaction_bytes_written),
+        ("by users", stats.work.user_bytes_written),
+        ("to the log", stats.work.log_bytes_written),
+        ("by flushes", stats.work.flush_bytes_written),
+        ("by merges", stats.work.compaction_bytes_written),
     ];
     if written.iter().all(|&(_, amount)| amount == 0) {
         return String::new();
     }
     let mut rows: Vec<Vec<String>> =
         written.iter().map(|&(name, amount)| vec![name.to_owned(), bytes(amount)]).collect();
-    let amplification = format!("{:.2}", stats.write_amplification());
+    let amplification = format!("{:.2}", stats.work.write_amplification());
     rows.push(vec!["write amplification".to_owned(), amplification]);
     render(&["written since the open", ""], &rows)
 }

@@ -281,8 +281,8 @@ fn memory(facts: &Facts, findings: &mut Findings) {
 
 fn cache(facts: &Facts, findings: &mut Findings) {
     let database = &facts.database;
-    let lookups = database.block_cache_hits + database.block_cache_misses;
-    if database.block_cache_capacity == 0 {
+    let lookups = database.cache.hits + database.cache.misses;
+    if database.cache.capacity_bytes == 0 {
         findings.add(
             Severity::Note,
             Some("block_cache_bytes"),
@@ -291,8 +291,8 @@ fn cache(facts: &Facts, findings: &mut Findings) {
         );
         return;
     }
-    let rate = database.block_cache_hits as f64 / lookups.max(1) as f64;
-    let is_full = database.block_cache_bytes > database.block_cache_capacity / 10 * 9;
+    let rate = database.cache.hits as f64 / lookups.max(1) as f64;
+    let is_full = database.cache.used_bytes > database.cache.capacity_bytes / 10 * 9;
     if lookups >= LEAST_LOOKUPS && rate < GOOD_HIT_RATE && is_full {
         findings.add(
             Severity::Advice,

@@ -42,10 +42,10 @@ pub(crate) fn as_json(facts: &Facts, findings: &[Finding]) -> Result<String> {
             "level": database.memory.level.name(),
         },
         "cache": {
-            "bytes": database.block_cache_bytes,
-            "capacity": database.block_cache_capacity,
-            "hits": database.block_cache_hits,
-            "misses": database.block_cache_misses,
+            "bytes": database.cache.used_bytes,
+            "capacity": database.cache.capacity_bytes,
+            "hits": database.cache.hits,
+            "misses": database.cache.misses,
         },
         "log": {
             "retained_bytes": database.log_retained_bytes,
@@ -132,10 +132,10 @@ fn database_rows(facts: &Facts) -> Vec<Vec<String>> {
         u64::MAX => "no budget".to_owned(),
         budget => format!("{} of {}", bytes(database.memory.used_bytes), bytes(budget)),
     };
-    let lookups = database.block_cache_hits + database.block_cache_misses;
+    let lookups = database.cache.hits + database.cache.misses;
     let hits = match lookups {
         0 => "not asked yet".to_owned(),
-        _ => format!("{:.1} %", database.block_cache_hits as f64 * 100.0 / lookups as f64),
+        _ => format!("{:.1} %", database.cache.hits as f64 * 100.0 / lookups as f64),
     };
     let log = match oldest_in_log(facts) {
         Some(family) => {

@@ -11,7 +11,7 @@ const GIB: u64 = 1 << 30;
 fn well() -> Facts {
     let mut facts = Facts::default();
     let database = &mut facts.database;
-    database.block_cache_capacity = 64 << 20;
+    database.cache.capacity_bytes = 64 << 20;
     database.memory.budget_bytes = 8 * GIB;
     facts.volume.kind = Some("ext4".to_owned());
     facts.volume.free_bytes = Some(500 * GIB);
@@ -130,8 +130,8 @@ fn runs_caches_stalls_and_memory_are_judged() {
     let cache = |hits, misses, used| {
         after(|facts| {
             let database = &mut facts.database;
-            (database.block_cache_hits, database.block_cache_misses) = (hits, misses);
-            database.block_cache_bytes = used;
+            (database.cache.hits, database.cache.misses) = (hits, misses);
+            database.cache.used_bytes = used;
         })
     };
     expect(&cache(300, 700, 64 << 20), advice, Some("block_cache_bytes"), &["30 %"]);

@@ -270,7 +270,7 @@ fn a_wrong_estimate_has_no_quiet_family_rewritten() {
     let family = db.create_family("family", options).unwrap();
     (0..KEYS).for_each(|n| family.put(&key(set, n), &[n as u8; 100]).unwrap());
     family.compact().unwrap();
-    let counted = || family.stats().compaction_count;
+    let counted = || family.stats().work.compaction_count;
     let before = counted();
     db.core().schedule_compaction(family.state());
     for _ in 0..10 {

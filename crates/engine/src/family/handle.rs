@@ -355,7 +355,7 @@ impl Family {
     /// family.flush()?;
     /// family.get(b"key")?;
     /// let stats = family.stats();
-    /// assert_eq!((stats.operations_written, stats.user_bytes_written), (1, 8));
+    /// assert_eq!((stats.work.operations_written, stats.work.user_bytes_written), (1, 8));
     /// assert_eq!((stats.reads.table_gets, stats.reads.tables_per_get()), (1, 1.0));
     /// println!("{stats}");
     /// # Ok::<(), Box<dyn std::error::Error>>(())

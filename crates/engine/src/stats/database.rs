@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidesdb_base::event::{MemoryLevel, StallReason};
 use tidesdb_lockfree::sync::lock;
 
-use super::{CacheStats, FamilyStats, LevelStats, ReadStats, ratio};
+use super::{CacheStats, FamilyStats, LevelStats, ReadStats, WorkStats};
 use crate::core::Core;
-use crate::counters::{Counted, Hot, Work};
+use crate::counters::Counted;
 use crate::family::FamilyState;
 
 /// Figures of a whole database.
@@ -23,34 +23,16 @@ pub struct DbStats {
     pub families: u64,
     /// Bytes of memory held by memtables.
     pub memtable_bytes: u64,
-    /// Bytes used in the block cache.
-    pub block_cache_bytes: u64,
-    /// Size of the block cache in bytes.
-    pub block_cache_capacity: u64,
-    /// Blocks found in the cache.
-    pub block_cache_hits: u64,
-    /// Blocks that had to be read.
-    pub block_cache_misses: u64,
-    /// Blocks that left the cache to make room for others.
-    pub block_cache_evictions: u64,
-    /// Blocks in the cache.
-    pub block_cache_entries: u64,
-    /// Parts of the cache that have a budget and an order of eviction of their own.
-    pub block_cache_shards: u64,
+    /// The block cache.
+    pub cache: CacheStats,
     /// Tables and value logs open.
     pub open_tables: u64,
-    /// Bytes of the log records of all commits since the open, with their headers and padding.
-    pub log_bytes_written: u64,
     /// Syncs of the log since the open.
     pub log_syncs: u64,
     /// Commits that waited for a sync since the open.
     pub synced_commits: u64,
     /// Bytes of log that a recovery would read.
     pub log_retained_bytes: u64,
-    /// Bytes of keys and values committed since the open.
-    pub user_bytes_written: u64,
-    /// Operations committed since the open.
-    pub operations_written: u64,
     /// Memtables waiting to be written out.
     pub immutable_memtables: u64,
     /// Tables of all families.
@@ -61,30 +43,8 @@ pub struct DbStats {
     pub value_log_files: u64,
     /// Their bytes.
     pub value_log_bytes: u64,
-    /// Bytes of tables and value logs written by flushes since the open.
-    pub flush_bytes_written: u64,
-    /// Tables written by flushes since the open.
-    pub flush_count: u64,
-    /// Memtables written out since the open.
-    pub flushes: u64,
-    /// Flushes that failed since the open; they are tried again.
-    pub flush_failures: u64,
-    /// Nanoseconds that flushes took since the open.
-    pub flush_nanos: u64,
-    /// Bytes of tables and value logs written by merges since the open.
-    pub compaction_bytes_written: u64,
-    /// Bytes of tables read by merges since the open.
-    pub compaction_bytes_read: u64,
-    /// Tables written by merges since the open.
-    pub compaction_tables_written: u64,
-    /// Merges since the open.
-    pub compaction_count: u64,
-    /// Those of them that were of a part of the key space alone, for the garbage in it.
-    pub compaction_slices: u64,
-    /// Those of them that failed or were given up.
-    pub compaction_failures: u64,
-    /// Nanoseconds that merges took since the open.
-    pub compaction_nanos: u64,
+    /// What was done since the open: commits, flushes and merges.
+    pub work: WorkStats,
     /// What reads have met since the open.
     pub reads: ReadStats,
     /// Nanoseconds that writers were held up since the open, for all reasons.
@@ -172,7 +132,6 @@ fn get(counter: &AtomicU64) -> u64 {
 
 impl DbStats {
     pub(crate) fn of(core: &Core) -> Self {
-        let cache = CacheStats::of(core);
         let (families, counted) = all_that_was_done(core);
         let families: Vec<FamilyStats> = families.iter().map(|f| FamilyStats::of(f)).collect();
         let sum = |figure: fn(&FamilyStats) -> u64| families.iter().map(figure).sum::<u64>();
@@ -184,58 +143,23 @@ impl DbStats {
             synced_sequence: core.log.synced(),
             families: families.len() as u64,
             memtable_bytes: sum(|family| family.memtable_bytes),
-            block_cache_bytes: cache.used_bytes,
-            block_cache_capacity: cache.capacity_bytes,
-            block_cache_hits: cache.hits,
-            block_cache_misses: cache.misses,
-            block_cache_evictions: cache.evictions,
-            block_cache_entries: cache.entries,
-            block_cache_shards: cache.shards,
+            cache: CacheStats::of(core),
             open_tables: core.files.open_files.count() as u64,
-            log_bytes_written: counted.hot(Hot::LogBytes),
             log_syncs: get(&core.log.counters.syncs),
             synced_commits: get(&core.log.counters.synced_commits),
             log_retained_bytes: core.log.retained_bytes(),
-            user_bytes_written: counted.hot(Hot::UserBytes),
-            operations_written: counted.hot(Hot::Operations),
             immutable_memtables: sum(|family| family.immutable_memtables),
             tables: levels(|level| level.tables),
             table_bytes: levels(|level| level.bytes),
             value_log_files: sum(|family| family.value_log_files),
             value_log_bytes: sum(|family| family.value_log_bytes),
-            flush_bytes_written: counted.work(Work::FlushBytes),
-            flush_count: counted.work(Work::FlushTables),
-            flushes: counted.work(Work::Flushes),
-            flush_failures: counted.work(Work::FlushFailures),
-            flush_nanos: counted.work(Work::FlushNanos),
-            compaction_bytes_written: counted.work(Work::MergeBytesWritten),
-            compaction_bytes_read: counted.work(Work::MergeBytesRead),
-            compaction_tables_written: counted.work(Work::MergedTables),
-            compaction_count: counted.work(Work::Merges),
-            compaction_slices: counted.work(Work::MergedSlices),
-            compaction_failures: counted.work(Work::MergeFailures),
-            compaction_nanos: counted.work(Work::MergeNanos),
+            work: WorkStats::of(&counted),
             reads: ReadStats::of(&counted),
             stall_nanos: core.flow.stalls.nanos(),
             stalls: StallReason::ALL.map(|reason| StallStats::of(core, reason)).to_vec(),
             slow_operations: core.watch.slow_operations(),
             memory: MemoryStats::of(core),
         }
-    }
-
-    /// Bytes written to log, tables and value logs for each byte that users wrote, since the
-    /// open; 0 when they wrote none.
-    #[must_use]
-    pub fn write_amplification(&self) -> f64 {
-        let written =
-            self.log_bytes_written + self.flush_bytes_written + self.compaction_bytes_written;
-        ratio(written, self.user_bytes_written)
-    }
-
-    /// Share of lookups in the block cache that found their block, 0 when there were none.
-    #[must_use]
-    pub fn cache_hit_rate(&self) -> f64 {
-        ratio(self.block_cache_hits, self.block_cache_hits + self.block_cache_misses)
     }
 }
 

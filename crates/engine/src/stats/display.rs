@@ -4,6 +4,7 @@ use std::fmt::{Display, Formatter, Result};
 
 use super::{
     CacheStats, DbStats, FamilyStats, LevelStats, MemoryStats, ReadStats, StallStats, TreeStats,
+    WorkStats,
 };
 
 /// Columns of a figure's name.
@@ -103,17 +104,10 @@ impl Display for DbStats {
         some(f, "value logs", values.1, &format_args!("{} in {}", values.0, values.1))?;
         line(f, "open files", &self.open_tables)?;
         line(f, "retained log", &Bytes(self.log_retained_bytes))?;
-        some(f, "written by users", self.operations_written, &Bytes(self.user_bytes_written))?;
-        some(f, "operations", self.operations_written, &self.operations_written)?;
-        some(f, "written to the log", self.log_bytes_written, &Bytes(self.log_bytes_written))?;
         some(f, "syncs of the log", self.log_syncs, &self.log_syncs)?;
-        some(f, "flushes", self.flushes + self.flush_failures, &self.flushed())?;
-        some(f, "merges", self.compaction_count, &self.merged())?;
-        let amplification = self.write_amplification();
-        let amplification = format!("{amplification:.2}");
-        some(f, "write amplification", self.operations_written, &amplification)?;
-        let rate = Percent(self.cache_hit_rate());
-        let looks = self.block_cache_hits + self.block_cache_misses;
+        write!(f, "{}", self.work)?;
+        let rate = Percent(self.cache.hit_rate());
+        let looks = self.cache.hits + self.cache.misses;
         some(f, "block cache hits", looks, &format_args!("{rate} of {looks}"))?;
         write!(f, "{}", self.reads)?;
         for stall in self.stalls.iter().filter(|stall| stall.count > 0) {
@@ -124,40 +118,8 @@ impl Display for DbStats {
     }
 }
 
-impl DbStats {
-    const fn flushed(&self) -> Work {
-        Work {
-            done: self.flushes,
-            failed: self.flush_failures,
-            nanos: self.flush_nanos,
-            read: None,
-            written: self.flush_bytes_written,
-            tables: self.flush_count,
-        }
-    }
-
-    const fn merged(&self) -> Work {
-        Work {
-            done: self.compaction_count,
-            failed: self.compaction_failures,
-            nanos: self.compaction_nanos,
-            read: Some(self.compaction_bytes_read),
-            written: self.compaction_bytes_written,
-            tables: self.compaction_tables_written,
-        }
-    }
-}
-
-impl Display for FamilyStats {
+impl Display for WorkStats {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        line(f, "memtables", &Bytes(self.memtable_bytes))?;
-        some(f, "waiting for a flush", self.immutable_memtables, &self.immutable_memtables)?;
-        for level in &self.levels {
-            line(f, &format!("level {}", level.level), level)?;
-        }
-        some(f, "range deletions", self.range_tombstones, &self.range_tombstones)?;
-        let values = (Bytes(self.value_log_bytes), self.value_log_files);
-        some(f, "value logs", values.1, &format_args!("{} in {}", values.0, values.1))?;
         some(f, "written by users", self.operations_written, &Bytes(self.user_bytes_written))?;
         some(f, "operations", self.operations_written, &self.operations_written)?;
         some(f, "written to the log", self.log_bytes_written, &Bytes(self.log_bytes_written))?;
@@ -180,7 +142,21 @@ impl Display for FamilyStats {
         };
         some(f, "merges", self.compaction_count, &merged)?;
         let amplification = format!("{:.2}", self.write_amplification());
-        some(f, "write amplification", self.operations_written, &amplification)?;
+        some(f, "write amplification", self.operations_written, &amplification)
+    }
+}
+
+impl Display for FamilyStats {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        line(f, "memtables", &Bytes(self.memtable_bytes))?;
+        some(f, "waiting for a flush", self.immutable_memtables, &self.immutable_memtables)?;
+        for level in &self.levels {
+            line(f, &format!("level {}", level.level), level)?;
+        }
+        some(f, "range deletions", self.range_tombstones, &self.range_tombstones)?;
+        let values = (Bytes(self.value_log_bytes), self.value_log_files);
+        some(f, "value logs", values.1, &format_args!("{} in {}", values.0, values.1))?;
+        write!(f, "{}", self.work)?;
         line(f, "read amplification", &self.read_amplification)?;
         write!(f, "{}", self.reads)
     }

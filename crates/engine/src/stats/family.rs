@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{ReadStats, ratio};
-use crate::counters::{Hot, Work};
+use super::{ReadStats, WorkStats};
 use crate::family::{FamilyState, View};
 
 /// Figures of one level of a family.
@@ -43,37 +42,8 @@ pub struct FamilyStats {
     pub value_log_files: u64,
     /// Bytes of value-log files.
     pub value_log_bytes: u64,
-    /// Bytes of keys and values committed since the open.
-    pub user_bytes_written: u64,
-    /// Operations committed since the open.
-    pub operations_written: u64,
-    /// Bytes of log that commits to the family took since the open: of a commit to several
-    /// families, to each what its operations took, and to one of them the header and padding.
-    pub log_bytes_written: u64,
-    /// Bytes of tables and value logs written by flushes since the open.
-    pub flush_bytes_written: u64,
-    /// Tables written by flushes since the open.
-    pub flush_count: u64,
-    /// Memtables written out since the open.
-    pub flushes: u64,
-    /// Flushes that failed since the open; they are tried again.
-    pub flush_failures: u64,
-    /// Nanoseconds that flushes took since the open.
-    pub flush_nanos: u64,
-    /// Bytes of tables and value logs written by merges since the open.
-    pub compaction_bytes_written: u64,
-    /// Bytes of tables read by merges since the open.
-    pub compaction_bytes_read: u64,
-    /// Tables written by merges since the open.
-    pub compaction_tables_written: u64,
-    /// Merges since the open.
-    pub compaction_count: u64,
-    /// Those of them that were of a part of the key space alone, for the garbage in it.
-    pub compaction_slices: u64,
-    /// Those of them that failed or were given up.
-    pub compaction_failures: u64,
-    /// Nanoseconds that merges took since the open.
-    pub compaction_nanos: u64,
+    /// What was done since the open: commits, flushes and merges.
+    pub work: WorkStats,
     /// What reads have met since the open.
     pub reads: ReadStats,
     /// Places where a lookup without filters searches: memtables that hold anything, and sorted
@@ -111,35 +81,12 @@ impl FamilyStats {
             range_tombstones: range_tombstones(&view),
             value_log_files: view.version.value_logs.len() as u64,
             value_log_bytes: view.version.value_logs.values().map(|f| f.life().bytes()).sum(),
-            user_bytes_written: counted.hot(Hot::UserBytes),
-            operations_written: counted.hot(Hot::Operations),
-            log_bytes_written: counted.hot(Hot::LogBytes),
-            flush_bytes_written: counted.work(Work::FlushBytes),
-            flush_count: counted.work(Work::FlushTables),
-            flushes: counted.work(Work::Flushes),
-            flush_failures: counted.work(Work::FlushFailures),
-            flush_nanos: counted.work(Work::FlushNanos),
-            compaction_bytes_written: counted.work(Work::MergeBytesWritten),
-            compaction_bytes_read: counted.work(Work::MergeBytesRead),
-            compaction_tables_written: counted.work(Work::MergedTables),
-            compaction_count: counted.work(Work::Merges),
-            compaction_slices: counted.work(Work::MergedSlices),
-            compaction_failures: counted.work(Work::MergeFailures),
-            compaction_nanos: counted.work(Work::MergeNanos),
+            work: WorkStats::of(&counted),
             reads: ReadStats::of(&counted),
             read_amplification: (view.version.runs.len()
                 + view.frozen.len()
                 + usize::from(!view.active.is_empty())) as u64,
         }
-    }
-
-    /// Bytes written to log, tables and value logs for each byte that users wrote to the family,
-    /// since the open; 0 when they wrote none.
-    #[must_use]
-    pub fn write_amplification(&self) -> f64 {
-        let written =
-            self.log_bytes_written + self.flush_bytes_written + self.compaction_bytes_written;
-        ratio(written, self.user_bytes_written)
     }
 }
 

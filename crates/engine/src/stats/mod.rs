@@ -14,6 +14,7 @@ mod prometheus;
 mod reads;
 mod space;
 mod tree;
+mod work;
 
 pub(crate) use self::approximate::approximate_count;
 pub use self::cache::CacheStats;
@@ -24,6 +25,7 @@ pub(crate) use self::prometheus::page as prometheus_page;
 pub use self::reads::ReadStats;
 pub use self::space::FamilySpace;
 pub use self::tree::{TreeLevelStats, TreeStats};
+pub use self::work::WorkStats;
 
 /// A part of a whole, 0 of nothing.
 fn ratio(part: u64, whole: u64) -> f64 {

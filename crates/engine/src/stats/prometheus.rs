@@ -40,22 +40,22 @@ const OF_DATABASE: &[Figure<DbStats>] = &[
     ("retained_log_bytes", "Bytes of log that a recovery would read.", Kind::Gauge, |db| {
         db.log_retained_bytes
     }),
-    ("block_cache_bytes", "Bytes used in the block cache.", Kind::Gauge, |db| db.block_cache_bytes),
+    ("block_cache_bytes", "Bytes used in the block cache.", Kind::Gauge, |db| db.cache.used_bytes),
     ("block_cache_capacity_bytes", "Size of the block cache.", Kind::Gauge, |db| {
-        db.block_cache_capacity
+        db.cache.capacity_bytes
     }),
-    ("block_cache_entries", "Blocks in the block cache.", Kind::Gauge, |db| db.block_cache_entries),
+    ("block_cache_entries", "Blocks in the block cache.", Kind::Gauge, |db| db.cache.entries),
     ("block_cache_hits_total", "Blocks found in the block cache.", Kind::Counter, |db| {
-        db.block_cache_hits
+        db.cache.hits
     }),
     ("block_cache_misses_total", "Blocks not found in the block cache.", Kind::Counter, |db| {
-        db.block_cache_misses
+        db.cache.misses
     }),
     (
         "block_cache_evictions_total",
         "Blocks that left the block cache for others.",
         Kind::Counter,
-        |db| db.block_cache_evictions,
+        |db| db.cache.evictions,
     ),
     ("log_syncs_total", "Syncs of the log.", Kind::Counter, |db| db.log_syncs),
     ("synced_commits_total", "Commits that waited for a sync.", Kind::Counter, |db| {
@@ -79,41 +79,43 @@ const OF_FAMILIES: &[Figure<FamilyStats>] = &[
     }),
     ("read_amplification", "Places that a seek searches.", Kind::Gauge, |of| of.read_amplification),
     ("user_written_bytes_total", "Bytes of keys and values committed.", Kind::Counter, |of| {
-        of.user_bytes_written
+        of.work.user_bytes_written
     }),
     ("operations_written_total", "Operations committed.", Kind::Counter, |of| {
-        of.operations_written
+        of.work.operations_written
     }),
     (
         "log_written_bytes_total",
         "Bytes of write-ahead log that commits took.",
         Kind::Counter,
-        |of| of.log_bytes_written,
+        |of| of.work.log_bytes_written,
     ),
-    ("flushes_total", "Memtables written out.", Kind::Counter, |of| of.flushes),
-    ("flush_failures_total", "Flushes that failed.", Kind::Counter, |of| of.flush_failures),
-    ("flush_tables_total", "Tables written by flushes.", Kind::Counter, |of| of.flush_count),
+    ("flushes_total", "Memtables written out.", Kind::Counter, |of| of.work.flushes),
+    ("flush_failures_total", "Flushes that failed.", Kind::Counter, |of| of.work.flush_failures),
+    ("flush_tables_total", "Tables written by flushes.", Kind::Counter, |of| of.work.flush_count),
     ("flush_written_bytes_total", "Bytes written by flushes.", Kind::Counter, |of| {
-        of.flush_bytes_written
+        of.work.flush_bytes_written
     }),
-    ("flush_seconds_total", "Time that flushes took.", Kind::Counter, |of| of.flush_nanos),
-    ("compactions_total", "Merges.", Kind::Counter, |of| of.compaction_count),
+    ("flush_seconds_total", "Time that flushes took.", Kind::Counter, |of| of.work.flush_nanos),
+    ("compactions_total", "Merges.", Kind::Counter, |of| of.work.compaction_count),
     ("compaction_slices_total", "Merges of a part of the key space.", Kind::Counter, |of| {
-        of.compaction_slices
+        of.work.compaction_slices
     }),
     ("compaction_failures_total", "Merges that failed or were given up.", Kind::Counter, |of| {
-        of.compaction_failures
+        of.work.compaction_failures
     }),
     ("compaction_tables_total", "Tables written by merges.", Kind::Counter, |of| {
-        of.compaction_tables_written
+        of.work.compaction_tables_written
     }),
     ("compaction_read_bytes_total", "Bytes read by merges.", Kind::Counter, |of| {
-        of.compaction_bytes_read
+        of.work.compaction_bytes_read
     }),
     ("compaction_written_bytes_total", "Bytes written by merges.", Kind::Counter, |of| {
-        of.compaction_bytes_written
+        of.work.compaction_bytes_written
     }),
-    ("compaction_seconds_total", "Time that merges took.", Kind::Counter, |of| of.compaction_nanos),
+    ("compaction_seconds_total", "Time that merges took.", Kind::Counter, |of| {
+        of.work.compaction_nanos
+    }),
     ("table_gets_total", "Gets that no memtable answered.", Kind::Counter, |of| {
         of.reads.table_gets
     }),

@@ -99,16 +99,16 @@ impl Bench {
         self.scheduler.run_until_idle();
         let after = self.family.stats();
         (
-            after.compaction_count - before.compaction_count,
-            after.compaction_bytes_read - before.compaction_bytes_read,
+            after.work.compaction_count - before.work.compaction_count,
+            after.work.compaction_bytes_read - before.work.compaction_bytes_read,
         )
     }
 
     /// The same; answers the merges of slices, those that failed among them.
     pub(crate) fn merge_slices(&self) -> u64 {
-        let before = self.family.stats().compaction_slices;
+        let before = self.family.stats().work.compaction_slices;
         self.scheduler.run_until_idle();
-        self.family.stats().compaction_slices - before
+        self.family.stats().work.compaction_slices - before
     }
 
     /// Fills the disk but for so many bytes.

@@ -1,0 +1,73 @@
+//! What commits, flushes and merges have done.
+
+use super::ratio;
+use crate::counters::{Counted, Hot, Work};
+
+/// What was done since the open, in one family or in all. What families did that are dropped counts
+/// in the sum of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkStats {
+    /// Bytes of keys and values committed.
+    pub user_bytes_written: u64,
+    /// Operations committed.
+    pub operations_written: u64,
+    /// Bytes of the log records of commits, with their headers and padding. Of a commit to several
+    /// families, each counts what its operations took, and one of them the header and padding.
+    pub log_bytes_written: u64,
+    /// Bytes of tables and value logs written by flushes.
+    pub flush_bytes_written: u64,
+    /// Tables written by flushes.
+    pub flush_count: u64,
+    /// Memtables written out.
+    pub flushes: u64,
+    /// Flushes that failed; they are tried again.
+    pub flush_failures: u64,
+    /// Nanoseconds that flushes took.
+    pub flush_nanos: u64,
+    /// Bytes of tables and value logs written by merges.
+    pub compaction_bytes_written: u64,
+    /// Bytes of tables read by merges.
+    pub compaction_bytes_read: u64,
+    /// Tables written by merges.
+    pub compaction_tables_written: u64,
+    /// Merges.
+    pub compaction_count: u64,
+    /// Those of them that were of a part of the key space alone, for the garbage in it.
+    pub compaction_slices: u64,
+    /// Those of them that failed or were given up.
+    pub compaction_failures: u64,
+    /// Nanoseconds that merges took.
+    pub compaction_nanos: u64,
+}
+
+impl WorkStats {
+    pub(super) const fn of(counted: &Counted) -> Self {
+        Self {
+            user_bytes_written: counted.hot(Hot::UserBytes),
+            operations_written: counted.hot(Hot::Operations),
+            log_bytes_written: counted.hot(Hot::LogBytes),
+            flush_bytes_written: counted.work(Work::FlushBytes),
+            flush_count: counted.work(Work::FlushTables),
+            flushes: counted.work(Work::Flushes),
+            flush_failures: counted.work(Work::FlushFailures),
+            flush_nanos: counted.work(Work::FlushNanos),
+            compaction_bytes_written: counted.work(Work::MergeBytesWritten),
+            compaction_bytes_read: counted.work(Work::MergeBytesRead),
+            compaction_tables_written: counted.work(Work::MergedTables),
+            compaction_count: counted.work(Work::Merges),
+            compaction_slices: counted.work(Work::MergedSlices),
+            compaction_failures: counted.work(Work::MergeFailures),
+            compaction_nanos: counted.work(Work::MergeNanos),
+        }
+    }
+
+    /// Bytes written to log, tables and value logs for each byte that users wrote; 0 when they wrote
+    /// none.
+    #[must_use]
+    pub fn write_amplification(&self) -> f64 {
+        let written =
+            self.log_bytes_written + self.flush_bytes_written + self.compaction_bytes_written;
+        ratio(written, self.user_bytes_written)
+    }
+}
