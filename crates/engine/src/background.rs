@@ -11,18 +11,17 @@ mod rescue;
 mod wakeups;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::{Event, StallReason};
-use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::{Job, Lane};
 
 use crate::core::Core;
 use crate::counters::Work;
-use crate::family::FamilyState;
+use crate::family::{Failure, FamilyState};
 use crate::flow::Patience;
 
 /// A family is quiet when nothing was committed for this long.
@@ -78,9 +77,7 @@ impl Core {
         if !may_flush || family.view.load().frozen.is_empty() {
             return;
         }
-        // ORDERING: the swap decides which caller queues the job; the job clears the flag before
-        // it looks for work a last time, so a memtable frozen meanwhile is not forgotten.
-        if family.flushing.swap(true, Ordering::SeqCst) {
+        if !family.flushes.begin() {
             return;
         }
         let family = Arc::clone(family);
@@ -107,17 +104,16 @@ impl Core {
                 Err(e) => break Err(e),
             }
         };
-        // ORDERING: see `schedule_flush`.
-        family.flushing.store(false, Ordering::SeqCst);
+        family.flushes.end();
         match result {
             Ok(()) => {
-                *lock(&family.flush_error) = None;
+                family.flushes.failure.take();
                 self.schedule_flush(family);
                 self.schedule_compaction(family);
             }
             Err(e) => {
                 family.counters.add(Work::FlushFailures, 1);
-                self.note_failure(family, &family.flush_error, e);
+                self.note_failure(family, &family.flushes.failure, e);
                 // A flush that needs a log that failed works again only after its repair, and
                 // writers who wait for the flush never get as far as the log.
                 self.repair_log_later();
@@ -127,10 +123,10 @@ impl Core {
     }
 
     /// Keeps a failure of background work for callers that wait for it.
-    fn note_failure(&self, family: &FamilyState, slot: &Mutex<Option<Error>>, error: Error) {
+    fn note_failure(&self, family: &FamilyState, failure: &Failure, error: Error) {
         let event =
             Event::BackgroundFailed { family: family.name().to_string(), error: error.clone() };
-        *lock(slot) = Some(error);
+        failure.keep(error);
         if self.flow.failure_told.is_due(self.clock.monotonic_nanos()) {
             self.tell(&event);
         }
@@ -158,10 +154,9 @@ impl Core {
                 break;
             }
             self.freeze(family, 0);
-            // ORDERING: as in `schedule_flush`.
-            if !family.flushing.swap(true, Ordering::SeqCst) {
+            if family.flushes.begin() {
                 self.run_flushes(family);
-                stop = lock(&family.flush_error).is_some();
+                stop = family.flushes.failure.is_kept();
                 flushed += 1;
             }
         }
@@ -187,7 +182,7 @@ impl Core {
         self.check_writable(family)?;
         let target = self.log.published();
         self.rotate(family, 0);
-        *lock(&family.flush_error) = None;
+        family.flushes.failure.take();
         let mut patience = self.patience_with_flushes();
         loop {
             if family.view.load().first_unflushed() > target {
@@ -197,7 +192,7 @@ impl Core {
                 return Err(family.dropped_error());
             }
             let seen = self.progress.now();
-            if let Some(cause) = lock(&family.flush_error).take() {
+            if let Some(cause) = family.flushes.failure.take() {
                 return Err(cause);
             }
             self.check_open()?;

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::StallReason;
-use tidesdb_lockfree::sync::lock;
 
 use crate::compaction::plan::{self, MergePlan};
 use crate::compaction::state::summarize;
@@ -37,10 +36,9 @@ impl Core {
         check: impl FnOnce(&Version) -> Result<()>,
     ) -> Result<()> {
         let _at_work = self.callers.enter()?;
-        // ORDERING: relaxed, as in `run_merges`.
-        family.merges_waiting.fetch_add(1, Ordering::Relaxed);
+        family.merges.caller_waits();
         let claimed = self.claim_chosen(family, choose);
-        family.merges_waiting.fetch_sub(1, Ordering::Relaxed);
+        family.merges.caller_has_waited();
         let result = claimed.and_then(|Chosen { version, merge }| {
             // Whoever pauses sets the mark first and looks at the claims second.
             if self.control.is_paused() {
@@ -79,7 +77,7 @@ impl Core {
             let version = family.current_version();
             // Before the lock, because it may open tables.
             let chosen = choose(&version);
-            let mut merges = lock(&family.merges);
+            let mut merges = family.merges.lock();
             if merges.count() == 0 {
                 if !Arc::ptr_eq(&version, &family.current_version()) {
                     continue;

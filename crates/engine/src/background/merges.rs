@@ -8,7 +8,6 @@
 //! are slowed by the number of runs.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidesdb_base::entry::SequenceNumber;
@@ -105,11 +104,10 @@ impl Core {
     }
 
     fn schedule_merges(&self, family: &Arc<FamilyState>, pace: Pace, bytes: u64) {
-        if !self.may_merge() || !lock(&family.merges).queue(bytes) {
+        if !self.may_merge() || !family.merges.lock().queue(bytes) {
             return;
         }
-        // ORDERING: as for `flushing`.
-        family.merge_jobs.fetch_add(1, Ordering::SeqCst);
+        family.merges.job_begins();
         let family = Arc::clone(family);
         let job = self.job(move |core| core.run_merges(&family, pace, bytes));
         self.scheduler.submit_sized(Lane::Compaction, bytes, job);
@@ -120,7 +118,7 @@ impl Core {
         let mut look = self.look_at(family, most_measured);
         look.rules.awaits_snapshots =
             pace != Pace::Busy && self.has_held_garbage(family, &look.version);
-        let merges = lock(&family.merges);
+        let merges = family.merges.lock();
         let planned = self.planned(family, &look, pace, &merges);
         let droppable = || merges.count() == 0 && self.has_droppable_tables(family);
         let bytes = planned.map(|planned| planned.bytes);
@@ -224,7 +222,7 @@ impl Core {
                 // A merge that comes before the first flush would cut its tables anywhere.
                 slices::renew(family, &look.version);
             }
-            let mut merges = lock(&family.merges);
+            let mut merges = family.merges.lock();
             if !Arc::ptr_eq(&look.version, &family.current_version()) {
                 continue;
             }
@@ -243,22 +241,19 @@ impl Core {
     }
 
     pub(super) fn run_merges(&self, family: &Arc<FamilyState>, pace: Pace, bytes: u64) {
-        lock(&family.merges).begin_queued(bytes);
+        family.merges.lock().begin_queued(bytes);
         let damaged = family.current_version().damaged_tables();
         match self.merge_once(family, pace, bytes) {
             // Whoever is waiting for the family's merges goes on with them.
-            // ORDERING: relaxed; a late look costs one more merge.
-            Ok(()) if family.merges_waiting.load(Ordering::Relaxed) > 0 => {}
+            Ok(()) if family.merges.make_way() => {}
             Ok(()) => {
                 // That something is damaged stays so, whatever was merged since: somebody must be told.
-                let mut failure = lock(&family.merge_error);
-                failure.take_if(|e| e.kind() != ErrorKind::Corrupt);
-                drop(failure);
+                family.merges.failure.forget_if(|e| e.kind() != ErrorKind::Corrupt);
                 self.schedule_compaction(family);
             }
             Err(Error::Closed | Error::FamilyDropped(_) | Error::Cancelled) => {}
             Err(e) => {
-                self.note_failure(family, &family.merge_error, e);
+                self.note_failure(family, &family.merges.failure, e);
                 if family.current_version().damaged_tables() > damaged {
                     // The next plan does without what was set aside.
                     self.schedule_compaction(family);
@@ -266,16 +261,17 @@ impl Core {
             }
         }
         // Only now, so that nobody who asks meanwhile takes the family for idle.
-        // ORDERING: as for `flushing`.
-        family.merge_jobs.fetch_sub(1, Ordering::SeqCst);
+        family.merges.job_ends();
         self.files.garbage.sweep();
     }
 
     /// Does the next merge. Others have their turn before the one after it.
     fn merge_once(&self, family: &Arc<FamilyState>, pace: Pace, bytes: u64) -> Result<()> {
-        // ORDERING: relaxed, as in `run_merges`.
-        let makes_way = family.merges_waiting.load(Ordering::Relaxed) > 0;
-        if makes_way || family.is_dropped() || self.health.is_closed() || !self.may_merge() {
+        if family.merges.make_way()
+            || family.is_dropped()
+            || self.health.is_closed()
+            || !self.may_merge()
+        {
             return Ok(());
         }
         let Some(begun) = self.begin_merge(family, pace, bytes)? else { return Ok(()) };
@@ -302,8 +298,7 @@ impl Core {
         if (next.bytes.is_none() && !next.unmeasured) || self.health.is_closed() {
             return;
         }
-        // ORDERING: as for `flushing`.
-        if family.quiet_check.swap(true, Ordering::SeqCst) {
+        if !family.merges.begin_quiet_check() {
             return;
         }
         let (core, family) = (self.this.clone(), Arc::clone(family));
@@ -311,7 +306,7 @@ impl Core {
         let delay = rest.clamp(QUIET_PERIOD, LONGEST_BETWEEN_CHECKS);
         let rest = rest + delay;
         let check = move || {
-            family.quiet_check.store(false, Ordering::SeqCst);
+            family.merges.end_quiet_check();
             let Some(core) = core.upgrade() else { return };
             if core.log.published() == published {
                 core.release_spare();

@@ -160,7 +160,7 @@ impl Core {
         self.repair_log_now();
         for family in self.families.all() {
             self.freeze(&family, 0);
-            *lock(&family.flush_error) = None;
+            family.flushes.failure.take();
             while let Ok(true) = self.flush_oldest(&family) {}
             // What could be collected is; the rest stays as it is.
             let _ = self.thin_tables(&family);

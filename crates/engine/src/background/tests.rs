@@ -1,14 +1,12 @@
 //! Whose failure is whose, and who makes way for whom.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tidesdb_base::compress::Compression;
 use tidesdb_base::error::{Error, ErrorKind};
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::KeySketch;
-use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::sched::ManualScheduler;
 use tidesdb_sys::vfs::SimVfs;
@@ -49,10 +47,10 @@ fn merges_make_way_for_one_that_a_caller_waits_for() {
     let family = with_runs(&db, 3);
     let (core, state) = (db.core(), family.state());
     let runs = || state.current_version().runs.len();
-    state.merges_waiting.store(1, Ordering::Relaxed);
+    state.merges.caller_waits();
     core.run_merges(state, Pace::RESTING, u64::MAX);
     assert_eq!(runs(), 3);
-    state.merges_waiting.store(0, Ordering::Relaxed);
+    state.merges.caller_has_waited();
     core.run_merges(state, Pace::RESTING, u64::MAX);
     assert_eq!(runs(), 1);
     assert_eq!(family.get(b"key").unwrap(), Some(vec![2]));
@@ -68,11 +66,11 @@ fn a_failed_merge_is_no_failure_of_a_flush_and_is_told_after_one() {
     family.put(b"key", b"next").unwrap();
     db.core().freeze(state, 0);
     let damaged = || Error::corruption("table", 7, "it is damaged");
-    *lock(&state.merge_error) = Some(damaged());
+    state.merges.failure.keep(damaged());
     family.flush().unwrap();
     assert_eq!(db.wait_idle().unwrap_err().kind(), ErrorKind::Corrupt);
     db.wait_idle().unwrap();
-    *lock(&state.merge_error) = Some(damaged());
+    state.merges.failure.keep(damaged());
     db.close().unwrap();
 }
 

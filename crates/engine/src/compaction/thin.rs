@@ -82,7 +82,7 @@ impl Core {
     fn claim_all_runs(&self, family: &Arc<FamilyState>) -> Option<MergeClaim> {
         for _ in 0..MOST_LOOKS {
             let seen = self.progress.now();
-            let mut merges = lock(&family.merges);
+            let mut merges = family.merges.lock();
             if merges.count() == 0 {
                 let runs = family.current_version().runs.iter().map(Run::place).collect();
                 return Some(merges.claim(family, runs, false));

@@ -14,7 +14,6 @@
 use std::sync::Arc;
 
 use tidesdb_base::error::Result;
-use tidesdb_lockfree::sync::lock;
 
 use super::expiry::{ExpiryRules, expired_tables};
 use super::install::Merged;
@@ -39,7 +38,7 @@ impl Core {
     /// # Errors
     /// [`tidesdb_base::Error::Io`] when the manifest can't be written; nothing has changed then.
     pub(crate) fn drop_whole_tables(&self, family: &Arc<FamilyState>) -> Result<()> {
-        let mut merges = lock(&family.merges);
+        let mut merges = family.merges.lock();
         if merges.count() > 0 {
             return Ok(());
         }

@@ -1,12 +1,10 @@
 //! Telling background work what to do, and changing settings of an open database.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::StallReason;
 use tidesdb_base::options::RuntimeOptions;
-use tidesdb_lockfree::sync::lock;
 
 use super::open::memory_budget;
 use crate::core::Core;
@@ -139,19 +137,16 @@ impl FamilyState {
     /// A flush or a merge of the family is queued or running, by itself or because a caller asked
     /// for it.
     fn has_running_work(&self) -> bool {
-        // ORDERING: pairs with the swaps in `background`.
-        self.flushing.load(Ordering::SeqCst) || self.is_compacting()
+        self.flushes.are_under_way() || self.is_compacting()
     }
 
     /// A memtable waits to be written out, or is being written.
     pub(crate) fn is_flushing(&self) -> bool {
-        // ORDERING: as above.
-        self.flushing.load(Ordering::SeqCst) || !self.view.load().frozen.is_empty()
+        self.flushes.are_under_way() || !self.view.load().frozen.is_empty()
     }
 
     /// A merge is queued or running, by itself or because a caller asked for it.
     pub(crate) fn is_compacting(&self) -> bool {
-        // ORDERING: as above.
-        self.merge_jobs.load(Ordering::SeqCst) > 0 || lock(&self.merges).count() > 0
+        self.merges.have_jobs() || self.merges.lock().count() > 0
     }
 }

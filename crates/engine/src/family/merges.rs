@@ -15,7 +15,7 @@ use super::FamilyState;
 /// Level and number of a run.
 pub(crate) type RunPlace = (u32, u64);
 
-/// See the module documentation. Lives behind the mutex `merges` of a family.
+/// See the module documentation. Behind a lock of the family, see [`super::FamilyMerges::lock`].
 #[derive(Debug, Default)]
 pub(crate) struct MergesUnderWay {
     claims: Vec<(u64, Vec<RunPlace>)>,
@@ -79,7 +79,7 @@ impl Drop for MergeClaim {
         // ORDERING: as in `claim`.
         let taken_along = &self.family.flow.young_runs_taken_along;
         taken_along.fetch_sub(self.taken_along, Ordering::Relaxed);
-        let mut merges = lock(&self.family.merges);
+        let mut merges = self.family.merges.lock();
         merges.claims.retain(|(number, _)| *number != self.number);
     }
 }

@@ -1,5 +1,6 @@
 //! Column families: their state, and the handle that users hold.
 
+mod background;
 mod handle;
 mod hook;
 mod keys;
@@ -7,6 +8,7 @@ mod merges;
 mod reads;
 mod state;
 
+pub(crate) use self::background::{Failure, FamilyFlushes, FamilyMerges};
 pub use self::handle::Family;
 pub(crate) use self::hook::CommitHookSlot;
 pub use self::hook::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};

@@ -1,6 +1,6 @@
 //! The state of a column family: its options, memtables and files.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -11,7 +11,7 @@ use tidesdb_base::options::{FamilyOptions, SyncMode};
 use tidesdb_lockfree::sync::lock;
 
 use super::keys::ApplicationOrder;
-use super::{CommitHookSlot, MergesUnderWay, ReadWatch};
+use super::{CommitHookSlot, FamilyFlushes, FamilyMerges, ReadWatch};
 use crate::core::DatabaseId;
 use crate::counters::FamilyCounters;
 use crate::dead_ranges::DeadRanges;
@@ -78,26 +78,8 @@ pub(crate) struct FamilyState {
     changing_view: Mutex<()>,
     /// Held while the active memtable is frozen.
     pub rotation: Mutex<()>,
-    /// A flush of this family is queued or running; at most one at a time.
-    pub flushing: AtomicBool,
-    /// Held from the choice of a memtable to be written out until its tables are in the view. The
-    /// repair of the log flushes beside the jobs of the families, and a memtable flushed twice
-    /// could end up above a newer one.
-    pub writing_out: Mutex<()>,
-    /// Merges of this family that are queued or running by themselves.
-    pub merge_jobs: AtomicUsize,
-    /// A look at whether the family is still being written is due.
-    pub quiet_check: AtomicBool,
-    /// Which runs are being merged, and what is queued. Locked while the next merge is chosen.
-    pub merges: Mutex<MergesUnderWay>,
-    /// Callers that wait until no merge is under way. Those that start by themselves make way for
-    /// them.
-    pub merges_waiting: AtomicUsize,
-    /// Why the last flush failed; cleared by the next that works.
-    pub flush_error: Mutex<Option<Error>>,
-    /// Why the last merge failed; cleared by the next that works. Writers and flushes do without
-    /// merges, so it does not affect them.
-    pub merge_error: Mutex<Option<Error>>,
+    pub flushes: FamilyFlushes,
+    pub merges: FamilyMerges,
     pub dropped: AtomicBool,
     /// A drop failed in such a way that an opening may find it: what is written might be lost.
     drop_in_doubt: AtomicBool,
@@ -134,14 +116,8 @@ impl FamilyState {
             view: ArcSwap::from_pointee(view),
             changing_view: Mutex::new(()),
             rotation: Mutex::new(()),
-            flushing: AtomicBool::new(false),
-            writing_out: Mutex::new(()),
-            merge_jobs: AtomicUsize::new(0),
-            quiet_check: AtomicBool::new(false),
-            merges: Mutex::default(),
-            merges_waiting: AtomicUsize::new(0),
-            flush_error: Mutex::new(None),
-            merge_error: Mutex::new(None),
+            flushes: FamilyFlushes::default(),
+            merges: FamilyMerges::default(),
             dropped: AtomicBool::new(false),
             drop_in_doubt: AtomicBool::new(false),
             direct_values: Mutex::new(None),
@@ -197,8 +173,7 @@ impl FamilyState {
 
     /// Why the last flush or merge failed, if one did. It is told once.
     pub(crate) fn take_background_error(&self) -> Option<Error> {
-        let failed_flush = lock(&self.flush_error).take();
-        failed_flush.or_else(|| lock(&self.merge_error).take())
+        self.flushes.failure.take().or_else(|| self.merges.failure.take())
     }
 
     /// The figures that decide how fast the family may be written. `snapshots` are those that are

@@ -38,7 +38,7 @@ impl Core {
         let closed: Vec<_> = closed.collect();
         // No later commit gets into a table until the state was read.
         let _one_at_a_time: Vec<_> =
-            families.iter().map(|family| lock(&family.writing_out)).collect();
+            families.iter().map(|family| lock(&family.flushes.writing_out)).collect();
         let through = self.freeze_all(&families);
         drop(writers);
         let flushed = self.write_frozen(&families, through)?;

@@ -69,7 +69,7 @@ impl Core {
     /// # Errors
     /// [`Error::Io`] when files can't be written; the memtable stays, and so does its log.
     pub(crate) fn flush_oldest(&self, family: &Arc<FamilyState>) -> Result<bool> {
-        let one_at_a_time = lock(&family.writing_out);
+        let one_at_a_time = lock(&family.flushes.writing_out);
         let view = family.view.load_full();
         let Some(memtable) = view.frozen.last().map(Arc::clone) else { return Ok(false) };
         let _span = span!(INFO, "flush", family = family.name(), bytes = memtable.used_bytes());
@@ -113,7 +113,7 @@ impl Core {
         // In the order of numbers, which never change.
         families.sort_by_key(|family| family.id);
         let _one_at_a_time: Vec<_> =
-            families.iter().map(|family| lock(&family.writing_out)).collect();
+            families.iter().map(|family| lock(&family.flushes.writing_out)).collect();
         self.install(self.write_frozen(&families, SequenceNumber::MAX)?)
     }
 

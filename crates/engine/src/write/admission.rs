@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use tidesdb_base::error::Result;
 use tidesdb_base::event::{Event, MemoryLevel, StallReason};
-use tidesdb_lockfree::sync::lock;
 
 use crate::core::Core;
 use crate::family::FamilyState;
@@ -96,9 +95,7 @@ impl Core {
                 }
                 Pace::Slow { bytes_per_second, reason } => {
                     let for_merges = [StallReason::MergeDebt, StallReason::SpaceAmplification];
-                    // ORDERING: relaxed; a late look is made up for by the next.
-                    let merging = family.merge_jobs.load(Ordering::Relaxed) > 0;
-                    if for_merges.contains(&reason) && !merging {
+                    if for_merges.contains(&reason) && !family.merges.have_jobs() {
                         self.schedule_compaction(family);
                     }
                     let nanos = family.flow.pacer.refill(
@@ -264,12 +261,10 @@ impl<'a> Wait<'a> {
             if waits_for_all && family.view.load().frozen.is_empty() {
                 continue;
             }
-            // Taken in a statement of its own: the lock must be free when it is given back.
-            let failed = lock(&family.flush_error).take();
-            let Some(cause) = failed else { continue };
+            let Some(cause) = family.flushes.failure.take() else { continue };
             self.failures += 1;
             if self.failures > 1 {
-                *lock(&family.flush_error) = Some(cause.clone());
+                family.flushes.failure.keep(cause.clone());
                 return Err(cause);
             }
             self.core.schedule_flush(&family);

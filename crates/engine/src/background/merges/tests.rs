@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidesdb_base::compress::Compression;
 use tidesdb_base::options::{DbOptions, FamilyOptions, SyncMode};
-use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::sched::ManualScheduler;
@@ -116,7 +115,7 @@ fn a_life_with_interrupted_merges(seed: u64) -> usize {
     let (state, noted) = (Arc::clone(bench.state()), Arc::clone(&most));
     bench.sim.on_mutation(Some(Arc::new(move |_, mutation| {
         if mutation.phase == Phase::After && mutation.kind == MutationKind::Sync {
-            noted.fetch_max(lock(&state.merges).count(), Ordering::Relaxed);
+            noted.fetch_max(state.merges.lock().count(), Ordering::Relaxed);
         }
     })));
     let mut snapshot: Option<(Snapshot, Model)> = None;
@@ -147,7 +146,7 @@ fn a_life_with_interrupted_merges(seed: u64) -> usize {
     drop(snapshot);
     bench.scheduler.run_until_idle();
     bench.check("in the end");
-    assert_eq!(lock(&bench.state().merges).count(), 0);
+    assert_eq!(bench.state().merges.lock().count(), 0);
     let Bench { sim, db, model, .. } = bench;
     db.close().unwrap();
     let (db, _scheduler) = open(&sim, seed, 2);

@@ -1,0 +1,127 @@
+//! What background work is done for a family, and why it failed.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use tidesdb_base::error::Error;
+use tidesdb_lockfree::sync::lock;
+
+use super::MergesUnderWay;
+
+/// Why work of one kind last failed. It is told once, and forgotten when the work succeeds.
+#[derive(Debug, Default)]
+pub(crate) struct Failure(Mutex<Option<Error>>);
+
+impl Failure {
+    pub(crate) fn keep(&self, error: Error) {
+        *lock(&self.0) = Some(error);
+    }
+
+    pub(crate) fn take(&self) -> Option<Error> {
+        lock(&self.0).take()
+    }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        lock(&self.0).is_some()
+    }
+
+    /// Forgets the failure if `is_over` says so.
+    pub(crate) fn forget_if(&self, is_over: impl FnOnce(&mut Error) -> bool) {
+        lock(&self.0).take_if(is_over);
+    }
+}
+
+/// Flushes of a family.
+#[derive(Debug, Default)]
+pub(crate) struct FamilyFlushes {
+    /// One is queued or running; at most one at a time.
+    under_way: AtomicBool,
+    /// Held from the choice of a memtable to be written out until its tables are in the view. The
+    /// repair of the log flushes beside the jobs of the families, and a memtable flushed twice
+    /// could end up above a newer one.
+    pub writing_out: Mutex<()>,
+    pub failure: Failure,
+}
+
+impl FamilyFlushes {
+    /// True for the caller who is to flush the family, and tells when that has ended.
+    pub(crate) fn begin(&self) -> bool {
+        // ORDERING: decides which caller queues the job; the job clears the flag before it looks for
+        // work a last time, so a memtable frozen meanwhile is not forgotten.
+        !self.under_way.swap(true, Ordering::SeqCst)
+    }
+
+    /// See [`FamilyFlushes::begin`].
+    pub(crate) fn end(&self) {
+        // ORDERING: see `begin`.
+        self.under_way.store(false, Ordering::SeqCst);
+    }
+
+    /// One is queued or running.
+    pub(crate) fn are_under_way(&self) -> bool {
+        // ORDERING: pairs with the swap in `begin`.
+        self.under_way.load(Ordering::SeqCst)
+    }
+}
+
+/// Merges of a family.
+#[derive(Debug, Default)]
+pub(crate) struct FamilyMerges {
+    under_way: Mutex<MergesUnderWay>,
+    /// Those that are queued or running by themselves.
+    jobs: AtomicUsize,
+    /// Callers that wait until no merge is under way.
+    callers: AtomicUsize,
+    /// A look at whether the family is still being written is due.
+    quiet_check: AtomicBool,
+    /// Writers and flushes do without merges, so it does not affect them.
+    pub failure: Failure,
+}
+
+impl FamilyMerges {
+    /// Which runs are being merged, and what is queued. Locked while the next merge is chosen.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, MergesUnderWay> {
+        lock(&self.under_way)
+    }
+
+    // ORDERING of jobs and of the check: as for flushes.
+
+    pub(crate) fn job_begins(&self) {
+        self.jobs.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn job_ends(&self) {
+        self.jobs.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// A merge is queued or running by itself.
+    pub(crate) fn have_jobs(&self) -> bool {
+        self.jobs.load(Ordering::SeqCst) > 0
+    }
+
+    /// True for the caller who is to look later whether the family is still being written.
+    pub(crate) fn begin_quiet_check(&self) -> bool {
+        !self.quiet_check.swap(true, Ordering::SeqCst)
+    }
+
+    pub(crate) fn end_quiet_check(&self) {
+        self.quiet_check.store(false, Ordering::SeqCst);
+    }
+
+    /// A caller waits until no merge is under way.
+    pub(crate) fn caller_waits(&self) {
+        // ORDERING: relaxed; a late look costs one more merge.
+        self.callers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn caller_has_waited(&self) {
+        // ORDERING: as in `caller_waits`.
+        self.callers.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Merges that start by themselves make way for callers who wait.
+    pub(crate) fn make_way(&self) -> bool {
+        // ORDERING: as in `caller_waits`.
+        self.callers.load(Ordering::Relaxed) > 0
+    }
+}
