@@ -38,16 +38,14 @@ struct JobGuard(Arc<Core>);
 
 impl JobGuard {
     fn new(core: &Arc<Core>) -> Self {
-        // ORDERING: pairs with the load in `wait_idle`, which must not miss a queued job.
-        core.jobs.fetch_add(1, Ordering::SeqCst);
+        core.jobs.add();
         Self(Arc::clone(core))
     }
 }
 
 impl Drop for JobGuard {
     fn drop(&mut self) {
-        // ORDERING: as in `new`.
-        self.0.jobs.fetch_sub(1, Ordering::SeqCst);
+        self.0.jobs.remove();
         self.0.progress.ring();
     }
 }
@@ -128,7 +126,7 @@ impl Core {
             Event::BackgroundFailed { family: family.name().to_string(), error: error.clone() };
         failure.keep(error);
         if self.flow.failure_told.is_due(self.clock.monotonic_nanos()) {
-            self.tell(&event);
+            self.events.tell(&event);
         }
     }
 
@@ -216,8 +214,7 @@ impl Core {
         loop {
             let seen = self.progress.now();
             // Before the errors: a job keeps its failure before it ends.
-            // ORDERING: pairs with `JobGuard`.
-            let idle = self.jobs.load(Ordering::SeqCst) == 0;
+            let idle = self.jobs.are_done();
             for family in self.families.all() {
                 family.take_background_error().map_or(Ok(()), Err)?;
             }

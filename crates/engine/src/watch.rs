@@ -205,7 +205,7 @@ impl Core {
         met.stall_micros = waits.stall_nanos / 1000;
         met.stall_reason = waits.stall_reason;
         met.sync_micros = waits.sync_nanos / 1000;
-        self.tell(&Event::SlowOperation {
+        self.events.tell(&Event::SlowOperation {
             operation: told.operation,
             family: told.family.map(|family| family.name().to_string()).unwrap_or_default(),
             bytes: told.bytes,

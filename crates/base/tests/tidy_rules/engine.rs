@@ -6,8 +6,17 @@ use super::{is_test_file, shipped_lines};
 /// above it in this table, never of rows below. Methods of `Core` live in the module that does
 /// the work (`impl Core` in `flush`, `write`, ...), so a call may go where no name may.
 const ORDER: &[&[&str]] = &[
-    &["numbers", "dependencies", "thread_buffer", "counters", "latency", "event_log", "spans"],
-    &["range_tombstones", "dead_ranges"],
+    &[
+        "numbers",
+        "dependencies",
+        "thread_buffer",
+        "counters",
+        "latency",
+        "event_log",
+        "spans",
+        "user_code",
+    ],
+    &["range_tombstones", "dead_ranges", "events"],
     &["memtable"],
     &["log"],
     &["cache", "flow", "version"],

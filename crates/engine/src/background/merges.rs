@@ -172,7 +172,7 @@ impl Core {
     ) -> Option<Planned> {
         let Look { version, runs, rules, .. } = look;
         let free = version.runs.iter().take_while(|run| !merges.holds(run.place())).count();
-        let most = self.running_merges.most_now(self.options.merging_threads());
+        let most = self.jobs.running_merges.most_now(self.options.merging_threads());
         let small = || {
             let plan = plan::beside_others(runs, free, rules, most)?;
             Some(Planned::of(version, plan, KeyRange::default()))
@@ -276,7 +276,7 @@ impl Core {
         }
         let Some(begun) = self.begin_merge(family, pace, bytes)? else { return Ok(()) };
         let Begun { version, planned, .. } = &begun;
-        let running = self.running_merges.begin(planned.bytes);
+        let running = self.jobs.running_merges.begin(planned.bytes);
         // What a merge gives back it gives back at its end: many small steps free space sooner.
         let most_values = planned.bytes.max(VALUES_PER_MERGE);
         self.merge_runs(family, version, planned.plan, &planned.slice, most_values)?;

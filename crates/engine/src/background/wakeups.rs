@@ -75,7 +75,7 @@ impl Core {
         let now = self.clock.unix_seconds();
         let soon = time.clamp(now.saturating_add(1), now.saturating_add(MOST_SECONDS));
         let time = soon.div_ceil(LEAST_SECONDS).saturating_mul(LEAST_SECONDS);
-        let mut timers = lock(&self.expiry_timers);
+        let mut timers = lock(&self.jobs.expiry_timers);
         if self.health.is_closed() || timers.first().is_some_and(|&first| first <= time) {
             return;
         }
@@ -84,7 +84,7 @@ impl Core {
         let core = self.this.clone();
         let look = move || {
             let Some(core) = core.upgrade() else { return };
-            lock(&core.expiry_timers).remove(&time);
+            lock(&core.jobs.expiry_timers).remove(&time);
             if !core.health.is_closed() {
                 core.look_for_expired();
             }

@@ -125,9 +125,9 @@ impl Core {
         let nanos = self.clock.monotonic_nanos().saturating_sub(started);
         self.watch.record(TimedOperation::Merge, nanos);
         counters.add(Work::MergeNanos, nanos);
-        if result.is_ok() && self.tells(LogLevel::Info) {
+        if result.is_ok() && self.events.are_told(LogLevel::Info) {
             let (family, bytes) = (family.name().to_string(), merge.bytes_read);
-            self.tell(&Event::Merged { family, bytes, milliseconds: nanos / 1_000_000 });
+            self.events.tell(&Event::Merged { family, bytes, milliseconds: nanos / 1_000_000 });
         }
         counters.add(Work::MergeBytesRead, merge.bytes_read);
         result

@@ -10,10 +10,10 @@ use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
-use crate::core::{Core, call_out};
+use crate::core::Core;
 use crate::family::FamilyState;
 use crate::recovery::NO_LOG;
-use crate::spans::{self, span};
+use crate::spans::span;
 
 impl Core {
     /// Flushes everything and shuts down. When all is in tables the log is removed. On a full disk
@@ -28,7 +28,7 @@ impl Core {
             return Err(Error::Forked);
         }
         // A caller that was told that the database is closed may open the directory again.
-        let _closing = lock(&self.closing);
+        let _closing = lock(&self.health.closing);
         if self.health.is_closed() {
             return Ok(());
         }
@@ -92,10 +92,7 @@ impl Core {
             let _ = self.log.sync_sealed();
         }
         self.files.garbage.sweep();
-        if let Some(log) = &self.event_log {
-            log.write(&Event::Closed);
-        }
-        call_out(|| spans::tell(&Event::Closed));
+        self.events.write(&Event::Closed);
         self.files.lock.give_up();
         // They may hold handles of this database, which would never be freed.
         self.families.all().iter().for_each(|family| family.commit_hook.replace(None));

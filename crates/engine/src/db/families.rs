@@ -27,7 +27,7 @@ impl Core {
     ) -> Result<Vec<Arc<FamilyState>>> {
         self.check_changeable()?;
         let _at_work = self.callers.enter()?;
-        let _changing = lock(&self.changing_families);
+        let _changing = lock(&self.families.changing);
         let mut catalog = lock(&self.catalog);
         self.check_new_families(wanted, catalog.state.families.len())?;
         let first = catalog.state.next_family;
@@ -50,7 +50,7 @@ impl Core {
             let family = FamilyState::new(self.identity, id, name, options.clone(), view);
             let family = Arc::new(family);
             // Looked at above, and nothing that is registered goes away.
-            family.find_key_order(|order| lock(&self.key_orders).get(order).cloned())?;
+            family.find_key_order(|order| lock(&self.families.key_orders).get(order).cloned())?;
             self.families.insert(Arc::clone(&family));
             created.push(family);
         }
@@ -82,7 +82,7 @@ impl Core {
     /// [`Error::KeyOrderNotRegistered`].
     fn check_key_order(&self, family: &str, order: &KeyOrder) -> Result<()> {
         match order {
-            KeyOrder::Custom(name) if lock(&self.key_orders).get(name).is_none() => {
+            KeyOrder::Custom(name) if lock(&self.families.key_orders).get(name).is_none() => {
                 Err(not_registered(family, name))
             }
             _ => Ok(()),
@@ -95,7 +95,7 @@ impl Core {
     /// [`Error::FamilyNotFound`], [`Error::KeyOrderNotRegistered`].
     pub(crate) fn usable_family(&self, name: &str) -> Result<Arc<FamilyState>> {
         let family = self.find_family(name)?;
-        family.find_key_order(|order| lock(&self.key_orders).get(order).cloned())?;
+        family.find_key_order(|order| lock(&self.families.key_orders).get(order).cloned())?;
         Ok(family)
     }
 
@@ -162,7 +162,7 @@ impl Core {
     pub(crate) fn drop_family(&self, name: &str) -> Result<()> {
         self.check_changeable()?;
         let _at_work = self.callers.enter()?;
-        let _changing = lock(&self.changing_families);
+        let _changing = lock(&self.families.changing);
         let mut catalog = lock(&self.catalog);
         let family = self.find_family(name)?;
         let changes = vec![Change::DropFamily { family: family.id }];

@@ -19,7 +19,7 @@ impl Core {
     pub(crate) fn rename_family(&self, old: &str, new: &str) -> Result<()> {
         self.check_changeable()?;
         let _at_work = self.callers.enter()?;
-        let _changing = lock(&self.changing_families);
+        let _changing = lock(&self.families.changing);
         let mut catalog = lock(&self.catalog);
         let family = self.find_family(old)?;
         if old == new {
@@ -46,7 +46,7 @@ impl Core {
         // cut: each ends where a memtable was frozen, which is one point of the commit order.
         self.flush_family(&source)?;
         let _at_work = self.callers.enter()?;
-        let _changing = lock(&self.changing_families);
+        let _changing = lock(&self.families.changing);
         let mut catalog = lock(&self.catalog);
         if source.is_dropped() {
             return Err(source.dropped_error());

@@ -129,7 +129,7 @@ impl Db {
         name: &str,
         compare: impl Fn(&[u8], &[u8]) -> Ordering + Send + Sync + 'static,
     ) -> Result<()> {
-        lock(&self.core().key_orders).register(name, Arc::new(compare))
+        lock(&self.core().families.key_orders).register(name, Arc::new(compare))
     }
 
     /// Creates a column family. When this returns, the family survives a power cut.
@@ -190,7 +190,9 @@ impl Db {
     pub fn rename_family(&self, old: &str, new: &str) -> Result<()> {
         self.core().rename_family(old, new)?;
         if old != new {
-            self.core().tell(&Event::FamilyRenamed { old: old.to_owned(), new: new.to_owned() });
+            self.core()
+                .events
+                .tell(&Event::FamilyRenamed { old: old.to_owned(), new: new.to_owned() });
         }
         Ok(())
     }
@@ -230,7 +232,7 @@ impl Db {
     }
 
     fn tell_created(&self, family: &FamilyState) {
-        self.core().tell(&Event::FamilyCreated { family: family.name().to_string() });
+        self.core().events.tell(&Event::FamilyCreated { family: family.name().to_string() });
     }
 
     /// Makes a copy of the database in another directory of the same file system, which shares its
@@ -361,7 +363,7 @@ impl Db {
     /// `NotFound`, `ReadOnly`, `Closed`, `Io`.
     pub fn drop_family(&self, name: &str) -> Result<()> {
         self.core().drop_family(name)?;
-        self.core().tell(&Event::FamilyDropped { family: name.to_owned() });
+        self.core().events.tell(&Event::FamilyDropped { family: name.to_owned() });
         Ok(())
     }
 

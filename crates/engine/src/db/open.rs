@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::error::{Error, ErrorKind, Result};
@@ -19,9 +18,12 @@ use tidesdb_sys::vfs::{RealVfs, Vfs};
 
 use super::directory::{self, OwnedDirectory};
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
-use crate::core::{Callers, Control, Core, CoreCounters, DatabaseId, Families, Health, Progress};
+use crate::core::{
+    Callers, Control, Core, CoreCounters, DatabaseId, Families, Health, Jobs, Progress,
+};
 use crate::event_log::EventLog;
-use crate::family::{FamilyState, RunningMerges, View};
+use crate::events::Events;
+use crate::family::{FamilyState, View};
 use crate::flow::disk::{self, DiskSpace};
 use crate::flow::{DatabaseFlow, MemoryBudget};
 use crate::log::{Log, LogConfig, NoSegmentAt};
@@ -112,7 +114,7 @@ pub(super) fn open_core(
     let nanos = core.clock.monotonic_nanos().saturating_sub(started);
     core.watch.record(TimedOperation::Open, nanos);
     let families = core.families.names().len() as u64;
-    core.tell(&Event::Opened { families, milliseconds: nanos / 1_000_000 });
+    core.events.tell(&Event::Opened { families, milliseconds: nanos / 1_000_000 });
     Ok(core)
 }
 
@@ -164,8 +166,8 @@ fn build(
         identity,
         path: path.to_path_buf(),
         watch: Watch::new(&options),
-        key_orders: Mutex::new(options.key_orders.clone()),
-        event_log: EventLog::new(&vfs, &components.clock, &options, path),
+        events: Events::new(EventLog::new(&vfs, &components.clock, &options, path), &options),
+        families: Families::new(options.key_orders.clone()),
         options,
         vfs,
         scheduler: components.scheduler,
@@ -173,7 +175,6 @@ fn build(
         numbers,
         log,
         catalog: Mutex::new(catalog),
-        families: Families::default(),
         budget: Arc::clone(&files.budget),
         spare_buffers: SpareBuffers::new(Arc::clone(&files.budget)),
         files,
@@ -184,13 +185,9 @@ fn build(
         snapshots: SnapshotRegistry::default(),
         dependencies: std::sync::Mutex::default(),
         health: Health::default(),
-        changing_families: Mutex::default(),
-        closing: Mutex::default(),
         callers: Callers::default(),
         progress: Progress::default(),
-        jobs: AtomicU64::new(0),
-        expiry_timers: Mutex::default(),
-        running_merges: RunningMerges::default(),
+        jobs: Jobs::default(),
     });
     let families = families.into_values().collect();
     make_known(&core, families);

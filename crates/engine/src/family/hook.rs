@@ -18,7 +18,7 @@ use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::sync::lock;
 
 use super::FamilyState;
-use crate::core::call_out;
+use crate::user_code::call_out;
 
 /// Called after each commit to a family. See [`crate::Family::set_commit_hook`].
 pub type CommitHook = Arc<dyn Fn(&CommittedBatch<'_>) + Send + Sync>;

@@ -26,7 +26,7 @@ impl Core {
     pub(crate) fn cut(&self) -> Result<Cut> {
         // The most of it without holding a caller up.
         self.each_family(Self::flush_family)?;
-        let _families_stay = lock(&self.changing_families);
+        let _families_stay = lock(&self.families.changing);
         let mut families = self.families.all();
         families.sort_by_key(|family| family.id);
         // No commit may be on its way into a value log that the files of the cut belong to. First,

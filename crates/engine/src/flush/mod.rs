@@ -97,9 +97,9 @@ impl Core {
 
     /// Tells that a memtable was written to so many tables of so many bytes.
     fn tell_flush(&self, family: &FamilyState, (tables, bytes): (u64, u64), nanos: u64) {
-        if self.tells(LogLevel::Info) {
+        if self.events.are_told(LogLevel::Info) {
             let (family, milliseconds) = (family.name().to_string(), nanos / 1_000_000);
-            self.tell(&Event::Flushed { family, tables, bytes, milliseconds });
+            self.events.tell(&Event::Flushed { family, tables, bytes, milliseconds });
         }
     }
 

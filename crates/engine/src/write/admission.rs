@@ -162,7 +162,11 @@ impl Core {
         if told != level && self.flow.level_told.is_due(self.clock.monotonic_nanos()) {
             self.flow.told_level.store(level, Ordering::Relaxed);
             let (used_bytes, budget_bytes) = (self.budget.held().total(), self.budget.bytes());
-            self.tell(&Event::MemoryLevelChanged { level: plan.level, used_bytes, budget_bytes });
+            self.events.tell(&Event::MemoryLevelChanged {
+                level: plan.level,
+                used_bytes,
+                budget_bytes,
+            });
         }
     }
 
@@ -230,7 +234,7 @@ impl<'a> Wait<'a> {
         self.held_up(reason);
         if self.core.flow.stalls.should_tell_slowing(reason, self.now()) {
             let family = self.family.name().to_string();
-            self.core.tell(&Event::WritesSlowed { family, reason, bytes_per_second });
+            self.core.events.tell(&Event::WritesSlowed { family, reason, bytes_per_second });
         }
         if !self.core.scheduler.help() {
             self.core.clock.sleep(Duration::from_nanos(nanos));
@@ -282,7 +286,7 @@ impl Drop for Wait<'_> {
         note_stall(reason, nanos);
         if nanos >= TOLD_WAIT_NANOS && self.core.flow.stalls.should_tell_wait(reason, now) {
             let (family, milliseconds) = (self.family.name().to_string(), nanos / 1_000_000);
-            self.core.tell(&Event::WriterWaited { family, reason, milliseconds });
+            self.core.events.tell(&Event::WriterWaited { family, reason, milliseconds });
         }
     }
 }

@@ -1,0 +1,62 @@
+//! What users have told background work to do.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What users have told background work to do.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    /// Callers that want no flush and no merge to start.
+    paused: AtomicU64,
+    /// No merge runs any more until the database is reopened.
+    cancelled: AtomicBool,
+    /// Number of the timer of interval syncs that is in force; others end.
+    sync_timer: AtomicU64,
+    /// A job that lets the log be shortened is queued or running.
+    pub log_is_trimmed: AtomicBool,
+}
+
+// ORDERING: SeqCst throughout: set before the flags of running work are read, and read by that
+// work after it has set its flag, so that one of the two sees the other.
+impl Control {
+    /// No flush and no merge starts any more until as many calls of [`Control::resume`].
+    pub(crate) fn pause(&self) {
+        self.paused.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Takes one call of [`Control::pause`] back; true when it was the last.
+    pub(crate) fn resume(&self) -> bool {
+        let less_one = |paused: u64| paused.checked_sub(1);
+        let before = self.paused.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less_one);
+        before == Ok(1)
+    }
+
+    /// Takes all calls of [`Control::pause`] back.
+    pub(crate) fn end_pauses(&self) {
+        self.paused.store(0, Ordering::SeqCst);
+    }
+
+    /// True while no flush and no merge may start.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::SeqCst) > 0
+    }
+
+    /// No merge runs any more.
+    pub(crate) fn cancel_merges(&self) {
+        self.cancelled.store(true, Ordering::SeqCst);
+    }
+
+    /// True once merges were cancelled.
+    pub(crate) fn merges_are_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::SeqCst)
+    }
+
+    /// Puts another timer of interval syncs in force.
+    pub(crate) fn next_sync_timer(&self) -> u64 {
+        self.sync_timer.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// Whether that timer is in force.
+    pub(crate) fn is_sync_timer(&self, number: u64) -> bool {
+        self.sync_timer.load(Ordering::SeqCst) == number
+    }
+}

@@ -1,0 +1,78 @@
+//! Whether a database serves, and why not.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::forks::ProcessMark;
+
+/// Whether the database still serves.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    /// The process that opened the database; in its forked children every call is refused.
+    home: ProcessMark,
+    closed: AtomicBool,
+    failed: AtomicBool,
+    cause: Mutex<Option<Error>>,
+    /// Held during a close.
+    pub closing: Mutex<()>,
+}
+
+impl Health {
+    /// Refuses all writes from now on.
+    pub(crate) fn fail(&self, cause: Error) {
+        lock(&self.cause).get_or_insert(cause);
+        // ORDERING: release publishes the cause.
+        self.failed.store(true, Ordering::Release);
+    }
+
+    /// Why writes are refused, if they are.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] with the first failure.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<()> {
+        // ORDERING: acquire pairs with the release in `fail`.
+        if self.failed.load(Ordering::Acquire) { self.cause() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn cause(&self) -> Result<()> {
+        match lock(&self.cause).clone() {
+            Some(cause) => Err(Error::ReadOnly(Arc::new(cause))),
+            None => Ok(()),
+        }
+    }
+
+    /// Marks the database closed; false when it was already.
+    pub(crate) fn close(&self) -> bool {
+        // ORDERING: what happened before closing is visible to a thread that sees it closed.
+        !self.closed.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether this is the process that opened the database, and not a fork of it.
+    #[inline]
+    pub(crate) fn is_at_home(&self) -> bool {
+        self.home.is_here()
+    }
+
+    /// Refuses calls of a closed database, and of a process that did not open it.
+    ///
+    /// # Errors
+    /// [`Error::Forked`], [`Error::Closed`].
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if !self.is_at_home() {
+            return Err(Error::Forked);
+        }
+        if self.is_closed() { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// True once the database was closed.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        // ORDERING: acquire pairs with the swap in `close`.
+        self.closed.load(Ordering::Acquire)
+    }
+}
