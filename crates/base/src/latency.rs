@@ -32,8 +32,7 @@ pub const fn bucket_of(nanos: u64) -> usize {
 }
 
 /// The longest time in a bucket, in nanoseconds.
-#[must_use]
-pub const fn longest_in(bucket: usize) -> u64 {
+const fn longest_in(bucket: usize) -> u64 {
     if bucket < STEPS {
         return bucket as u64 + 1;
     }

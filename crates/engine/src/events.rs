@@ -40,8 +40,8 @@ impl Events {
         call_out(|| spans::tell(event));
     }
 
-    /// Tells an event to all. Events that the listener itself causes are not passed on to it: it would
-    /// be called within itself.
+    /// Tells an event to all. Events that the listener itself causes are not passed on to it: it
+    /// would be called within itself.
     #[cold]
     pub(crate) fn tell(&self, event: &Event) {
         thread_local! {

@@ -44,10 +44,10 @@ pub(crate) struct FamilyFlushes {
 }
 
 impl FamilyFlushes {
-    /// True for the caller who is to flush the family, and tells when that has ended.
+    /// True for the caller that is to flush the family, and tells when that has ended.
     pub(crate) fn begin(&self) -> bool {
-        // ORDERING: decides which caller queues the job; the job clears the flag before it looks for
-        // work a last time, so a memtable frozen meanwhile is not forgotten.
+        // ORDERING: decides which caller queues the job; the job clears the flag before it looks
+        // for work a last time, so a memtable frozen meanwhile is not forgotten.
         !self.under_way.swap(true, Ordering::SeqCst)
     }
 
@@ -99,7 +99,7 @@ impl FamilyMerges {
         self.jobs.load(Ordering::SeqCst) > 0
     }
 
-    /// True for the caller who is to look later whether the family is still being written.
+    /// True for the caller that is to look later whether the family is still being written.
     pub(crate) fn begin_quiet_check(&self) -> bool {
         !self.quiet_check.swap(true, Ordering::SeqCst)
     }
@@ -119,7 +119,7 @@ impl FamilyMerges {
         self.callers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Merges that start by themselves make way for callers who wait.
+    /// Merges that start by themselves make way for callers that wait.
     pub(crate) fn make_way(&self) -> bool {
         // ORDERING: as in `caller_waits`.
         self.callers.load(Ordering::Relaxed) > 0

@@ -62,8 +62,8 @@ impl WorkStats {
         }
     }
 
-    /// Bytes written to log, tables and value logs for each byte that users wrote; 0 when they wrote
-    /// none.
+    /// Bytes written to log, tables and value logs for each byte that users wrote; 0 when they
+    /// wrote none.
     #[must_use]
     pub fn write_amplification(&self) -> f64 {
         let written =

@@ -7,7 +7,7 @@
 //! readable. One thread at a time.
 
 use super::ValuePointer;
-use super::record::{MAX_COMPRESSED_VALUE, RECORD_HEADER_BYTES, RecordHeader, file_header};
+use super::record::{MAX_COMPRESSED_VALUE, RecordHeader, file_header};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidesdb_base::compress::Compression;
@@ -150,12 +150,6 @@ impl VlogWriter {
     #[must_use]
     pub fn file_len(&self) -> u64 {
         self.written + self.buffer.len() as u64
-    }
-
-    /// Bytes that appending a value of that length takes at most.
-    #[must_use]
-    pub const fn record_bytes_bound(value_len: usize) -> u64 {
-        (RECORD_HEADER_BYTES + value_len) as u64
     }
 
     /// Number of the file.

@@ -77,23 +77,10 @@ impl Setting {
         format!("{} = {}", self.name, self.value)
     }
 
-    /// The text of a property; `None` for settings of the engine.
-    pub(super) fn property(&self) -> Option<(&str, String)> {
-        let name = self.name.strip_prefix(PROPERTY)?;
-        let text = self.value.strip_prefix('"')?.strip_suffix('"')?;
-        let mut value = String::with_capacity(text.len());
-        let mut characters = text.chars();
-        while let Some(character) = characters.next() {
-            value.push(match character {
-                '\\' => match characters.next()? {
-                    'n' => '\n',
-                    'r' => '\r',
-                    other => other,
-                },
-                other => other,
-            });
-        }
-        Some((name, value))
+    /// Name and text of a property; `None` for settings of the engine.
+    pub(super) fn property(&self) -> Option<(String, String)> {
+        self.name.strip_prefix(PROPERTY)?;
+        FamilyOptions::from_text(&self.line()).ok()?.properties.pop_first()
     }
 }
 

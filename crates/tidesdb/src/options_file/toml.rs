@@ -125,7 +125,7 @@ pub(super) fn write(file: &OptionsFile) -> String {
             let _ = writeln!(text, "\n[family.{name}.properties]");
         }
         for (name, value) in properties {
-            let _ = writeln!(text, "{} = {}", key(name), string(&value));
+            let _ = writeln!(text, "{} = {}", key(&name), string(&value));
         }
     }
     text

@@ -17,7 +17,7 @@ use crate::watch::Told;
 pub(crate) struct OfTransaction {
     /// Its writes to the family when the scan was made, if there are any.
     pub own: Option<Arc<OwnWrites>>,
-    /// Who is told what the scan goes over, if the level asks for it.
+    /// Is told what the scan goes over, if the level asks for it.
     pub reads: Option<Box<dyn RangesRead>>,
     /// Each seek takes up what was committed since.
     pub moving: bool,

@@ -15,7 +15,7 @@ const REMEMBERED_FROM: u64 = if cfg!(debug_assertions) { 3 } else { 64 };
 
 impl StoredScan {
     /// Goes on over dead keys, from one of them, until there is one that may be shown. Ends at an own
-    /// write of the transaction that scans: what that says of its key holds for nobody else, so it
+    /// write of the transaction that scans: what that says of its key holds for no other reader, so it
     /// belongs to no run that is remembered, and a jump must not pass it.
     #[cold]
     pub(super) fn pass_dead_run(&mut self, direction: Direction) -> Result<()> {
