@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tidesdb_base::codec::put_u32;
 use tidesdb_base::compress::Compression;
-use tidesdb_sys::vfs::File;
+use tidesdb_sys::vfs::{File, ReadAt, ReadOnlyFile};
 
 use crate::filter::{Filters, key_hash, prefix_hash};
 use crate::manifest::{Edit, ManifestRemains, named_by, read_manifest};
@@ -45,17 +45,11 @@ pub const READERS: &[(&str, Reader)] = &[
 #[derive(Debug)]
 struct Bytes(Vec<u8>);
 
-impl Bytes {
-    fn file(bytes: &[u8]) -> Arc<dyn File> {
-        Arc::new(Self(bytes.to_vec()))
-    }
+fn file(bytes: &[u8]) -> Arc<dyn File> {
+    Arc::new(ReadOnlyFile(Bytes(bytes.to_vec())))
 }
 
-fn refused<T>() -> io::Result<T> {
-    Err(io::Error::from(io::ErrorKind::ReadOnlyFilesystem))
-}
-
-impl File for Bytes {
+impl ReadAt for Bytes {
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         let from = usize::try_from(at).unwrap_or(usize::MAX);
         let rest = self.0.get(from..).unwrap_or_default();
@@ -66,28 +60,8 @@ impl File for Bytes {
         Ok(count)
     }
 
-    fn len(&self) -> io::Result<u64> {
+    fn file_len(&self) -> io::Result<u64> {
         Ok(self.0.len() as u64)
-    }
-
-    fn write_at(&self, _bytes: &[u8], _at: u64) -> io::Result<usize> {
-        refused()
-    }
-
-    fn set_len(&self, _len: u64) -> io::Result<()> {
-        refused()
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        refused()
-    }
-
-    fn sync_all(&self) -> io::Result<()> {
-        refused()
-    }
-
-    fn allocate(&self, _len: u64) -> io::Result<()> {
-        refused()
     }
 }
 
@@ -104,7 +78,7 @@ fn log_record(bytes: &[u8]) {
 }
 
 fn log_segment(bytes: &[u8]) {
-    let file = Bytes::file(bytes);
+    let file = file(bytes);
     let header = SegmentHeader { number: 1, base: 64, previous_end: 0, synced: 0 };
     let readers = [
         SegmentReader::open(Arc::clone(&file), path()).ok().flatten(),
@@ -141,7 +115,7 @@ fn manifest_edit(bytes: &[u8]) {
 /// The bytes as they are, and as the records of a manifest that are sealed.
 fn manifest_file(bytes: &[u8]) {
     for bytes in [bytes.to_vec(), manifest::sealed(3, bytes)] {
-        let file = Bytes(bytes);
+        let file = ReadOnlyFile(Bytes(bytes));
         let _ = read_manifest(&file, path(), 3);
         let _ = ManifestRemains::survey(&file, path(), 3);
         let _ = ManifestRemains::claimed_number(&file, path());
@@ -154,7 +128,7 @@ fn current(bytes: &[u8]) {
 }
 
 fn read_table(bytes: &[u8]) {
-    let file = Bytes::file(bytes);
+    let file = file(bytes);
     if let Ok(table) = Table::open(Arc::clone(&file), path(), 1) {
         let _ = table.verify();
         let _ = table.keys_between(4);
@@ -177,7 +151,7 @@ fn read_table(bytes: &[u8]) {
 
 fn table(bytes: &[u8]) {
     read_table(bytes);
-    let _ = TableRemains::claimed_identity(&Bytes(bytes.to_vec()), path());
+    let _ = TableRemains::claimed_identity(file(bytes).as_ref(), path());
 }
 
 /// Bytes as the raw sections of a table, all sealed: lengths of data, filter, index and whether the
@@ -202,7 +176,7 @@ fn filter(bytes: &[u8]) {
 }
 
 fn value_log(bytes: &[u8]) {
-    let file = Bytes::file(bytes);
+    let file = file(bytes);
     let _ = VlogReader::claimed_number(file.as_ref(), path());
     let _ = VlogReader::open(Arc::clone(&file), path(), 1).and_then(|reader| reader.verify());
     let reader = VlogReader::without_header(file, path(), 1);
@@ -224,7 +198,7 @@ fn value_record(bytes: &[u8]) {
         _ => u32::from_le_bytes([a, b, c, 0]),
     };
     let (record, pointer) = vlog::sealed(1, codec, raw_len, stored);
-    let reader = VlogReader::without_header(Bytes::file(&record), path(), 1);
+    let reader = VlogReader::without_header(file(&record), path(), 1);
     let _ = reader.read(&pointer);
     let _ = reader.survey(&mut |_| Ok(()));
 }
@@ -236,7 +210,7 @@ fn pointer(bytes: &[u8]) {
         debug_assert_eq!(ValuePointer::decode(&again), Ok(pointer));
         let mut header = Vec::new();
         put_u32(&mut header, pointer.raw_len);
-        let reader = VlogReader::without_header(Bytes::file(&header), path(), pointer.file);
+        let reader = VlogReader::without_header(file(&header), path(), pointer.file);
         let _ = reader.read(&pointer);
     }
 }

@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
-use tidesdb_sys::vfs::File;
+use tidesdb_sys::vfs::{File, ReadAt};
 
 /// Bytes that are given up together.
 const PAGE_BYTES: u64 = 4096;
@@ -16,11 +16,7 @@ const PAGE_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub(crate) struct LenientFile(pub(crate) Arc<dyn File>);
 
-fn refused<T>() -> io::Result<T> {
-    Err(io::Error::from(io::ErrorKind::ReadOnlyFilesystem))
-}
-
-impl File for LenientFile {
+impl ReadAt for LenientFile {
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         let error = match self.0.read_at(buffer, at) {
             Err(e) if e.kind() != io::ErrorKind::Interrupted => e,
@@ -41,27 +37,7 @@ impl File for LenientFile {
         }
     }
 
-    fn len(&self) -> io::Result<u64> {
+    fn file_len(&self) -> io::Result<u64> {
         self.0.len()
-    }
-
-    fn write_at(&self, _bytes: &[u8], _at: u64) -> io::Result<usize> {
-        refused()
-    }
-
-    fn set_len(&self, _len: u64) -> io::Result<()> {
-        refused()
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        refused()
-    }
-
-    fn sync_all(&self) -> io::Result<()> {
-        refused()
-    }
-
-    fn allocate(&self, _len: u64) -> io::Result<()> {
-        refused()
     }
 }

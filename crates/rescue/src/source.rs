@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::manifest::current::CURRENT_TEMPORARY;
 use tidesdb_files::naming::{self, FileKind};
-use tidesdb_sys::vfs::{File, LockGuard, LockHow, OpenHow, ReadOnlyVfs, RealVfs, Vfs};
+use tidesdb_sys::vfs::{File, LockGuard, LockHow, OpenHow, ReadOnlyFile, ReadOnlyVfs, RealVfs, Vfs};
 
 use crate::destination::beside;
 use crate::lenient::LenientFile;
@@ -91,7 +91,7 @@ impl Source {
         let path = self.path(kind);
         let file = self.vfs.open(&path, OpenHow::Read);
         let file = file.map_err(|e| Error::missing_or_io("open", &path, e))?;
-        Ok(Arc::new(LenientFile(file)))
+        Ok(Arc::new(ReadOnlyFile(LenientFile(file))))
     }
 
     /// Whether there is a file of that name.

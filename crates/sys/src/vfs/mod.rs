@@ -27,7 +27,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use fault::{CallRecord, FaultError, FaultKind, FaultVfs, Op, OpSet};
-pub use read_only::ReadOnlyVfs;
+pub use read_only::{ReadAt, ReadOnlyFile, ReadOnlyVfs};
 pub use real::RealVfs;
 pub(crate) use real::let_go_of_locks_in_child;
 pub use sim::{

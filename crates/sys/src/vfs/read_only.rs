@@ -2,8 +2,10 @@
 //! for reading.
 //!
 //! [`ReadOnlyVfs`] passes looks on to the file system that it wraps, opens files for reading only,
-//! and answers every change as a file system that is mounted for reading does.
+//! and answers every change as a file system that is mounted for reading does. [`ReadOnlyFile`] does
+//! the same for a single file, of anything that can be read.
 
+use std::fmt::Debug;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -86,6 +88,55 @@ impl Vfs for ReadOnlyVfs {
 
     fn volume_bytes(&self, dir: &Path) -> io::Result<u64> {
         self.0.volume_bytes(dir)
+    }
+}
+
+/// Bytes that can be read at any place: what [`ReadOnlyFile`] makes a [`File`] of.
+pub trait ReadAt: Send + Sync + Debug {
+    /// As [`File::read_at`].
+    ///
+    /// # Errors
+    /// As [`File::read_at`].
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize>;
+
+    /// As [`File::len`].
+    ///
+    /// # Errors
+    /// As [`File::len`].
+    fn file_len(&self) -> io::Result<u64>;
+}
+
+/// A file of which only reading succeeds.
+#[derive(Debug)]
+pub struct ReadOnlyFile<R>(pub R);
+
+impl<R: ReadAt> File for ReadOnlyFile<R> {
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, at)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.0.file_len()
+    }
+
+    fn write_at(&self, _bytes: &[u8], _at: u64) -> io::Result<usize> {
+        refused()
+    }
+
+    fn set_len(&self, _len: u64) -> io::Result<()> {
+        refused()
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        refused()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        refused()
+    }
+
+    fn allocate(&self, _len: u64) -> io::Result<()> {
+        refused()
     }
 }
 
