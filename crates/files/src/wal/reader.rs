@@ -37,6 +37,8 @@ pub struct SegmentReader {
     file_bytes: u64,
     position: u64,
     synced: u64,
+    /// Bytes that [`SegmentReader::skip_break`] may still check in vain.
+    may_fail: u64,
     buffer: Vec<u8>,
     /// Offset in the file of `buffer[0]`.
     buffer_offset: u64,
@@ -65,6 +67,7 @@ impl SegmentReader {
             file_bytes,
             position: header.base,
             synced: header.synced.max(mark.unwrap_or(0)),
+            may_fail: may_fail(file_bytes),
             buffer: Vec::new(),
             buffer_offset: 0,
         }))
@@ -82,6 +85,7 @@ impl SegmentReader {
             file_bytes,
             position: header.base,
             synced: header.synced,
+            may_fail: may_fail(file_bytes),
             header,
             buffer: Vec::new(),
             buffer_offset: 0,
@@ -150,7 +154,7 @@ impl SegmentReader {
     /// [`Error::Io`] when the file can't be read.
     pub fn synced_behind_break(&mut self) -> Result<u64> {
         let mut highest = self.synced;
-        let mut may_fail = LEAST_FAILED_BYTES.max(FAILED_FACTOR.saturating_mul(self.bytes_left()));
+        let mut may_fail = may_fail(self.bytes_left());
         let mut offset = self.offset_of(self.position) + 8;
         while offset + RECORD_HEADER_BYTES as u64 <= self.file_bytes {
             let position = self.header.base + (offset - RECORDS_OFFSET);
@@ -178,15 +182,15 @@ impl SegmentReader {
 
     /// Goes on behind a break, to the next whole record of this segment's present life, and answers
     /// how many bytes were passed over. `None`, with the place unchanged, when there is none, or when
-    /// the search for it was given up, as [`SegmentReader::synced_behind_break`] does.
+    /// the search for it was given up, as [`SegmentReader::synced_behind_break`] does: the bytes that
+    /// may be checked in vain are those of all calls together.
     ///
     /// # Errors
     /// [`Error::Io`] when the file can't be read.
     pub fn skip_break(&mut self) -> Result<Option<u64>> {
-        let mut may_fail = LEAST_FAILED_BYTES.max(FAILED_FACTOR.saturating_mul(self.bytes_left()));
         let start = self.offset_of(self.position);
         let mut offset = start + 8;
-        while offset + RECORD_HEADER_BYTES as u64 <= self.file_bytes && may_fail > 0 {
+        while offset + RECORD_HEADER_BYTES as u64 <= self.file_bytes && self.may_fail > 0 {
             let position = self.header.base + (offset - RECORDS_OFFSET);
             if let Some(length) = self.claimed_length(offset)?
                 && self.fill(offset, length)?
@@ -197,7 +201,7 @@ impl SegmentReader {
                     self.position = position;
                     return Ok(Some(offset - start));
                 }
-                may_fail = may_fail.saturating_sub(length as u64);
+                self.may_fail = self.may_fail.saturating_sub(length as u64);
             }
             offset += 8;
         }
@@ -233,6 +237,11 @@ impl SegmentReader {
         self.buffer.truncate(read);
         Ok(read >= length)
     }
+}
+
+/// Bytes that may be checked in vain behind breaks of a file of this length.
+fn may_fail(file_bytes: u64) -> u64 {
+    LEAST_FAILED_BYTES.max(FAILED_FACTOR.saturating_mul(file_bytes))
 }
 
 /// Reads until `buffer` is full or the file ends.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use tidesdb_base::checksum;
 use tidesdb_base::codec::{Decoder, put_u32, put_u64};
+use tidesdb_base::entry::MAX_SEQUENCE;
 use tidesdb_base::error::{Error, Result};
 
 /// File offset of the first record.
@@ -61,6 +62,10 @@ impl SegmentHeader {
         let mut decoder = Decoder::new(bytes);
         match Self::decode_fields(&mut decoder) {
             Some((version, header, sum)) if sum == checksum::placed(HEADER_SEED, 0, body) => {
+                // No record could have a sequence number there.
+                if header.base > MAX_SEQUENCE {
+                    return Ok(None);
+                }
                 if version == FORMAT_VERSION {
                     return Ok(Some(header));
                 }
@@ -129,6 +134,15 @@ mod tests {
             assert_eq!(SegmentHeader::decode(&bad, path).unwrap(), None, "bit {bit}");
         }
         assert_eq!(SegmentHeader::decode(&bytes[..20], path).unwrap(), None);
+    }
+
+    #[test]
+    fn a_header_whose_first_position_is_no_sequence_number_is_none() {
+        let header = |base| SegmentHeader { number: 7, base, previous_end: 0, synced: 0 };
+        let decode =
+            |header: SegmentHeader| SegmentHeader::decode(&header.encode(), Path::new("w"));
+        assert_eq!(decode(header(MAX_SEQUENCE)).unwrap(), Some(header(MAX_SEQUENCE)));
+        assert_eq!(decode(header(MAX_SEQUENCE + 1)).unwrap(), None);
     }
 
     #[test]
