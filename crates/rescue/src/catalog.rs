@@ -1,8 +1,10 @@
 //! What is left of the manifest: which families there are, and which tables are theirs.
 //!
-//! Edits are applied as far as they go. Where some are missing, what the others say still holds: a table
-//! that was added was one of its family, and one that was removed is dead. [`Catalog::lists_all`] says
-//! whether the list of tables can be relied upon, so that one that is not on it is dead as well.
+//! Edits are applied as far as they go. Where some are missing, what the others say still holds: a
+//! table that was added was one of its family, and one that was removed is dead. [`Catalog::whole`]
+//! says whether the list of tables can be relied upon, so that one that is not on it is dead as
+//! well. What can't be read at the end of a manifest is an append that a crash cut short, or edits
+//! that were in force and are damaged: the manifest is not relied upon then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::{Change, ManifestRemains, TableRecord, current, named_by};
 use tidesdb_files::naming::FileKind;
-use tidesdb_sys::vfs::{ReadOnlyVfs, RealVfs};
+use tidesdb_sys::vfs::tells_of_damage;
 
 use crate::source::Source;
 
@@ -35,10 +37,12 @@ pub(crate) struct Catalog {
     pub(crate) next_file: u64,
     pub(crate) next_family: u32,
     pub(crate) last_sequence: u64,
+    /// The segment with which an opening would begin.
+    pub(crate) log_start: u64,
     /// Every edit was read, and all of them fit together.
     pub(crate) whole: bool,
-    /// A table that it does not list, with a number that it had given out, is dead.
-    pub(crate) lists_all: bool,
+    /// Bytes at the end of the manifest that can't be read.
+    pub(crate) torn_bytes: u64,
     /// What is wrong with `CURRENT` and the manifest.
     pub(crate) problems: Vec<Error>,
 }
@@ -53,46 +57,64 @@ impl Catalog {
         let named = catalog.read_current(source)?;
         let mut candidates: Vec<u64> = named.into_iter().collect();
         candidates.extend(source.manifests().into_iter().filter(|&number| Some(number) != named));
-        for number in candidates {
-            let kind = FileKind::Manifest(number);
-            if !source.has(kind) {
-                let text = "the file is missing";
-                catalog.problems.push(Error::corruption(source.path(kind), 0, text));
-                continue;
-            }
-            let file = source.file(kind)?;
-            let remains = ManifestRemains::survey(file.as_ref(), &source.path(kind), number)?;
-            let readable = !remains.edits.is_empty();
+        for (at, number) in candidates.into_iter().enumerate() {
+            let remains = match survey(source, number) {
+                Ok(remains) => remains,
+                Err(problem) if problem.is_corruption() => {
+                    catalog.problems.push(problem);
+                    continue;
+                }
+                Err(other) => return Err(other),
+            };
             // An older one does not know of what came since.
-            let in_force = named.is_none_or(|named| named == number);
-            catalog.whole = remains.is_whole() && in_force;
+            let in_force = at == 0;
+            catalog.torn_bytes = remains.tail;
+            catalog.whole = remains.is_whole() && remains.tail == 0 && in_force;
             catalog.problems.extend(remains.problems.iter().cloned());
-            if readable {
+            if !remains.edits.is_empty() {
                 catalog.apply_all(&remains, source, number);
                 break;
             }
         }
-        let listed = catalog.families.values().flat_map(|family| family.tables.keys());
-        let missing = listed.into_iter().any(|&number| !source.has(FileKind::Table(number)));
-        catalog.lists_all = catalog.whole && !missing;
         Ok(catalog)
     }
 
+    /// What a family that lists a table says of it.
+    pub(crate) fn record_of(&self, table: u64) -> Option<&TableRecord> {
+        self.families.values().find_map(|family| family.tables.get(&table))
+    }
+
+    /// Whether a table with that number, which no family lists, is known not to be in use.
+    pub(crate) fn is_dead(&self, table: u64) -> bool {
+        self.removed_tables.contains(&table) || (self.whole && table < self.next_file)
+    }
+
+    /// Whether everything in a segment of the log is known to be in tables.
+    pub(crate) fn is_dead_segment(&self, segment: u64) -> bool {
+        self.whole && segment < self.log_start
+    }
+
     fn read_current(&mut self, source: &Source) -> Result<Option<u64>> {
-        let vfs = ReadOnlyVfs::new(Arc::new(RealVfs::new()));
-        match current::read_current(vfs.as_ref(), &source.dir) {
+        match current::read_current(source.vfs.as_ref(), &source.dir) {
             Ok(Some(number)) => Ok(Some(number)),
             Ok(None) => {
                 let path = source.path(FileKind::Current);
                 self.problems.push(Error::corruption(path, 0, "the file is missing"));
                 Ok(None)
             }
-            Err(problem) => {
+            Err(problem) if tells_of_damaged_file(&problem) => {
                 self.problems.push(problem);
                 let mut text = [0; 64];
-                let read = source.file(FileKind::Current)?.read_at(&mut text, 0).unwrap_or(0);
+                let path = source.path(FileKind::Current);
+                let read = match source.file(FileKind::Current) {
+                    Ok(file) => file.read_at(&mut text, 0),
+                    Err(problem) if problem.is_corruption() => Ok(0),
+                    Err(other) => return Err(other),
+                };
+                let read = read.map_err(|e| Error::io("read", path, e))?;
                 Ok(named_by(text.get(..read).unwrap_or_default()))
             }
+            Err(other) => Err(other),
         }
     }
 
@@ -169,9 +191,8 @@ impl Catalog {
             Change::LastSequence { sequence } => {
                 self.last_sequence = self.last_sequence.max(*sequence);
             }
-            Change::AddValueLog { .. }
-            | Change::RemoveValueLog { .. }
-            | Change::LogStart { .. } => {}
+            Change::LogStart { segment } => self.log_start = *segment,
+            Change::AddValueLog { .. } | Change::RemoveValueLog { .. } => {}
         }
         true
     }
@@ -186,5 +207,17 @@ impl Catalog {
     pub(crate) fn is_dropped(&self, family: u32) -> bool {
         let known = self.families.contains_key(&family);
         !known && (self.dropped.contains(&family) || (self.whole && family < self.next_family))
+    }
+}
+
+fn survey(source: &Source, number: u64) -> Result<ManifestRemains> {
+    let kind = FileKind::Manifest(number);
+    ManifestRemains::survey(source.file(kind)?.as_ref(), &source.path(kind), number)
+}
+
+fn tells_of_damaged_file(error: &Error) -> bool {
+    match error {
+        Error::Io { source, .. } => tells_of_damage(source),
+        other => other.is_corruption(),
     }
 }

@@ -1,7 +1,7 @@
 //! Lists everything that is damaged in a directory, whether or not the database opens.
 //!
-//! What [`tidesdb_engine::Db::verify`] compares of families, runs and files needs a manifest. This is the
-//! part that needs none: every checksum of every file, and what tables say of themselves.
+//! What [`tidesdb_engine::Db::verify`] compares of families, runs and files needs a manifest. This
+//! is the part that needs none: every checksum of every file, and what tables say of themselves.
 
 use std::path::Path;
 
@@ -10,10 +10,14 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_files::vlog::{RemainingRecord, VlogReader};
 
 use crate::catalog::Catalog;
-use crate::log::Log;
-use crate::report::{Progress, SalvageReport};
+use crate::findings::Findings;
+use crate::log::{Known, Log};
+use crate::report::Progress;
 use crate::source::Source;
 use crate::tables::Tables;
+
+/// Records of a value log between two looks at whether the work is to end.
+const RECORDS_BETWEEN_LOOKS: u64 = 4096;
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
@@ -31,8 +35,8 @@ pub struct DamageReport {
     pub problems: Vec<Error>,
 }
 
-/// Reads all files of the database in `directory` and lists what is wrong with them. `progress` is told
-/// how far the work is; an error that it answers ends the work.
+/// Reads all files of the database in `directory` and lists what is wrong with them. `progress` is
+/// told how far the work is; an error that it answers ends the work.
 ///
 /// # Errors
 /// [`Error::NotADatabase`], [`Error::Locked`], [`Error::Io`]. Damage is no error.
@@ -49,20 +53,24 @@ pub fn find_damage(
         done += bytes;
         progress(Progress { what: "checking", done, total })
     };
-    let mut report = SalvageReport::default();
-    Tables::survey(&source, &catalog, &mut report, &mut read)?;
-    Log::read(&source, &catalog, &mut report, &mut read)?;
+    let mut findings = Findings::default();
+    let tables = Tables::survey(&source, &catalog, &mut findings, &mut read)?;
+    let known = Known {
+        catalog: &catalog,
+        published: &tables.published,
+        tables_are_whole: tables.are_whole(),
+    };
+    Log::read(&source, &known, &mut findings, &mut read)?;
+    let lost = findings.losses();
+    found.problems.extend(lost.map(|l| Error::corruption(&l.file, l.offset, l.reason.clone())));
+    let mut report = findings.report;
     found.tables = report.tables;
     found.log_segments = report.log_segments;
     found.bytes = report.bytes_read;
-    let losses = report.losses.into_iter();
-    found
-        .problems
-        .extend(losses.map(|loss| Error::corruption(loss.file, loss.offset, loss.reason)));
     found.problems.append(&mut report.harmless);
     for &(kind, len) in &source.files {
         if let FileKind::ValueLog(number) = kind {
-            check_value_log(&source, number, &mut found.problems)?;
+            check_value_log(&source, number, &mut found.problems, &mut read)?;
             found.value_logs += 1;
             found.bytes += len;
             read(len)?;
@@ -71,13 +79,32 @@ pub fn find_damage(
     Ok(found)
 }
 
-fn check_value_log(source: &Source, number: u64, problems: &mut Vec<Error>) -> Result<()> {
+fn check_value_log(
+    source: &Source,
+    number: u64,
+    problems: &mut Vec<Error>,
+    progress: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<()> {
     let kind = FileKind::ValueLog(number);
-    let (file, path) = (source.file(kind)?, source.path(kind));
-    if let Err(problem) = VlogReader::open(file.clone(), &path, number) {
-        problems.push(problem);
+    let path = source.path(kind);
+    let file = match source.file(kind) {
+        Err(problem) if problem.is_corruption() => {
+            problems.push(problem);
+            return Ok(());
+        }
+        other => other?,
+    };
+    match VlogReader::open(file.clone(), &path, number) {
+        Err(other @ Error::Io { .. }) => return Err(other),
+        Err(problem) => problems.push(problem),
+        Ok(_) => {}
     }
+    let mut records = 0_u64;
     VlogReader::without_header(file, &path, number).survey(&mut |record| {
+        records += 1;
+        if records.is_multiple_of(RECORDS_BETWEEN_LOOKS) {
+            progress(0)?;
+        }
         if let RemainingRecord::Lost { reason, .. } = record {
             problems.push(reason);
         }

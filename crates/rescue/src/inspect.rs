@@ -1,9 +1,9 @@
 //! Shows what is in a file of a database, part by part.
 //!
-//! The file may lie outside of any database, have another name, and be damaged: each part is shown with
-//! what is wrong with it, and the rest goes on behind it as far as it can be found. What a file is tells
-//! its name, otherwise its first or last bytes; its number, which seals its checksums, is taken from the
-//! file itself where that is possible.
+//! The file may lie outside of any database, have another name, and be damaged: each part is shown
+//! with what is wrong with it, and the rest goes on behind it as far as it can be found. What a
+//! file is tells its name, otherwise its first or last bytes; its number, which seals its
+//! checksums, is taken from the file itself where that is possible.
 
 mod log;
 mod manifest;
@@ -147,8 +147,8 @@ pub(crate) struct Inspected<'a> {
     pub(crate) options: InspectOptions,
 }
 
-/// Shows the parts of the file at `path`, in order. `visit` gets each; an error that it answers ends the
-/// inspection. What is wrong is in the items: damage is no error.
+/// Shows the parts of the file at `path`, in order. `visit` gets each; an error that it answers
+/// ends the inspection. What is wrong is in the items: damage is no error.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] when the file is none of a database's, as far as can be told;

@@ -1,13 +1,15 @@
 //! A file of which not every byte can be read.
 //!
-//! A disk that fails answers reads of some sectors with an error. [`LenientFile`] gives zeros for a page
-//! that can't be read, so that the parts around it are reached; whatever lay there fails its checksum.
-//! Read-only; shared by all threads.
+//! A disk that fails answers reads of some sectors with an error. [`LenientFile`] gives zeros for a
+//! page that can't be read, so that the parts around it are reached; whatever lay there fails its
+//! checksum. Only what the kernel says of the medium counts so ([`tells_of_damage`]). Any other
+//! error, such as a descriptor or a permission that is missing, says nothing of the bytes: it is
+//! passed on and ends the work. Read-only; shared by all threads.
 
 use std::io;
 use std::sync::Arc;
 
-use tidesdb_sys::vfs::{File, ReadAt};
+use tidesdb_sys::vfs::{File, ReadAt, tells_of_damage};
 
 /// Bytes that are given up together.
 const PAGE_BYTES: u64 = 4096;
@@ -19,7 +21,7 @@ pub(crate) struct LenientFile(pub(crate) Arc<dyn File>);
 impl ReadAt for LenientFile {
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         let error = match self.0.read_at(buffer, at) {
-            Err(e) if e.kind() != io::ErrorKind::Interrupted => e,
+            Err(e) if tells_of_damage(&e) => e,
             other => return other,
         };
         let left = self.0.len()?.saturating_sub(at);
@@ -30,6 +32,7 @@ impl ReadAt for LenientFile {
         };
         match self.0.read_at(piece, at) {
             Ok(read) if read > 0 => Ok(read),
+            Err(e) if !tells_of_damage(&e) => Err(e),
             _ => {
                 piece.fill(0);
                 Ok(count)

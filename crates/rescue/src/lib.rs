@@ -10,26 +10,31 @@
 //! | [`formats_of`] | tells the formats of a database's files |
 //!
 //! Nothing here opens the database that it looks at: the files are read as they lie, each part is
-//! believed when its checksum matches, and a place that the disk can't read counts as damaged. The source is
-//! never written to. What [`salvage`] writes it writes through [`tidesdb_engine::Db`], so its result is a
-//! database like any other. Who reads the code begins with `salvage.rs`.
+//! believed when its checksum matches, and a place that the disk can't read counts as damaged. The
+//! source is never written to. What [`salvage`] writes it writes through [`tidesdb_engine::Db`], so
+//! its result is a database like any other. Who reads the code begins with `salvage.rs`.
 #![forbid(unsafe_code)]
 
 mod catalog;
 mod damage;
 mod destination;
+mod family;
+mod findings;
 mod formats;
 mod inspect;
 mod lenient;
 mod log;
 mod merge;
-mod order;
+mod open_files;
+mod place;
 mod repair;
 mod report;
 mod restore;
 mod salvage;
 mod source;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod values;
 
 pub use self::damage::{DamageReport, find_damage};

@@ -1,46 +1,54 @@
-//! The log of a damaged database: every record whose checksum matches, of all segments.
+//! The log of a damaged database: every record whose checksum matches and which was a commit.
 //!
-//! An opening replays the records in front of the first that it can't read. Here those behind it are
-//! taken as well: where records are damaged that had been on disk, the later ones are as good as ever.
-//! Where a later segment says at which position the log ended when it was begun, what lies behind that
-//! was discarded by an opening, or is of an earlier life, and is left out.
+//! An opening replays the records in front of the first that it can't read. Here those behind it
+//! are taken as well, where it is known that the log had been whole (`log/segments.rs`): where
+//! records are damaged that had been on disk, the later ones are as good as ever. A commit is taken
+//! whole or not at all.
 //!
 //! Keys and short values are kept in memory; longer values are read again when they are wanted.
 
-use std::collections::BTreeMap;
+mod headless;
+mod segments;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tidesdb_base::checksum;
 use tidesdb_base::codec::varint_len;
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::naming::FileKind;
-use tidesdb_files::wal::segment::{SYNC_MARK_BYTES, decode_sync_mark};
+use tidesdb_files::wal::segment::SYNC_MARK_BYTES;
 use tidesdb_files::wal::{
-    Operation, RECORD_HEADER_BYTES, RECORDS_OFFSET, RecordKind, SYNC_MARK_OFFSET, SegmentHeader,
-    SegmentReader, SurvivingOperations, record,
+    Operation, RECORD_HEADER_BYTES, RecordKind, SYNC_MARK_OFFSET, SegmentReader,
+    SurvivingOperations,
 };
 use tidesdb_sys::vfs::File;
 
+use self::headless::recover_header;
+use self::segments::{Headless, Segment, read_if_there};
 use crate::catalog::Catalog;
-use crate::report::{Loss, SalvageReport};
+use crate::findings::Findings;
+use crate::report::Loss;
 use crate::source::Source;
 
 /// Values up to this length are kept in memory.
 const SHORT_VALUE_BYTES: usize = 512;
-/// Numbers that a segment whose header is damaged may have, above the highest that is known.
-const NUMBERS_AHEAD: u64 = 1000;
+/// Most bytes of a segment that are read between two reports of progress.
+const PROGRESS_BYTES: u64 = 4 << 20;
 
 /// Where the value of an operation is.
 #[derive(Clone, Debug)]
 pub(crate) enum LogValue {
     Here(Vec<u8>),
-    /// In a file of [`Log::files`].
+    /// In a file of [`Log::files`]; its checksum as it was when the record was read.
     At {
         file: usize,
         offset: u64,
         len: usize,
+        sum: u64,
     },
 }
 
@@ -61,68 +69,45 @@ pub(crate) struct LogOperation {
 pub(crate) struct Log {
     pub(crate) operations: BTreeMap<u32, Vec<LogOperation>>,
     pub(crate) range_tombstones: BTreeMap<u32, Vec<Arc<RangeTombstone>>>,
-    files: Vec<Arc<dyn File>>,
+    /// Every commit from this one on that an opening would replay was found in its place.
+    pub(crate) live_from: u64,
+    files: Vec<(PathBuf, Arc<dyn File>)>,
     places: u64,
 }
 
-/// A segment whose header is known.
-struct Segment {
-    reader: SegmentReader,
-    file: Arc<dyn File>,
-    /// Highest sync mark that a record or the header told.
-    synced: u64,
+/// What else is known when the log is read.
+pub(crate) struct Known<'a> {
+    pub(crate) catalog: &'a Catalog,
+    /// Sequence numbers of commits that tables hold.
+    pub(crate) published: &'a BTreeSet<u64>,
+    /// No part of any table is missing.
+    pub(crate) tables_are_whole: bool,
 }
 
 impl Log {
     /// Reads all segments. `progress` is told of bytes read.
     ///
     /// # Errors
-    /// What `progress` answers.
+    /// [`Error::Io`] that says nothing of the log; what `progress` answers.
     pub(crate) fn read(
         source: &Source,
-        catalog: &Catalog,
-        report: &mut SalvageReport,
+        known: &Known<'_>,
+        findings: &mut Findings,
         progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<Self> {
-        let (mut segments, headless) = open_segments(source, report);
-        let mut bases: Vec<u64> = vec![0, catalog.last_sequence];
+        let (mut segments, headless) = segments::open_all(source, findings, progress)?;
+        place_headless(source, headless, &mut segments, (known, &mut *findings, &mut *progress))?;
+        segments.sort_by_key(|segment| segment.header.number);
+        segments::judge(&mut segments, known.catalog, known.published);
+        note_missing_start(source, known.catalog, &segments, findings);
+        let live = |segment: &&Segment| !known.catalog.is_dead_segment(segment.header.number);
+        let first_live = segments.iter().find(live).filter(|_| known.catalog.whole);
+        let live_from = first_live.map_or(u64::MAX, |segment| segment.header.base);
+        let mut log = Self { live_from, ..Self::default() };
         for segment in &segments {
-            let header = segment.reader.header();
-            let len = segment.file.len().unwrap_or(0);
-            bases.push(header.base.saturating_add(len).next_multiple_of(8));
-            bases.push(header.previous_end);
-            bases.extend(ends_of(segment));
-        }
-        for (path, file) in headless {
-            match recover_header(&path, &file, &segments, &bases) {
-                Some(reader) => {
-                    let detail = "the segment's header is damaged; its records were found";
-                    report.harmless.push(Error::corruption(&path, 0, detail));
-                    bases.extend(ends_of(&Segment {
-                        synced: 0,
-                        file: Arc::clone(&file),
-                        reader: SegmentReader::with_header(
-                            Arc::clone(&file),
-                            &path,
-                            *reader.header(),
-                        )?,
-                    }));
-                    segments.push(Segment { synced: reader.header().synced, file, reader });
-                }
-                None => note_headless(&path, &file, report),
-            }
-        }
-        segments.sort_by_key(|segment| segment.reader.header().number);
-        let limits: Vec<Option<u64>> = (0..segments.len())
-            .map(|at| segments.get(at + 1).map(|next| next.reader.header().previous_end))
-            .collect();
-        let mut log = Self::default();
-        for (segment, limit) in segments.iter_mut().zip(limits) {
-            let len = segment.file.len().unwrap_or(0);
-            progress(len)?;
-            report.log_segments += 1;
-            report.bytes_read += len;
-            log.read_segment(segment, limit, catalog, report);
+            findings.report.log_segments += 1;
+            findings.report.bytes_read += segment.file_bytes;
+            log.read_segment(segment, known, findings, progress)?;
         }
         for operations in log.operations.values_mut() {
             operations
@@ -131,81 +116,91 @@ impl Log {
         Ok(log)
     }
 
-    /// The bytes of a value.
+    /// Replaces `value` by the bytes of a value. Answers what is lost when they can't be read any
+    /// more.
     ///
     /// # Errors
-    /// [`Error::Io`].
-    pub(crate) fn value(&self, value: &LogValue) -> Result<Vec<u8>> {
-        match value {
-            LogValue::Here(bytes) => Ok(bytes.clone()),
-            LogValue::At { file, offset, len } => {
-                let mut bytes = vec![0; *len];
-                let file = self.files.get(*file);
-                let read = file.map_or(Ok(()), |file| file.read_exact_at(&mut bytes, *offset));
-                read.map_err(|e| Error::io("read", "the log", e))?;
-                Ok(bytes)
+    /// [`Error::Io`] that says nothing of the log.
+    pub(crate) fn read_value(
+        &self,
+        place: &LogValue,
+        value: &mut Vec<u8>,
+    ) -> Result<Result<(), Loss>> {
+        value.clear();
+        match place {
+            LogValue::Here(bytes) => value.extend_from_slice(bytes),
+            LogValue::At { file, offset, len, sum } => {
+                let Some((path, file)) = self.files.get(*file) else { return Ok(Ok(())) };
+                value.resize(*len, 0);
+                let read = file.read_exact_at(value, *offset);
+                read.map_err(|e| Error::io("read", path, e))?;
+                if checksum::plain(value) != *sum {
+                    let reason = "the value of a whole record could not be read once more";
+                    return Ok(Err(Loss::new(path.clone(), *offset, *len as u64, reason)));
+                }
             }
         }
+        Ok(Ok(()))
     }
 
-    /// Takes the records of a segment up to position `limit`, where the next one says that they end.
+    /// Takes the records of a segment, as far as they count.
     fn read_segment(
         &mut self,
-        segment: &mut Segment,
-        limit: Option<u64>,
-        catalog: &Catalog,
-        report: &mut SalvageReport,
-    ) {
-        let path = segment.reader.path().to_path_buf();
-        let base = segment.reader.header().base;
-        let within = |position: u64| limit.is_none_or(|limit| limit < base || position <= limit);
-        self.files.push(Arc::clone(&segment.file));
-        let mut lose = |offset: u64, bytes: u64, reason: String| {
-            report.losses.push(Loss::new(path.clone(), offset, bytes, reason));
-        };
+        segment: &Segment,
+        known: &Known<'_>,
+        findings: &mut Findings,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        let mut reader = segment.reader()?;
+        self.files.push((segment.path.clone(), Arc::clone(&segment.file)));
+        // Tables hold all of it.
+        let is_dead = known.catalog.is_dead_segment(segment.header.number);
+        let costs_nothing = is_dead && known.tables_are_whole;
+        let mut told = 0;
         loop {
-            let start = segment.reader.end().position;
-            let offset = segment.reader.offset_of(start);
-            match segment.reader.next_record() {
-                Ok(Some((record, end))) if within(end) => {
-                    if record.kind == RecordKind::Commit {
-                        let place = (self.files.len() - 1, offset + RECORD_HEADER_BYTES as u64);
-                        if !self.take(record.payload, end, place, catalog) {
-                            let text = "the operations of the record do not decode".to_owned();
-                            lose(offset, end - start, text);
-                        }
+            let start = reader.end().position;
+            let offset = reader.offset_of(start);
+            if offset.saturating_sub(told) >= PROGRESS_BYTES {
+                progress(offset - told)?;
+                told = offset;
+            }
+            if let Some((record, end)) = reader.next_record()? {
+                if end > segment.limit {
+                    break;
+                }
+                if record.kind == RecordKind::Commit {
+                    let place = (self.files.len() - 1, offset + RECORD_HEADER_BYTES as u64);
+                    if !self.take(record.payload, end, place, known.catalog) {
+                        let text =
+                            "the operations of a commit do not decode: it was left out whole";
+                        lose(findings, segment, costs_nothing, (offset, end - start, text));
                     }
                 }
-                Ok(Some(_)) => break,
-                Ok(None) => match segment.reader.skip_break() {
-                    Ok(Some(passed)) if within(start + passed) => {
-                        let text = format!("commits from log position {start} on: records damaged");
-                        lose(offset, passed, text);
+                continue;
+            }
+            let behind = reader.skip_break()?.map(|passed| start + passed);
+            match behind.filter(|&behind| behind <= segment.proven) {
+                Some(behind) => {
+                    let text = format!("commits from log position {start} on: records damaged");
+                    lose(findings, segment, costs_nothing, (offset, behind - start, &text));
+                }
+                None => {
+                    if start < segment.proven {
+                        let until = segment.proven;
+                        let text = format!("the log ends here, but was whole through {until}");
+                        lose(findings, segment, costs_nothing, (offset, until - start, &text));
                     }
-                    Ok(_) => {
-                        let promised = segment.reader.end().synced.max(segment.synced);
-                        let until = limit.filter(|&limit| limit > base).unwrap_or(promised);
-                        if until > start && start < promised.max(limit.unwrap_or(0)) {
-                            let text =
-                                format!("the log ends here, but went on to position {until}");
-                            lose(offset, until - start, text);
-                        }
-                        break;
+                    if behind.is_some() && !is_dead {
+                        warn_of_unproven(segment, start, reader, findings)?;
                     }
-                    Err(e) => {
-                        lose(offset, 0, e.to_string());
-                        break;
-                    }
-                },
-                Err(e) => {
-                    lose(offset, 0, e.to_string());
                     break;
                 }
             }
         }
+        progress(segment.file_bytes.saturating_sub(told))
     }
 
-    /// Takes the operations of a commit; false when they do not decode.
+    /// Takes the operations of a commit: all, or none and answers false when they do not decode.
     fn take(
         &mut self,
         payload: &[u8],
@@ -214,8 +209,10 @@ impl Log {
         catalog: &Catalog,
     ) -> bool {
         let mut operations = SurvivingOperations::new(payload);
-        while let Some((at, operation)) = operations.next_with_offset() {
-            let Ok(operation) = operation else { return false };
+        if operations.clone().any(|operation| operation.is_err()) {
+            return false;
+        }
+        while let Some((at, Ok(operation))) = operations.next_with_offset() {
             self.places += 1;
             if catalog.is_dropped(operation.family) {
                 continue;
@@ -230,7 +227,8 @@ impl Log {
                 LogValue::Here(operation.value.to_vec())
             } else {
                 let offset = payload_at + (at + bytes_before_value(&operation)) as u64;
-                LogValue::At { file, offset, len: operation.value.len() }
+                let (len, sum) = (operation.value.len(), checksum::plain(operation.value));
+                LogValue::At { file, offset, len, sum }
             };
             self.operations.entry(operation.family).or_default().push(LogOperation {
                 key: operation.key.to_vec(),
@@ -245,6 +243,20 @@ impl Log {
     }
 }
 
+/// Notes what a segment has lost: offset, length, and what was found.
+fn lose(
+    findings: &mut Findings,
+    segment: &Segment,
+    costs_nothing: bool,
+    (offset, bytes, reason): (u64, u64, &str),
+) {
+    if costs_nothing {
+        findings.report.harmless.push(Error::corruption(&segment.path, offset, reason));
+    } else {
+        findings.lose(Loss::new(segment.path.clone(), offset, bytes, reason), &[]);
+    }
+}
+
 /// Length of an operation in front of its value.
 fn bytes_before_value(operation: &Operation<'_>) -> usize {
     let expiry = if operation.expires_at == NEVER_EXPIRES { 0 } else { 8 };
@@ -255,111 +267,89 @@ fn bytes_before_value(operation: &Operation<'_>) -> usize {
         + operation.key.len()
 }
 
-type Headless = Vec<(PathBuf, Arc<dyn File>)>;
-
-fn open_segments(source: &Source, report: &mut SalvageReport) -> (Vec<Segment>, Headless) {
-    let (mut segments, mut headless) = (Vec::new(), Vec::new());
-    for &(kind, _) in &source.files {
-        if !matches!(kind, FileKind::LogSegment(_)) {
+/// Adds the segments whose headers are damaged, as far as it can be found out what they are.
+fn place_headless(
+    source: &Source,
+    headless: Headless,
+    segments: &mut Vec<Segment>,
+    (known, findings, progress): (&Known<'_>, &mut Findings, &mut dyn FnMut(u64) -> Result<()>),
+) -> Result<()> {
+    let highest = source.files.iter().filter_map(|(kind, _)| kind.number()).max().unwrap_or(0);
+    let mut bases = BTreeSet::from([0, known.catalog.last_sequence.next_multiple_of(8)]);
+    let add_bases = |bases: &mut BTreeSet<u64>, segment: &Segment| {
+        // An opening goes on behind the whole file, wherever the records end.
+        let behind = segment.header.base.saturating_add(segment.file_bytes);
+        bases.extend([behind.next_multiple_of(8), segment.header.previous_end]);
+        bases.extend(&segment.ends);
+    };
+    segments.iter().for_each(|segment| add_bases(&mut bases, segment));
+    for (path, file) in headless {
+        let likely: Vec<u64> = bases.iter().copied().collect();
+        let found = recover_header((&path, &file), segments, (highest, &likely), progress)?;
+        let Some(header) = found else {
+            note_headless(&path, &file, findings)?;
             continue;
-        }
-        let path = source.path(kind);
-        let opened = source.file(kind).and_then(|file| {
-            SegmentReader::open(Arc::clone(&file), &path).map(|reader| (file, reader))
-        });
-        match opened {
-            Ok((file, Some(reader))) => {
-                let synced = reader.end().synced;
-                segments.push(Segment { reader, file, synced });
-            }
-            Ok((file, None)) => headless.push((path, file)),
-            Err(e) => report.losses.push(Loss::new(path, 0, 0, e.to_string())),
-        }
+        };
+        let detail = "the segment's header is damaged; its records were found";
+        findings.report.harmless.push(Error::corruption(&path, 0, detail));
+        let segment = Segment::new((path, file), header, false, progress)?;
+        add_bases(&mut bases, &segment);
+        segments.push(segment);
     }
-    (segments, headless)
+    Ok(())
 }
 
-/// Positions at which the records of a segment end, damaged ones in between or not.
-fn ends_of(segment: &Segment) -> Vec<u64> {
-    let (file, header) = (Arc::clone(&segment.file), *segment.reader.header());
-    let path = segment.reader.path();
-    let Ok(mut reader) = SegmentReader::with_header(file, path, header) else { return Vec::new() };
-    let mut ends = Vec::new();
-    loop {
-        match reader.next_record() {
-            Ok(Some(_)) => {}
-            Ok(None) => {
-                ends.push(reader.end().position);
-                if !matches!(reader.skip_break(), Ok(Some(_))) {
-                    return ends;
-                }
-            }
-            Err(_) => return ends,
-        }
-    }
-}
-
-/// Finds number and first position of a segment whose header is damaged. A guess is right when a record
-/// opens by it.
-fn recover_header(
-    path: &Path,
-    file: &Arc<dyn File>,
+/// Says that the segment is missing with which an opening would begin.
+fn note_missing_start(
+    source: &Source,
+    catalog: &Catalog,
     segments: &[Segment],
-    bases: &[u64],
-) -> Option<SegmentReader> {
-    let named = path.file_name().and_then(|name| name.to_str()).and_then(|name| {
-        match tidesdb_files::naming::parse(name) {
-            Some(FileKind::LogSegment(number)) => Some(number),
-            _ => None,
-        }
-    });
-    let mut mark = [0; SYNC_MARK_BYTES];
-    let has_mark = file.read_exact_at(&mut mark, SYNC_MARK_OFFSET).is_ok();
-    let known = segments.iter().map(|segment| segment.reader.header().number);
-    let highest = known.chain(named).max().unwrap_or(0).saturating_add(NUMBERS_AHEAD);
-    let marked =
-        (1..=highest).rev().find(|&number| has_mark && decode_sync_mark(number, &mark).is_some());
-    let numbers: Vec<u64> = marked.into_iter().chain(named).collect();
-    let chained = chained_bases(file, segments);
-    for &number in &numbers {
-        for &base in bases.iter().chain(&chained) {
-            let header = SegmentHeader { number, base, previous_end: base, synced: 0 };
-            let open = || SegmentReader::with_header(Arc::clone(file), path, header).ok();
-            let mut reader = open()?;
-            let first = matches!(reader.next_record(), Ok(Some(_)));
-            if first || matches!(reader.skip_break(), Ok(Some(_))) {
-                return open();
-            }
-        }
+    findings: &mut Findings,
+) {
+    let kind = FileKind::LogSegment(catalog.log_start);
+    let is_known = segments.iter().any(|segment| segment.header.number == catalog.log_start);
+    // After a close there is none; one without a header is told by itself.
+    let none = catalog.log_start == 0 || catalog.log_start == u64::MAX;
+    if catalog.whole && !none && !is_known && !source.has(kind) {
+        let reason = "the segment with which the log begins is missing";
+        findings.lose(Loss::new(source.path(kind), 0, 0, reason), &[]);
     }
-    None
 }
 
-/// Where a segment must begin whose records, going by their lengths alone, end where another one says
-/// that the log ended when it was begun.
-fn chained_bases(file: &Arc<dyn File>, segments: &[Segment]) -> Vec<u64> {
-    let mut ends = Vec::new();
-    let mut at = RECORDS_OFFSET;
-    let mut header = [0; RECORD_HEADER_BYTES];
-    while file.read_exact_at(&mut header, at).is_ok() {
-        let Some(length) = record::claimed_length(&header, u64::MAX) else { break };
-        at += length as u64;
-        ends.push(at - RECORDS_OFFSET);
+/// Says how many commits lie behind a place up to which alone the log is known to have been whole.
+fn warn_of_unproven(
+    segment: &Segment,
+    end: u64,
+    mut reader: SegmentReader,
+    findings: &mut Findings,
+) -> Result<()> {
+    let mut commits = 0;
+    while let Some((record, end)) = reader.next_record()? {
+        if end > segment.limit {
+            break;
+        }
+        commits += u64::from(record.kind == RecordKind::Commit);
     }
-    let previous = segments.iter().map(|segment| segment.reader.header().previous_end);
-    let pairs = previous.flat_map(|end| ends.iter().map(move |len| end.checked_sub(*len)));
-    pairs.flatten().collect()
+    if commits > 0 {
+        let name = segment.path.display();
+        findings.warn(format!(
+            "{commits} commits in {name} behind log position {end} were left out: a record in \
+             front of them is not whole, and nothing shows that it was a commit and they were not \
+             refused"
+        ));
+    }
+    Ok(())
 }
 
 /// Says that a segment without a header is lost, if it was one that was in use.
-fn note_headless(path: &Path, file: &Arc<dyn File>, report: &mut SalvageReport) {
-    let len = file.len().unwrap_or(0);
-    let mut mark = [0; SYNC_MARK_BYTES];
-    let marked = file.read_exact_at(&mut mark, SYNC_MARK_OFFSET).is_ok() && mark != [0; 16];
-    let mut start = [0; 64];
-    let begun = file.read_exact_at(&mut start, 0).is_ok() && start != [0; 64];
-    if marked || begun {
+fn note_headless(path: &Path, file: &Arc<dyn File>, findings: &mut Findings) -> Result<()> {
+    let named = (path, file.as_ref());
+    let mark = read_if_there::<SYNC_MARK_BYTES>(named, SYNC_MARK_OFFSET)?;
+    let start = read_if_there::<64>(named, 0)?;
+    if mark.is_some_and(|mark| mark != [0; 16]) || start.is_some_and(|start| start != [0; 64]) {
         let text = "the segment has no readable header, and no record in it could be placed";
-        report.losses.push(Loss::new(path.to_path_buf(), 0, len, text));
+        let len = file.len().map_err(|e| Error::io("read length", path, e))?;
+        findings.lose(Loss::new(path.to_path_buf(), 0, len, text), &[]);
     }
+    Ok(())
 }

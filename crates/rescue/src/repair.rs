@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_files::naming::FileKind;
-use tidesdb_sys::vfs::{LockHow, RealVfs, Vfs};
+use tidesdb_sys::vfs::{RealVfs, Vfs};
 
-use crate::destination::{beside, parent_of};
+use crate::destination::Destination;
+use crate::place::{beside, check_can_be_renamed, parent_of, resolved};
 use crate::report::{Progress, SalvageReport};
-use crate::salvage::salvage;
+use crate::salvage::salvage_into;
+use crate::source::Source;
 
 /// What a repair did.
 #[derive(Clone, Debug)]
@@ -21,31 +22,42 @@ pub struct Repaired {
     pub kept: PathBuf,
 }
 
-/// Salvages the database in `directory` and puts the result in its place. The damaged one is kept, whole,
-/// beside it, under the name `DIRECTORY.damaged`, or with a number behind that. Needs as much free space as
-/// what is salvaged takes.
+/// Salvages the database in `directory` and puts the result in its place. The damaged one is kept,
+/// whole, beside it, under the name `DIRECTORY.damaged`, or with a number behind that. Needs as
+/// much free space as what is salvaged takes.
 ///
 /// A crash between the two renames leaves no database at `directory`; the salvaged one is at
 /// `DIRECTORY.repaired` then, whole, and the damaged one under its new name.
 ///
+/// The directory is locked from the beginning to the end, so that nothing is written to it that
+/// would not be in the new database. What the two renames need is tried before the work.
+///
 /// # Errors
-/// As [`salvage`]; the damaged database is where it was then.
+/// As [`crate::salvage`], and [`Error::Locked`] also when somebody reads it;
+/// [`Error::InvalidArgument`] when `directory` is a mount point. The damaged database is where it
+/// was then.
 pub fn repair(
     directory: &Path,
     progress: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<Repaired> {
     let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new());
+    let directory = &resolved(directory)?;
+    let source = Source::open_alone(directory)?;
     let repaired = beside(directory, ".repaired");
-    let report = salvage(directory, &repaired, progress)?;
     let kept = vacant_name(vfs.as_ref(), directory)?;
-    // Nobody may open it from here on. A file system that is only read has none to lock.
-    let lock = vfs.lock(&directory.join(FileKind::Lock.name()), LockHow::Exclusive);
-    let _lock = lock.map_err(|e| match e.kind() {
-        std::io::ErrorKind::WouldBlock => Error::Locked(directory.to_path_buf()),
-        _ => Error::io("lock", directory, e),
-    })?;
+    let made = Destination::create(&repaired)?;
+    if let Err(e) = check_can_be_renamed(vfs.as_ref(), directory, made.working()) {
+        made.abandon();
+        return Err(e);
+    }
+    let (made, report) = salvage_into(made, &source, progress)?;
+    made.finish()?;
     vfs.rename(directory, &kept).map_err(|e| Error::io("rename", directory, e))?;
-    vfs.rename(&repaired, directory).map_err(|e| Error::io("rename", &repaired, e))?;
+    if let Err(e) = vfs.rename(&repaired, directory) {
+        // If this fails as well, both lie beside the place, whole.
+        let _ = vfs.rename(&kept, directory);
+        return Err(Error::io("rename", &repaired, e));
+    }
     let parent = parent_of(directory);
     vfs.sync_dir(parent).map_err(|e| Error::io("sync", parent, e))?;
     Ok(Repaired { report, kept })

@@ -14,9 +14,12 @@ pub struct Loss {
     pub bytes: u64,
     /// Families that it belonged to; none when that is not known.
     pub families: Vec<String>,
-    /// All keys that are lost lie at or behind this one. `None` when nothing is known.
+    /// All keys that are lost lie at or behind this one, in the order of their family. As it was
+    /// given, in small letters where case does not count; as it is stored where the family is not
+    /// known. `None` when nothing is known.
     pub first_key: Option<Vec<u8>>,
-    /// All keys that are lost lie at or before this one. `None` when nothing is known.
+    /// All keys that are lost lie at or before this one, as [`Loss::first_key`]. `None` when
+    /// nothing is known.
     pub last_key: Option<Vec<u8>>,
     /// How many entries; `None` when that is not known.
     pub entries: Option<u64>,
@@ -52,11 +55,11 @@ pub struct SalvagedFamily {
     pub name_is_known: bool,
     /// Whether its options are those that it had, rather than the defaults.
     pub options_are_known: bool,
-    /// Keys written to the new database.
+    /// Keys written to the new database, those that have expired among them.
     pub entries: u64,
     /// Bytes of those keys and their values.
     pub bytes: u64,
-    /// Keys whose newest version is a deletion, or has expired.
+    /// Keys whose newest version is a deletion.
     pub deleted: u64,
     /// Keys whose newest version was found and whose value was not.
     pub values_lost: u64,

@@ -1,7 +1,7 @@
 //! Makes a verified copy of a backup.
 //!
-//! The files are copied as they are, `CURRENT` last, so a copy that was interrupted is no database. Then the
-//! copy is opened for reading and read in full.
+//! The files are copied as they are, `CURRENT` last, so a copy that was interrupted is no database.
+//! Then the copy is opened for reading and read in full.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tidesdb_engine::Db;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{OpenHow, RealVfs, Vfs};
 
-use crate::destination::{beside, check_vacant, parent_of, remove_unfinished};
+use crate::place::Place;
 use crate::report::Progress;
 use crate::source::Source;
 
@@ -31,9 +31,9 @@ pub struct Restored {
     pub entries: u64,
 }
 
-/// Copies the database in `backup` to `destination`, which must be absent or an empty directory, and
-/// reads the copy back. The backup may be any database that nobody writes: a backup, a checkpoint, or
-/// one that was closed or killed.
+/// Copies the database in `backup` to `destination`, which must be absent or an empty directory,
+/// and reads the copy back. The backup may be any database that nobody writes: a backup, a
+/// checkpoint, or one that was closed or killed.
 ///
 /// # Errors
 /// [`Error::NotEmpty`] for the destination; [`Error::Locked`] when the backup is open for writing;
@@ -47,27 +47,15 @@ pub fn restore(
     let source = Source::open(backup)?;
     source.check_is_elsewhere(destination)?;
     let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new());
-    let made = !check_vacant(vfs.as_ref(), destination)?;
-    let working = beside(destination, ".unfinished");
-    remove_unfinished(vfs.as_ref(), &working)?;
-    let restored = copy_all(vfs.as_ref(), &source, &working, progress)
-        .and_then(|restored| verify(&working, restored))
-        .and_then(|restored| {
-            if !made {
-                let removed = vfs.remove_dir(destination);
-                removed.map_err(|e| Error::io("remove", destination, e))?;
-            }
-            let renamed = vfs.rename(&working, destination);
-            renamed.map_err(|e| Error::io("rename", destination, e))?;
-            let parent = parent_of(destination);
-            vfs.sync_dir(parent).map_err(|e| Error::io("sync", parent, e))?;
-            Ok(restored)
-        });
-    if restored.is_err() {
-        // Whatever it answers: a directory of that name is no database's, and is removed by the next try.
-        let _ = remove_unfinished(vfs.as_ref(), &working);
+    let place = Place::prepare(Arc::clone(&vfs), destination)?;
+    let restored = copy_all(vfs.as_ref(), &source, place.working(), progress);
+    match restored.and_then(|restored| verify(place.working(), restored)) {
+        Ok(restored) => place.take().map(|()| restored),
+        Err(e) => {
+            place.abandon();
+            Err(e)
+        }
     }
-    restored
 }
 
 fn copy_all(
@@ -76,7 +64,6 @@ fn copy_all(
     to: &Path,
     progress: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<Restored> {
-    vfs.create_dir(to).map_err(|e| Error::io("create directory", to, e))?;
     let copied = |kind: &FileKind| !matches!(kind, FileKind::Lock | FileKind::Diary);
     let mut files: Vec<_> = source.files.iter().filter(|(kind, _)| copied(kind)).copied().collect();
     // What makes it a database comes last.

@@ -7,10 +7,13 @@ use std::sync::Arc;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::manifest::current::CURRENT_TEMPORARY;
 use tidesdb_files::naming::{self, FileKind};
-use tidesdb_sys::vfs::{File, LockGuard, LockHow, OpenHow, ReadOnlyFile, ReadOnlyVfs, RealVfs, Vfs};
+use tidesdb_sys::vfs::{
+    File, LockGuard, LockHow, ReadOnlyFile, ReadOnlyVfs, RealVfs, Vfs, tells_of_damage,
+};
 
-use crate::destination::beside;
 use crate::lenient::LenientFile;
+use crate::open_files::{OpenFiles, PooledFile};
+use crate::place::{beside, resolved};
 
 /// Folder in which an opening puts files that the manifest does not know.
 const SET_ASIDE: &str = "set-aside";
@@ -18,10 +21,11 @@ const SET_ASIDE: &str = "set-aside";
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Source {
-    vfs: Arc<dyn Vfs>,
+    pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) dir: PathBuf,
     /// Held while the files are read. There may be no lock file.
     _lock: Option<Box<dyn LockGuard>>,
+    open_files: Arc<OpenFiles>,
     /// Every file with a name of a database, with its length.
     pub(crate) files: Vec<(FileKind, u64)>,
     /// All other names.
@@ -32,19 +36,47 @@ impl Source {
     /// Lists the directory `dir` and keeps writers away from it.
     ///
     /// # Errors
-    /// [`Error::Locked`] when a database is open there for writing, [`Error::NotADatabase`] when no file
-    /// has a name of a database, [`Error::Io`].
+    /// [`Error::Locked`] when a database is open there for writing, [`Error::NotADatabase`] when no
+    /// file has a name of a database, [`Error::Io`].
     pub(crate) fn open(dir: &Path) -> Result<Self> {
-        let vfs: Arc<dyn Vfs> = ReadOnlyVfs::new(Arc::new(RealVfs::new()));
-        let lock_path = dir.join(FileKind::Lock.name());
-        let lock = match vfs.lock(&lock_path, LockHow::Shared) {
+        let vfs = RealVfs::new();
+        let lock = match vfs.lock(&dir.join(FileKind::Lock.name()), LockHow::Shared) {
             Ok(guard) => Some(guard),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 return Err(Error::Locked(dir.to_path_buf()));
             }
-            // Who may not lock it may still read.
-            Err(_) => None,
+            Err(e) if is_without_lock(&e) => None,
+            Err(e) => return Err(Error::io("lock", dir, e)),
         };
+        Self::list(Arc::new(vfs), dir, lock)
+    }
+
+    /// As [`Source::open`], and keeps readers away as well, for as long as this lives.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when a database is open there, otherwise as [`Source::open`].
+    pub(crate) fn open_alone(dir: &Path) -> Result<Self> {
+        let vfs = RealVfs::new();
+        // Taking the lock makes its file.
+        vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
+        let lock = vfs.lock(&dir.join(FileKind::Lock.name()), LockHow::Exclusive);
+        let lock = lock.map_err(|e| match e.kind() {
+            io::ErrorKind::WouldBlock => Error::Locked(dir.to_path_buf()),
+            _ => Error::io("lock", dir, e),
+        })?;
+        Self::list(Arc::new(vfs), dir, Some(lock))
+    }
+
+    /// Lists a directory that is locked as far as it can be.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`], [`Error::Io`].
+    pub(crate) fn list(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        lock: Option<Box<dyn LockGuard>>,
+    ) -> Result<Self> {
+        let vfs: Arc<dyn Vfs> = ReadOnlyVfs::new(vfs);
         let entries = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
         let (mut files, mut others) = (Vec::new(), Vec::new());
         for entry in entries {
@@ -59,7 +91,8 @@ impl Source {
             let reason = "no file in it has a name of a database's file".to_owned();
             return Err(Error::NotADatabase { path: dir.to_path_buf(), reason });
         }
-        Ok(Self { vfs, dir: dir.to_path_buf(), _lock: lock, files, others })
+        let open_files = Arc::new(OpenFiles::new(Arc::clone(&vfs)));
+        Ok(Self { vfs, dir: dir.to_path_buf(), _lock: lock, open_files, files, others })
     }
 
     /// Refuses a destination in the directory, and one whose work would be done there.
@@ -67,7 +100,7 @@ impl Source {
     /// # Errors
     /// [`Error::InvalidArgument`], [`Error::Io`].
     pub(crate) fn check_is_elsewhere(&self, destination: &Path) -> Result<()> {
-        let whole = std::path::absolute(destination);
+        let whole = std::path::absolute(resolved(destination)?);
         let whole = whole.map_err(|e| Error::io("find", destination, e))?;
         let working = beside(&whole, ".unfinished");
         let is_here = |above: &Path| self.vfs.is_same_dir(above, &self.dir).unwrap_or(false);
@@ -83,15 +116,20 @@ impl Source {
         self.dir.join(kind.name())
     }
 
-    /// Opens a file, of which pages that the disk can't read are zeros.
+    /// A file, of which pages that the disk can't read are zeros.
     ///
     /// # Errors
-    /// [`Error::Corruption`] when it is missing, [`Error::Io`].
+    /// [`Error::Corruption`] when it is missing, or damaged so that it can't be opened.
+    /// [`Error::Io`] for all that says nothing of the file: it ends the work.
     pub(crate) fn file(&self, kind: FileKind) -> Result<Arc<dyn File>> {
         let path = self.path(kind);
-        let file = self.vfs.open(&path, OpenHow::Read);
-        let file = file.map_err(|e| Error::missing_or_io("open", &path, e))?;
-        Ok(Arc::new(ReadOnlyFile(LenientFile(file))))
+        match PooledFile::open(&self.open_files, path.clone()) {
+            Ok(file) => Ok(Arc::new(ReadOnlyFile(LenientFile(Arc::new(ReadOnlyFile(file)))))),
+            Err(e) if tells_of_damage(&e) => {
+                Err(Error::corruption(path, 0, format!("the file can't be opened: {e}")))
+            }
+            Err(e) => Err(Error::missing_or_io("open", &path, e)),
+        }
     }
 
     /// Whether there is a file of that name.
@@ -122,12 +160,16 @@ impl Source {
     }
 
     /// Names that are no part of the database, each with what is known of it.
-    pub(crate) fn unused(&self) -> Vec<(PathBuf, String)> {
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn unused(&self) -> Result<Vec<(PathBuf, String)>> {
         let mut unused = Vec::new();
         for name in &self.others {
             if name == SET_ASIDE {
                 let dir = self.dir.join(name);
-                for entry in self.vfs.list(&dir).unwrap_or_default() {
+                let entries = self.vfs.list(&dir).map_err(|e| Error::io("list", &dir, e))?;
+                for entry in entries {
                     let reason = "an opening has set it aside: no manifest ever named it";
                     unused.push((dir.join(entry.name), reason.to_owned()));
                 }
@@ -138,6 +180,17 @@ impl Source {
                 ));
             }
         }
-        unused
+        Ok(unused)
     }
+}
+
+/// Whether a lock can't be had because there is none, or because who may read may not lock.
+fn is_without_lock(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::ReadOnlyFilesystem
+            | io::ErrorKind::Unsupported
+    ) || tells_of_damage(error)
 }

@@ -1,9 +1,10 @@
 //! Values in the value logs of a damaged database.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 
-use tidesdb_base::error::Error;
+use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::vlog::{ValuePointer, VlogReader};
 
@@ -14,8 +15,10 @@ use crate::source::Source;
 #[derive(Debug)]
 pub(crate) struct Values<'a> {
     source: &'a Source,
-    readers: HashMap<u64, Option<VlogReader>>,
-    /// The loss that the next one may belong to, by value log: lost values of keys that follow each other.
+    /// Or why there is none.
+    readers: HashMap<u64, Result<VlogReader, String>>,
+    /// The loss that the next one may belong to, by value log: lost values of keys that follow each
+    /// other.
     open: HashMap<u64, Loss>,
     scratch: Vec<u8>,
 }
@@ -26,22 +29,40 @@ impl<'a> Values<'a> {
     }
 
     /// Replaces `value` by the value at an encoded pointer; answers why when it can't be read.
-    pub(crate) fn read(&mut self, pointer: &[u8], value: &mut Vec<u8>) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// [`Error::Io`] that says nothing of the value.
+    pub(crate) fn read(
+        &mut self,
+        pointer: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<Result<(), String>> {
         let Ok(pointer) = ValuePointer::decode(pointer) else {
-            return Err("the pointer to the value is malformed".to_owned());
+            return Ok(Err("the pointer to the value is malformed".to_owned()));
         };
-        let source = self.source;
-        let reader = self.readers.entry(pointer.file).or_insert_with(|| {
-            let kind = FileKind::ValueLog(pointer.file);
-            let file = source.file(kind).ok()?;
-            // Each record is sealed by itself, whatever became of the header.
-            Some(VlogReader::without_header(file, &source.path(kind), pointer.file))
-        });
-        let Some(reader) = reader else { return Err("the value log is missing".to_owned()) };
-        reader.read_into(&pointer, &mut self.scratch, value).map_err(|e| match e {
-            Error::Corruption { detail, .. } => detail,
-            other => other.to_string(),
-        })
+        let reader = match self.readers.entry(pointer.file) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let kind = FileKind::ValueLog(pointer.file);
+                unknown.insert(match self.source.file(kind) {
+                    // Each record is sealed by itself, whatever became of the header.
+                    Ok(file) => {
+                        Ok(VlogReader::without_header(file, &self.source.path(kind), pointer.file))
+                    }
+                    Err(Error::Corruption { detail, .. }) => Err(detail),
+                    Err(other) => return Err(other),
+                })
+            }
+        };
+        let reader = match reader {
+            Ok(reader) => reader,
+            Err(reason) => return Ok(Err(reason.clone())),
+        };
+        match reader.read_into(&pointer, &mut self.scratch, value) {
+            Ok(()) => Ok(Ok(())),
+            Err(Error::Corruption { detail, .. }) => Ok(Err(detail)),
+            Err(other) => Err(other),
+        }
     }
 
     /// Notes that the value of `key` is lost.

@@ -99,7 +99,7 @@ impl TableRemains {
             Some(footer) => remains.survey_sections(footer)?,
             None => remains.walk(0, file_len)?,
         }
-        remains.check_counts();
+        remains.check_counts()?;
         Ok(remains)
     }
 
@@ -419,7 +419,7 @@ impl TableRemains {
     }
 
     /// Fills in what was counted, and looks whether all data is accounted for.
-    fn check_counts(&mut self) {
+    fn check_counts(&mut self) -> Result<()> {
         self.parts.sort_by_key(Part::offset);
         let data = self.parts.iter().filter(|part| matches!(part, Part::Data(_))).count() as u64;
         let nodes = self.parts.iter().filter(|part| matches!(part, Part::IndexNode(_))).count();
@@ -427,13 +427,17 @@ impl TableRemains {
             summary.data_blocks = data;
             summary.index_nodes = nodes as u64;
         }
-        // Whatever reads a table finds the same: what only they notice is reported as they do.
-        if self.problems.is_empty()
-            && let Err(problem) = Table::open(Arc::clone(&self.file), &self.path, self.identity)
-                .and_then(|table| table.verify())
-        {
-            self.problems.push(problem);
+        if !self.problems.is_empty() {
+            return Ok(());
         }
+        // Whatever reads a table finds the same: what only they notice is reported as they do.
+        let table = Table::open(Arc::clone(&self.file), &self.path, self.identity);
+        match table.and_then(|table| table.verify()) {
+            Err(other @ Error::Io { .. }) => return Err(other),
+            Err(problem) => self.problems.push(problem),
+            Ok(_) => {}
+        }
+        Ok(())
     }
 }
 

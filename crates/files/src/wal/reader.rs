@@ -181,9 +181,9 @@ impl SegmentReader {
     }
 
     /// Goes on behind a break, to the next whole record of this segment's present life, and answers
-    /// how many bytes were passed over. `None`, with the place unchanged, when there is none, or when
-    /// the search for it was given up, as [`SegmentReader::synced_behind_break`] does: the bytes that
-    /// may be checked in vain are those of all calls together.
+    /// how many bytes were passed over. `None`, with the place unchanged, when there is none, or
+    /// when the search for it was given up, as [`SegmentReader::synced_behind_break`] does: the
+    /// bytes that may be checked in vain are those of all calls together.
     ///
     /// # Errors
     /// [`Error::Io`] when the file can't be read.
@@ -280,8 +280,8 @@ mod tests {
         record
     }
 
-    /// What looks like the header of a long record, again and again, in a record that is damaged. Each
-    /// checked to its end would be a hundred thousand times two MiB.
+    /// What looks like the header of a long record, again and again, in a record that is damaged.
+    /// Each checked to its end would be a hundred thousand times two MiB.
     #[test]
     fn values_that_look_like_records_do_not_make_the_search_behind_a_break_long() {
         let header = SegmentHeader { number: 3, base: 1 << 40, previous_end: 1 << 40, synced: 0 };

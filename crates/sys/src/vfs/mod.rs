@@ -17,6 +17,7 @@
 //! (`StorageFull`, `NotFound`, ...); callers add the path when they report them.
 
 mod fault;
+mod medium;
 mod read_only;
 mod real;
 mod sim;
@@ -27,6 +28,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use fault::{CallRecord, FaultError, FaultKind, FaultVfs, Op, OpSet};
+pub use medium::tells_of_damage;
 pub use read_only::{ReadAt, ReadOnlyFile, ReadOnlyVfs};
 pub use real::RealVfs;
 pub(crate) use real::let_go_of_locks_in_child;

@@ -18,7 +18,7 @@ mod tests;
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::lock::RealLock;
@@ -47,6 +47,14 @@ impl RealVfs {
     #[must_use]
     pub const fn without_mapping() -> Self {
         Self { map_log: false, held: None }
+    }
+
+    /// The path of what `path` means now, from the root on and without links.
+    ///
+    /// # Errors
+    /// `NotFound` when nothing is there, or the kernel's error.
+    pub fn canonical(path: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(path)
     }
 
     fn place(&self, path: &Path) -> Place {

@@ -1,15 +1,8 @@
 //! Salvage of randomly damaged databases, judged by what lies where in the undamaged one.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test fails by panicking, and helpers count as production code to the lint"
-)]
-
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use support::{Damage, Files, Kept, Made, Places, content_of, seeds};
+use super::support::{Damage, Files, Kept, Made, Places, content_of, seeds};
 use tidesdb_base::ErrorKind;
 use tidesdb_engine::{Compression, Db, DbOptions, FamilyOptions};
 use tidesdb_rescue::{Loss, SalvageReport, find_damage, repair, restore, salvage};

@@ -1,0 +1,11 @@
+//! Salvages of damaged databases.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and helpers count as production code to the lint"
+)]
+
+mod killed;
+mod laid_out;
+mod log;
+mod random;
+mod support;
