@@ -256,9 +256,9 @@ pub enum Event {
         operation: TimedOperation,
         /// The family, the first one of a commit to several.
         family: String,
-        /// Bytes of keys and values of a commit, of the key of a get or seek.
+        /// Bytes of keys and values of a commit, of the keys of a get, multi-get or seek.
         bytes: u64,
-        /// Operations of a commit, otherwise 1.
+        /// Operations of a commit, keys of a multi-get, otherwise 1.
         operations: u64,
         /// How long it took, in microseconds.
         micros: u64,

@@ -61,11 +61,13 @@ pub enum TimedOperation {
     Sync,
     /// An opening of the database, with the replay of its log.
     Open,
+    /// A get of several keys at once.
+    MultiGet,
 }
 
 impl TimedOperation {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Get,
         Self::Commit,
         Self::Seek,
@@ -74,6 +76,7 @@ impl TimedOperation {
         Self::Merge,
         Self::Sync,
         Self::Open,
+        Self::MultiGet,
     ];
 
     /// Short name, used in reports.
@@ -88,6 +91,7 @@ impl TimedOperation {
             Self::Merge => "merge",
             Self::Sync => "sync",
             Self::Open => "open",
+            Self::MultiGet => "multi_get",
         }
     }
 }

@@ -78,7 +78,7 @@ impl Cli {
 /// The commands, each with its own arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Print the value of a key
+    /// Print the value of a key, or of several
     Get(GetArgs),
     /// Store a value under a key; creates the database if need be
     Put(PutArgs),
@@ -247,11 +247,19 @@ impl EncodingArgs {
     /// # Errors
     /// A usage failure when it is not of the form asked for.
     pub(crate) fn decode(&self, what: &str, argument: &OsString) -> Result<Vec<u8>> {
+        self.decode_bytes(what, argument.as_encoded_bytes())
+    }
+
+    /// As [`EncodingArgs::decode`], of text that is no argument.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn decode_bytes(&self, what: &str, text: &[u8]) -> Result<Vec<u8>> {
         if self.raw {
-            return Ok(argument.as_encoded_bytes().to_vec());
+            return Ok(text.to_vec());
         }
         let (encoding, mut bytes) = (self.encoding(), Vec::new());
-        encoding.decode(argument.as_encoded_bytes(), &mut bytes).map_err(|error| {
+        encoding.decode(text, &mut bytes).map_err(|error| {
             let form = encoding.name();
             Failure::usage(format!("the {what} is no valid {form}: {error}"))
         })?;
@@ -295,8 +303,15 @@ impl RangeArgs {
 pub(crate) struct GetArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
-    /// The key
-    pub(crate) key: OsString,
+    /// The keys; of several each is printed as a line with its value
+    #[arg(value_name = "KEY")]
+    pub(crate) keys: Vec<OsString>,
+    /// Also the keys in this file, one a line, or of standard input if it is -
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) keys_from: Option<PathBuf>,
+    /// Print one JSON object for each key, without a value where there is none
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) encoding: EncodingArgs,
 }

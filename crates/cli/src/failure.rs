@@ -52,6 +52,12 @@ impl Failure {
         Self { kind: Kind::NotFound, ..Self::new("not found") }
     }
 
+    /// So many of the keys are not there, exit code 1.
+    pub(crate) fn absent(count: u64) -> Self {
+        let keys = if count == 1 { "key" } else { "keys" };
+        Self { kind: Kind::NotFound, ..Self::new(format!("{count} {keys} not found")) }
+    }
+
     /// The work was done as far as possible, exit code 3.
     pub(crate) fn lossy(message: impl Into<String>) -> Self {
         Self { kind: Kind::Lossy, ..Self::new(message) }

@@ -1,28 +1,67 @@
-//! `tidesdb get`: prints the value of a key.
+//! `tidesdb get`: prints the values of keys.
 //!
-//! The value's bytes are printed as they are, so that output can be redirected into a file; only
-//! at a terminal a line break follows. With --hex or --base64 the value is printed in that form,
-//! as one line.
+//! The value of a single key is printed as it is, so that output can be redirected into a file;
+//! only at a terminal a line break follows. With --hex or --base64 it is printed in that form, as
+//! one line. Several keys are looked up together, and each that is there is a line with key and
+//! value, in the order in which they were named.
 
-use std::io::{self, IsTerminal, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Write};
+use std::path::Path;
 
-use crate::args::GetArgs;
+use tidesdb::Family;
+
+use crate::args::{EncodingArgs, GetArgs};
 use crate::database::{self, Access};
 use crate::encoding::Encoding;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, note};
+use crate::formats::{self, Format, RecordWriter, Row};
+
+/// Keys that are looked up together.
+const KEYS_AT_ONCE: usize = 1000;
+
+/// Keys that are not there and named on standard error; the others are counted.
+const MOST_NAMED: u64 = 10;
 
 /// Runs the command.
 ///
 /// # Errors
-/// When the key is absent, and those of the engine and of standard output.
+/// When a key is absent, and those of the engine and of standard output.
 pub(crate) fn run(args: &GetArgs) -> Result<()> {
-    let key = args.encoding.decode("key", &args.key)?;
+    if args.keys.is_empty() && args.keys_from.is_none() {
+        return Err(Failure::usage("no key is named").hint("`tidesdb get KEY`, or --keys-from"));
+    }
+    let decode = |key| args.encoding.decode("key", key);
+    let keys: Vec<Vec<u8>> = args.keys.iter().map(decode).collect::<Result<_>>()?;
     let db = database::open(&args.target.database.db, Access::Read)?;
     let family = database::family(&db, &args.target.family)?;
-    let Some(mut value) = family.get(&key)? else {
+    if let ([key], None, false) = (keys.as_slice(), &args.keys_from, args.json) {
+        return single(&family, key, args.encoding.encoding());
+    }
+    let stdout = io::stdout().lock();
+    let is_terminal = stdout.is_terminal();
+    let mut values = Values::new(&args.encoding, args.json, is_terminal);
+    let mut output = BufWriter::new(stdout);
+    let mut look_up = |keys: &[Vec<u8>], output: &mut dyn Write| {
+        for some in keys.chunks(KEYS_AT_ONCE) {
+            let found = family.multi_get_pinned(some)?;
+            let found = found.iter().map(|value| value.as_ref().map(AsRef::as_ref));
+            values.write(some, found, output)?;
+        }
+        Ok(())
+    };
+    look_up(&keys, &mut output)?;
+    if let Some(path) = &args.keys_from {
+        each_some(path, &args.encoding, |keys| look_up(keys, &mut output))?;
+    }
+    output.flush().map_err(|error| Failure::output(&error))?;
+    values.end()
+}
+
+fn single(family: &Family, key: &[u8], encoding: Encoding) -> Result<()> {
+    let Some(mut value) = family.get(key)? else {
         return Err(Failure::not_found());
     };
-    let encoding = args.encoding.encoding();
     let mut output = io::stdout().lock();
     if encoding == Encoding::Text {
         if output.is_terminal() && !value.ends_with(b"\n") {
@@ -35,4 +74,98 @@ pub(crate) fn run(args: &GetArgs) -> Result<()> {
         value = text;
     }
     output.write_all(&value).and_then(|()| output.flush()).map_err(|error| Failure::output(&error))
+}
+
+/// Calls `work` with the keys of a file or of standard input, one a line, some at a time.
+fn each_some(
+    path: &Path,
+    encoding: &EncodingArgs,
+    mut work: impl FnMut(&[Vec<u8>]) -> Result<()>,
+) -> Result<()> {
+    let failed = |error: io::Error| Failure::file("read", path, &error);
+    let mut input: Box<dyn BufRead> = if path.as_os_str() == "-" {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(BufReader::new(File::open(path).map_err(failed)?))
+    };
+    let (mut keys, mut line) = (Vec::new(), Vec::new());
+    for number in 1u64.. {
+        line.clear();
+        if input.read_until(b'\n', &mut line).map_err(failed)? == 0 {
+            break;
+        }
+        let key = line.strip_suffix(b"\n").unwrap_or(&line);
+        let key = key.strip_suffix(b"\r").unwrap_or(key);
+        if key.is_empty() {
+            continue;
+        }
+        let key = encoding.decode_bytes("key", key).map_err(|failure| failure.at_line(number))?;
+        keys.push(key);
+        if keys.len() == KEYS_AT_ONCE {
+            work(&keys)?;
+            keys.clear();
+        }
+    }
+    work(&keys)
+}
+
+/// Prints values of several keys, and tells which have none.
+pub(crate) struct Values {
+    writer: Box<dyn RecordWriter>,
+    encoding: Encoding,
+    json: bool,
+    absent: u64,
+}
+
+impl Values {
+    /// As lines of text, whose long values are cut if `cut` is set, or of JSON.
+    pub(crate) fn new(encoding: &EncodingArgs, json: bool, cut: bool) -> Self {
+        let encoding = encoding.encoding();
+        let writer = if json {
+            formats::writer(Format::Jsonl, encoding)
+        } else {
+            formats::text_writer(encoding, cut)
+        };
+        Self { writer, encoding, json, absent: 0 }
+    }
+
+    /// Prints the values found for some keys. As JSON a key that is not there has no value; as
+    /// text it is told on standard error.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    pub(crate) fn write<'v>(
+        &mut self,
+        keys: &[Vec<u8>],
+        values: impl Iterator<Item = Option<&'v [u8]>>,
+        output: &mut dyn Write,
+    ) -> Result<()> {
+        for (key, value) in keys.iter().zip(values) {
+            if value.is_some() || self.json {
+                let row = Row { key, value, ..Row::default() };
+                let written = self.writer.write(output, row);
+                written.map_err(|error| Failure::output(&error))?;
+            }
+            if value.is_none() {
+                self.absent += 1;
+                if !self.json && self.absent <= MOST_NAMED {
+                    let mut text = Vec::new();
+                    self.encoding.encode(key, &mut text);
+                    note(format_args!("not found: {}", String::from_utf8_lossy(&text)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether each key had a value.
+    ///
+    /// # Errors
+    /// When one had none.
+    pub(crate) fn end(self) -> Result<()> {
+        match self.absent {
+            0 => Ok(()),
+            absent => Err(Failure::absent(absent)),
+        }
+    }
 }

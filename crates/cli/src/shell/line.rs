@@ -25,8 +25,8 @@ pub(crate) struct Line {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Print the value of a key
-    Get(KeyArgs),
+    /// Print the value of a key, or of several
+    Get(GetArgs),
     /// Store a value under a key
     Put(PutArgs),
     /// Remove a key, or with --prefix or --to a range of keys
@@ -70,11 +70,15 @@ pub(crate) enum Command {
     Exit,
 }
 
-/// A key.
+/// Arguments of `get`.
 #[derive(Debug, Args)]
-pub(crate) struct KeyArgs {
-    /// The key
-    pub(crate) key: OsString,
+pub(crate) struct GetArgs {
+    /// The keys; of several each is printed as a line with its value
+    #[arg(value_name = "KEY", required = true)]
+    pub(crate) keys: Vec<OsString>,
+    /// Print one JSON object for each key, without a value where there is none
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) encoding: EncodingArgs,
 }

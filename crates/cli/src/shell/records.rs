@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use tidesdb::{Scan, ScanOptions, WriteOptions};
 
-use super::line::{CountArgs, DeleteArgs, KeyArgs, PutArgs, ScanArgs};
+use super::line::{CountArgs, DeleteArgs, GetArgs, PutArgs, ScanArgs};
 use super::session::{Outcome, Session, print};
 use crate::args::{EncodingArgs, RangeArgs};
+use crate::commands::Values;
 use crate::failure::{Failure, Result};
 use crate::formats::{self, Row};
 use crate::interrupt;
@@ -29,22 +30,31 @@ fn decode(encoding: &EncodingArgs, what: &str, argument: &OsString) -> Result<Ve
 }
 
 impl Session {
-    /// Prints a value as text that `put` takes.
-    pub(super) fn get(&mut self, args: &KeyArgs, output: &mut dyn Write) -> Result<Outcome> {
-        let key = decode(&args.encoding, "key", &args.key)?;
+    /// Prints a value as text that `put` takes, or several as lines with their keys.
+    pub(super) fn get(&mut self, args: &GetArgs, output: &mut dyn Write) -> Result<Outcome> {
+        let decode = |key| decode(&args.encoding, "key", key);
+        let keys: Vec<Vec<u8>> = args.keys.iter().map(decode).collect::<Result<_>>()?;
         let family = self.family()?;
-        let value = match (&self.transaction, &self.snapshot) {
-            (Some(transaction), _) => transaction.get(&family, &key)?,
-            (None, Some(snapshot)) => family.get_at(snapshot, &key)?,
-            (None, None) => family.get(&key)?,
+        let values = match (&self.transaction, &self.snapshot) {
+            (Some(transaction), _) => transaction.multi_get(&family, &keys)?,
+            (None, Some(snapshot)) => family.multi_get_at(snapshot, &keys)?,
+            (None, None) => family.multi_get(&keys)?,
         };
-        let Some(value) = value else { return Ok(Outcome::NotFound) };
-        let mut text = Vec::new();
-        args.encoding.encoding().encode(&value, &mut text);
-        text.push(b'\n');
         let failed = |error: io::Error| Failure::output(&error);
-        output.write_all(&text).and_then(|()| output.flush()).map_err(failed)?;
-        Ok(Outcome::Done)
+        if let ([value], false) = (values.as_slice(), args.json) {
+            let Some(value) = value else { return Ok(Outcome::NotFound) };
+            let mut text = Vec::new();
+            args.encoding.encoding().encode(value, &mut text);
+            text.push(b'\n');
+            output.write_all(&text).and_then(|()| output.flush()).map_err(failed)?;
+            return Ok(Outcome::Done);
+        }
+        let mut lines = Values::new(&args.encoding, args.json, false);
+        let mut buffer = BufWriter::new(output);
+        lines.write(&keys, values.iter().map(Option::as_deref), &mut buffer)?;
+        buffer.flush().map_err(failed)?;
+        let all = values.iter().all(Option::is_some);
+        Ok(if all { Outcome::Done } else { Outcome::NotFound })
     }
 
     pub(super) fn put(&mut self, args: &PutArgs) -> Result<()> {

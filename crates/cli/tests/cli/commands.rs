@@ -169,7 +169,8 @@ fn the_database_is_named_in_front_behind_or_in_the_environment() {
     assert_eq!(tool(&["get", "k"], Some("db")).ok().text(), "v");
     tool(&["get", "k", "--db", "other"], Some("db")).fails(2, &["no database at other"]);
     tool(&["get", "k"], None).fails(2, &["no database is named", "TIDESDB_DB"]);
-    tool(&["get", "db", "k"], None).fails(2, &["unexpected argument 'k'", "hint: the database"]);
+    tool(&["get", "db", "k"], None).fails(2, &["no database is named", "hint: add --db"]);
+    tool(&["put", "db", "k", "v"], None).fails(2, &["unexpected argument", "hint: the database"]);
 }
 
 #[test]
@@ -214,4 +215,35 @@ fn expiry_is_shown_and_bytes_are_taken_as_they_are() {
     let jsonl = place.run("scan", &["--expiry", "--format", "jsonl"]).ok();
     assert_eq!(jsonl.text().matches("\"expires_at\":").count(), 1, "{}", jsonl.text());
     place.run("scan", &["--expiry", "--format", "tsv"]).fails(2, &["no place for --expiry"]);
+}
+
+#[test]
+fn several_keys_at_once() {
+    let place = Place::new();
+    for (key, value) in [("a", "1"), ("b\\t", "2\\n"), ("c", "3")] {
+        place.run("put", &[key, value]).ok();
+    }
+    assert_eq!(place.run("get", &["c", "a", "b\\t"]).ok().text(), "c  3\na  1\nb\\t  2\\n\n");
+    assert_eq!(place.run("get", &["--hex", "61", "63"]).ok().text(), "61  31\n63  33\n");
+    let run = place.run("get", &["c", "x\\n", "a"]);
+    assert_eq!((run.code, run.text()), (Some(1), "c  3\na  1\n"));
+    assert_eq!(run.stderr, "not found: x\\n\n1 key not found\n");
+    let run = place.run("get", &["--json", "a", "x"]);
+    assert_eq!(run.code, Some(1));
+    assert_eq!(run.text(), "{\"key\":\"a\",\"value\":\"1\"}\n{\"key\":\"x\"}\n");
+    let one = place.run("get", &["--json", "a"]).ok();
+    assert_eq!(one.text(), "{\"key\":\"a\",\"value\":\"1\"}\n");
+    place.run("get", &[]).fails(2, &["no key is named", "--keys-from"]);
+
+    let from =
+        |input: &str| place.run_with_input("get", &["c", "--keys-from", "-"], input.as_bytes());
+    assert_eq!(from("a\r\n\nb\\t").ok().text(), "c  3\na  1\nb\\t  2\\n\n");
+    assert_eq!(from("").ok().text(), "c  3\n");
+    from("a\n\\q\n").fails(2, &["line 2: the key is no valid text"]);
+    let file = place.file("keys", "x\n".repeat(2500) + "a\n");
+    let run = place.run("get", &["--keys-from", file.to_str().unwrap()]);
+    assert_eq!((run.code, run.text()), (Some(1), "a  1\n"));
+    assert_eq!(run.stderr.lines().count(), 11);
+    assert!(run.stderr.ends_with("\n2500 keys not found\n"));
+    place.run("get", &["--keys-from", "absent"]).fails(2, &["cannot read absent"]);
 }

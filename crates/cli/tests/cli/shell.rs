@@ -24,12 +24,14 @@ fn a_script_reads_and_writes() {
     let run = script(
         &place,
         "# records\nput a 1\nput 'b c' \"two words\"\nput \\x00\\xff -5 --ttl 1000\n\n\
-         get a\nget \"b c\"\nscan\nscan --prefix b --keys-only\nscan -r -n 1 --hex\ncount\n\
+         get a\nget \"b c\"\nget \"b c\" a\n\
+         scan\nscan --prefix b --keys-only\nscan -r -n 1 --hex\ncount\n\
          delete a\ndelete b --to c\ncount\n",
     );
     assert_eq!(
         run.ok().text(),
-        "1\ntwo words\n\\x00\\xff  -5\na  1\nb c  two words\nb c\n622063  74776f20776f726473\n3\n1\n"
+        "1\ntwo words\nb c  two words\na  1\n\
+         \\x00\\xff  -5\na  1\nb c  two words\nb c\n622063  74776f20776f726473\n3\n1\n"
     );
     assert_eq!(place.run("count", &[]).ok().text(), "1\n", "it is stored");
 }
@@ -65,11 +67,11 @@ fn transactions_and_snapshots() {
     let place = Place::new();
     let run = script(
         &place,
-        "put a 1\nbegin serializable\nput a 2\nsavepoint s\nput a 3\ndelete b\nget a\n\
+        "put a 1\nbegin serializable\nput a 2\nsavepoint s\nput a 3\ndelete b\nget a --json\n\
          rollback s\nget a\nscan\ncount\nrollback\nget a\nbegin\nput a 4\ncommit\nget a\n\
          snapshot\nput a 5\nget a\nscan\nsnapshot --drop\nget a\n",
     );
-    assert_eq!(run.ok().text(), "3\n2\na  2\n1\n1\n4\n4\na  4\n5\n");
+    assert_eq!(run.ok().text(), "{\"key\":\"a\",\"value\":\"3\"}\n2\na  2\n1\n1\n4\n4\na  4\n5\n");
     script(&place, "begin\nbegin\n").fails(2, &["line 2:", "already"]);
     script(&place, "commit\n").fails(2, &["line 1:", "begin"]);
     script(&place, "begin\nput a 9\n").fails(2, &["not committed"]);

@@ -10,18 +10,23 @@
 //!
 //! Order matters for speed alone: keys in any order get the same answers.
 
+mod collect;
+
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use tidesdb_base::codec::key_head;
-use tidesdb_base::entry::ValueKind;
+use tidesdb_base::entry::{ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::latency::TimedOperation;
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::{
-    BlockFinder, BlockHandle, BlockSource, EntryMeta, FoundInBlock, Table,
+    Block, BlockFinder, BlockHandle, BlockSource, Found, FoundInBlock, Table,
 };
 use tidesdb_files::vlog::ValuePointer;
 use tidesdb_lockfree::prefetch::prefetch;
 
+pub(crate) use self::collect::{Collect, Pins, SharedBlock};
 use super::get::{Get, InMemory, resolve};
 use crate::cache::{HeldBlock, TalliedBlocks};
 use crate::core::Core;
@@ -30,6 +35,7 @@ use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
 use crate::snapshot::Moment;
 use crate::version::{Run, Version};
+use crate::watch::Told;
 
 /// Of more keys, so many are looked for in tables at a time: their blocks are in memory together.
 const KEYS_AT_ONCE: usize = 1024;
@@ -40,12 +46,9 @@ const SLOW_READ_NANOS: u64 = 20_000;
 /// Values of up to this size are read ahead; larger ones are worth a read of their own.
 const LARGEST_READ_AHEAD: u64 = 256 << 10;
 
-/// Values of keys, in the order of the keys.
-type Answers = [Option<Vec<u8>>];
-
 impl Core {
-    /// Puts the stored values that stored keys have at a moment, whose snapshot is registered, into
-    /// `answers`, which is as long as `keys`. Only the keys at the places in `wanted` are looked up.
+    /// Collects the stored values that stored keys have at a moment, whose snapshot is registered.
+    /// Only the keys at the places in `wanted` are looked up.
     ///
     /// # Errors
     /// As [`crate::Family::get`]; an error of one key is the error of the call.
@@ -53,8 +56,32 @@ impl Core {
         &self,
         family: &FamilyState,
         moment: Moment,
+        (keys, wanted): (&[K], Vec<usize>),
+        collect: &mut impl Collect,
+    ) -> Result<()> {
+        let tally = ReadTally::default();
+        if !self.watch.is_due() {
+            return self.look_many_up(family, moment, (keys, wanted), (collect, &tally));
+        }
+        let key_bytes = |&at: &usize| keys.get(at).map_or(0, |key| key.as_ref().len() as u64);
+        let told = Told {
+            operation: TimedOperation::MultiGet,
+            family: Some(family),
+            bytes: wanted.iter().map(key_bytes).sum(),
+            operations: wanted.len() as u64,
+        };
+        let started = self.start_timing();
+        let result = self.look_many_up(family, moment, (keys, wanted), (collect, &tally));
+        self.end_timing(started, told, || tally.met());
+        result
+    }
+
+    fn look_many_up<K: AsRef<[u8]>, C: Collect>(
+        &self,
+        family: &FamilyState,
+        moment: Moment,
         (keys, mut wanted): (&[K], Vec<usize>),
-        answers: &mut Answers,
+        (collect, tally): (&mut C, &ReadTally),
     ) -> Result<()> {
         let key = |&at: &usize| keys.get(at).map_or(&[][..], AsRef::as_ref);
         if wanted.iter().any(|at| key(at).is_empty()) {
@@ -65,23 +92,24 @@ impl Core {
             wanted = sorted(&wanted, key);
         }
         let view = family.view.load();
-        let mut many = Many {
-            core: self,
-            family,
-            view: &view,
-            moment,
-            answers,
-            pointers: Vec::new(),
-            tally: ReadTally::default(),
-        };
+        let mut many =
+            Many { core: self, family, view: &view, moment, collect, pointers: Vec::new(), tally };
         let mut left = Vec::with_capacity(wanted.len());
         for at in wanted {
             let asked = Asked { at, key: key(&at) };
-            match many.get(asked).look_in_memtables(&view, moment.sequence) {
+            let get = many.get(asked);
+            let found = get.look_in_memtables(&view, moment.sequence);
+            tally
+                .memtables_searched
+                .set(tally.memtables_searched.get() + get.tally.memtables_searched.get());
+            match found {
                 InMemory::Dead => {}
                 InMemory::Version(version) => {
                     let found = (kind_of(&version), version.expires_at, version.value);
-                    many.settle(asked, found)?;
+                    if many.has_value(asked, found) {
+                        let pin = || get.pin_in_memory(&view, moment.sequence);
+                        many.collect.in_memory(at, version.value, pin);
+                    }
                 }
                 InMemory::Unknown => left.push(Search::new(asked)),
             }
@@ -91,7 +119,7 @@ impl Core {
             let gets = left.len() as u64;
             let mut pieces = left.chunks(KEYS_AT_ONCE);
             let looked = pieces.try_for_each(|some| many.look_in_tables(some.to_vec()));
-            family.counters.hot.add_table_gets(gets, &many.tally);
+            family.counters.hot.add_table_gets(gets, many.tally);
             looked?;
         }
         many.fetch_pointers()
@@ -162,18 +190,18 @@ struct Pointer<'k> {
 /// What a version is and when it expires, and its value.
 type FoundVersion<'v> = (ValueKind, u64, &'v [u8]);
 
-struct Many<'a, 'k> {
+struct Many<'a, 'k, C> {
     core: &'a Core,
     family: &'a FamilyState,
     view: &'a View,
     moment: Moment,
-    answers: &'a mut Answers,
+    collect: &'a mut C,
     pointers: Vec<Pointer<'k>>,
     /// What was met in tables.
-    tally: ReadTally,
+    tally: &'a ReadTally,
 }
 
-impl<'k> Many<'_, 'k> {
+impl<'k, C: Collect> Many<'_, 'k, C> {
     fn get<'s>(&self, asked: Asked<'s>) -> Get<'s>
     where
         Self: 's,
@@ -183,7 +211,7 @@ impl<'k> Many<'_, 'k> {
 
     /// The blocks of tables.
     fn blocks(&self) -> TalliedBlocks<'_> {
-        TalliedBlocks { cache: self.core.files.blocks.as_ref(), tally: &self.tally }
+        TalliedBlocks { cache: self.core.files.blocks.as_ref(), tally: self.tally }
     }
 
     fn look_in_tables(&mut self, mut left: Vec<Search<'k>>) -> Result<()> {
@@ -328,20 +356,27 @@ impl<'k> Many<'_, 'k> {
                     block
                 }
             };
+            let block = self.collect.hold(block);
             for search in searches.by_ref().take(count) {
                 let key = search.asked.key;
                 let found = match table.lookup_in((handle, &block), key, self.moment.sequence)? {
                     FoundInBlock::Here(found) => {
-                        self.settle_in_table(search.asked, found.meta(), found.value())?;
+                        self.settle_in_table(search.asked, found, &block);
                         true
                     }
                     FoundInBlock::Absent => false,
                     FoundInBlock::Beyond => {
                         let found = table.lookup(key, self.moment.sequence, &self.blocks())?;
-                        if let Some(found) = &found {
-                            self.settle_in_table(search.asked, found.meta(), found.value())?;
+                        let is_there = found.is_some();
+                        if let Some(found) = found {
+                            let held = OnceCell::new();
+                            let hold = |block| &**held.get_or_init(|| self.collect.hold(block));
+                            let found = found.map(hold);
+                            if let Some(block) = held.get() {
+                                self.settle_in_table(search.asked, found, block);
+                            }
                         }
-                        found.is_some()
+                        is_there
                     }
                 };
                 if !found {
@@ -355,28 +390,31 @@ impl<'k> Many<'_, 'k> {
         Ok(left)
     }
 
-    fn settle_in_table(&mut self, asked: Asked<'k>, meta: EntryMeta, value: &[u8]) -> Result<()> {
-        let deleted = &self.view.version.range_tombstones;
-        if deleted.hides(asked.key, meta.seq, self.moment.sequence) {
-            return Ok(());
+    fn settle_in_table(&mut self, asked: Asked<'k>, found: Found<&Block>, block: &C::Held) {
+        let (meta, deleted) = (found.meta(), &self.view.version.range_tombstones);
+        if !deleted.hides(asked.key, meta.seq, self.moment.sequence)
+            && self.has_value(asked, (meta.kind, meta.expires_at, found.value()))
+        {
+            self.collect.in_block(asked.at, found, block);
         }
-        self.settle(asked, (meta.kind, meta.expires_at, value))
     }
 
-    /// Takes the newest version of a key; values in value logs come later.
-    fn settle(&mut self, asked: Asked<'k>, found: FoundVersion<'_>) -> Result<()> {
-        if found.0 == ValueKind::ValuePointer {
-            let encoded = found.2.to_vec();
-            self.pointers.push(Pointer { asked, expires_at: found.1, encoded });
-            return Ok(());
+    /// Whether the newest version of a key has a value where it lies; values in value logs come
+    /// later.
+    fn has_value(&mut self, asked: Asked<'k>, (kind, expires_at, value): FoundVersion<'_>) -> bool {
+        if kind == ValueKind::ValuePointer {
+            self.pointers.push(Pointer { asked, expires_at, encoded: value.to_vec() });
+            return false;
         }
-        self.answer(asked, found)
+        !kind.is_tombstone() && !is_expired(expires_at, self.moment.now)
     }
 
-    fn answer(&mut self, asked: Asked<'k>, found: FoundVersion<'_>) -> Result<()> {
-        let value = self.get(asked).answer(&self.view.version, found, <[u8]>::to_vec)?;
-        if let Some(place) = self.answers.get_mut(asked.at) {
-            *place = value;
+    /// Reads a value in a value log.
+    fn fetch(&mut self, pointer: &Pointer<'_>) -> Result<()> {
+        let found = (ValueKind::ValuePointer, pointer.expires_at, pointer.encoded.as_slice());
+        let get = Get::new(self.core, self.family, pointer.asked.key, Some(self.moment));
+        if let Some(value) = get.answer(&self.view.version, found, <[u8]>::to_vec)? {
+            self.collect.fetched(pointer.asked.at, value);
         }
         Ok(())
     }
@@ -391,9 +429,9 @@ impl<'k> Many<'_, 'k> {
         pointers.sort_by_key(place);
         for mut some in pointers.chunks(KEYS_AT_ONCE) {
             let mut announced = false;
-            while let Some((Pointer { asked, expires_at, encoded }, behind)) = some.split_first() {
+            while let Some((pointer, behind)) = some.split_first() {
                 let started = self.now();
-                self.answer(*asked, (ValueKind::ValuePointer, *expires_at, encoded))?;
+                self.fetch(pointer)?;
                 if !announced && self.is_slow(started) {
                     announced = true;
                     start_reading_values(version, behind);

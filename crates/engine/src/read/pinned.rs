@@ -3,10 +3,12 @@
 use std::fmt;
 use std::ops::Deref;
 
-use tidesdb_base::entry::{ValueKind, is_expired};
+use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
 use tidesdb_base::error::Result;
+use tidesdb_files::sstable::Found;
 
 use super::get::{FoundInTable, Get};
+use super::many::SharedBlock;
 use crate::core::Core;
 use crate::counters::tick;
 use crate::family::{FamilyState, View};
@@ -40,13 +42,15 @@ pub struct PinnedValue {
     held: Held,
     /// Bytes of the key's spelling in front of the value.
     spelling: usize,
-    _lent: Lent,
+    _lent: Option<Lent>,
 }
 
 /// Where the value lies.
 enum Held {
     Memtable(MemtableVersion),
     Block(FoundInTable),
+    /// In one that other values may keep as well.
+    SharedBlock(Found<SharedBlock>),
     Own(Vec<u8>),
 }
 
@@ -65,6 +69,7 @@ impl Held {
         match self {
             Self::Memtable(version) => version.version().value,
             Self::Block(found) => found.value(),
+            Self::SharedBlock(found) => found.value(),
             Self::Own(value) => value,
         }
     }
@@ -98,16 +103,39 @@ impl Core {
         let view = family.view.load();
         let get = Get::new(self, family, key, moment);
         let Some(held) = get.hold(&view)? else { return Ok(None) };
-        // The memory of memtables is counted until the last who holds it lets it go.
         let bytes = match &held {
-            Held::Memtable(_) => 0,
-            Held::Block(found) => found.block().memory_bytes(),
-            Held::Own(value) => value.capacity(),
+            // The memory of memtables is counted until the last who holds it lets it go, and
+            // shared blocks count by themselves.
+            Held::Memtable(_) | Held::SharedBlock(_) => None,
+            Held::Block(found) => Some(found.block().memory_bytes()),
+            Held::Own(value) => Some(value.capacity()),
         };
-        let lent = self.budget.lend(Holder::Scans, bytes as u64);
+        let lent = bytes.map(|bytes| self.budget.lend(Holder::Scans, bytes as u64));
+        Ok(Some(PinnedValue::new(family, held, lent)))
+    }
+}
+
+impl PinnedValue {
+    fn new(family: &FamilyState, held: Held, lent: Option<Lent>) -> Self {
         let stored = held.stored_value();
         let spelling = stored.len() - family.key_order.value(stored).len();
-        Ok(Some(PinnedValue { held, spelling, _lent: lent }))
+        Self { held, spelling, _lent: lent }
+    }
+
+    /// A stored value in a memtable.
+    pub(super) fn in_memory(family: &FamilyState, version: MemtableVersion) -> Self {
+        Self::new(family, Held::Memtable(version), None)
+    }
+
+    /// A stored value in a block that others keep as well.
+    pub(super) fn in_shared_block(family: &FamilyState, found: Found<SharedBlock>) -> Self {
+        Self::new(family, Held::SharedBlock(found), None)
+    }
+
+    /// A stored value in memory of its own.
+    pub(crate) fn own(core: &Core, family: &FamilyState, value: Vec<u8>) -> Self {
+        let lent = core.budget.lend(Holder::Scans, value.capacity() as u64);
+        Self::new(family, Held::Own(value), Some(lent))
     }
 }
 
@@ -139,6 +167,17 @@ impl Get<'_> {
             Answer::WhereItLies => Some(Held::Block(found)),
             Answer::Fetched(value) => Some(Held::Own(value)),
         })
+    }
+
+    /// The version of the key in the memtables of a view that is the first to be visible.
+    pub(super) fn pin_in_memory(
+        &self,
+        view: &View,
+        snapshot: SequenceNumber,
+    ) -> Option<MemtableVersion> {
+        let mut memtables = std::iter::once(&view.active).chain(&view.frozen);
+        memtables
+            .find_map(|memtable| memtable.get_owned(self.key, memtable.visible_through(snapshot)))
     }
 
     fn what_to_hold(

@@ -10,6 +10,7 @@ use tidesdb_lockfree::sync::lock;
 use super::handle::State;
 use super::{IsolationLevel, Transaction};
 use crate::family::{Family, FamilyState};
+use crate::read::{Collect, PinnedValue, Pins};
 use crate::snapshot::Snapshot;
 
 impl Transaction {
@@ -167,43 +168,82 @@ impl Transaction {
         family: &Family,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Vec<u8>>>> {
-        self.check_active()?;
-        let family = family.state();
-        self.check_family(family)?;
         let keys: Vec<K> = keys.into_iter().collect();
-        let mut values = match family.stored_keys(&keys)? {
-            None => self.get_many(family, &keys)?,
-            Some(keys) => self.get_many(family, &keys)?,
-        };
-        family.take_off_spelling(&mut values);
+        let mut values = vec![None; keys.len()];
+        self.collect(family.state(), &keys, &mut values)?;
+        family.state().take_off_spelling(&mut values);
         Ok(values)
     }
 
-    /// The stored values of stored keys.
+    /// As [`Transaction::multi_get`], without copies but of own writes; see [`PinnedValue`] for what
+    /// is kept in memory.
+    ///
+    /// # Errors
+    /// As [`Transaction::multi_get`].
+    pub fn multi_get_pinned<K: AsRef<[u8]>>(
+        &self,
+        family: &Family,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<PinnedValue>>> {
+        let keys: Vec<K> = keys.into_iter().collect();
+        let values = keys.iter().map(|_| None).collect();
+        let mut pins = Pins { core: self.core(), family: family.state(), values };
+        self.collect(family.state(), &keys, &mut pins)?;
+        Ok(pins.values)
+    }
+
+    /// As [`Transaction::get`], without a copy but of an own write; see [`PinnedValue`].
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn get_pinned(
+        &self,
+        family: &Family,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<PinnedValue>> {
+        Ok(self.multi_get_pinned(family, [key.as_ref()])?.pop().flatten())
+    }
+
+    fn collect<K: AsRef<[u8]>>(
+        &self,
+        family: &Arc<FamilyState>,
+        keys: &[K],
+        collect: &mut impl Collect,
+    ) -> Result<()> {
+        self.check_active()?;
+        self.check_family(family)?;
+        match family.stored_keys(keys)? {
+            None => self.get_many(family, keys, collect),
+            Some(keys) => self.get_many(family, &keys, collect),
+        }
+    }
+
+    /// Collects the stored values of stored keys.
     fn get_many<K: AsRef<[u8]>>(
         &self,
         family: &Arc<FamilyState>,
         keys: &[K],
-    ) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut values = vec![None; keys.len()];
+        collect: &mut impl Collect,
+    ) -> Result<()> {
         let mut wanted = Vec::with_capacity(keys.len());
         let writes = self.writes.as_deref().filter(|writes| !writes.is_empty());
-        for (at, (key, value)) in keys.iter().zip(&mut values).enumerate() {
+        for (at, key) in keys.iter().enumerate() {
             match writes.and_then(|writes| writes.find(family.id, key.as_ref())) {
-                Some(own) => *value = (!self.is_dead(&own)).then(|| own.value.to_vec()),
+                Some(own) if self.is_dead(&own) => {}
+                Some(own) => collect.fetched(at, own.value.to_vec()),
                 None => wanted.push(at),
             }
         }
         let not_own = wanted.clone();
         let taken = self.snapshot.is_none().then(|| Snapshot::take(self.core()));
         if let Some(moment) = self.snapshot.or(taken.as_ref().map(Snapshot::moment)) {
-            self.core().get_many(family, moment, (keys, wanted), &mut values)?;
+            self.core().get_many(family, moment, (keys, wanted), collect)?;
         }
         for at in not_own {
-            if let (Some(key), Some(value)) = (keys.get(at), values.get(at)) {
-                self.track(family, key.as_ref(), value.is_some());
+            if let Some(key) = keys.get(at) {
+                self.track(family, key.as_ref(), collect.has(at));
             }
         }
-        Ok(values)
+        Ok(())
     }
 }

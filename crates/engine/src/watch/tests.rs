@@ -54,6 +54,8 @@ fn every_operation_is_timed_when_one_in_one_is() {
     .unwrap();
     assert!(family.contains(b"c").unwrap());
     assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 12);
+    family.multi_get(["a", "b"]).unwrap();
+    assert_eq!(db.latencies().of_operation(TimedOperation::MultiGet).count(), 1);
     let counts = |db: &Db| {
         let latencies = db.latencies();
         [TimedOperation::Get, TimedOperation::Commit, TimedOperation::Seek, TimedOperation::Step]

@@ -34,6 +34,12 @@ impl<B: Deref<Target = Block>> Found<B> {
         self.entry.meta
     }
 
+    /// The same version, in a handle on the block made of this one.
+    #[must_use]
+    pub fn map<C>(self, block: impl FnOnce(B) -> C) -> Found<C> {
+        Found { block: block(self.block), entry: self.entry }
+    }
+
     /// The block.
     #[must_use]
     pub fn block(&self) -> &Block {

@@ -3,8 +3,8 @@
 use tidesdb_base::error::{Error, Result};
 
 use super::Family;
-use crate::PinnedValue;
 use crate::iterator::{KeyRange, Scan, ScanOptions};
+use crate::read::{Collect, PinnedValue, Pins};
 use crate::snapshot::{Moment, Snapshot};
 use crate::stats::approximate_count;
 
@@ -112,19 +112,67 @@ impl Family {
         snapshot: &Snapshot,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Vec<u8>>>> {
-        self.check_snapshot(snapshot)?;
         let keys: Vec<K> = keys.into_iter().collect();
         let mut values = vec![None; keys.len()];
-        let wanted = (0..keys.len()).collect();
-        let moment = snapshot.moment();
-        match self.state.stored_keys(&keys)? {
-            None => self.core().get_many(&self.state, moment, (&keys, wanted), &mut values)?,
-            Some(keys) => {
-                self.core().get_many(&self.state, moment, (&keys, wanted), &mut values)?;
-            }
-        }
+        self.collect_at(snapshot, &keys, &mut values)?;
         self.state.take_off_spelling(&mut values);
         Ok(values)
+    }
+
+    /// As [`Family::multi_get`], without copies: the values where they lie. See [`PinnedValue`] for
+    /// what they keep in memory; values of one block keep it together.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # use tidesdb_engine as tidesdb;
+    /// use tidesdb::{Db, DbOptions, FamilyOptions};
+    /// let db = Db::open(directory.path(), DbOptions::default())?;
+    /// let family = db.open_family("default", FamilyOptions::default())?;
+    /// family.put("a", "1")?;
+    /// let values = family.multi_get_pinned(["a", "b"])?;
+    /// assert_eq!(values[0].as_deref(), Some(&b"1"[..]));
+    /// assert!(values[1].is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Family::multi_get`].
+    pub fn multi_get_pinned<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<PinnedValue>>> {
+        self.multi_get_pinned_at(&Snapshot::take(self.core()), keys)
+    }
+
+    /// As [`Family::multi_get_pinned`], in a snapshot.
+    ///
+    /// # Errors
+    /// As [`Family::get_at`].
+    pub fn multi_get_pinned_at<K: AsRef<[u8]>>(
+        &self,
+        snapshot: &Snapshot,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<PinnedValue>>> {
+        let keys: Vec<K> = keys.into_iter().collect();
+        let values = keys.iter().map(|_| None).collect();
+        let mut pins = Pins { core: self.core(), family: &self.state, values };
+        self.collect_at(snapshot, &keys, &mut pins)?;
+        Ok(pins.values)
+    }
+
+    fn collect_at<K: AsRef<[u8]>>(
+        &self,
+        snapshot: &Snapshot,
+        keys: &[K],
+        collect: &mut impl Collect,
+    ) -> Result<()> {
+        self.check_snapshot(snapshot)?;
+        let (core, moment) = (self.core(), snapshot.moment());
+        let wanted = (0..keys.len()).collect();
+        match self.state.stored_keys(keys)? {
+            None => core.get_many(&self.state, moment, (keys, wanted), collect),
+            Some(keys) => core.get_many(&self.state, moment, (&keys, wanted), collect),
+        }
     }
 
     pub(super) fn check_snapshot(&self, snapshot: &Snapshot) -> Result<()> {

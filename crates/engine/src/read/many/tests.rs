@@ -88,6 +88,10 @@ fn many_keys_have_the_values_of_single_gets() {
             assert_eq!(family.multi_get_at(snapshot, &keys).unwrap(), wanted, "{keys:?}");
             let wanted: Vec<_> = keys.iter().map(|key| family.get(key).unwrap()).collect();
             assert_eq!(family.multi_get(&keys).unwrap(), wanted, "{keys:?}");
+            let pinned = family.multi_get_pinned(&keys).unwrap();
+            for (pinned, wanted) in pinned.iter().zip(&wanted) {
+                assert_eq!(pinned.as_deref(), wanted.as_deref());
+            }
             for (key, wanted) in keys.iter().zip(wanted) {
                 assert_eq!(family.get_pinned(key).unwrap().as_deref(), wanted.as_deref());
             }
@@ -126,6 +130,14 @@ fn many_keys_of_a_transaction_are_those_of_its_single_gets() {
                 let single = |key: &Vec<u8>| transaction.get_untracked(&family, key).unwrap();
                 let wanted: Vec<_> = keys.iter().map(single).collect();
                 assert_eq!(transaction.multi_get(&family, &keys).unwrap(), wanted, "{keys:?}");
+                let pinned = transaction.multi_get_pinned(&family, &keys).unwrap();
+                for (pinned, wanted) in pinned.iter().zip(&wanted) {
+                    assert_eq!(pinned.as_deref(), wanted.as_deref());
+                }
+                for (key, wanted) in keys.iter().zip(&wanted).take(1) {
+                    let one = transaction.get_pinned(&family, key).unwrap();
+                    assert_eq!(one.as_deref(), wanted.as_deref());
+                }
             }
         }
         let keys = [b"key 0001", b"key 0002", b"absent 1"];
@@ -162,6 +174,39 @@ fn a_block_that_many_keys_need_is_looked_up_once() {
         assert!(values.iter().zip(&keys).all(|(value, key)| value.as_deref() == Some(key)));
         let taken = lookups() - before;
         assert!((1..20).contains(&taken), "{taken} lookups for {} keys", keys.len());
+    }
+}
+
+/// What they keep counts once for each block, until the last of them is gone, and outlives the
+/// database.
+#[test]
+fn pinned_values_of_one_block_keep_it_together() {
+    let database = DbOptions::default().block_cache_bytes(64 << 10);
+    let db = Db::open_with("/db", database, Components::simulated()).unwrap();
+    let options = FamilyOptions::default().block_size(4096).klog_value_threshold(1000);
+    let family = db.create_family("family", options).unwrap();
+    let keys: Vec<_> = (0..1000_u32).map(u32::to_be_bytes).collect();
+    let value = |n: usize| vec![n as u8; if n.is_multiple_of(100) { 2000 } else { 30 }];
+    for (n, key) in keys.iter().enumerate() {
+        family.put(key, value(n)).unwrap();
+    }
+    let in_memory = family.multi_get_pinned(&keys).unwrap();
+    family.flush().unwrap();
+    let scans = || db.core().budget.held().scans;
+    assert_eq!(scans(), 0, "a memtable counts by itself");
+    let mut in_tables = family.multi_get_pinned(&keys).unwrap();
+    let all = scans();
+    // Keys, values, 10 fetched values, and what decoded blocks take beside.
+    assert!((50_000..150_000).contains(&all), "{all}");
+    in_tables.truncate(1);
+    assert!((2000..10_000).contains(&scans()), "{} for one fetched value", scans());
+    in_tables.clear();
+    assert_eq!(scans(), 0);
+    family.delete_range([0], [255]).unwrap();
+    assert!(family.multi_get_pinned(&keys).unwrap().iter().all(Option::is_none));
+    drop((family, db));
+    for (n, pinned) in in_memory.iter().enumerate() {
+        assert_eq!(pinned.as_deref(), Some(&*value(n)), "{n}");
     }
 }
 

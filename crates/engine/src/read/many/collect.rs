@@ -1,0 +1,117 @@
+//! What becomes of the values that a look-up of many keys finds: copies, or pinned values.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use tidesdb_files::sstable::{Block, Found};
+
+use super::super::PinnedValue;
+use crate::cache::HeldBlock;
+use crate::core::Core;
+use crate::family::FamilyState;
+use crate::flow::{Holder, Lent};
+use crate::memtable::MemtableVersion;
+
+/// Takes values that are found, each with the place of its key.
+pub(crate) trait Collect {
+    /// A block while keys are looked for in it, and longer if a value keeps it.
+    type Held: Deref<Target = Block>;
+
+    /// Takes over a block before keys are looked for in it.
+    fn hold(&self, block: HeldBlock) -> Self::Held;
+
+    /// A value in a memtable; `pin` makes it keep the memtable.
+    fn in_memory(&mut self, at: usize, value: &[u8], pin: impl FnOnce() -> Option<MemtableVersion>);
+
+    /// A value in a block.
+    fn in_block(&mut self, at: usize, found: Found<&Block>, block: &Self::Held);
+
+    /// A value in memory of its own, as one that was read from a value log.
+    fn fetched(&mut self, at: usize, value: Vec<u8>);
+
+    /// Whether the key at a place has a value.
+    fn has(&self, at: usize) -> bool;
+}
+
+/// Copies of the values, in the order of the keys.
+impl Collect for Vec<Option<Vec<u8>>> {
+    type Held = HeldBlock;
+
+    fn hold(&self, block: HeldBlock) -> HeldBlock {
+        block
+    }
+
+    fn in_memory(&mut self, at: usize, value: &[u8], _: impl FnOnce() -> Option<MemtableVersion>) {
+        self.fetched(at, value.to_vec());
+    }
+
+    fn in_block(&mut self, at: usize, found: Found<&Block>, _: &HeldBlock) {
+        self.fetched(at, found.value().to_vec());
+    }
+
+    fn fetched(&mut self, at: usize, value: Vec<u8>) {
+        if let Some(place) = self.get_mut(at) {
+            *place = Some(value);
+        }
+    }
+
+    fn has(&self, at: usize) -> bool {
+        self.get(at).is_some_and(Option::is_some)
+    }
+}
+
+/// Values where they lie.
+pub(crate) struct Pins<'a> {
+    pub core: &'a Core,
+    pub family: &'a FamilyState,
+    /// In the order of the keys.
+    pub values: Vec<Option<PinnedValue>>,
+}
+
+/// A block that several values keep. Its memory counts once.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedBlock(Arc<(HeldBlock, Lent)>);
+
+impl Deref for SharedBlock {
+    type Target = Block;
+
+    fn deref(&self) -> &Block {
+        &self.0.0
+    }
+}
+
+impl Pins<'_> {
+    fn put(&mut self, at: usize, value: PinnedValue) {
+        if let Some(place) = self.values.get_mut(at) {
+            *place = Some(value);
+        }
+    }
+}
+
+impl Collect for Pins<'_> {
+    type Held = SharedBlock;
+
+    fn hold(&self, block: HeldBlock) -> SharedBlock {
+        let lent = self.core.budget.lend(Holder::Scans, block.memory_bytes() as u64);
+        SharedBlock(Arc::new((block, lent)))
+    }
+
+    fn in_memory(&mut self, at: usize, _: &[u8], pin: impl FnOnce() -> Option<MemtableVersion>) {
+        if let Some(version) = pin() {
+            self.put(at, PinnedValue::in_memory(self.family, version));
+        }
+    }
+
+    fn in_block(&mut self, at: usize, found: Found<&Block>, block: &SharedBlock) {
+        let found = found.map(|_| block.clone());
+        self.put(at, PinnedValue::in_shared_block(self.family, found));
+    }
+
+    fn fetched(&mut self, at: usize, value: Vec<u8>) {
+        self.put(at, PinnedValue::own(self.core, self.family, value));
+    }
+
+    fn has(&self, at: usize) -> bool {
+        self.values.get(at).is_some_and(Option::is_some)
+    }
+}
