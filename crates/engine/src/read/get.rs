@@ -2,12 +2,13 @@
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::latency::TimedOperation;
 use tidesdb_files::filter::key_hash;
-use tidesdb_files::sstable::Found;
+use tidesdb_files::sstable::{Found, Table};
 use tidesdb_files::vlog::ValuePointer;
 use tidesdb_lockfree::ordered::Version;
 use tidesdb_lockfree::prefetch::prefetch;
@@ -19,7 +20,7 @@ use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
 use crate::snapshot::Moment;
 use crate::thread_buffer::{keep_buffer, take_buffer};
-use crate::version::{ValueLogFile, Version as FileVersion};
+use crate::version::{TableFile, ValueLogFile, Version as FileVersion};
 use crate::watch::Told;
 
 /// A version in a table, with the block that it lies in.
@@ -230,7 +231,9 @@ impl Get<'_> {
                 if filtered {
                     tick(&tally.filters_asked);
                 }
-                if !table.may_contain(hash) {
+                if !table.may_contain(hash)
+                    || (table.is_in_parts() && !ask_part(file, table, hash, &blocks)?)
+                {
                     tick(&tally.filters_excluded);
                     continue;
                 }
@@ -314,6 +317,18 @@ impl Get<'_> {
         };
         Ok(again.look_in_view(&view, copy)?.is_some())
     }
+}
+
+/// Asks the filter of a table that is held in parts.
+#[cold]
+fn ask_part(
+    file: &Arc<TableFile>,
+    table: &Table,
+    hash: u64,
+    blocks: &TalliedBlocks<'_>,
+) -> Result<bool> {
+    file.asked_in_parts(table);
+    table.may_contain_by_parts(hash, blocks)
 }
 
 /// Fetches the value that an encoded pointer of this version's tables or memtables points at.

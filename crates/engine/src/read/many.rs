@@ -268,7 +268,10 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
             if open.has_filter() {
                 tick(&self.tally.filters_asked);
             }
-            if !open.may_contain(search.hash) {
+            let in_parts = open.is_in_parts();
+            if !open.may_contain(search.hash)
+                || (in_parts && !open.may_contain_by_parts(search.hash, &self.blocks())?)
+            {
                 tick(&self.tally.filters_excluded);
                 search.table = None;
             }

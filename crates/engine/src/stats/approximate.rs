@@ -7,6 +7,7 @@ use tidesdb_base::error::Result;
 use tidesdb_files::filter::key_hash;
 
 use super::estimates::place_between;
+use crate::cache::CachedBlocks;
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memtable::{Memtable, kind_of};
@@ -44,7 +45,7 @@ pub(crate) fn approximate_count(
         versions += table.record.entries as f64 * share_of(table, range)?;
     }
     let in_tables = (versions * live_share(&view.version, now)).round() as i64;
-    let in_memory = change_by_memtables(&view, range, now)?;
+    let in_memory = change_by_memtables(core, &view, range, now)?;
     Ok(u64::try_from(in_tables + in_memory).unwrap_or(0))
 }
 
@@ -82,7 +83,8 @@ fn share_of(file: &Arc<TableFile>, range: Range<'_>) -> Result<f64> {
 }
 
 /// By how many keys the memtables change what is in tables, as the filters of the tables tell.
-fn change_by_memtables(view: &View, range: Range<'_>, now: u64) -> Result<i64> {
+fn change_by_memtables(core: &Core, view: &View, range: Range<'_>, now: u64) -> Result<i64> {
+    let blocks = CachedBlocks::uncounted(&core.files.blocks);
     let memtables: Vec<&Arc<Memtable>> =
         std::iter::once(&view.active).chain(&view.frozen).collect();
     let mut change = 0;
@@ -100,7 +102,7 @@ fn change_by_memtables(view: &View, range: Range<'_>, now: u64) -> Result<i64> {
                 let deleted = kind_of(&version).is_tombstone()
                     || (version.expires_at != 0 && is_expired(version.expires_at, now))
                     || memtables.iter().any(|memtable| memtable.hides(key, version.seq, NOW));
-                change += match (deleted, is_in_tables(&view.version, key)?) {
+                change += match (deleted, is_in_tables(&view.version, key, &blocks)?) {
                     (false, false) => 1,
                     (true, true) => -1,
                     _ => 0,
@@ -113,10 +115,14 @@ fn change_by_memtables(view: &View, range: Range<'_>, now: u64) -> Result<i64> {
 }
 
 /// Whether a table seems to have the key.
-fn is_in_tables(version: &Version, key: &[u8]) -> Result<bool> {
+fn is_in_tables(version: &Version, key: &[u8], blocks: &CachedBlocks) -> Result<bool> {
     let hash = key_hash(key);
     for file in version.runs.iter().filter_map(|run| run.table_for(key)) {
-        if file.table()?.as_ref().is_some_and(|table| table.may_contain(hash)) {
+        let open = file.table()?;
+        if let Some(table) = open.as_ref()
+            && table.may_contain(hash)
+            && table.may_contain_by_parts(hash, blocks)?
+        {
             return Ok(true);
         }
     }

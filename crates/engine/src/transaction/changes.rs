@@ -116,11 +116,13 @@ pub(super) fn changes_of_key(
     for run in &view.version.runs {
         let Some(file) = run.table_for(key).filter(|file| is_new(file, window)) else { continue };
         let open = file.table()?;
-        let Some(table) = open.as_ref().filter(|table| table.may_contain(key_hash(key))) else {
-            continue;
-        };
+        let hash = key_hash(key);
+        let Some(table) = open.as_ref().filter(|table| table.may_contain(hash)) else { continue };
         let tally = ReadTally::default();
         let blocks = TalliedBlocks { cache: core.files.blocks.as_ref(), tally: &tally };
+        if !table.may_contain_by_parts(hash, &blocks)? {
+            continue;
+        }
         let version = table.lookup(key, window.through, &blocks)?;
         if let Some(sequence) = version.map(|version| version.meta().seq)
             && window.holds(sequence)

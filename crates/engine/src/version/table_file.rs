@@ -1,7 +1,7 @@
 //! One table of a family: what the manifest knows of it, and the open file when it is in use.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use arc_swap::ArcSwapOption;
@@ -13,7 +13,7 @@ use tidesdb_files::sstable::Table;
 use super::range_deleted::RangeDeleted;
 use super::table_descriptor::TableDescriptor;
 use super::{DirectoryLock, Garbage, NamedFile};
-use crate::cache::{BlockCache, HeldTable, OpenFiles, TableMemory};
+use crate::cache::{BlockCache, HeldAs, HeldTable, OpenFiles, TableMemory};
 use crate::flow::{Holder, MemoryBudget};
 
 /// What files of all families need to be opened and deleted.
@@ -28,6 +28,10 @@ pub(crate) struct FileContext {
     pub table_memory: TableMemory,
 }
 
+/// Gets of a table that is held in parts after which it is tried to hold it as a whole: reading all of
+/// index and filter costs what some hundred reads of parts cost.
+const ASKED_BEFORE_WHOLE: u32 = 8192;
+
 /// An open table that stays open while this is held; nothing when it was not open.
 pub(crate) type OpenTable = arc_swap::Guard<Option<Arc<Table>>>;
 
@@ -41,6 +45,8 @@ pub(crate) struct TableFile {
     open: ArcSwapOption<Table>,
     /// Used since the last look for memory of tables.
     recently_used: AtomicBool,
+    /// Gets while it was held in parts.
+    asked_in_parts: AtomicU32,
     /// Why a merge could not read the table.
     damage: OnceLock<Error>,
     /// Whether it holds one version of each key, and when the first of them expires (0 for never),
@@ -64,6 +70,7 @@ impl TableFile {
             file,
             open: ArcSwapOption::empty(),
             recently_used: AtomicBool::new(false),
+            asked_in_parts: AtomicU32::new(0),
             damage: OnceLock::new(),
             contents: OnceLock::new(),
             measured: Mutex::default(),
@@ -105,19 +112,38 @@ impl TableFile {
         self.open_file()
     }
 
+    /// Notes a get of the open table, which is held in parts: of many, it is held as a whole once there
+    /// is room for that.
+    pub(crate) fn asked_in_parts(self: &Arc<Self>, table: &Table) {
+        // ORDERING: relaxed; a count.
+        let asked = self.asked_in_parts.fetch_add(1, Ordering::Relaxed) + 1;
+        if asked.is_multiple_of(ASKED_BEFORE_WHOLE)
+            && self.file.context().table_memory.make_room(table.bytes_as_a_whole())
+        {
+            // What keeps it from being read is met by whoever needs it.
+            let _ = self.open_as(|_| true);
+        }
+    }
+
     #[cold]
     fn open_file(self: &Arc<Self>) -> Result<OpenTable> {
+        self.open_as(|bytes| self.file.context().table_memory.make_room(bytes))
+    }
+
+    fn open_as(self: &Arc<Self>, has_room: impl FnOnce(u64) -> bool) -> Result<OpenTable> {
+        let (number, context) = (self.record.number, self.file.context());
         let file = TableDescriptor::open(&self.file)?;
-        let table = Table::open(file, self.path(), self.record.number)?;
-        let budget = Arc::clone(&self.file.context().budget);
-        let table = table.holding_nodes(budget);
+        let mut table = Table::open_within(file, self.path(), number, has_room)?;
+        if !table.is_in_parts() {
+            let budget = Arc::clone(&context.budget);
+            table = table.holding_nodes(budget);
+        }
         let (found, known) = (table.summary().entries, self.record.entries);
         if found != known || table.summary().file_len != self.record.bytes {
             let detail = format!("holds {found} entries, the manifest says {known}");
             return Err(Error::corruption(self.path(), 0, detail));
         }
-        let (table, context) = (Arc::new(table), self.file.context());
-        context.table_memory.make_room(table.memory_bytes() as u64);
+        let table = Arc::new(table);
         context.budget.take(Holder::Tables, table.memory_bytes() as u64);
         // Two threads that open it at once store one after the other; the first is let go.
         match self.open.swap(Some(Arc::clone(&table))) {
@@ -199,7 +225,14 @@ impl TableFile {
 }
 
 impl HeldTable for TableFile {
-    fn give_way_if_idle(&self) -> bool {
+    fn close_if_idle(&self, held: HeldAs) -> bool {
+        let is_in_parts = match self.open.load().as_ref() {
+            Some(table) => table.is_in_parts(),
+            None => return false,
+        };
+        if is_in_parts != (held == HeldAs::Parts) {
+            return false;
+        }
         // ORDERING: relaxed; a hint.
         if self.recently_used.swap(false, Ordering::Relaxed) {
             return false;
@@ -212,5 +245,67 @@ impl HeldTable for TableFile {
 impl Drop for TableFile {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidesdb_base::options::{DbOptions, FamilyOptions, RuntimeOptions};
+
+    use super::*;
+    use crate::db::{Components, Db};
+    use crate::family::Family;
+
+    const KEYS: u32 = 60_000;
+
+    fn key(n: u32) -> Vec<u8> {
+        n.wrapping_mul(0x9e37_79b9).to_be_bytes().to_vec()
+    }
+
+    /// How many tables are open as a whole, and how many in parts.
+    fn held(family: &Family) -> (usize, usize) {
+        let version = family.state().current_version();
+        let in_parts = |file: &Arc<TableFile>| file.if_open().as_ref().map(|t| t.is_in_parts());
+        let count = |wanted| version.tables().filter(|file| in_parts(file) == Some(wanted)).count();
+        (count(false), count(true))
+    }
+
+    #[test]
+    fn tables_without_room_are_read_in_parts() {
+        const MIB: u64 = 1 << 20;
+        let options = DbOptions::default()
+            .max_memory_usage(4 * MIB)
+            .log_segment_bytes(64 << 10)
+            .block_cache_bytes(1 << 20);
+        let db = Db::open_with("/db", options, Components::simulated()).unwrap();
+        // Small blocks make a large index.
+        let options = FamilyOptions::default()
+            .write_buffer_size(256 << 10)
+            .block_size(128)
+            .l1_file_count_trigger(1000);
+        let family = db.create_family("tables", options).unwrap();
+        for n in 0..KEYS {
+            family.put(&key(n), &key(n).repeat(10)).unwrap();
+        }
+        family.flush().unwrap();
+        let read_all = |step: usize| {
+            for n in (0..KEYS).step_by(step) {
+                assert_eq!(family.get(&key(n)).unwrap(), Some(key(n).repeat(10)), "{n}");
+            }
+            let absent = family.multi_get(&[&b"absent"[..], &key(7)]).unwrap();
+            assert_eq!(absent, [None, Some(key(7).repeat(10))]);
+        };
+        read_all(7);
+        let (whole, parts) = held(&family);
+        assert!(whole > 0 && parts > 0, "{whole} whole, {parts} in parts");
+        let bytes = db.stats().memory.table_bytes;
+        // What a table will take is estimated.
+        assert!(bytes <= MIB / 2 + MIB / 16, "{bytes} bytes are more than an eighth");
+        // With memory to spare the tables that are read are held as a whole, sooner or later.
+        db.set_options(RuntimeOptions::default().max_memory_usage(64 * MIB)).unwrap();
+        for _ in 0..2 {
+            read_all(1);
+        }
+        assert_eq!(held(&family).1, 0);
     }
 }

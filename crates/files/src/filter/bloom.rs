@@ -29,6 +29,71 @@ const STEP: u32 = 0x9E37_79B9;
 #[repr(align(64))]
 pub(super) struct Line([u64; 8]);
 
+impl Line {
+    #[inline]
+    fn may_contain(&self, hash: u64, probes: u8) -> bool {
+        let mut bits = hash as u32;
+        for _ in 0..probes {
+            bits = bits.wrapping_mul(STEP);
+            let bit = bits >> 23;
+            if self.0[(bit >> 6) as usize & 7] & (1 << (bit & 63)) == 0 {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// The line of a hash among so many: multiply-shift maps 32 bits onto them without a division.
+#[inline]
+const fn line_of(hash: u64, lines: u64) -> u64 {
+    ((hash >> 32) * lines) >> 32
+}
+
+/// A filter of keys whose lines are elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LinesOfKeys {
+    lines: u32,
+    probes: u8,
+}
+
+impl LinesOfKeys {
+    pub(crate) const LINE_BYTES: usize = LINE_BYTES;
+
+    /// The filter with this persisted form, and the bytes of its lines; `None` for one of another kind
+    /// and for a malformed one.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let mut decoder = Decoder::new(bytes);
+        let (version, probes) = (decoder.u8().ok()?, decoder.u8().ok()?);
+        let (reserved, lines) = (decoder.u16().ok()?, decoder.u32().ok()?);
+        let bytes = decoder.remaining();
+        let known = version == VERSION && reserved == 0 && (1..=MAX_PROBES).contains(&probes);
+        let sized = lines > 0 && bytes.len() as u64 == u64::from(lines) * LINE_BYTES as u64;
+        (known && sized).then_some((Self { lines, probes }, bytes))
+    }
+
+    /// Number of lines.
+    pub(crate) fn count(self) -> u64 {
+        u64::from(self.lines)
+    }
+
+    /// Number of the line of a key with this hash.
+    pub(crate) fn line_of(self, hash: u64) -> u64 {
+        line_of(hash, self.count())
+    }
+
+    /// Whether line `at` of these lets a key with this hash through; `None` when it is not there.
+    pub(crate) fn may_contain(self, hash: u64, lines: &[u8], at: u64) -> Option<bool> {
+        let start = usize::try_from(at).ok()?.checked_mul(LINE_BYTES)?;
+        let words = lines.get(start..)?.first_chunk::<LINE_BYTES>()?.as_chunks::<8>().0;
+        let mut line = Line::default();
+        for (word, bytes) in line.0.iter_mut().zip(words) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        Some(line.may_contain(hash, self.probes))
+    }
+}
+
 /// Size and number of probes that reach a false-positive rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Shape {
@@ -123,24 +188,13 @@ impl Bloom {
 
     #[inline]
     fn line_of(&self, hash: u64) -> usize {
-        // Multiply-shift maps 32 bits onto the lines without a division.
-        (((hash >> 32) * self.lines.len() as u64) >> 32) as usize
+        line_of(hash, self.lines.len() as u64) as usize
     }
 
     #[inline]
     pub(super) fn may_contain(&self, hash: u64) -> bool {
-        let Some(line) = self.lines.get(self.line_of(hash)) else {
-            return true;
-        };
-        let mut bits = hash as u32;
-        for _ in 0..self.probes {
-            bits = bits.wrapping_mul(STEP);
-            let bit = bits >> 23;
-            if line.0[(bit >> 6) as usize & 7] & (1 << (bit & 63)) == 0 {
-                return false;
-            }
-        }
-        true
+        let line = self.lines.get(self.line_of(hash));
+        line.is_none_or(|line| line.may_contain(hash, self.probes))
     }
 
     /// The first word of the line that is looked at for a hash.

@@ -23,6 +23,7 @@ use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_varint};
 pub use tidesdb_base::options::FilterKind;
 
 use self::bloom::Bloom;
+pub(crate) use self::bloom::LinesOfKeys;
 use self::ribbon::{Elimination, Ribbon};
 
 /// Version 3: a filter of keys and one of prefixes, each of version 1 or 2.

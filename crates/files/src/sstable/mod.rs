@@ -18,6 +18,7 @@ mod footer;
 mod hostile;
 mod index;
 mod iterator;
+mod parts;
 mod properties;
 mod remains;
 mod sketch;

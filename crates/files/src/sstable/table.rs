@@ -1,16 +1,18 @@
 //! An open table: looks up keys and reads blocks.
 //!
 //! Footer, index, filter and properties are read and checked once, by [`Table::open`]; data blocks
-//! are read when they are asked for, and checked each time they are read. Immutable, shared by
+//! are read when they are asked for, and checked each time they are read. Where there is no memory
+//! for index and filter, these are read part by part as well ([`super::parts`]). Immutable, shared by
 //! all threads. Whether a table's key range or filter excludes a key is asked by the caller
 //! ([`Table::may_contain`]), which has the hash for all tables; [`Table::get`] asks it as well.
 
-use super::block::{Block, EntryMeta, EntrySpan, Place, open_stored};
+use super::block::{Block, EntryMeta, EntrySpan, Place, TRAILER_BYTES, open_stored};
 use super::footer::{FOOTER_BYTES, Footer, Section};
 use super::index::{FlatIndex, Index, Leaves, NodeMemory, TreeIndex};
+use super::parts::Parts;
 use super::properties::TableSummary;
 use super::writer::MIN_TABLE_BYTES;
-use super::{BlockHandle, BlockSource};
+use super::{BlockHandle, BlockSource, Uncached};
 use crate::filter::{Filters, prefix_hash};
 use std::io;
 use std::ops::Deref;
@@ -73,6 +75,8 @@ pub struct Table {
     identity: u64,
     pub(super) index: Index,
     filters: Filters,
+    /// What is read part by part.
+    parts: Option<Box<Parts>>,
     summary: TableSummary,
     /// What says how much of a tree index may be held; no node is without it.
     node_memory: Option<Arc<dyn NodeMemory>>,
@@ -84,6 +88,20 @@ impl Table {
     /// # Errors
     /// [`Error::Corruption`] when anything but the data blocks is damaged, or [`Error::Io`].
     pub fn open(file: Arc<dyn File>, path: &Path, identity: u64) -> Result<Self> {
+        Self::open_within(file, path, identity, |_| true)
+    }
+
+    /// As [`Table::open`], with index and filter in memory when `has_room` says so of about how many
+    /// bytes they take; otherwise they are read part by part through the block source of each call.
+    ///
+    /// # Errors
+    /// As [`Table::open`].
+    pub fn open_within(
+        file: Arc<dyn File>,
+        path: &Path,
+        identity: u64,
+        has_room: impl FnOnce(u64) -> bool,
+    ) -> Result<Self> {
         let len = file.len().map_err(|error| Error::io("read length", path, error))?;
         if len < MIN_TABLE_BYTES {
             let text = format!("table of {len} bytes, shorter than an empty one");
@@ -98,19 +116,39 @@ impl Table {
         let damaged = |section: Section, what: &str| {
             Error::corruption(path, section.offset, format!("{what} is malformed"))
         };
+        // In memory an index has another form, of about twice the size.
+        let wanted = footer.filter.len + 2 * footer.index.len;
+        let mut parts =
+            (!has_room(wanted)).then(|| Box::new(Parts::new(footer.filter.offset, wanted)));
         let bytes = section(footer.index)?;
-        let index = match footer.has_tree_index {
-            false => FlatIndex::decode(&bytes).map(Index::Flat),
-            true => TreeIndex::decode(&bytes).map(Index::Tree),
+        let index = match (&mut parts, footer.has_tree_index) {
+            (_, true) => TreeIndex::decode(&bytes).map(Index::Tree),
+            // Parts are read where they lie, so the section must lie there as it is.
+            (Some(parts), false) if is_stored_raw(footer.index, &bytes) => {
+                parts.cut_index(identity, footer.index, &bytes).map(Index::Tree)
+            }
+            (_, false) => FlatIndex::decode(&bytes).map(Index::Flat),
         };
         let index = index.map_err(|_| damaged(footer.index, "index"))?;
-        if index.blocks_end() != Some(footer.filter.offset) {
+        let blocks_end = match (&parts, footer.has_tree_index) {
+            (Some(_), false) => Some(index.data_bytes()),
+            _ => index.blocks_end(),
+        };
+        if blocks_end != Some(footer.filter.offset) {
             return Err(damaged(footer.index, "index does not cover the data blocks and so"));
         }
+        drop(bytes);
         let filters = match footer.filter.len {
             0 => Filters::default(),
-            _ => Filters::decode(&section(footer.filter)?)
-                .map_err(|_| damaged(footer.filter, "filter"))?,
+            _ => {
+                let bytes = section(footer.filter)?;
+                let in_parts = parts.as_mut().is_some_and(|parts| {
+                    is_stored_raw(footer.filter, &bytes)
+                        && parts.cut_filter(identity, footer.filter, &bytes)
+                });
+                let all = if in_parts { Ok(Filters::default()) } else { Filters::decode(&bytes) };
+                all.map_err(|_| damaged(footer.filter, "filter"))?
+            }
         };
         let properties = TableSummary::decode(&section(footer.properties)?)
             .map_err(|_| damaged(footer.properties, "properties section"))?;
@@ -119,11 +157,11 @@ impl Table {
             entries: footer.entries,
             tombstones: footer.tombstones,
             data_blocks: index.len() as u64,
-            index_nodes: index.nodes() as u64,
+            index_nodes: if footer.has_tree_index { index.nodes() as u64 } else { 0 },
             ..properties
         };
         let path = path.to_path_buf();
-        Ok(Self { file, path, identity, index, filters, summary, node_memory: None })
+        Ok(Self { file, path, identity, index, filters, parts, summary, node_memory: None })
     }
 
     /// The table, which from now on holds the index nodes that lookups need as long as `memory` has
@@ -159,11 +197,36 @@ impl Table {
         size_of::<Self>()
             + self.index.memory_bytes()
             + self.filters.memory_bytes()
+            + self.parts.as_ref().map_or(0, |parts| parts.memory_bytes())
             + self.summary.min_key.capacity()
             + self.summary.max_key.capacity()
     }
 
-    /// False when the key with this [`crate::filter::key_hash`] is certainly not in the table.
+    /// Whether index and filter are read part by part.
+    #[inline]
+    #[must_use]
+    pub const fn is_in_parts(&self) -> bool {
+        self.parts.is_some()
+    }
+
+    /// About how many bytes index and filter would take in memory, of a table that is read part by
+    /// part; 0 of another.
+    #[must_use]
+    pub fn bytes_as_a_whole(&self) -> u64 {
+        self.parts.as_ref().map_or(0, |parts| parts.whole_bytes())
+    }
+
+    /// As [`Table::may_contain`], of a table that [is read part by part](Table::is_in_parts): what
+    /// that can't tell without reading.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] or [`Error::Io`] when the part of the filter can't be read.
+    pub fn may_contain_by_parts<S: BlockSource>(&self, hash: u64, blocks: &S) -> Result<bool> {
+        self.parts.as_ref().map_or(Ok(true), |parts| parts.may_contain(self, hash, blocks))
+    }
+
+    /// False when the key with this [`crate::filter::key_hash`] is certainly not in the table, as far
+    /// as that is known without reading.
     #[inline]
     #[must_use]
     pub fn may_contain(&self, hash: u64) -> bool {
@@ -173,8 +236,8 @@ impl Table {
     /// Whether the table has a filter of keys, which [`Table::may_contain`] asks.
     #[inline]
     #[must_use]
-    pub const fn has_filter(&self) -> bool {
-        self.filters.has_keys()
+    pub fn has_filter(&self) -> bool {
+        self.filters.has_keys() || self.parts.as_ref().is_some_and(|parts| parts.have_filter())
     }
 
     /// What [`Table::may_contain`] will look at first, for whoever wants it loaded beforehand.
@@ -197,9 +260,11 @@ impl Table {
     }
 
     /// Whether all filters let a key with this hash through, as they must each key of the table.
-    pub(super) fn filters_know(&self, key: &[u8], hash: u64) -> bool {
+    pub(super) fn filters_know(&self, key: &[u8], hash: u64) -> Result<bool> {
         let prefix = prefix_hash(key, self.filters.prefix_bytes());
-        self.may_contain(hash) && prefix.is_none_or(|hash| self.filters.may_contain_prefix(hash))
+        let known = self.may_contain(hash)
+            && prefix.is_none_or(|hash| self.filters.may_contain_prefix(hash));
+        Ok(known && self.may_contain_by_parts(hash, &Uncached)?)
     }
 
     /// Whether `key` lies between the table's smallest and largest key.
@@ -329,6 +394,9 @@ impl Table {
         if !self.may_contain(hash) || !self.covers(key) {
             return Ok(None);
         }
+        if !self.may_contain_by_parts(hash, blocks)? {
+            return Ok(None);
+        }
         self.lookup(key, snapshot, blocks)
     }
 
@@ -351,7 +419,12 @@ impl Table {
         raw: Vec<u8>,
     ) -> Result<Block> {
         let stored = self.read_stored(handle.offset, handle.len as usize, scratch)?;
-        self.decode_block(handle, stored, raw)
+        match &self.parts {
+            Some(parts) if parts.hold(handle) => parts
+                .decode(handle, self.identity, stored, raw)
+                .map_err(|text| Error::corruption(&self.path, handle.offset, text)),
+            _ => self.decode_block(handle, stored, raw),
+        }
     }
 
     /// Reads `len` bytes at `offset` into the front of `scratch`, which grows as needed.
@@ -420,6 +493,11 @@ fn share_prefix(lower: &[u8], upper: Option<&[u8]>, prefix_bytes: usize) -> bool
         // Nothing lies behind a prefix of the highest bytes.
         (None, _) => true,
     }
+}
+
+/// Whether the raw bytes of a section lie in the file as they are.
+const fn is_stored_raw(section: Section, raw: &[u8]) -> bool {
+    section.len == (raw.len() + TRAILER_BYTES) as u64
 }
 
 fn read_exact(file: &dyn File, path: &Path, buffer: &mut [u8], at: u64) -> Result<()> {

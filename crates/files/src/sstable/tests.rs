@@ -3,6 +3,7 @@
 mod damage;
 mod forged_trees;
 mod held_nodes;
+mod parts;
 mod walks;
 
 use super::*;

@@ -106,7 +106,7 @@ impl Table {
             if new_key {
                 let hash = key_hash(key);
                 summary.keys.add(hash);
-                if !self.filters_know(key, hash) {
+                if !self.filters_know(key, hash)? {
                     return Err(self.contradiction(key, "is not in a filter"));
                 }
             }

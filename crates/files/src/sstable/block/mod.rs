@@ -114,6 +114,16 @@ impl Block {
         Ok(Self { raw, count, offsets_at, prefix_at, entries_at, wide_offsets })
     }
 
+    /// Bytes that hold no entries: a part of a filter.
+    pub(crate) fn of_bytes(raw: Vec<u8>) -> Self {
+        Self { raw, ..Self::default() }
+    }
+
+    /// The decoded bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.raw
+    }
+
     /// Gives the allocation back for the next block, with whatever is in it.
     #[must_use]
     pub fn into_raw(self) -> Vec<u8> {

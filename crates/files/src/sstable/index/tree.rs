@@ -64,6 +64,20 @@ impl RootBuilder {
         32 + self.nodes.encoded_bound() + self.spans.len() * 20
     }
 
+    /// The root of nodes that lie from `nodes_at` on, without a form in the file.
+    pub(crate) fn into_tree(self, nodes_at: u64) -> Result<TreeIndex, Malformed> {
+        let mut nodes = Vec::with_capacity(self.nodes.encoded_bound());
+        self.nodes.encode(&mut nodes);
+        let mut starts = Vec::with_capacity(self.spans.len() + 1);
+        let (mut leaf, mut offset) = (0, 0);
+        for (leaves, bytes) in self.spans {
+            starts.push(Start { leaf, offset, held: OnceLock::new() });
+            (leaf, offset) = (leaf + leaves, offset + bytes);
+        }
+        starts.push(Start { leaf, offset, held: OnceLock::new() });
+        Ok(TreeIndex { nodes_at, root: FlatIndex::decode(&nodes)?, starts })
+    }
+
     /// Appends the root section of a table whose first node lies at `nodes_at`.
     pub(crate) fn encode(&self, nodes_at: u64, out: &mut Vec<u8>) {
         let mut nodes = Vec::with_capacity(self.nodes.encoded_bound());
@@ -128,8 +142,8 @@ impl TreeIndex {
     }
 
     /// Bytes of all leaves together.
-    pub(crate) const fn leaf_bytes(&self) -> u64 {
-        self.nodes_at
+    pub(crate) fn leaf_bytes(&self) -> u64 {
+        self.starts.last().map_or(0, |end| end.offset)
     }
 
     /// Where the last node ends.
@@ -191,7 +205,7 @@ impl TreeIndex {
     /// Offset of the first leaf of node `node`.
     #[inline]
     pub(crate) fn first_offset(&self, node: usize) -> u64 {
-        self.starts.get(node).map_or(self.nodes_at, |start| start.offset)
+        self.starts.get(node).map_or(self.leaf_bytes(), |start| start.offset)
     }
 
     /// The node of a leaf, and the leaf's place in it; `None` past the last leaf.
