@@ -130,6 +130,7 @@ fn texts_keep_the_rules() {
         found.extend(papers::machine_paths(&path, &text));
         if path.ends_with(".md") {
             found.extend(papers::columns(&path, &text));
+            found.extend(papers::nameless(&path, &text));
             found.extend(papers::missing_paths(&path, &text, |named| root().join(named).exists()));
             found.extend(papers::missing_links(&path, &text, |named| root().join(named).exists()));
         } else if !path.ends_with(".toml") {

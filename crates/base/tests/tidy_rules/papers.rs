@@ -46,6 +46,24 @@ pub(crate) fn columns(path: &str, text: &str) -> Vec<String> {
     found
 }
 
+/// Words that leave open who acts. A paper says which reader, writer or caller it is.
+const NAMELESS: &[&str] =
+    &["whoever", "nobody", "somebody", "everybody", "anybody", "for ever", "has it that"];
+
+/// Lines of a paper that leave open who acts, outside of code and quotations.
+pub(crate) fn nameless(path: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut fenced = false;
+    for (at, line) in text.lines().enumerate() {
+        fenced ^= line.trim_start().starts_with("```");
+        let prose: String = line.split(['`', '"']).step_by(2).collect();
+        let prose = prose.to_lowercase();
+        let words = NAMELESS.iter().filter(|word| !fenced && super::has_word(&prose, word));
+        found.extend(words.map(|word| format!("{path}:{}: '{word}': say who or how long", at + 1)));
+    }
+    found
+}
+
 /// The numbers of the invariants that have a heading: `### I-01 What holds`.
 pub(crate) fn invariants(text: &str) -> Vec<&str> {
     let headings = text.lines().filter_map(|line| line.strip_prefix("### I-"));
@@ -183,6 +201,13 @@ mod tests {
         let output = format!("```text\nb {word}\nb {word}{word}\n```\n{prose}");
         assert_eq!(columns("a.md", &output).len(), 2);
         assert!(columns(GENERATED[0], &prose).is_empty());
+    }
+
+    #[test]
+    fn words_that_name_no_one_are_found() {
+        let text = "Nobody waits.\n`nobody` and \"nobody\"\n```\nnobody\n```\nfor ever\n";
+        assert_eq!(nameless("a.md", text).len(), 2);
+        assert!(nameless("a.md", "slows_nobody, for every one\n").is_empty());
     }
 
     #[test]
