@@ -58,18 +58,32 @@ impl IteratorHandle {
     }
 }
 
+/// Goes to where a seek leads, and answers whether there is an entry.
+///
+/// # Safety
+/// The handle is null or in use by this thread, and the key's pointer is null or valid for its size.
+#[inline]
+unsafe fn seek(
+    iter: *mut IteratorHandle,
+    (key_bytes, key_size): (*const u8, usize),
+    seek: impl FnOnce(&mut Scan, &[u8]) -> tidesdb::Result<()>,
+) -> Outcome {
+    // SAFETY: by contract.
+    let (handle, key) = unsafe { (handle(iter)?, key(key_bytes, key_size)?) };
+    seek(&mut handle.scan, key)?;
+    handle.arrived()
+}
+
 /// See `tidesdb_iter_seek` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_iter_seek(
     iter: *mut IteratorHandle,
-    key_bytes: *const u8,
+    key: *const u8,
     key_size: usize,
 ) -> c_int {
-    call("tidesdb_iter_seek", || {
-        // SAFETY: the caller's handle and bytes, by the interface.
-        let (handle, key) = unsafe { (handle(iter)?, key(key_bytes, key_size)?) };
-        handle.scan.seek(key)?;
-        handle.arrived()
+    // SAFETY: the caller's handle and bytes, by the interface.
+    call("tidesdb_iter_seek", || unsafe {
+        seek(iter, (key, key_size), |scan, key| scan.seek(key))
     })
 }
 
@@ -77,61 +91,76 @@ pub unsafe extern "C" fn tidesdb_iter_seek(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_iter_seek_for_prev(
     iter: *mut IteratorHandle,
-    key_bytes: *const u8,
+    key: *const u8,
     key_size: usize,
 ) -> c_int {
-    call("tidesdb_iter_seek_for_prev", || {
-        // SAFETY: the caller's handle and bytes, by the interface.
-        let (handle, key) = unsafe { (handle(iter)?, key(key_bytes, key_size)?) };
-        handle.scan.seek_for_prev(key)?;
-        handle.arrived()
+    // SAFETY: the caller's handle and bytes, by the interface.
+    call("tidesdb_iter_seek_for_prev", || unsafe {
+        seek(iter, (key, key_size), |scan, key| scan.seek_for_prev(key))
     })
+}
+
+/// Goes to an end, and answers whether there is an entry.
+///
+/// # Safety
+/// The handle is null or in use by this thread.
+#[inline]
+unsafe fn seek_to_end(
+    iter: *mut IteratorHandle,
+    seek: impl FnOnce(&mut Scan) -> tidesdb::Result<()>,
+) -> Outcome {
+    // SAFETY: by contract.
+    let handle = unsafe { handle(iter) }?;
+    seek(&mut handle.scan)?;
+    handle.arrived()
 }
 
 /// See `tidesdb_iter_seek_to_first` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_iter_seek_to_first(iter: *mut IteratorHandle) -> c_int {
-    call("tidesdb_iter_seek_to_first", || {
-        // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { handle(iter) }?;
-        handle.scan.seek_to_first()?;
-        handle.arrived()
+    // SAFETY: the caller's handle, by the interface.
+    call("tidesdb_iter_seek_to_first", || unsafe {
+        seek_to_end(iter, Scan::seek_to_first)
     })
 }
 
 /// See `tidesdb_iter_seek_to_last` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_iter_seek_to_last(iter: *mut IteratorHandle) -> c_int {
-    call("tidesdb_iter_seek_to_last", || {
-        // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { handle(iter) }?;
-        handle.scan.seek_to_last()?;
-        handle.arrived()
+    // SAFETY: the caller's handle, by the interface.
+    call("tidesdb_iter_seek_to_last", || unsafe {
+        seek_to_end(iter, Scan::seek_to_last)
     })
+}
+
+/// Steps from an entry to the one beside it, and answers whether there is one.
+///
+/// # Safety
+/// The handle is null or in use by this thread.
+#[inline]
+unsafe fn step(
+    iter: *mut IteratorHandle,
+    step: impl FnOnce(&mut Scan) -> tidesdb::Result<()>,
+) -> Outcome {
+    // SAFETY: by contract.
+    let handle = unsafe { handle(iter) }?;
+    handle.check_valid()?;
+    step(&mut handle.scan)?;
+    handle.arrived()
 }
 
 /// See `tidesdb_iter_next` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_iter_next(iter: *mut IteratorHandle) -> c_int {
-    call("tidesdb_iter_next", || {
-        // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { handle(iter) }?;
-        handle.check_valid()?;
-        handle.scan.next()?;
-        handle.arrived()
-    })
+    // SAFETY: the caller's handle, by the interface.
+    call("tidesdb_iter_next", || unsafe { step(iter, Scan::next) })
 }
 
 /// See `tidesdb_iter_prev` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_iter_prev(iter: *mut IteratorHandle) -> c_int {
-    call("tidesdb_iter_prev", || {
-        // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { handle(iter) }?;
-        handle.check_valid()?;
-        handle.scan.prev()?;
-        handle.arrived()
-    })
+    // SAFETY: the caller's handle, by the interface.
+    call("tidesdb_iter_prev", || unsafe { step(iter, Scan::prev) })
 }
 
 /// See `tidesdb_iter_valid` in `db.h`.

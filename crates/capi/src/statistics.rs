@@ -3,14 +3,14 @@
 use std::ffi::c_int;
 use std::ptr;
 
-use tidesdb::{FamilyStats, LevelStats, MemoryLevel};
+use tidesdb::{FamilyStats, LevelStats, MemoryLevel, WorkStats};
 
 use crate::allocator;
 use crate::boundary::{Outcome, answer, call, call_for, refuse};
 use crate::codes;
 use crate::database::{Database, database};
 use crate::families::{FamilyHandle, family};
-use crate::types::{CacheStats, DbStats, Stats};
+use crate::types::{CacheStats, DbStats, Stats, Written};
 
 fn as_int(number: u64) -> c_int {
     c_int::try_from(number).unwrap_or(c_int::MAX)
@@ -24,8 +24,25 @@ fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
+fn table_bytes(stats: &FamilyStats) -> u64 {
+    stats.levels.iter().map(|level| level.bytes).sum()
+}
+
 fn data_bytes(stats: &FamilyStats) -> u64 {
-    stats.levels.iter().map(|level| level.bytes).sum::<u64>() + stats.value_log_bytes
+    table_bytes(stats) + stats.value_log_bytes
+}
+
+/// What was written, as both structures end.
+const fn written(work: &WorkStats, is_log_shared: bool) -> Written {
+    Written {
+        wal_bytes_written: if is_log_shared { 0 } else { work.log_bytes_written },
+        flush_bytes_written: work.flush_bytes_written,
+        compaction_bytes_written: work.compaction_bytes_written,
+        compaction_bytes_read: work.compaction_bytes_read,
+        user_bytes_written: work.user_bytes_written,
+        flush_count: work.flush_count,
+        compaction_count: work.compaction_tables_written,
+    }
 }
 
 /// See `tidesdb_get_stats` in `db.h`.
@@ -112,9 +129,12 @@ fn fill(out: &mut Stats, handle: &FamilyHandle, figures: &FamilyStats, memtable_
     out.total_keys = memtable_keys + entries;
     out.total_data_size = data_bytes(figures);
     if out.total_keys > 0 {
-        let bytes = (figures.memtable_bytes + data_bytes(figures)).max(1) as f64;
-        out.avg_key_size = bytes * 0.3 / out.total_keys as f64;
-        out.avg_value_size = bytes * 0.7 / out.total_keys as f64;
+        // The engine does not count the bytes of keys: an estimate, as the interface says. In value
+        // logs there is nothing else but values.
+        let mixed = (figures.memtable_bytes + table_bytes(figures)).max(1) as f64;
+        let keys = out.total_keys as f64;
+        out.avg_key_size = mixed * 0.3 / keys;
+        out.avg_value_size = (mixed * 0.7 + figures.value_log_bytes as f64) / keys;
     }
     out.read_amp = 1.0 + figures.immutable_memtables as f64 + sum(|level| level.runs) as f64;
     out.hit_rate = cache.hit_rate();
@@ -128,14 +148,7 @@ fn fill(out: &mut Stats, handle: &FamilyHandle, figures: &FamilyStats, memtable_
     }
     out.total_tombstones = tombstones;
     out.tombstone_ratio = ratio(tombstones, out.total_keys);
-    out.wal_bytes_written =
-        if database.shared_memtable { 0 } else { figures.work.log_bytes_written };
-    out.flush_bytes_written = figures.work.flush_bytes_written;
-    out.compaction_bytes_written = figures.work.compaction_bytes_written;
-    out.compaction_bytes_read = figures.work.compaction_bytes_read;
-    out.user_bytes_written = figures.work.user_bytes_written;
-    out.flush_count = figures.work.flush_count;
-    out.compaction_count = figures.work.compaction_tables_written;
+    out.written = written(&figures.work, database.shared_memtable);
 }
 
 /// See `tidesdb_free_stats` in `db.h`.
@@ -260,12 +273,6 @@ fn of_database(database: &Database) -> DbStats {
         primary_epoch: 0,
         seen_epoch: 0,
         uwal_bytes_written: only_shared(figures.work.log_bytes_written),
-        wal_bytes_written: if shared { 0 } else { figures.work.log_bytes_written },
-        flush_bytes_written: figures.work.flush_bytes_written,
-        compaction_bytes_written: figures.work.compaction_bytes_written,
-        compaction_bytes_read: figures.work.compaction_bytes_read,
-        user_bytes_written: figures.work.user_bytes_written,
-        flush_count: figures.work.flush_count,
-        compaction_count: figures.work.compaction_tables_written,
+        written: written(&figures.work, shared),
     }
 }

@@ -92,6 +92,19 @@ pub struct CommitOp {
     pub is_delete: c_int,
 }
 
+/// What ends `tidesdb_stats_t` and `tidesdb_db_stats_t` alike: what was written since the opening.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Written {
+    pub wal_bytes_written: u64,
+    pub flush_bytes_written: u64,
+    pub compaction_bytes_written: u64,
+    pub compaction_bytes_read: u64,
+    pub user_bytes_written: u64,
+    pub flush_count: u64,
+    pub compaction_count: u64,
+}
+
 /// `tidesdb_stats_t`: figures of a family.
 #[repr(C)]
 pub struct Stats {
@@ -116,13 +129,7 @@ pub struct Stats {
     pub level_tombstone_counts: *mut u64,
     pub max_sst_density: c_double,
     pub max_sst_density_level: c_int,
-    pub wal_bytes_written: u64,
-    pub flush_bytes_written: u64,
-    pub compaction_bytes_written: u64,
-    pub compaction_bytes_read: u64,
-    pub user_bytes_written: u64,
-    pub flush_count: u64,
-    pub compaction_count: u64,
+    pub written: Written,
 }
 
 /// `tidesdb_cache_stats_t`: figures of the block cache.
@@ -176,13 +183,7 @@ pub struct DbStats {
     pub primary_epoch: u64,
     pub seen_epoch: u64,
     pub uwal_bytes_written: u64,
-    pub wal_bytes_written: u64,
-    pub flush_bytes_written: u64,
-    pub compaction_bytes_written: u64,
-    pub compaction_bytes_read: u64,
-    pub user_bytes_written: u64,
-    pub flush_count: u64,
-    pub compaction_count: u64,
+    pub written: Written,
 }
 
 /// `tidesdb_objstore_config_t`: options of object store mode.
@@ -259,11 +260,11 @@ const _: () = {
     assert!(offset_of!(FamilyConfig, object_prefetch_compaction) == 620);
     assert!(size_of::<Stats>() == 224);
     assert!(offset_of!(Stats, use_btree) == 96);
-    assert!(offset_of!(Stats, wal_bytes_written) == 168);
+    assert!(offset_of!(Stats, written.wal_bytes_written) == 168);
     assert!(size_of::<DbStats>() == 304);
     assert!(offset_of!(DbStats, object_store_connector) == 152);
     assert!(offset_of!(DbStats, primary_epoch) == 224);
-    assert!(offset_of!(DbStats, compaction_count) == 296);
+    assert!(offset_of!(DbStats, written.compaction_count) == 296);
     assert!(size_of::<CacheStats>() == 56);
     assert!(size_of::<CommitOp>() == 48);
     assert!(size_of::<ObjectStoreConfig>() == 96);
