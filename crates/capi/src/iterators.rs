@@ -82,9 +82,7 @@ pub unsafe extern "C" fn tidesdb_iter_seek(
     key_size: usize,
 ) -> c_int {
     // SAFETY: the caller's handle and bytes, by the interface.
-    call("tidesdb_iter_seek", || unsafe {
-        seek(iter, (key, key_size), |scan, key| scan.seek(key))
-    })
+    call("tidesdb_iter_seek", || unsafe { seek(iter, (key, key_size), |scan, key| scan.seek(key)) })
 }
 
 /// See `tidesdb_iter_seek_for_prev` in `db.h`.
@@ -119,18 +117,14 @@ unsafe fn seek_to_end(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_iter_seek_to_first(iter: *mut IteratorHandle) -> c_int {
     // SAFETY: the caller's handle, by the interface.
-    call("tidesdb_iter_seek_to_first", || unsafe {
-        seek_to_end(iter, Scan::seek_to_first)
-    })
+    call("tidesdb_iter_seek_to_first", || unsafe { seek_to_end(iter, Scan::seek_to_first) })
 }
 
 /// See `tidesdb_iter_seek_to_last` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_iter_seek_to_last(iter: *mut IteratorHandle) -> c_int {
     // SAFETY: the caller's handle, by the interface.
-    call("tidesdb_iter_seek_to_last", || unsafe {
-        seek_to_end(iter, Scan::seek_to_last)
-    })
+    call("tidesdb_iter_seek_to_last", || unsafe { seek_to_end(iter, Scan::seek_to_last) })
 }
 
 /// Steps from an entry to the one beside it, and answers whether there is one.

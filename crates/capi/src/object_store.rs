@@ -2,10 +2,11 @@
 //!
 //! An object is a file below the root, its key the path from there. Files appear by rename, so a
 //! reader sees a whole object or none. Entity tags and epochs lie in a folder of their own, one
-//! small file for each object that has some, and conditional puts of all connectors to one root
+//! small file for each object that has some, and the writers of all connectors to one root
 //! take turns by a lock on a file in it.
 
 mod directory;
+mod records;
 
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;

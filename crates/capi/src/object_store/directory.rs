@@ -1,11 +1,19 @@
 //! Objects as files: what the connector does, in Rust.
+//!
+//! A put, a removal and what they leave of folders take turns by a lock, between processes too; reads
+//! don't. Files are complete and on the disk before they get the name of an object, and names are on
+//! the disk before a call answers. Symbolic links below the root are no objects, and keys that lead
+//! over one are refused. A key can't be an object's and at the same time begin others, as in `a` and
+//! `a/b`: the second put fails.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::records::{self, Identity, Record, if_there};
 
 /// Folder of entity tags and epochs, which is never listed.
 const METADATA: &str = ".tdb_objmeta";
@@ -42,16 +50,47 @@ pub(super) struct Directory {
 /// Holds the lock of a root until it is dropped.
 struct Turn(#[expect(dead_code, reason = "closing the file gives the lock up")] File);
 
+/// A complete file that has no name of an object yet. Removed unless it gets one.
+struct Unnamed {
+    path: PathBuf,
+    identity: Identity,
+}
+
+impl Drop for Unnamed {
+    fn drop(&mut self) {
+        // Gone when it was renamed; what is left otherwise is never listed.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Unnamed {
+    /// Copies so many bytes, at most, to a new file, which is on the disk then.
+    fn write(path: PathBuf, from: &mut dyn Read, most_bytes: Option<u64>) -> io::Result<Self> {
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        let mut written = Self { path, identity: Identity::of(&file.metadata()?) };
+        io::copy(&mut from.take(most_bytes.unwrap_or(u64::MAX)), &mut file)?;
+        file.flush()?;
+        file.sync_all()?;
+        written.identity = Identity::of(&file.metadata()?);
+        Ok(written)
+    }
+
+    fn rename(self, to: &Path) -> io::Result<()> {
+        fs::rename(&self.path, to)
+    }
+}
+
 impl Directory {
     /// Opens the root, and makes it and the folder of metadata if they are missing.
     pub(super) fn open(root: &Path) -> io::Result<Self> {
-        for folder in [root.to_path_buf(), root.join(METADATA)] {
-            match fs::create_dir(&folder) {
+        let metadata = root.join(METADATA);
+        for folder in [root, &metadata] {
+            match fs::create_dir(folder) {
                 Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
                 _ => {}
             }
         }
-        if !root.is_dir() {
+        if !root.is_dir() || !fs::symlink_metadata(metadata)?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
         Ok(Self { root: root.to_path_buf(), counter: AtomicU64::new(0) })
@@ -59,17 +98,25 @@ impl Directory {
 
     /// The file of a key. Keys are relative paths that stay below the root.
     fn path(&self, key: &str) -> io::Result<PathBuf> {
-        let path = Path::new(key);
-        let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
-        if key.is_empty() || !plain || path.starts_with(METADATA) {
+        let parts = Path::new(key).components();
+        if key.is_empty() || Path::new(key).starts_with(METADATA) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Ok(self.root.join(path))
+        let mut path = self.root.clone();
+        for part in parts {
+            let Component::Normal(part) = part else {
+                return Err(io::ErrorKind::InvalidInput.into());
+            };
+            path.push(part);
+            if fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+        }
+        Ok(path)
     }
 
-    /// The file with the tag and epoch of an object.
-    fn metadata_path(&self, key: &str) -> PathBuf {
-        self.root.join(METADATA).join(TAGS).join(key)
+    fn tags(&self) -> PathBuf {
+        self.root.join(METADATA).join(TAGS)
     }
 
     fn take_turn(&self) -> io::Result<Turn> {
@@ -91,6 +138,11 @@ impl Directory {
         format!("{:x}-{:x}-{number:x}", std::process::id(), since.as_nanos())
     }
 
+    fn unnamed(&self, from: &mut dyn Read, most_bytes: Option<u64>) -> io::Result<Unnamed> {
+        let path = self.root.join(METADATA).join(format!("tmp-{}", self.unique()));
+        Unnamed::write(path, from, most_bytes)
+    }
+
     /// Stores a file as an object and answers its new entity tag; `None` when the condition does
     /// not hold.
     pub(super) fn put(
@@ -100,62 +152,60 @@ impl Directory {
         condition: &Condition,
     ) -> io::Result<Option<String>> {
         let path = self.path(key)?;
-        let mut from = File::open(put.from)?;
+        let object = self.unnamed(&mut File::open(put.from)?, put.most_bytes)?;
         let _turn = self.take_turn()?;
+        let present = self.object(key)?;
         let holds = match condition {
             Condition::Always => true,
-            Condition::Absent => !path.try_exists()?,
+            Condition::Absent => present.is_none(),
             Condition::Tagged(tag) => self.head(key)?.is_some_and(|(present, _)| present == *tag),
         };
         if !holds {
             return Ok(None);
         }
+        if path.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        make_folder(&path)?;
         let tag = self.unique();
-        // The tag first: a tag without its object does not match anything that is there.
-        let text = format!("{tag}\n{}\n", put.epoch);
-        self.write_whole(&self.metadata_path(key), &mut text.as_bytes(), None)?;
-        self.write_whole(&path, &mut from, put.most_bytes)?;
+        let new = Record { of: object.identity.clone(), tag: tag.clone(), epoch: put.epoch };
+        let mut records = self.records(key)?;
+        let present = present.map(|found| Identity::of(&found));
+        records.retain(|record| Some(&record.of) == present.as_ref());
+        records.push(new);
+        self.record(key, &records)?;
+        object.rename(&path)?;
+        sync_folders(&path, &self.root)?;
         Ok(Some(tag))
     }
 
-    fn write_whole(
-        &self,
-        path: &Path,
-        from: &mut dyn Read,
-        most_bytes: Option<u64>,
-    ) -> io::Result<()> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        let temporary = self.root.join(METADATA).join(format!("tmp-{}", self.unique()));
-        let mut write = || {
-            let mut file = File::create(&temporary)?;
-            io::copy(&mut from.take(most_bytes.unwrap_or(u64::MAX)), &mut file)?;
-            file.flush()?;
-            file.sync_all()?;
-            fs::rename(&temporary, path)
-        };
-        write().inspect_err(|_| {
-            // What is left is never listed.
-            let _ = fs::remove_file(&temporary);
-        })
+    fn records(&self, key: &str) -> io::Result<Vec<Record>> {
+        let text = if_there(fs::read_to_string(self.tags().join(key)))?;
+        Ok(records::parse(&text.unwrap_or_default()))
     }
 
-    /// Copies an object to a file, whose folders are made.
+    fn record(&self, key: &str, records: &[Record]) -> io::Result<()> {
+        let path = self.tags().join(key);
+        make_folder(&path)?;
+        self.unnamed(&mut records::text(records).as_bytes(), None)?.rename(&path)?;
+        sync_folders(&path, &self.root)
+    }
+
+    /// Copies an object to a file, whose folders are made. The file has all of it, or is as it was.
     pub(super) fn get(&self, key: &str, to: &Path) -> io::Result<()> {
-        let from = self.path(key)?;
-        if !from.is_file() {
-            return Err(io::ErrorKind::NotFound.into());
-        }
+        let mut from = self.opened(key)?;
+        let name = to.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         if let Some(folder) = to.parent() {
             fs::create_dir_all(folder)?;
         }
-        fs::copy(from, to).map(|_| ())
+        let mut beside = name.to_owned();
+        beside.push(format!(".{}", self.unique()));
+        Unnamed::write(to.with_file_name(beside), &mut from, None)?.rename(to)
     }
 
     /// Reads a piece of an object; fewer bytes at its end.
     pub(super) fn read_range(&self, key: &str, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        let file = File::open(self.path(key)?)?;
+        let file = self.opened(key)?;
         let mut done = 0;
         while done < into.len() {
             let rest = into.get_mut(done..).unwrap_or_default();
@@ -169,44 +219,59 @@ impl Directory {
         Ok(done)
     }
 
-    /// Removes an object and its tag; absent ones as well.
+    /// Removes an object and its tag; absent ones as well. Folders that are empty then go too, so
+    /// that their names may be keys.
     pub(super) fn remove(&self, key: &str) -> io::Result<()> {
         let path = self.path(key)?;
         let _turn = self.take_turn()?;
-        for path in [path, self.metadata_path(key)] {
-            match fs::remove_file(path) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => {}
-            }
+        if self.object(key)?.is_none() {
+            return Ok(());
+        }
+        fs::remove_file(&path)?;
+        if_there(fs::remove_file(self.tags().join(key)))?;
+        for (file, root) in [(path, self.root.clone()), (self.tags().join(key), self.tags())] {
+            let mut folders = file.ancestors().skip(1).take_while(|folder| **folder != root);
+            let left = folders.find(|folder| fs::remove_dir(folder).is_err());
+            if_there(File::open(left.unwrap_or(&root)).and_then(|folder| folder.sync_all()))?;
         }
         Ok(())
     }
 
+    /// The file of an object, `None` when there is no object.
+    fn object(&self, key: &str) -> io::Result<Option<fs::Metadata>> {
+        let found = if_there(fs::symlink_metadata(self.path(key)?))?;
+        Ok(found.filter(fs::Metadata::is_file))
+    }
+
+    /// The file of an object, opened.
+    fn opened(&self, key: &str) -> io::Result<File> {
+        // Also what else there may be is no object, and opening a pipe would wait.
+        self.object(key)?.ok_or(io::ErrorKind::NotFound)?;
+        OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(self.path(key)?)
+    }
+
     /// Size of an object, `None` when there is none.
     pub(super) fn bytes_of(&self, key: &str) -> io::Result<Option<u64>> {
-        match fs::metadata(self.path(key)?) {
-            Ok(found) if found.is_file() => Ok(Some(found.len())),
-            Ok(_) => Ok(None),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(e),
-        }
+        Ok(self.object(key)?.map(|found| found.len()))
     }
 
     /// Entity tag and epoch of an object, `None` when there is no object. One that was stored by
     /// other means has neither.
     pub(super) fn head(&self, key: &str) -> io::Result<Option<(String, u64)>> {
-        if self.bytes_of(key)?.is_none() {
-            return Ok(None);
+        let mut seen = None;
+        loop {
+            let Some(found) = self.object(key)? else { return Ok(None) };
+            let found = Identity::of(&found);
+            let record = self.records(key)?.into_iter().find(|record| record.of == found);
+            if let Some(record) = record {
+                return Ok(Some((record.tag, record.epoch)));
+            }
+            // It was put once more meanwhile, unless it is the same twice.
+            if seen.as_ref() == Some(&found) {
+                return Ok(Some((String::new(), 0)));
+            }
+            seen = Some(found);
         }
-        let text = match fs::read_to_string(self.metadata_path(key)) {
-            Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(e) => return Err(e),
-        };
-        let mut lines = text.lines();
-        let tag = lines.next().unwrap_or("").to_owned();
-        let epoch = lines.next().and_then(|line| line.parse().ok()).unwrap_or(0);
-        Ok(Some((tag, epoch)))
     }
 
     /// Keys and sizes of all objects whose key begins with `prefix`, in order.
@@ -214,7 +279,9 @@ impl Directory {
         let mut found = Vec::new();
         let mut folders = vec![self.root.clone()];
         while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(&folder)? {
+            // It may have gone with its last object.
+            let Some(entries) = if_there(fs::read_dir(&folder))? else { continue };
+            for entry in entries {
                 let entry = entry?;
                 let path = entry.path();
                 let Some(key) = path.strip_prefix(&self.root).ok().and_then(Path::to_str) else {
@@ -226,7 +293,7 @@ impl Directory {
                 let Ok(metadata) = entry.metadata() else { continue };
                 if metadata.is_dir() {
                     folders.push(path);
-                } else if key.starts_with(prefix) {
+                } else if metadata.is_file() && key.starts_with(prefix) {
                     found.push((key.to_owned(), metadata.len()));
                 }
             }
@@ -234,4 +301,15 @@ impl Directory {
         found.sort();
         Ok(found)
     }
+}
+
+/// Makes the folder of a file.
+fn make_folder(file: &Path) -> io::Result<()> {
+    file.parent().map_or(Ok(()), fs::create_dir_all)
+}
+
+/// Has the name of a file on the disk, and those of the folders between it and `root`.
+fn sync_folders(file: &Path, root: &Path) -> io::Result<()> {
+    let mut folders = file.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
+    folders.try_for_each(|folder| File::open(folder)?.sync_all())
 }
