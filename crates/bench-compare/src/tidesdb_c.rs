@@ -2,7 +2,8 @@
 //!
 //! The library is the user's choice (`--lib`): the original, ours, or another implementation. The
 //! settings that the interface knows follow the parity table; the data block size is not among them.
-//! `settle` flushes and then waits until neither flushes nor merges are queued or running.
+//! `settle` flushes and then waits until neither flushes nor merges are queued or running. A library
+//! that puts merges off until no commits come is asked to do those as well.
 //!
 //! Threads: database and family handles are shared, transactions and iterators belong to one session.
 //! Invariants: sessions borrow the database, so that all their handles are freed before it is closed.
@@ -246,7 +247,12 @@ impl Engine for TidesDbC {
 
     fn settle(&self) -> Result<()> {
         self.flush()?;
-        wait_until_quiet(|| self.is_busy())
+        wait_until_quiet(|| self.is_busy())?;
+        match self.api.wait_idle {
+            // SAFETY: the database is open.
+            Some(wait_idle) => checked("tidesdb_wait_idle", unsafe { wait_idle(self.database) }),
+            None => Ok(()),
+        }
     }
 
     fn compact(&self) -> Result<()> {

@@ -261,6 +261,13 @@ pub unsafe extern "C" fn tidesdb_purge(db: *mut Database) -> c_int {
     call("tidesdb_purge", || unless_cancelled(unsafe { database(db) }?.db.purge()))
 }
 
+/// See `tidesdb_wait_idle` in `tidesdb.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidesdb_wait_idle(db: *mut Database) -> c_int {
+    // SAFETY: the caller's handle, by the interface.
+    call("tidesdb_wait_idle", || Ok(unsafe { database(db) }?.db.wait_idle()?))
+}
+
 /// See `tidesdb_cancel_background_work` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_cancel_background_work(db: *mut Database) -> c_int {

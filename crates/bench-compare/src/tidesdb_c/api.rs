@@ -199,6 +199,7 @@ c_functions! {
     iter_key_value: "tidesdb_iter_key_value" =
         fn(Handle, *mut *mut u8, *mut size_t, *mut *mut u8, *mut size_t) -> c_int;
     iter_free: "tidesdb_iter_free" = fn(Handle);
+    ? wait_idle: "tidesdb_wait_idle" = fn(Handle) -> c_int;
 }
 
 #[cfg(test)]

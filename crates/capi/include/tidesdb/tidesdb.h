@@ -57,6 +57,13 @@ void tidesdb_log_write(int level, const char *file, int line, const char *fmt, .
 /* Writes a line to the engine's log with the place of the call. */
 #define TDB_DEBUG_LOG(level, ...) tidesdb_log_write((level), __FILE__, __LINE__, __VA_ARGS__)
 
+/* -------------------------------------------------------------------------- background work */
+
+/* Waits until no flush and no merge is queued or running, and has those done as well that otherwise
+   begin when no commits come for a while. Not in TidesDB 9.3. What is in memtables stays there:
+   tidesdb_flush_memtable. */
+int tidesdb_wait_idle(tidesdb_t *db);
+
 /* ------------------------------------------------------------------------------------- codecs */
 
 /* 1 when the library can write and read the codec, otherwise 0. */
