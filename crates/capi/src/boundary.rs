@@ -30,6 +30,19 @@ impl Failure {
             Self::Engine(error) => codes::of(error),
         }
     }
+
+    /// Writes to the log why a call failed, unless that is what callers ask for.
+    #[cold]
+    pub fn tell(&self, name: &str) {
+        let Self::Engine(error) = self else { return };
+        let level = match (self.code(), &**error) {
+            (codes::NOT_FOUND, Error::KeyOrderNotRegistered { .. }) => Level::Warn,
+            (codes::NOT_FOUND | codes::CONFLICT, _) => return,
+            (codes::INVALID, _) => Level::Debug,
+            _ => Level::Warn,
+        };
+        engine_log::write(level, &format!("{name}: {error}"));
+    }
 }
 
 /// Outcome of what a function of the interface does.
@@ -46,7 +59,10 @@ pub const fn refuse<T>(code: c_int) -> Outcome<T> {
 pub fn call(name: &str, body: impl FnOnce() -> Outcome) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => codes::SUCCESS,
-        Ok(Err(failure)) => failed(name, &failure),
+        Ok(Err(failure)) => {
+            failure.tell(name);
+            failure.code()
+        }
         Err(_) => panicked(name),
     }
 }
@@ -57,18 +73,6 @@ pub fn call_for<T>(name: &str, otherwise: T, body: impl FnOnce() -> T) -> T {
         panicked(name);
         otherwise
     })
-}
-
-#[cold]
-fn failed(name: &str, failure: &Failure) -> c_int {
-    let code = failure.code();
-    if let Failure::Engine(error) = failure
-        && !matches!(code, codes::NOT_FOUND | codes::CONFLICT)
-    {
-        let level = if code == codes::INVALID { Level::Debug } else { Level::Warn };
-        engine_log::write(level, &format!("{name}: {error}"));
-    }
-    code
 }
 
 #[cold]
@@ -119,30 +123,36 @@ pub unsafe fn key<'a>(pointer: *const u8, size: usize) -> Outcome<&'a [u8]> {
     unsafe { bytes(pointer, size) }
 }
 
-/// A C string that must not be null and must be UTF-8.
+/// The bytes of a C string that must not be null.
 ///
 /// # Safety
 /// The pointer is null or a string with a terminating NUL.
-pub unsafe fn text<'a>(pointer: *const c_char) -> Outcome<&'a str> {
+pub unsafe fn c_string<'a>(pointer: *const c_char) -> Outcome<&'a [u8]> {
     if pointer.is_null() {
         return refuse(codes::INVALID);
     }
     // SAFETY: by contract.
-    let text = unsafe { CStr::from_ptr(pointer) };
-    text.to_str().map_err(|_| Failure::Code(codes::INVALID))
+    Ok(unsafe { CStr::from_ptr(pointer) }.to_bytes())
+}
+
+/// A C string that must not be null and must be UTF-8.
+///
+/// # Safety
+/// As [`c_string`].
+pub unsafe fn text<'a>(pointer: *const c_char) -> Outcome<&'a str> {
+    // SAFETY: by contract.
+    let bytes = unsafe { c_string(pointer) }?;
+    str::from_utf8(bytes).map_err(|_| Failure::Code(codes::INVALID))
 }
 
 /// The path that a C string names; any bytes, as the system takes them.
 ///
 /// # Safety
-/// As [`text`].
+/// As [`c_string`].
 pub unsafe fn path<'a>(pointer: *const c_char) -> Outcome<&'a Path> {
-    if pointer.is_null() {
-        return refuse(codes::INVALID);
-    }
     // SAFETY: by contract.
-    let text = unsafe { CStr::from_ptr(pointer) };
-    Ok(Path::new(OsStr::from_bytes(text.to_bytes())))
+    let bytes = unsafe { c_string(pointer) }?;
+    Ok(Path::new(OsStr::from_bytes(bytes)))
 }
 
 /// Writes an answer to a pointer that must not be null.
@@ -161,11 +171,6 @@ pub unsafe fn answer<T>(pointer: *mut T, value: T) -> Outcome {
 /// The bytes in an array of a C structure, up to its first NUL.
 pub fn bytes_of(array: &[c_char]) -> Vec<u8> {
     array.iter().take_while(|c| **c != 0).map(|c| c.cast_unsigned()).collect()
-}
-
-/// As [`bytes_of`], as text.
-pub fn text_of(array: &[c_char]) -> String {
-    String::from_utf8_lossy(&bytes_of(array)).into_owned()
 }
 
 /// Puts bytes into an array of a C structure, cut so that a NUL ends them.

@@ -2,8 +2,8 @@
 //! that programs register.
 //!
 //! A family whose order is built in names it `memcmp`, `reverse` and so on, and the engine sorts by it
-//! wherever it is. An order that a program registers is called by iterators alone; see
-//! [`tidesdb::KeyOrders`].
+//! wherever it is. An order that a program registers is called by iterators; see
+//! [`tidesdb::KeyOrders`]. Which keys it calls equal, and so the same key, `spellings` knows.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tidesdb::{Db, KeyOrder};
 
-use crate::boundary::{Outcome, call, refuse, text};
+use crate::boundary::{Outcome, c_string, call, refuse};
 use crate::codes;
 use crate::database::{Database, database};
 use crate::types::{ComparatorFn, MOST_COMPARATOR_NAME_BYTES};
@@ -41,57 +41,82 @@ unsafe impl Send for Comparator {}
 unsafe impl Sync for Comparator {}
 
 impl Comparator {
-    fn compare(&self, one: &[u8], other: &[u8]) -> Ordering {
+    /// How two keys compare.
+    pub fn compare(&self, one: &[u8], other: &[u8]) -> Ordering {
         let (key1, key2) = (one.as_ptr(), other.as_ptr());
         // SAFETY: the caller's function, by the interface callable with any two keys.
         unsafe { (self.function)(key1, one.len(), key2, other.len(), self.context) }.cmp(&0)
     }
 }
 
-/// The orders that a program has registered with a database.
+/// The orders that a program has registered with a database, by name.
 #[derive(Default)]
-pub struct Comparators(Mutex<HashMap<String, Comparator>>);
+pub struct Comparators(Mutex<HashMap<Vec<u8>, Comparator>>);
 
 impl Comparators {
     /// Makes an order known to the database.
-    fn register(&self, db: &Db, name: &str, comparator: Comparator) -> Outcome {
+    fn register(&self, db: &Db, name: &[u8], comparator: Comparator) -> Outcome {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_built_in = BUILT_IN.iter().any(|(built_in, ..)| *built_in == name);
-        if name.is_empty() || name.len() >= MOST_COMPARATOR_NAME_BYTES || is_built_in {
+        let taken = built_in(name).is_some() || known.contains_key(name);
+        if name.is_empty() || name.len() >= MOST_COMPARATOR_NAME_BYTES || taken {
             return refuse(codes::INVALID);
         }
-        db.register_key_order(name, move |one, other| comparator.compare(one, other))?;
+        let order = engine_name(name);
+        db.register_key_order(&order, move |one, other| comparator.compare(one, other))?;
         known.insert(name.to_owned(), comparator);
         Ok(())
     }
 
     /// The function of a name, built-in ones included; the empty name is `memcmp`.
-    pub fn find(&self, name: &str) -> Option<Comparator> {
-        let name = if name.is_empty() { "memcmp" } else { name };
-        let built_in = BUILT_IN.iter().find(|(built_in, ..)| *built_in == name);
-        built_in
-            .map(|(_, function, _)| Comparator {
-                function: *function,
-                context: std::ptr::null_mut(),
-            })
+    pub fn find(&self, name: &[u8]) -> Option<Comparator> {
+        built_in(name)
+            .map(|(_, function, _)| Comparator { function, context: std::ptr::null_mut() })
             .or_else(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied())
     }
 }
 
+/// The built-in order of a name; the empty name is `memcmp`.
+fn built_in(name: &[u8]) -> Option<(&'static str, ComparatorFn, KeyOrder)> {
+    let name = if name.is_empty() { b"memcmp" } else { name };
+    BUILT_IN.into_iter().find(|(built_in, ..)| built_in.as_bytes() == name)
+}
+
+/// In front of the digits of a name that the engine does not take as it is.
+const IN_DIGITS: &str = "c-interface:";
+
+/// What an order is called in the engine. Some names mean something there, and all are text.
+fn engine_name(name: &[u8]) -> String {
+    let plain = str::from_utf8(name).ok().filter(|name| {
+        !name.starts_with(IN_DIGITS) && KeyOrder::Custom((*name).to_owned()).problem().is_none()
+    });
+    plain.map_or_else(
+        || name.iter().fold(IN_DIGITS.to_owned(), |all, byte| format!("{all}{byte:02x}")),
+        str::to_owned,
+    )
+}
+
+/// The name of which [`engine_name`] made this one.
+fn own_name(engine_name: &str) -> Vec<u8> {
+    let digits = engine_name.strip_prefix(IN_DIGITS).map(|digits| digits.as_bytes().chunks(2));
+    let bytes = digits.and_then(|digits| {
+        let byte = |digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok();
+        digits.map(byte).collect::<Option<Vec<u8>>>()
+    });
+    bytes.unwrap_or_else(|| engine_name.as_bytes().to_vec())
+}
+
 /// The engine's order of a name; the empty name is `memcmp`.
-pub fn key_order(name: &str) -> KeyOrder {
-    let name = if name.is_empty() { "memcmp" } else { name };
-    let built_in = BUILT_IN.into_iter().find(|(built_in, ..)| *built_in == name);
-    built_in.map_or_else(|| KeyOrder::Custom(name.to_owned()), |(.., order)| order)
+pub fn key_order(name: &[u8]) -> KeyOrder {
+    built_in(name).map_or_else(|| KeyOrder::Custom(engine_name(name)), |(.., order)| order)
 }
 
 /// The name of an order of the engine.
-pub fn name_of(order: &KeyOrder) -> String {
+pub fn name_of(order: &KeyOrder) -> Vec<u8> {
     let built_in = BUILT_IN.into_iter().find(|(.., built_in)| built_in == order);
     match (built_in, order) {
-        (Some((name, ..)), _) => name.to_owned(),
-        (None, KeyOrder::Custom(name)) => name.clone(),
-        (None, other) => other.to_string(),
+        (Some((name, ..)), _) => name.into(),
+        (None, KeyOrder::Custom(name)) => own_name(name),
+        (None, other) => other.to_string().into_bytes(),
     }
 }
 
@@ -106,7 +131,7 @@ pub unsafe extern "C" fn tidesdb_register_comparator(
 ) -> c_int {
     call("tidesdb_register_comparator", || {
         // SAFETY: the caller's handle and string, by the interface.
-        let (database, name) = unsafe { (database(db)?, text(name)?) };
+        let (database, name) = unsafe { (database(db)?, c_string(name)?) };
         let Some(function) = function else { return refuse(codes::INVALID) };
         database.comparators.register(&database.db, name, Comparator { function, context })
     })
@@ -122,7 +147,7 @@ pub unsafe extern "C" fn tidesdb_get_comparator(
 ) -> c_int {
     call("tidesdb_get_comparator", || {
         // SAFETY: the caller's handle and string, by the interface.
-        let (database, name) = unsafe { (database(db)?, text(name)?) };
+        let (database, name) = unsafe { (database(db)?, c_string(name)?) };
         let Some(found) = database.comparators.find(name) else {
             return refuse(codes::NOT_FOUND);
         };
@@ -150,65 +175,47 @@ unsafe fn key<'a>(pointer: *const u8, size: usize) -> &'a [u8] {
     unsafe { slice::from_raw_parts(pointer, size) }
 }
 
-/// The order of two keys as C wants it.
-///
-/// # Safety
-/// Each pointer is null or valid for its size.
-unsafe fn order(
-    (key1, key1_size): (*const u8, usize),
-    (key2, key2_size): (*const u8, usize),
-    by: impl FnOnce(&[u8], &[u8]) -> Ordering,
-) -> c_int {
-    // SAFETY: by contract.
-    as_int(by(unsafe { key(key1, key1_size) }, unsafe { key(key2, key2_size) }))
+/// Exports a built-in order as a function, which compares as the engine does.
+macro_rules! exported {
+    ($(#[$about:meta])* $name:ident, $order:expr) => {
+        $(#[$about])*
+        ///
+        /// # Safety
+        /// Each pointer is null or valid for its size.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            key1: *const u8,
+            key1_size: usize,
+            key2: *const u8,
+            key2_size: usize,
+            _context: *mut c_void,
+        ) -> c_int {
+            // SAFETY: by contract.
+            let (one, two) = unsafe { (key(key1, key1_size), key(key2, key2_size)) };
+            $order.compare(one, two).map_or(0, |order| order as c_int)
+        }
+    };
 }
 
-const fn as_int(order: Ordering) -> c_int {
-    match order {
-        Ordering::Less => -1,
-        Ordering::Equal => 0,
-        Ordering::Greater => 1,
-    }
+exported! {
+    /// Bytes, then the shorter key first.
+    tidesdb_comparator_memcmp, KeyOrder::Bytewise
 }
-
-/// The order of the integers that two keys of eight bytes are; of their bytes for other lengths.
-fn as_integers<T: Ord>(one: &[u8], two: &[u8], integer: impl Fn([u8; 8]) -> T) -> Ordering {
-    match (one.try_into(), two.try_into()) {
-        (Ok(first), Ok(second)) => integer(first).cmp(&integer(second)),
-        _ => one.cmp(two),
-    }
+exported! {
+    /// The opposite of [`tidesdb_comparator_memcmp`].
+    tidesdb_comparator_reverse_memcmp, KeyOrder::Reverse
 }
-
-/// Bytes, then the shorter key first.
-///
-/// # Safety
-/// Each pointer is null or valid for its size.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidesdb_comparator_memcmp(
-    key1: *const u8,
-    key1_size: usize,
-    key2: *const u8,
-    key2_size: usize,
-    _context: *mut c_void,
-) -> c_int {
-    // SAFETY: by contract.
-    unsafe { order((key1, key1_size), (key2, key2_size), |one, two| one.cmp(two)) }
+exported! {
+    /// Unsigned integers of eight bytes in the machine's order; keys of other lengths behind them.
+    tidesdb_comparator_uint64, KeyOrder::Uint64
 }
-
-/// The opposite of [`tidesdb_comparator_memcmp`].
-///
-/// # Safety
-/// As [`tidesdb_comparator_memcmp`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidesdb_comparator_reverse_memcmp(
-    key1: *const u8,
-    key1_size: usize,
-    key2: *const u8,
-    key2_size: usize,
-    _context: *mut c_void,
-) -> c_int {
-    // SAFETY: by contract.
-    unsafe { order((key1, key1_size), (key2, key2_size), |one, two| two.cmp(one)) }
+exported! {
+    /// Signed integers of eight bytes in the machine's order; keys of other lengths behind them.
+    tidesdb_comparator_int64, KeyOrder::Int64
+}
+exported! {
+    /// As memcmp, with ASCII letters in lower case.
+    tidesdb_comparator_case_insensitive, KeyOrder::CaseInsensitive
 }
 
 /// The keys as C strings; the sizes are not looked at.
@@ -225,65 +232,5 @@ pub unsafe extern "C" fn tidesdb_comparator_lexicographic(
 ) -> c_int {
     // SAFETY: by contract.
     let (one, two) = unsafe { (CStr::from_ptr(key1.cast()), CStr::from_ptr(key2.cast())) };
-    as_int(one.to_bytes().cmp(two.to_bytes()))
-}
-
-/// Unsigned integers of eight bytes in the machine's order; other lengths as memcmp.
-///
-/// # Safety
-/// As [`tidesdb_comparator_memcmp`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidesdb_comparator_uint64(
-    key1: *const u8,
-    key1_size: usize,
-    key2: *const u8,
-    key2_size: usize,
-    _context: *mut c_void,
-) -> c_int {
-    // SAFETY: by contract.
-    unsafe {
-        order((key1, key1_size), (key2, key2_size), |one, two| {
-            as_integers(one, two, u64::from_ne_bytes)
-        })
-    }
-}
-
-/// Signed integers of eight bytes in the machine's order; other lengths as memcmp.
-///
-/// # Safety
-/// As [`tidesdb_comparator_memcmp`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidesdb_comparator_int64(
-    key1: *const u8,
-    key1_size: usize,
-    key2: *const u8,
-    key2_size: usize,
-    _context: *mut c_void,
-) -> c_int {
-    // SAFETY: by contract.
-    unsafe {
-        order((key1, key1_size), (key2, key2_size), |one, two| {
-            as_integers(one, two, i64::from_ne_bytes)
-        })
-    }
-}
-
-/// As memcmp, with ASCII letters in lower case.
-///
-/// # Safety
-/// As [`tidesdb_comparator_memcmp`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidesdb_comparator_case_insensitive(
-    key1: *const u8,
-    key1_size: usize,
-    key2: *const u8,
-    key2_size: usize,
-    _context: *mut c_void,
-) -> c_int {
-    let folded = |one: &[u8], two: &[u8]| {
-        let one = one.iter().map(u8::to_ascii_lowercase);
-        one.cmp(two.iter().map(u8::to_ascii_lowercase))
-    };
-    // SAFETY: by contract.
-    unsafe { order((key1, key1_size), (key2, key2_size), folded) }
+    one.cmp(two) as c_int
 }

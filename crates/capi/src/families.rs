@@ -7,13 +7,13 @@ use std::collections::HashMap;
 use std::ffi::{c_char, c_double, c_int, c_void};
 use std::ops::Bound;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidesdb::{Error, Family, FamilyOptions, KeyOrder};
 
 use crate::allocator;
 use crate::boundary::{Failure, Outcome, answer, bytes, call, call_for, key, object, refuse};
-use crate::boundary::{set_text, text, text_of};
+use crate::boundary::{bytes_of, set_bytes, text};
 use crate::codes;
 use crate::comparators;
 use crate::config::{family_options, named, normalised, take_engine_options, take_runtime_fields};
@@ -21,6 +21,7 @@ use crate::database::{Database, FamilyPointer, database};
 use crate::engine_log::Level;
 use crate::hooks::commit_hook;
 use crate::ini;
+use crate::spellings::Spellings;
 use crate::types::{CommitHookFn, FamilyConfig, MOST_FAMILY_NAME_BYTES};
 
 /// Under this name the options of the interface are stored with the engine's.
@@ -32,6 +33,8 @@ pub struct FamilyHandle {
     /// The database's own handle, for what concerns all families.
     database: *const Database,
     config: Mutex<FamilyConfig>,
+    /// In an order that the program has registered: which keys are the same.
+    pub spellings: Option<Arc<Spellings>>,
 }
 
 // SAFETY: the pointer is to a database that is freed after all of its family handles; everything
@@ -41,21 +44,22 @@ unsafe impl Send for FamilyHandle {}
 unsafe impl Sync for FamilyHandle {}
 
 impl FamilyHandle {
-    /// The handle of a family, made if there is none yet; `None` when there is no such family.
-    pub fn pointer(database: &Database, name: &str) -> Option<*mut Self> {
+    /// The handle of a family, made if there is none yet.
+    pub fn pointer(database: &Database, name: &str) -> Outcome<*mut Self> {
         let mut handles = database.lock_families();
         if let Some(FamilyPointer(handle)) = handles.get(name) {
-            return Some(*handle);
+            return Ok(*handle);
         }
-        let family = database.db.family(name).ok()?;
+        let family = database.db.family(name)?;
         let config = with_comparator(database, named(stored_config(&family), name));
-        let handle = Self { family, database: ptr::from_ref(database), config: Mutex::new(config) };
-        let pointer = allocator::boxed(handle);
+        let spellings = spellings(database, &family)?;
+        let (database, config) = (ptr::from_ref(database), Mutex::new(config));
+        let pointer = allocator::boxed(Self { family, database, config, spellings });
         if pointer.is_null() {
-            return None;
+            return refuse(codes::MEMORY);
         }
         handles.insert(name.to_owned(), FamilyPointer(pointer));
-        Some(pointer)
+        Ok(pointer)
     }
 
     pub fn config(&self) -> MutexGuard<'_, FamilyConfig> {
@@ -77,6 +81,25 @@ pub unsafe fn family<'a>(cf: *const FamilyHandle) -> Outcome<&'a FamilyHandle> {
     unsafe { object(cf) }
 }
 
+/// The spellings in use in a family whose order the program has registered.
+fn spellings(database: &Database, family: &Family) -> Outcome<Option<Arc<Spellings>>> {
+    let order = family.options().key_order;
+    let name = comparators::name_of(&order);
+    let (KeyOrder::Custom(_), Some(comparator)) = (&order, database.comparators.find(&name)) else {
+        return Ok(None);
+    };
+    let (spellings, hidden) = Spellings::of(family, comparator)?;
+    if hidden > 0 {
+        let name = family.name();
+        let text = format!(
+            "family '{name}': {hidden} keys were stored without this interface and are equal to \
+             others; iterators show them, and nothing else reaches them"
+        );
+        database.log.write(Level::Error, &text);
+    }
+    Ok(Some(spellings))
+}
+
 /// The options of the interface that were stored with a family. Where the engine has others by now,
 /// which another program gave it, those count: an update would set the old ones again.
 fn stored_config(family: &Family) -> FamilyConfig {
@@ -87,14 +110,14 @@ fn stored_config(family: &Family) -> FamilyConfig {
     let in_force = family_options(&config, options.clone());
     if stored.is_none() || in_force.ok().is_none_or(|in_force| in_force != options) {
         take_engine_options(&mut config, &options);
-        set_text(&mut config.comparator_name, &comparators::name_of(&options.key_order));
+        set_bytes(&mut config.comparator_name, &comparators::name_of(&options.key_order));
     }
     config
 }
 
 /// The config with the function of its key order, which is known where there is a handle.
 fn with_comparator(database: &Database, mut config: FamilyConfig) -> FamilyConfig {
-    if let Some(known) = database.comparators.find(&text_of(&config.comparator_name)) {
+    if let Some(known) = database.comparators.find(&bytes_of(&config.comparator_name)) {
         config.comparator_fn_cached = Some(known.function);
         config.comparator_ctx_cached = known.context;
     }
@@ -128,7 +151,7 @@ pub unsafe extern "C" fn tidesdb_create_column_family(
         let (database, name, config) = unsafe { (database(db)?, text(name)?, object(config)?) };
         check_name(name)?;
         let config = named(normalised(*config, database.memory_limit)?, name);
-        let key_order = comparators::key_order(&text_of(&config.comparator_name));
+        let key_order = comparators::key_order(&bytes_of(&config.comparator_name));
         if database.shared_memtable && key_order != KeyOrder::Bytewise {
             database.log.write(Level::Error, "with a shared memtable keys are in memcmp order");
             return refuse(codes::INVALID);
@@ -136,11 +159,12 @@ pub unsafe extern "C" fn tidesdb_create_column_family(
         let options = FamilyOptions::default().key_order(key_order);
         database.db.create_family(name, options_for(&config, options)?)?;
         if let Some(hook) = config.commit_hook_fn {
-            let Some(handle) = FamilyHandle::pointer(database, name) else {
-                // A family without its hook would be half of what was asked for.
+            let handle = FamilyHandle::pointer(database, name);
+            // A family without its hook would be half of what was asked for.
+            let handle = handle.or_else(|failure| {
                 database.db.drop_family(name)?;
-                return refuse(codes::MEMORY);
-            };
+                Err(failure)
+            })?;
             // SAFETY: made just now.
             let handle = unsafe { &*handle };
             handle.family.set_commit_hook(Some(commit_hook(hook, config.commit_hook_ctx)));
@@ -161,7 +185,10 @@ pub unsafe extern "C" fn tidesdb_get_column_family(
         let Ok(database) = (unsafe { database(db) }) else { return ptr::null_mut() };
         // SAFETY: the caller's string, by the interface.
         let Ok(name) = (unsafe { text(name) }) else { return ptr::null_mut() };
-        FamilyHandle::pointer(database, name).unwrap_or(ptr::null_mut())
+        FamilyHandle::pointer(database, name).unwrap_or_else(|failure| {
+            failure.tell("tidesdb_get_column_family");
+            ptr::null_mut()
+        })
     })
 }
 

@@ -14,6 +14,7 @@
 //! | `config`, `ini` | options, their defaults, and their INI form |
 //! | `database`, `families`, `transactions`, `iterators` | the functions of each handle |
 //! | `hooks`, `comparators` | callbacks in C |
+//! | `spellings` | which keys are the same key, in an order of the program's |
 //! | `statistics` | figures |
 //! | `object_store` | the connector to a directory |
 //!
@@ -38,6 +39,7 @@ mod hooks;
 mod ini;
 mod iterators;
 mod object_store;
+mod spellings;
 mod statistics;
 mod transactions;
 mod types;

@@ -1,14 +1,17 @@
 //! Transactions.
 
+use std::borrow::Cow;
 use std::ffi::{c_char, c_int};
+use std::sync::Arc;
 
-use tidesdb::{Family, IsolationLevel, Transaction};
+use tidesdb::{Error, Family, IsolationLevel, Transaction};
 
 use crate::allocator;
 use crate::boundary::{Outcome, answer, bytes, call, key, object_mut, refuse, text};
 use crate::codes;
 use crate::database::{Database, database};
 use crate::families::{FamilyHandle, family};
+use crate::spellings::{Spellings, View};
 
 /// The largest key or value, and the largest sum of both, in bytes.
 const MOST_BYTES: usize = u32::MAX as usize;
@@ -19,8 +22,12 @@ const LEAST_ENTRY_LIMIT: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Active,
+    /// As `Active`, after a commit whose operations are visible and could not be made durable.
+    Doubtful,
     Committed,
     RolledBack,
+    /// Given up after such a commit, whose operations stay.
+    GivenUp,
 }
 
 /// What a `tidesdb_txn_t` is.
@@ -29,11 +36,63 @@ pub struct TransactionHandle {
     state: State,
     /// Bytes that one key and value may take together.
     most_entry_bytes: u64,
+    /// Counted while it is active and reads an old state.
+    view: Option<View>,
+    /// Which families have told it spellings that it may have written.
+    told: Vec<Arc<Spellings>>,
 }
 
 impl TransactionHandle {
-    fn check_active(&self) -> Outcome {
-        if self.state == State::Active { Ok(()) } else { refuse(codes::INVALID) }
+    fn is_active(&self) -> bool {
+        matches!(self.state, State::Active | State::Doubtful)
+    }
+
+    /// Neither reads nor writes any more.
+    #[inline]
+    fn end(&mut self, state: State) {
+        self.state = state;
+        // First, so that it is no reason to keep spellings.
+        self.view = None;
+        for spellings in self.told.drain(..) {
+            spellings.leave();
+        }
+    }
+
+    /// The bytes under which a key is stored that is written, or whose absence is remembered.
+    #[inline]
+    fn settled<'k>(&mut self, family: &FamilyHandle, key: &'k [u8]) -> Cow<'k, [u8]> {
+        match &family.spellings {
+            None => Cow::Borrowed(key),
+            Some(spellings) => self.settled_among(spellings, key),
+        }
+    }
+
+    #[cold]
+    fn settled_among<'k>(&mut self, spellings: &Arc<Spellings>, key: &'k [u8]) -> Cow<'k, [u8]> {
+        if !self.told.iter().any(|told| Arc::ptr_eq(told, spellings)) {
+            spellings.enter();
+            self.told.push(Arc::clone(spellings));
+        }
+        spellings.settle(key)
+    }
+
+    /// The bytes under which a key is stored that is read.
+    #[inline]
+    fn sought<'k>(&mut self, family: &FamilyHandle, key: &'k [u8]) -> Cow<'k, [u8]> {
+        match &family.spellings {
+            None => Cow::Borrowed(key),
+            // Two that both find nothing must not both put it.
+            Some(_) if self.transaction.isolation_level() >= IsolationLevel::Snapshot => {
+                self.settled(family, key)
+            }
+            Some(spellings) => spellings.present(key),
+        }
+    }
+}
+
+impl Drop for TransactionHandle {
+    fn drop(&mut self) {
+        self.end(State::RolledBack);
     }
 }
 
@@ -64,8 +123,7 @@ unsafe fn handle<'a>(txn: *mut TransactionHandle) -> Outcome<&'a mut Transaction
 pub unsafe fn active<'a>(txn: *mut TransactionHandle) -> Outcome<&'a mut TransactionHandle> {
     // SAFETY: by contract.
     let handle = unsafe { handle(txn) }?;
-    handle.check_active()?;
-    Ok(handle)
+    if handle.is_active() { Ok(handle) } else { refuse(codes::INVALID) }
 }
 
 /// See `tidesdb_txn_begin` in `db.h`.
@@ -91,10 +149,16 @@ pub unsafe extern "C" fn tidesdb_txn_begin_with_isolation(
         if txn.is_null() {
             return refuse(codes::INVALID);
         }
-        let transaction = database.db.begin(level(isolation)?)?;
-        let most_entry_bytes = (database.memory_limit / 4 * 3).max(LEAST_ENTRY_LIMIT);
-        let handle = TransactionHandle { transaction, state: State::Active, most_entry_bytes };
-        let pointer = allocator::boxed(handle);
+        let level = level(isolation)?;
+        // First: the state that is read is that of a moment at which it is counted.
+        let view = View::open(level);
+        let pointer = allocator::boxed(TransactionHandle {
+            transaction: database.db.begin(level)?,
+            state: State::Active,
+            most_entry_bytes: (database.memory_limit / 4 * 3).max(LEAST_ENTRY_LIMIT),
+            view,
+            told: Vec::new(),
+        });
         if pointer.is_null() {
             return refuse(codes::MEMORY);
         }
@@ -127,6 +191,7 @@ pub unsafe extern "C" fn tidesdb_txn_put(
             return refuse(codes::MEMORY_LIMIT);
         }
         let expires_at = u64::try_from(ttl).unwrap_or(0);
+        let key = &*handle.settled(family, key);
         Ok(handle.transaction.put_expiring(&family.family, key, value, expires_at)?)
     })
 }
@@ -139,12 +204,11 @@ pub unsafe extern "C" fn tidesdb_txn_delete(
     key_bytes: *const u8,
     key_size: usize,
 ) -> c_int {
-    call("tidesdb_txn_delete", || {
-        // SAFETY: the caller's handles and bytes, by the interface.
-        let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
-        // SAFETY: as above.
-        let key = unsafe { key(key_bytes, key_size) }?;
-        Ok(handle.transaction.delete(&family.family, key)?)
+    // SAFETY: the caller's handles and bytes, by the interface.
+    call("tidesdb_txn_delete", || unsafe {
+        delete((txn, cf), key_bytes, key_size, |transaction, family, key| {
+            transaction.delete(family, key)
+        })
     })
 }
 
@@ -156,13 +220,32 @@ pub unsafe extern "C" fn tidesdb_txn_single_delete(
     key_bytes: *const u8,
     key_size: usize,
 ) -> c_int {
-    call("tidesdb_txn_single_delete", || {
-        // SAFETY: the caller's handles and bytes, by the interface.
-        let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
-        // SAFETY: as above.
-        let key = unsafe { key(key_bytes, key_size) }?;
-        Ok(handle.transaction.single_delete(&family.family, key)?)
+    // SAFETY: the caller's handles and bytes, by the interface.
+    call("tidesdb_txn_single_delete", || unsafe {
+        delete((txn, cf), key_bytes, key_size, |transaction, family, key| {
+            transaction.single_delete(family, key)
+        })
     })
+}
+
+/// Checks the arguments of a deletion, and buffers it.
+///
+/// # Safety
+/// The handles are null or in use by this thread, and the key's pointer is null or valid for its
+/// size.
+#[inline]
+unsafe fn delete(
+    (txn, cf): (*mut TransactionHandle, *mut FamilyHandle),
+    key_bytes: *const u8,
+    key_size: usize,
+    delete: impl FnOnce(&mut Transaction, &Family, &[u8]) -> tidesdb::Result<()>,
+) -> Outcome {
+    // SAFETY: by contract.
+    let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
+    // SAFETY: by contract.
+    let key = unsafe { key(key_bytes, key_size) }?;
+    let key = handle.settled(family, key);
+    Ok(delete(&mut handle.transaction, &family.family, &key)?)
 }
 
 /// See `tidesdb_txn_get` in `db.h`. The value is allocated and copied once.
@@ -222,7 +305,8 @@ unsafe fn get(
     if value.is_null() || value_size.is_null() {
         return refuse(codes::INVALID);
     }
-    let found = read(&handle.transaction, &family.family, key)?;
+    let key = handle.sought(family, key);
+    let found = read(&handle.transaction, &family.family, &key)?;
     // SAFETY: by contract, and checked above.
     unsafe { give(found, value, value_size) }
 }
@@ -264,7 +348,8 @@ pub unsafe extern "C" fn tidesdb_txn_contains(
         let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
         // SAFETY: as above.
         let key = unsafe { key(key_bytes, key_size) }?;
-        if handle.transaction.contains_untracked(&family.family, key)? {
+        let key = handle.sought(family, key);
+        if handle.transaction.contains_untracked(&family.family, &key)? {
             Ok(())
         } else {
             refuse(codes::NOT_FOUND)
@@ -278,9 +363,18 @@ pub unsafe extern "C" fn tidesdb_txn_commit(txn: *mut TransactionHandle) -> c_in
     call("tidesdb_txn_commit", || {
         // SAFETY: the caller's handle, by the interface.
         let handle = unsafe { active(txn) }?;
-        handle.transaction.commit()?;
-        handle.state = State::Committed;
-        Ok(())
+        match handle.transaction.commit() {
+            Ok(_) => {
+                handle.end(State::Committed);
+                Ok(())
+            }
+            Err(error) => {
+                if matches!(error, Error::Doubtful(_)) {
+                    handle.state = State::Doubtful;
+                }
+                Err(error.into())
+            }
+        }
     })
 }
 
@@ -293,11 +387,18 @@ pub unsafe extern "C" fn tidesdb_txn_rollback(txn: *mut TransactionHandle) -> c_
         match handle.state {
             State::Active => {
                 handle.transaction.rollback()?;
-                handle.state = State::RolledBack;
+                handle.end(State::RolledBack);
                 Ok(())
+            }
+            // What is visible can't be taken back: success would say that it was.
+            State::Doubtful => {
+                handle.transaction.rollback()?;
+                handle.end(State::GivenUp);
+                refuse(codes::IO)
             }
             State::Committed => refuse(codes::INVALID),
             State::RolledBack => Ok(()),
+            State::GivenUp => refuse(codes::IO),
         }
     })
 }
@@ -308,11 +409,13 @@ pub unsafe extern "C" fn tidesdb_txn_reset(txn: *mut TransactionHandle, isolatio
     call("tidesdb_txn_reset", || {
         // SAFETY: the caller's handle, by the interface.
         let handle = unsafe { handle(txn) }?;
-        if handle.state == State::Active {
+        if handle.is_active() {
             return refuse(codes::INVALID);
         }
-        handle.transaction.reset(level(isolation)?)?;
-        handle.state = State::Active;
+        let level = level(isolation)?;
+        let view = View::open(level);
+        handle.transaction.reset(level)?;
+        (handle.state, handle.view) = (State::Active, view);
         Ok(())
     })
 }

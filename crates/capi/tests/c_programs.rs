@@ -72,6 +72,26 @@ fn errors_are_the_stated_ones() {
 }
 
 #[test]
+fn statistics_say_what_was_done() {
+    holds("statistics");
+}
+
+#[test]
+fn values_of_megabytes_are_whole() {
+    holds("values");
+}
+
+#[test]
+fn a_commit_that_stays_is_not_said_to_be_rolled_back() {
+    holds("doubts");
+}
+
+#[test]
+fn objects_in_a_directory_are_whole_or_not_there() {
+    holds("objects");
+}
+
+#[test]
 fn lines_of_the_log_go_where_they_belong() {
     holds("logs");
 }
@@ -117,27 +137,52 @@ fn preloaded_allocators_do_no_harm() {
 #[test]
 fn the_address_sanitizer_finds_nothing() {
     let flags = ["-fsanitize=address", "-fno-omit-frame-pointer"];
-    for name in ["basics", "errors", "allocations"] {
+    for name in ["basics", "errors", "allocations", "orders", "objects"] {
         Program::build(name, &flags).check(&[], &[]);
+    }
+}
+
+/// Runs programs under valgrind, if it is installed.
+fn under_valgrind(names: &[&str], leaks: &str) {
+    if !available("valgrind") {
+        println!("there is no valgrind");
+        return;
+    }
+    let valgrind = ["valgrind", "-q", "--trace-children=yes", "--error-exitcode=9", leaks];
+    // What the Rust library keeps for a thread's life, it keeps by pointers into the middle.
+    let kinds =
+        ["--show-leak-kinds=definite,indirect", "--errors-for-leak-kinds=definite,indirect"];
+    for name in names {
+        Program::build(name, &[]).check(&[&valgrind[..], &kinds].concat(), &[]);
     }
 }
 
 #[test]
 fn valgrind_finds_nothing() {
-    if !available("valgrind") {
-        println!("there is no valgrind");
-        return;
-    }
-    // What the Rust library keeps for a thread's life, it keeps by pointers into the middle.
-    let valgrind = [
-        "valgrind",
-        "-q",
-        "--error-exitcode=9",
+    under_valgrind(&["errors"], "--leak-check=full");
+}
+
+/// `cargo test -p tidesdb-c --test c_programs -- --ignored valgrind`: some minutes. Not among them are
+/// programs with an allocator of their own, and `leaks`, which counts what valgrind replaces.
+#[test]
+#[ignore = "takes minutes"]
+fn valgrind_finds_nothing_in_any_program() {
+    under_valgrind(
+        &[
+            "basics",
+            "orders",
+            "logs",
+            "statistics",
+            "values",
+            "doubts",
+            "objects",
+            "allocations",
+            "stress",
+        ],
         "--leak-check=full",
-        "--show-leak-kinds=definite,indirect",
-        "--errors-for-leak-kinds=definite,indirect",
-    ];
-    Program::build("errors", &[]).check(&valgrind, &[]);
+    );
+    // A child has the memory of threads that it does not have.
+    under_valgrind(&["forks"], "--leak-check=no");
 }
 
 #[test]

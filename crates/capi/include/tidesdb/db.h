@@ -196,8 +196,7 @@ tidesdb_objstore_t *tidesdb_objstore_s3_create_config(const tidesdb_objstore_s3_
 /* --------------------------------------------------------------------------------- callbacks */
 
 /* Orders two keys: negative, zero or positive. Must be a total order that never changes for a
-   family, and must not call into the database. Keys that compare equal stay different keys where
-   their bytes differ; those of the built-in orders are the same key. */
+   family, and must not call into the database. Keys that compare equal are the same key. */
 typedef int (*tidesdb_comparator_fn)(const uint8_t *key1, size_t key1_size, const uint8_t *key2,
                                      size_t key2_size, void *ctx);
 
@@ -292,37 +291,38 @@ typedef struct tidesdb_column_family_config_t
 
 /* --------------------------------------------------------------------------------- statistics */
 
-/* Figures of one family. One object: release it with tidesdb_free_stats. */
+/* Figures of one family. One object: release it with tidesdb_free_stats. What was written counts
+   from the opening on. */
 typedef struct tidesdb_stats_t
 {
-    int num_levels;
-    size_t memtable_size;
-    size_t *level_sizes;
+    int num_levels;           /* length of the arrays; at least min_levels */
+    size_t memtable_size;     /* bytes of memory, what waits to be flushed included */
+    size_t *level_sizes;      /* bytes of tables */
     int *level_num_sstables;
     tidesdb_column_family_config_t *config;
-    uint64_t total_keys;
-    uint64_t total_data_size;
-    double avg_key_size;
-    double avg_value_size;
-    uint64_t *level_key_counts;
-    double read_amp;
-    double hit_rate;
+    uint64_t total_keys;      /* of memtables and all tables: a key counts wherever it is */
+    uint64_t total_data_size; /* bytes of tables and value logs */
+    double avg_key_size;      /* estimates: three tenths of what tables and memtables take, */
+    double avg_value_size;    /* and the rest with the value logs; 0 without keys */
+    uint64_t *level_key_counts; /* entries, tombstones included */
+    double read_amp;          /* places where a get without filters searches */
+    double hit_rate;          /* of the block cache, which all families share */
     int use_btree;
-    uint64_t btree_total_nodes;
+    uint64_t btree_total_nodes; /* this and the heights: 0 unless tables are B+trees */
     uint32_t btree_max_height;
     double btree_avg_height;
-    uint64_t total_tombstones;
-    double tombstone_ratio;
+    uint64_t total_tombstones;  /* in tables */
+    double tombstone_ratio;     /* to total_keys */
     uint64_t *level_tombstone_counts;
-    double max_sst_density;
-    int max_sst_density_level;
-    uint64_t wal_bytes_written;
+    double max_sst_density;     /* largest share of tombstones in a table */
+    int max_sst_density_level;  /* where that is, from 1; 0: nowhere */
+    uint64_t wal_bytes_written; /* 0 with a unified memtable */
     uint64_t flush_bytes_written;
     uint64_t compaction_bytes_written;
     uint64_t compaction_bytes_read;
-    uint64_t user_bytes_written;
-    uint64_t flush_count;
-    uint64_t compaction_count;
+    uint64_t user_bytes_written; /* keys and values of committed operations */
+    uint64_t flush_count;        /* tables that flushes have written */
+    uint64_t compaction_count;   /* tables that compactions have written */
 } tidesdb_stats_t;
 
 /* Figures of the block cache. All zero when there is none. */
@@ -446,12 +446,14 @@ int tidesdb_promote_to_primary(tidesdb_t *db);
 
 /* Makes a key order known under a name, for families that are created with it or that were: until
    then tidesdb_get_column_family answers NULL for those, and all that is in them is kept.
-   TDB_ERR_INVALID_ARGS: the name is taken, by a built-in order for one, or too long.
+   TDB_ERR_INVALID_ARGS: the name is taken, by a built-in order for one, empty, or too long.
 
-   The function is called by iterators alone, on any thread that uses one. The first positioning of
-   an iterator reads all keys of the family and sorts them in memory; each step looks one key up. Keys
-   that it calls equal are different keys if their bytes differ. The built-in orders cost nothing of
-   that, and have equal keys for the same. ctx_str is not used. */
+   The function is called on any thread that uses the family. Its keys are held in memory, beside the
+   cache: tidesdb_get_column_family reads them, and the first positioning of an iterator sorts those
+   that it sees, after which each step looks one key up. A key that is written again in other bytes
+   keeps the bytes that it was first written in. The built-in orders cost nothing of that, and show
+   the bytes that were written last. ctx_str is not used: the one that is stored with a family is that
+   of its options. */
 int tidesdb_register_comparator(tidesdb_t *db, const char *name, tidesdb_comparator_fn fn,
                                 const char *ctx_str, void *ctx);
 
@@ -585,7 +587,9 @@ int tidesdb_txn_single_delete(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, c
    commit again, before they are put once more. */
 int tidesdb_txn_commit(tidesdb_txn_t *txn);
 
-/* Drops what is buffered. Rolling back again is no error; after a commit it is. */
+/* Drops what is buffered. Rolling back again is no error; after a commit it is.
+   TDB_ERR_IO: a commit had failed with its operations visible, and they stay; see tidesdb_txn_commit.
+   The transaction has ended all the same. */
 int tidesdb_txn_rollback(tidesdb_txn_t *txn);
 
 /* Begins anew after a commit or rollback, with a new snapshot. */
@@ -645,7 +649,8 @@ int tidesdb_comparator_memcmp(const uint8_t *key1, size_t key1_size, const uint8
 int tidesdb_comparator_lexicographic(const uint8_t *key1, size_t key1_size, const uint8_t *key2,
                                      size_t key2_size, void *ctx);
 
-/* "uint64": integers of 8 bytes in the machine's byte order; memcmp for other lengths. */
+/* "uint64": integers of 8 bytes in the machine's byte order. Keys of other lengths come behind all
+   integers, as memcmp has them; with memcmp between the two kinds it would be no order. */
 int tidesdb_comparator_uint64(const uint8_t *key1, size_t key1_size, const uint8_t *key2,
                               size_t key2_size, void *ctx);
 

@@ -468,47 +468,6 @@ static void allocators(char *path)
     tidesdb_finalize();
 }
 
-static void object_stores(const char *directory)
-{
-    char root[4096], file[4096], copy[4096], text[16], tag[TDB_OBJSTORE_ETAG_MAX];
-    tidesdb_objstore_t *store;
-    size_t size = 0;
-    uint64_t epoch = 0;
-    FILE *out;
-
-    snprintf(root, sizeof root, "%s/store", directory);
-    snprintf(file, sizeof file, "%s/object", directory);
-    snprintf(copy, sizeof copy, "%s/deep/copy", directory);
-    CHECK(tidesdb_objstore_fs_create(NULL) == NULL);
-    store = tidesdb_objstore_fs_create(root);
-    CHECK(store != NULL && strcmp(tidesdb_objstore_backend_name(store->backend), "fs") == 0);
-    out = fopen(file, "w");
-    CHECK(out != NULL && fputs("0123456789", out) >= 0 && fclose(out) == 0);
-    CHECK(store->put(store->ctx, "cf/MANIFEST", "/nowhere") == -1);
-    CHECK(store->put(store->ctx, "../escape", file) == -1);
-    CHECK(store->put(store->ctx, "cf/MANIFEST", file) == 0);
-    CHECK(store->exists(store->ctx, "cf/MANIFEST", &size) == 1 && size == 10);
-    CHECK(store->range_get(store->ctx, "cf/MANIFEST", 8, text, 5) == 2);
-    CHECK(memcmp(text, "89", 2) == 0);
-    CHECK(store->get(store->ctx, "cf/MANIFEST", copy) == 0);
-    CHECK(store->get(store->ctx, "absent", copy) == -1);
-    CHECK(store->put_if(store->ctx, "lease", file, TDB_PUT_IF_NONE_MATCH, NULL, 4, tag, sizeof tag,
-                        3) == 0);
-    CHECK(store->exists(store->ctx, "lease", &size) == 1 && size == 3);
-    CHECK(store->put_if(store->ctx, "lease", file, TDB_PUT_IF_NONE_MATCH, NULL, 0, NULL, 0, 0) ==
-          TDB_ERR_PRECONDITION);
-    CHECK(store->put_if(store->ctx, "lease", file, TDB_PUT_IF_MATCH, "other", 0, NULL, 0, 0) ==
-          TDB_ERR_PRECONDITION);
-    CHECK(store->head(store->ctx, "lease", NULL, 0, &epoch) == 1 && epoch == 4);
-    CHECK(store->put_if(store->ctx, "lease", file, TDB_PUT_IF_MATCH, tag, 5, NULL, 0, 0) == 0);
-    CHECK(store->list(store->ctx, "", NULL, NULL) == -1);
-    CHECK(store->delete_object(store->ctx, "lease") == 0);
-    CHECK(store->delete_object(store->ctx, "lease") == 0);
-    CHECK(store->head(store->ctx, "lease", NULL, 0, NULL) == 0);
-    store->destroy(store->ctx);
-    tidesdb_free(store);
-}
-
 int main(int count, char **arguments)
 {
     char path[2048];
@@ -563,7 +522,6 @@ int main(int count, char **arguments)
     CHECK_CODE(tidesdb_close(NULL), TDB_ERR_INVALID_ARGS);
 
     ini_files(arguments[1]);
-    object_stores(arguments[1]);
     allocators(path);
     for (n = 0; n < 50; n++)
     {
