@@ -52,6 +52,9 @@ const NAMELESS: &[&str] =
 
 /// Lines of a paper that leave open who acts, outside of code and quotations.
 pub(crate) fn nameless(path: &str, text: &str) -> Vec<String> {
+    if GENERATED.contains(&path) {
+        return Vec::new();
+    }
     let mut found = Vec::new();
     let mut fenced = false;
     for (at, line) in text.lines().enumerate() {
