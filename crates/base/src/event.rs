@@ -1,10 +1,10 @@
 //! What an open database tells its owner of its own accord: rare lines for a log, never one per
 //! operation.
 //!
-//! The engine calls the [`EventListener`] of the database options from whichever thread notices:
-//! a writer that was held up, a background job that failed. Of what may come up all the time
-//! (stalls, failures, memory levels) one event of a kind is passed on in ten seconds; the counters in
-//! the statistics miss nothing. Events may also be written to a file (`DbOptions::event_log`).
+//! The engine calls the [`EventListener`] of the database options from whichever thread notices: a
+//! writer that was held up, a background job that failed. Of what may come up all the time (stalls,
+//! failures, memory levels) one event of a kind is passed on in ten seconds; the counters in the
+//! statistics miss nothing. Events may also be written to a file (`DbOptions::event_log`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -338,11 +338,11 @@ impl fmt::Display for Event {
 
 /// A function that is called with each [`Event`]. Listeners are equal when they are the same one.
 ///
-/// It is called by the thread that notices, with no lock of the engine held, and should return soon:
-/// writers and background work go on only then. It may read the database that it listens to, scan
-/// it and ask for figures. It may write too, but must not do anything that waits for background
-/// work (flushes, merges, closing, writes to a family that is at its limits): its thread may be the
-/// one that is waited for. Such a call ends with an error of kind `Stalled` after
+/// It is called by the thread that notices, with no lock of the engine held, and should return
+/// soon: writers and background work go on only then. It may read the database that it listens to,
+/// scan it and ask for figures. It may write too, but must not do anything that waits for
+/// background work (flushes, merges, closing, writes to a family that is at its limits): its thread
+/// may be the one that is waited for. Such a call ends with an error of kind `Stalled` after
 /// `stall_timeout_ms`. Events that a listener causes itself are not passed on to it.
 ///
 /// A panic of the listener is caught: it is reported by the process's panic hook, and has no other

@@ -1,7 +1,8 @@
 //! Times of operations as histograms: a fixed number of buckets, whose width grows with the time.
 //!
 //! Buckets are log-linear: sixteen of equal width between one power of two and the next, so that a
-//! time is known to within a sixteenth, from nanoseconds to a quarter of an hour, in five kilobytes.
+//! time is known to within a sixteenth, from nanoseconds to a quarter of an hour, in five
+//! kilobytes.
 
 use std::fmt;
 

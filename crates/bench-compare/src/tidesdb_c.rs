@@ -1,12 +1,13 @@
 //! Any library with TidesDB's C interface (9.3) behind the engine trait, loaded at run time.
 //!
 //! The library is the user's choice (`--lib`): the original, ours, or another implementation. The
-//! settings that the interface knows follow the parity table; the data block size is not among them.
-//! `settle` flushes and then waits until neither flushes nor merges are queued or running. A library
-//! that puts merges off until no commits come is asked to do those as well.
+//! settings that the interface knows follow the parity table; the data block size is not among
+//! them. `settle` flushes and then waits until neither flushes nor merges are queued or running. A
+//! library that puts merges off until no commits come is asked to do those as well.
 //!
-//! Threads: database and family handles are shared, transactions and iterators belong to one session.
-//! Invariants: sessions borrow the database, so that all their handles are freed before it is closed.
+//! Threads: database and family handles are shared, transactions and iterators belong to one
+//! session. Invariants: sessions borrow the database, so that all their handles are freed before it
+//! is closed.
 #![expect(unsafe_code, reason = "calls into a C library that is loaded at run time")]
 
 mod api;

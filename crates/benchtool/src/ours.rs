@@ -1,8 +1,8 @@
 //! Our own engine behind the engine trait: one column family of crate `tidesdb`.
 //!
 //! A single operation uses the family directly, more go through a write batch that the session
-//! reuses. Gets lend the value without a copy; a read-only session keeps one scan and re-seeks it, a
-//! read-write session refreshes it first so that it sees the latest commit.
+//! reuses. Gets lend the value without a copy; a read-only session keeps one scan and re-seeks it,
+//! a read-write session refreshes it first so that it sees the latest commit.
 //!
 //! Parity: one flush thread and the rest of the background threads for merges, as many waiting
 //! memtables as RocksDB gets, a filter with the same bits per key.

@@ -1,8 +1,8 @@
 //! Key orders: the built-in ones as functions, for programs that call or register them, and those
 //! that programs register.
 //!
-//! A family whose order is built in names it `memcmp`, `reverse` and so on, and the engine sorts by it
-//! wherever it is. An order that a program registers is called by iterators; see
+//! A family whose order is built in names it `memcmp`, `reverse` and so on, and the engine sorts by
+//! it wherever it is. An order that a program registers is called by iterators; see
 //! [`tidesdb::KeyOrders`]. Which keys it calls equal, and so the same key, `spellings` knows.
 
 use std::cmp::Ordering;

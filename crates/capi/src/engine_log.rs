@@ -78,8 +78,8 @@ impl EngineLog {
         Arc::new(Self { least, destination: Mutex::new(destination) })
     }
 
-    /// From now on lines go to `LOG` in the directory, those held so far first. The file begins anew
-    /// when it has `restart_at` bytes; 0 is never.
+    /// From now on lines go to `LOG` in the directory, those held so far first. The file begins
+    /// anew when it has `restart_at` bytes; 0 is never.
     pub fn begin_file(&self, directory: &Path, restart_at: u64) -> std::io::Result<()> {
         let path = directory.join("LOG");
         let file = OpenOptions::new().create(true).append(true).open(path)?;

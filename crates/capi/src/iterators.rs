@@ -61,7 +61,8 @@ impl IteratorHandle {
 /// Goes to where a seek leads, and answers whether there is an entry.
 ///
 /// # Safety
-/// The handle is null or in use by this thread, and the key's pointer is null or valid for its size.
+/// The handle is null or in use by this thread, and the key's pointer is null or valid for its
+/// size.
 #[inline]
 unsafe fn seek(
     iter: *mut IteratorHandle,
@@ -243,7 +244,8 @@ pub unsafe extern "C" fn tidesdb_iter_key_value(
 pub unsafe extern "C" fn tidesdb_iter_free(iter: *mut IteratorHandle) {
     if !iter.is_null() {
         call("tidesdb_iter_free", || {
-            // SAFETY: by the interface the handle came from `tidesdb_iter_new` and is not used again.
+            // SAFETY: by the interface the handle came from `tidesdb_iter_new` and is not used
+            // again.
             drop(unsafe { allocator::unbox(iter) });
             Ok(())
         });

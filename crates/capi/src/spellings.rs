@@ -10,8 +10,9 @@
 //! dropped once they are many, at a moment when no transaction has any in its buffer and none reads
 //! an old state of the database, in which such a key may still be.
 //!
-//! Lock: the spellings of one family are read-locked while a known key is looked up, and locked while
-//! one is added and while they are read anew. The program's function is called with them locked.
+//! Lock: the spellings of one family are read-locked while a known key is looked up, and locked
+//! while one is added and while they are read anew. The program's function is called with them
+//! locked.
 
 use std::borrow::{Borrow, Cow};
 use std::cmp::Ordering;
@@ -147,8 +148,9 @@ impl PartialEq for Spelling {
 impl Eq for Spelling {}
 
 impl Spellings {
-    /// The spellings of the keys in a family. The second number is of keys that are equal to another
-    /// one and were written by other means than this interface: they can't be reached by it.
+    /// The spellings of the keys in a family. The second number is of keys that are equal to
+    /// another one and were written by other means than this interface: they can't be reached by
+    /// it.
     pub fn of(family: &Family, comparator: Comparator) -> Outcome<(Arc<Self>, usize)> {
         let (spellings, hidden) = read(family, comparator)?;
         let prune_at = most(&spellings);
@@ -176,8 +178,8 @@ impl Spellings {
         if known.users > 0 || known.spellings.len() < known.prune_at {
             return;
         }
-        // Nothing is written to the family while they are locked: who would write waits to be told a
-        // spelling. So a view that is opened later shows no key that is not read here.
+        // Nothing is written to the family while they are locked: who would write waits to be told
+        // a spelling. So a view that is opened later shows no key that is not read here.
         if View::any() {
             return;
         }

@@ -162,8 +162,8 @@ fn valgrind_finds_nothing() {
     under_valgrind(&["errors"], "--leak-check=full");
 }
 
-/// `cargo test -p tidesdb-c --test c_programs -- --ignored valgrind`: some minutes. Not among them are
-/// programs with an allocator of their own, and `leaks`, which counts what valgrind replaces.
+/// `cargo test -p tidesdb-c --test c_programs -- --ignored valgrind`: some minutes. Not among them
+/// are programs with an allocator of their own, and `leaks`, which counts what valgrind replaces.
 #[test]
 #[ignore = "takes minutes"]
 fn valgrind_finds_nothing_in_any_program() {

@@ -24,7 +24,7 @@ enum Kind {
     Lossy,
     /// Exit code 130, as shells report a process that SIGINT ended.
     Interrupted,
-    /// Exit code 0: whoever read our output has seen enough.
+    /// Exit code 0: the reader of our output has seen enough.
     OutputClosed,
 }
 
@@ -138,7 +138,8 @@ impl From<tidesdb::Error> for Failure {
     }
 }
 
-/// Prints a line to standard error. Nobody can be told when that fails, so it is not an error.
+/// Prints a line to standard error. There is no place to tell when that fails, so it is not an
+/// error.
 pub(crate) fn note(line: impl Display) {
     let _unreportable = writeln!(io::stderr().lock(), "{line}");
 }

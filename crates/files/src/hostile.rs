@@ -1,9 +1,10 @@
-//! Hands bytes to each reader of bytes from outside: what `fuzz/` and the test of hostile bytes call.
+//! Hands bytes to each reader of bytes from outside: what `fuzz/` and the test of hostile bytes
+//! call.
 //!
-//! Checksums would keep made-up bytes from all that lies behind them. So most readers here get bytes as
-//! if their checksum had matched, or bytes that are sealed on the way. Each does with what was read
-//! what a caller would do with it. They answer nothing: whatever the bytes are, a reader may refuse
-//! them, and must not panic, hang, or take memory out of proportion.
+//! Checksums would keep made-up bytes from all that lies behind them. So most readers here get
+//! bytes as if their checksum had matched, or bytes that are sealed on the way. Each does with what
+//! was read what a caller would do with it. They answer nothing: whatever the bytes are, a reader
+//! may refuse them, and must not panic, hang, or take memory out of proportion.
 
 use std::io;
 use std::path::Path;
@@ -188,8 +189,8 @@ fn value_log(bytes: &[u8]) {
     });
 }
 
-/// The bytes as what is stored in a record with a checksum that matches: codec and raw length stand in
-/// front.
+/// The bytes as what is stored in a record with a checksum that matches: codec and raw length stand
+/// in front.
 fn value_record(bytes: &[u8]) {
     let Some((&[codec, a, b, c], stored)) = bytes.split_first_chunk() else { return };
     let codec = Compression::from_u8(codec % 5).unwrap_or_default();

@@ -12,7 +12,7 @@
 //! Nothing here opens the database that it looks at: the files are read as they lie, each part is
 //! believed when its checksum matches, and a place that the disk can't read counts as damaged. The
 //! source is never written to. What [`salvage`] writes it writes through [`tidesdb_engine::Db`], so
-//! its result is a database like any other. Who reads the code begins with `salvage.rs`.
+//! its result is a database like any other. To read the code, begin with `salvage.rs`.
 #![forbid(unsafe_code)]
 
 mod catalog;

@@ -32,7 +32,7 @@ pub struct Restored {
 }
 
 /// Copies the database in `backup` to `destination`, which must be absent or an empty directory,
-/// and reads the copy back. The backup may be any database that nobody writes: a backup, a
+/// and reads the copy back. The backup may be any database that is not being written: a backup, a
 /// checkpoint, or one that was closed or killed.
 ///
 /// # Errors

@@ -1,4 +1,5 @@
-//! Values that expire: what returns their space, when nobody asks for it too, and who still sees what.
+//! Values that expire: what returns their space, when nobody asks for it too, and who still sees
+//! what.
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
@@ -181,7 +182,8 @@ fn a_value_that_has_expired_since_it_was_read_counts_as_read() {
     assert_eq!(reader.commit().unwrap_err().kind(), ErrorKind::Conflict);
 }
 
-/// Without a write: the values of one log have all expired, half of another's, and none of a third's.
+/// Without a write: the values of one log have all expired, half of another's, and none of a
+/// third's.
 #[test]
 fn a_time_to_live_is_kept_to_within_a_second_and_never_cut_short() {
     let bench = Bench::new();
@@ -248,9 +250,9 @@ fn a_value_log_that_expired_in_part_is_rewritten() {
     assert_eq!(bench.family.get(&5_u32.to_be_bytes()).unwrap(), None);
 }
 
-/// A snapshot from before a value that expired sees the older one, one from after it sees it still, and
-/// one from after it has expired neither; so does everybody when the snapshots are gone and the space is
-/// returned.
+/// A snapshot from before a value that expired sees the older one, one from after it sees it still,
+/// and one from after it has expired neither; so does everybody when the snapshots are gone and the
+/// space is returned.
 #[test]
 fn snapshots_see_what_lies_below_an_expired_value() {
     let bench = Bench::new();
@@ -357,7 +359,8 @@ fn an_idle_store_brings_no_older_value_back() {
     assert!(bench.table_bytes() < all / 2, "{} of {all}", bench.table_bytes());
     assert_eq!(bench.get(KEYS), value(1));
     bench.check_files();
-    // A clock that was put back is not believed; after an opening it is, and still nothing older is there.
+    // A clock that was put back is not believed; after an opening it is, and still nothing older is
+    // there.
     bench.clock.set_unix_seconds(NOW - 500);
     bench.idle_for(10);
     assert!(absent(&bench));

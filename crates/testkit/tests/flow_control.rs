@@ -21,16 +21,16 @@ use tidesdb_sys::clock::{Clock, ManualClock};
 use tidesdb_sys::sched::{Job, Lane, ManualScheduler, Scheduler};
 use tidesdb_sys::vfs::{MutationKind, Phase, SimVfs};
 
-/// Background work by hand, with a disk that takes no flush while `stuck` is set. Whoever waits
-/// for it passes the time. With `merges_last`, merges go on only when somebody waits and nothing
-/// else is to be done.
+/// Background work by hand, with a disk that takes no flush while `stuck` is set. A caller that
+/// waits for it passes the time. With `merges_last`, merges go on only when a caller waits and
+/// nothing else is to be done.
 #[derive(Debug)]
 struct StuckDisk {
     inner: ManualScheduler,
     clock: Arc<ManualClock>,
     stuck: AtomicBool,
     merges_last: AtomicBool,
-    /// Whoever waits for the disk panics.
+    /// A caller that waits for the disk panics.
     panics: AtomicBool,
 }
 

@@ -103,7 +103,7 @@ fn check(family: &Family, model: &Model, when: &str) {
 }
 
 /// I-36. The one table of the oldest run reaches into all three parts of the merge, and each part
-/// takes its share of it. Whoever lets go of it before the others are done loses theirs.
+/// takes its share of it. The part that lets go of it before the others are done loses theirs.
 #[test]
 fn a_table_in_several_parts_stays_until_all_of_them_are_merged() {
     let sim = SimVfs::new(1);
@@ -140,8 +140,8 @@ fn a_table_in_several_parts_stays_until_all_of_them_are_merged() {
     }
 }
 
-/// I-36. Parts end between the tables of the newer run, which is larger, and so within those of the oldest.
-/// A part that begins within one must not put anything beside it before it goes.
+/// I-36. Parts end between the tables of the newer run, which is larger, and so within those of the
+/// oldest. A part that begins within one must not put anything beside it before it goes.
 #[test]
 fn a_part_that_begins_within_a_table_of_the_oldest_run_changes_nothing_before_the_end() {
     // Where the tables of the two runs end depends on the sizes of values.

@@ -11,7 +11,7 @@ use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::sched::{Job, Lane, ManualScheduler, Scheduler};
 use tidesdb_sys::vfs::{CrashProfile, MutationKind, Phase, SimVfs};
 
-/// Nobody steps it but writers and callers who wait, except that an eager one does flushes at
+/// Only writers step it and callers who wait, except that an eager one does flushes at
 /// once.
 #[derive(Debug)]
 struct Flusher {
@@ -139,8 +139,8 @@ fn a_flush_during_the_opening_leaves_the_log_to_families_that_come_later() {
 }
 
 /// The manifest knew that all through some byte between two records is in tables, and the log was
-/// lost. The first segment of the new log, which starts at the next whole position, claimed that the
-/// log was on disk up to there: an opening that ended with that, before the manifest named the
+/// lost. The first segment of the new log, which starts at the next whole position, claimed that
+/// the log was on disk up to there: an opening that ended with that, before the manifest named the
 /// segment, was the last.
 #[test]
 fn an_opening_cut_short_after_a_lost_log_can_be_repeated() {
@@ -154,7 +154,7 @@ fn an_opening_cut_short_after_a_lost_log_can_be_repeated() {
         a.put(&entries.to_be_bytes(), &[7; 250]).unwrap();
         entries += 1;
     }
-    // Behind what the flush needs of the log, so that nobody syncs it.
+    // Behind what the flush needs of the log, so that nothing syncs it.
     b.unwrap().put(b"lost", b"with the log").unwrap();
     while flusher.inner.step_lane(Lane::Flush) {}
     assert_eq!(db.stats().work.flush_count, 1);

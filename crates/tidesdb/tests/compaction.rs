@@ -90,7 +90,7 @@ fn garbage_in_value_logs_is_collected() {
     let (db, family) = open(directory.path(), options());
     let (keys, len) = (200, 4000);
     for round in 0..12 {
-        // A tenth of the values stays for ever, so no value log dies by itself.
+        // A tenth of the values stays, so no value log dies by itself.
         for n in (0..keys).filter(|n| round == 0 || n % 10 != 0) {
             family.put(&key(n), &value(n, round, len)).unwrap();
         }
@@ -223,7 +223,7 @@ fn a_damaged_table_is_set_aside_and_the_rest_goes_on() {
     }
     let runs: u64 = family.stats().levels.iter().map(|level| level.runs).sum();
     assert!(runs <= 9, "{runs} runs: merges stopped");
-    // Whoever asks for one run is told each time that it could not be had.
+    // A caller that asks for one run is told each time that it could not be had.
     for _ in 0..2 {
         for result in [family.compact(), db.compact(), family.compact_range(..)] {
             assert_eq!(result.unwrap_err().kind(), ErrorKind::Corrupt);
@@ -233,7 +233,8 @@ fn a_damaged_table_is_set_aside_and_the_rest_goes_on() {
     db.wait_idle().unwrap();
 }
 
-/// A merge that was asked for looked into all tables with a lock held that flushes and questions need.
+/// A merge that was asked for looked into all tables with a lock held that flushes and questions
+/// need.
 #[test]
 fn a_slow_disk_under_a_merge_that_is_asked_for_blocks_nobody_else() {
     let directory = tempfile::tempdir().unwrap();
@@ -248,7 +249,7 @@ fn a_slow_disk_under_a_merge_that_is_asked_for_blocks_nobody_else() {
         files.into_iter().find(|path| path.extension().is_some_and(|e| e == "klog")).unwrap();
     let aside = table.with_extension("aside");
     std::fs::rename(&table, &aside).unwrap();
-    // Who opens a pipe waits until somebody writes into it, as for a slow disk.
+    // An opening of a pipe waits until it is written to, as for a slow disk.
     assert!(std::process::Command::new("mkfifo").arg(&table).status().unwrap().success());
     let (compacting, asked) = (family.clone(), family.clone());
     let compact = std::thread::spawn(move || compacting.compact());

@@ -320,7 +320,8 @@ fn covered_tables_go_without_being_read() {
     both.db.flush().unwrap();
     both.db.wait_idle().unwrap();
     let after = both.tables();
-    // Those that hold one of the 200 keys left, of 2,000: some two or three at each end, as merges cut.
+    // Those that hold one of the 200 keys left, of 2,000: some two or three at each end, as merges
+    // cut.
     assert!(after * 4 <= before, "{after} of {before} tables are left");
     let stats = both.db.stats();
     // Of the tables at the ends a part is hidden: these may be merged, those that are covered not.

@@ -1,9 +1,9 @@
 //! TidesDB's C interface, version 9.3, as far as the adapter uses it, loaded at run time.
 //!
-//! Structures have the fields and the order of the published headers, which is the binary interface;
-//! [`check_layout`] compares their sizes and some offsets with the documented ones. A library that
-//! lacks one of the functions is refused as a whole. [`Api`] keeps the library mapped for as long as a
-//! pointer into it can be used.
+//! Structures have the fields and the order of the published headers, which is the binary
+//! interface; [`check_layout`] compares their sizes and some offsets with the documented ones. A
+//! library that lacks one of the functions is refused as a whole. [`Api`] keeps the library mapped
+//! for as long as a pointer into it can be used.
 #![expect(unsafe_code, reason = "function pointers of a C library that is loaded at run time")]
 
 use crate::c_functions::c_functions;

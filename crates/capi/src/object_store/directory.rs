@@ -1,10 +1,10 @@
 //! Objects as files: what the connector does, in Rust.
 //!
-//! A put, a removal and what they leave of folders take turns by a lock, between processes too; reads
-//! don't. Files are complete and on the disk before they get the name of an object, and names are on
-//! the disk before a call answers. Symbolic links below the root are no objects, and keys that lead
-//! over one are refused. A key can't be an object's and at the same time begin others, as in `a` and
-//! `a/b`: the second put fails.
+//! A put, a removal and what they leave of folders take turns by a lock, between processes too;
+//! reads don't. Files are complete and on the disk before they get the name of an object, and names
+//! are on the disk before a call answers. Symbolic links below the root are no objects, and keys
+//! that lead over one are refused. A key can't be an object's and at the same time begin others, as
+//! in `a` and `a/b`: the second put fails.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};

@@ -215,7 +215,7 @@ fn ctrl_c_gives_up_the_command_that_runs() {
     place.run("load", &["input.jsonl"]).ok();
     let mut terminal = Terminal::start(&place);
     terminal.send("scan\r");
-    // It prints more than the terminal holds, and nobody reads on before it is interrupted.
+    // It prints more than the terminal holds, and the test reads on only after it is interrupted.
     terminal.expect("value ");
     terminal.send("\x03");
     terminal.expect("interrupted: the command was given up");

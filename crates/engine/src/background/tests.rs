@@ -39,8 +39,8 @@ fn with_runs(db: &Db, runs: u8) -> Family {
     family
 }
 
-/// Merges of a family that is written without a pause held its lock one after the other: a caller who
-/// wanted one got no turn.
+/// Merges of a family that is written without a pause held its lock one after the other: a caller
+/// who wanted one got no turn.
 #[test]
 fn merges_make_way_for_one_that_a_caller_waits_for() {
     let db = open();
@@ -57,7 +57,7 @@ fn merges_make_way_for_one_that_a_caller_waits_for() {
 }
 
 /// A merge that failed while a caller waited for a flush made the flush fail, and one that failed
-/// before a flush worked was not told to anybody.
+/// before a flush worked was not told to any caller.
 #[test]
 fn a_failed_merge_is_no_failure_of_a_flush_and_is_told_after_one() {
     let db = open();
@@ -74,7 +74,7 @@ fn a_failed_merge_is_no_failure_of_a_flush_and_is_told_after_one() {
     db.close().unwrap();
 }
 
-/// Families whose larger runs are merged when there are four or, read by nobody, eight of a size.
+/// Families whose larger runs are merged when there are four or, not read, eight of a size.
 fn family_of_tiers(db: &Db, name: &str) -> Family {
     let options = FamilyOptions::default()
         .min_disk_space(0)
@@ -83,7 +83,8 @@ fn family_of_tiers(db: &Db, name: &str) -> Family {
     db.create_family(name, options).unwrap()
 }
 
-/// Puts new keys between all others, which are a run of their own then; answers the runs after merges.
+/// Puts new keys between all others, which are a run of their own then; answers the runs after
+/// merges.
 fn flush_new_keys(family: &Family, scheduler: &ManualScheduler, turn: u64) -> usize {
     for key in 0..100 {
         family.put(&(key * 1000 + turn).to_be_bytes(), &[7; 500]).unwrap();
@@ -112,8 +113,8 @@ fn larger_runs_wait_for_somebody_who_reads_them() {
     db.close().unwrap();
 }
 
-/// The family was loaded and never read, and is not written any more; another one is. Nothing had it looked
-/// at again, and quiet was what the whole database had to be.
+/// The family was loaded and never read, and is not written any more; another one is. Nothing had
+/// it looked at again, and quiet was what the whole database had to be.
 #[test]
 fn a_family_at_rest_is_merged_for_its_readers_while_another_is_written() {
     let (db, scheduler) = open_stepped();
@@ -157,7 +158,7 @@ fn a_family_is_looked_at_again_until_it_has_rested_for_long_enough() {
     db.close().unwrap();
 }
 
-/// Its memtable is empty each time somebody looks, which is not the same as not being written.
+/// Its memtable is empty at each look, which is not the same as not being written.
 #[test]
 fn a_family_that_is_written_and_flushed_is_not_at_rest() {
     let (db, scheduler) = open_stepped();
@@ -171,8 +172,8 @@ fn a_family_that_is_written_and_flushed_is_not_at_rest() {
     db.close().unwrap();
 }
 
-/// A table under a range deletion waited for the next flush when the snapshot that had kept it was not
-/// the oldest one: only the end of that was noticed.
+/// A table under a range deletion waited for the next flush when the snapshot that had kept it was
+/// not the oldest one: only the end of that was noticed.
 #[test]
 fn covered_tables_go_with_the_last_snapshot_that_sees_them() {
     let (db, scheduler) = open_stepped();
@@ -209,8 +210,8 @@ fn covered_tables_go_with_the_last_snapshot_that_sees_them() {
     drop(before_all);
 }
 
-/// What a long reader held stayed on disk until somebody wrote: no rule of merges looked into a run,
-/// and nothing looked at all when a snapshot went.
+/// What a long reader held stayed on disk until the next write: no rule of merges looked into a
+/// run, and nothing looked at all when a snapshot went.
 #[test]
 fn what_snapshots_held_goes_after_them_without_a_write() {
     const KEYS: u32 = 2_000;

@@ -1,10 +1,10 @@
 //! The memory of open tables: indexes and filters, which a share of the memory budget is for.
 //!
-//! A table is held as a whole, or, where there is no room for that, in parts: then its index and filter
-//! are read through the block cache, and little stays here. Tables that are not used give way to those
-//! that are (the CLOCK rule: one more round for each that was used since the hand passed); those that
-//! are held in parts only when these alone are too many. Whoever opens a table asks first; nothing
-//! polls.
+//! A table is held as a whole, or, where there is no room for that, in parts: then its index and
+//! filter are read through the block cache, and little stays here. Tables that are not used give
+//! way to those that are (the CLOCK rule: one more round for each that was used since the hand
+//! passed); those that are held in parts only when these alone are too many. Whoever opens a table
+//! asks first; nothing polls.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -31,8 +31,8 @@ pub(crate) enum HeldAs {
 
 /// A table that has something in memory.
 pub(crate) trait HeldTable: Debug + Send + Sync {
-    /// Closes the table if it is held like this and was not used since the last call; true when it is
-    /// closed.
+    /// Closes the table if it is held like this and was not used since the last call; true when it
+    /// is closed.
     fn close_if_idle(&self, held: HeldAs) -> bool;
 }
 
@@ -62,8 +62,8 @@ impl TableMemory {
         self.budget.table_bytes().saturating_add(bytes) <= self.budget.bytes() / BUDGET_SHARE
     }
 
-    /// Has idle tables give way until there is room for a table of so many bytes; false when there is
-    /// none: all tables are in use.
+    /// Has idle tables give way until there is room for a table of so many bytes; false when there
+    /// is none: all tables are in use.
     pub(crate) fn make_room(&self, bytes: u64) -> bool {
         let has_room = self.has_room(bytes) || self.close_idle(HeldAs::Whole, bytes);
         if !has_room && !self.has_room(0) {

@@ -70,9 +70,9 @@ impl Family {
         self.state.options.load().as_ref().clone()
     }
 
-    /// Changes the family's options while it is in use, and stores them with the data. Every
-    /// option but [`FamilyOptions::key_order`] can be changed. Limits and the sync mode take effect
-    /// at once; what shapes files (codec, block size, filters, thresholds of values) holds for files
+    /// Changes the family's options while it is in use, and stores them with the data. Every option
+    /// but [`FamilyOptions::key_order`] can be changed. Limits and the sync mode take effect at
+    /// once; what shapes files (codec, block size, filters, thresholds of values) holds for files
     /// that are written from now on, and older ones stay readable.
     ///
     /// # Errors
@@ -87,11 +87,11 @@ impl Family {
     /// process; whether it survives a power cut is a matter of the sync mode.
     ///
     /// # Errors
-    /// `Invalid` for an empty key or sizes over the limits, `Full`, `Io`, `ReadOnly`, `Closed`: nothing
-    /// was written then, and no reader sees or ever saw it. `Doubtful`, only where the sync mode or
-    /// the options ask for a sync: the value is visible and stays so, but a power cut may take it.
-    /// A sync that fails is no error by itself: the call waits for the repair of the log, which makes
-    /// the value durable by other means, and only if that fails too it is in doubt.
+    /// `Invalid` for an empty key or sizes over the limits, `Full`, `Io`, `ReadOnly`, `Closed`:
+    /// nothing was written then, and no reader sees or ever saw it. `Doubtful`, only where the sync
+    /// mode or the options ask for a sync: the value is visible and stays so, but a power cut may
+    /// take it. A sync that fails is no error by itself: the call waits for the repair of the log,
+    /// which makes the value durable by other means, and only if that fails too it is in doubt.
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.core().write_one(
@@ -165,12 +165,13 @@ impl Family {
         )
     }
 
-    /// Has `hook` called after each commit to this family from now on, in place of an earlier
-    /// hook; `None` removes it. It is called by the committing thread, after the commit is visible
-    /// and durable as asked for, and outside of all locks: it may use the database. A commit that ends
+    /// Has `hook` called after each commit to this family from now on, in place of an earlier hook;
+    /// `None` removes it. It is called by the committing thread, after the commit is visible and
+    /// durable as asked for, and outside of all locks: it may use the database. A commit that ends
     /// `Doubtful` is visible, and told like any other: each commit that readers see is told once. A
-    /// commit of the hook's own to the same family calls it again, within itself. A panic of the hook is
-    /// caught: it is reported by the process's panic hook, and has no other effect. Hooks are not stored.
+    /// commit of the hook's own to the same family calls it again, within itself. A panic of the
+    /// hook is caught: it is reported by the process's panic hook, and has no other effect. Hooks
+    /// are not stored.
     ///
     /// A hook that holds a [`crate::Db`] or [`Family`] keeps the database open: dropping all other
     /// handles does not close it then. [`crate::Db::close`] and [`crate::Db::drop_family`] remove
@@ -293,9 +294,9 @@ impl Family {
     /// Flushes, then merges all tables into one sorted run, and waits for it.
     ///
     /// # Errors
-    /// Why the flush or the merge failed; of kind `Stalled` when the flush, or a merge under way that
-    /// is waited for, got nowhere for `stall_timeout_ms`. Of kind `Corrupt`, each time,
-    /// when a table can't be read; what lies above it is merged all the same. Nothing is lost then.
+    /// Why the flush or the merge failed; of kind `Stalled` when the flush, or a merge under way
+    /// that is waited for, got nowhere for `stall_timeout_ms`. Of kind `Corrupt`, each time, when a
+    /// table can't be read; what lies above it is merged all the same. Nothing is lost then.
     pub fn compact(&self) -> Result<()> {
         self.core().compact_family(&self.state)
     }
@@ -365,8 +366,8 @@ impl Family {
         FamilyStats::of(&self.state)
     }
 
-    /// Figures of those of the family's tables that are B+trees. Opens the tables that are not open,
-    /// which reads their indexes.
+    /// Figures of those of the family's tables that are B+trees. Opens the tables that are not
+    /// open, which reads their indexes.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;

@@ -1,12 +1,13 @@
 //! Getting many keys at once.
 //!
-//! All keys are looked up in one view, in their order. Memtables are asked first. Then each round finds,
-//! run by run, the first block in which each key that is left may lie, by the filters, and looks the
-//! keys up. Filters, places in the block cache and blocks are fetched into the processor's cache before
-//! they are looked at, for all keys. A block that several keys need is read and decoded once. Once a
-//! read takes so long that it must have come from the disk, the system is told of all others, which
-//! overlap then; telling it of what it has in its page cache would cost more than it gains. Nearly all
-//! keys are settled by the first round: the next ones are for keys that a filter let through in vain.
+//! All keys are looked up in one view, in their order. Memtables are asked first. Then each round
+//! finds, run by run, the first block in which each key that is left may lie, by the filters, and
+//! looks the keys up. Filters, places in the block cache and blocks are fetched into the
+//! processor's cache before they are looked at, for all keys. A block that several keys need is
+//! read and decoded once. Once a read takes so long that it must have come from the disk, the
+//! system is told of all others, which overlap then; telling it of what it has in its page cache
+//! would cost more than it gains. Nearly all keys are settled by the first round: the next ones are
+//! for keys that a filter let through in vain.
 //!
 //! Order matters for speed alone: keys in any order get the same answers.
 
@@ -446,8 +447,8 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
     }
 }
 
-/// Has the system begin to read values in value logs. What does not decode, or is not there any more,
-/// is met again when it is read.
+/// Has the system begin to read values in value logs. What does not decode, or is not there any
+/// more, is met again when it is read.
 fn start_reading_values(version: &Version, pointers: &[Pointer<'_>]) {
     for pointer in pointers {
         if let Ok((place, file)) = resolve(version, &pointer.encoded)

@@ -18,13 +18,14 @@ use crate::snapshot::Moment;
 
 /// A value that was got without copying it: it derefs to its bytes.
 ///
-/// It keeps what the value lies in: a block of a table, or all memory of a memtable, which is up to half
-/// of `write_buffer_size` even for a small value. That memory is not given back before this is dropped,
-/// though it counts in `max_memory_usage`; so these are for reading and letting go, or for few at a time.
-/// Who keeps values copies them. Values in value logs are read into memory of their own.
+/// It keeps what the value lies in: a block of a table, or all memory of a memtable, which is up to
+/// half of `write_buffer_size` even for a small value. That memory is not given back before this is
+/// dropped, though it counts in `max_memory_usage`; so these are for reading and letting go, or for
+/// few at a time. Copy values that are kept. Values in value logs are read into memory of their
+/// own.
 ///
-/// The value is that of the moment of the get, whatever is written meanwhile. No file, snapshot or handle
-/// is kept open: it may outlive them all, and go to other threads.
+/// The value is that of the moment of the get, whatever is written meanwhile. No file, snapshot or
+/// handle is kept open: it may outlive them all, and go to other threads.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;

@@ -22,7 +22,8 @@ enum Kind {
     Histogram,
 }
 
-/// Name without prefix, what it tells, kind, and where the figure is. Times are in nanoseconds there.
+/// Name without prefix, what it tells, kind, and where the figure is. Times are in nanoseconds
+/// there.
 type Figure<T> = (&'static str, &'static str, Kind, fn(&T) -> u64);
 
 const OF_DATABASE: &[Figure<DbStats>] = &[

@@ -175,8 +175,8 @@ impl Transaction {
         Ok(values)
     }
 
-    /// As [`Transaction::multi_get`], without copies but of own writes; see [`PinnedValue`] for what
-    /// is kept in memory.
+    /// As [`Transaction::multi_get`], without copies but of own writes; see [`PinnedValue`] for
+    /// what is kept in memory.
     ///
     /// # Errors
     /// As [`Transaction::multi_get`].

@@ -1,9 +1,9 @@
 //! Recording what serializable transactions have read, and the lock that this takes.
 //!
-//! Whoever begins, and whoever is judged, waits for the lock of the dependencies. So many reads are
-//! recorded in parts, with the lock given back in between: those of a transaction that only read
-//! before it looks, those of one that wrote after it is visible. Until they are all recorded the
-//! latter counts as one that has read everything.
+//! A transaction that begins, and one that is judged, waits for the lock of the dependencies. So
+//! many reads are recorded in parts, with the lock given back in between: those of a transaction
+//! that only read before it looks, those of one that wrote after it is visible. Until they are all
+//! recorded the latter counts as one that has read everything.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::MutexGuard;

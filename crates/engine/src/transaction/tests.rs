@@ -331,8 +331,8 @@ fn others_begin_and_commit_while_a_serializable_reader_looks() {
     assert_eq!(db.transaction_stats().open_bytes, 0);
 }
 
-/// The reads of a commit that wrote as well were all recorded while the others waited. Recorded after it,
-/// they are met by who is judged meanwhile and by who is judged later.
+/// The reads of a commit that wrote as well were all recorded while the others waited. Recorded
+/// after it, they are met by who is judged meanwhile and by who is judged later.
 #[test]
 fn the_many_reads_of_a_commit_are_recorded_while_others_begin_and_commit() {
     const KEYS: u64 = 2000;

@@ -1,7 +1,7 @@
 //! Committing a transaction: what is checked, and when.
 //!
 //! A commit is checked twice. First before it takes its place in the log, against everything
-//! published by then; most conflicts end here and cost nobody anything. Then, with its place
+//! published by then; most conflicts end here and cost other threads nothing. Then, with its place
 //! taken, against what came in between: it waits until every commit in front of it is complete
 //! that may touch the same keys, which none of those does for one behind itself, and looks at
 //! versions that are newer than the first look and older than itself. Between two such commits no
@@ -10,14 +10,14 @@
 //!
 //! Serializable commits that have read take the lock of the dependencies before they take their
 //! place and give it back before they write: they are judged one at a time, in the order of their
-//! sequence numbers. One that only wrote can be but the last of a dangerous row, like a plain write,
-//! which others find in the data: it is checked as at snapshot.
+//! sequence numbers. One that only wrote can only be the last of a dangerous row, like a plain
+//! write, which others find in the data: it is checked as at snapshot.
 //!
 //! A commit that wrote nothing has no place in the log. It looks once, at a moment for which it
 //! registers a snapshot: the views of its families are loaded one after the other, and without the
 //! snapshot a flush in between could drop the change that it looks for, because a newer one hides
-//! it. At serializable it first has its reads recorded (`recording`). Whoever is judged later meets
-//! them; whoever was judged before is visible at the moment of the look.
+//! it. At serializable it first has its reads recorded (`recording`). A transaction that is judged
+//! later meets them; one that was judged before is visible at the moment of the look.
 //!
 //! | level | wrote | looks at | when | lock of the dependencies |
 //! |---|---|---|---|---|
@@ -59,8 +59,8 @@ impl Transaction {
     /// # Errors
     /// `Conflict` as the isolation level has it, `Invalid` for a finished transaction, `Closed`,
     /// `Full`, `Io`, `ReadOnly`: nothing was written, and the transaction is as it was. Only after
-    /// `Doubtful` the commit is visible, and stays so: committing again tries to make it durable, and
-    /// all else but a rollback, which only lets go of the memory, is refused.
+    /// `Doubtful` the commit is visible, and stays so: committing again tries to make it durable,
+    /// and all else but a rollback, which only lets go of the memory, is refused.
     #[inline]
     pub fn commit(&mut self) -> Result<Option<u64>> {
         self.commit_with(WriteOptions::default())
@@ -144,7 +144,7 @@ impl Transaction {
     }
 }
 
-/// First committer wins: nobody may have changed a written key.
+/// First committer wins: no other commit may have changed a written key.
 struct WrittenKeys<'t> {
     core: &'t Core,
     batch: &'t WriteBatch,
@@ -370,7 +370,7 @@ impl<'t> Validation<'t> {
         looked
     }
 
-    /// Repeatable read: nobody may have changed a key that was read and found.
+    /// Repeatable read: no other commit may have changed a key that was read and found.
     fn look_at_reads(&mut self, reads: &ReadSet, through: SequenceNumber) -> Result<()> {
         const REASON: &str = "somebody else has changed a key that it has read";
         let window = Window { since: self.reads_through, through };
@@ -416,7 +416,7 @@ impl<'t> Validation<'t> {
             Some(dependencies) => dependencies.is_alone(),
             None => lock(&self.core.dependencies).is_alone(),
         };
-        // If somebody joins before the last look, that one looks at everything.
+        // If another joins before the last look, that one looks at everything.
         if alone || window.is_empty() {
             return Ok(());
         }
@@ -468,7 +468,7 @@ impl<'t> Validation<'t> {
             return Ok(());
         };
         if is_long(reads) {
-            // Everybody waits for this one now: for the lock, and for its place in the log.
+            // All others wait for this one now: for the lock, and for its place in the log.
             dependencies.begin_recording(limit);
             self.recording = Some(limit);
         } else {
@@ -516,8 +516,8 @@ impl Viewed<'_> {
         &self.view
     }
 
-    /// Where nothing lived when the window began, by the time of a snapshot that is no newer. Called
-    /// when every commit in the window is complete, so that its puts have cut the ranges.
+    /// Where nothing lived when the window began, by the time of a snapshot that is no newer.
+    /// Called when every commit in the window is complete, so that its puts have cut the ranges.
     fn dead_before(&self, window: Window, snapshot: Moment) -> KnownRanges {
         self.state.dead_ranges.known_to(Reader { snapshot: window.since, now: snapshot.now })
     }

@@ -28,8 +28,8 @@ pub(crate) struct FileContext {
     pub table_memory: TableMemory,
 }
 
-/// Gets of a table that is held in parts after which it is tried to hold it as a whole: reading all of
-/// index and filter costs what some hundred reads of parts cost.
+/// Gets of a table that is held in parts after which it is tried to hold it as a whole: reading all
+/// of index and filter costs what some hundred reads of parts cost.
 const ASKED_BEFORE_WHOLE: u32 = 8192;
 
 /// An open table that stays open while this is held; nothing when it was not open.
@@ -112,8 +112,8 @@ impl TableFile {
         self.open_file()
     }
 
-    /// Notes a get of the open table, which is held in parts: of many, it is held as a whole once there
-    /// is room for that.
+    /// Notes a get of the open table, which is held in parts: of many, it is held as a whole once
+    /// there is room for that.
     pub(crate) fn asked_in_parts(self: &Arc<Self>, table: &Table) {
         // ORDERING: relaxed; a count.
         let asked = self.asked_in_parts.fetch_add(1, Ordering::Relaxed) + 1;

@@ -20,9 +20,9 @@ const MOST_SIGNED: usize = 32;
 /// Operations that are committed together: after a crash all of them are there or none, and no
 /// reader ever sees some of them. Later operations on a key win over earlier ones.
 ///
-/// A batch can be reused after [`WriteBatch::clear`] without allocating again. It belongs to the open
-/// database whose families it was filled with: one that was filled before the database was closed is
-/// refused by every database opened since, that of the same directory included.
+/// A batch can be reused after [`WriteBatch::clear`] without allocating again. It belongs to the
+/// open database whose families it was filled with: one that was filled before the database was
+/// closed is refused by every database opened since, that of the same directory included.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -80,9 +80,9 @@ impl WriteBatch {
     /// Adds a put that never expires.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for an empty key, or a family of another database than the batch's
-    /// other operations; [`Error::TooLarge`] for a key or value over the limits or a batch that grows
-    /// over its own. The batch is unchanged then.
+    /// [`Error::InvalidArgument`] for an empty key, or a family of another database than the
+    /// batch's other operations; [`Error::TooLarge`] for a key or value over the limits or a batch
+    /// that grows over its own. The batch is unchanged then.
     pub fn put(
         &mut self,
         family: &Family,

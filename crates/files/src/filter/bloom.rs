@@ -60,8 +60,8 @@ pub(crate) struct LinesOfKeys {
 impl LinesOfKeys {
     pub(crate) const LINE_BYTES: usize = LINE_BYTES;
 
-    /// The filter with this persisted form, and the bytes of its lines; `None` for one of another kind
-    /// and for a malformed one.
+    /// The filter with this persisted form, and the bytes of its lines; `None` for one of another
+    /// kind and for a malformed one.
     pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let mut decoder = Decoder::new(bytes);
         let (version, probes) = (decoder.u8().ok()?, decoder.u8().ok()?);

@@ -1,14 +1,14 @@
 //! Index and filter of an open table that are read part by part.
 //!
-//! Where there is no memory for all of them, only what finds the parts stays: where each begins, and
-//! its checksum. A part is a few hundred bytes to two kilobytes of a section, and is read through the
-//! block source like a block, so that what is hot stays in the cache. In the file the sections are
-//! sealed as a whole; they are read and checked as such when the table is opened, and each part is
-//! compared at every later reading with the checksum that it had then.
+//! Where there is no memory for all of them, only what finds the parts stays: where each begins,
+//! and its checksum. A part is a few hundred bytes to two kilobytes of a section, and is read
+//! through the block source like a block, so that what is hot stays in the cache. In the file the
+//! sections are sealed as a whole; they are read and checked as such when the table is opened, and
+//! each part is compared at every later reading with the checksum that it had then.
 //!
-//! A part of a flat index becomes a block like the nodes of a tree index, so that the table is looked
-//! up, and walked, as one with a tree index. A filter that is not a Bloom filter of keys alone has no
-//! parts and stays in memory as a whole.
+//! A part of a flat index becomes a block like the nodes of a tree index, so that the table is
+//! looked up, and walked, as one with a tree index. A filter that is not a Bloom filter of keys
+//! alone has no parts and stays in memory as a whole.
 
 use super::block::{Block, BlockBuilder, EntryMeta};
 use super::footer::Section;

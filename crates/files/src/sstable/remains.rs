@@ -1,13 +1,13 @@
 //! What is left of a table that may be damaged anywhere.
 //!
-//! [`TableRemains::survey`] reads the whole file once and notes every data block whose checksum matches,
-//! every stretch that is lost, and what is wrong with the other parts. Where the index, or a node of
-//! it, is damaged, the blocks are found without it (`walk`). Behind a footer that is damaged as well
-//! the sections are told from data blocks by what is in them. Nothing is believed that no checksum
-//! covers. Blocks are read again when their entries are wanted.
+//! [`TableRemains::survey`] reads the whole file once and notes every data block whose checksum
+//! matches, every stretch that is lost, and what is wrong with the other parts. Where the index, or
+//! a node of it, is damaged, the blocks are found without it (`walk`). Behind a footer that is
+//! damaged as well the sections are told from data blocks by what is in them. Nothing is believed
+//! that no checksum covers. Blocks are read again when their entries are wanted.
 //!
-//! Immutable once made. Memory: some forty bytes for each block, and a stretch of the file while the
-//! survey walks.
+//! Immutable once made. Memory: some forty bytes for each block, and a stretch of the file while
+//! the survey walks.
 
 use super::block::{Block, EntryMeta, Place, TRAILER_BYTES};
 use super::footer::{FOOTER_BYTES, Footer, Section};
@@ -103,7 +103,8 @@ impl TableRemains {
         Ok(remains)
     }
 
-    /// The number of the table that claims to lie in `file`, from its footer; `None` when that is damaged.
+    /// The number of the table that claims to lie in `file`, from its footer; `None` when that is
+    /// damaged.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -135,8 +136,8 @@ impl TableRemains {
         self.file_len
     }
 
-    /// What the table says of itself; `None` when that is damaged. Counts of blocks and nodes are those
-    /// that were found.
+    /// What the table says of itself; `None` when that is damaged. Counts of blocks and nodes are
+    /// those that were found.
     #[must_use]
     pub const fn summary(&self) -> Option<&TableSummary> {
         self.summary.as_ref()
@@ -317,8 +318,8 @@ impl TableRemains {
         Ok(())
     }
 
-    /// Finds the blocks from `start` to `end` without an index. What lies behind the data, of a table
-    /// whose footer is damaged, is told from it.
+    /// Finds the blocks from `start` to `end` without an index. What lies behind the data, of a
+    /// table whose footer is damaged, is told from it.
     fn walk(&mut self, start: u64, end: u64) -> Result<()> {
         let mut at = start;
         let mut behind_data = false;

@@ -2,8 +2,8 @@
 //!
 //! Footer, index, filter and properties are read and checked once, by [`Table::open`]; data blocks
 //! are read when they are asked for, and checked each time they are read. Where there is no memory
-//! for index and filter, these are read part by part as well ([`super::parts`]). Immutable, shared by
-//! all threads. Whether a table's key range or filter excludes a key is asked by the caller
+//! for index and filter, these are read part by part as well ([`super::parts`]). Immutable, shared
+//! by all threads. Whether a table's key range or filter excludes a key is asked by the caller
 //! ([`Table::may_contain`]), which has the hash for all tables; [`Table::get`] asks it as well.
 
 use super::block::{Block, EntryMeta, EntrySpan, Place, TRAILER_BYTES, open_stored};
@@ -91,8 +91,9 @@ impl Table {
         Self::open_within(file, path, identity, |_| true)
     }
 
-    /// As [`Table::open`], with index and filter in memory when `has_room` says so of about how many
-    /// bytes they take; otherwise they are read part by part through the block source of each call.
+    /// As [`Table::open`], with index and filter in memory when `has_room` says so of about how
+    /// many bytes they take; otherwise they are read part by part through the block source of each
+    /// call.
     ///
     /// # Errors
     /// As [`Table::open`].
@@ -225,8 +226,8 @@ impl Table {
         self.parts.as_ref().map_or(Ok(true), |parts| parts.may_contain(self, hash, blocks))
     }
 
-    /// False when the key with this [`crate::filter::key_hash`] is certainly not in the table, as far
-    /// as that is known without reading.
+    /// False when the key with this [`crate::filter::key_hash`] is certainly not in the table, as
+    /// far as that is known without reading.
     #[inline]
     #[must_use]
     pub fn may_contain(&self, hash: u64) -> bool {
@@ -240,16 +241,17 @@ impl Table {
         self.filters.has_keys() || self.parts.as_ref().is_some_and(|parts| parts.have_filter())
     }
 
-    /// What [`Table::may_contain`] will look at first, for whoever wants it loaded beforehand.
+    /// What [`Table::may_contain`] will look at first, for a caller that wants it loaded
+    /// beforehand.
     #[inline]
     #[must_use]
     pub fn filter_word(&self, hash: u64) -> Option<&u64> {
         self.filters.first_word(hash)
     }
 
-    /// False when the table certainly holds no key from `lower` on and before `upper`, as far as the
-    /// filter of prefixes tells: when all keys in between begin with a prefix that no key of the
-    /// table has.
+    /// False when the table certainly holds no key from `lower` on and before `upper`, as far as
+    /// the filter of prefixes tells: when all keys in between begin with a prefix that no key of
+    /// the table has.
     #[must_use]
     pub fn may_hold_between(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let prefix_bytes = self.filters.prefix_bytes();
@@ -408,7 +410,8 @@ impl Table {
         self.read_block_into(handle, scratch, Vec::new())
     }
 
-    /// As [`Table::read_block`]; the block takes over the allocation of `raw` if it is large enough.
+    /// As [`Table::read_block`]; the block takes over the allocation of `raw` if it is large
+    /// enough.
     ///
     /// # Errors
     /// As [`Table::read_block`].

@@ -108,8 +108,8 @@ pub trait Vfs: Send + Sync + Debug {
     /// Gives the file `from` the name `to` besides, in another directory of the same file system.
     ///
     /// # Errors
-    /// `AlreadyExists` when the name is taken, `NotFound`, or the kernel's error where files can't have
-    /// several names.
+    /// `AlreadyExists` when the name is taken, `NotFound`, or the kernel's error where files can't
+    /// have several names.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Whether both paths mean the same directory.
@@ -165,7 +165,7 @@ pub trait Vfs: Send + Sync + Debug {
     /// those who come later.
     ///
     /// # Errors
-    /// `WouldBlock` when somebody's lock excludes this one, `NotFound` when a file to be locked
+    /// `WouldBlock` when another lock excludes this one, `NotFound` when a file to be locked
     /// [`LockHow::Shared`] is missing, or the kernel's error.
     fn lock(&self, path: &Path, how: LockHow) -> io::Result<Box<dyn LockGuard>>;
 
@@ -246,8 +246,8 @@ pub trait File: Send + Sync + Debug {
     /// is read in order has to be announced ([`File::start_reading`]). A hint.
     fn expect_random_reads(&self) {}
 
-    /// Has the kernel begin to read these bytes, for a read that comes soon. A hint: errors are left to
-    /// that read.
+    /// Has the kernel begin to read these bytes, for a read that comes soon. A hint: errors are
+    /// left to that read.
     fn start_reading(&self, _at: u64, _len: u64) {}
 
     /// Forgets what a failed write-back loses: unsynced bytes stay readable but no later sync
@@ -298,8 +298,8 @@ pub trait File: Send + Sync + Debug {
 /// through [`Vfs::open`].
 ///
 /// Concurrent [`LogSegment::write`] calls must cover disjoint ranges; the log's reservation
-/// protocol (one atomic add hands out each byte once) guarantees that. A mapped segment checks it in
-/// builds with debug assertions.
+/// protocol (one atomic add hands out each byte once) guarantees that. A mapped segment checks it
+/// in builds with debug assertions.
 pub trait LogSegment: Send + Sync + Debug {
     /// Size in bytes, fixed for life.
     fn capacity(&self) -> u64;

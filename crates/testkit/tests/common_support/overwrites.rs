@@ -1,5 +1,5 @@
-//! A family of which all keys lie in one old run of many small tables, and are overwritten: its garbage
-//! is collected slice by slice. Beside it an ordered map of what must be there.
+//! A family of which all keys lie in one old run of many small tables, and are overwritten: its
+//! garbage is collected slice by slice. Beside it an ordered map of what must be there.
 
 use std::collections::BTreeMap;
 use std::path::Path;

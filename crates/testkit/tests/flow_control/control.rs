@@ -49,7 +49,7 @@ fn paused_work_does_not_start_until_it_is_resumed_as_often() {
     assert!(!family.is_flushing());
     assert_eq!(family.stats().work.flush_count, 1);
     db.resume_background();
-    // A pause that nobody ended does not keep the database from closing.
+    // A pause that was not ended does not keep the database from closing.
     db.pause_background().unwrap();
     db.close().unwrap();
 }

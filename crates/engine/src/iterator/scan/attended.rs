@@ -23,7 +23,8 @@ pub(crate) struct OfTransaction {
     pub moving: bool,
 }
 
-/// Is told which stored keys a scan has gone over. What lies between two keys shown was read as well.
+/// Is told which stored keys a scan has gone over. What lies between two keys shown was read as
+/// well.
 pub(crate) trait RangesRead: Debug + Send + Sync {
     /// The scan leaves its place: what it went over up to now was read.
     fn leave(&self);

@@ -14,9 +14,9 @@ pub(super) const DEAD_KEYS_IN_A_ROW: u32 = if cfg!(debug_assertions) { 1 } else 
 const REMEMBERED_FROM: u64 = if cfg!(debug_assertions) { 3 } else { 64 };
 
 impl StoredScan {
-    /// Goes on over dead keys, from one of them, until there is one that may be shown. Ends at an own
-    /// write of the transaction that scans: what that says of its key holds for no other reader, so it
-    /// belongs to no run that is remembered, and a jump must not pass it.
+    /// Goes on over dead keys, from one of them, until there is one that may be shown. Ends at an
+    /// own write of the transaction that scans: what that says of its key holds for no other
+    /// reader, so it belongs to no run that is remembered, and a jump must not pass it.
     #[cold]
     pub(super) fn pass_dead_run(&mut self, direction: Direction) -> Result<()> {
         let reader = Reader { snapshot: self.sight.snapshot.sequence(), now: self.sight.now };
