@@ -38,6 +38,21 @@ impl KeyRange {
         ranges
     }
 
+    /// The ranges between those of `bounds`, which ascend, that lie in this range; together they
+    /// are it.
+    pub(crate) fn cut_at(&self, mut bounds: Vec<Vec<u8>>) -> Vec<Self> {
+        bounds.retain(|key| self.from.as_ref().is_none_or(|from| key > from));
+        bounds.retain(|key| self.is_before_end(key));
+        let mut ranges = Self::between(bounds);
+        if let Some(first) = ranges.first_mut() {
+            first.from.clone_from(&self.from);
+        }
+        if let Some(last) = ranges.last_mut() {
+            last.until.clone_from(&self.until);
+        }
+        ranges
+    }
+
     /// Whether `key`, known not to lie before the range, lies in it.
     #[inline]
     pub(crate) fn is_before_end(&self, key: &[u8]) -> bool {
@@ -83,8 +98,8 @@ impl<R: Send + 'static> KeyParts<R> {
     {
         let helpers = lock(&self.state).waiting.len().saturating_sub(1);
         for _ in 0..helpers {
-            // Weak: the job may wait behind a long merge when all is done, and must not keep what the
-            // work holds, a memtable or the tables of a merge.
+            // Weak: the job may wait behind a long merge when all is done, and must not keep what
+            // the work holds, a memtable or the tables of a merge.
             let (parts, work) = (Arc::downgrade(self), Arc::downgrade(work));
             core.submit(Lane::Compaction, move |core| {
                 if let (Some(parts), Some(work)) = (parts.upgrade(), work.upgrade()) {

@@ -187,11 +187,6 @@ impl<'a> TableOutput<'a> {
         self.value_log.as_mut().ok_or_else(|| Error::Internal("no open value log".to_owned()))
     }
 
-    /// Bytes written to tables that no [`TableOutput::complete`] has answered yet.
-    pub(crate) fn pending_bytes(&self) -> u64 {
-        self.written.bytes + self.table.as_ref().map_or(0, |table| table.writer.data_len())
-    }
-
     /// Ends the present table, so that the next version starts another.
     ///
     /// # Errors

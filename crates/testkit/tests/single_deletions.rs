@@ -70,7 +70,7 @@ fn a_pair_within_a_memtable_leaves_what_deleted_the_key_before() {
     }
 }
 
-/// A merge into the oldest run that ends after some of its exchanges leaves puts of the newer run in
+/// A merge into the oldest run that ends after some of its steps leaves puts of the newer run in
 /// both. A deletion that meets the one above must stay for the other.
 #[test]
 fn a_put_that_an_interrupted_merge_left_twice_does_not_come_back() {

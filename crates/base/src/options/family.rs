@@ -91,8 +91,8 @@ pub struct FamilyOptions {
     pub tombstone_density_min_entries: u64,
     /// Size in bytes at which a merge starts another output table. Default 64 MiB.
     pub target_table_bytes: u64,
-    /// Free bytes that must remain on the disk for a flush to start. Default none: 100 MiB, or a
-    /// twentieth of the volume where that is less.
+    /// Free bytes that must remain on the disk for a flush to start, and that a step of a merge leaves.
+    /// Default none: 100 MiB, or a twentieth of the volume where that is less.
     pub min_disk_space: Option<u64>,
     /// Commits to this family are at least this durable. Default: as the database.
     pub sync_mode: SyncMode,
@@ -142,7 +142,8 @@ impl FamilyOptions {
         self
     }
 
-    /// Bytes that must be free for a flush to start, on a volume of so many bytes (if known).
+    /// Bytes that must be free for a flush to start, and stay free beside a merge, on a volume of so
+    /// many bytes (if known).
     #[must_use]
     pub fn least_free_bytes(&self, volume_bytes: Option<u64>) -> u64 {
         self.min_disk_space.unwrap_or_else(|| {

@@ -23,7 +23,7 @@ struct Chosen {
 
 impl Core {
     /// Does a merge that a caller asked for, when those under way have ended. `choose` answers what
-    /// to merge of a version, or `None` if nothing; `check` looks at that version in the end. Runs that
+    /// to merge of a version, or `None` if nothing; `check` looks at what there is in the end. Runs that
     /// are flushed meanwhile are merged beside it.
     ///
     /// # Errors
@@ -45,11 +45,11 @@ impl Core {
                 return Err(Error::Paused);
             }
             if let Some((plan, _claim)) = merge {
-                let result =
-                    self.merge_runs(family, &version, plan, &KeyRange::default(), u64::MAX);
+                // Not held meanwhile: what the merge has used up has to leave the disk.
+                let result = self.merge_runs(family, version, plan, &KeyRange::default(), u64::MAX);
                 unless_cancelled(result)?;
             }
-            check(&version)
+            check(&family.current_version())
         });
         self.files.garbage.sweep();
         // Others have made way.

@@ -74,7 +74,7 @@ impl Planned {
 struct Begun {
     version: Arc<Version>,
     planned: Planned,
-    _claim: MergeClaim,
+    claim: MergeClaim,
 }
 
 /// Bytes of values that a merge moves out of mostly dead value logs, or as many as it merges if these are
@@ -236,7 +236,7 @@ impl Core {
                 self.progress.wait(self.progress.now(), std::time::Duration::from_millis(1));
                 version = family.current_version();
             }
-            return Ok(Some(Begun { version, planned, _claim: claim }));
+            return Ok(Some(Begun { version, planned, claim }));
         }
     }
 
@@ -275,12 +275,11 @@ impl Core {
             return Ok(());
         }
         let Some(begun) = self.begin_merge(family, pace, bytes)? else { return Ok(()) };
-        let Begun { version, planned, .. } = &begun;
+        let Begun { version, planned, claim } = begun;
         let running = self.jobs.running_merges.begin(planned.bytes);
-        // What a merge gives back it gives back at its end: many small steps free space sooner.
         let most_values = planned.bytes.max(VALUES_PER_MERGE);
         self.merge_runs(family, version, planned.plan, &planned.slice, most_values)?;
-        drop((running, begun));
+        drop((running, claim));
         self.files.garbage.sweep();
         self.progress.ring();
         Ok(())

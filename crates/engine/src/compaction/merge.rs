@@ -11,18 +11,12 @@ use std::sync::Arc;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::sstable::{EntryMeta, Readahead, Table, TableIterator, Uncached};
 
+use super::steps::holds;
 use crate::key_parts::KeyRange;
 use crate::version::TableFile;
 
 /// Bytes of each input read at a time.
 pub(super) const READAHEAD_BYTES: usize = 256 << 10;
-
-/// Whether all of a table's keys lie in the range.
-fn holds(range: &KeyRange, table: &TableFile) -> bool {
-    let starts_inside =
-        range.from.as_deref().is_none_or(|from| table.record.smallest_key.as_slice() >= from);
-    starts_inside && range.is_before_end(&table.record.largest_key)
-}
 
 /// One sorted run, read once from front to back, past the block cache.
 #[derive(Debug)]
@@ -31,8 +25,10 @@ struct RunReader {
     /// The table under the iterator.
     table: Option<Arc<TableFile>>,
     iterator: Option<TableIterator<Arc<Table>, Uncached>>,
-    /// Entries of the present table that were left behind.
+    /// Entries of the present table that were left behind,
     passed: u64,
+    /// and of those before it: number of the table, entries.
+    read: Vec<(u64, u64)>,
 }
 
 impl RunReader {
@@ -42,7 +38,8 @@ impl RunReader {
             let before = tables.as_slice().partition_point(|t| t.record.largest_key < *from);
             tables.by_ref().take(before).for_each(drop);
         }
-        let mut reader = Self { tables, table: None, iterator: None, passed: 0 };
+        let read = Vec::new();
+        let mut reader = Self { tables, table: None, iterator: None, passed: 0, read };
         reader.enter_next(range)?;
         Ok(reader)
     }
@@ -51,30 +48,24 @@ impl RunReader {
         self.iterator.is_some()
     }
 
-    /// Steps on. Answers the table that was left behind by that, if all of it was read.
-    fn next(&mut self, range: &KeyRange) -> Result<Option<Arc<TableFile>>> {
-        let Some(iterator) = &mut self.iterator else { return Ok(None) };
+    fn next(&mut self, range: &KeyRange) -> Result<()> {
+        let Some(iterator) = &mut self.iterator else { return Ok(()) };
         iterator.next()?;
         self.passed += 1;
-        if iterator.valid() {
-            if !range.is_before_end(iterator.key()) {
-                self.end();
-            }
-            return Ok(None);
+        if !iterator.valid() {
+            self.note_read();
+            return self.enter_next(range);
         }
-        // Of a table that reaches into another part only this part was read.
-        let shared = cfg!(planted_bug = "shared_table_let_go_by_one_part");
-        let table = self.table.take().filter(|table| shared || holds(range, table));
-        if let Some(table) = &table
-            && self.passed != table.record.entries
-            && !shared
-        {
-            let detail =
-                format!("a merge read {} entries of {}", self.passed, table.record.entries);
-            return Err(Error::corruption(table.path(), 0, detail));
+        if !range.is_before_end(iterator.key()) {
+            self.note_read();
+            self.end();
         }
-        self.enter_next(range)?;
-        Ok(table)
+        Ok(())
+    }
+
+    fn note_read(&mut self) {
+        let number = self.table.as_ref().map(|table| table.record.number);
+        self.read.extend(number.map(|number| (number, self.passed)));
     }
 
     fn end(&mut self) {
@@ -152,17 +143,22 @@ impl VersionMerge {
         self.heap.first().copied()
     }
 
-    /// Goes to the next version. Answers the table whose last one was left behind by that, with
-    /// the number of its run.
-    pub(super) fn next(&mut self) -> Result<Option<(usize, Arc<TableFile>)>> {
-        let Some(&root) = self.heap.first() else { return Ok(None) };
-        let left_behind = self.runs[root].next(&self.range)?;
+    /// Goes to the next version.
+    pub(super) fn next(&mut self) -> Result<()> {
+        let Some(&root) = self.heap.first() else { return Ok(()) };
+        self.runs[root].next(&self.range)?;
         self.restore();
-        Ok(left_behind.map(|table| (root, table)))
+        Ok(())
     }
 
-    /// The table that begins with the present version and whose keys no other input shares from here
-    /// on, with the number of its run. A newer version of its first key may lie behind already.
+    /// How many versions were read of each table that lies behind: its number and these.
+    pub(super) fn read(self) -> Vec<(u64, u64)> {
+        self.runs.into_iter().flat_map(|run| run.read).collect()
+    }
+
+    /// The table that begins with the present version and whose keys no other input shares from
+    /// here on, with the number of its run. A newer version of its first key may lie behind
+    /// already.
     pub(super) fn lone_table(&self) -> Option<(usize, &Arc<TableFile>)> {
         let &root = self.heap.first()?;
         let table = self.runs.get(root)?.whole_table(&self.range)?;

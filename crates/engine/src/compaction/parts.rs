@@ -10,14 +10,15 @@ use crate::version::TableFile;
 /// A part is at least this many output tables long.
 const TABLES_PER_PART: u64 = 2;
 
-/// At most `most` ranges that together hold all keys and about equally many bytes each. With
-/// `into_oldest` they end between tables of the oldest run if that is large enough, as only parts that cut
-/// none of those can replace them one by one.
+/// At most `most` ranges that together are `range`, with about equally many bytes each. With
+/// `into_oldest` they end between tables of the oldest run if that is large enough: those that no
+/// part cuts may stay as they are.
 ///
 /// # Errors
 /// [`tidesdb_base::Error::Corruption`] or [`tidesdb_base::Error::Io`] when an index can't be read.
 pub(super) fn parts(
     runs: &[Vec<Arc<TableFile>>],
+    range: &KeyRange,
     table_bytes: u64,
     most: usize,
     into_oldest: bool,
@@ -36,7 +37,7 @@ pub(super) fn parts(
         Some(tables) => bounds_between(tables, worth),
         None => Vec::new(),
     };
-    Ok(KeyRange::between(bounds))
+    Ok(range.cut_at(bounds))
 }
 
 /// Bounds between the tables of a run, so that its tables are not cut.

@@ -27,7 +27,7 @@
 //! The levelled policy of Spooky (Dayan and others, PVLDB 15(11), 2022) was simulated beside this one:
 //! with unique random keys and a size ratio of 10 it rewrites each byte 5.4 times over 50 flushes and
 //! 8.8 times over 200, this one 2.0 and 2.8 times. What is taken from Spooky is how a merge runs:
-//! piece by piece along the tables of the oldest run, see `job`.
+//! by steps of bounded key ranges, see `job`.
 
 use tidesdb_base::liveness::Liveness;
 
@@ -58,7 +58,7 @@ pub(crate) struct MergePlan {
     pub level: u32,
     /// Run number of the output.
     pub run: u64,
-    /// The output is the oldest input, with its tables replaced piece by piece.
+    /// The output is the oldest input, with its tables replaced step by step.
     pub into_oldest: bool,
     /// A slice of the key space at a time is enough: all runs are merged, and only for the garbage in them.
     pub by_slices: bool,

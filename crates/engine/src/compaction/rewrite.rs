@@ -6,7 +6,7 @@
 //!
 //! A put in a memtable is in no table, so nothing of it is left when the pair goes. A put that a
 //! merge meets may be in an older run as well, when an earlier merge into that run ended after
-//! some of its exchanges. So a merge drops the put alone, and the deletion at the bottom (I-90).
+//! some of its steps. So a merge drops the put alone, and the deletion at the bottom (I-90).
 
 use std::collections::BTreeSet;
 
@@ -130,11 +130,6 @@ impl<'a> Rewriter<'a> {
     pub(crate) fn end_table(&mut self) -> Result<()> {
         self.keep_single_deletion()?;
         self.output.finish_table()
-    }
-
-    /// Bytes written that no [`Rewriter::complete`] has answered yet.
-    pub(crate) fn pending_bytes(&self) -> u64 {
-        self.output.pending_bytes()
     }
 
     /// Completes and syncs everything written so far; see [`TableOutput::complete`].

@@ -98,8 +98,7 @@ fn worst(
             last.is_some_and(|table| table.record.largest_key >= *bound)
         })
     };
-    let ignored = cfg!(planted_bug = "tables_over_bounds_ignored");
-    let free = bounds.iter().filter(|bound| ignored || !is_crossed(bound)).cloned().collect();
+    let free = bounds.iter().filter(|bound| !is_crossed(bound)).cloned().collect();
     let shares = KeyRange::between(free).into_iter().filter_map(|range| {
         let share = garbage_share(version, &range, liveness)?;
         Some((share, range))

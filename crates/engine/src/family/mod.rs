@@ -13,6 +13,6 @@ pub use self::handle::Family;
 pub(crate) use self::hook::CommitHookSlot;
 pub use self::hook::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
 pub(crate) use self::keys::not_registered;
-pub(crate) use self::merges::{MergeClaim, MergesUnderWay, RunningMerges, interrupting};
+pub(crate) use self::merges::{MergeClaim, MergesUnderWay, RunPlace, RunningMerges, interrupting};
 pub(crate) use self::reads::ReadWatch;
 pub(crate) use self::state::{FamilyState, SliceBounds, View};

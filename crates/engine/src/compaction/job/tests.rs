@@ -40,13 +40,14 @@ fn a_plan_for_other_runs_is_refused_and_changes_nothing() {
         let plan =
             plan::merge_newest(&summarize(planned_from, &options, LivenessRules::default()), count)
                 .unwrap();
-        let result = db.core().merge_runs(state, version, plan, &KeyRange::default(), u64::MAX);
+        let result =
+            db.core().merge_runs(state, Arc::clone(version), plan, &KeyRange::default(), u64::MAX);
         assert!(matches!(result, Err(Error::Internal(_))), "{plan:?}: {result:?}");
     }
     assert_eq!(state.current_version().runs.len(), 3);
     let plan =
         plan::merge_newest(&summarize(&three, &options, LivenessRules::default()), 3).unwrap();
-    db.core().merge_runs(state, &three, plan, &KeyRange::default(), u64::MAX).unwrap();
+    db.core().merge_runs(state, Arc::clone(&three), plan, &KeyRange::default(), u64::MAX).unwrap();
     assert_eq!(state.current_version().runs.len(), 1);
     assert_eq!(family.get(b"key").unwrap().as_deref(), Some(&b"3"[..]));
 }

@@ -1,0 +1,226 @@
+//! One step of a merge: what all inputs hold of some keys is read in order, what nobody needs is
+//! dropped, the rest is written to the output run and made known by one edit, which lets go of all
+//! that the step used up.
+//!
+//! A step is right by itself, whatever comes of the steps after it: it looks at the version, the
+//! snapshots and the range tombstones of its own time. The key space of a step is cut into parts
+//! (`parts`), which free threads of the compaction lane do beside the thread that has the merge.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::error::Result;
+use tidesdb_base::range_tombstone::RangeTombstoneSets;
+use tidesdb_lockfree::sync::lock;
+
+use super::drop_rules::DropRules;
+use super::install::Merged;
+use super::job::Merge;
+use super::merge::{READAHEAD_BYTES, VersionMerge};
+use super::parts::parts;
+use super::rewrite::{Rewriter, ValueRewrite};
+use super::steps;
+use crate::core::Core;
+use crate::flow::{Holder, Lent, table_writer_bytes};
+use crate::key_parts::{KeyParts, KeyRange};
+use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
+use crate::version::{KeyCounts, LivenessCount, TableFile, Version, is_deleted_in_part};
+
+/// Versions between two looks at whether the merge is still wanted, and two reports of progress.
+const VERSIONS_PER_CHECK: u64 = 256;
+
+/// A table is left as it is when it has at least this share of the usual size: many small ones
+/// would otherwise stay for ever.
+const LEAST_LONE_SHARE: u64 = 8;
+
+/// One step under way, shared by the threads that do its parts.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub merge: Arc<Merge>,
+    pub version: Arc<Version>,
+    /// The keys that it merges.
+    pub range: KeyRange,
+    /// Tables of each input with keys among them, newest run first.
+    pub runs: Vec<Vec<Arc<TableFile>>>,
+    /// What else is written anew of the oldest input.
+    pub rests: Vec<KeyRange>,
+    pub snapshots: Vec<SequenceNumber>,
+    pub now: u64,
+    pub rewrite: ValueRewrite,
+    /// Range deletions that are applied to what is written.
+    pub range_tombstones: RangeTombstoneSets,
+    pub outcome: Mutex<Outcome>,
+}
+
+/// What the parts have done besides writing.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    moved: Vec<Arc<TableFile>>,
+    /// Tables that are part of the output as they are.
+    settled: BTreeSet<u64>,
+}
+
+impl Step {
+    /// Bytes of the tables that it reads.
+    pub(super) fn bytes(&self) -> u64 {
+        steps::bytes_within(&self.runs, &self.range)
+    }
+
+    /// Bytes that it will write, about.
+    pub(super) fn expected_bytes(&self) -> u64 {
+        let mut count = LivenessCount::new(self.version.liveness_rules(&self.snapshots, self.now));
+        for tables in &self.runs {
+            count.add(tables, &KeyCounts::of(tables.iter().map(|table| &table.record)));
+        }
+        let liveness = count.liveness(self.merge.bottom);
+        let share = liveness.needed as f64 / liveness.versions.max(1) as f64;
+        (self.bytes() as f64 * share.min(1.0)) as u64
+    }
+
+    /// Does all parts, with the help of other threads where there are any, and makes the result
+    /// known.
+    ///
+    /// # Errors
+    /// As [`Core::merge_runs`]; nothing has changed then.
+    pub(super) fn run(self: &Arc<Self>, core: &Core, is_last: bool) -> Result<()> {
+        let threads = core.options.merging_threads();
+        let (table_bytes, into_oldest) = (self.merge.table_bytes, self.merge.plan.into_oldest);
+        let mut ranges = parts(&self.runs, &self.range, table_bytes, threads, into_oldest)?;
+        ranges.extend(self.rests.iter().cloned());
+        let step = Arc::clone(self);
+        let work = move |core: &Core, range: &KeyRange| step.merge_part(core, range.clone());
+        let results = KeyParts::new(ranges).run(core, &Arc::new(work));
+        let checked = match results.failure {
+            Some(failure) => Err(failure),
+            None => self.result(is_last),
+        };
+        match checked {
+            Ok(merged) => self.install(core, Merged { written: results.done, ..merged }),
+            Err(failure) => {
+                remove_written(core, &results.done);
+                Err(failure)
+            }
+        }
+    }
+
+    fn install(&self, core: &Core, merged: Merged) -> Result<()> {
+        let wrote = merged.written.iter().any(|written| !written.paths.is_empty());
+        let changes = wrote || !merged.replaced.is_empty() || !merged.moved.is_empty();
+        match changes || !merged.more_follows {
+            true => core.install_merged(&self.merge.family, &merged),
+            false => Ok(()),
+        }
+    }
+
+    fn merge_part(&self, core: &Core, range: KeyRange) -> Result<Written> {
+        let oldest = self.runs.len() - 1;
+        let _lent = self.buffers(core);
+        let mut runs = self.runs.clone();
+        if self.rests.contains(&range) {
+            runs.iter_mut().take(oldest).for_each(Vec::clear);
+        }
+        let mut merge = VersionMerge::open(runs, range)?;
+        let mut rewriter = self.rewriter(core);
+        let mut read = 0;
+        let mut next_pause = 0;
+        loop {
+            if let Some((run, table)) = merge.lone_table()
+                && (rewriter.last_key() != table.record.smallest_key.as_slice()
+                    || cfg!(planted_bug = "shadowed_first_key_passed_over"))
+                && self.may_stay(table)?
+            {
+                let table = Arc::clone(table);
+                rewriter.end_table()?;
+                self.leave_as_it_is(table, run == oldest);
+                merge.skip_table()?;
+                self.merge.pause_for_others(core, &mut next_pause)?;
+                // ORDERING: as below.
+                core.flow.merged.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            let Some((key, meta, value)) = merge.current() else { break };
+            rewriter.push(key, meta, value)?;
+            read += 1;
+            if read % VERSIONS_PER_CHECK == 0 {
+                self.merge.pause_for_others(core, &mut next_pause)?;
+                // ORDERING: relaxed; only whether it changes matters.
+                core.flow.merged.fetch_add(VERSIONS_PER_CHECK, Ordering::Relaxed);
+            }
+            merge.next()?;
+        }
+        self.merge.note_read(merge.read());
+        rewriter.complete()
+    }
+
+    /// Notes the memory that a part of the merge takes.
+    fn buffers(&self, core: &Core) -> Lent {
+        let read = self.runs.len() as u64 * READAHEAD_BYTES as u64;
+        let written = table_writer_bytes(&self.merge.options, self.merge.entries_per_table);
+        core.budget.lend(Holder::Background, read + written)
+    }
+
+    fn rewriter<'a>(&'a self, core: &'a Core) -> Rewriter<'a> {
+        let merge = &self.merge;
+        let rules = DropRules::new(self.snapshots.clone(), merge.bottom, self.now)
+            .with_range_tombstones(self.range_tombstones.clone());
+        let place = OutputPlace {
+            level: merge.plan.level,
+            run: merge.plan.run,
+            table_bytes: merge.table_bytes,
+            range_deletes_applied_through: rules.range_deletes_applied_through(),
+            expected_entries: usize::try_from(merge.entries_per_table).unwrap_or(0),
+        };
+        let bounds = Arc::clone(&merge.slice_bounds);
+        let output = TableOutput::new(core, &merge.family, &merge.options, place, bounds);
+        Rewriter::new(rules, output, &self.rewrite)
+    }
+
+    /// Whether a table that overlaps no other can be part of the output as it is: nothing of it
+    /// could be dropped, and it is not too small.
+    fn may_stay(&self, table: &Arc<TableFile>) -> Result<bool> {
+        let record = &table.record;
+        let rewritten =
+            record.value_references.iter().any(|(file, _)| self.rewrite.files.contains(file));
+        if rewritten
+            || is_deleted_in_part(record, &self.range_tombstones)
+            || record.bytes < self.merge.table_bytes / LEAST_LONE_SHARE
+            || (self.merge.bottom && record.tombstones > 0)
+        {
+            return Ok(false);
+        }
+        table.is_free_of_garbage(self.now)
+    }
+
+    fn leave_as_it_is(&self, table: Arc<TableFile>, of_oldest: bool) {
+        let mut outcome = lock(&self.outcome);
+        outcome.settled.insert(table.record.number);
+        if !(self.merge.plan.into_oldest && of_oldest) {
+            outcome.moved.push(table);
+        }
+    }
+
+    /// What the step does to tables that are there.
+    fn result(&self, is_last: bool) -> Result<Merged> {
+        let Outcome { moved, settled } = std::mem::take(&mut *lock(&self.outcome));
+        let unsettled = |table: &&Arc<TableFile>| !settled.contains(&table.record.number);
+        let replaced = match self.runs.split_last() {
+            Some((oldest, _)) if self.merge.plan.into_oldest => {
+                let merged = KeyRange {
+                    from: self.merge.range.from.clone(),
+                    until: self.range.until.clone(),
+                };
+                let newer = self.merge.tables(&self.version, &merged);
+                let newer = newer.get(..self.runs.len() - 1).unwrap_or_default();
+                let mut replaced = steps::released(newer, &merged, &settled);
+                replaced.extend(oldest.iter().filter(unsettled).cloned());
+                replaced
+            }
+            _ => self.runs.iter().flatten().filter(unsettled).cloned().collect(),
+        };
+        self.merge.check_read(&replaced)?;
+        let place = (self.merge.plan.level, self.merge.plan.run);
+        Ok(Merged { replaced, moved, place, written: Vec::new(), more_follows: !is_last })
+    }
+}

@@ -1,0 +1,104 @@
+//! Where steps end, and what they let go of.
+
+use super::*;
+use crate::version::test_tables::{KEYS, context, table};
+
+/// Tables of runs, newest first, that begin at these multiples of half of `KEYS`.
+fn runs(begins: &[&[u64]]) -> Vec<Vec<Arc<TableFile>>> {
+    let context = context();
+    let mut number = 0;
+    let mut of_run = |(run, begins): (u64, &&[u64])| {
+        let tables = begins.iter().map(|at| {
+            number += 1;
+            table(&context, (2, 100 - run), number, at * KEYS / 2)
+        });
+        tables.collect()
+    };
+    (0..).zip(begins).map(&mut of_run).collect()
+}
+
+fn key(at: u64) -> Vec<u8> {
+    (at * KEYS / 2).to_be_bytes().to_vec()
+}
+
+fn range(from: Option<u64>, until: Option<u64>) -> KeyRange {
+    KeyRange { from: from.map(key), until: until.map(key) }
+}
+
+/// One table has so many bytes.
+const TABLE: u64 = 10 * KEYS;
+
+#[test]
+fn a_step_ends_between_tables_of_the_oldest_run() {
+    let all = runs(&[&[1, 3, 5, 7], &[0, 2, 4, 6]]);
+    assert_eq!(next_border(&all, &range(None, None), 8 * TABLE), None);
+    assert_eq!(next_border(&all, &range(None, None), 4 * TABLE), Some(key(4)));
+    assert_eq!(next_border(&all, &range(None, None), 5 * TABLE), Some(key(4)));
+    assert_eq!(next_border(&all, &range(None, None), 3 * TABLE), Some(key(2)));
+    // The table that begins at 3 reaches into the rest.
+    assert_eq!(next_border(&all, &range(Some(4), None), 3 * TABLE), Some(key(6)));
+    assert_eq!(next_border(&all, &range(Some(4), None), 5 * TABLE), None);
+    assert_eq!(next_border(&all, &range(Some(4), Some(6)), 3 * TABLE), None);
+}
+
+#[test]
+fn a_step_cuts_a_table_of_the_oldest_run_that_is_too_long() {
+    let mut all = runs(&[&[0, 2, 4, 6, 8], &[]]);
+    assert_eq!(next_border(&all, &range(None, None), 2 * TABLE), Some(key(4)));
+    let mut long = all[0].clone();
+    let context = context();
+    let mut record = long.remove(0).record.clone();
+    record.largest_key = key(20);
+    all[1] = vec![TableFile::new(&context, record)];
+    let border = next_border(&all, &range(None, None), 3 * TABLE).unwrap();
+    assert_eq!(border, key(4));
+    let step = KeyRange { from: None, until: Some(border) };
+    let mut past = key(20);
+    past.push(0);
+    let rest = KeyRange { from: Some(key(4)), until: Some(past) };
+    assert_eq!(rests(&all[1], &step), [rest]);
+    let second = range(Some(4), Some(8));
+    assert_eq!(rests(&all[1], &second).len(), 2);
+}
+
+#[test]
+fn every_step_gets_on() {
+    for begins in [vec![0, 1, 2, 3, 4, 5], vec![0, 2, 4, 40, 42, 80]] {
+        let all = runs(&[&begins, &begins, &[0, 30, 60]]);
+        let mut from = None;
+        for step in 0.. {
+            assert!(step < 20, "{begins:?}");
+            let rest = KeyRange { from: from.clone(), until: None };
+            let Some(border) = next_border(&all, &rest, 1) else { break };
+            assert!(from.is_none_or(|from| from < border));
+            from = Some(border);
+        }
+    }
+}
+
+fn numbers(tables: &[Arc<TableFile>]) -> Vec<u64> {
+    let mut numbers: Vec<_> = tables.iter().map(|table| table.record.number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// I-170.
+#[test]
+fn what_hides_versions_of_a_table_that_stays_stays_as_well() {
+    let none = BTreeSet::new();
+    // 1, 2, 3 are the newest; 4, 5, 6 lie half a table further on.
+    let newer = runs(&[&[0, 2, 4], &[1, 3, 5]]);
+    let merged = |until| range(None, Some(until));
+    assert_eq!(numbers(&released(&newer, &merged(2), &none)), [0; 0]);
+    assert_eq!(numbers(&released(&newer, &merged(3), &none)), [1, 4]);
+    assert_eq!(numbers(&released(&newer, &merged(4), &none)), [1, 4]);
+    assert_eq!(numbers(&released(&newer, &range(None, None), &none)), [1, 2, 3, 4, 5, 6]);
+    // A newer table that stays keeps nothing older.
+    let newer = runs(&[&[1, 3, 5], &[0, 2, 4]]);
+    assert_eq!(numbers(&released(&newer, &merged(2), &none)), [4]);
+    assert_eq!(numbers(&released(&newer, &merged(4), &none)), [1, 4, 5]);
+    // What begins before the merge did was not read as a whole.
+    assert_eq!(numbers(&released(&newer, &range(Some(1), Some(5)), &none)), [5]);
+    let settled = BTreeSet::from([4]);
+    assert_eq!(numbers(&released(&newer, &merged(4), &settled)), [1, 5]);
+}
