@@ -94,9 +94,7 @@ impl Core {
                     self.schedule_compaction(family);
                     // Writers who nearly outran the flush would fill the rest while nothing is
                     // written out.
-                    // ORDERING: relaxed; a setting.
-                    let full = family.freeze_bytes.load(Ordering::Relaxed);
-                    self.freeze(family, full / 4 * 3);
+                    self.freeze(family, family.options.freeze_bytes() / 4 * 3);
                 }
                 Ok(false) => break Ok(()),
                 Err(e) => break Err(e),

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::key_order::KeyOrder;
@@ -176,8 +175,7 @@ impl Core {
                 return Err(cause);
             }
         }
-        // ORDERING: release pairs with the load in `is_dropped`.
-        family.dropped.store(true, Ordering::Release);
+        family.set_dropped();
         // At once, so that sums over all families never fall.
         let mut dropped = lock(&self.counters.dropped);
         dropped.add(&family.counters.counted());

@@ -6,6 +6,7 @@ mod hook;
 mod keys;
 mod merges;
 mod reads;
+mod settings;
 mod state;
 
 pub(crate) use self::background::{Failure, FamilyFlushes, FamilyMerges};

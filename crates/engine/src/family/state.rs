@@ -1,16 +1,17 @@
 //! The state of a column family: its options, memtables and files.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Error;
 use tidesdb_base::key_order::KeyOrder;
-use tidesdb_base::options::{FamilyOptions, SyncMode};
+use tidesdb_base::options::FamilyOptions;
 use tidesdb_lockfree::sync::lock;
 
 use super::keys::ApplicationOrder;
+use super::settings::{FamilySettings, freeze_bytes};
 use super::{CommitHookSlot, FamilyFlushes, FamilyMerges, ReadWatch};
 use crate::core::DatabaseId;
 use crate::counters::FamilyCounters;
@@ -62,15 +63,11 @@ pub(crate) struct FamilyState {
     pub id: u32,
     /// See [`FamilyState::name`].
     name: ArcSwap<Arc<str>>,
-    pub options: ArcSwap<FamilyOptions>,
+    pub options: FamilySettings,
     /// Never changes.
     pub key_order: KeyOrder,
     /// See [`FamilyState::application_order`].
     pub(super) application_order: ApplicationOrder,
-    /// Bytes at which a memtable is frozen, for the write path.
-    pub freeze_bytes: AtomicU64,
-    /// The options ask for a sync of each commit; for the write path.
-    pub syncs_commits: AtomicBool,
     /// How fast writers may go.
     pub flow: FamilyFlow,
     pub view: ArcSwap<View>,
@@ -80,7 +77,7 @@ pub(crate) struct FamilyState {
     pub rotation: Mutex<()>,
     pub flushes: FamilyFlushes,
     pub merges: FamilyMerges,
-    pub dropped: AtomicBool,
+    dropped: AtomicBool,
     /// A drop failed in such a way that an opening may find it: what is written might be lost.
     drop_in_doubt: AtomicBool,
     pub direct_values: Mutex<Option<DirectValueWriter>>,
@@ -107,12 +104,10 @@ impl FamilyState {
             database,
             id,
             name: ArcSwap::from_pointee(Arc::from(name)),
-            freeze_bytes: AtomicU64::new(freeze_bytes(&options)),
-            syncs_commits: AtomicBool::new(options.sync_mode == SyncMode::Full),
             flow: FamilyFlow { held: AtomicBool::new(held), ..FamilyFlow::default() },
             key_order: options.key_order.clone(),
             application_order: ApplicationOrder::default(),
-            options: ArcSwap::from_pointee(options),
+            options: FamilySettings::new(options),
             view: ArcSwap::from_pointee(view),
             changing_view: Mutex::new(()),
             rotation: Mutex::new(()),
@@ -163,10 +158,7 @@ impl FamilyState {
 
     /// Puts other options in force.
     pub(crate) fn apply_options(&self, options: FamilyOptions) {
-        // ORDERING: relaxed; settings that take effect soon.
-        self.freeze_bytes.store(freeze_bytes(&options), Ordering::Relaxed);
-        self.syncs_commits.store(options.sync_mode == SyncMode::Full, Ordering::Relaxed);
-        self.options.store(Arc::new(options));
+        self.options.replace(options);
         // What holds writers up follows from the options as well.
         self.change_view(View::clone);
     }
@@ -202,8 +194,14 @@ impl FamilyState {
 
     /// True once the family was dropped.
     pub(crate) fn is_dropped(&self) -> bool {
-        // ORDERING: acquire pairs with the release in `drop_family`.
+        // ORDERING: acquire pairs with the release in `set_dropped`.
         self.dropped.load(Ordering::Acquire)
+    }
+
+    /// The family is not in the manifest any more.
+    pub(crate) fn set_dropped(&self) {
+        // ORDERING: release pairs with the load in `is_dropped`.
+        self.dropped.store(true, Ordering::Release);
     }
 
     /// True while an opening may find a drop of the family that failed: what is written might be
@@ -252,10 +250,4 @@ fn signals_of_space(
         allowed_table_bytes: space.allowed_bytes(options.max_space_amplification),
         ..signals
     }
-}
-
-/// A memtable is frozen at half of the write buffer. All memtables of a family may take
-/// twice that together, so the next one can fill while this one is written out.
-const fn freeze_bytes(options: &FamilyOptions) -> u64 {
-    options.write_buffer_size as u64 / 2
 }

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tidesdb_base::codec::Malformed;
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
@@ -128,9 +127,8 @@ impl Core {
             })
         })?;
         family.counters.hot.add_commit((key.len() + value.len()) as u64, 1, log_bytes as u64);
-        // ORDERING: relaxed; a setting.
-        let family_syncs = family.syncs_commits.load(Ordering::Relaxed);
-        let durable = self.make_durable(visible.sequence, family_syncs || self.syncs_commits());
+        let syncs = family.options.syncs_commits() || self.syncs_commits();
+        let durable = self.make_durable(visible.sequence, syncs);
         // Also when it is doubtful: it is visible, and stays so.
         if visible.fills {
             self.rotate_if_full(family);
@@ -244,8 +242,7 @@ impl Core {
         visible: Visible,
         options: WriteOptions,
     ) -> Result<()> {
-        // ORDERING: relaxed; a setting.
-        let syncs = |family: &Arc<FamilyState>| family.syncs_commits.load(Ordering::Relaxed);
+        let syncs = |family: &Arc<FamilyState>| family.options.syncs_commits();
         let usual = || self.syncs_commits() || batch.families.iter().any(syncs);
         self.make_durable(visible.sequence, options.sync.unwrap_or_else(usual))
     }
@@ -415,8 +412,7 @@ fn count_by_family(families: &[Arc<FamilyState>], batch: &WriteBatch, payload: &
 
 #[inline]
 fn is_full(family: &FamilyState, memtable: &Memtable) -> bool {
-    // ORDERING: relaxed; a setting.
-    memtable.used_bytes() >= family.freeze_bytes.load(Ordering::Relaxed)
+    memtable.used_bytes() >= family.options.freeze_bytes()
 }
 
 #[cold]

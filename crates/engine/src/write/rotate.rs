@@ -15,8 +15,7 @@ impl Core {
     /// it so.
     #[cold]
     pub(crate) fn rotate_if_full(&self, family: &Arc<FamilyState>) {
-        // ORDERING: relaxed; a setting.
-        let limit = family.freeze_bytes.load(Ordering::Relaxed);
+        let limit = family.options.freeze_bytes();
         if family.view.load().active.used_bytes() >= limit {
             self.rotate(family, limit);
             self.limit_retained_log();
