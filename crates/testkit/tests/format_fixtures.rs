@@ -10,9 +10,15 @@
     reason = "a test fails by panicking, and helpers count as production code to the lint"
 )]
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+#[path = "format_fixtures/archives.rs"]
+mod archives;
+#[path = "format_fixtures/orders.rs"]
+mod orders;
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use archives::{copy_alive, files_of, fixtures, pack, unpack};
 use tidesdb_base::compress::Compression;
 use tidesdb_engine::{Db, DbOptions, Family, FamilyOptions, ScanOptions};
 
@@ -26,13 +32,6 @@ const CODECS: [Compression; 5] = [
     Compression::Zstd,
     Compression::Lz4Fast,
 ];
-/// Longest archive, unpacked.
-const MOST_BYTES: usize = 256 << 20;
-
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/v1")
-}
-
 /// A fixture: form of tables, codec, and whether it was closed or killed.
 struct Fixture {
     tree: bool,
@@ -101,10 +100,7 @@ impl Fixture {
             std::fs::rename(&alive, dir).unwrap();
             return;
         }
-        std::fs::create_dir(dir).unwrap();
-        for (name, bytes) in files_of(&alive) {
-            std::fs::write(dir.join(name), bytes).unwrap();
-        }
+        copy_alive(&alive, dir);
         drop((main, other));
         db.close().unwrap();
         std::fs::remove_dir_all(&alive).unwrap();
@@ -143,58 +139,6 @@ fn expected() -> Contents {
         (b"very large".to_vec(), vec![b'v'; 1 << 20]),
     ]);
     Contents::from([("main", main), ("copy", copy), ("other", other)])
-}
-
-fn files_of(dir: &Path) -> Vec<(String, Vec<u8>)> {
-    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<(String, Vec<u8>)> = entries
-        .filter(|path| path.is_file() && path.file_name().unwrap() != "LOCK")
-        .map(|path| {
-            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            (name, std::fs::read(&path).unwrap())
-        })
-        .collect();
-    files.sort();
-    files
-}
-
-/// The files one behind the other, each with its name and length, compressed with Zstandard: length
-/// of the raw form u64, and its compressed form.
-fn pack(files: &[(String, Vec<u8>)]) -> Vec<u8> {
-    let mut raw = Vec::new();
-    for (name, bytes) in files {
-        raw.extend_from_slice(&(name.len() as u32).to_le_bytes());
-        raw.extend_from_slice(name.as_bytes());
-        raw.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-        raw.extend_from_slice(bytes);
-    }
-    let mut packed = Vec::new();
-    assert!(Compression::Zstd.compress(&raw, &mut packed));
-    [&(raw.len() as u64).to_le_bytes()[..], &packed].concat()
-}
-
-fn unpack(archive: &[u8], dir: &Path) {
-    let (len, packed) = archive.split_first_chunk().unwrap();
-    let len = u64::from_le_bytes(*len) as usize;
-    assert!(len <= MOST_BYTES);
-    let mut raw = vec![0; len];
-    Compression::Zstd.decompress(packed, &mut raw).unwrap();
-    let mut rest = raw.as_slice();
-    let mut take = |count: usize| {
-        let (taken, behind) = rest.split_at(count);
-        rest = behind;
-        (taken.to_vec(), behind.is_empty())
-    };
-    std::fs::create_dir(dir).unwrap();
-    let mut done = false;
-    while !done {
-        let name_len = u32::from_le_bytes(take(4).0.try_into().unwrap());
-        let name = String::from_utf8(take(name_len as usize).0).unwrap();
-        let len = u64::from_le_bytes(take(8).0.try_into().unwrap());
-        let (bytes, last) = take(len as usize);
-        std::fs::write(dir.join(name), bytes).unwrap();
-        done = last;
-    }
 }
 
 fn content_of(family: &Family) -> Content {
@@ -260,13 +204,19 @@ fn stored_databases_are_read_as_they_were_written() {
 fn write_the_fixtures_that_are_missing() {
     let place = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(fixtures()).unwrap();
-    for fixture in Fixture::all() {
-        let path = fixtures().join(fixture.name());
+    let write = |name: &str, make: &dyn Fn(&Path)| {
+        let path = fixtures().join(name);
         if !path.exists() {
-            let dir = place.path().join(fixture.name());
-            fixture.make(&dir);
+            let dir = place.path().join(name);
+            make(&dir);
             std::fs::write(&path, pack(&files_of(&dir))).unwrap();
             println!("{}: {} bytes", path.display(), std::fs::metadata(&path).unwrap().len());
         }
+    };
+    for fixture in Fixture::all() {
+        write(&fixture.name(), &|dir| fixture.make(dir));
+    }
+    for tree in [false, true] {
+        write(orders::name(tree), &|dir| orders::make(tree, dir));
     }
 }
