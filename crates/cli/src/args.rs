@@ -192,6 +192,9 @@ pub(crate) struct CountArgs {
     pub(crate) target: TargetArgs,
     #[command(flatten)]
     pub(crate) range: RangeArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) encoding: EncodingArgs,
 }
@@ -405,9 +408,19 @@ pub(crate) struct ScanArgs {
     pub(crate) expiry: bool,
     /// Form of the output
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
-    pub(crate) format: ScanFormat,
+    format: ScanFormat,
+    /// The same as --format jsonl
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     #[command(flatten)]
     pub(crate) encoding: EncodingArgs,
+}
+
+impl ScanArgs {
+    /// The form of the output that was asked for.
+    pub(crate) const fn format(&self) -> ScanFormat {
+        if self.json { ScanFormat::Jsonl } else { self.format }
+    }
 }
 
 /// Arguments of `load`.

@@ -48,9 +48,8 @@ pub(crate) fn try_open(directory: &Path, access: Access) -> Result<tidesdb::Resu
     let options = options_files::database()?
         .create_if_missing(access == Access::Create)
         .read_only(access == Access::Read);
-    if access != Access::Create && !directory.exists() {
-        return Err(Failure::new(format!("there is no database at {}", directory.display()))
-            .hint("check --db; `tidesdb put` and `tidesdb load` create a database"));
+    if access != Access::Create {
+        must_exist(directory)?;
     }
     Ok(Db::open(directory, options).and_then(|db| {
         for name in db.family_names() {
@@ -60,6 +59,18 @@ pub(crate) fn try_open(directory: &Path, access: Access) -> Result<tidesdb::Resu
         }
         Ok(db)
     }))
+}
+
+/// Makes sure that there is a directory.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn must_exist(directory: &Path) -> Result<()> {
+    if directory.exists() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("there is no database at {}", directory.display()))
+        .hint("check --db; `tidesdb put` and `tidesdb load` create a database"))
 }
 
 /// Has an application's order of keys be that of bytes, in which this tool shows the families of

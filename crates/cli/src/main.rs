@@ -32,13 +32,16 @@ mod targets;
 use std::process::ExitCode;
 
 use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 
 /// The command line; ends the process when it makes no sense.
 fn parse() -> args::Cli {
     args::Cli::try_parse().unwrap_or_else(|error| {
         let _unreportable = error.print();
-        if error.kind() == ErrorKind::UnknownArgument {
+        // A flag that is not known is no directory.
+        let unknown = error.get(ContextKind::InvalidArg).map(ToString::to_string);
+        let is_word = unknown.is_some_and(|argument| !argument.starts_with('-'));
+        if error.kind() == ErrorKind::UnknownArgument && is_word {
             failure::note(
                 "hint: the database is named by --db DIR or TIDESDB_DB, not by its place",
             );

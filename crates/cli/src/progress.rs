@@ -3,6 +3,8 @@
 //! Progress never mixes with output: it goes to standard error, and vanishes when the work is
 //! done. A [`Meter`] may be told of every single record; it looks at the clock rarely.
 
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
@@ -186,6 +188,32 @@ pub(crate) fn spinner(message: &'static str) -> ProgressBar {
     bar.set_style(template("{spinner} {msg} {elapsed}"));
     bar.enable_steady_tick(Duration::from_millis(250));
     bar
+}
+
+/// Does work that takes nobody knows how long: once that is more than a second, a line at the
+/// terminal tells how long, and what `so_far` says of it.
+pub(crate) fn during<T>(
+    message: &'static str,
+    so_far: impl Fn() -> String + Send,
+    work: impl FnOnce() -> T,
+) -> T {
+    let (working, ended) = mpsc::channel::<()>();
+    let goes_on = move |time| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            if !goes_on(LINE_INTERVAL) {
+                return;
+            }
+            let bar = spinner(message);
+            while goes_on(Duration::from_millis(250)) {
+                bar.set_message(format!("{message} {}", so_far()));
+            }
+            bar.finish_and_clear();
+        });
+        let done = work();
+        drop(working);
+        done
+    })
 }
 
 fn style(with_total: bool) -> ProgressStyle {

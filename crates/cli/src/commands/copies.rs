@@ -1,7 +1,8 @@
 //! `tidesdb rename-family`, `clone-family`, `checkpoint` and `backup`.
 
+use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -10,6 +11,8 @@ use tidesdb::CheckpointOptions;
 use crate::args::DatabaseArgs;
 use crate::database::{self, Access};
 use crate::failure::{Failure, Result};
+use crate::progress;
+use crate::table::bytes;
 
 /// Arguments of `rename-family` and `clone-family`.
 #[derive(Debug, Args)]
@@ -72,7 +75,9 @@ pub(crate) fn clone(args: &NamesArgs) -> Result<()> {
 /// Those of the engine.
 pub(crate) fn checkpoint(args: &CopyArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Change)?;
-    db.checkpoint_with(&args.to, CheckpointOptions::default().verify_copy(args.verify))?;
+    let options = CheckpointOptions::default().verify_copy(args.verify);
+    let so_far = || bytes_in(&args.to);
+    progress::during("copying", so_far, || db.checkpoint_with(&args.to, options))?;
     db.close()?;
     let (to, verified) = (args.to.display().to_string(), args.verify);
     tell(args.json, &json!({ "checkpoint": to, "verified": verified }))
@@ -84,10 +89,18 @@ pub(crate) fn checkpoint(args: &CopyArgs) -> Result<()> {
 /// Those of the engine.
 pub(crate) fn backup(args: &CopyArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Change)?;
-    db.backup_with(&args.to, CheckpointOptions::default().verify_copy(args.verify))?;
+    let options = CheckpointOptions::default().verify_copy(args.verify);
+    let so_far = || bytes_in(&args.to);
+    progress::during("copying", so_far, || db.backup_with(&args.to, options))?;
     db.close()?;
     let (to, verified) = (args.to.display().to_string(), args.verify);
     tell(args.json, &json!({ "backup": to, "verified": verified }))
+}
+
+/// How much lies in a directory by now.
+fn bytes_in(directory: &Path) -> String {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    bytes(entries.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum())
 }
 
 /// Prints what was done, if that was asked for.

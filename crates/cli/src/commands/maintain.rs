@@ -3,6 +3,8 @@
 use crate::args::{CompactArgs, DatabaseArgs};
 use crate::database::{self, Access};
 use crate::failure::Result;
+use crate::progress;
+use crate::table::bytes;
 
 /// Writes what is only in the log to tables, so that the next open has nothing to replay.
 ///
@@ -10,7 +12,7 @@ use crate::failure::Result;
 /// Those of the engine.
 pub(crate) fn flush(args: &DatabaseArgs) -> Result<()> {
     let db = database::open(&args.db, Access::Change)?;
-    db.flush()?;
+    progress::during("flushing", String::new, || db.flush())?;
     Ok(db.close()?)
 }
 
@@ -20,9 +22,13 @@ pub(crate) fn flush(args: &DatabaseArgs) -> Result<()> {
 /// When the family does not exist, and those of the engine.
 pub(crate) fn compact(args: &CompactArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Change)?;
+    let so_far = || format!("{} read", bytes(db.stats().work.compaction_bytes_read));
     match &args.family {
-        Some(name) => database::family(&db, name)?.compact()?,
-        None => db.compact()?,
+        Some(name) => {
+            let family = database::family(&db, name)?;
+            progress::during("merging", so_far, || family.compact())?;
+        }
+        None => progress::during("merging", so_far, || db.compact())?,
     }
     Ok(db.close()?)
 }

@@ -15,7 +15,7 @@ use crate::formats::{self, Row};
 /// Those of the engine and of standard output.
 pub(crate) fn run(args: &ScanArgs) -> Result<()> {
     let range = args.range.range(&args.encoding)?;
-    if args.expiry && matches!(args.format, ScanFormat::Tsv | ScanFormat::Csv) {
+    if args.expiry && matches!(args.format(), ScanFormat::Tsv | ScanFormat::Csv) {
         return Err(Failure::usage("TSV and CSV have no place for --expiry")
             .hint("use --format text or --format jsonl"));
     }
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &ScanArgs) -> Result<()> {
 
     let stdout = io::stdout().lock();
     let encoding = args.encoding.encoding();
-    let mut writer = match args.format.file_format() {
+    let mut writer = match args.format().file_format() {
         Some(format) => formats::writer(format, encoding),
         None => formats::text_writer(encoding, stdout.is_terminal()),
     };

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tidesdb::rescue::{FormatReport, FoundFormat, formats_of};
 
 use crate::args::ReportArgs;
+use crate::database;
 use crate::failure::{Failure, Result};
 use crate::table::{count, render};
 
@@ -17,6 +18,7 @@ use crate::table::{count, render};
 /// # Errors
 /// When a file has a format that this build does not read, and those of the engine.
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
+    database::must_exist(&args.database.db)?;
     let report = formats_of(&args.database.db)?;
     let text = if args.json { as_json(&report) } else { as_text(&report) };
     let mut output = io::stdout().lock();

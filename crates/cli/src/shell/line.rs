@@ -133,6 +133,9 @@ pub(crate) struct ScanArgs {
     /// Print no values
     #[arg(long, short)]
     pub(crate) keys_only: bool,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) encoding: EncodingArgs,
 }

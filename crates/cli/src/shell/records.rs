@@ -12,7 +12,7 @@ use super::session::{Outcome, Session, print};
 use crate::args::{EncodingArgs, RangeArgs};
 use crate::commands::Values;
 use crate::failure::{Failure, Result};
-use crate::formats::{self, Row};
+use crate::formats::{self, Format, Row};
 use crate::interrupt;
 
 fn begin(scan: &mut Scan, reverse: bool) -> Result<()> {
@@ -110,7 +110,11 @@ impl Session {
     pub(super) fn scan(&mut self, args: &ScanArgs, output: &mut dyn Write) -> Result<()> {
         let mut scan = self.open_scan(&args.range, &args.encoding)?;
         begin(&mut scan, args.reverse)?;
-        let mut writer = formats::text_writer(args.encoding.encoding(), false);
+        let mut writer = if args.json {
+            formats::writer(Format::Jsonl, args.encoding.encoding())
+        } else {
+            formats::text_writer(args.encoding.encoding(), false)
+        };
         let failed = |error: io::Error| Failure::output(&error);
         let mut output = BufWriter::new(output);
         let mut remaining = args.limit.unwrap_or(u64::MAX);

@@ -187,3 +187,21 @@ fn damage_is_listed_with_file_and_offset() {
     place.run("dump", &["out.jsonl"]).fails(2, &[name, "hint: `tidesdb verify"]);
     assert!(!place.path("out.jsonl").exists() && !place.path("out.jsonl.partial").exists());
 }
+
+#[test]
+fn what_programs_ask_for_from_habit() {
+    let place = Place::new();
+    place.run("put", &["a", "1"]).ok();
+    let line = "{\"key\":\"a\",\"value\":\"1\"}\n";
+    assert_eq!(place.run("scan", &["--json"]).ok().text(), line);
+    assert_eq!(place.run("count", &["--json"]).ok().text(), "{\"count\":1}\n");
+    let shell = place.run_with_input("shell", &[], b"scan --json\n");
+    assert_eq!(shell.ok().text(), line);
+    let run = place.run("scan", &["--josn"]);
+    run.fails(2, &["unexpected argument '--josn'", "--json"]);
+    assert!(!run.stderr.contains("hint: the database"), "a flag is no directory: {}", run.stderr);
+    for command in ["upgrade", "stats", "verify", "doctor", "families", "count", "flush"] {
+        let run = place.run_in("absent", command, &[]);
+        run.fails(2, &["there is no database at absent", "hint: check --db"]);
+    }
+}
