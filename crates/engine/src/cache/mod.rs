@@ -13,6 +13,7 @@ use tidesdb_files::sstable::{Block, BlockHandle, BlockSource, Table};
 use tidesdb_lockfree::cache::{self, CacheKey, Priority};
 
 use crate::counters::{Hot, HotCounters, ReadTally, tick};
+use crate::flow::{Holder, MemoryBudget};
 use crate::thread_buffer::{keep_buffer, take_buffer};
 
 pub(crate) use self::held_block::HeldBlock;
@@ -160,18 +161,25 @@ pub(crate) struct CachedBlocks(Arc<KeptBlocks>);
 struct KeptBlocks {
     cache: Arc<BlockCache>,
     counters: Option<Arc<HotCounters>>,
+    /// What is told of the memory that the iterators keep.
+    budget: Option<Arc<MemoryBudget>>,
 }
 
 impl CachedBlocks {
-    /// Blocks through this cache, counted as those of a family.
-    pub(crate) fn new(cache: &Arc<BlockCache>, counters: &Arc<HotCounters>) -> Self {
+    /// Blocks for a scan of a family, whose counters count them; what the scan reads ahead counts in
+    /// the budget.
+    pub(crate) fn for_scan(
+        cache: &Arc<BlockCache>,
+        budget: &Arc<MemoryBudget>,
+        counters: &Arc<HotCounters>,
+    ) -> Self {
         let (cache, counters) = (Arc::clone(cache), Some(Arc::clone(counters)));
-        Self(Arc::new(KeptBlocks { cache, counters }))
+        Self(Arc::new(KeptBlocks { cache, counters, budget: Some(Arc::clone(budget)) }))
     }
 
     /// Blocks for looks that are not a reader's.
     pub(crate) fn uncounted(cache: &Arc<BlockCache>) -> Self {
-        Self(Arc::new(KeptBlocks { cache: Arc::clone(cache), counters: None }))
+        Self(Arc::new(KeptBlocks { cache: Arc::clone(cache), counters: None, budget: None }))
     }
 
     fn count(&self, cached: bool) {
@@ -188,6 +196,15 @@ impl BlockSource for CachedBlocks {
         let (block, cached) = self.0.cache.look(table, handle)?;
         self.count(cached);
         Ok(block)
+    }
+
+    fn kept_by_reader(&self, before: usize, after: usize) {
+        let Some(budget) = &self.0.budget else { return };
+        if after > before {
+            budget.take(Holder::Scans, (after - before) as u64);
+        } else {
+            budget.give_back(Holder::Scans, (before - after) as u64);
+        }
     }
 
     /// What is not cached the caller reads itself.

@@ -249,6 +249,23 @@ pub(crate) struct Lent {
     bytes: u64,
 }
 
+impl Lent {
+    /// Notes that it is so many bytes now.
+    pub(crate) fn change_to(&mut self, bytes: u64) {
+        if bytes > self.bytes {
+            self.budget.take(self.holder, bytes - self.bytes);
+        } else {
+            self.budget.give_back(self.holder, self.bytes - bytes);
+        }
+        self.bytes = bytes;
+    }
+
+    /// What is noted, in bytes.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
 impl Drop for Lent {
     fn drop(&mut self) {
         self.budget.give_back(self.holder, self.bytes);

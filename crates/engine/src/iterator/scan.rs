@@ -81,19 +81,19 @@ impl StoredScan {
         Ok(Self {
             sight: Sight::open(&owner, &family, &bounds, own)?,
             attended: transaction.is_some() || owner.core().watch.is_on(),
+            values: ScannedValues::new(&owner),
             owner,
             family,
             bounds,
             transaction,
             place: Place::Unpositioned,
-            values: ScannedValues::default(),
         })
     }
 
     pub(super) fn refresh(&mut self) -> Result<()> {
         let own = self.transaction.as_ref().and_then(|part| part.own.as_ref());
         self.sight = Sight::open(&self.owner, &self.family, &self.bounds, own)?;
-        self.values = ScannedValues::default();
+        self.values = ScannedValues::new(&self.owner);
         self.place = Place::Unpositioned;
         Ok(())
     }
@@ -235,3 +235,6 @@ impl StoredScan {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,8 @@ use std::cell::{Cell, OnceCell, RefCell};
 use tidesdb_base::error::Result;
 use tidesdb_files::vlog::RecordsAhead;
 
+use crate::core::Owner;
+use crate::flow::{Holder, Lent};
 use crate::read::resolve;
 use crate::version::Version;
 
@@ -28,7 +30,7 @@ thread_local! {
 }
 
 /// See the module's documentation.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ScannedValues {
     /// The value of the present key, once it is fetched.
     present: OnceCell<Vec<u8>>,
@@ -36,9 +38,12 @@ pub(super) struct ScannedValues {
 }
 
 impl ScannedValues {
-    /// About how much memory a scan of this version takes for them.
-    pub(super) fn bytes(version: &Version) -> u64 {
-        (version.value_logs.len().min(MOST_FILES) * RecordsAhead::MOST_BYTES) as u64
+    /// Values of a scan of this database, in whose budget they count as they are read.
+    pub(super) fn new(owner: &Owner) -> Self {
+        let lent = owner.core().budget.lend(Holder::Scans, 0);
+        let (files, buffers) = (Vec::new(), Vec::new());
+        let ahead = ReadAhead { files, buffers, hand: 0, spare: Vec::new(), lent };
+        Self { present: OnceCell::new(), ahead: RefCell::new(ahead) }
     }
 
     /// The value of the present key, which an encoded pointer of this version points at.
@@ -55,6 +60,21 @@ impl ScannedValues {
         Ok(self.present.get().map_or(&[], Vec::as_slice))
     }
 
+    /// Bytes of memory held.
+    #[cfg(test)]
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let ahead = self.ahead.borrow();
+        let buffers: usize = ahead.buffers.iter().map(RecordsAhead::memory_bytes).sum();
+        let present = self.present.get().map_or(0, Vec::capacity);
+        (buffers + present + ahead.spare.capacity()) as u64
+    }
+
+    /// What is noted of it.
+    #[cfg(test)]
+    pub(super) fn noted_bytes(&self) -> u64 {
+        self.ahead.borrow().lent.bytes()
+    }
+
     /// The scan leaves the present key.
     #[inline]
     pub(super) fn leave(&mut self) {
@@ -65,7 +85,7 @@ impl ScannedValues {
 }
 
 /// Where a scan reads ahead.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ReadAhead {
     /// Numbers of the value logs that are read ahead in.
     files: Vec<u64>,
@@ -74,20 +94,33 @@ struct ReadAhead {
     /// Whose place the next file takes when all are taken.
     hand: usize,
     spare: Vec<u8>,
+    /// What the buffers and the present value take.
+    lent: Lent,
 }
 
 impl ReadAhead {
     fn fetch(&mut self, version: &Version, encoded: &[u8]) -> Result<Vec<u8>> {
         let (pointer, file) = resolve(version, encoded)?;
         let mut value = std::mem::take(&mut self.spare);
-        file.read_along(&pointer, self.ahead_in(pointer.file), &mut value)?;
-        Ok(value)
+        let spare_bytes = value.capacity();
+        let ahead = self.ahead_in(pointer.file);
+        let before = spare_bytes + ahead.memory_bytes();
+        let read = file.read_along(&pointer, ahead, &mut value);
+        let after = value.capacity() + ahead.memory_bytes();
+        if after != before {
+            let others = self.lent.bytes().saturating_sub(before as u64);
+            self.lent.change_to(others + after as u64);
+        }
+        read.map(|()| value)
     }
 
     /// Takes the memory of a value that is not needed any more.
     fn reuse(&mut self, value: Vec<u8>) {
         if value.capacity() <= LARGEST_KEPT_BYTES {
             self.spare = value;
+        } else {
+            let left = self.lent.bytes().saturating_sub(value.capacity() as u64);
+            self.lent.change_to(left);
         }
     }
 
@@ -103,6 +136,8 @@ impl ReadAhead {
             };
             if self.buffers.is_empty() {
                 self.buffers = SPARE.try_with(Cell::take).unwrap_or_default();
+                let bytes: usize = self.buffers.iter().map(RecordsAhead::memory_bytes).sum();
+                self.lent.change_to(self.lent.bytes() + bytes as u64);
             }
             if self.buffers.len() <= at {
                 self.buffers.push(RecordsAhead::default());

@@ -71,6 +71,8 @@ pub struct TableIterator<T, S: BlockSource> {
     source: S,
     readahead: Readahead,
     ahead: Ahead,
+    /// Bytes of memory that the source was last told of.
+    kept: usize,
     leaves: Leaves<S::Block>,
     /// Block boundaries crossed forward since the last seek or backward step.
     sequential: u32,
@@ -96,6 +98,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
             source,
             readahead,
             ahead: Ahead::default(),
+            kept: 0,
             leaves: Leaves::new(),
             sequential: 0,
             current: Current::None,
@@ -406,7 +409,24 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
             Current::Shared(_) | Current::None => Vec::new(),
         };
         let stored = self.ahead.stored(handle).unwrap_or_default();
-        self.table.decode_block(handle, stored, raw).map(Current::Own)
+        let block = self.table.decode_block(handle, stored, raw)?;
+        self.tell_kept(self.ahead.bytes.capacity() + block.memory_bytes());
+        Ok(Current::Own(block))
+    }
+}
+
+impl<T, S: BlockSource> TableIterator<T, S> {
+    fn tell_kept(&mut self, bytes: usize) {
+        if bytes != self.kept {
+            self.source.kept_by_reader(self.kept, bytes);
+            self.kept = bytes;
+        }
+    }
+}
+
+impl<T, S: BlockSource> Drop for TableIterator<T, S> {
+    fn drop(&mut self) {
+        self.tell_kept(0);
     }
 }
 

@@ -84,6 +84,12 @@ pub trait BlockSource {
         false
     }
 
+    /// An iterator over blocks of this source keeps `after` bytes of memory of its own, for what it
+    /// has read ahead, and kept `before` until now.
+    fn kept_by_reader(&self, before: usize, after: usize) {
+        let _ = (before, after);
+    }
+
     /// The block will be asked for in a moment.
     fn expect(&self, table: &Table, handle: BlockHandle) {
         let _ = (table, handle);
@@ -111,6 +117,10 @@ impl<S: BlockSource + ?Sized> BlockSource for &S {
 
     fn has(&self, table: &Table, handle: BlockHandle) -> bool {
         (**self).has(table, handle)
+    }
+
+    fn kept_by_reader(&self, before: usize, after: usize) {
+        (**self).kept_by_reader(before, after);
     }
 
     fn expect(&self, table: &Table, handle: BlockHandle) {

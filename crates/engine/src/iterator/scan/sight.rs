@@ -15,12 +15,15 @@ use crate::iterator::merge::Merge;
 use crate::iterator::options::Bounds;
 use crate::iterator::own_writes::{OwnSource, OwnWrites};
 use crate::iterator::run_source::{self, RunSource};
-use crate::iterator::scanned_values::ScannedValues;
 use crate::iterator::source::Source;
 use crate::snapshot::Snapshot;
 
-/// What a source of a scan takes, about: a block or a part of its read-ahead, and a key.
-const SOURCE_BYTES: u64 = 16 << 10;
+/// What a source of a scan takes, about, whatever it is over: places, and a key.
+const SOURCE_BYTES: u64 = 1 << 10;
+
+/// What a source over tables takes besides: a block that the cache may not have. What it reads ahead
+/// is counted as it is read.
+const BLOCK_BYTES: u64 = 4 << 10;
 
 /// A family as of one moment.
 #[derive(Debug)]
@@ -64,7 +67,7 @@ impl Sight {
             family.reads.note();
         }
         let sequence = snapshot.sequence();
-        let blocks = CachedBlocks::new(&core.files.blocks, &family.counters.hot);
+        let blocks = CachedBlocks::for_scan(&core.files.blocks, &core.budget, &family.counters.hot);
         let memtables = std::iter::once(&view.active).chain(&view.frozen);
         let mut deleted = RangeTombstoneSets::default();
         for memtable in memtables.clone() {
@@ -85,7 +88,8 @@ impl Sight {
             let source = RunSource::new(&view.version, run, sequence, blocks.clone(), left_out);
             sources.push(Source::Run(Box::new(source)));
         }
-        let buffers = sources.len() as u64 * SOURCE_BYTES + ScannedValues::bytes(&view.version);
+        let (sources_bytes, runs) = (sources.len() as u64 * SOURCE_BYTES, view.version.runs.len());
+        let buffers = sources_bytes + runs as u64 * BLOCK_BYTES;
         Ok(Self {
             _lent: core.budget.lend(Holder::Scans, buffers),
             now: snapshot.moment().now,
