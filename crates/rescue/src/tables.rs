@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_files::manifest::TableRecord;
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::sstable::{BlockHandle, Part, RemainingEntry, TableOrigin, TableRemains};
 
@@ -173,7 +174,7 @@ impl Tables {
             (_, None) if has_data => vec![only_family(catalog)],
             (_, None) => Vec::new(),
         };
-        self.note_losses(&remains, &families, findings)?;
+        self.note_losses(&remains, (&families, record), findings)?;
         if !has_data {
             return Ok(());
         }
@@ -193,19 +194,19 @@ impl Tables {
     fn note_losses(
         &mut self,
         remains: &TableRemains,
-        families: &[u32],
+        (families, record): (&[u32], Option<&TableRecord>),
         findings: &mut Findings,
     ) -> Result<()> {
         let parts = remains.parts();
+        let (smallest, largest) = bounds_of(remains, record);
         for (at, part) in parts.iter().enumerate() {
             let Part::Lost { offset, len } = *part else { continue };
             let (before, behind) = parts.split_at(at);
             let first = first_edge(remains, before.iter().rev(), true)?;
             let last = first_edge(remains, behind.iter(), false)?;
-            let summary = remains.summary();
             let range = LostRange {
-                first: first.or_else(|| summary.map(|summary| summary.min_key.clone())),
-                last: last.or_else(|| summary.map(|summary| summary.max_key.clone())),
+                first: first.or_else(|| smallest.clone()),
+                last: last.or_else(|| largest.clone()),
             };
             let reason = remains.problems().iter().find_map(|problem| match problem {
                 Error::Corruption { offset: place, detail, .. } if *place == offset => Some(detail),
@@ -214,6 +215,17 @@ impl Tables {
             let reason = reason.cloned().unwrap_or_else(|| "it can't be read".to_owned());
             let loss = Loss::new(remains.path().to_path_buf(), offset, len, reason);
             self.lose(loss, range, families, findings);
+        }
+        if let Some(record) = record
+            && record.bytes > remains.file_len()
+            && entries_in(remains)? < record.entries
+        {
+            let (offset, end) = (remains.file_len(), record.bytes);
+            let path = remains.path().to_path_buf();
+            let reason = format!("the file ends here, and had {end} bytes");
+            let first = first_edge(remains, parts.iter().rev(), true)?.or(smallest);
+            let range = LostRange { first, last: largest };
+            self.lose(Loss::new(path, offset, end - offset, reason), range, families, findings);
         }
         let lost = |place: u64| {
             parts.iter().any(|part| matches!(part, Part::Lost { offset, .. } if *offset == place))
@@ -262,6 +274,33 @@ impl Tables {
             self.lost.entry(family).or_default().push(range.clone());
         }
     }
+}
+
+/// The first and the last key of a table, as far as it or the manifest tells.
+fn bounds_of(
+    remains: &TableRemains,
+    record: Option<&TableRecord>,
+) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    match (remains.summary(), record) {
+        (Some(summary), _) => (Some(summary.min_key.clone()), Some(summary.max_key.clone())),
+        (None, Some(record)) => {
+            (Some(record.smallest_key.clone()), Some(record.largest_key.clone()))
+        }
+        (None, None) => (None, None),
+    }
+}
+
+/// How many entries are left.
+fn entries_in(remains: &TableRemains) -> Result<u64> {
+    let mut entries = 0;
+    for part in remains.parts() {
+        let Part::Data(handle) = part else { continue };
+        match remains.entries(*handle) {
+            Err(e) if e.is_corruption() => {}
+            other => entries += other?.len() as u64,
+        }
+    }
+    Ok(entries)
 }
 
 /// The family of a table that does not say whose it is.

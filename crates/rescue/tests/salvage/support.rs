@@ -1,12 +1,13 @@
 //! Databases that are damaged on purpose, and where what lay in them.
 #![allow(unreachable_pub)]
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidesdb_base::entry::ValueKind;
-use tidesdb_engine::{Compression, Db, DbOptions, FamilyOptions, ScanOptions};
+use tidesdb_engine::{Compression, Db, DbOptions, FamilyOptions, KeyOrder, ScanOptions};
 use tidesdb_files::naming::{self, FileKind};
 use tidesdb_files::sstable::{Part, TableRemains};
 use tidesdb_files::vlog::{ValuePointer, VlogReader};
@@ -22,6 +23,19 @@ pub fn seeds(count: u64) -> std::ops::Range<u64> {
     let count = count * number("TIDESDB_TEST_SCALE").unwrap_or(1);
     println!("TIDESDB_SEED={first}");
     first..first + count
+}
+
+/// The families of databases that are made, in the order of their numbers.
+const FAMILIES: [&str; 4] = ["first", "second", "third", "fourth"];
+
+/// An order of an application, which happens to be that of bytes.
+const OWN_ORDER: &str = "own";
+
+/// Opens a database, whose families may have an order of an application.
+pub fn open_db(dir: &Path, options: DbOptions) -> Db {
+    let db = Db::open(dir, options).unwrap();
+    db.register_key_order(OWN_ORDER, <[u8]>::cmp).unwrap();
+    db
 }
 
 /// Everything in a database.
@@ -89,7 +103,18 @@ fn random_options(random: &mut SplitMix64) -> FamilyOptions {
         Compression::Zstd,
         Compression::Lz4Fast,
     ];
+    let orders = [
+        KeyOrder::Bytewise,
+        KeyOrder::Bytewise,
+        KeyOrder::Reverse,
+        KeyOrder::Lexicographic,
+        KeyOrder::Uint64,
+        KeyOrder::Int64,
+        KeyOrder::CaseInsensitive,
+        KeyOrder::Custom(OWN_ORDER.to_owned()),
+    ];
     FamilyOptions::default()
+        .key_order(orders[random.below(8) as usize].clone())
         .use_btree(random.below(2) == 0)
         .compression(codecs[random.below(5) as usize])
         .block_size([512, 1024, 4096][random.below(3) as usize])
@@ -103,21 +128,28 @@ impl Made {
     pub fn random(seed: u64, dir: &Path) -> Self {
         let mut random = SplitMix64::new(seed);
         let alive = dir.with_extension("alive");
-        let db = Db::open(&alive, DbOptions::default()).unwrap();
+        let db = open_db(&alive, DbOptions::default());
         let mut made = Self {
             dir: dir.to_path_buf(),
             options: BTreeMap::new(),
             deletes_ranges: false,
             history: BTreeMap::new(),
         };
-        for name in ["first", "second"] {
+        for name in FAMILIES {
             let options = random_options(&mut random);
             db.create_family(name, options.clone()).unwrap();
             made.options.insert(name.to_owned(), options);
             made.history.insert(name.to_owned(), BTreeMap::new());
         }
-        let operations = 300 + random.below(1500);
+        let operations = 300 + random.below(2500);
+        // In half of the runs the database is opened once more in between.
+        let reopened_at = random.below(2 * operations);
+        let mut db = db;
         for number in 0..operations {
+            if number == reopened_at {
+                db.close().unwrap();
+                db = open_db(&alive, DbOptions::default());
+            }
             made.operate(&db, number, &mut random);
         }
         db.wait_idle().unwrap();
@@ -134,9 +166,13 @@ impl Made {
     }
 
     fn operate(&mut self, db: &Db, number: u64, random: &mut SplitMix64) {
-        let name = ["first", "second"][random.below(2) as usize];
+        let name = FAMILIES[random.below(FAMILIES.len() as u64) as usize];
         let family = db.family(name).unwrap();
-        let key = |random: &mut SplitMix64| format!("key {:04}", random.below(400)).into_bytes();
+        let order = self.options[name].key_order.clone();
+        let key = |random: &mut SplitMix64| match order {
+            KeyOrder::Uint64 | KeyOrder::Int64 => random.below(300).to_ne_bytes().to_vec(),
+            _ => format!("key {:04}", random.below(300)).into_bytes(),
+        };
         let history = self.history.get_mut(name).unwrap();
         let mut note = |key: &[u8], value: Option<Vec<u8>>| {
             history.entry(key.to_vec()).or_default().push(value);
@@ -151,14 +187,19 @@ impl Made {
             }
             20 => {
                 let (one, other) = (key(random), key(random));
-                if one < other {
+                let compare = |one: &[u8], other: &[u8]| order.compare(one, other);
+                if compare(&one, &other) == Some(Ordering::Less) {
                     family.delete_range(&one, &other).unwrap();
                     self.deletes_ranges = true;
-                    for (_, story) in history.range_mut(one..other) {
-                        story.push(None);
+                    for (key, story) in history {
+                        let behind = compare(&one, key) != Some(Ordering::Greater);
+                        if behind && compare(key, &other) == Some(Ordering::Less) {
+                            story.push(None);
+                        }
                     }
                 }
             }
+            21 => db.sync_log().unwrap(),
             kind => {
                 let (key, len) = (key(random), random.below(600) as usize);
                 let mut value = format!("{number} of {name}: ").into_bytes();
@@ -218,40 +259,39 @@ fn open(dir: &Path, name: &str) -> Arc<dyn File> {
 }
 
 impl Places {
-    pub fn find(dir: &Path) -> Self {
+    pub fn find(made: &Made) -> Self {
+        let (dir, orders) = (made.dir.as_path(), &made.options);
         let mut places = Self(BTreeMap::new());
-        let mut names = BTreeMap::new();
         let files = Files::of(dir);
         for name in files.names() {
             if let Some(FileKind::Table(number)) = naming::parse(name) {
-                places.add_table(dir, name, number, &mut names);
+                places.add_table(dir, name, number);
             }
         }
-        // Families are numbered as they were made.
-        names.insert(0, "first".to_owned());
-        names.insert(1, "second".to_owned());
         for name in files.names() {
             if matches!(naming::parse(name), Some(FileKind::LogSegment(_))) {
-                places.add_segment(dir, name, &names);
+                places.add_segment(dir, name);
             }
         }
         for versions in places.0.values_mut() {
             versions.sort_by_key(|kept| std::cmp::Reverse(kept.sequence));
         }
-        places
+        // From what is stored to what was given.
+        let given = places.0.into_iter().map(|((family, stored), mut versions)| {
+            let order = &orders[&family].key_order;
+            for kept in &mut versions {
+                kept.value = kept.value.as_ref().map(|value| order.value(value).to_vec());
+            }
+            let key = order.key(&stored);
+            ((family, key), versions)
+        });
+        Self(given.collect())
     }
 
-    fn add_table(
-        &mut self,
-        dir: &Path,
-        name: &str,
-        number: u64,
-        names: &mut BTreeMap<u32, String>,
-    ) {
+    fn add_table(&mut self, dir: &Path, name: &str, number: u64) {
         let remains = TableRemains::survey(open(dir, name), Path::new(name), number).unwrap();
         assert!(remains.problems().is_empty(), "{:?}", remains.problems());
         let origin = remains.summary().unwrap().origin.clone();
-        names.insert(origin.family, origin.name.clone());
         let properties = remains.sections().into_iter().find(|(what, ..)| *what == "properties");
         let (_, offset, bytes) = properties.unwrap();
         for part in remains.parts() {
@@ -273,7 +313,7 @@ impl Places {
         }
     }
 
-    fn add_segment(&mut self, dir: &Path, name: &str, names: &BTreeMap<u32, String>) {
+    fn add_segment(&mut self, dir: &Path, name: &str) {
         let opened = SegmentReader::open(open(dir, name), Path::new(name)).unwrap();
         let Some(mut reader) = opened else { return };
         loop {
@@ -299,7 +339,7 @@ impl Places {
                     value: None,
                 };
                 kept.fill(dir, operation.kind, operation.value);
-                let family = names[&operation.family].clone();
+                let family = FAMILIES[operation.family as usize].to_owned();
                 self.0.entry((family, operation.key.to_vec())).or_default().push(kept);
             }
         }
@@ -343,6 +383,8 @@ pub enum Damage {
     Flip,
     /// A stretch becomes zeros.
     Zero,
+    /// A page becomes zeros.
+    Page,
     /// A file loses its end.
     Cut,
     /// A file goes.
@@ -377,6 +419,11 @@ impl Damage {
             Self::Zero => {
                 let (from, len) = (random.below(used) as usize, 1 + random.below(3000) as usize);
                 let end = (from + len).min(bytes.len());
+                bytes[from..end].fill(0);
+            }
+            Self::Page => {
+                let from = (random.below(used) as usize) & !4095;
+                let end = (from + 4096).min(bytes.len());
                 bytes[from..end].fill(0);
             }
             Self::Cut => bytes.truncate(random.below(used) as usize),
