@@ -144,9 +144,11 @@ impl Get<'_> {
             }
             InMemory::Unknown => {}
         }
-        let Some(found) = self.look_in_tables(&view.version, snapshot)? else { return Ok(None) };
-        let (meta, value) = (found.meta(), found.value());
-        self.answer(&view.version, (meta.kind, meta.expires_at, value), read)
+        if view.version.runs.is_empty() {
+            return Ok(None);
+        }
+        self.family.reads.note();
+        self.look_in_tables(view, snapshot, read)
     }
 
     /// Everything committed up to here is seen. Asked once for each view, after it was loaded.
@@ -180,27 +182,26 @@ impl Get<'_> {
         InMemory::Unknown
     }
 
-    /// The newest version of the key in any table, unless a range deletion hides it.
-    #[inline]
-    pub(super) fn look_in_tables(
+    fn look_in_tables<R>(
         &self,
-        version: &FileVersion,
+        view: &View,
         snapshot: SequenceNumber,
-    ) -> Result<Option<FoundInTable>> {
-        if version.runs.is_empty() {
-            return Ok(None);
-        }
-        self.family.reads.note();
-        let found = self.find_in_tables(version, snapshot);
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let found = self.find_in_tables(&view.version, snapshot);
         self.family.counters.hot.add_table_gets(1, &self.tally);
         let Some(found) = found? else { return Ok(None) };
-        let hidden = version.range_tombstones.hides(self.key, found.meta().seq, snapshot);
-        Ok((!hidden).then_some(found))
+        let meta = found.meta();
+        if view.version.range_tombstones.hides(self.key, meta.seq, snapshot) {
+            return Ok(None);
+        }
+        let found = (meta.kind, meta.expires_at, found.value());
+        self.answer(&view.version, found, read)
     }
 
     /// The newest version of `key` in any table.
     #[inline]
-    fn find_in_tables(
+    pub(super) fn find_in_tables(
         &self,
         version: &FileVersion,
         snapshot: SequenceNumber,

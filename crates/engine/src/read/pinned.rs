@@ -161,8 +161,17 @@ impl Get<'_> {
                 };
             }
         }
-        let Some(found) = self.look_in_tables(&view.version, snapshot)? else { return Ok(None) };
+        if view.version.runs.is_empty() {
+            return Ok(None);
+        }
+        self.family.reads.note();
+        let found = self.find_in_tables(&view.version, snapshot);
+        self.family.counters.hot.add_table_gets(1, &self.tally);
+        let Some(found) = found? else { return Ok(None) };
         let meta = found.meta();
+        if view.version.range_tombstones.hides(self.key, meta.seq, snapshot) {
+            return Ok(None);
+        }
         Ok(match self.what_to_hold(view, (meta.kind, meta.expires_at, found.value()))? {
             Answer::Nothing => None,
             Answer::WhereItLies => Some(Held::Block(found)),
