@@ -27,6 +27,7 @@ pub mod formats;
 pub mod hostile;
 pub mod manifest;
 pub mod naming;
+mod sink;
 pub mod sstable;
 pub mod vlog;
 pub mod wal;

@@ -15,6 +15,7 @@
 pub mod clock;
 pub mod descriptors;
 pub mod forks;
+pub mod large_vec;
 pub mod memory;
 mod os_calls;
 pub mod rng;

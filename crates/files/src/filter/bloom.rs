@@ -10,6 +10,9 @@
 //! lines (u32), then the lines, each eight little-endian 64-bit words.
 
 use tidesdb_base::codec::{Decoder, Malformed, put_u32};
+use tidesdb_sys::large_vec::LargeVec;
+
+use crate::sink::Sink;
 
 /// Version 1: XXH3-64 of the key, 512-bit lines, probe bits by multiplicative stepping.
 pub(super) const VERSION: u8 = 1;
@@ -157,7 +160,7 @@ fn expected_rate(bits_per_key: f64, probes: u8) -> f64 {
 /// A filter over the keys of one table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bloom {
-    lines: Vec<Line>,
+    lines: LargeVec<Line>,
     probes: u8,
 }
 
@@ -208,14 +211,16 @@ impl Bloom {
     }
 
     /// Appends the persisted form.
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        out.reserve(HEADER_BYTES + self.lines.len() * LINE_BYTES);
-        out.extend_from_slice(&[VERSION, self.probes, 0, 0]);
-        put_u32(out, self.lines.len() as u32);
-        for line in &self.lines {
-            for word in line.0 {
-                out.extend_from_slice(&word.to_le_bytes());
+    pub(super) fn encode(&self, out: &mut impl Sink) {
+        let mut header = vec![VERSION, self.probes, 0, 0];
+        put_u32(&mut header, self.lines.len() as u32);
+        out.put(&header);
+        let mut bytes = [0; LINE_BYTES];
+        for line in self.lines.iter() {
+            for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(line.0) {
+                *bytes = word.to_le_bytes();
             }
+            out.put(&bytes);
         }
     }
 
@@ -229,7 +234,7 @@ impl Bloom {
         if !sized || line_count == 0 || reserved != 0 || probes == 0 || probes > MAX_PROBES {
             return Err(Malformed);
         }
-        let mut lines = vec![Line::default(); line_count];
+        let mut lines = LargeVec::filled(line_count, Line::default());
         for (line, words) in lines.iter_mut().zip(words.as_chunks::<8>().0) {
             line.0 = words.map(u64::from_le_bytes);
         }

@@ -19,12 +19,14 @@ mod bloom;
 mod ribbon;
 
 use tidesdb_base::checksum;
-use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_varint};
+use tidesdb_base::codec::{Decoder, Malformed, put_varint};
 pub use tidesdb_base::options::FilterKind;
+use tidesdb_sys::large_vec::LargeVec;
 
 use self::bloom::Bloom;
 pub(crate) use self::bloom::LinesOfKeys;
 use self::ribbon::{Elimination, Ribbon};
+use crate::sink::Sink;
 
 /// Version 3: a filter of keys and one of prefixes, each of version 1 or 2.
 const VERSION_OF_TWO: u8 = 3;
@@ -80,8 +82,8 @@ impl FilterOptions {
 /// Makes the filters of one table after the other in the same memory.
 #[derive(Debug, Default)]
 pub(crate) struct FilterBuilder {
-    hashes: Vec<u64>,
-    prefix_hashes: Vec<u64>,
+    hashes: LargeVec<u64>,
+    prefix_hashes: LargeVec<u64>,
     tools: Tools,
 }
 
@@ -114,19 +116,21 @@ impl FilterBuilder {
         &mut self,
         options: FilterOptions,
         most_bytes: usize,
-        out: &mut Vec<u8>,
+        out: &mut impl Sink,
     ) -> bool {
         let tools = &mut self.tools;
         if options.prefix_bytes == 0 {
             tools.encode(&self.hashes, options, out);
         } else {
-            let mut of_keys = Vec::new();
+            let mut of_keys = LargeVec::new();
             if options.of_keys {
                 tools.encode(&self.hashes, options, &mut of_keys);
             }
-            out.push(VERSION_OF_TWO);
-            put_varint(out, options.prefix_bytes as u64);
-            put_bytes(out, &of_keys);
+            let mut header = vec![VERSION_OF_TWO];
+            put_varint(&mut header, options.prefix_bytes as u64);
+            put_varint(&mut header, of_keys.len() as u64);
+            out.put(&header);
+            out.put(&of_keys);
             tools.encode(&self.prefix_hashes, options, out);
         }
         self.clear();
@@ -151,7 +155,7 @@ struct Tools {
 impl Tools {
     /// Appends the persisted form of a filter. Of few keys the Bloom filter is the smaller one, and
     /// takes the place of a ribbon filter that can't be made.
-    fn encode(&mut self, hashes: &[u64], options: FilterOptions, out: &mut Vec<u8>) {
+    fn encode(&mut self, hashes: &[u64], options: FilterOptions, out: &mut impl Sink) {
         let shape = bloom::Shape::for_rate(options.rate);
         if options.kind == FilterKind::Ribbon
             && ribbon::bytes_for(hashes.len(), options.rate) < shape.encoded_bytes(hashes.len())

@@ -21,6 +21,8 @@
 
 use tidesdb_base::codec::{Decoder, Malformed, put_u32};
 
+use crate::sink::Sink;
+
 /// Version 2: equations of 128 coefficients, see [`Equation`].
 pub(super) const VERSION: u8 = 2;
 /// Coefficients of an equation, and places of a block.
@@ -269,14 +271,14 @@ impl Ribbon {
     }
 
     /// Appends the persisted form.
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        out.reserve(self.shape.encoded_bytes());
-        out.extend_from_slice(&[VERSION, self.shape.columns, self.seed, 0]);
-        put_u32(out, self.shape.blocks as u32);
-        put_u32(out, self.shape.short_blocks as u32);
+    pub(super) fn encode(&self, out: &mut impl Sink) {
+        let mut header = vec![VERSION, self.shape.columns, self.seed, 0];
+        put_u32(&mut header, self.shape.blocks as u32);
+        put_u32(&mut header, self.shape.short_blocks as u32);
+        out.put(&header);
         for column in &self.columns {
-            out.extend_from_slice(&column[0].to_le_bytes());
-            out.extend_from_slice(&column[1].to_le_bytes());
+            out.put(&column[0].to_le_bytes());
+            out.put(&column[1].to_le_bytes());
         }
     }
 

@@ -14,6 +14,7 @@ use super::index::Leaves;
 use super::{BlockHandle, BlockSource, Table};
 use std::ops::Deref;
 use tidesdb_base::{Error, Result, SequenceNumber, ValueKind};
+use tidesdb_sys::large_vec::LargeVec;
 
 /// Whether an iterator reads more than the block it needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +41,7 @@ const SEQUENTIAL_BLOCKS: u32 = 2;
 /// Stored bytes of consecutive blocks.
 #[derive(Debug, Default)]
 struct Ahead {
-    bytes: Vec<u8>,
+    bytes: LargeVec<u8>,
     start: u64,
     len: usize,
 }
@@ -396,7 +397,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
             }
             // Nothing is held while the read may fail.
             self.ahead.len = 0;
-            self.table.read_stored(handle.offset, wanted, &mut self.ahead.bytes)?;
+            self.table.read_ahead(handle.offset, wanted, &mut self.ahead.bytes)?;
             if piece >= LEAST_OVERLAPPED_BYTES {
                 let behind = handle.offset + wanted as u64;
                 self.table.start_reading(behind, wanted as u64);

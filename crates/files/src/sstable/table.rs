@@ -6,7 +6,9 @@
 //! by all threads. Whether a table's key range or filter excludes a key is asked by the caller
 //! ([`Table::may_contain`]), which has the hash for all tables; [`Table::get`] asks it as well.
 
-use super::block::{Block, EntryMeta, EntrySpan, Place, TRAILER_BYTES, open_stored};
+use super::block::{
+    Block, EntryMeta, EntrySpan, Place, TRAILER_BYTES, is_stored_as_it_is, open_stored,
+};
 use super::footer::{FOOTER_BYTES, Footer, Section};
 use super::index::{FlatIndex, Index, Leaves, NodeMemory, TreeIndex};
 use super::parts::Parts;
@@ -20,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidesdb_base::key_ranges::prefix_end;
 use tidesdb_base::{Error, Result, SequenceNumber};
+use tidesdb_sys::large_vec::LargeVec;
 use tidesdb_sys::vfs::File;
 
 /// A version found by a lookup. Keeps its block alive, so the value is borrowed without a copy.
@@ -446,6 +449,21 @@ impl Table {
         Ok(buffer)
     }
 
+    /// Replaces `buffer` by `len` bytes at `offset`.
+    pub(super) fn read_ahead(
+        &self,
+        offset: u64,
+        len: usize,
+        buffer: &mut LargeVec<u8>,
+    ) -> Result<()> {
+        // A longer buffer is kept as it is: growing it again would mean clearing it again.
+        if buffer.len() < len {
+            buffer.resize(len, 0);
+        }
+        let buffer = buffer.get_mut(..len).unwrap_or_default();
+        read_exact(self.file.as_ref(), &self.path, buffer, offset)
+    }
+
     /// Has the system begin to read a block that will be wanted soon.
     pub fn start_reading_block(&self, handle: BlockHandle) {
         self.file.start_reading(handle.offset, u64::from(handle.len));
@@ -512,14 +530,44 @@ fn read_exact(file: &dyn File, path: &Path, buffer: &mut [u8], at: u64) -> Resul
     })
 }
 
-fn read_section(file: &dyn File, path: &Path, identity: u64, section: Section) -> Result<Vec<u8>> {
+/// A section of a table, which was checked.
+enum SectionBytes {
+    /// As it lies in the file, with its trailer.
+    Stored(LargeVec<u8>),
+    Decoded(Vec<u8>),
+}
+
+impl Deref for SectionBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Stored(bytes) => {
+                bytes.get(..bytes.len().saturating_sub(TRAILER_BYTES)).unwrap_or_default()
+            }
+            Self::Decoded(bytes) => bytes,
+        }
+    }
+}
+
+fn read_section(
+    file: &dyn File,
+    path: &Path,
+    identity: u64,
+    section: Section,
+) -> Result<SectionBytes> {
     // The footer was checked to lie behind all sections, so this allocates at most the file.
     let len = usize::try_from(section.len)
         .map_err(|_| Error::corruption(path, section.offset, "section too long for memory"))?;
-    let mut stored = vec![0; len];
+    let mut stored = LargeVec::filled(len, 0);
     read_exact(file, path, &mut stored, section.offset)?;
+    let place = Place { identity, offset: section.offset };
+    let damaged = |text| Error::corruption(path, section.offset, text);
+    // Sections are large and never compressed: most of them are not copied once more.
+    if is_stored_as_it_is(&stored, place).map_err(damaged)? {
+        return Ok(SectionBytes::Stored(stored));
+    }
     let mut raw = Vec::new();
-    open_stored(&stored, Place { identity, offset: section.offset }, &mut raw)
-        .map_err(|text| Error::corruption(path, section.offset, text))?;
-    Ok(raw)
+    open_stored(&stored, place, &mut raw).map_err(damaged)?;
+    Ok(SectionBytes::Decoded(raw))
 }

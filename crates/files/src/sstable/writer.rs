@@ -23,6 +23,7 @@ use tidesdb_base::compress::Compression;
 use tidesdb_base::entry::{MAX_SEQUENCE, NEVER_EXPIRES};
 use tidesdb_base::limits::MAX_KEY_BYTES;
 use tidesdb_base::{Error, Result, ValueKind};
+use tidesdb_sys::large_vec::LargeVec;
 use tidesdb_sys::vfs::File;
 
 /// Bytes gathered before they are written.
@@ -79,8 +80,10 @@ pub struct WriterBuffers {
     filter: FilterBuilder,
     raw: Vec<u8>,
     compressed: Vec<u8>,
+    /// A whole section, raw.
+    section: LargeVec<u8>,
     /// Bytes not written to the file yet.
-    output: Vec<u8>,
+    output: LargeVec<u8>,
 }
 
 impl WriterBuffers {
@@ -92,6 +95,7 @@ impl WriterBuffers {
             + self.filter.memory_bytes()
             + self.raw.capacity()
             + self.compressed.capacity()
+            + self.section.capacity()
             + self.output.capacity()
     }
 
@@ -310,8 +314,8 @@ impl TableWriter {
             IndexForm::Flat => {
                 footer.filter = self.write_filter()?;
                 check_size("index", self.buffers.index.encoded_bound(), MAX_SECTION_BYTES)?;
-                self.buffers.raw.clear();
-                self.buffers.index.encode(&mut self.buffers.raw);
+                self.buffers.section.clear();
+                self.buffers.index.encode(&mut self.buffers.section);
             }
             IndexForm::Tree { node_bytes, node_leaves } => {
                 footer.has_tree_index = true;
@@ -320,8 +324,8 @@ impl TableWriter {
                 self.summary.index_nodes = root.len() as u64;
                 footer.filter = self.write_filter()?;
                 check_size("index", root.encoded_bound(), MAX_SECTION_BYTES)?;
-                self.buffers.raw.clear();
-                root.encode(nodes_at, &mut self.buffers.raw);
+                self.buffers.section.clear();
+                root.encode(nodes_at, &mut self.buffers.section);
             }
         }
         footer.index = self.write_section()?;
@@ -329,8 +333,12 @@ impl TableWriter {
         self.summary.origin = std::mem::take(&mut self.options.origin);
         self.buffers.raw.clear();
         self.summary.encode(&mut self.buffers.raw);
+        self.buffers.section.clear();
+        self.buffers.section.extend_from_slice(&self.buffers.raw);
         footer.properties = self.write_section()?;
-        footer.encode(self.data_len(), &mut self.buffers.output);
+        self.buffers.raw.clear();
+        footer.encode(self.data_len(), &mut self.buffers.raw);
+        self.buffers.output.extend_from_slice(&self.buffers.raw);
         self.write_buffer()?;
         self.summary.file_len = self.written;
         Ok((self.summary, self.buffers))
@@ -386,35 +394,39 @@ impl TableWriter {
     /// A filter of a table so large that it would not fit a section is left out.
     fn write_filter(&mut self) -> Result<Section> {
         let none = Section { offset: self.data_len(), len: 0 };
-        let WriterBuffers { filter, raw, .. } = &mut self.buffers;
-        raw.clear();
+        let WriterBuffers { filter, section, .. } = &mut self.buffers;
+        section.clear();
         let options = self.options.filter;
-        if options.is_none() || !filter.finish(options, MAX_SECTION_BYTES, raw) {
+        if options.is_none() || !filter.finish(options, MAX_SECTION_BYTES, section) {
             return Ok(none);
         }
         self.write_section()
     }
 
-    /// Writes `raw` uncompressed as a section.
+    /// Writes `section` uncompressed as a section.
     fn write_section(&mut self) -> Result<Section> {
         let offset = self.data_len();
-        let len = u64::from(self.seal_raw(Compression::None)?);
-        Ok(Section { offset, len })
+        let section = std::mem::take(&mut self.buffers.section);
+        let sealed = self.seal(&section, Compression::None);
+        self.buffers.section = section;
+        Ok(Section { offset, len: u64::from(sealed?) })
     }
 
     fn seal_raw(&mut self, codec: Compression) -> Result<u32> {
-        check_size("block", self.buffers.raw.len(), MAX_SECTION_BYTES)?;
+        let raw = std::mem::take(&mut self.buffers.raw);
+        let sealed = self.seal(&raw, codec);
+        self.buffers.raw = raw;
+        sealed
+    }
+
+    fn seal(&mut self, raw: &[u8], codec: Compression) -> Result<u32> {
+        check_size("block", raw.len(), MAX_SECTION_BYTES)?;
         let place = Place { identity: self.options.identity, offset: self.data_len() };
-        let start = self.buffers.output.len();
-        seal_stored(
-            &self.buffers.raw,
-            codec,
-            place,
-            &mut self.buffers.compressed,
-            &mut self.buffers.output,
-        );
-        let len = self.buffers.output.len() - start;
-        if self.buffers.output.len() >= WRITE_BYTES {
+        let WriterBuffers { compressed, output, .. } = &mut self.buffers;
+        let start = output.len();
+        seal_stored(raw, codec, place, compressed, output);
+        let len = output.len() - start;
+        if output.len() >= WRITE_BYTES {
             self.write_buffer()?;
         }
         Ok(len as u32)

@@ -17,6 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Size of the blocks that are recycled, in bytes: one huge page on the usual machines.
 pub const BLOCK_BYTES: usize = 2 << 20;
 const PAGE_BYTES: usize = 4 << 10;
+/// Blocks from this size on are mapped.
+const LEAST_MAPPED_BYTES: usize = 64 << 10;
 const LINE_BYTES: usize = 64;
 
 /// What a pool holds and has lent, in bytes.
@@ -45,6 +47,9 @@ impl Block {
         if bytes == 0 {
             return None;
         }
+        if is_mapped(layout) {
+            return Some(Self { address: map(layout)?, layout });
+        }
         // SAFETY: the layout's size is not zero.
         let address = unsafe { alloc(layout) };
         Some(Self { address: NonNull::new(address)?, layout })
@@ -72,16 +77,59 @@ impl Block {
     }
 }
 
+/// Whether a block of this layout is mapped. The allocator of the C library lets each of its arenas
+/// keep as much free memory as the largest piece that was ever given back to it, and twice that: what
+/// comes and goes in megabytes must not be its own.
+const fn is_mapped(layout: Layout) -> bool {
+    cfg!(all(target_os = "linux", not(miri))) && layout.size() >= LEAST_MAPPED_BYTES
+}
+
+const fn mapped_bytes(layout: Layout) -> usize {
+    layout.size().next_multiple_of(PAGE_BYTES)
+}
+
+/// New memory for a mapped block; `None` when the system has none.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn map(layout: Layout) -> Option<NonNull<u8>> {
+    let bytes = mapped_bytes(layout);
+    // A mapping begins at any page: so much more holds a place that is aligned.
+    let spare = layout.align().saturating_sub(PAGE_BYTES);
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let all = bytes.checked_add(spare)?;
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing else.
+    let begin = unsafe { libc::mmap(std::ptr::null_mut(), all, protection, flags, -1, 0) };
+    if begin == libc::MAP_FAILED {
+        return None;
+    }
+    let begin = begin.cast::<u8>();
+    let before = begin.addr().next_multiple_of(layout.align().max(PAGE_BYTES)) - begin.addr();
+    let address = begin.wrapping_add(before);
+    unmap(begin, before);
+    unmap(address.wrapping_add(bytes), spare - before);
+    NonNull::new(address)
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn map(_layout: Layout) -> Option<NonNull<u8>> {
+    None
+}
+
+/// Gives pages back that only the caller has: whole ones, and possibly none.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn unmap(begin: *mut u8, bytes: usize) {
+    if bytes > 0 {
+        // SAFETY: the pages were mapped by `map`, and the caller never uses them again.
+        let _ = unsafe { libc::munmap(begin.cast(), bytes) };
+    }
+}
+
 impl Drop for Block {
     fn drop(&mut self) {
-        // Allocators keep freed memory of this size for themselves for a long time, in pieces that
-        // no other owner can use; a memory budget is about what the system has to provide.
         #[cfg(all(target_os = "linux", not(miri)))]
-        if self.layout.size() == BLOCK_BYTES {
-            // SAFETY: the block begins and ends at a page, is owned here, and is not read again.
-            unsafe {
-                libc::madvise(self.address.as_ptr().cast(), BLOCK_BYTES, libc::MADV_DONTNEED);
-            }
+        if is_mapped(self.layout) {
+            unmap(self.address.as_ptr(), mapped_bytes(self.layout));
+            return;
         }
         // SAFETY: allocated in `new` with this very layout, and freed once, here.
         unsafe { dealloc(self.address.as_ptr(), self.layout) };

@@ -8,8 +8,9 @@
 //! offset of the stored bytes, so bytes from another place, another file or an older life of the
 //! file do not pass. Nothing is decompressed, and no length is believed, before it matched.
 
+use crate::sink::Sink;
 use tidesdb_base::checksum;
-use tidesdb_base::codec::{Decoder, put_u32, put_u64};
+use tidesdb_base::codec::Decoder;
 use tidesdb_base::compress::Compression;
 
 /// Bytes after the stored bytes.
@@ -30,20 +31,20 @@ pub(crate) fn seal_stored(
     codec: Compression,
     place: Place,
     scratch: &mut Vec<u8>,
-    out: &mut Vec<u8>,
+    out: &mut impl Sink,
 ) {
     let start = out.len();
     let codec = if codec.compress(raw, scratch) {
-        out.extend_from_slice(scratch);
+        out.put(scratch);
         codec
     } else {
-        out.extend_from_slice(raw);
+        out.put(raw);
         Compression::None
     };
-    out.push(codec as u8);
-    put_u32(out, raw.len() as u32);
+    out.put(&[codec as u8]);
+    out.put(&(raw.len() as u32).to_le_bytes());
     let sum = checksum::placed(place.identity, place.offset, &out[start..]);
-    put_u64(out, sum);
+    out.put(&sum.to_le_bytes());
 }
 
 /// Checks the sealed bytes that lie at `place` and replaces `raw`, whatever is in it, by their raw
@@ -52,14 +53,7 @@ pub(crate) fn seal_stored(
 /// # Errors
 /// A text saying what is wrong.
 pub(crate) fn open_stored(sealed: &[u8], place: Place, raw: &mut Vec<u8>) -> Result<(), String> {
-    let Some((covered, sum)) = sealed.split_last_chunk::<CHECKSUM_BYTES>() else {
-        return Err("block is shorter than its trailer".to_owned());
-    };
-    let found = checksum::placed(place.identity, place.offset, covered);
-    let expected = u64::from_le_bytes(*sum);
-    if found != expected {
-        return Err(format!("block checksum is {found:016x}, expected {expected:016x}"));
-    }
+    let covered = check_sum(sealed, place)?;
     let Some((stored, trailer)) =
         covered.split_at_checked(covered.len().wrapping_sub(TRAILER_BYTES - CHECKSUM_BYTES))
     else {
@@ -87,6 +81,37 @@ pub(crate) fn open_stored(sealed: &[u8], place: Place, raw: &mut Vec<u8>) -> Res
     }
     raw.resize(raw_len, 0);
     codec.decompress(stored, raw).map_err(|_| wrong_length(raw_len))
+}
+
+/// Checks sealed bytes that lie at `place`, and whether they are stored raw: then they begin with what
+/// [`open_stored`] would answer.
+///
+/// # Errors
+/// As [`open_stored`].
+pub(crate) fn is_stored_as_it_is(sealed: &[u8], place: Place) -> Result<bool, String> {
+    let raw_len = sealed.len().checked_sub(TRAILER_BYTES);
+    let stored_raw = raw_len.is_some_and(|raw_len| {
+        let mut trailer = Decoder::new(sealed.get(raw_len..).unwrap_or_default());
+        let (codec, len) = (trailer.u8(), trailer.u32());
+        codec == Ok(Compression::None as u8) && len.is_ok_and(|len| len as usize == raw_len)
+    });
+    if !stored_raw {
+        return Ok(false);
+    }
+    check_sum(sealed, place).map(|_| true)
+}
+
+/// What comes before the checksum of sealed bytes, which is right.
+fn check_sum(sealed: &[u8], place: Place) -> Result<&[u8], String> {
+    let Some((covered, sum)) = sealed.split_last_chunk::<CHECKSUM_BYTES>() else {
+        return Err("block is shorter than its trailer".to_owned());
+    };
+    let found = checksum::placed(place.identity, place.offset, covered);
+    let expected = u64::from_le_bytes(*sum);
+    if found != expected {
+        return Err(format!("block checksum is {found:016x}, expected {expected:016x}"));
+    }
+    Ok(covered)
 }
 
 fn wrong_length(raw_len: usize) -> String {

@@ -12,14 +12,16 @@
 
 use super::super::{BlockHandle, common_prefix_len};
 use super::heads::{Heads, Place};
+use crate::sink::Sink;
 use tidesdb_base::codec::{Decoder, Malformed, key_head, put_bytes, put_u32, put_varint};
+use tidesdb_sys::large_vec::LargeVec;
 
 /// Collects the separators while a table is written.
 #[derive(Debug, Default)]
 pub(crate) struct IndexBuilder {
-    keys: Vec<u8>,
-    ends: Vec<usize>,
-    lens: Vec<u32>,
+    keys: LargeVec<u8>,
+    ends: LargeVec<usize>,
+    lens: LargeVec<u32>,
 }
 
 impl IndexBuilder {
@@ -57,7 +59,7 @@ impl IndexBuilder {
         8 + self.keys.len() + self.ends.len() * 10
     }
 
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, out: &mut impl Sink) {
         let key = |at: usize| {
             let start = if at == 0 { 0 } else { self.ends[at - 1] };
             &self.keys[start..self.ends[at]]
@@ -67,12 +69,16 @@ impl IndexBuilder {
             0 => 0,
             count => common_prefix_len(key(0), key(count - 1)),
         };
-        put_u32(out, self.ends.len() as u32);
-        put_bytes(out, &self.keys[..prefix_len]);
+        let mut some = Vec::new();
+        put_u32(&mut some, self.ends.len() as u32);
+        put_bytes(&mut some, &self.keys[..prefix_len]);
         for (at, &len) in self.lens.iter().enumerate() {
-            put_bytes(out, &key(at)[prefix_len..]);
-            put_varint(out, u64::from(len));
+            put_bytes(&mut some, &key(at)[prefix_len..]);
+            put_varint(&mut some, u64::from(len));
+            out.put(&some);
+            some.clear();
         }
+        out.put(&some);
     }
 }
 
@@ -82,8 +88,8 @@ pub(crate) struct FlatIndex {
     prefix: Vec<u8>,
     /// The separators' heads, each with the offset at which its block ends.
     heads: Heads,
-    keys: Vec<u8>,
-    key_ends: Vec<u32>,
+    keys: LargeVec<u8>,
+    key_ends: LargeVec<u32>,
 }
 
 impl FlatIndex {
@@ -97,10 +103,10 @@ impl FlatIndex {
         let mut index = Self {
             prefix: decoder.bytes()?.to_vec(),
             heads: Heads::default(),
-            keys: Vec::with_capacity(decoder.remaining().len().saturating_sub(count * 2)),
-            key_ends: Vec::with_capacity(count),
+            keys: LargeVec::with_capacity(decoder.remaining().len().saturating_sub(count * 2)),
+            key_ends: LargeVec::with_capacity(count),
         };
-        let mut places = Vec::with_capacity(count);
+        let mut places = LargeVec::with_capacity(count);
         let mut block_end = 0u64;
         for _ in 0..count {
             let suffix = decoder.bytes()?;
@@ -110,7 +116,6 @@ impl FlatIndex {
             index.keys.extend_from_slice(suffix);
             index.key_ends.push(u32::try_from(index.keys.len()).map_err(|_| Malformed)?);
         }
-        index.keys.shrink_to_fit();
         index.heads = Heads::of(places);
         if decoder.is_empty() { Ok(index) } else { Err(Malformed) }
     }

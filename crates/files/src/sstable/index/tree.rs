@@ -20,6 +20,7 @@
 
 use std::sync::OnceLock;
 
+use crate::sink::Sink;
 use tidesdb_base::SequenceNumber;
 use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_u64, put_varint};
 
@@ -79,15 +80,17 @@ impl RootBuilder {
     }
 
     /// Appends the root section of a table whose first node lies at `nodes_at`.
-    pub(crate) fn encode(&self, nodes_at: u64, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, nodes_at: u64, out: &mut impl Sink) {
         let mut nodes = Vec::with_capacity(self.nodes.encoded_bound());
         self.nodes.encode(&mut nodes);
-        put_u64(out, nodes_at);
-        put_bytes(out, &nodes);
+        let mut some = Vec::new();
+        put_u64(&mut some, nodes_at);
+        put_bytes(&mut some, &nodes);
         for &(leaves, bytes) in &self.spans {
-            put_varint(out, leaves as u64);
-            put_varint(out, bytes);
+            put_varint(&mut some, leaves as u64);
+            put_varint(&mut some, bytes);
         }
+        out.put(&some);
     }
 }
 

@@ -1,0 +1,349 @@
+//! A vector whose memory comes from the system once it is large.
+//!
+//! The allocator of the C library keeps an arena for each of several threads, and learns from every
+//! large piece that is freed to keep that much of each arena for later: a few megabytes that flushes,
+//! merges and openings of tables take for a moment become tens of megabytes that the process never
+//! gives back. So what is large and short-lived, or goes with a table, is mapped here and unmapped when
+//! it is dropped. Pages that were reserved and not written take no memory.
+//!
+//! Plain data only. Not shared between threads while it changes, as any vector.
+
+#![expect(unsafe_code, reason = "owned memory, held as a typed slice")]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::{self, NonNull};
+
+/// Bytes from which on memory is mapped: below what the allocator of the C library learns from.
+const MAPPED_BYTES: usize = 64 << 10;
+const PAGE_BYTES: usize = 4 << 10;
+
+/// A growing array of plain data; see the module's documentation.
+///
+/// ```
+/// use tidesdb_sys::large_vec::LargeVec;
+/// let mut numbers = LargeVec::new();
+/// for n in 0..100_000u64 {
+///     numbers.push(n);
+/// }
+/// assert_eq!(numbers.len(), 100_000);
+/// assert_eq!(numbers.get(99_999), Some(&99_999));
+/// ```
+pub struct LargeVec<T> {
+    /// Points nowhere while `bytes` is 0.
+    address: NonNull<T>,
+    /// Elements that were written.
+    len: usize,
+    /// Bytes at `address`, which are mapped when they are `MAPPED_BYTES` or more.
+    bytes: usize,
+    owns: PhantomData<T>,
+}
+
+// SAFETY: plain owned memory, bound to no thread.
+unsafe impl<T: Send> Send for LargeVec<T> {}
+// SAFETY: shared references only read it.
+unsafe impl<T: Sync> Sync for LargeVec<T> {}
+
+impl<T> Default for LargeVec<T> {
+    fn default() -> Self {
+        const { assert!(align_of::<T>() <= PAGE_BYTES && size_of::<T>() > 0) };
+        Self { address: NonNull::dangling(), len: 0, bytes: 0, owns: PhantomData }
+    }
+}
+
+impl<T: Copy> LargeVec<T> {
+    /// Nothing, without memory.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Nothing, with room for so many.
+    #[must_use]
+    pub fn with_capacity(count: usize) -> Self {
+        let mut vec = Self::new();
+        vec.reserve(count);
+        vec
+    }
+
+    /// So many copies of `value`.
+    #[must_use]
+    pub fn filled(count: usize, value: T) -> Self {
+        let mut vec = Self::new();
+        vec.resize(count, value);
+        vec
+    }
+
+    /// Elements that there is room for.
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
+        self.bytes / size_of::<T>()
+    }
+
+    /// Makes room for so many more.
+    #[inline]
+    pub fn reserve(&mut self, more: usize) {
+        if more > self.capacity() - self.len {
+            self.grow(more);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize) {
+        let wanted = self.len.saturating_add(more).max(2 * self.len).max(8);
+        let bytes = wanted.saturating_mul(size_of::<T>());
+        let is_mapped = maps(bytes);
+        let bytes = if is_mapped { pages(bytes) } else { bytes };
+        let old = (self.address.as_ptr().cast::<u8>(), self.bytes);
+        let align = align_of::<T>();
+        let address = match (maps(self.bytes), is_mapped) {
+            (true, _) => remap(old, bytes),
+            (false, true) => {
+                let address = map(bytes);
+                let written = self.len * size_of::<T>();
+                // SAFETY: new memory of `bytes`, which are more than were written at the old place.
+                unsafe { ptr::copy_nonoverlapping(old.0, address.as_ptr(), written) };
+                free(old, align);
+                address
+            }
+            (false, false) => reallocate(old, bytes, align),
+        };
+        (self.address, self.bytes) = (address.cast(), bytes);
+    }
+
+    /// Adds an element.
+    #[inline]
+    pub fn push(&mut self, value: T) {
+        self.extend_from_slice(&[value]);
+    }
+
+    /// Adds elements.
+    #[inline]
+    pub fn extend_from_slice(&mut self, values: &[T]) {
+        self.reserve(values.len());
+        let end = self.address.as_ptr().wrapping_add(self.len);
+        // SAFETY: there is room for them behind the `len` elements that there are, and `values` is not
+        // of this memory, which is borrowed mutably.
+        unsafe { ptr::copy_nonoverlapping(values.as_ptr(), end, values.len()) };
+        self.len += values.len();
+    }
+
+    /// Forgets all elements and keeps the memory.
+    pub const fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Forgets what lies behind the first `count` elements.
+    pub fn truncate(&mut self, count: usize) {
+        self.len = self.len.min(count);
+    }
+
+    /// Makes it `count` elements, new ones being `value`.
+    pub fn resize(&mut self, count: usize, value: T) {
+        self.truncate(count);
+        self.reserve(count - self.len);
+        while self.len < count {
+            let end = self.address.as_ptr().wrapping_add(self.len);
+            // SAFETY: there is room for `count` elements.
+            unsafe { end.write(value) };
+            self.len += 1;
+        }
+    }
+}
+
+const fn maps(bytes: usize) -> bool {
+    cfg!(all(target_os = "linux", not(miri))) && bytes >= MAPPED_BYTES
+}
+
+fn pages(bytes: usize) -> usize {
+    bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or_else(|| no_memory(bytes))
+}
+
+/// As the standard library answers when there is no memory.
+fn no_memory(bytes: usize) -> ! {
+    let layout = Layout::from_size_align(bytes.min(isize::MAX as usize), 1);
+    handle_alloc_error(layout.unwrap_or_else(|_| Layout::new::<u8>()))
+}
+
+fn reallocate((old, had): (*mut u8, usize), bytes: usize, align: usize) -> NonNull<u8> {
+    let layout = |bytes| Layout::from_size_align(bytes, align).unwrap_or_else(|_| no_memory(bytes));
+    let address = if had == 0 {
+        // SAFETY: `bytes` is not 0.
+        unsafe { alloc(layout(bytes)) }
+    } else {
+        // SAFETY: `old` was allocated with the layout of `had` bytes, and `bytes` is not 0.
+        unsafe { realloc(old, layout(had), bytes) }
+    };
+    NonNull::new(address).unwrap_or_else(|| no_memory(bytes))
+}
+
+/// Frees memory that is not mapped.
+fn free((address, bytes): (*mut u8, usize), align: usize) {
+    if let Ok(layout) = Layout::from_size_align(bytes, align)
+        && bytes > 0
+    {
+        // SAFETY: allocated with this layout, and not used again by the caller.
+        unsafe { dealloc(address, layout) };
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+fn map(bytes: usize) -> NonNull<u8> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing else.
+    let address = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    mapped(address, bytes)
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+fn mapped(address: *mut libc::c_void, bytes: usize) -> NonNull<u8> {
+    if address == libc::MAP_FAILED {
+        no_memory(bytes);
+    }
+    NonNull::new(address.cast()).unwrap_or_else(|| no_memory(bytes))
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+fn remap((old, had): (*mut u8, usize), bytes: usize) -> NonNull<u8> {
+    // SAFETY: the mapping of `had` bytes is the caller's, who uses the old address no more.
+    let address = unsafe { libc::mremap(old.cast(), had, bytes, libc::MREMAP_MAYMOVE) };
+    mapped(address, bytes)
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+fn unmap((address, bytes): (*mut u8, usize)) {
+    // SAFETY: the mapping is the caller's, who does not use it again.
+    let _ = unsafe { libc::munmap(address.cast(), bytes) };
+}
+
+/// Where nothing is mapped, these are never called.
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn map(bytes: usize) -> NonNull<u8> {
+    no_memory(bytes)
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn remap(_old: (*mut u8, usize), bytes: usize) -> NonNull<u8> {
+    no_memory(bytes)
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn unmap(_mapping: (*mut u8, usize)) {}
+
+impl<T> Drop for LargeVec<T> {
+    fn drop(&mut self) {
+        // Elements are `Copy`, so none has anything to drop.
+        let memory = (self.address.as_ptr().cast(), self.bytes);
+        if maps(self.bytes) { unmap(memory) } else { free(memory, align_of::<T>()) }
+    }
+}
+
+impl<T> Deref for LargeVec<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: the first `len` elements were written, and are changed through `&mut self` only.
+        unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.len) }
+    }
+}
+
+impl<T> DerefMut for LargeVec<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`; the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.address.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Copy> Clone for LargeVec<T> {
+    fn clone(&self) -> Self {
+        let mut copy = Self::with_capacity(self.len());
+        copy.extend_from_slice(self);
+        copy
+    }
+}
+
+impl<T: PartialEq> PartialEq for LargeVec<T> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Eq> Eq for LargeVec<T> {}
+
+impl<T: fmt::Debug> fmt::Debug for LargeVec<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All operations against those of a vector, over the size from which memory is mapped.
+    #[test]
+    fn it_holds_what_a_vector_holds() {
+        let mut random = crate::rng::SplitMix64::new(7);
+        for _ in 0..20 {
+            let (mut large, mut plain) = (LargeVec::new(), Vec::new());
+            for _ in 0..200 {
+                let n = random.below(5000) as usize;
+                match random.below(7) {
+                    0 => {
+                        large.truncate(n);
+                        plain.truncate(n);
+                    }
+                    1 => {
+                        large.resize(2 * n, n as u64);
+                        plain.resize(2 * n, n as u64);
+                    }
+                    2 if random.chance(1, 9) => {
+                        large.clear();
+                        plain.clear();
+                    }
+                    3 => large.reserve(n),
+                    _ => {
+                        let values: Vec<u64> = (0..n as u64).collect();
+                        large.extend_from_slice(&values);
+                        large.push(9);
+                        plain.extend_from_slice(&values);
+                        plain.push(9);
+                    }
+                }
+                assert_eq!(*large, *plain);
+                assert!(large.capacity() >= large.len());
+            }
+            let copy = large.clone();
+            assert!(copy == large);
+            large.iter_mut().for_each(|n| *n += 1);
+            assert!(plain.is_empty() || copy != large);
+        }
+        assert_eq!(*LargeVec::filled(100_000, 3u8), *vec![3u8; 100_000]);
+    }
+
+    /// What an allocator keeps for later is taken all the same.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn large_memory_goes_back_to_the_system() {
+        const BYTES: usize = 256 << 20;
+        let resident = || {
+            let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+            text.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * PAGE_BYTES
+        };
+        let before = resident();
+        let mut large = LargeVec::new();
+        large.extend_from_slice(&[7u8; 100]);
+        // Grown in steps, which an allocator would have moved and kept.
+        while large.len() < BYTES {
+            large.resize(large.len() * 2, 7u8);
+        }
+        assert!(resident() > before + BYTES / 2);
+        drop(large);
+        assert!(resident() < before + BYTES / 2);
+    }
+}
