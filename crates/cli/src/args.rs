@@ -293,10 +293,17 @@ impl RangeArgs {
         let decode = |what, bound: &Option<OsString>| {
             bound.as_ref().map(|argument| encoding.decode(what, argument)).transpose()
         };
+        // An empty prefix or lower bound bounds nothing, in whatever order of keys.
+        let some = |bound: Option<Vec<u8>>| bound.filter(|key| !key.is_empty());
+        let to = decode("upper bound", &self.to)?;
+        if to.as_ref().is_some_and(Vec::is_empty) {
+            return Err(Failure::usage("the upper bound is empty")
+                .hint("without --to the range goes to the last key"));
+        }
         Ok(KeyRange {
-            prefix: decode("prefix", &self.prefix)?,
-            from: decode("lower bound", &self.from)?,
-            to: decode("upper bound", &self.to)?,
+            prefix: some(decode("prefix", &self.prefix)?),
+            from: some(decode("lower bound", &self.from)?),
+            to,
         })
     }
 }

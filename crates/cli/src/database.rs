@@ -161,8 +161,21 @@ pub(crate) struct KeyRange {
 }
 
 impl KeyRange {
-    /// The range added to the options of a scan.
-    pub(crate) fn options(&self, mut options: ScanOptions) -> ScanOptions {
+    /// The range added to the options of a scan of a family.
+    ///
+    /// # Errors
+    /// A usage failure for bounds in an order of an application: this tool does not know which keys
+    /// come in front of a bound in it.
+    pub(crate) fn options(&self, family: &Family, mut options: ScanOptions) -> Result<ScanOptions> {
+        let bounded = self.from.is_some() || self.to.is_some();
+        if let (true, KeyOrder::Custom(order)) = (bounded, family.options().key_order) {
+            let text = format!(
+                "family '{}' has the order of keys '{order}', which its application knows and this \
+                 tool does not: --from and --to mean nothing in it",
+                family.name()
+            );
+            return Err(Failure::usage(text).hint("--prefix works in such families"));
+        }
         if let Some(prefix) = &self.prefix {
             options = options.prefix(prefix);
         }
@@ -172,7 +185,7 @@ impl KeyRange {
         if let Some(to) = &self.to {
             options = options.upper(to);
         }
-        options
+        Ok(options)
     }
 
     /// A scan over the range, not yet positioned.
@@ -180,6 +193,6 @@ impl KeyRange {
     /// # Errors
     /// Those of the engine.
     pub(crate) fn scan(&self, family: &Family) -> Result<Scan> {
-        Ok(family.scan(self.options(ScanOptions::new()))?)
+        Ok(family.scan(self.options(family, ScanOptions::new())?)?)
     }
 }

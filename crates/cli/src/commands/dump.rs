@@ -128,7 +128,7 @@ impl Dump<'_> {
         failed: &dyn Fn(io::Error) -> Failure,
     ) -> Result<()> {
         let named = (self.families.len() > 1).then(|| family.name());
-        let options = self.range.options(ScanOptions::new().snapshot(&self.snapshot));
+        let options = self.range.options(family, ScanOptions::new().snapshot(&self.snapshot))?;
         let mut scan = family.scan(options)?;
         scan.seek_to_first()?;
         while scan.valid() {

@@ -99,7 +99,7 @@ impl Session {
     /// A scan, in the transaction if there is one.
     fn open_scan(&self, range: &RangeArgs, encoding: &EncodingArgs) -> Result<Scan> {
         let family = self.family()?;
-        let options = range.range(encoding)?.options(ScanOptions::new());
+        let options = range.range(encoding)?.options(&family, ScanOptions::new())?;
         Ok(match (&self.transaction, &self.snapshot) {
             (Some(transaction), _) => transaction.scan(&family, options)?,
             (None, Some(snapshot)) => family.scan(options.snapshot(snapshot))?,

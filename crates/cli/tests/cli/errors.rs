@@ -205,3 +205,28 @@ fn what_programs_ask_for_from_habit() {
         run.fails(2, &["there is no database at absent", "hint: check --db"]);
     }
 }
+
+#[test]
+fn bounds_mean_the_same_in_each_order_of_keys_or_are_refused() {
+    let place = Place::new();
+    for order in ["bytewise", "reverse", "int64", "case_insensitive", "custom:mine"] {
+        let set = format!("key_order={order}");
+        let family = order.split(':').next().unwrap();
+        place.run("create-family", &[family, "--set", &set]).ok();
+        for key in ["a", "b", "c"] {
+            place.run("put", &["-f", family, key, "v"]).ok();
+        }
+        for empty in ["--from", "--prefix"] {
+            let run = place.run("count", &["-f", family, empty, ""]).ok();
+            assert_eq!(run.text(), "3\n", "{order} {empty}");
+        }
+        place.run("scan", &["-f", family, "--to", ""]).fails(2, &["upper bound is empty"]);
+    }
+    for bound in ["--from", "--to"] {
+        for command in ["scan", "count"] {
+            place.run(command, &["-f", "custom", bound, "b"]).fails(2, &["'mine'", "--prefix"]);
+        }
+    }
+    assert_eq!(place.run("count", &["-f", "custom", "--prefix", "b"]).ok().text(), "1\n");
+    assert_eq!(place.run("count", &["-f", "reverse", "--from", "b"]).ok().text(), "2\n");
+}
