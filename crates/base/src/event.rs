@@ -1,4 +1,4 @@
-//! What an open database tells its owner of its own accord: rare lines for a log, never one per
+//! What an open database tells its owner without being asked: rare lines for a log, never one per
 //! operation.
 //!
 //! The engine calls the [`EventListener`] of the database options from whichever thread notices: a

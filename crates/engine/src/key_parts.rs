@@ -1,7 +1,7 @@
 //! Work on a key space that is cut into parts: the thread that has the work does them, with the
 //! help of whichever others are free.
 //!
-//! Helpers are jobs of the compaction lane. A part that nobody has begun is done by the owner, so
+//! Helpers are jobs of the compaction lane. A part that was not begun is done by the owner, so
 //! nothing ever waits for a job that has not started: a busy or a manual scheduler only means
 //! that the owner does everything by itself. Flushes and merges use this.
 //!

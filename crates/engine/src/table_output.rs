@@ -74,9 +74,9 @@ pub(crate) struct TableOutput<'a> {
     options: &'a FamilyOptions,
     origin: TableOrigin,
     place: OutputPlace,
-    /// A table ends before each of these keys,
+    /// A table ends before each of these keys.
     bounds: SliceBounds,
-    /// of which so many lie behind.
+    /// How many of them the output has passed.
     bounds_passed: usize,
     table: Option<OpenTable>,
     value_log: Option<OpenValueLog>,

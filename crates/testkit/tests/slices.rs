@@ -148,9 +148,9 @@ fn tables(bench: &Bench) -> Vec<(PathBuf, usize)> {
     tables
 }
 
-/// A table that can't be read keeps its own slice from being merged, and no other: space is returned
-/// in all of them, and every answer is right or an error that names the table. It made all merges
-/// with older runs end.
+/// A table that can't be read keeps its own slice from being merged, and no other: space is
+/// returned in all of them, and every answer is right or an error that names the table. It made all
+/// merges with older runs end.
 #[test]
 fn a_damaged_table_keeps_no_other_slice_from_being_merged() {
     let mut slices = 0;
@@ -188,8 +188,8 @@ fn a_damaged_table_keeps_no_other_slice_from_being_merged() {
     assert!(slices > scaled(40), "{slices} slices were merged beside damage");
 }
 
-/// However little of a slice fits, its merge changes nothing and leaves nothing, and goes on without being
-/// opened again when there is space.
+/// However little of a slice fits, its merge changes nothing and leaves nothing, and goes on
+/// without being opened again when there is space.
 #[test]
 fn a_disk_that_is_full_in_the_middle_of_a_slice_changes_nothing() {
     let mut bench = Bench::new("full disk");

@@ -8,10 +8,10 @@ use crate::error::Result;
 use crate::key_order::KeyOrder;
 use crate::limits::MAX_KEY_BYTES;
 
-/// Free bytes without a [`FamilyOptions::min_disk_space`],
+/// Bytes that must be free where [`FamilyOptions::min_disk_space`] is not set.
 const USUAL_MIN_DISK_SPACE: u64 = 100 << 20;
 
-/// and the share of a volume that they stay under.
+/// Without that setting no more than one in so many bytes of a volume must be free.
 const USUAL_SHARE_OF_VOLUME: u64 = 20;
 
 /// Settings of one column family, stored with the data and taken up again at each open.
@@ -49,55 +49,58 @@ pub struct FamilyOptions {
     /// beyond it another block to read for each get and seek that misses the cache. Tables with
     /// `use_btree` are always like that. Default `true`.
     pub enable_block_indexes: bool,
-    /// With more than 1, only every so many-th block has an entry of the index in memory; those in
+    /// With more than 1, only every n-th block has an entry of the index in memory; those in
     /// between lie in index nodes, as without `enable_block_indexes`. From 1 to 1024. Default 1.
     pub index_sample_ratio: usize,
     /// Stored with the data, from 4 to 256, and without effect: the index keeps separators that are
     /// exact and as short as that allows, and compares their first eight differing bytes first. Cut
-    /// to a length, separators of neighbours would be equal, and blocks be read in vain. Default 16.
+    /// to a length, separators of neighbours would be equal, and blocks be read without need.
+    /// Default 16.
     pub block_index_prefix_len: usize,
     /// Keep a filter of its keys for each table. Default `true`.
     pub enable_bloom_filter: bool,
-    /// Share of absent keys that a filter lets through; kept to from 0.0000001 to 0.99. Default 0.01.
+    /// Share of absent keys that a filter lets through; kept to from 0.0000001 to 0.99. Default
+    /// 0.01.
     pub bloom_fpr: f64,
     /// How filters are made. Default [`FilterKind::Bloom`].
     pub filter_kind: FilterKind,
-    /// With more than 0, each table has a filter of the first so many bytes of its keys, besides that
-    /// of its keys: a scan whose bounds lie within one such prefix leaves tables out that do not hold
-    /// it. Results are the same; the filter takes its space for each different prefix. Default 0.
+    /// With more than 0, each table has a filter of the first so many bytes of its keys, besides
+    /// that of its keys: a scan whose bounds lie within one such prefix leaves tables out that do
+    /// not hold it. Results are the same; the filter takes its space for each different prefix.
+    /// Default 0.
     pub prefix_bytes: usize,
     /// Memtables waiting to be written out at which writers wait. It matters for write buffers of
     /// less than 16 MiB; larger ones reach their bound on bytes first. Default 10.
     pub l0_queue_stall_threshold: usize,
-    /// How many sorted runs there should be: twice as many of one size are merged, four times as many of
-    /// the larger sizes while nobody reads the family. Writers are slowed from twice as many of the
-    /// first level on, or eight times as many in all. Default 4.
+    /// How many sorted runs there should be: twice as many of one size are merged, four times as
+    /// many of the larger sizes while the family is not read. Writers are slowed from twice as many
+    /// of the first level on, or eight times as many in all. Default 4.
     pub l1_file_count_trigger: usize,
-    /// How many times as large as all newer runs together a run must be to be spared when a family at
-    /// rest is merged for its readers. Default 10.
+    /// How many times as large as all newer runs together a run must be to be spared when a family
+    /// at rest is merged for its readers. Default 10.
     pub level_size_ratio: usize,
     /// Versions on disk per live key, estimated. Merges collect the garbage, whatever the number of
-    /// runs, from two thirds of what this allows of it. From there on writers are slowed down, most when
-    /// there is all of it; they are never stopped. Garbage of an eighth of a write buffer slows nobody,
-    /// and less than half of one not most. What a snapshot still sees does not count. A
-    /// value log is collected when more than half of it is garbage. Tables are merged when as much of them
-    /// has expired as merges allow of garbage, or half. At least 1.1. Default 1.5.
+    /// runs, from two thirds of what this allows of it. From there on writers are slowed down, most
+    /// when there is all of it; they are never stopped. Garbage below an eighth of a write buffer
+    /// slows no writer, and below half of one not most. What a snapshot still sees does not count.
+    /// A value log is collected when more than half of it is garbage. Tables are merged when as
+    /// much of them has expired as merges allow of garbage, or half. At least 1.1. Default 1.5.
     pub max_space_amplification: f64,
-    /// Share of tombstones in a table from which it is merged with all that they may delete: when the
-    /// family is at rest, or once such tables are a `level_size_ratio`-th of all; 0 turns that off.
-    /// Default 0.
+    /// Share of tombstones in a table from which it is merged with all that they may delete: when
+    /// the family is at rest, or once such tables are a `level_size_ratio`-th of all; 0 turns that
+    /// off. Default 0.
     pub tombstone_density_trigger: f64,
     /// Tables with fewer versions than this are never merged for their tombstones. Default 1024.
     pub tombstone_density_min_entries: u64,
     /// Size in bytes at which a merge starts another output table. Default 64 MiB.
     pub target_table_bytes: u64,
-    /// Free bytes that must remain on the disk for a flush to start, and that a step of a merge leaves.
-    /// Default none: 100 MiB, or a twentieth of the volume where that is less.
+    /// Free bytes that must remain on the disk for a flush to start, and that a step of a merge
+    /// leaves. Default none: 100 MiB, or a twentieth of the volume where that is less.
     pub min_disk_space: Option<u64>,
     /// Commits to this family are at least this durable. Default: as the database.
     pub sync_mode: SyncMode,
-    /// The order of the keys. It is fixed when the family is created, and the one setting that can't
-    /// be changed afterwards. Default: by bytes.
+    /// The order of the keys. It is fixed when the family is created, and the one setting that
+    /// can't be changed afterwards. Default: by bytes.
     pub key_order: KeyOrder,
     /// Texts of the application that are stored with the options, by name. The engine does not look
     /// at them. A name has no `=`, no white space at its ends and no line break. Default none.
@@ -142,8 +145,8 @@ impl FamilyOptions {
         self
     }
 
-    /// Bytes that must be free for a flush to start, and stay free beside a merge, on a volume of so
-    /// many bytes (if known).
+    /// Bytes that must be free for a flush to start, and stay free beside a merge, on a volume of
+    /// so many bytes (if known).
     #[must_use]
     pub fn least_free_bytes(&self, volume_bytes: Option<u64>) -> u64 {
         self.min_disk_space.unwrap_or_else(|| {

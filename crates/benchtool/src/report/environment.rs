@@ -153,7 +153,7 @@ fn describe_device(source: &str) -> String {
     format!("{name}: {kind}, {cache}")
 }
 
-/// A date and time in UTC, as ISO 8601 has it.
+/// A date and time in UTC, as ISO 8601 defines.
 pub(crate) fn date_of(unix: u64) -> String {
     if unix == 0 {
         return String::new();

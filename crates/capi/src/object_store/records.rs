@@ -45,7 +45,7 @@ pub(super) fn text(records: &[Record]) -> String {
     records.iter().map(line).collect()
 }
 
-/// `None` where nothing is, be it that a folder on the way there is a file.
+/// `None` where nothing is, or a folder on the way there is a file.
 pub(super) fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),

@@ -1,4 +1,4 @@
-//! The C interface as a C program has it, with handles that free themselves.
+//! The C interface as a C program sees it, with handles that free themselves.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;

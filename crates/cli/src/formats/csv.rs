@@ -1,4 +1,5 @@
-//! CSV as RFC 4180 has it: fields with commas, quotes or line breaks are quoted, quotes doubled.
+//! CSV as RFC 4180 defines it: fields with commas, quotes or line breaks are quoted, quotes
+//! doubled.
 //!
 //! The first row names the columns, unless the options say there is none; then there are two
 //! columns, key and value. Fields hold the raw bytes, so binary data makes a file that is not

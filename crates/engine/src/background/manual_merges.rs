@@ -1,5 +1,5 @@
-//! Merges that a caller asks for. They wait for those under way and keep others from starting until they
-//! have their turn.
+//! Merges that a caller asks for. They wait for those under way and keep others from starting until
+//! they have their turn.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,12 +23,12 @@ struct Chosen {
 
 impl Core {
     /// Does a merge that a caller asked for, when those under way have ended. `choose` answers what
-    /// to merge of a version, or `None` if nothing; `check` looks at what there is in the end. Runs that
-    /// are flushed meanwhile are merged beside it.
+    /// to merge of a version, or `None` if nothing; `check` looks at what there is in the end. Runs
+    /// that are flushed meanwhile are merged beside it.
     ///
     /// # Errors
-    /// [`Error::Stalled`] when the merges under way get nowhere, [`Error::Closed`], [`Error::Paused`];
-    /// why the merge failed.
+    /// [`Error::Stalled`] when the merges under way get nowhere, [`Error::Closed`],
+    /// [`Error::Paused`]; why the merge failed.
     fn merge_chosen(
         &self,
         family: &Arc<FamilyState>,
@@ -40,7 +40,7 @@ impl Core {
         let claimed = self.claim_chosen(family, choose);
         family.merges.caller_has_waited();
         let result = claimed.and_then(|Chosen { version, merge }| {
-            // Whoever pauses sets the mark first and looks at the claims second.
+            // A caller that pauses sets the mark first and looks at the claims second.
             if self.control.is_paused() {
                 return Err(Error::Paused);
             }
@@ -57,8 +57,8 @@ impl Core {
         result
     }
 
-    /// Waits until no merge of the family is under way, keeping others from starting, and claims the
-    /// runs that are chosen.
+    /// Waits until no merge of the family is under way, keeping others from starting, and claims
+    /// the runs that are chosen.
     fn claim_chosen(
         &self,
         family: &Arc<FamilyState>,
@@ -126,8 +126,8 @@ impl Core {
         Ok(())
     }
 
-    /// Whether a merge of nothing else would leave the table as it is. One that can't be read is for
-    /// the merge to tell of.
+    /// Whether a merge of nothing else would leave the table as it is. One that can't be read is
+    /// for the merge to tell of.
     fn is_settled(&self, table: &Arc<TableFile>) -> bool {
         table.record.tombstones == 0
             && table.is_free_of_garbage(self.expired_for_all()).unwrap_or(false)
@@ -160,8 +160,8 @@ impl Core {
     }
 }
 
-/// Whoever asks for a merge of tables is told each time that some were left out, not only by the
-/// merge that met the damage.
+/// A caller that asks for a merge of tables is told each time that some were left out, not only by
+/// the merge that met the damage.
 fn left_out<'a>(mut tables: impl Iterator<Item = &'a Arc<TableFile>>) -> Result<()> {
     tables.find_map(|table| table.damage().cloned()).map_or(Ok(()), Err)
 }

@@ -1,11 +1,11 @@
 //! Merges that start by themselves: what is planned when, and how many at once.
 //!
-//! A job claims the runs that it plans to merge, and the next may be queued while it runs: a merge of all
-//! that lies on the disk takes long, and the runs that are flushed meanwhile must not pile up. Beside other
-//! merges of a family only free runs newer than all of theirs are merged, for the number of runs alone.
-//! When all threads are busy a merge interrupts one of twice its size, on the same thread, so that
-//! small ones wait for nothing large. How much may be left undone is bounded by the pace of writers, who
-//! are slowed by the number of runs.
+//! A job claims the runs that it plans to merge, and the next may be queued while it runs: a merge
+//! of all that lies on the disk takes long, and the runs that are flushed meanwhile must not pile
+//! up. Beside other merges of a family only free runs newer than all of theirs are merged, for the
+//! number of runs alone. When all threads are busy a merge interrupts one of twice its size, on the
+//! same thread, so that small ones wait for nothing large. How much may be left undone is bounded
+//! by the pace of writers, who are slowed by the number of runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,8 +44,8 @@ impl Look {
 
 /// What there is to do for merges.
 struct Next {
-    /// Bytes of what a merge could do now beside those under way, 0 for the removal of whole tables;
-    /// `None` when there is nothing.
+    /// Bytes of what a merge could do now beside those under way, 0 for the removal of whole
+    /// tables; `None` when there is nothing.
     bytes: Option<u64>,
     /// The next look will know more.
     unmeasured: bool,
@@ -77,19 +77,20 @@ struct Begun {
     claim: MergeClaim,
 }
 
-/// Bytes of values that a merge moves out of mostly dead value logs, or as many as it merges if these are
-/// more.
+/// Bytes of values that a merge moves out of mostly dead value logs, or as many as it merges if
+/// these are more.
 const VALUES_PER_MERGE: u64 = 64 << 20;
 
-/// How long at most until a family at rest is looked at again when there is more to merge than it has
-/// rested for.
+/// How long at most until a family at rest is looked at again when there is more to merge than it
+/// has rested for.
 const LONGEST_BETWEEN_CHECKS: Duration = Duration::from_secs(16);
 
 /// A merge may be this many times as large as when its job was queued.
 const MOST_GROWTH: u64 = 2;
 
 impl Core {
-    /// Queues a merge of the family if there is one to begin now and none is queued that is no larger.
+    /// Queues a merge of the family if there is one to begin now and none is queued that is no
+    /// larger.
     pub(crate) fn schedule_compaction(&self, family: &Arc<FamilyState>) {
         if self.options.read_only {
             return;
@@ -143,8 +144,8 @@ impl Core {
         }
     }
 
-    /// Whether a snapshot sees only a part of the version, and there would be garbage to collect if there
-    /// were none.
+    /// Whether a snapshot sees only a part of the version, and there would be garbage to collect if
+    /// there were none.
     pub(super) fn has_held_garbage(&self, family: &FamilyState, version: &Version) -> bool {
         let Some(oldest) = self.snapshots.oldest() else { return false };
         if version.runs.iter().all(|run| run.totals.counts.newest <= oldest) {
@@ -161,8 +162,8 @@ impl Core {
         !self.options.read_only && !self.control.is_paused() && !self.control.merges_are_cancelled()
     }
 
-    /// The next merge of the runs of a version beside those under way. It is right for no other version,
-    /// because it counts runs from the newest one.
+    /// The next merge of the runs of a version beside those under way. It is right for no other
+    /// version, because it counts runs from the newest one.
     fn planned(
         &self,
         family: &FamilyState,
@@ -202,8 +203,8 @@ impl Core {
         Some(Planned::of(version, plan, slice))
     }
 
-    /// Plans the next merge and claims its runs; `None` when there is none to begin now, or only one
-    /// that is much larger than `bytes`.
+    /// Plans the next merge and claims its runs; `None` when there is none to begin now, or only
+    /// one that is much larger than `bytes`.
     ///
     /// # Errors
     /// [`Error::Io`] when whole tables could be removed and the manifest can't be written.
@@ -244,10 +245,11 @@ impl Core {
         family.merges.lock().begin_queued(bytes);
         let damaged = family.current_version().damaged_tables();
         match self.merge_once(family, pace, bytes) {
-            // Whoever is waiting for the family's merges goes on with them.
+            // A caller that is waiting for the family's merges goes on with them.
             Ok(()) if family.merges.make_way() => {}
             Ok(()) => {
-                // That something is damaged stays so, whatever was merged since: somebody must be told.
+                // That something is damaged stays so, whatever was merged since: a caller must be
+                // told.
                 family.merges.failure.forget_if(|e| e.kind() != ErrorKind::Corrupt);
                 self.schedule_compaction(family);
             }
@@ -260,7 +262,7 @@ impl Core {
                 }
             }
         }
-        // Only now, so that nobody who asks meanwhile takes the family for idle.
+        // Only now, so that no caller that asks meanwhile takes the family for idle.
         family.merges.job_ends();
         self.files.garbage.sweep();
     }
@@ -311,7 +313,7 @@ impl Core {
                 core.release_spare();
             }
             if family.counters.hot.operations() != written {
-                // Somebody may have begun to read, who waits for less than the next flush.
+                // A reader may have come, which waits for less than the next flush.
                 core.schedule_compaction(&family);
                 return;
             }
@@ -324,8 +326,8 @@ impl Core {
         self.scheduler.submit_after(Lane::Housekeeping, delay, Box::new(check));
     }
 
-    /// Queues what flushes and merges there are to do, taking all families to be quiet. Answers whether
-    /// there is any, or a merge under way.
+    /// Queues what flushes and merges there are to do, taking all families to be quiet. Answers
+    /// whether there is any, or a merge under way.
     pub(super) fn schedule_quiet_merges(&self) -> bool {
         let mut any = false;
         if self.options.read_only || self.control.is_paused() {

@@ -1,4 +1,4 @@
-//! Performing a merge: read the inputs in order, drop what nobody needs, write the outputs, make
+//! Performing a merge: read the inputs in order, drop what is not needed, write the outputs, make
 //! them known, and let go of the inputs.
 //!
 //! A merge into its oldest input goes by steps (`step`): of key ranges with a bounded number of
@@ -36,16 +36,16 @@ use crate::spans::span;
 use crate::version::{Run, TableFile, Version};
 
 /// Tables of a small family are smaller than the options allow, so that a merge of it can be done
-/// in several steps with several tables each,
+/// in several steps with several tables each.
 const TABLES_PER_MERGE: u64 = 16;
-/// but not smaller than this.
+/// Tables of a small family are not smaller than this.
 pub(super) const LEAST_TABLE_BYTES: u64 = 4 << 20;
 
-/// A merge has about so many steps,
+/// A merge has about so many steps, within the two bounds below.
 const STEPS_PER_MERGE: u64 = 8;
-/// unless these were smaller than so many tables for each thread,
+/// A step is not smaller than so many tables for each thread.
 const LEAST_TABLES_PER_STEP: u64 = 2;
-/// or larger than so many tables of the family's usual size: a gigabyte by default.
+/// A step is not larger than so many tables of the family's usual size: a gigabyte by default.
 const MOST_TABLES_PER_STEP: u64 = 16;
 
 /// Value logs below this share of a write buffer are joined by merges, so that there are not very
@@ -61,9 +61,9 @@ pub(super) struct Merge {
     pub family: Arc<FamilyState>,
     pub options: Arc<FamilyOptions>,
     pub plan: MergePlan,
-    /// The runs that it merges, newest first,
+    /// The runs that it merges, newest first.
     places: Vec<RunPlace>,
-    /// and which keys of them.
+    /// Which keys of them it merges.
     pub range: KeyRange,
     /// Nothing older lies below the inputs.
     pub bottom: bool,

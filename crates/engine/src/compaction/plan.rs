@@ -5,29 +5,30 @@
 //! 1. *Expiry.* Tables of which too much has expired are merged with all that share keys with them
 //!    (`expiry` says which, from the time).
 //! 2. *Deletions and values.* Tables with more tombstones than the family allows are merged down to
-//!    the oldest run, where their deletions end: while the family is written only when they are a part
-//!    of all that is worth rewriting the rest, so that few deletions cost little. A value log that is
-//!    mostly garbage has everything merged; tables that do not point into it stay as they are.
-//! 3. *Space.* When the keys of all runs together come near `max_space_amplification` times the keys that are
-//!    alive (estimated by sketches, see `KeySketch`), a group of newest runs that holds most of the
-//!    garbage is merged: the one of which garbage is the largest part. So unique keys are rewritten
-//!    rarely, and overwritten ones soon. Where that is all runs, they are merged slice by slice
-//!    (`slices`).
+//!    the oldest run, where their deletions end: while the family is written only when they are a
+//!    part of all that is worth rewriting the rest, so that few deletions cost little. A value log
+//!    that is mostly garbage has everything merged; tables that do not point into it stay as they
+//!    are.
+//! 3. *Space.* When the keys of all runs together come near `max_space_amplification` times the
+//!    keys that are alive (estimated by sketches, see `KeySketch`), a group of newest runs that
+//!    holds most of the garbage is merged: the one of which garbage is the largest part. So unique
+//!    keys are rewritten rarely, and overwritten ones soon. Where that is all runs, they are merged
+//!    slice by slice (`slices`).
 //! 4. *Tiers.* Runs fall into classes by size, each `fan_in` times the one below. When the newest
 //!    runs hold `fan_in` of one class, they are merged, with everything newer, into one run of the
 //!    next; if that fills the next class, the merge takes it in at once. Each byte is rewritten
 //!    about once per class, and `n` flushes leave some `(fan_in - 1) * log(n)` runs. While nobody
-//!    reads the family, and while there are not very many runs, classes above the lowest wait for twice
-//!    as many: fewer runs help readers only.
+//!    reads the family, and while there are not very many runs, classes above the lowest wait for
+//!    twice as many: fewer runs help readers only.
 //!
-//! A family that is not being written is merged into a single run, which reads best; the more there is to
-//! merge, the longer it must have been at rest, so that pauses between commits cost little. What snapshots
-//! held in it goes some time after they do.
+//! A family that is not being written is merged into a single run, which reads best; the more there
+//! is to merge, the longer it must have been at rest, so that pauses between commits cost little.
+//! What snapshots held in it goes some time after they do.
 //!
-//! The levelled policy of Spooky (Dayan and others, PVLDB 15(11), 2022) was simulated beside this one:
-//! with unique random keys and a size ratio of 10 it rewrites each byte 5.4 times over 50 flushes and
-//! 8.8 times over 200, this one 2.0 and 2.8 times. What is taken from Spooky is how a merge runs:
-//! by steps of bounded key ranges, see `job`.
+//! The levelled policy of Spooky (Dayan and others, PVLDB 15(11), 2022) was simulated beside this
+//! one: with unique random keys and a size ratio of 10 it rewrites each byte 5.4 times over 50
+//! flushes and 8.8 times over 200, this one 2.0 and 2.8 times. What is taken from Spooky is how a
+//! merge runs: by steps of bounded key ranges, see `job`.
 
 use tidesdb_base::liveness::Liveness;
 
@@ -39,9 +40,9 @@ pub(crate) struct RunSummary {
     pub bytes: u64,
     /// Bytes in value logs that it points at.
     pub value_bytes: u64,
-    /// Of its versions, what a merge of this run alone would keep,
+    /// Of its versions, what a merge of this run alone would keep.
     pub alone: Liveness,
-    /// and of its own and all newer ones, a merge of all these.
+    /// Of its versions and those of all newer runs, what a merge of all these would keep.
     pub through: Liveness,
     /// Bytes of tables with more tombstones than the family allows that could go.
     pub tombstone_bytes: u64,
@@ -60,24 +61,27 @@ pub(crate) struct MergePlan {
     pub run: u64,
     /// The output is the oldest input, with its tables replaced step by step.
     pub into_oldest: bool,
-    /// A slice of the key space at a time is enough: all runs are merged, and only for the garbage in them.
+    /// A slice of the key space at a time is enough: all runs are merged, and only for the garbage
+    /// in them.
     pub by_slices: bool,
 }
 
-/// Versions per needed one of a run from which it is rewritten for the garbage alone, whatever is allowed.
+/// Versions per needed one of a run from which it is rewritten for the garbage alone, whatever is
+/// allowed.
 pub(super) const LEAST_OWN_GARBAGE: f64 = 1.25;
 
-/// When garbage is collected slice by slice and there are more runs than this many times the fan-in, those of
-/// a tier are merged first.
+/// When garbage is collected slice by slice and there are more runs than this many times the
+/// fan-in, those of a tier are merged first.
 const MOST_SLICED_RUNS_PER_FAN_IN: usize = 4;
 
-/// The share of bytes from which expired ones are collected however much garbage is allowed: a family that
-/// is left alone would keep them for ever.
+/// The share of bytes from which expired ones are collected however much garbage is allowed: a
+/// family that is left alone would keep them.
 const MOST_EXPIRED_SHARE: f64 = 0.5;
 
-/// As many times as many runs of an upper class wait for a merge while nobody reads the family,
+/// While the family is not read, this many times as many runs of an upper class wait for a merge.
 const UNREAD_FAN_INS: usize = 2;
-/// and there are at most this many times the fan-in in all. Writers are slowed by more.
+/// While the family is not read, there are at most this many times the fan-in of runs in all.
+/// Writers are slowed by more.
 const MOST_UNREAD_RUNS_PER_FAN_IN: usize = 4;
 
 /// A merge of all runs finds this many times its share of garbage when it is done by slices, as the
@@ -97,15 +101,15 @@ impl Pace {
     /// Whatever is worth a merge may be merged.
     pub(crate) const RESTING: Self = Self::Quiet { most_bytes: u64::MAX };
 
-    /// That of a family to which nothing was committed for so many seconds. Merging for its readers must
-    /// not take much longer than that: it may be but a pause.
+    /// That of a family to which nothing was committed for so many seconds. Merging for its readers
+    /// must not take much longer than that: it may be a pause only.
     pub(crate) const fn after_rest(seconds: u64) -> Self {
         Self::Quiet { most_bytes: seconds.saturating_mul(BYTES_PER_SECOND_OF_REST) }
     }
 }
 
-/// As many bytes are merged for the readers of a family as for so many seconds nothing was committed to
-/// it, about as many as one thread merges in that time.
+/// As many bytes are merged for the readers of a family as for so many seconds nothing was
+/// committed to it, about as many as one thread merges in that time.
 const BYTES_PER_SECOND_OF_REST: u64 = 32 << 20;
 
 /// The family's settings, as far as they matter here.
@@ -113,7 +117,7 @@ const BYTES_PER_SECOND_OF_REST: u64 = 32 << 20;
 pub(crate) struct PlanRules {
     /// Runs of one class that are merged.
     pub fan_in: usize,
-    /// Somebody reads the family.
+    /// The family is read.
     pub is_read: bool,
     /// A run of a quiet family is spared when it is more than this many times all newer ones.
     pub size_ratio: usize,
@@ -125,8 +129,8 @@ pub(crate) struct PlanRules {
     pub least_garbage_bytes: u64,
     /// A value log is mostly garbage: what is left of it should be written elsewhere.
     pub collect_values: bool,
-    /// Snapshots keep garbage that will be collected when they go: what is merged for readers before that
-    /// is merged twice.
+    /// Snapshots keep garbage that will be collected when they go: what is merged for readers
+    /// before that is merged twice.
     pub awaits_snapshots: bool,
 }
 
@@ -161,8 +165,8 @@ pub(crate) fn next_merge(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> 
     merge_of(all, count?)
 }
 
-/// The next merge of some of the newest `free` runs, of at most so many bytes and for the number of runs
-/// alone: what can be done beside other merges, or before a large one has its turn.
+/// The next merge of some of the newest `free` runs, of at most so many bytes and for the number of
+/// runs alone: what can be done beside other merges, or before a large one has its turn.
 pub(crate) fn beside_others(
     runs: &[RunSummary],
     free: usize,
@@ -193,23 +197,23 @@ pub(crate) fn beside_damage(
     merge_of(runs, runs.len()).map(|plan| MergePlan { by_slices: true, ..plan })
 }
 
-/// The share of bytes that have expired from which they are collected: that of other garbage, which is
-/// collected from so many entries per live key.
+/// The share of bytes that have expired from which they are collected: that of other garbage, which
+/// is collected from so many entries per live key.
 pub(crate) fn expired_share(collected_from: f64) -> f64 {
     (1.0 - 1.0 / collected_from).min(MOST_EXPIRED_SHARE)
 }
 
-/// Whether all runs may be merged slice by slice: into the oldest, if that was merged before, and if more
-/// bytes lie in tables than in value logs. Those of a value log are scattered over all slices, so
-/// that a slice alone frees none.
+/// Whether all runs may be merged slice by slice: into the oldest, if that was merged before, and
+/// if more bytes lie in tables than in value logs. Those of a value log are scattered over all
+/// slices, so that a slice alone frees none.
 fn may_be_sliced(runs: &[RunSummary]) -> bool {
     let bytes: u64 = runs.iter().map(|run| run.bytes).sum();
     let values: u64 = runs.iter().map(|run| run.value_bytes).sum();
     runs.last().is_some_and(|oldest| oldest.level > 1) && bytes >= values
 }
 
-/// All runs, if enough of the newer ones is tables with too many tombstones. A byte is rewritten about
-/// `size_ratio` times for this at most, as often as for readers.
+/// All runs, if enough of the newer ones is tables with too many tombstones. A byte is rewritten
+/// about `size_ratio` times for this at most, as often as for readers.
 fn by_tombstones(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> Option<usize> {
     // In the oldest run only those are left that a snapshot needs.
     let (_, newer) = runs.split_last()?;
@@ -220,8 +224,8 @@ fn by_tombstones(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> Option<u
     (bytes > 0 && (enough || at_rest)).then_some(runs.len())
 }
 
-/// The newest runs of which the largest part is garbage, and that hold at least half of all garbage,
-/// when there is too much of it.
+/// The newest runs of which the largest part is garbage, and that hold at least half of all
+/// garbage, when there is too much of it.
 fn by_space(runs: &[RunSummary], rules: &PlanRules) -> Option<usize> {
     let all = runs.last()?.through;
     // What slows writers down counts values too: garbage must not slow them and find no merge.
@@ -277,8 +281,8 @@ struct Tiers {
     /// Bytes of the smallest run.
     unit: f64,
     any_flushed: bool,
-    /// The highest class of each run and all newer ones. A small run below a larger one can only be merged
-    /// together with it, so it counts as one of that class.
+    /// The highest class of each run and all newer ones. A small run below a larger one can only be
+    /// merged together with it, so it counts as one of that class.
     classes: Vec<u32>,
 }
 
@@ -301,7 +305,8 @@ impl Tiers {
         Some(tiers)
     }
 
-    /// The class of the nearest size: a merge that drops something yields less than the sum of its inputs.
+    /// The class of the nearest size: a merge that drops something yields less than the sum of its
+    /// inputs.
     fn class(&self, bytes: u64) -> u32 {
         let units = bytes as f64 / self.unit;
         let fan_in = self.fan_in as f64;
@@ -311,7 +316,8 @@ impl Tiers {
         1 + (units / fan_in).log(self.upper_fan_in as f64).round().max(0.0) as u32
     }
 
-    /// How many runs of a class are merged. Without a flushed run, those of the lowest were merged before.
+    /// How many runs of a class are merged. Without a flushed run, those of the lowest were merged
+    /// before.
     fn enough(&self, class: u32) -> usize {
         if class == 0 && self.any_flushed { self.fan_in } else { self.upper_fan_in }
     }
@@ -331,10 +337,10 @@ impl Tiers {
     }
 }
 
-/// Down to the oldest run of a quiet family that is not too large for the newer ones: rewriting one that
-/// is would cost more than a run less is worth. So a byte is rewritten some times for each factor of
-/// the ratio between a flush and the whole, however often the family is quiet between two flushes.
-/// What is merged are at most so many bytes.
+/// Down to the oldest run of a quiet family that is not too large for the newer ones: rewriting one
+/// that is would cost more than a run less is worth. So a byte is rewritten some times for each
+/// factor of the ratio between a flush and the whole, however often the family is quiet between two
+/// flushes. What is merged are at most so many bytes.
 fn by_rest(runs: &[RunSummary], size_ratio: usize, most_bytes: u64) -> Option<usize> {
     let mut newer_bytes: u64 = 0;
     let worth = runs.iter().map(|run| {

@@ -1,6 +1,6 @@
 //! From versions in order to tables: what a flush and a merge have in common.
 //!
-//! Versions come in key order, of one key the newest first. Those that nobody needs are left out
+//! Versions come in key order, of one key the newest first. Those that are not needed are left out
 //! (`drop_rules`); a single deletion and the one put that it promises to meet cancel each other
 //! in a flush; values in value logs that are mostly garbage are written anew.
 //!

@@ -1,13 +1,14 @@
 //! Collecting garbage slice by slice.
 //!
-//! A family whose keys are overwritten all the time would have everything merged again and again, and
-//! while such a merge runs, as much garbage comes as it removes. Its key space is therefore cut into
-//! a few slices. Flushes and merges end their tables at the bounds, so that the tables of a slice,
-//! in all runs, can be merged without any other: the slice with the most garbage is, and the
-//! tables that it had in newer runs are gone at once. That costs as much as one large merge for
-//! the same garbage, is done in small even steps, and what has waited longest goes first.
+//! A family whose keys are overwritten all the time would have everything merged again and again,
+//! and while such a merge runs, as much garbage comes as it removes. Its key space is therefore cut
+//! into a few slices. Flushes and merges end their tables at the bounds, so that the tables of a
+//! slice, in all runs, can be merged without any other: the slice with the most garbage is, and the
+//! tables that it had in newer runs are gone at once. That costs as much as one large merge for the
+//! same garbage, is done in small even steps, and what has waited longest goes first.
 //!
-//! This is how Spooky (Dayan and others, PVLDB 15(11), 2022) cuts its merges into the largest level.
+//! This is how Spooky (Dayan and others, PVLDB 15(11), 2022) cuts its merges into the largest
+//! level.
 //!
 //! Bounds lie between tables of the oldest run. They stay until the slices have become too unequal,
 //! are forgotten when the database is closed, and mean nothing for what is right: a table that
@@ -38,7 +39,8 @@ pub(crate) fn renew(family: &FamilyState, version: &Version) -> SliceBounds {
     bounds.clone()
 }
 
-/// The bounds from now on. `present` are those in force, `target_table_bytes` is the family's option.
+/// The bounds from now on. `present` are those in force, `target_table_bytes` is the family's
+/// option.
 fn renewed(present: &SliceBounds, version: &Version, target_table_bytes: u64) -> SliceBounds {
     let Some(oldest) = version.runs.last().filter(|run| run.level > 1) else {
         return SliceBounds::default();
@@ -106,8 +108,8 @@ fn worst(
     shares.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Which part of the versions in the range is garbage; `None` when there is none, or when not all of
-/// them can be read.
+/// Which part of the versions in the range is garbage; `None` when there is none, or when not all
+/// of them can be read.
 fn garbage_share(version: &Version, range: &KeyRange, rules: LivenessRules<'_>) -> Option<f64> {
     let mut count = LivenessCount::new(rules);
     for run in &version.runs {

@@ -204,7 +204,7 @@ impl Family {
     }
 
     /// Deletes every key from `start` on that comes before `end`. One log record, whatever the
-    /// number of keys; they are gone for readers at once, and from disk as merges come by: a table
+    /// number of keys; they are gone for readers at once, and from disk with later merges: a table
     /// that lies wholly in the range is removed without being read.
     ///
     /// # Errors

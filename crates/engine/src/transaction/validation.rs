@@ -57,7 +57,7 @@ impl Transaction {
     /// transaction. Answers the sequence number of the commit; none when nothing was written.
     ///
     /// # Errors
-    /// `Conflict` as the isolation level has it, `Invalid` for a finished transaction, `Closed`,
+    /// `Conflict` as the isolation level demands, `Invalid` for a finished transaction, `Closed`,
     /// `Full`, `Io`, `ReadOnly`: nothing was written, and the transaction is as it was. Only after
     /// `Doubtful` the commit is visible, and stays so: committing again tries to make it durable,
     /// and all else but a rollback, which only lets go of the memory, is refused.

@@ -185,7 +185,7 @@ impl TableFile {
         Ok(is_distinct && !expired)
     }
 
-    /// The table as another family has it, in this run.
+    /// The table as it is for another family, in this run.
     pub(super) fn for_another_family(&self, (level, run): (u32, u64)) -> Arc<Self> {
         let record = TableRecord { level, run, ..self.record.clone() };
         Self::of(self.file.named_again(), record)

@@ -38,7 +38,7 @@ fn commits_behind_a_hole_in_the_log_do_not_come_back() {
     let (report, found) = place.salvaged();
     assert_eq!(keys_of(&found, "family"), keys(0..4));
     assert!(report.warnings.iter().any(|text| text.contains("5 commits")), "{report:?}");
-    // As an opening has it.
+    // As an opening does.
     let db = Db::open(place.source(), DbOptions::default().read_only(true)).unwrap();
     assert_eq!(content_of(&db), found);
 }

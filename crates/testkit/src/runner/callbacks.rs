@@ -24,7 +24,7 @@ pub(super) struct Shared {
     findings: Vec<String>,
 }
 
-/// Makes every so many calls panic.
+/// Makes one in so many calls panic.
 fn panic_at_times(call: u64) {
     if call.is_multiple_of(5) {
         resume_unwind(Box::new("a panic of the test"));

@@ -40,7 +40,7 @@ pub(crate) fn registered() -> KeyOrders {
     orders
 }
 
-/// A key that sorts as its family has it.
+/// A key that sorts as its family orders it.
 #[derive(Clone)]
 struct Ranked {
     compare: CompareKeys,

@@ -90,7 +90,7 @@ fn take_property(
     }
 }
 
-/// A value as the options' text has it.
+/// A value in the form of the options' text.
 fn scalar(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),

@@ -33,8 +33,8 @@ fn a_plan_for_other_runs_is_refused_and_changes_nothing() {
     let (one, two, three) = (flushed(b"1"), flushed(b"2"), flushed(b"3"));
     assert_eq!([one.runs.len(), two.runs.len(), three.runs.len()], [1, 2, 3]);
     let options = state.options.load();
-    // What a flush between reading the version and planning would do, in all its forms: more runs than
-    // there are, as many as there are, and fewer.
+    // What a flush between reading the version and planning would do, in all its forms: more runs
+    // than there are, as many as there are, and fewer.
     for (version, planned_from, count) in [(&one, &three, 2), (&two, &three, 2), (&two, &three, 1)]
     {
         let plan =
