@@ -1,10 +1,10 @@
 //! A vector whose memory comes from the system once it is large.
 //!
 //! The allocator of the C library keeps an arena for each of several threads, and learns from every
-//! large piece that is freed to keep that much of each arena for later: a few megabytes that flushes,
-//! merges and openings of tables take for a moment become tens of megabytes that the process never
-//! gives back. So what is large and short-lived, or goes with a table, is mapped here and unmapped when
-//! it is dropped. Pages that were reserved and not written take no memory.
+//! large piece that is freed to keep that much of each arena for later: a few megabytes that
+//! flushes, merges and openings of tables take for a moment become tens of megabytes that the
+//! process never gives back. So what is large and short-lived, or goes with a table, is mapped here
+//! and unmapped when it is dropped. Pages that were reserved and not written take no memory.
 //!
 //! Plain data only. Not shared between threads while it changes, as any vector.
 
@@ -124,8 +124,8 @@ impl<T: Copy> LargeVec<T> {
     pub fn extend_from_slice(&mut self, values: &[T]) {
         self.reserve(values.len());
         let end = self.address.as_ptr().wrapping_add(self.len);
-        // SAFETY: there is room for them behind the `len` elements that there are, and `values` is not
-        // of this memory, which is borrowed mutably.
+        // SAFETY: there is room for them behind the `len` elements that there are, and `values` is
+        // not of this memory, which is borrowed mutably.
         unsafe { ptr::copy_nonoverlapping(values.as_ptr(), end, values.len()) };
         self.len += values.len();
     }

@@ -166,8 +166,8 @@ struct KeptBlocks {
 }
 
 impl CachedBlocks {
-    /// Blocks for a scan of a family, whose counters count them; what the scan reads ahead counts in
-    /// the budget.
+    /// Blocks for a scan of a family, whose counters count them; what the scan reads ahead counts
+    /// in the budget.
     pub(crate) fn for_scan(
         cache: &Arc<BlockCache>,
         budget: &Arc<MemoryBudget>,

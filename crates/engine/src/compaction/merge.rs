@@ -25,9 +25,9 @@ struct RunReader {
     /// The table under the iterator.
     table: Option<Arc<TableFile>>,
     iterator: Option<TableIterator<Arc<Table>, Uncached>>,
-    /// Entries of the present table that were left behind,
+    /// Entries of the present table that were left behind.
     passed: u64,
-    /// and of those before it: number of the table, entries.
+    /// Number and entries read of each table before it.
     read: Vec<(u64, u64)>,
 }
 

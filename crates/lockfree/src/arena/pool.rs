@@ -78,8 +78,8 @@ impl Block {
 }
 
 /// Whether a block of this layout is mapped. The allocator of the C library lets each of its arenas
-/// keep as much free memory as the largest piece that was ever given back to it, and twice that: what
-/// comes and goes in megabytes must not be its own.
+/// keep as much free memory as the largest piece that was ever given back to it, and twice that:
+/// what comes and goes in megabytes must not be its own.
 const fn is_mapped(layout: Layout) -> bool {
     cfg!(all(target_os = "linux", not(miri))) && layout.size() >= LEAST_MAPPED_BYTES
 }

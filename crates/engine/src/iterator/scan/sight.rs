@@ -21,8 +21,8 @@ use crate::snapshot::Snapshot;
 /// What a source of a scan takes, about, whatever it is over: places, and a key.
 const SOURCE_BYTES: u64 = 1 << 10;
 
-/// What a source over tables takes besides: a block that the cache may not have. What it reads ahead
-/// is counted as it is read.
+/// What a source over tables takes besides: a block that the cache may not have. What it reads
+/// ahead is counted as it is read.
 const BLOCK_BYTES: u64 = 4 << 10;
 
 /// A family as of one moment.

@@ -7,8 +7,8 @@ use crate::iterator::ScanOptions;
 
 const RUNS: u64 = 6;
 
-/// A scan that was only opened counted for 16 KiB a run, and one that had read ahead in all of them,
-/// a quarter of a MiB each, for no more.
+/// A scan that was only opened counted for 16 KiB a run, and one that had read ahead in all of
+/// them, a quarter of a MiB each, for no more.
 #[test]
 fn a_scan_counts_for_what_it_has_read_ahead() {
     let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();

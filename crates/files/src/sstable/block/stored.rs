@@ -83,8 +83,8 @@ pub(crate) fn open_stored(sealed: &[u8], place: Place, raw: &mut Vec<u8>) -> Res
     codec.decompress(stored, raw).map_err(|_| wrong_length(raw_len))
 }
 
-/// Checks sealed bytes that lie at `place`, and whether they are stored raw: then they begin with what
-/// [`open_stored`] would answer.
+/// Checks sealed bytes that lie at `place`, and whether they are stored raw: then they begin with
+/// what [`open_stored`] would answer.
 ///
 /// # Errors
 /// As [`open_stored`].

@@ -73,7 +73,8 @@ fn tables_answer_the_same_whatever_nodes_they_hold() {
                 let (held, nodes) = nodes_held(&table);
                 match most {
                     0 => assert_eq!((held, room.held()), (0, 0), "{context}"),
-                    // Of nodes that lookups only walk into, for more versions of a key, none is held.
+                    // Of nodes that lookups only walk into, for more versions of a key, none is
+                    // held.
                     u64::MAX => assert!(held > 0 || nodes == 0, "{context}: {held} of {nodes}"),
                     _ => assert!(room.held() < most + ONE_NODE_BYTES, "{context}: {}", room.held()),
                 }
