@@ -65,7 +65,7 @@ fn expect_none(violations: &[String]) {
 fn the_walk_sees_the_workspace() {
     let rust = files(&["rs"]);
     assert!(rust.len() > 100, "only {} source files found", rust.len());
-    for wanted in ["crates/engine/src/lib.rs", "crates/base/tests/tidy.rs"] {
+    for wanted in ["crates/tidesdb/src/lib.rs", "crates/base/tests/tidy.rs"] {
         assert!(rust.iter().any(|(path, _)| path == wanted), "{wanted} was not found");
     }
     let unreadable: Vec<_> = files(&["rs", "md", "toml", "sh", ""])
@@ -102,7 +102,7 @@ fn every_foreign_crate_is_explained() {
 fn engine_modules_name_lower_modules_only() {
     let mut found = Vec::new();
     for (path, text) in files(&["rs"]) {
-        if let Some(inside) = path.strip_prefix("crates/engine/src/") {
+        if let Some(inside) = path.strip_prefix("crates/tidesdb/src/") {
             found.extend(engine::check(inside, &text));
         }
     }

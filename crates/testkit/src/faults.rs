@@ -8,7 +8,7 @@ pub mod sweep;
 
 use std::sync::{Arc, Mutex};
 
-use tidesdb_engine::{Db, Error, ErrorKind};
+use tidesdb::{Db, Error, ErrorKind};
 use tidesdb_sys::vfs::{FaultError, FaultKind, FaultVfs, OpSet, SimVfs, Vfs};
 
 use crate::Verdict;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tidesdb_engine::{Db, Family, ScanOptions, Snapshot};
+use tidesdb::{Db, Family, ScanOptions, Snapshot};
 use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::vfs::Vfs;
 

@@ -3,7 +3,7 @@
 //! An operation is plain data, drawn from a seed alone: whether it makes sense in the present
 //! state (a family may be gone) is decided by the code that applies it.
 
-use tidesdb_engine::{Error, Family, WriteBatch};
+use tidesdb::{Error, Family, WriteBatch};
 use tidesdb_sys::rng::SplitMix64;
 
 use crate::oracle::{FamilyId, StoredValue, Write, entry_hash};

@@ -1,6 +1,6 @@
 //! Committing several writes of a workload: as a batch or as a transaction.
 
-use tidesdb_engine::{Db, Error, Family, IsolationLevel, WriteBatch, WriteOptions};
+use tidesdb::{Db, Error, Family, IsolationLevel, WriteBatch, WriteOptions};
 
 use crate::operations::PlannedWrite;
 use crate::oracle::Write;
@@ -8,7 +8,7 @@ use crate::oracle::Write;
 /// What several writes are committed with: every other time a transaction, of each level in turn.
 pub(crate) enum PlannedCommit {
     Batch(WriteBatch),
-    Transaction(Box<tidesdb_engine::Transaction>),
+    Transaction(Box<tidesdb::Transaction>),
 }
 
 impl PlannedCommit {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidesdb_engine::{Components, Db, Error, Family, Snapshot};
+use tidesdb::{Components, Db, Error, Family, Snapshot};
 use tidesdb_sys::clock::{Clock, ManualClock};
 use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::vfs::{SimVfs, Vfs};

@@ -1,6 +1,6 @@
 //! Small random options: a thousand operations must cross every boundary there is.
 
-use tidesdb_engine::{Compression, DbOptions, FamilyOptions, FilterKind, SyncMode};
+use tidesdb::{Compression, DbOptions, FamilyOptions, FilterKind, SyncMode};
 use tidesdb_sys::rng::SplitMix64;
 
 /// Number of families that a workload plays with.

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use directory::{assert_unchanged, files, picture};
 use small::{small_db, small_family};
-use tidesdb_engine::{
+use tidesdb::{
     Components, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, Result, ScanOptions,
     SyncMode, WriteBatch,
 };

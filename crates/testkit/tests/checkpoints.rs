@@ -11,9 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use copies::{Crashes, small};
-use tidesdb_engine::{
-    CheckpointOptions, Components, Db, DbOptions, Error, ErrorKind, Family, WriteBatch,
-};
+use tidesdb::{CheckpointOptions, Components, Db, DbOptions, Error, ErrorKind, Family, WriteBatch};
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::sched::ManualScheduler;
 use tidesdb_sys::vfs::{FaultError, FaultKind, FaultVfs, Op, OpSet, SimVfs, Vfs};

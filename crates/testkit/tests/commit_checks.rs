@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidesdb_engine::{
+use tidesdb::{
     Components, Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel, Transaction,
 };
 use tidesdb_sys::clock::ManualClock;

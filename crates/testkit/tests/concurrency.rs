@@ -21,7 +21,7 @@ use std::thread;
 
 use seeds::{scaled, seed};
 use small::{small_db, small_family};
-use tidesdb_engine::{Db, ErrorKind, Family, FamilyOptions, ScanOptions, Snapshot, WriteBatch};
+use tidesdb::{Db, ErrorKind, Family, FamilyOptions, ScanOptions, Snapshot, WriteBatch};
 use tidesdb_sys::rng::{SplitMix64, mix64};
 
 /// Opens the database in `path` with small settings.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tidesdb_engine::SyncMode;
+use tidesdb::SyncMode;
 use tidesdb_sys::rng::SplitMix64;
 use tidesdb_testkit::Verdict;
 use tidesdb_testkit::crash::{Camera, Counts, Judge, Odds};

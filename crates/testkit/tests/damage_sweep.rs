@@ -28,7 +28,7 @@ use std::time::Instant;
 
 use golden::{Golden, Shape};
 use seeds::{scaled, seed};
-use tidesdb_engine::{Error, ErrorKind};
+use tidesdb::{Error, ErrorKind};
 use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::vfs::{Corruption, OpenHow, SimVfs, Vfs};
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seeds::{scaled, seed};
-use tidesdb_engine::{
+use tidesdb::{
     Components, Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel,
     ScanOptions, Snapshot,
 };

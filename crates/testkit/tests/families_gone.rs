@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tidesdb_engine::{
-    Components, Compression, Db, DbOptions, ErrorKind, FamilyOptions, ScanOptions,
-};
+use tidesdb::{Components, Compression, Db, DbOptions, ErrorKind, FamilyOptions, ScanOptions};
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::sched::ManualScheduler;
 use tidesdb_sys::vfs::{MutationKind, SimVfs};

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use copies::{Crashes, small};
-use tidesdb_engine::{Components, Db, DbOptions, Error, ErrorKind, Family};
+use tidesdb::{Components, Db, DbOptions, Error, ErrorKind, Family};
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::sched::ManualScheduler;
 use tidesdb_sys::vfs::{SimVfs, Vfs};

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidesdb_engine::{
+use tidesdb::{
     Components, Compression, Db, DbOptions, ErrorKind, Event, EventListener, Family, FamilyOptions,
     MemoryLevel, RuntimeOptions, ScanOptions, StallReason, SyncMode,
 };
@@ -118,7 +118,7 @@ fn small() -> FamilyOptions {
 }
 
 /// Writes until the first error.
-fn write_until_refused(family: &Family) -> tidesdb_engine::Error {
+fn write_until_refused(family: &Family) -> tidesdb::Error {
     (0_u64..100_000).find_map(|n| family.put(&n.to_be_bytes(), &[7; 200]).err()).unwrap()
 }
 

@@ -13,7 +13,7 @@ use std::fs;
 
 use directory::{assert_unchanged, picture};
 use small::small_db;
-use tidesdb_engine::{Db, ErrorKind};
+use tidesdb::{Db, ErrorKind};
 
 #[test]
 fn databases_of_other_engines_are_named_and_left_alone() {

@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use archives::{copy_alive, files_of, fixtures, pack, unpack};
+use tidesdb::{Db, DbOptions, Family, FamilyOptions, ScanOptions};
 use tidesdb_base::compress::Compression;
-use tidesdb_engine::{Db, DbOptions, Family, FamilyOptions, ScanOptions};
 
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 type Contents = BTreeMap<&'static str, Content>;

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidesdb_engine::{
+use tidesdb::{
     Components, Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, Result, WriteBatch,
 };
 use tidesdb_sys::clock::ManualClock;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tidesdb_engine::{Components, Db, DbOptions, ErrorKind, Family, FamilyOptions};
+use tidesdb::{Components, Db, DbOptions, ErrorKind, Family, FamilyOptions};
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::sched::{Job, Lane, ManualScheduler, Scheduler};
 use tidesdb_sys::vfs::{LockHow, Mutation, MutationKind, Phase, SimVfs, Vfs};
@@ -132,7 +132,7 @@ fn two_runs(family: &Family) {
 fn merge_in_the_middle(
     sim: &Arc<SimVfs>,
     family: &Family,
-) -> (Held, thread::JoinHandle<tidesdb_engine::Result<()>>) {
+) -> (Held, thread::JoinHandle<tidesdb::Result<()>>) {
     let (held, family) = (hold_next_table(sim), family.clone());
     let merging = thread::spawn(move || family.compact());
     held.arrived.recv().unwrap();

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use tidesdb_engine::{
+use tidesdb::{
     Components, Compression, Db, DbOptions, Family, FamilyOptions, LevelStats, ScanOptions,
     SyncMode,
 };

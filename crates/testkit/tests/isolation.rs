@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use small::{small_db, small_family};
-use tidesdb_engine::{Components, Db, FamilyOptions};
+use tidesdb::{Components, Db, FamilyOptions};
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::vfs::SimVfs;

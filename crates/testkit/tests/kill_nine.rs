@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use seeds::{scaled, seed};
 use small::{small_db, small_family};
-use tidesdb_engine::{Db, DbOptions, ErrorKind, Family, ScanOptions, SyncMode, WriteBatch};
+use tidesdb::{Db, DbOptions, ErrorKind, Family, ScanOptions, SyncMode, WriteBatch};
 use tidesdb_sys::rng::{SplitMix64, mix64};
 
 const DIRECTORY: &str = "TIDESDB_KILL_DIRECTORY";

@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use directory::{assert_unchanged, files, picture};
 use small::{small_db, small_family};
-use tidesdb_engine::{Db, ErrorKind};
+use tidesdb::{Db, ErrorKind};
 
 /// Opens the database in `path` with small settings.
 fn open(path: &Path) -> Db {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tidesdb_engine::{
+use tidesdb::{
     Components, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, IsolationLevel, Result,
     ScanOptions, SyncMode, WriteBatch, WriteOptions,
 };

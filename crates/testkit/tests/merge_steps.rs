@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use seeds::{scaled, seed};
-use tidesdb_engine::{
+use tidesdb::{
     Components, Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, ScanOptions,
     Snapshot, SyncMode,
 };

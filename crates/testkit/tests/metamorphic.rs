@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use history::Run;
 use seeds::{scaled, seed};
-use tidesdb_engine::{Compression, DbOptions, FamilyOptions, FilterKind, SyncMode};
+use tidesdb::{Compression, DbOptions, FamilyOptions, FilterKind, SyncMode};
 use tidesdb_sys::rng::{SplitMix64, mix64};
 
 const OPERATIONS: u64 = 2_000;

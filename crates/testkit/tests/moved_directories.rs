@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use small::{small_db, small_family};
-use tidesdb_engine::{Components, Db, Family, ScanOptions};
+use tidesdb::{Components, Db, Family, ScanOptions};
 use tidesdb_sys::vfs::{
     DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, RealVfs, SegmentHow, Vfs,
 };

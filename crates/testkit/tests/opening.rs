@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidesdb_engine::{Components, Db, DbOptions, FamilyOptions, SyncMode};
+use tidesdb::{Components, Db, DbOptions, FamilyOptions, SyncMode};
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::sched::{Job, Lane, ManualScheduler, Scheduler};
 use tidesdb_sys::vfs::{CrashProfile, MutationKind, Phase, SimVfs};

@@ -15,7 +15,7 @@ use std::time::SystemTime;
 
 use directory::{assert_unchanged, files, picture};
 use small::{small_db, small_family};
-use tidesdb_engine::{
+use tidesdb::{
     Components, Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel, RuntimeOptions,
     ScanOptions, WriteBatch,
 };
@@ -58,7 +58,7 @@ fn call_everything(db: &Db) {
     let family: Family = db.family("f").unwrap();
     look_at_everything(db);
     db.wait_idle().unwrap();
-    let refused = |answer: tidesdb_engine::Result<()>| {
+    let refused = |answer: tidesdb::Result<()>| {
         assert_eq!(answer.unwrap_err().kind(), ErrorKind::ReadOnly);
     };
     refused(db.purge());

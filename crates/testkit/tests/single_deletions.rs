@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tidesdb_engine::{Components, Compression, Db, DbOptions, Family, FamilyOptions, SyncMode};
+use tidesdb::{Components, Compression, Db, DbOptions, Family, FamilyOptions, SyncMode};
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::sched::ManualScheduler;
 use tidesdb_sys::vfs::{CrashProfile, MutationKind, Phase, SimVfs};

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use overwrites::{Bench, KEYS, Model, contents, open};
 use rand::RngExt;
 use seeds::scaled;
-use tidesdb_engine::{ErrorKind, ScanOptions};
+use tidesdb::{ErrorKind, ScanOptions};
 use tidesdb_sys::vfs::{Corruption, CrashProfile, MutationKind, Phase, Vfs};
 use tidesdb_testkit::inspect::deep_check;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidesdb_engine::{Components, Db, DbOptions, Family, FamilyOptions};
+use tidesdb::{Components, Db, DbOptions, Family, FamilyOptions};
 use tidesdb_sys::clock::ManualClock;
 use tidesdb_sys::sched::ManualScheduler;
 use tidesdb_sys::vfs::{CrashProfile, SimVfs, Vfs};

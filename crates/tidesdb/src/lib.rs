@@ -16,16 +16,89 @@
 //! db.close()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! To read the code, start with `ARCHITECTURE.md`; in short:
+//!
+//! * the write path is `write/`, then `log/`, then `memtable`;
+//! * the read path is `read/`, and `iterator/` for scans;
+//! * `flush/` turns memtables into tables, `compaction/` merges tables;
+//! * `version/` is the set of files and the manifest behind it;
+//! * `recovery/` and `db/open` bring a directory back to life;
+//! * `rescue/` works on databases that do not open.
 #![forbid(unsafe_code)]
 
+/// Bugs that are chosen when a test runs; everything else as usual.
+#[cfg(planted_bugs)]
+macro_rules! cfg {
+    (planted_bug = $name:literal) => {
+        tidesdb_base::planted::is($name)
+    };
+    ($($other:tt)*) => {
+        core::cfg!($($other)*)
+    };
+}
+
+mod background;
+mod cache;
+mod compaction;
+mod core;
+mod counters;
+mod db;
+mod dead_ranges;
+mod dependencies;
+mod event_log;
+mod events;
+mod family;
+mod flow;
+mod flush;
 #[cfg(doctest)]
 mod guide;
+mod iterator;
+mod key_parts;
+mod latency;
+mod log;
+mod memtable;
+mod numbers;
 pub mod options_file;
+mod range_tombstones;
+mod read;
+mod recovery;
+pub mod rescue;
+mod snapshot;
+mod spans;
+mod spare_buffers;
+mod stats;
+mod table_output;
+mod thread_buffer;
+mod transaction;
+mod user_code;
+mod verify;
+mod version;
+mod watch;
+mod write;
 
-pub use tidesdb_engine::*;
+pub use tidesdb_base::compress::Compression;
+pub use tidesdb_base::error::{Error, ErrorKind, Result};
+pub use tidesdb_base::event::{
+    Event, EventListener, LogLevel, MemoryLevel, OperationMet, StallReason,
+};
+pub use tidesdb_base::key_order::{CompareKeys, KeyOrder, KeyOrders};
+pub use tidesdb_base::latency::{LatencyHistogram, TimedOperation};
+pub use tidesdb_base::limits;
+pub use tidesdb_base::options::{DbOptions, FamilyOptions, FilterKind, RuntimeOptions, SyncMode};
+pub use tidesdb_sys::clock::Clock;
+pub use tidesdb_sys::sched::Scheduler;
+pub use tidesdb_sys::vfs::Vfs;
 
-/// What can be done with a database that does not open, and with single files of one: salvage,
-/// repair, inspection, restoring a backup.
-pub mod rescue {
-    pub use tidesdb_rescue::*;
-}
+pub use crate::db::{CheckpointOptions, Components, Db};
+pub use crate::family::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation, Family};
+pub use crate::iterator::{KeyRange, Scan, ScanEntries, ScanOptions};
+pub use crate::read::PinnedValue;
+pub use crate::snapshot::Snapshot;
+pub use crate::stats::{
+    CacheStats, DbStats, FamilySpace, FamilyStats, LatencyStats, LevelStats, MemoryStats,
+    ReadStats, StallStats, TreeLevelStats, TreeStats, WorkStats,
+};
+pub use crate::transaction::{IsolationLevel, Transaction, TransactionStats};
+pub use crate::verify::VerifyReport;
+pub use crate::write::{WriteBatch, WriteOptions};

@@ -30,7 +30,7 @@ mod toml;
 
 use std::collections::BTreeMap;
 
-use tidesdb_engine::{DbOptions, Error, FamilyOptions, Result};
+use crate::{DbOptions, Error, FamilyOptions, Result};
 
 use self::setting::{Scope, Setting};
 

@@ -36,6 +36,8 @@ const ORDER: &[&[&str]] = &[
     &["background"],
     &["family/handle", "family/handle/many_keys", "family/handle/with_options"],
     &["db"],
+    // What stands beside the engine: it uses what users use.
+    &["guide", "options_file", "rescue"],
 ];
 
 /// Names that go up all the same: file, module named, why.
@@ -65,7 +67,11 @@ fn named(line: &str, top_level_file: bool) -> Vec<&str> {
         for (at, _) in line.match_indices(prefix) {
             let rest = &line[at + prefix.len()..];
             let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-            found.push(if rest.starts_with('{') { "{" } else { &rest[..end] });
+            let several = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+            match several {
+                Some((names, _)) => found.extend(names.split(", ").map(str::trim)),
+                None => found.push(if rest.starts_with('{') { "{" } else { &rest[..end] }),
+            }
         }
     }
     // Types that lib.rs re-exports are not modules.
@@ -81,7 +87,7 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<String> {
     }
     let top = file.split('/').next().unwrap_or(file);
     let Some(own) = rank(file).or_else(|| rank(top)) else {
-        return vec![format!("engine/{path}: module '{top}' is not in the table of modules")];
+        return vec![format!("tidesdb/{path}: module '{top}' is not in the table of modules")];
     };
     let mut found = Vec::new();
     for (number, line) in shipped_lines(text) {
@@ -89,15 +95,15 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<String> {
             let excused = EXCEPTIONS.iter().any(|e| (e.0, e.1) == (file, module));
             match rank(module) {
                 _ if PURE.contains(&file) => {
-                    found.push(format!("engine/{path}:{number}: a pure file names '{module}'"));
+                    found.push(format!("tidesdb/{path}:{number}: a pure file names '{module}'"));
                 }
                 Some(other) if other <= own || excused => {}
                 Some(_) => {
                     found.push(format!(
-                        "engine/{path}:{number}: names '{module}', which is above it"
+                        "tidesdb/{path}:{number}: names '{module}', which is above it"
                     ));
                 }
-                None => found.push(format!("engine/{path}:{number}: names '{module}', unknown")),
+                None => found.push(format!("tidesdb/{path}:{number}: names '{module}', unknown")),
             }
         }
     }
@@ -132,5 +138,6 @@ mod tests {
         assert_eq!(check("compaction/plan.rs", "use crate::core::Core;\n").len(), 1);
         assert_eq!(check("utilities.rs", "").len(), 1);
         assert_eq!(check("flush.rs", "use crate::{core, db};\n").len(), 1);
+        assert!(check("rescue/mod.rs", "use crate::{Db, Error};\n").is_empty());
     }
 }

@@ -9,7 +9,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tidesdb_engine::SyncMode;
+use tidesdb::SyncMode;
 use tidesdb_sys::rng::SplitMix64;
 use tidesdb_sys::vfs::{CrashProfile, FaultError, FaultKind, OpSet};
 

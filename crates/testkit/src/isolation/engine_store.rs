@@ -11,7 +11,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use tidesdb_engine::{
+use tidesdb::{
     Db, ErrorKind, Family, FamilyOptions, IsolationLevel, ScanOptions, Transaction, WriteBatch,
 };
 
@@ -33,7 +33,7 @@ pub struct EngineStore {
     scheduler: Option<Arc<WatchedScheduler>>,
 }
 
-fn said<T>(result: Result<T, tidesdb_engine::Error>) -> Verdict<T> {
+fn said<T>(result: Result<T, tidesdb::Error>) -> Verdict<T> {
     result.map_err(|e| format!("the engine says: {e}"))
 }
 

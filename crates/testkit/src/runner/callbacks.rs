@@ -5,7 +5,7 @@
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, Weak};
 
-use tidesdb_engine::{CommitHook, CommittedBatch, CommittedKind, Db, Event, EventListener, Family};
+use tidesdb::{CommitHook, CommittedBatch, CommittedKind, Db, Event, EventListener, Family};
 
 use super::{Runner, locked};
 use crate::Verdict;

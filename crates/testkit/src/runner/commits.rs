@@ -1,6 +1,6 @@
 //! Commits of a workload, and what those that fail must leave.
 
-use tidesdb_engine::{Db, Error, ErrorKind, SyncMode, WriteOptions};
+use tidesdb::{Db, Error, ErrorKind, SyncMode, WriteOptions};
 use tidesdb_sys::clock::Clock;
 
 use super::{Runner, locked};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidesdb_engine::{CheckpointOptions, Db, ErrorKind, WriteBatch};
+use tidesdb::{CheckpointOptions, Db, ErrorKind, WriteBatch};
 use tidesdb_sys::clock::Clock;
 use tidesdb_sys::vfs::Vfs;
 

@@ -1,6 +1,6 @@
 //! Families that come, go, get other names and options, and are copied.
 
-use tidesdb_engine::{Compression, Db, Family};
+use tidesdb::{Compression, Db, Family};
 
 use super::{Runner, family_name, locked};
 use crate::Verdict;

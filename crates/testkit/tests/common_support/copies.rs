@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tidesdb_engine::{Compression, FamilyOptions};
+use tidesdb::{Compression, FamilyOptions};
 use tidesdb_sys::vfs::{CrashProfile, Phase, SimVfs};
 
 /// A family whose tables and value logs are small.

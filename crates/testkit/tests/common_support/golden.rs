@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidesdb_engine::{
+use tidesdb::{
     Components, Db, DbOptions, Error, Family, FamilyOptions, Result, ScanOptions, SyncMode,
     WriteBatch,
 };

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::scans::{Move, OpenScan};
-use tidesdb_engine::{
+use tidesdb::{
     Components, Db, DbOptions, ErrorKind, Family, FamilyOptions, ScanOptions, Snapshot, WriteBatch,
     WriteOptions,
 };

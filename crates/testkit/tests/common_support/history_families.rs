@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tidesdb_engine::{Components, Db, ErrorKind, ScanOptions, WriteBatch};
+use tidesdb::{Components, Db, ErrorKind, ScanOptions, WriteBatch};
 use tidesdb_sys::sched::ManualScheduler;
 use tidesdb_sys::vfs::{SimVfs, Vfs};
 

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::rc::Rc;
 
-use tidesdb_engine::Scan;
+use tidesdb::Scan;
 
 use super::{Entry, Model};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use tidesdb_engine::{
+use tidesdb::{
     Components, Compression, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, ScanOptions,
     Snapshot, SyncMode,
 };

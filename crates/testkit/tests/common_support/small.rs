@@ -1,6 +1,6 @@
 //! Settings that make small databases on real directories cross every boundary.
 
-use tidesdb_engine::{DbOptions, FamilyOptions};
+use tidesdb::{DbOptions, FamilyOptions};
 
 /// Settings of a database in tests.
 pub(crate) fn small_db() -> DbOptions {

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidesdb_engine::{Db, DbOptions, FamilyOptions, KeyOrder, KeyOrders, ScanOptions};
+use tidesdb::{Db, DbOptions, FamilyOptions, KeyOrder, KeyOrders, ScanOptions};
 
 use super::archives::{copy_alive, files_of, fixtures, unpack};
 

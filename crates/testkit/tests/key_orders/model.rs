@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use tidesdb_engine::{
+use tidesdb::{
     CompareKeys, Components, Db, DbOptions, Family, FamilyOptions, IsolationLevel, KeyOrder,
     KeyOrders, Scan, ScanOptions, Transaction, WriteBatch,
 };

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use tidesdb_engine::{
+use tidesdb::{
     Components, Db, DbOptions, Error, ErrorKind, FamilyOptions, KeyOrder, KeyOrders, ScanOptions,
 };
 use tidesdb_sys::clock::ManualClock;

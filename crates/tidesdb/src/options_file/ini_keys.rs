@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tidesdb_engine::{Error, Result};
+use crate::{Error, Result};
 
 use super::ini::{self, CODECS};
 use super::setting::{PROPERTY, Scope, Setting};

@@ -1,6 +1,6 @@
 //! One setting: its name and its value as the options' own text has them.
 
-use tidesdb_engine::{DbOptions, Error, FamilyOptions};
+use crate::{DbOptions, Error, FamilyOptions};
 
 use super::accepted;
 

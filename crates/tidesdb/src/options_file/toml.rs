@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use tidesdb_engine::{Error, Result};
+use crate::{Error, Result};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

@@ -1,0 +1,75 @@
+//! Transactions that are tried again when they conflict.
+
+use std::time::Duration;
+
+use tidesdb_base::error::{ErrorKind, Result};
+
+use super::Db;
+use crate::transaction::{IsolationLevel, Transaction};
+
+/// Attempts before a conflict is the caller's.
+const MOST_ATTEMPTS: u32 = 100;
+
+/// The longest time that an attempt waits for is this, doubled with each attempt so many times.
+const FIRST_WAIT_MICROS: u64 = 20;
+const MOST_DOUBLINGS: u32 = 8;
+
+impl Db {
+    /// Runs `work` in a transaction and commits it. When the commit conflicts, everything begins
+    /// anew after a short while of random length, so `work` may be called several times and should
+    /// have no effect but on the transaction.
+    ///
+    /// An error of `work` rolls back. Work that rolls back itself and answers no error is done
+    /// without a commit, which is how it ends for reasons of its own.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// use tidesdb::{Db, DbOptions, FamilyOptions, IsolationLevel};
+    /// let db = Db::open(directory.path(), DbOptions::default())?;
+    /// let family = db.open_family("default", FamilyOptions::default())?;
+    /// let visits = db.transaction(IsolationLevel::Snapshot, |transaction| {
+    ///     let visits = transaction.get(&family, b"visits")?.map_or(0, |value| value[0]) + 1;
+    ///     transaction.put(&family, b"visits", &[visits])?;
+    ///     Ok(visits)
+    /// })?;
+    /// assert_eq!(visits, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `work`, of [`Db::begin`] and of [`Transaction::commit`]; `Conflict` after a hundred
+    /// attempts.
+    pub fn transaction<T>(
+        &self,
+        level: IsolationLevel,
+        mut work: impl FnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        let mut transaction = self.begin(level)?;
+        let mut attempt = 1;
+        loop {
+            let done = work(&mut transaction)?;
+            if !transaction.is_active() {
+                return Ok(done);
+            }
+            match transaction.commit() {
+                Ok(_) => return Ok(done),
+                Err(e) if e.kind() == ErrorKind::Conflict && attempt < MOST_ATTEMPTS => {
+                    transaction.rollback()?;
+                    self.wait_after(attempt);
+                    transaction.reset(level)?;
+                    attempt += 1;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Waits for a time that differs between threads, so that those who met do not meet again.
+    fn wait_after(&self, attempt: u32) {
+        let clock = &self.core().clock;
+        let most = FIRST_WAIT_MICROS << attempt.min(MOST_DOUBLINGS);
+        // Nanoseconds differ enough, once their low bits are spread.
+        let spread = clock.monotonic_nanos().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        clock.sleep(Duration::from_micros(spread % most));
+    }
+}

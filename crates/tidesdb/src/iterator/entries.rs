@@ -1,0 +1,98 @@
+//! Scans as Rust iterators, in either direction.
+
+use tidesdb_base::error::Result;
+
+use super::Scan;
+
+/// A scan as a Rust iterator, with copied keys and values. It ends after the first error. Made by
+/// [`Scan::entries`] and [`Scan::entries_rev`].
+#[derive(Debug)]
+pub struct ScanEntries {
+    scan: Scan,
+    direction: Direction,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The scan is to be positioned at the end where it begins.
+    NotStarted,
+    /// The present entry, if there is one, is the next.
+    Arrived,
+    /// The present entry was given out.
+    Given,
+    Ended,
+}
+
+impl Scan {
+    /// The entries from the present position on, as a Rust iterator of copied keys and values.
+    /// From the first when the scan was not positioned yet; none when the last call found nothing
+    /// or failed, so that a walk by pages ends.
+    #[must_use]
+    pub fn entries(self) -> ScanEntries {
+        let stage = if self.is_unpositioned() { Stage::NotStarted } else { Stage::Arrived };
+        ScanEntries { scan: self, direction: Direction::Forward, stage }
+    }
+
+    /// All entries that the scan covers from the last key to the first, wherever it stands.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// use tidesdb::{Db, DbOptions, FamilyOptions};
+    /// let db = Db::open(directory.path(), DbOptions::default())?;
+    /// let family = db.open_family("default", FamilyOptions::default())?;
+    /// for key in ["a1", "a2", "b1"] {
+    ///     family.put(key.as_bytes(), b"")?;
+    /// }
+    /// let newest = family.prefix("a")?.entries_rev().next().transpose()?;
+    /// assert_eq!(newest, Some((b"a2".to_vec(), Vec::new())));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn entries_rev(self) -> ScanEntries {
+        ScanEntries { scan: self, direction: Direction::Backward, stage: Stage::NotStarted }
+    }
+}
+
+impl IntoIterator for Scan {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+    type IntoIter = ScanEntries;
+
+    /// As [`Scan::entries`].
+    fn into_iter(self) -> ScanEntries {
+        self.entries()
+    }
+}
+
+impl ScanEntries {
+    fn step(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        match (self.stage, self.direction) {
+            (Stage::Ended, _) => return Ok(None),
+            (Stage::Arrived, _) => {}
+            (Stage::NotStarted, Direction::Forward) => self.scan.seek_to_first()?,
+            (Stage::NotStarted, Direction::Backward) => self.scan.seek_to_last()?,
+            (Stage::Given, Direction::Forward) => self.scan.next()?,
+            (Stage::Given, Direction::Backward) => self.scan.prev()?,
+        }
+        if !self.scan.valid() {
+            return Ok(None);
+        }
+        Ok(Some((self.scan.key().to_vec(), self.scan.value()?.to_vec())))
+    }
+}
+
+impl Iterator for ScanEntries {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let step = self.step();
+        self.stage = if matches!(step, Ok(Some(_))) { Stage::Given } else { Stage::Ended };
+        step.transpose()
+    }
+}

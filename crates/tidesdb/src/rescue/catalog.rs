@@ -1,0 +1,223 @@
+//! What is left of the manifest: which families there are, and which tables are theirs.
+//!
+//! Edits are applied as far as they go. Where some are missing, what the others say still holds: a
+//! table that was added was one of its family, and one that was removed is dead. [`Catalog::whole`]
+//! says whether the list of tables can be relied upon, so that one that is not on it is dead as
+//! well. What can't be read at the end of a manifest is an append that a crash cut short, or edits
+//! that were in force and are damaged: the manifest is not relied upon then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::range_tombstone::RangeTombstone;
+use tidesdb_files::manifest::{Change, ManifestRemains, TableRecord, current, named_by};
+use tidesdb_files::naming::FileKind;
+use tidesdb_sys::vfs::tells_of_damage;
+
+use crate::rescue::source::Source;
+
+/// What is known of a family from the manifest.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KnownFamily {
+    pub(crate) name: Option<String>,
+    pub(crate) options: Option<String>,
+    pub(crate) tables: BTreeMap<u64, TableRecord>,
+    pub(crate) range_tombstones: BTreeSet<Arc<RangeTombstone>>,
+    pub(crate) flushed_through: u64,
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    pub(crate) families: BTreeMap<u32, KnownFamily>,
+    pub(crate) dropped: BTreeSet<u32>,
+    /// Tables that belonged to a family and do to none any more.
+    pub(crate) removed_tables: BTreeSet<u64>,
+    pub(crate) next_file: u64,
+    pub(crate) next_family: u32,
+    pub(crate) last_sequence: u64,
+    /// The segment with which an opening would begin.
+    pub(crate) log_start: u64,
+    /// Every edit was read, and all of them fit together.
+    pub(crate) whole: bool,
+    /// Bytes at the end of the manifest that can't be read.
+    pub(crate) torn_bytes: u64,
+    /// What is wrong with `CURRENT` and the manifest.
+    pub(crate) problems: Vec<Error>,
+}
+
+impl Catalog {
+    /// Reads what is left.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn read(source: &Source) -> Result<Self> {
+        let mut catalog = Self::default();
+        let named = catalog.read_current(source)?;
+        let mut candidates: Vec<u64> = named.into_iter().collect();
+        candidates.extend(source.manifests().into_iter().filter(|&number| Some(number) != named));
+        for (at, number) in candidates.into_iter().enumerate() {
+            let remains = match survey(source, number) {
+                Ok(remains) => remains,
+                Err(problem) if problem.is_corruption() => {
+                    catalog.problems.push(problem);
+                    continue;
+                }
+                Err(other) => return Err(other),
+            };
+            // An older one does not know of what came since.
+            let in_force = at == 0;
+            catalog.torn_bytes = remains.tail;
+            catalog.whole = remains.is_whole() && remains.tail == 0 && in_force;
+            catalog.problems.extend(remains.problems.iter().cloned());
+            if !remains.edits.is_empty() {
+                catalog.apply_all(&remains, source, number);
+                break;
+            }
+        }
+        Ok(catalog)
+    }
+
+    /// What a family that lists a table says of it.
+    pub(crate) fn record_of(&self, table: u64) -> Option<&TableRecord> {
+        self.families.values().find_map(|family| family.tables.get(&table))
+    }
+
+    /// Whether a table with that number, which no family lists, is known not to be in use.
+    pub(crate) fn is_dead(&self, table: u64) -> bool {
+        self.removed_tables.contains(&table) || (self.whole && table < self.next_file)
+    }
+
+    /// Whether everything in a segment of the log is known to be in tables.
+    pub(crate) fn is_dead_segment(&self, segment: u64) -> bool {
+        self.whole && segment < self.log_start
+    }
+
+    fn read_current(&mut self, source: &Source) -> Result<Option<u64>> {
+        match current::read_current(source.vfs.as_ref(), &source.dir) {
+            Ok(Some(number)) => Ok(Some(number)),
+            Ok(None) => {
+                let path = source.path(FileKind::Current);
+                self.problems.push(Error::corruption(path, 0, "the file is missing"));
+                Ok(None)
+            }
+            Err(problem) if tells_of_damaged_file(&problem) => {
+                self.problems.push(problem);
+                let mut text = [0; 64];
+                let path = source.path(FileKind::Current);
+                let read = match source.file(FileKind::Current) {
+                    Ok(file) => file.read_at(&mut text, 0),
+                    Err(problem) if problem.is_corruption() => Ok(0),
+                    Err(other) => return Err(other),
+                };
+                let read = read.map_err(|e| Error::io("read", path, e))?;
+                Ok(named_by(text.get(..read).unwrap_or_default()))
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    fn apply_all(&mut self, remains: &ManifestRemains, source: &Source, number: u64) {
+        for edit in &remains.edits {
+            // All of them, whatever becomes of one.
+            let mut fits = true;
+            for change in &edit.edit.changes {
+                fits &= self.apply(change);
+            }
+            if !fits && self.whole {
+                self.whole = false;
+                let path = source.path(FileKind::Manifest(number));
+                let text = "an edit contradicts the ones before it";
+                self.problems.push(Error::corruption(path, edit.offset, text));
+            }
+        }
+        let families = &self.families;
+        self.removed_tables
+            .retain(|number| !families.values().any(|family| family.tables.contains_key(number)));
+    }
+
+    /// Applies a change as far as it goes; false when it contradicts what is known.
+    fn apply(&mut self, change: &Change) -> bool {
+        match change {
+            Change::CreateFamily { family, name, options } => {
+                let known = self.families.entry(*family).or_default();
+                let is_new = known.name.is_none();
+                known.name = Some(name.clone());
+                known.options = Some(options.clone());
+                return is_new;
+            }
+            Change::DropFamily { family } => {
+                self.dropped.insert(*family);
+                let known = self.families.remove(family);
+                let existed = known.is_some();
+                self.removed_tables.extend(known.unwrap_or_default().tables.into_keys());
+                return existed;
+            }
+            Change::RenameFamily { family, name } => {
+                self.families.entry(*family).or_default().name = Some(name.clone());
+            }
+            Change::CopyFamily { family, source, name } => {
+                let copied = self.families.get(source).cloned();
+                let existed = copied.is_some();
+                let copy = KnownFamily { name: Some(name.clone()), ..copied.unwrap_or_default() };
+                return self.families.insert(*family, copy).is_none() && existed;
+            }
+            Change::SetOptions { family, options } => {
+                self.families.entry(*family).or_default().options = Some(options.clone());
+            }
+            Change::AddTable { family, table } => {
+                let tables = &mut self.families.entry(*family).or_default().tables;
+                return tables.insert(table.number, table.clone()).is_none();
+            }
+            Change::RemoveTable { family, number } => {
+                self.removed_tables.insert(*number);
+                let known = self.families.entry(*family).or_default();
+                return known.tables.remove(number).is_some();
+            }
+            Change::FlushedThrough { family, sequence } => {
+                self.families.entry(*family).or_default().flushed_through = *sequence;
+            }
+            Change::AddRangeTombstone { family, tombstone } => {
+                let known = self.families.entry(*family).or_default();
+                known.range_tombstones.insert(Arc::clone(tombstone));
+            }
+            Change::RemoveRangeTombstone { family, tombstone } => {
+                let known = self.families.entry(*family).or_default();
+                return known.range_tombstones.remove(tombstone);
+            }
+            Change::NextFile { number } => self.next_file = self.next_file.max(*number),
+            Change::NextFamily { family } => self.next_family = *family,
+            Change::LastSequence { sequence } => {
+                self.last_sequence = self.last_sequence.max(*sequence);
+            }
+            Change::LogStart { segment } => self.log_start = *segment,
+            Change::AddValueLog { .. } | Change::RemoveValueLog { .. } => {}
+        }
+        true
+    }
+
+    /// The families that list a table.
+    pub(crate) fn families_of(&self, table: u64) -> Vec<u32> {
+        let lists = |(_, family): &(&u32, &KnownFamily)| family.tables.contains_key(&table);
+        self.families.iter().filter(lists).map(|(&number, _)| number).collect()
+    }
+
+    /// Whether a family of that number existed once and does not any more.
+    pub(crate) fn is_dropped(&self, family: u32) -> bool {
+        let known = self.families.contains_key(&family);
+        !known && (self.dropped.contains(&family) || (self.whole && family < self.next_family))
+    }
+}
+
+fn survey(source: &Source, number: u64) -> Result<ManifestRemains> {
+    let kind = FileKind::Manifest(number);
+    ManifestRemains::survey(source.file(kind)?.as_ref(), &source.path(kind), number)
+}
+
+fn tells_of_damaged_file(error: &Error) -> bool {
+    match error {
+        Error::Io { source, .. } => tells_of_damage(source),
+        other => other.is_corruption(),
+    }
+}

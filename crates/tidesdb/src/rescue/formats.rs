@@ -1,0 +1,76 @@
+//! Tells the formats of a database's files: what an upgrade would have to do.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use tidesdb_base::error::Result;
+use tidesdb_files::formats::Format;
+
+use crate::rescue::source::Source;
+
+/// Files of one format and version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FoundFormat {
+    /// What people call the format.
+    pub format: &'static str,
+    /// The version.
+    pub version: u32,
+    /// How many files have it.
+    pub files: u64,
+    /// The versions that this build reads; it writes the last.
+    pub read: RangeInclusive<u32>,
+}
+
+impl FoundFormat {
+    /// Whether this build reads the files.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        self.read.contains(&self.version)
+    }
+
+    /// Whether this build writes such files.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        *self.read.end() == self.version
+    }
+}
+
+/// The formats of a database's files.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct FormatReport {
+    /// What was found, by format and version.
+    pub found: Vec<FoundFormat>,
+    /// Files that do not say their version where they should: damaged ones, and log segments that
+    /// were reserved and never begun.
+    pub without_version: Vec<PathBuf>,
+}
+
+/// Tells the formats of the files in the directory of a database, without opening it.
+///
+/// # Errors
+/// [`tidesdb_base::Error::NotADatabase`], [`tidesdb_base::Error::Locked`],
+/// [`tidesdb_base::Error::Io`].
+pub fn formats_of(directory: &Path) -> Result<FormatReport> {
+    let source = Source::open(directory)?;
+    let mut counts: BTreeMap<(Format, u32), u64> = BTreeMap::new();
+    let mut report = FormatReport::default();
+    for &(kind, _) in &source.files {
+        let Some(format) = Format::of(kind) else { continue };
+        let path = source.path(kind);
+        match format.version_of(source.file(kind)?.as_ref(), &path)? {
+            Some(version) => *counts.entry((format, version)).or_default() += 1,
+            None => report.without_version.push(path),
+        }
+    }
+    let found = counts.into_iter().map(|((format, version), files)| FoundFormat {
+        format: format.name(),
+        version,
+        files,
+        read: format.versions(),
+    });
+    report.found = found.collect();
+    Ok(report)
+}

@@ -1,0 +1,45 @@
+//! What can be done with a database that does not open, and with single files of one.
+//!
+//! | function | what |
+//! |---|---|
+//! | [`salvage`] | writes a new database of everything that can be read of a damaged one |
+//! | [`repair`] | does so, and puts the new one in the place of the old one, which is kept |
+//! | [`find_damage`] | lists everything that is damaged, with or without a manifest |
+//! | [`inspect`] | shows what is in a file, part by part, as far as it can be read |
+//! | [`restore`] | makes a verified copy of a backup |
+//! | [`formats_of`] | tells the formats of a database's files |
+//!
+//! Nothing here opens the database that it looks at: the files are read as they lie, each part is
+//! believed when its checksum matches, and a place that the disk can't read counts as damaged. The
+//! source is never written to. What [`salvage`] writes it writes through [`crate::Db`], so
+//! its result is a database like any other. To read the code, begin with `salvage.rs`.
+
+mod catalog;
+mod damage;
+mod destination;
+mod family;
+mod findings;
+mod formats;
+mod inspect;
+mod lenient;
+mod log;
+mod merge;
+mod open_files;
+mod place;
+mod repair;
+mod report;
+mod restore;
+mod salvage;
+mod source;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub use self::damage::{DamageReport, find_damage};
+pub use self::formats::{FormatReport, FoundFormat, formats_of};
+pub use self::inspect::{Field, InspectOptions, Item, inspect};
+pub use self::repair::{Repaired, repair};
+pub use self::report::{Loss, Progress, SalvageReport, SalvagedFamily};
+pub use self::restore::{Restored, restore};
+pub use self::salvage::salvage;

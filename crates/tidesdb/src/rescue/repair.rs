@@ -1,0 +1,80 @@
+//! Puts a salvaged database in the place of a damaged one, which is kept beside it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_sys::vfs::{RealVfs, Vfs};
+
+use crate::rescue::destination::Destination;
+use crate::rescue::place::{beside, check_can_be_renamed, parent_of, resolved};
+use crate::rescue::report::{Progress, SalvageReport};
+use crate::rescue::salvage::salvage_into;
+use crate::rescue::source::Source;
+
+/// What a repair did.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Repaired {
+    /// What was salvaged and what was lost.
+    pub report: SalvageReport,
+    /// Where the damaged database is now.
+    pub kept: PathBuf,
+}
+
+/// Salvages the database in `directory` and puts the result in its place. The damaged one is kept,
+/// whole, beside it, under the name `DIRECTORY.damaged`, or with a number behind that. Needs as
+/// much free space as what is salvaged takes.
+///
+/// A crash between the two renames leaves no database at `directory`; the salvaged one is at
+/// `DIRECTORY.repaired` then, whole, and the damaged one under its new name.
+///
+/// The directory is locked from the beginning to the end, so that nothing is written to it that
+/// would not be in the new database. What the two renames need is tried before the work.
+///
+/// # Errors
+/// As [`crate::rescue::salvage`], and [`Error::Locked`] also when somebody reads it;
+/// [`Error::InvalidArgument`] when `directory` is a mount point. The damaged database is where it
+/// was then.
+pub fn repair(
+    directory: &Path,
+    progress: &mut dyn FnMut(Progress) -> Result<()>,
+) -> Result<Repaired> {
+    let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new());
+    let directory = &resolved(directory)?;
+    let source = Source::open_alone(directory)?;
+    let repaired = beside(directory, ".repaired");
+    let kept = vacant_name(vfs.as_ref(), directory)?;
+    let made = Destination::create(&repaired)?;
+    if let Err(e) = check_can_be_renamed(vfs.as_ref(), directory, made.working()) {
+        made.abandon();
+        return Err(e);
+    }
+    let (made, report) = salvage_into(made, &source, progress)?;
+    made.finish()?;
+    vfs.rename(directory, &kept).map_err(|e| Error::io("rename", directory, e))?;
+    if let Err(e) = vfs.rename(&repaired, directory) {
+        // If this fails as well, both lie beside the place, whole.
+        let _ = vfs.rename(&kept, directory);
+        return Err(Error::io("rename", &repaired, e));
+    }
+    let parent = parent_of(directory);
+    vfs.sync_dir(parent).map_err(|e| Error::io("sync", parent, e))?;
+    Ok(Repaired { report, kept })
+}
+
+/// A name beside `directory` that nothing has.
+fn vacant_name(vfs: &dyn Vfs, directory: &Path) -> Result<PathBuf> {
+    let parent = parent_of(directory);
+    let taken = vfs.list(parent).map_err(|e| Error::io("list", parent, e))?;
+    let is_taken = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        taken.iter().any(|entry| entry.name == name)
+    };
+    let numbered = |number: u32| match number {
+        0 => beside(directory, ".damaged"),
+        number => beside(directory, &format!(".damaged-{number}")),
+    };
+    let free = (0..1000).map(numbered).find(|path| !is_taken(path));
+    free.ok_or_else(|| Error::NotEmpty(beside(directory, ".damaged")))
+}

@@ -1,0 +1,395 @@
+//! The tables of a damaged database: which are used, whose they are, and what of them is lost.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_files::manifest::TableRecord;
+use tidesdb_files::naming::FileKind;
+use tidesdb_files::sstable::{BlockHandle, Part, RemainingEntry, TableOrigin, TableRemains};
+
+use crate::rescue::catalog::Catalog;
+use crate::rescue::findings::Findings;
+use crate::rescue::report::Loss;
+use crate::rescue::source::Source;
+
+/// Number of the family that gets the tables of which nothing tells whose they are.
+pub(crate) const UNKNOWN_FAMILY: u32 = u32::MAX;
+
+/// Keys of a family that something is missing of. Bounds belong to the range; an absent one bounds
+/// nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LostRange {
+    pub(crate) first: Option<Vec<u8>>,
+    pub(crate) last: Option<Vec<u8>>,
+}
+
+impl LostRange {
+    fn holds(&self, key: &[u8]) -> bool {
+        self.first.as_deref().is_none_or(|first| first <= key)
+            && self.last.as_deref().is_none_or(|last| key <= last)
+    }
+}
+
+/// Whether any of the ranges holds a key.
+pub(crate) fn is_lost(ranges: &[LostRange], key: &[u8]) -> bool {
+    ranges.iter().any(|range| range.holds(key))
+}
+
+/// What is known of a table that is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The manifest names it, in this run: a higher one is newer.
+    Listed { run: u64 },
+    /// The manifest, or what is left of it, does not name it: it may have been removed.
+    Stray,
+}
+
+/// A table that is used.
+#[derive(Debug)]
+pub(crate) struct UsedTable {
+    pub(crate) number: u64,
+    pub(crate) remains: Arc<TableRemains>,
+    pub(crate) families: Vec<u32>,
+    pub(crate) standing: Standing,
+    /// Every commit of the family up to this one was in tables when the table was begun: versions
+    /// that are settled in it are no older.
+    pub(crate) begun_behind: u64,
+}
+
+/// The tables that are used, and what is known of families from them.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    pub(crate) used: Vec<UsedTable>,
+    /// What tables say of the family that they were written for, the newest table's word.
+    pub(crate) origins: BTreeMap<u32, TableOrigin>,
+    /// Sequence numbers of commits that tables hold. Nothing in front of them was ever refused.
+    pub(crate) published: BTreeSet<u64>,
+    /// By family.
+    lost: BTreeMap<u32, Vec<LostRange>>,
+    /// Of no family that is known: it may be any.
+    lost_anywhere: Vec<LostRange>,
+}
+
+impl Tables {
+    /// Surveys all tables. `progress` is told of bytes read.
+    ///
+    /// # Errors
+    /// [`Error::Io`] that says nothing of the tables; what `progress` answers.
+    pub(crate) fn survey(
+        source: &Source,
+        catalog: &Catalog,
+        findings: &mut Findings,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<Self> {
+        let mut tables = Self::default();
+        let records = catalog.families.values().flat_map(|family| family.tables.values());
+        tables.published.extend(records.map(|record| record.highest_sequence));
+        let mut numbers: Vec<u64> = source.tables().collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            let kind = FileKind::Table(number);
+            let path = source.path(kind);
+            let listed = catalog.families_of(number);
+            if listed.is_empty() && catalog.is_dead(number) {
+                let reason = "the manifest knows that it is dead".to_owned();
+                findings.report.unused.push((path, reason));
+                continue;
+            }
+            let surveyed =
+                source.file(kind).and_then(|file| TableRemains::survey(file, &path, number));
+            match surveyed {
+                Ok(remains) => {
+                    progress(remains.file_len())?;
+                    findings.report.tables += 1;
+                    findings.report.bytes_read += remains.file_len();
+                    tables.add(Arc::new(remains), listed, catalog, findings)?;
+                }
+                Err(e) if e.is_corruption() => {
+                    tables.lose_file(path, number, &listed, catalog, (findings, e.to_string()));
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        for (family, known) in &catalog.families {
+            for number in known.tables.keys() {
+                let kind = FileKind::Table(*number);
+                // A file that several families list is named once, with all of them.
+                if !source.has(kind) && catalog.families_of(*number).first() == Some(family) {
+                    let listed = catalog.families_of(*number);
+                    let reason = (&mut *findings, "the file is missing".to_owned());
+                    tables.lose_file(source.path(kind), *number, &listed, catalog, reason);
+                }
+            }
+        }
+        Ok(tables)
+    }
+
+    /// The keys of a family of which something is missing.
+    pub(crate) fn lost_of(&self, family: u32) -> Vec<LostRange> {
+        let own = self.lost.get(&family).into_iter().flatten();
+        own.chain(&self.lost_anywhere).cloned().collect()
+    }
+
+    /// Whether no part of any table is missing.
+    pub(crate) fn are_whole(&self) -> bool {
+        self.lost.is_empty() && self.lost_anywhere.is_empty()
+    }
+
+    fn add(
+        &mut self,
+        remains: Arc<TableRemains>,
+        listed: Vec<u32>,
+        catalog: &Catalog,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        let number = remains.identity();
+        let record = catalog.record_of(number);
+        let origin = remains.summary().map(|summary| summary.origin.clone());
+        let origin = origin.filter(|origin| !origin.name.is_empty());
+        if let Some(origin) = &origin {
+            let known = self.origins.entry(origin.family).or_default();
+            let through = known.in_tables_through.max(origin.in_tables_through);
+            // Tables come by their numbers, so the last word is the newest.
+            *known = TableOrigin { in_tables_through: through, ..origin.clone() };
+        }
+        let highest = remains.summary().map_or(0, |summary| summary.max_seq);
+        self.published.insert(highest);
+        let highest = highest.max(record.map_or(0, |record| record.highest_sequence));
+        let begun_behind = origin.as_ref().map_or(highest, |origin| origin.in_tables_through);
+        let standing = match record {
+            Some(record) => Standing::Listed { run: record.run },
+            None => Standing::Stray,
+        };
+        let has_data = remains.parts().iter().any(|part| matches!(part, Part::Data(_)));
+        let families = match (listed, origin) {
+            (listed, _) if !listed.is_empty() => listed,
+            (_, Some(origin)) if catalog.is_dropped(origin.family) => {
+                let reason = "its family was dropped".to_owned();
+                findings.report.unused.push((remains.path().to_path_buf(), reason));
+                return Ok(());
+            }
+            (_, Some(origin)) => vec![origin.family],
+            (_, None) if has_data => vec![only_family(catalog)],
+            (_, None) => Vec::new(),
+        };
+        self.note_losses(&remains, (&families, record), findings)?;
+        if !has_data {
+            return Ok(());
+        }
+        if record.is_none() && !catalog.families.is_empty() {
+            let name = FileKind::Table(number).name();
+            findings.warn(format!("{name} is not in the manifest, and was used"));
+        }
+        if families == [UNKNOWN_FAMILY] {
+            // The family that it belongs to lacks all of it.
+            self.lost_anywhere.push(LostRange::default());
+        }
+        self.used.push(UsedTable { number, remains, families, standing, begun_behind });
+        Ok(())
+    }
+
+    /// Notes what of a table is lost, and damage that cost nothing.
+    fn note_losses(
+        &mut self,
+        remains: &TableRemains,
+        (families, record): (&[u32], Option<&TableRecord>),
+        findings: &mut Findings,
+    ) -> Result<()> {
+        let parts = remains.parts();
+        let (smallest, largest) = bounds_of(remains, record);
+        for (at, part) in parts.iter().enumerate() {
+            let Part::Lost { offset, len } = *part else { continue };
+            let (before, behind) = parts.split_at(at);
+            let first = first_edge(remains, before.iter().rev(), true)?;
+            let last = first_edge(remains, behind.iter(), false)?;
+            let range = LostRange {
+                first: first.or_else(|| smallest.clone()),
+                last: last.or_else(|| largest.clone()),
+            };
+            let reason = remains.problems().iter().find_map(|problem| match problem {
+                Error::Corruption { offset: place, detail, .. } if *place == offset => Some(detail),
+                _ => None,
+            });
+            let reason = reason.cloned().unwrap_or_else(|| "it can't be read".to_owned());
+            let loss = Loss::new(remains.path().to_path_buf(), offset, len, reason);
+            self.lose(loss, range, families, findings);
+        }
+        if let Some(record) = record
+            && record.bytes > remains.file_len()
+            && entries_in(remains)? < record.entries
+        {
+            let (offset, end) = (remains.file_len(), record.bytes);
+            let path = remains.path().to_path_buf();
+            let reason = format!("the file ends here, and had {end} bytes");
+            let first = first_edge(remains, parts.iter().rev(), true)?.or(smallest);
+            let range = LostRange { first, last: largest };
+            self.lose(Loss::new(path, offset, end - offset, reason), range, families, findings);
+        }
+        let lost = |place: u64| {
+            parts.iter().any(|part| matches!(part, Part::Lost { offset, .. } if *offset == place))
+        };
+        let harmless = remains.problems().iter().filter(|problem| match problem {
+            Error::Corruption { offset, .. } => !lost(*offset),
+            _ => true,
+        });
+        findings.report.harmless.extend(harmless.cloned());
+        Ok(())
+    }
+
+    fn lose_file(
+        &mut self,
+        path: PathBuf,
+        number: u64,
+        families: &[u32],
+        catalog: &Catalog,
+        (findings, reason): (&mut Findings, String),
+    ) {
+        let records = catalog.record_of(number);
+        let mut loss = Loss::new(path, 0, records.map_or(0, |record| record.bytes), reason);
+        loss.entries = records.map(|record| record.entries);
+        let range = LostRange {
+            first: records.map(|record| record.smallest_key.clone()),
+            last: records.map(|record| record.largest_key.clone()),
+        };
+        self.lose(loss, range, families, findings);
+    }
+
+    fn lose(
+        &mut self,
+        mut loss: Loss,
+        range: LostRange,
+        families: &[u32],
+        findings: &mut Findings,
+    ) {
+        loss.first_key.clone_from(&range.first);
+        loss.last_key.clone_from(&range.last);
+        findings.lose(loss, families);
+        if families.is_empty() {
+            self.lost_anywhere.push(range);
+            return;
+        }
+        for &family in families {
+            self.lost.entry(family).or_default().push(range.clone());
+        }
+    }
+}
+
+/// The first and the last key of a table, as far as it or the manifest tells.
+fn bounds_of(
+    remains: &TableRemains,
+    record: Option<&TableRecord>,
+) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    match (remains.summary(), record) {
+        (Some(summary), _) => (Some(summary.min_key.clone()), Some(summary.max_key.clone())),
+        (None, Some(record)) => {
+            (Some(record.smallest_key.clone()), Some(record.largest_key.clone()))
+        }
+        (None, None) => (None, None),
+    }
+}
+
+/// How many entries are left.
+fn entries_in(remains: &TableRemains) -> Result<u64> {
+    let mut entries = 0;
+    for part in remains.parts() {
+        let Part::Data(handle) = part else { continue };
+        match remains.entries(*handle) {
+            Err(e) if e.is_corruption() => {}
+            other => entries += other?.len() as u64,
+        }
+    }
+    Ok(entries)
+}
+
+/// The family of a table that does not say whose it is.
+fn only_family(catalog: &Catalog) -> u32 {
+    let mut families = catalog.families.keys();
+    match (families.next(), families.next()) {
+        (Some(&only), None) => only,
+        _ => UNKNOWN_FAMILY,
+    }
+}
+
+/// The last key, or the first one, of the first of these parts that is a data block.
+fn first_edge<'a>(
+    remains: &TableRemains,
+    parts: impl Iterator<Item = &'a Part>,
+    last: bool,
+) -> Result<Option<Vec<u8>>> {
+    for part in parts {
+        let Part::Data(handle) = part else { continue };
+        let entries = match remains.entries(*handle) {
+            Err(e) if e.is_corruption() => continue,
+            other => other?,
+        };
+        let entry = if last { entries.into_iter().next_back() } else { entries.into_iter().next() };
+        if let Some(entry) = entry {
+            return Ok(Some(entry.key));
+        }
+    }
+    Ok(None)
+}
+
+/// A block of a table that was whole, and could not be read once more.
+#[derive(Debug)]
+pub(crate) struct FailedBlock {
+    pub(crate) handle: BlockHandle,
+    pub(crate) reason: String,
+    pub(crate) range: LostRange,
+}
+
+/// Walks the entries of a table that are left, in the table's order.
+#[derive(Debug)]
+pub(crate) struct TableCursor {
+    remains: Arc<TableRemains>,
+    /// Blocks that are not read yet.
+    blocks: VecDeque<BlockHandle>,
+    entries: VecDeque<RemainingEntry>,
+    /// The last entry's, once there was one.
+    last_key: Option<Vec<u8>>,
+}
+
+impl TableCursor {
+    pub(crate) fn new(remains: Arc<TableRemains>) -> Self {
+        let data = remains.parts().iter().filter_map(|part| match part {
+            Part::Data(handle) => Some(*handle),
+            _ => None,
+        });
+        Self { blocks: data.collect(), entries: VecDeque::new(), last_key: None, remains }
+    }
+
+    /// The next entry, and the bytes of the blocks that were read for it. A block that can't be
+    /// read any more is passed over, and added to `failed`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] that says nothing of the table.
+    pub(crate) fn next(
+        &mut self,
+        failed: &mut Vec<FailedBlock>,
+    ) -> Result<(Option<RemainingEntry>, u64)> {
+        let (mut read, before) = (0, failed.len());
+        while self.entries.is_empty() {
+            let Some(handle) = self.blocks.pop_front() else { break };
+            read += u64::from(handle.len);
+            match self.remains.entries(handle) {
+                Ok(entries) => self.entries = entries.into(),
+                Err(e) if e.is_corruption() => {
+                    let range = LostRange { first: self.last_key.clone(), last: None };
+                    failed.push(FailedBlock { handle, reason: e.to_string(), range });
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        let entry = self.entries.pop_front();
+        for block in failed.iter_mut().skip(before) {
+            block.range.last = entry.as_ref().map(|entry| entry.key.clone());
+        }
+        if self.entries.is_empty() {
+            // Needed only where the next block can't be read.
+            self.last_key = entry.as_ref().map(|entry| entry.key.clone());
+        }
+        Ok((entry, read))
+    }
+}

@@ -1,0 +1,184 @@
+//! Salvages whose file system fails.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::{Db, ScanOptions};
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::options::{DbOptions, FamilyOptions};
+use tidesdb_sys::vfs::{FaultError, FaultKind, FaultVfs, Op, OpSet, RealVfs};
+
+use crate::rescue::destination::Destination;
+use crate::rescue::place::{Place, check_can_be_renamed};
+use crate::rescue::report::SalvageReport;
+use crate::rescue::salvage::salvage_into;
+use crate::rescue::source::Source;
+
+const KEYS: u32 = 400;
+
+fn value(number: u32) -> Vec<u8> {
+    // Some in the table, some in a value log, some too long to be kept in memory.
+    format!("value {number} ").into_bytes().repeat(1 + (number % 5) as usize * 40)
+}
+
+/// A database with a table, a value log, and a log that was not replayed.
+fn database(dir: &Path) {
+    let alive = dir.with_extension("alive");
+    let db = Db::open(&alive, DbOptions::default()).unwrap();
+    let options = FamilyOptions::default().klog_value_threshold(1000).block_size(512);
+    let family = db.create_family("family", options).unwrap();
+    for number in 0..KEYS {
+        family.put(format!("{number:05}").as_bytes(), &value(number)).unwrap();
+        if number == KEYS / 2 {
+            family.flush().unwrap();
+        }
+    }
+    db.wait_idle().unwrap();
+    std::fs::create_dir(dir).unwrap();
+    for entry in std::fs::read_dir(&alive).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), dir.join(entry.file_name())).unwrap();
+    }
+    db.close().unwrap();
+}
+
+fn salvaged(vfs: &Arc<FaultVfs>, from: &Path, to: &Path) -> Result<SalvageReport> {
+    let source = Source::list(Arc::clone(vfs) as _, from, None)?;
+    let made = Destination::create(to)?;
+    let (made, report) = salvage_into(made, &source, &mut |_| Ok(()))?;
+    made.finish().map(|()| report)
+}
+
+fn content(dir: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let db = Db::open(dir, DbOptions::default().read_only(true)).unwrap();
+    let family = match db.family_names().first() {
+        Some(name) => db.family(name).unwrap(),
+        None => return BTreeMap::new(),
+    };
+    let mut scan = family.scan(ScanOptions::new()).unwrap();
+    scan.seek_to_first().unwrap();
+    let mut content = BTreeMap::new();
+    while scan.valid() {
+        content.insert(scan.key().to_vec(), scan.value().unwrap().to_vec());
+        scan.next().unwrap();
+    }
+    content
+}
+
+/// Runs a salvage for some of the calls on its source, of which that one, or those from it on,
+/// fail.
+fn sweep(error: FaultError, kind: FaultKind, judge: impl Fn(u64, Result<SalvageReport>, &Path)) {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("source"), place.path().join("copy"));
+    database(&from);
+    let vfs = FaultVfs::new(Arc::new(RealVfs::new()));
+    vfs.count_only(OpSet::of(&[Op::Open, Op::Read]));
+    let whole = salvaged(&vfs, &from, &to).unwrap();
+    assert!(whole.is_complete(), "{whole:?}");
+    assert_eq!(content(&to).len(), KEYS as usize);
+    let calls = vfs.calls();
+    for call in (0..calls).step_by((calls / 25).max(1) as usize) {
+        std::fs::remove_dir_all(&to).unwrap_or_default();
+        vfs.reset();
+        vfs.count_only(OpSet::of(&[Op::Open, Op::Read]));
+        vfs.fail_call(call, kind, error);
+        judge(call, salvaged(&vfs, &from, &to), &to);
+    }
+}
+
+#[test]
+fn what_the_process_lacks_ends_a_salvage_and_is_no_damage() {
+    const EMFILE: i32 = 24;
+    sweep(FaultError::Raw(EMFILE), FaultKind::Once, |call, result, to| {
+        match result {
+            Err(Error::Io { source, .. }) => assert_eq!(source.raw_os_error(), Some(EMFILE)),
+            other => panic!("call {call}: {other:?}"),
+        }
+        assert!(!to.exists(), "call {call}");
+    });
+}
+
+#[test]
+fn a_read_that_fails_once_costs_nothing() {
+    sweep(FaultError::IO, FaultKind::Once, |call, result, to| {
+        let report = result.unwrap();
+        assert!(report.is_complete(), "call {call}: {report:?}");
+        assert_eq!(content(to).len(), KEYS as usize, "call {call}");
+        for (key, found) in content(to) {
+            let number = std::str::from_utf8(&key).unwrap().parse().unwrap();
+            assert_eq!(found, value(number), "call {call}");
+        }
+    });
+}
+
+#[test]
+fn a_disk_that_fails_in_the_middle_of_a_salvage_costs_what_it_held_and_no_more() {
+    sweep(FaultError::IO, FaultKind::Forever, |call, result, to| {
+        let report = result.unwrap();
+        let found = content(to);
+        for (key, found) in &found {
+            let number = std::str::from_utf8(key).unwrap().parse().unwrap();
+            assert_eq!(*found, value(number), "call {call}");
+        }
+        let told = !report.losses.is_empty() || !report.warnings.is_empty();
+        assert!(told || found.len() == KEYS as usize, "call {call}: {report:?}");
+    });
+}
+
+#[test]
+fn what_would_keep_a_copy_from_its_place_is_found_before_the_work() {
+    const EBUSY: i32 = 16;
+    let place = tempfile::tempdir().unwrap();
+    let to = place.path().join("empty");
+    std::fs::create_dir(&to).unwrap();
+    let vfs = FaultVfs::new(Arc::new(RealVfs::new()));
+    vfs.count_only(OpSet::of(&[Op::Rename]));
+    vfs.fail_call(0, FaultKind::Once, FaultError::Raw(EBUSY));
+    let error = Place::prepare(Arc::clone(&vfs) as _, &to).unwrap_err();
+    assert!(error.to_string().contains("mount point"), "{error}");
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
+    // The directory itself becomes the new one, or is there again.
+    let prepared = Place::prepare(Arc::new(RealVfs::new()), &to).unwrap();
+    std::fs::write(prepared.working().join("CURRENT"), "").unwrap();
+    assert!(!to.exists());
+    check_can_be_renamed(&RealVfs::new(), place.path(), prepared.working()).unwrap_err();
+    let other = place.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    check_can_be_renamed(&RealVfs::new(), &other, prepared.working()).unwrap();
+    prepared.abandon();
+    assert_eq!(std::fs::read_dir(&to).unwrap().count(), 0);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_mount_point_is_no_place_for_a_repair() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("file"), "").unwrap();
+    let error =
+        check_can_be_renamed(&RealVfs::new(), Path::new("/proc"), place.path()).unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
+}
+
+#[test]
+fn a_page_that_can_not_be_read_is_zeros_and_a_missing_permission_an_error() {
+    use crate::rescue::lenient::LenientFile;
+    use tidesdb_sys::vfs::{OpenHow, ReadAt, Vfs};
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("file");
+    std::fs::write(&path, vec![7; 10_000]).unwrap();
+    let vfs = FaultVfs::new(Arc::new(RealVfs::new()));
+    let file = LenientFile(vfs.open(&path, OpenHow::Read).unwrap());
+    vfs.reset();
+    vfs.count_only(OpSet::of(&[Op::Read]));
+    let mut bytes = [1; 6000];
+    vfs.fail_call(0, FaultKind::Times(2), FaultError::IO);
+    assert_eq!(file.read_at(&mut bytes, 100).unwrap(), 4096 - 100);
+    assert!(bytes[..3996].iter().all(|&byte| byte == 0));
+    vfs.reset();
+    vfs.count_only(OpSet::of(&[Op::Read]));
+    vfs.fail_call(0, FaultKind::Once, FaultError::Kind(io::ErrorKind::PermissionDenied));
+    let error = file.read_at(&mut bytes, 100).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+}

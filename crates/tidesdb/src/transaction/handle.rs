@@ -1,0 +1,446 @@
+//! The transaction that users hold.
+
+use std::cell::{Cell, OnceCell};
+use std::cmp::Ordering::{Equal, Greater, Less};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
+use tidesdb_base::error::{Error, Result};
+use tidesdb_lockfree::sync::lock;
+
+use super::IsolationLevel;
+use super::read_set::ReadSet;
+use super::scan_reads::ScanReads;
+use super::write_set::WriteSet;
+use crate::core::{Core, OwnerShare};
+use crate::family::{Family, FamilyState};
+use crate::flow::Holder;
+use crate::iterator::{OfTransaction, Scan, ScanOptions};
+use crate::snapshot::{Moment, Snapshot};
+use crate::write::batch::expiry_after;
+use crate::write::{Visible, WriteOptions};
+
+/// Change of a transaction's memory that is worth telling the others.
+const CHARGED_STEP_BYTES: usize = 16 << 10;
+
+/// What may be done with a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Active,
+    /// Committed and visible, but its durability failed: a commit may be tried again.
+    Visible(Visible),
+    Finished,
+}
+
+/// Reads of one moment and writes that take effect together, or not at all.
+///
+/// Nothing is visible to others, nor written anywhere, before [`Transaction::commit`]. A commit
+/// that answers an error had no effect, unless it says otherwise, and leaves the transaction as it
+/// was: it may be committed again, rolled back or dropped. Dropping rolls back. What each level
+/// protects from is told by [`IsolationLevel`].
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// use tidesdb::{Db, DbOptions, ErrorKind, FamilyOptions, IsolationLevel};
+/// let db = Db::open(directory.path(), DbOptions::default())?;
+/// let accounts = db.open_family("accounts", FamilyOptions::default())?;
+/// accounts.put(b"ada", b"10")?;
+///
+/// let mut first = db.begin(IsolationLevel::Snapshot)?;
+/// let mut second = db.begin(IsolationLevel::Snapshot)?;
+/// first.put(&accounts, b"ada", b"11")?;
+/// second.put(&accounts, b"ada", b"12")?;
+/// assert_eq!(second.get(&accounts, b"ada")?, Some(b"12".to_vec()));
+/// first.commit()?;
+/// assert_eq!(second.commit().unwrap_err().kind(), ErrorKind::Conflict);
+/// second.rollback()?;
+/// second.reset(IsolationLevel::Snapshot)?;
+/// assert_eq!(second.get(&accounts, b"ada")?, Some(b"11".to_vec()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Transaction {
+    owner: Arc<OwnerShare>,
+    pub(super) level: IsolationLevel,
+    pub(super) state: State,
+    /// Registered as long as it is there.
+    pub(super) snapshot: Option<Moment>,
+    /// Made by the first write, and kept.
+    pub(super) writes: Option<Box<WriteSet>>,
+    /// Made by the first read that is tracked, and kept.
+    pub(super) reads: OnceCell<Arc<Mutex<ReadSet>>>,
+    /// Memory that the database was told about.
+    charged: Cell<usize>,
+}
+
+impl Transaction {
+    #[inline]
+    pub(crate) fn begin(owner: &Arc<OwnerShare>, level: IsolationLevel) -> Result<Self> {
+        let snapshot = first_snapshot(owner.core(), level)?;
+        // Built where it is returned: a transaction of one read is mostly the making of this.
+        Ok(Self {
+            owner: Arc::clone(owner),
+            level,
+            state: State::Active,
+            snapshot,
+            writes: None,
+            reads: OnceCell::new(),
+            charged: Cell::new(0),
+        })
+    }
+
+    #[inline]
+    pub(super) fn core(&self) -> &Arc<Core> {
+        self.owner.core()
+    }
+
+    /// The level that the transaction was begun or last reset with.
+    #[must_use]
+    pub const fn isolation_level(&self) -> IsolationLevel {
+        self.level
+    }
+
+    /// The commit up to which the transaction sees everything; none at the levels that always see
+    /// the newest state, and when the transaction is finished.
+    #[must_use]
+    pub fn snapshot_sequence(&self) -> Option<u64> {
+        self.snapshot.map(|moment| moment.sequence)
+    }
+
+    /// True until the transaction is committed or rolled back.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.state == State::Active
+    }
+
+    /// Stores a value under a key, replacing any other.
+    ///
+    /// # Errors
+    /// `Invalid` for an empty key, sizes over the limits, a family of another database or a
+    /// finished transaction; `Closed`, `ReadOnly`. Nothing has changed then.
+    #[inline]
+    pub fn put(
+        &mut self,
+        family: &Family,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.add(family, ValueKind::Value, NEVER_EXPIRES, key.as_ref(), value.as_ref())
+    }
+
+    /// As [`Transaction::put`]; the value expires `ttl` from now, never earlier and less than a
+    /// second later: times of expiry are whole Unix seconds.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn put_with_ttl(
+        &mut self,
+        family: &Family,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<()> {
+        let expires_at = expiry_after(self.core().clock.unix_millis(), ttl);
+        self.put_expiring(family, key.as_ref(), value.as_ref(), expires_at)
+    }
+
+    /// As [`Transaction::put`]; the value expires at a Unix time in seconds, zero meaning never.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn put_expiring(
+        &mut self,
+        family: &Family,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expires_at_unix_seconds: u64,
+    ) -> Result<()> {
+        self.add(family, ValueKind::Value, expires_at_unix_seconds, key.as_ref(), value.as_ref())
+    }
+
+    /// Deletes a key. Deleting an absent key is no error.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    #[inline]
+    pub fn delete(&mut self, family: &Family, key: impl AsRef<[u8]>) -> Result<()> {
+        self.add(family, ValueKind::Tombstone, NEVER_EXPIRES, key.as_ref(), &[])
+    }
+
+    /// Deletes a key that was put at most once since it was last deleted in this way. See
+    /// [`Family::single_delete`].
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn single_delete(&mut self, family: &Family, key: impl AsRef<[u8]>) -> Result<()> {
+        self.add(family, ValueKind::SingleTombstone, NEVER_EXPIRES, key.as_ref(), &[])
+    }
+
+    #[inline]
+    fn add(
+        &mut self,
+        family: &Family,
+        kind: ValueKind,
+        expires_at: u64,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        self.check_active()?;
+        let family = family.state();
+        self.core().check_writable(family)?;
+        let writes = self.writes.get_or_insert_default();
+        writes.add(family, kind, expires_at, key, value)?;
+        if writes.has_grown() {
+            self.charge(None);
+        }
+        Ok(())
+    }
+
+    /// An iterator over a family as the transaction sees it, its own writes up to now included; not
+    /// positioned yet. It does not borrow the transaction, which may write while it goes on:
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// use tidesdb::{Db, DbOptions, FamilyOptions, IsolationLevel, ScanOptions};
+    /// let db = Db::open(directory.path(), DbOptions::default())?;
+    /// let jobs = db.open_family("jobs", FamilyOptions::default())?;
+    /// jobs.put(b"1", b"done")?;
+    /// let mut transaction = db.begin(IsolationLevel::Snapshot)?;
+    /// for entry in transaction.scan(&jobs, ScanOptions::new())? {
+    ///     transaction.delete(&jobs, &entry?.0)?;
+    /// }
+    /// transaction.commit()?;
+    /// assert!(!jobs.contains(b"1")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Family::scan`]; `Invalid` for a family of another database, options with a snapshot,
+    /// or a finished transaction.
+    pub fn scan(&self, family: &Family, mut options: ScanOptions) -> Result<Scan> {
+        self.check_active()?;
+        let family = family.state();
+        self.check_family(family)?;
+        if options.snapshot.is_some() {
+            let text = "the iterator of a transaction can't have a snapshot of its own";
+            return Err(Error::InvalidArgument(text.to_owned()));
+        }
+        options.snapshot = self.snapshot.map(|moment| Snapshot::again(self.core(), moment));
+        let own = self.writes.as_deref().filter(|writes| !writes.is_empty());
+        let own = own.map(|writes| writes.in_order(family.id)).filter(|own| !own.is_empty());
+        let tracks = self.level.tracks_reads() && !cfg!(planted_bug = "range_reads_untracked");
+        let reads = tracks.then(|| Box::new(ScanReads::new(self.reads(), family)) as _);
+        let moving = self.level == IsolationLevel::ReadUncommitted;
+        let is_plain = own.is_none() && reads.is_none() && !moving;
+        let part = (!is_plain).then_some(OfTransaction { own, reads, moving });
+        Scan::new(Arc::clone(&**self.owner), family, options, part)
+    }
+
+    /// Commits, and times it.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    #[cold]
+    pub(super) fn commit_timed(&mut self, options: WriteOptions) -> Result<Option<u64>> {
+        let core = Arc::clone(self.core());
+        let batch = self.writes.as_deref().map(WriteSet::batch);
+        let size = batch.map_or((0, 0), |batch| (batch.user_bytes, batch.count as u64));
+        let family = batch.and_then(|batch| batch.families.first().cloned());
+        core.timed_commit(family.as_deref(), size, || self.commit_changes(options))
+    }
+
+    /// Marks the present state of the writes under a name, to roll back to. A name that is there
+    /// already moves to the present state and keeps its place in the order of creation.
+    ///
+    /// # Errors
+    /// `Invalid` for a finished transaction.
+    pub fn savepoint(&mut self, name: &str) -> Result<()> {
+        self.check_active()?;
+        self.writes.get_or_insert_default().savepoint(name);
+        Ok(())
+    }
+
+    /// True when there is a savepoint that could be rolled back to.
+    #[must_use]
+    pub fn has_savepoints(&self) -> bool {
+        self.writes.as_ref().is_some_and(|writes| writes.has_savepoints())
+    }
+
+    /// Takes back what was written since the savepoint, and removes it and all that were created
+    /// after it. Reads stay tracked.
+    ///
+    /// # Errors
+    /// `NotFound`, `Invalid` for a finished transaction; nothing has changed then.
+    pub fn rollback_to(&mut self, name: &str) -> Result<()> {
+        self.check_active()?;
+        self.writes.get_or_insert_default().rollback_to(name)
+    }
+
+    /// Forgets a savepoint and nothing else.
+    ///
+    /// # Errors
+    /// `NotFound`, `Invalid` for a finished transaction.
+    pub fn release(&mut self, name: &str) -> Result<()> {
+        self.check_active()?;
+        self.writes.get_or_insert_default().release(name)
+    }
+
+    /// Gives up all writes and finishes the transaction. If a commit had failed after it was
+    /// visible, it stays so.
+    ///
+    /// # Errors
+    /// `Invalid` for a finished transaction.
+    pub fn rollback(&mut self) -> Result<()> {
+        if self.state == State::Finished {
+            return Err(Error::TransactionFinished);
+        }
+        self.finish();
+        Ok(())
+    }
+
+    /// Begins anew with a finished transaction's memory.
+    ///
+    /// # Errors
+    /// `Invalid` when the transaction is not finished, `Closed`.
+    #[inline]
+    pub fn reset(&mut self, level: IsolationLevel) -> Result<()> {
+        if self.state != State::Finished {
+            let text = "only a transaction that was committed or rolled back can be reset";
+            return Err(Error::InvalidArgument(text.to_owned()));
+        }
+        self.snapshot = first_snapshot(self.core(), level)?;
+        self.level = level;
+        self.state = State::Active;
+        Ok(())
+    }
+
+    /// Lets go of everything but some memory.
+    #[inline]
+    pub(super) fn finish(&mut self) {
+        self.state = State::Finished;
+        if let Some(moment) = self.snapshot.take() {
+            self.give_up_snapshot(moment);
+        }
+        if let Some(writes) = &mut self.writes {
+            writes.clear();
+        }
+        if self.reads.get().is_some() {
+            self.forget_reads();
+        }
+        self.set_charge(0);
+    }
+
+    #[inline(never)]
+    fn give_up_snapshot(&self, moment: Moment) {
+        let core = self.core();
+        if !core.health.is_at_home() {
+            return;
+        }
+        if self.level == IsolationLevel::Serializable {
+            let mut dependencies = lock(&core.dependencies);
+            dependencies.end(moment.sequence);
+            core.budget.set_dependencies(dependencies.memory_bytes());
+        }
+        core.release_snapshot(moment);
+    }
+
+    fn forget_reads(&mut self) {
+        match self.reads.get_mut().and_then(Arc::get_mut) {
+            Some(reads) => {
+                reads.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
+            }
+            // A scan that outlives the transaction goes on writing to it.
+            None => self.reads = OnceCell::new(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn check_active(&self) -> Result<()> {
+        if self.state == State::Active { Ok(()) } else { Err(Error::TransactionFinished) }
+    }
+
+    #[inline]
+    pub(super) fn check_family(&self, family: &FamilyState) -> Result<()> {
+        if self.core().identity != family.database {
+            return Err(Error::InvalidArgument("the family is of another database".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Tells the database how much memory the transaction takes, in coarse steps. `reads` are its
+    /// reads, when the caller has them locked.
+    #[inline]
+    pub(super) fn charge(&self, reads: Option<&ReadSet>) {
+        let written = self.writes.as_ref().map_or(0, |writes| writes.memory_bytes());
+        let read = match (reads, self.reads.get()) {
+            (Some(reads), _) => reads.memory_bytes(),
+            (None, Some(reads)) => lock(reads).memory_bytes(),
+            (None, None) => 0,
+        };
+        if (written + read).abs_diff(self.charged.get()) >= CHARGED_STEP_BYTES {
+            self.set_charge(written + read);
+        }
+    }
+
+    #[inline]
+    fn set_charge(&self, bytes: usize) {
+        let before = self.charged.replace(bytes);
+        let budget = &self.core().budget;
+        match bytes.cmp(&before) {
+            // A transaction that holds little writes to nothing that others share.
+            Equal => {}
+            Greater => budget.take(Holder::Transactions, (bytes - before) as u64),
+            Less => budget.give_back(Holder::Transactions, (before - bytes) as u64),
+        }
+    }
+
+    pub(super) fn reads(&self) -> &Arc<Mutex<ReadSet>> {
+        self.reads.get_or_init(Arc::default)
+    }
+}
+
+/// The snapshot that a transaction begins with, if its level has one. It is registered.
+///
+/// # Errors
+/// `Closed`.
+#[inline]
+fn first_snapshot(core: &Core, level: IsolationLevel) -> Result<Option<Moment>> {
+    core.health.check_open()?;
+    Ok(level.has_snapshot().then(|| take_snapshot(core, level)))
+}
+
+fn take_snapshot(core: &Core, level: IsolationLevel) -> Moment {
+    match level {
+        IsolationLevel::Serializable => {
+            let mut dependencies = lock(&core.dependencies);
+            // A transaction that begins sees all serializable commits that are recorded, so of
+            // these only the live ones matter.
+            core.log.wait_published(dependencies.last_commit());
+            let moment = core.register_snapshot();
+            dependencies.begin(moment.sequence);
+            moment
+        }
+        _ => {
+            // With the bug, a snapshot that commits go on to enter, key by key.
+            let early = if cfg!(planted_bug = "commit_partially_visible") { 300 } else { 0 };
+            core.snapshots.register(|| Moment {
+                sequence: core.log.published() + early,
+                now: core.clock.unix_seconds(),
+            })
+        }
+    }
+}
+
+impl Drop for Transaction {
+    #[inline]
+    fn drop(&mut self) {
+        // What it has written and read is dropped with it.
+        if let Some(moment) = self.snapshot.take() {
+            self.give_up_snapshot(moment);
+        }
+        if self.charged.get() > 0 {
+            self.set_charge(0);
+        }
+    }
+}
