@@ -13,7 +13,8 @@ use tidesdb_files::sstable::{EntryMeta, IndexForm, TableOptions, TableOrigin, Ta
 use tidesdb_files::vlog::{ValuePointer, VlogOptions, VlogWriter};
 use tidesdb_files::wal::record::{RecordPlace, commit_header, record_bytes};
 use tidesdb_files::wal::{BatchWriter, Operation, SegmentHeader};
-use tidesdb_sys::vfs::{OpenHow, SimVfs, Vfs};
+use tidesdb_sim::SimVfs;
+use tidesdb_sys::vfs::{OpenHow, Vfs};
 
 type Failure = Box<dyn std::error::Error>;
 

@@ -20,7 +20,7 @@ use tidesdb_files::sstable::{
     Block, BlockHandle, BlockSource, EntryMeta, IndexForm, Readahead, Table, TableIterator,
     TableOptions, TableOrigin, TableWriter, Uncached,
 };
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sys::vfs::{File, OpenHow, RealVfs, Vfs};
 
 type Key = [u8; 16];

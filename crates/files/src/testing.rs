@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tidesdb_base::{Error, Result};
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sys::vfs::File;
 
 /// The path that tests give their files; errors must name it.

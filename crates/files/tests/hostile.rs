@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 
 use tidesdb_files::hostile::READERS;
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 
 /// Changes of each first bytes.
 const CHANGES: u64 = 400;

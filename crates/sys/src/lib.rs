@@ -1,14 +1,14 @@
-//! The outside world: files, background jobs, time, memory limits and random numbers.
+//! The outside world: files, background jobs, time and memory.
 //!
 //! Everything above this crate reaches the operating system only through the traits here, so
 //! that a whole database can run on a simulated disk, with a hand-stepped scheduler and a clock
-//! that a test sets. Each trait has a production implementation and at least one for tests:
+//! that a test sets: those are in `crates/sim`, here is what production uses.
 //!
-//! | door | production | tests |
-//! |---|---|---|
-//! | [`vfs::Vfs`] | [`vfs::RealVfs`] | [`vfs::SimVfs`], [`vfs::FaultVfs`] around either |
-//! | [`sched::Scheduler`] | [`sched::ThreadPool`] | [`sched::ManualScheduler`] |
-//! | [`clock::Clock`] | [`clock::SystemClock`] | [`clock::ManualClock`] |
+//! | door | implementation |
+//! |---|---|
+//! | [`vfs::Vfs`] | [`vfs::RealVfs`] |
+//! | [`sched::Scheduler`] | [`sched::ThreadPool`]; [`sched::NoThreads`] for work that has none |
+//! | [`clock::Clock`] | [`clock::SystemClock`], [`clock::SteadyClock`] around it |
 //!
 //! Nothing in this crate knows what a key, a log record or a table is.
 
@@ -18,7 +18,6 @@ pub mod forks;
 pub mod large_vec;
 pub mod memory;
 mod os_calls;
-pub mod rng;
 pub mod sched;
-mod sync;
+pub mod sync;
 pub mod vfs;

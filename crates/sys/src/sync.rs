@@ -1,4 +1,4 @@
-//! Locking helpers shared by this crate.
+//! Locking helpers of this crate and of what stands in for it in tests.
 //!
 //! A poisoned lock means that some thread panicked while it held the lock. Every structure
 //! guarded here is left consistent between statements, and the panic itself is reported by the
@@ -7,6 +7,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Locks `mutex`, ignoring poison.
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,8 +10,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use tidesdb_sys::rng::SplitMix64;
-use tidesdb_sys::vfs::{CrashProfile, Mutation, MutationKind, Phase, SimVfs, Vfs};
+use tidesdb_sim::rng::SplitMix64;
+use tidesdb_sim::{CrashProfile, Mutation, MutationKind, Phase, SimVfs};
+use tidesdb_sys::vfs::Vfs;
 
 use crate::Verdict;
 use crate::inspect;

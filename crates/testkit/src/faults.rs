@@ -9,7 +9,8 @@ pub mod sweep;
 use std::sync::{Arc, Mutex};
 
 use tidesdb::{Db, Error, ErrorKind};
-use tidesdb_sys::vfs::{FaultError, FaultKind, FaultVfs, OpSet, SimVfs, Vfs};
+use tidesdb_sim::{FaultError, FaultKind, FaultVfs, OpSet, SimVfs};
+use tidesdb_sys::vfs::Vfs;
 
 use crate::Verdict;
 use crate::runner::locked;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tidesdb::{Db, Family, ScanOptions, Snapshot};
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sys::vfs::Vfs;
 
 use crate::Verdict;

@@ -4,7 +4,7 @@
 //! state (a family may be gone) is decided by the code that applies it.
 
 use tidesdb::{Error, Family, WriteBatch};
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 
 use crate::oracle::{FamilyId, StoredValue, Write, entry_hash};
 use crate::settings::{Mix, SLOTS, Settings};

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use tidesdb_base::checksum;
 use tidesdb_base::entry::is_expired;
-use tidesdb_sys::rng::mix64;
+use tidesdb_sim::rng::mix64;
 
 use crate::values::{Tag, describe};
 

@@ -15,9 +15,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidesdb::{Components, Db, Error, Family, Snapshot};
-use tidesdb_sys::clock::{Clock, ManualClock};
-use tidesdb_sys::rng::SplitMix64;
-use tidesdb_sys::vfs::{SimVfs, Vfs};
+use tidesdb_sim::rng::SplitMix64;
+use tidesdb_sim::{ManualClock, SimVfs};
+use tidesdb_sys::clock::Clock;
+use tidesdb_sys::vfs::Vfs;
 
 use crate::Verdict;
 use crate::faults::Faults;

@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tidesdb_sys::rng::mix64;
+use tidesdb_sim::rng::mix64;
 
 use crate::Verdict;
 

@@ -1,7 +1,7 @@
 //! Small random options: a thousand operations must cross every boundary there is.
 
 use tidesdb::{Compression, DbOptions, FamilyOptions, FilterKind, SyncMode};
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 
 /// Number of families that a workload plays with.
 pub const SLOTS: usize = 3;

@@ -5,7 +5,7 @@
 //! value, the value of another key and a mixture of two are all told apart.
 
 use tidesdb_base::checksum;
-use tidesdb_sys::rng::{SplitMix64, mix64};
+use tidesdb_sim::rng::{SplitMix64, mix64};
 
 /// Who wrote a value and how long it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidesdb_sys::sched::{Job, Lane, ManualScheduler, Scheduler};
+use tidesdb_sim::ManualScheduler;
+use tidesdb_sys::sched::{Job, Lane, Scheduler};
 
 /// Calls for help within one operation, with a job run each time, after which it counts as hung.
 const MOST_HELP: u64 = 20_000;

@@ -23,9 +23,9 @@ use tidesdb::{
     Components, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, Result, ScanOptions,
     SyncMode, WriteBatch,
 };
-use tidesdb_sys::clock::{Clock, ManualClock};
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{FaultError, FaultKind, FaultVfs, OpSet, RealVfs, SimVfs, Vfs};
+use tidesdb_sim::{FaultError, FaultKind, FaultVfs, ManualClock, ManualScheduler, OpSet, SimVfs};
+use tidesdb_sys::clock::Clock;
+use tidesdb_sys::vfs::{RealVfs, Vfs};
 
 /// Opens the database in `path` with small settings.
 fn open(path: &Path) -> Db {
@@ -213,7 +213,7 @@ fn a_read_only_disk_serves_readers_and_refuses_writers() {
     sample(directory.path(), true);
     let before = picture(directory.path());
     let disk = FaultVfs::new(Arc::new(RealVfs::new()));
-    disk.count_only(OpSet::CHANGES.with(tidesdb_sys::vfs::Op::Lock));
+    disk.count_only(OpSet::CHANGES.with(tidesdb_sim::Op::Lock));
     disk.fail_call(0, FaultKind::Forever, FaultError::Kind(std::io::ErrorKind::ReadOnlyFilesystem));
     let components = || Components {
         vfs: Arc::clone(&disk) as Arc<dyn Vfs>,

@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use copies::{Crashes, small};
 use tidesdb::{CheckpointOptions, Components, Db, DbOptions, Error, ErrorKind, Family, WriteBatch};
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{FaultError, FaultKind, FaultVfs, Op, OpSet, SimVfs, Vfs};
+use tidesdb_sim::{
+    FaultError, FaultKind, FaultVfs, ManualClock, ManualScheduler, Op, OpSet, SimVfs,
+};
+use tidesdb_sys::vfs::Vfs;
 use tidesdb_testkit::inspect::{self, read_forwards};
 use tidesdb_testkit::oracle::Content;
 

@@ -13,9 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidesdb::{
     Components, Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel, Transaction,
 };
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{MutationKind, Phase, SimVfs};
+use tidesdb_sim::{ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
 
 /// Values of this size go to a value log before their commit.
 const LARGE: usize = 1 << 20;

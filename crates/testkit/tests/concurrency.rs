@@ -22,7 +22,7 @@ use std::thread;
 use seeds::{scaled, seed};
 use small::{small_db, small_family};
 use tidesdb::{Db, ErrorKind, Family, FamilyOptions, ScanOptions, Snapshot, WriteBatch};
-use tidesdb_sys::rng::{SplitMix64, mix64};
+use tidesdb_sim::rng::{SplitMix64, mix64};
 
 /// Opens the database in `path` with small settings.
 fn open(path: &Path) -> Db {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use tidesdb::SyncMode;
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 use tidesdb_testkit::Verdict;
 use tidesdb_testkit::crash::{Camera, Counts, Judge, Odds};
 use tidesdb_testkit::operations;

@@ -29,8 +29,9 @@ use std::time::Instant;
 use golden::{Golden, Shape};
 use seeds::{scaled, seed};
 use tidesdb::{Error, ErrorKind};
-use tidesdb_sys::rng::SplitMix64;
-use tidesdb_sys::vfs::{Corruption, OpenHow, SimVfs, Vfs};
+use tidesdb_sim::rng::SplitMix64;
+use tidesdb_sim::{Corruption, SimVfs};
+use tidesdb_sys::vfs::{OpenHow, Vfs};
 
 /// What may become of a damaged file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

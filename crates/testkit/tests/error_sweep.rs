@@ -1,6 +1,6 @@
 //! H4: every file call of eight scenarios fails, once and from then on, for every reason there is.
 
-use tidesdb_sys::vfs::{FaultError, FaultKind, OpSet};
+use tidesdb_sim::{FaultError, FaultKind, OpSet};
 use tidesdb_testkit::faults::sweep::{Sweep, Wanted};
 use tidesdb_testkit::seeds;
 use tidesdb_testkit::settings::Mix;

@@ -19,10 +19,9 @@ use tidesdb::{
     Components, Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel,
     ScanOptions, Snapshot,
 };
-use tidesdb_sys::clock::{Clock, ManualClock};
-use tidesdb_sys::rng::SplitMix64;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::SimVfs;
+use tidesdb_sim::rng::SplitMix64;
+use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
+use tidesdb_sys::clock::Clock;
 use tidesdb_testkit::inspect::deep_check;
 
 const NOW: u64 = 1_000_000;

@@ -9,9 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tidesdb::{Components, Compression, Db, DbOptions, ErrorKind, FamilyOptions, ScanOptions};
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{MutationKind, SimVfs};
+use tidesdb_sim::{ManualClock, ManualScheduler, MutationKind, SimVfs};
 use tidesdb_testkit::inspect::deep_check;
 use tidesdb_testkit::seeds::scale;
 

@@ -10,9 +10,8 @@ use std::sync::{Arc, Mutex};
 
 use copies::{Crashes, small};
 use tidesdb::{Components, Db, DbOptions, Error, ErrorKind, Family};
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{SimVfs, Vfs};
+use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
+use tidesdb_sys::vfs::Vfs;
 use tidesdb_testkit::inspect::{self, read_forwards};
 use tidesdb_testkit::oracle::Content;
 

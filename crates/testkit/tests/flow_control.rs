@@ -17,9 +17,9 @@ use tidesdb::{
     Components, Compression, Db, DbOptions, ErrorKind, Event, EventListener, Family, FamilyOptions,
     MemoryLevel, RuntimeOptions, ScanOptions, StallReason, SyncMode,
 };
-use tidesdb_sys::clock::{Clock, ManualClock};
-use tidesdb_sys::sched::{Job, Lane, ManualScheduler, Scheduler};
-use tidesdb_sys::vfs::{MutationKind, Phase, SimVfs};
+use tidesdb_sim::{ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
+use tidesdb_sys::clock::Clock;
+use tidesdb_sys::sched::{Job, Lane, Scheduler};
 
 /// Background work by hand, with a disk that takes no flush while `stuck` is set. A caller that
 /// waits for it passes the time. With `merges_last`, merges go on only when a caller waits and

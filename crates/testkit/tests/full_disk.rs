@@ -8,9 +8,8 @@ use std::sync::Arc;
 use tidesdb::{
     Components, Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, Result, WriteBatch,
 };
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{CrashProfile, SimVfs, Vfs};
+use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, SimVfs};
+use tidesdb_sys::vfs::Vfs;
 
 const MIB: usize = 1 << 20;
 

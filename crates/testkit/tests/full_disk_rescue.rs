@@ -8,10 +8,9 @@ use std::sync::Arc;
 use tidesdb::{
     Components, Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, WriteBatch,
 };
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::rng::SplitMix64;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{CrashProfile, SimVfs, Vfs};
+use tidesdb_sim::rng::SplitMix64;
+use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, SimVfs};
+use tidesdb_sys::vfs::Vfs;
 
 const CAPACITY: u64 = 32 << 20;
 const VALUE: usize = 1500;

@@ -12,9 +12,9 @@ use std::thread;
 use std::time::Duration;
 
 use tidesdb::{Components, Db, DbOptions, ErrorKind, Family, FamilyOptions};
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::{Job, Lane, ManualScheduler, Scheduler};
-use tidesdb_sys::vfs::{LockHow, Mutation, MutationKind, Phase, SimVfs, Vfs};
+use tidesdb_sim::{ManualClock, ManualScheduler, Mutation, MutationKind, Phase, SimVfs};
+use tidesdb_sys::sched::{Job, Lane, Scheduler};
+use tidesdb_sys::vfs::{LockHow, Vfs};
 
 /// How long one side of a test gives the other the time to do what it must not do. A right engine
 /// does not do it however long that is, so nothing fails on a slow machine.

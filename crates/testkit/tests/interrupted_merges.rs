@@ -12,9 +12,7 @@ use tidesdb::{
     Components, Compression, Db, DbOptions, Family, FamilyOptions, LevelStats, ScanOptions,
     SyncMode,
 };
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{CrashProfile, MutationKind, Phase, SimVfs};
+use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 

@@ -15,9 +15,8 @@ use std::sync::Arc;
 
 use small::{small_db, small_family};
 use tidesdb::{Components, Db, FamilyOptions};
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::rng::SplitMix64;
-use tidesdb_sys::vfs::SimVfs;
+use tidesdb_sim::rng::SplitMix64;
+use tidesdb_sim::{ManualClock, SimVfs};
 use tidesdb_testkit::isolation::checker::{Phenomenon, check, check_lists};
 use tidesdb_testkit::isolation::engine_store::EngineStore;
 use tidesdb_testkit::isolation::evidence::{Interleaver, mixed_levels, threads};

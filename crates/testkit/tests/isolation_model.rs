@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 use tidesdb_testkit::Verdict;
 use tidesdb_testkit::isolation::checker::{Phenomenon, check, check_lists};
 use tidesdb_testkit::isolation::evidence::{Interleaver, threads};

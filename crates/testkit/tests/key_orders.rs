@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use model::{Bench, orders};
 use seeds::{scaled, seed};
-use tidesdb_sys::rng::mix64;
+use tidesdb_sim::rng::mix64;
 
 const OPERATIONS: u64 = 800;
 

@@ -23,7 +23,7 @@ use std::time::Duration;
 use seeds::{scaled, seed};
 use small::{small_db, small_family};
 use tidesdb::{Db, DbOptions, ErrorKind, Family, ScanOptions, SyncMode, WriteBatch};
-use tidesdb_sys::rng::{SplitMix64, mix64};
+use tidesdb_sim::rng::{SplitMix64, mix64};
 
 const DIRECTORY: &str = "TIDESDB_KILL_DIRECTORY";
 const MODE: &str = "TIDESDB_KILL_MODE";

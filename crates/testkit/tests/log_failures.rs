@@ -14,12 +14,12 @@ use tidesdb::{
     Components, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, IsolationLevel, Result,
     ScanOptions, SyncMode, WriteBatch, WriteOptions,
 };
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::rng::SplitMix64;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{
-    CrashProfile, FaultError, FaultKind, FaultVfs, MutationKind, Op, OpSet, SimVfs, Vfs,
+use tidesdb_sim::rng::SplitMix64;
+use tidesdb_sim::{
+    CrashProfile, FaultError, FaultKind, FaultVfs, ManualClock, ManualScheduler, MutationKind, Op,
+    OpSet, SimVfs,
 };
+use tidesdb_sys::vfs::Vfs;
 use tidesdb_testkit::seeds;
 
 /// Threads that commit at once.

@@ -19,9 +19,10 @@ use tidesdb::{
     Components, Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, ScanOptions,
     Snapshot, SyncMode,
 };
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{CrashProfile, Mutation, MutationKind, Phase, SimVfs, Vfs};
+use tidesdb_sim::{
+    CrashProfile, ManualClock, ManualScheduler, Mutation, MutationKind, Phase, SimVfs,
+};
+use tidesdb_sys::vfs::Vfs;
 use tidesdb_testkit::inspect::deep_check;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use history::Run;
 use seeds::{scaled, seed};
 use tidesdb::{Compression, DbOptions, FamilyOptions, FilterKind, SyncMode};
-use tidesdb_sys::rng::{SplitMix64, mix64};
+use tidesdb_sim::rng::{SplitMix64, mix64};
 
 const OPERATIONS: u64 = 2_000;
 const OPTION_SETS: u64 = 4;

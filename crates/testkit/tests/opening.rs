@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidesdb::{Components, Db, DbOptions, FamilyOptions, SyncMode};
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::{Job, Lane, ManualScheduler, Scheduler};
-use tidesdb_sys::vfs::{CrashProfile, MutationKind, Phase, SimVfs};
+use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
+use tidesdb_sys::sched::{Job, Lane, Scheduler};
 
 /// Only writers step it and callers who wait, except that an eager one does flushes at
 /// once.

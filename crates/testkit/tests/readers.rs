@@ -19,9 +19,7 @@ use tidesdb::{
     Components, Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel, RuntimeOptions,
     ScanOptions, WriteBatch,
 };
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::SimVfs;
+use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
 
 const RUNS: u32 = 5;
 

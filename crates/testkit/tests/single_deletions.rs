@@ -6,9 +6,7 @@
 use std::sync::{Arc, Mutex};
 
 use tidesdb::{Components, Compression, Db, DbOptions, Family, FamilyOptions, SyncMode};
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{CrashProfile, MutationKind, Phase, SimVfs};
+use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
 
 /// Keys from here on are of newer runs alone, so that these can be merged without the oldest.
 const BEYOND: u64 = 900;

@@ -15,7 +15,8 @@ use overwrites::{Bench, KEYS, Model, contents, open};
 use rand::RngExt;
 use seeds::scaled;
 use tidesdb::{ErrorKind, ScanOptions};
-use tidesdb_sys::vfs::{Corruption, CrashProfile, MutationKind, Phase, Vfs};
+use tidesdb_sim::{Corruption, CrashProfile, MutationKind, Phase};
+use tidesdb_sys::vfs::Vfs;
 use tidesdb_testkit::inspect::deep_check;
 
 /// The tables never take much more than what is alive, and no merge reads more than a part of them.

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidesdb::{Components, Db, DbOptions, Family, FamilyOptions};
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{CrashProfile, SimVfs, Vfs};
+use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, SimVfs};
+use tidesdb_sys::vfs::Vfs;
 
 const MIB: u64 = 1 << 20;
 const VALUES: u64 = 12;

@@ -81,7 +81,8 @@ mod tests {
     use tidesdb_files::filter::FilterOptions;
     use tidesdb_files::sstable::{EntryMeta, IndexForm, TableOptions, TableOrigin, TableWriter};
     use tidesdb_lockfree::arena::BlockPool;
-    use tidesdb_sys::vfs::{OpenHow, SimVfs, Vfs};
+    use tidesdb_sim::SimVfs;
+    use tidesdb_sys::vfs::{OpenHow, Vfs};
 
     use super::*;
     use crate::cache::BlockCache;

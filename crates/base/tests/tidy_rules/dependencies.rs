@@ -1,14 +1,16 @@
 //! Which crate may depend on which, and that foreign crates are explained.
 
 /// Crates of the workspace from the lowest layer up, each with the crates it may depend on. The
-/// test kit is the test's side of the engine: others may name it as a dev-dependency only.
+/// simulated world and the test kit are the tests' side of the engine: others may name them as
+/// dev-dependencies only.
 pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ("tidesdb-base", &[]),
     ("tidesdb-sys", &["tidesdb-base"]),
     ("tidesdb-lockfree", &["tidesdb-base"]),
     ("tidesdb-files", &["tidesdb-base", "tidesdb-sys"]),
     ("tidesdb", &["tidesdb-base", "tidesdb-sys", "tidesdb-lockfree", "tidesdb-files"]),
-    ("tidesdb-testkit", &["tidesdb-base", "tidesdb-sys", "tidesdb-files", "tidesdb"]),
+    ("tidesdb-sim", &["tidesdb-sys"]),
+    ("tidesdb-testkit", &["tidesdb-base", "tidesdb-sys", "tidesdb-sim", "tidesdb"]),
     ("tidesdb-c", &["tidesdb", "tidesdb-base", "tidesdb-sys"]),
     ("tidesdb-cli", &["tidesdb"]),
     ("bench-compare", &[]),

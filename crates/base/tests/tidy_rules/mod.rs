@@ -81,8 +81,8 @@ mod tests {
 
     #[test]
     fn test_files_are_known_by_their_place() {
-        assert!(is_test_file("crates/sys/src/vfs/sim/tests/random.rs"));
-        assert!(is_test_file("crates/sys/src/vfs/sim/tests.rs"));
-        assert!(!is_test_file("crates/sys/src/vfs/sim.rs"));
+        assert!(is_test_file("crates/sim/src/sim_vfs/tests/random.rs"));
+        assert!(is_test_file("crates/sim/src/sim_vfs/tests.rs"));
+        assert!(!is_test_file("crates/sim/src/sim_vfs.rs"));
     }
 }

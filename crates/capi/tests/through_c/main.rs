@@ -21,7 +21,7 @@ mod workload;
 use tidesdb_c as _;
 
 use store::CStore;
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 use tidesdb_testkit::isolation::checker::{check, check_lists};
 use tidesdb_testkit::isolation::evidence::{Interleaver, threads};
 use tidesdb_testkit::isolation::interleave::random_order;

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 use tidesdb_testkit::Verdict;
 use tidesdb_testkit::operations::{self, Operation, PlannedWrite, key_bytes};
 use tidesdb_testkit::oracle::{Content, Contents, FamilyId, History, Transaction, Write};

@@ -88,7 +88,8 @@ pub(super) fn record_at(bytes: &[u8], offset: usize, number: u64) -> Option<(&[u
 
 #[cfg(test)]
 mod tests {
-    use tidesdb_sys::vfs::{OpenHow, SimVfs, Vfs};
+    use tidesdb_sim::SimVfs;
+    use tidesdb_sys::vfs::{OpenHow, Vfs};
 
     use super::super::{Change, ManifestWriter};
     use super::*;

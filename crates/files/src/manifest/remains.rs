@@ -127,7 +127,8 @@ pub fn named_by(text: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use tidesdb_sys::vfs::{OpenHow, SimVfs, Vfs};
+    use tidesdb_sim::SimVfs;
+    use tidesdb_sys::vfs::{OpenHow, Vfs};
 
     use super::super::{Change, ManifestWriter};
     use super::*;

@@ -147,7 +147,7 @@ mod tests {
     /// the end.
     #[test]
     fn times_are_never_too_early_and_hardly_too_late() {
-        let mut rng = tidesdb_sys::rng::SplitMix64::new(7);
+        let mut rng = tidesdb_sim::rng::SplitMix64::new(7);
         for _ in 0..200 {
             let longest = 1 << rng.index(40);
             let entry = |_| (NOW + 1 + rng.next_u64() % longest, 1 + rng.next_u64() % 1000);

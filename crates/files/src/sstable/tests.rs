@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tidesdb_base::compress::Compression;
 use tidesdb_base::{Error, ErrorKind, ValueKind};
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 
 /// What a table must hold, in the table's order.
 type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (ValueKind, u64, Vec<u8>)>;

@@ -204,7 +204,7 @@ pub(super) fn opened(sealed: &[u8], place: Place) -> Option<Vec<u8>> {
 mod tests {
     use super::super::block::seal_stored;
     use super::*;
-    use tidesdb_sys::rng::SplitMix64;
+    use tidesdb_sim::rng::SplitMix64;
 
     const BASE: u64 = 4000;
 

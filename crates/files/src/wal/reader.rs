@@ -262,7 +262,8 @@ fn read_up_to(file: &dyn File, buffer: &mut [u8], offset: u64) -> std::io::Resul
 mod tests {
     use super::*;
     use crate::wal::record::{RecordPlace, commit_header, record_bytes};
-    use tidesdb_sys::vfs::{OpenHow, SimVfs, Vfs};
+    use tidesdb_sim::SimVfs;
+    use tidesdb_sys::vfs::{OpenHow, Vfs};
 
     fn segment(header: &SegmentHeader, records: &[u8]) -> SegmentReader {
         let sim = SimVfs::new(1);

@@ -2,20 +2,20 @@
 //!
 //! The engine hands closures to a [`Scheduler`] and never starts a thread itself.
 //! [`ThreadPool`] runs them on named threads, one queue and one set of threads per [`Lane`], so
-//! that a long merge never delays a flush. [`ManualScheduler`] runs them on the test's own
-//! thread, one at a time, in an order drawn from a seed.
+//! that a long merge never delays a flush. `ManualScheduler` of `crates/sim` runs them on a test's
+//! own thread, one at a time, in an order drawn from a seed.
 //!
 //! A thread that waits for background progress calls [`Scheduler::help`] in its waiting loop and
-//! blocks only when that returns false: under the manual scheduler there is no other thread to do
+//! blocks only when that returns false: under that one there is no other thread to do
 //! the work.
 
-mod manual;
+mod no_threads;
 mod pool;
 
 use std::fmt::Debug;
 use std::time::Duration;
 
-pub use manual::ManualScheduler;
+pub use no_threads::NoThreads;
 pub use pool::{LaneThreads, PanicReport, ThreadPool};
 
 /// A piece of background work, run once.
@@ -55,7 +55,7 @@ pub trait Scheduler: Send + Sync + Debug {
     /// Queues `job`. After [`Scheduler::shutdown`] the job is dropped unrun.
     fn submit(&self, lane: Lane, job: Job);
 
-    /// Queues `job` once `delay` has passed. The manual scheduler ignores how long that is and
+    /// Queues `job` once `delay` has passed. A stepped scheduler ignores how long that is and
     /// lets the test decide when its timers fire.
     fn submit_after(&self, lane: Lane, delay: Duration, job: Job);
 
@@ -74,7 +74,7 @@ pub trait Scheduler: Send + Sync + Debug {
     /// Called by a long job of `lane` now and then, while it holds no lock: runs the smallest
     /// waiting job of the lane that has a size, if that is at most `most`, on the calling thread.
     /// So a lane whose threads are all at something large does what is small all the same. Only
-    /// threads of the lane do that, and only a few jobs deep. The manual scheduler may run any job,
+    /// threads of the lane do that, and only a few jobs deep. A stepped scheduler may run any job,
     /// as if a thread were free.
     fn interlude(&self, lane: Lane, most: u64) {
         let _ = (lane, most);

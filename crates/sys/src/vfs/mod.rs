@@ -2,8 +2,8 @@
 //!
 //! [`Vfs`] names files and directories, [`File`] reads and writes one of them at explicit
 //! offsets, [`LogSegment`] is the write-only, preallocated target of the write-ahead log. The
-//! real implementation is [`RealVfs`]; [`SimVfs`] is a disk in memory that can lose, tear and
-//! reorder whatever was not synced; [`FaultVfs`] wraps either and makes chosen calls fail.
+//! implementation is [`RealVfs`]. Tests have two more in `crates/sim`: a disk in memory that can
+//! lose, tear and reorder whatever was not synced, and a wrapper that makes chosen calls fail.
 //!
 //! What callers may assume of storage, and no more:
 //! * bytes and lengths are durable only after a successful sync of that file;
@@ -16,26 +16,19 @@
 //! All methods may be called from any thread at once. Errors keep the kernel's kind and number
 //! (`StorageFull`, `NotFound`, ...); callers add the path when they report them.
 
-mod fault;
 mod medium;
 mod read_only;
 mod real;
-mod sim;
 
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use fault::{CallRecord, FaultError, FaultKind, FaultVfs, Op, OpSet};
 pub use medium::tells_of_damage;
 pub use read_only::{ReadAt, ReadOnlyFile, ReadOnlyVfs};
 pub use real::RealVfs;
 pub(crate) use real::let_go_of_locks_in_child;
-pub use sim::{
-    Corruption, CrashProfile, Mutation, MutationHook, MutationKind, Phase, SECTOR_BYTES,
-    SEGMENT_PIECE_BYTES, SimVfs,
-};
 
 /// How [`Vfs::open`] opens a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -364,7 +357,10 @@ fn short_read(at: u64, wanted: usize, got: usize) -> io::Error {
 }
 
 /// Checks that `count` bytes at `at` lie inside a segment of `capacity` bytes.
-fn check_segment_range(at: u64, count: usize, capacity: u64) -> io::Result<()> {
+///
+/// # Errors
+/// `InvalidInput` when they do not: what [`LogSegment::write`] answers.
+pub fn check_segment_range(at: u64, count: usize, capacity: u64) -> io::Result<()> {
     let inside = at.checked_add(count as u64).is_some_and(|end| end <= capacity);
     if inside {
         return Ok(());

@@ -10,8 +10,8 @@
 use std::sync::{Arc, Mutex};
 
 use tidesdb::SyncMode;
-use tidesdb_sys::rng::SplitMix64;
-use tidesdb_sys::vfs::{CrashProfile, FaultError, FaultKind, OpSet};
+use tidesdb_sim::rng::SplitMix64;
+use tidesdb_sim::{CrashProfile, FaultError, FaultKind, OpSet};
 
 use super::{Fault, Faults, Refusal};
 use crate::Verdict;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 
 use super::checker::{Phenomenon, Report, check, check_lists};
 use super::interleave::{

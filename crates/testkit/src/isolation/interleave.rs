@@ -5,7 +5,7 @@
 //! everything at the end; all of it is in the history. A commit that is refused is tried again at
 //! once, and then rolled back or abandoned.
 
-use tidesdb_sys::rng::{SplitMix64, mix64};
+use tidesdb_sim::rng::{SplitMix64, mix64};
 
 use super::history::{History, Operation, Outcome};
 use super::program::{Action, Program, STEPS, TRANSACTIONS};

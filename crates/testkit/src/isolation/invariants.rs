@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use tidesdb_sys::rng::{SplitMix64, mix64};
+use tidesdb_sim::rng::{SplitMix64, mix64};
 
 use super::store::{
     CommitAnswer, Key, KeyRange, Level, ScanRequest, StoreTransaction, TransactionalStore,

@@ -14,7 +14,7 @@
 //! | `save(1)`, `undo(1)` | a savepoint, a roll back to it |
 //! | `commit`, `rollback` | the end |
 
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 
 use super::store::{Key, KeyRange, ScanRequest};
 use crate::Verdict;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use tidesdb::{Compression, FamilyOptions};
-use tidesdb_sys::vfs::{CrashProfile, Phase, SimVfs};
+use tidesdb_sim::{CrashProfile, Phase, SimVfs};
 
 /// A family whose tables and value logs are small.
 pub(crate) fn small() -> FamilyOptions {

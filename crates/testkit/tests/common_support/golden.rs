@@ -11,9 +11,8 @@ use tidesdb::{
     Components, Db, DbOptions, Error, Family, FamilyOptions, Result, ScanOptions, SyncMode,
     WriteBatch,
 };
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{SimVfs, Vfs};
+use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
+use tidesdb_sys::vfs::Vfs;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 

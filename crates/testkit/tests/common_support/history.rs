@@ -22,10 +22,9 @@ use tidesdb::{
     Components, Db, DbOptions, ErrorKind, Family, FamilyOptions, ScanOptions, Snapshot, WriteBatch,
     WriteOptions,
 };
-use tidesdb_sys::clock::{Clock, ManualClock};
-use tidesdb_sys::rng::{SplitMix64, mix64};
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::SimVfs;
+use tidesdb_sim::rng::{SplitMix64, mix64};
+use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
+use tidesdb_sys::clock::Clock;
 
 /// Value and expiry; zero means never.
 type Entry = (Vec<u8>, u64);

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tidesdb::{Components, Db, ErrorKind, ScanOptions, WriteBatch};
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{SimVfs, Vfs};
+use tidesdb_sim::{ManualScheduler, SimVfs};
+use tidesdb_sys::vfs::Vfs;
 
 use super::{FAMILIES, Model, Models, Run, look_up};
 

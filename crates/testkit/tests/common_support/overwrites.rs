@@ -11,9 +11,8 @@ use tidesdb::{
     Components, Compression, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, ScanOptions,
     Snapshot, SyncMode,
 };
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{SimVfs, Vfs};
+use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
+use tidesdb_sys::vfs::Vfs;
 
 use crate::seeds::seed;
 

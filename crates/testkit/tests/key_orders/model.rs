@@ -9,10 +9,8 @@ use tidesdb::{
     CompareKeys, Components, Db, DbOptions, Family, FamilyOptions, IsolationLevel, KeyOrder,
     KeyOrders, Scan, ScanOptions, Transaction, WriteBatch,
 };
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::rng::SplitMix64;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::SimVfs;
+use tidesdb_sim::rng::SplitMix64;
+use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
 
 pub(crate) const APPLICATION: &str = "by length, then backwards";
 

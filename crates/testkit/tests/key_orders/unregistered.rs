@@ -6,9 +6,7 @@ use std::sync::Arc;
 use tidesdb::{
     Components, Db, DbOptions, Error, ErrorKind, FamilyOptions, KeyOrder, KeyOrders, ScanOptions,
 };
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{CrashProfile, SimVfs};
+use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, SimVfs};
 
 fn by_length(one: &[u8], other: &[u8]) -> Ordering {
     one.len().cmp(&other.len()).then_with(|| one.cmp(other))

@@ -7,9 +7,7 @@ use tidesdb_base::error::{Error, ErrorKind};
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::KeySketch;
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::SimVfs;
+use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
 
 use crate::compaction::plan::Pace;
 use crate::db::{Components, Db};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::manifest::{ManifestWriter, current};
 use tidesdb_files::naming::FileKind;
-use tidesdb_sys::sched::ManualScheduler;
+use tidesdb_sys::sched::NoThreads;
 use tidesdb_sys::vfs::OpenHow;
 
 use super::directory::sync_parent;
@@ -167,7 +167,7 @@ impl Core {
         let components = Components {
             vfs: Arc::clone(&self.vfs),
             // An opening for reading has nothing to do in the background.
-            scheduler: Arc::new(ManualScheduler::new(0)),
+            scheduler: Arc::new(NoThreads),
             clock: Arc::clone(&self.clock),
         };
         let mut options = self.options.clone().read_only(true);

@@ -57,7 +57,7 @@ impl Components {
     /// A simulated disk, a scheduler that is stepped and a clock that stands, for unit tests.
     #[cfg(test)]
     pub(crate) fn simulated() -> Self {
-        use tidesdb_sys::{clock::ManualClock, sched::ManualScheduler, vfs::SimVfs};
+        use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
         Self {
             vfs: SimVfs::new(1),
             scheduler: Arc::new(ManualScheduler::new(1)),

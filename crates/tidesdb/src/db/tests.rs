@@ -6,9 +6,10 @@ use std::sync::Arc;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{ErrorKind, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions};
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{CrashProfile, FaultError, FaultKind, FaultVfs, Op, OpSet, SimVfs, Vfs};
+use tidesdb_sim::{
+    CrashProfile, FaultError, FaultKind, FaultVfs, ManualClock, ManualScheduler, Op, OpSet, SimVfs,
+};
+use tidesdb_sys::vfs::Vfs;
 
 use super::{Components, Db};
 use crate::write::{CommitCheck, WriteBatch};
@@ -116,7 +117,7 @@ fn a_small_volume_can_be_filled_closed_and_opened_again() {
     family.put(b"first", b"value").unwrap();
     family.flush().unwrap();
     let value = |n: u32| -> Vec<u8> {
-        let mut random = tidesdb_sys::rng::SplitMix64::new(u64::from(n));
+        let mut random = tidesdb_sim::rng::SplitMix64::new(u64::from(n));
         let mut value = vec![0; 1000];
         random.fill(&mut value);
         value

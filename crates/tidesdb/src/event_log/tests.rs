@@ -1,5 +1,5 @@
 use tidesdb_base::options::FamilyOptions;
-use tidesdb_sys::vfs::{FaultError, FaultKind, FaultVfs, Op, OpSet, SimVfs};
+use tidesdb_sim::{FaultError, FaultKind, FaultVfs, Op, OpSet, SimVfs};
 
 use super::*;
 use crate::db::{Components, Db};

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use tidesdb_base::options::{DbOptions, FamilyOptions};
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::{Lane, ManualScheduler};
-use tidesdb_sys::vfs::SimVfs;
+use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
+use tidesdb_sys::sched::Lane;
 
 use crate::db::{Components, Db};
 

@@ -6,8 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::vfs::SimVfs;
+use tidesdb_sim::{ManualClock, SimVfs};
 
 use super::*;
 

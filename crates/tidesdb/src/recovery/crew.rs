@@ -128,7 +128,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use tidesdb_sys::sched::{LaneThreads, ManualScheduler, ThreadPool};
+    use tidesdb_sim::ManualScheduler;
+    use tidesdb_sys::sched::{LaneThreads, ThreadPool};
 
     fn sum(scheduler: Arc<dyn Scheduler>) -> usize {
         let crew = Crew::new(&scheduler, 3, u64::MAX);

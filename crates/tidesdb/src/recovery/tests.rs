@@ -8,10 +8,10 @@ use std::sync::Arc;
 use tidesdb_base::error::{ErrorKind, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions, SyncMode};
 use tidesdb_files::wal::{SegmentReader, record};
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::rng::SplitMix64;
-use tidesdb_sys::sched::{LaneThreads, ManualScheduler, ThreadPool};
-use tidesdb_sys::vfs::{CrashProfile, OpenHow, SimVfs, Vfs};
+use tidesdb_sim::rng::SplitMix64;
+use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, SimVfs};
+use tidesdb_sys::sched::{LaneThreads, ThreadPool};
+use tidesdb_sys::vfs::{OpenHow, Vfs};
 
 use crate::WriteBatch;
 use crate::db::{Components, Db};

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use crate::{Db, ScanOptions};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions};
-use tidesdb_sys::vfs::{FaultError, FaultKind, FaultVfs, Op, OpSet, RealVfs};
+use tidesdb_sim::{FaultError, FaultKind, FaultVfs, Op, OpSet};
+use tidesdb_sys::vfs::RealVfs;
 
 use crate::rescue::destination::Destination;
 use crate::rescue::place::{Place, check_can_be_renamed};

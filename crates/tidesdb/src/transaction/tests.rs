@@ -8,10 +8,8 @@ use std::sync::{Arc, Mutex};
 use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions, SyncMode};
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::rng::SplitMix64;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{CrashProfile, SimVfs};
+use tidesdb_sim::rng::SplitMix64;
+use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, SimVfs};
 
 use super::{IsolationLevel, Transaction};
 use crate::db::{Components, Db};

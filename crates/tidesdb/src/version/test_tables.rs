@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tidesdb_files::manifest::TableRecord;
 use tidesdb_files::sstable::KeySketch;
 use tidesdb_lockfree::arena::BlockPool;
-use tidesdb_sys::vfs::{SimVfs, Vfs};
+use tidesdb_sim::SimVfs;
+use tidesdb_sys::vfs::Vfs;
 
 use super::{DirectoryLock, FileContext, Garbage, TableFile};
 use crate::cache::{BlockCache, OpenFiles, TableMemory};

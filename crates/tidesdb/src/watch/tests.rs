@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use tidesdb_base::event::EventListener;
 use tidesdb_base::options::FamilyOptions;
-use tidesdb_sys::clock::{Clock, ManualClock};
+use tidesdb_sim::ManualClock;
+use tidesdb_sys::clock::Clock;
 
 use super::*;
 use crate::db::{Components, Db};

@@ -7,7 +7,7 @@ use tidesdb::{Components, Db, DbOptions, FamilyOptions, KeyOrder};
 use tidesdb_base::ErrorKind;
 use tidesdb_files::manifest::{Change, Edit, ManifestWriter, read_manifest};
 use tidesdb_files::naming::{self, FileKind};
-use tidesdb_sys::clock::ManualClock;
+use tidesdb_sim::ManualClock;
 use tidesdb_sys::vfs::{OpenHow, RealVfs, Vfs};
 
 use super::killed::*;

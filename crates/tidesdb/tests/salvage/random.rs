@@ -6,7 +6,7 @@ use super::support::{Damage, Files, Kept, Made, Places, content_of, open_db, see
 use tidesdb::rescue::{Loss, SalvageReport, find_damage, repair, restore, salvage};
 use tidesdb::{Compression, Db, DbOptions, FamilyOptions};
 use tidesdb_base::ErrorKind;
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 
 type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 

@@ -12,7 +12,7 @@ use tidesdb_files::naming::{self, FileKind};
 use tidesdb_files::sstable::{Part, TableRemains};
 use tidesdb_files::vlog::{ValuePointer, VlogReader};
 use tidesdb_files::wal::{BatchReader, RecordKind, SegmentReader};
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sys::vfs::{File, OpenHow, RealVfs, Vfs};
 
 /// The seeds of a test: from `TIDESDB_SEED` on, or fixed. `TIDESDB_TEST_SCALE` multiplies their

@@ -8,10 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidesdb_base::compress::Compression;
 use tidesdb_base::options::{DbOptions, FamilyOptions, SyncMode};
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::rng::SplitMix64;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::{CrashProfile, MutationKind, Phase, SimVfs};
+use tidesdb_sim::rng::SplitMix64;
+use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
 
 use crate::db::{Components, Db};
 use crate::family::{Family, FamilyState};

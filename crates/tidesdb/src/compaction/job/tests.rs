@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use tidesdb_base::error::Error;
 use tidesdb_base::options::{DbOptions, FamilyOptions};
-use tidesdb_sys::clock::ManualClock;
-use tidesdb_sys::sched::ManualScheduler;
-use tidesdb_sys::vfs::SimVfs;
+use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
 
 use crate::compaction::plan;
 use crate::compaction::state::summarize;

@@ -1,4 +1,4 @@
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 
 use super::*;
 

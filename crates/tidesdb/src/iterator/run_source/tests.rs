@@ -1,7 +1,7 @@
 //! Scans with filters of prefixes against scans without.
 
 use tidesdb_base::options::{DbOptions, FamilyOptions, FilterKind};
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 
 use crate::db::{Components, Db};
 use crate::family::Family;

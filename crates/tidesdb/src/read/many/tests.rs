@@ -2,7 +2,7 @@
 
 use tidesdb_base::error::ErrorKind;
 use tidesdb_base::options::{DbOptions, FamilyOptions, FilterKind};
-use tidesdb_sys::rng::SplitMix64;
+use tidesdb_sim::rng::SplitMix64;
 
 use crate::db::{Components, Db};
 use crate::family::Family;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use tidesdb_base::compress::Compression;
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_lockfree::sync::lock;
+use tidesdb_sim::SimVfs;
 use tidesdb_sys::clock::SystemClock;
 use tidesdb_sys::sched::{Job, Lane, LaneThreads, Scheduler, ThreadPool};
-use tidesdb_sys::vfs::SimVfs;
 
 use crate::db::{Components, Db};
 use crate::family::Family;

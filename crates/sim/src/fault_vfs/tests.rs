@@ -1,7 +1,7 @@
 use std::io::ErrorKind;
 
 use super::*;
-use crate::vfs::{CrashProfile, SimVfs};
+use crate::{CrashProfile, SimVfs};
 
 fn root(name: &str) -> std::path::PathBuf {
     Path::new("/").join(name)

@@ -12,9 +12,9 @@ use std::fmt;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::{Job, Lane, Scheduler};
 use crate::rng::SplitMix64;
-use crate::sync::lock;
+use tidesdb_sys::sched::{Job, Lane, Scheduler};
+use tidesdb_sys::sync::lock;
 
 /// Runs jobs when and where the test says. A job's panic reaches the caller that stepped.
 pub struct ManualScheduler {

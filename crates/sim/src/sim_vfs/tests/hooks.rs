@@ -4,8 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::vfs::CrashProfile::{Everything, Nothing};
-use crate::vfs::{MutationKind, Phase, SegmentHow};
+use crate::CrashProfile::{Everything, Nothing};
+use crate::{MutationKind, Phase};
+use tidesdb_sys::vfs::SegmentHow;
 
 #[test]
 fn every_change_is_announced_and_reported_once() {

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Op, Shared};
-use crate::sync::lock;
-use crate::vfs::{File, LogSegment};
+use tidesdb_sys::sync::lock;
+use tidesdb_sys::vfs::{File, LogSegment};
 
 #[derive(Debug)]
 pub(super) struct FaultFile {

@@ -3,8 +3,9 @@
 use std::io::ErrorKind;
 
 use super::*;
-use crate::vfs::CrashProfile::{Everything, Nothing};
-use crate::vfs::{Corruption, File, SECTOR_BYTES, SegmentHow};
+use crate::CrashProfile::{Everything, Nothing};
+use crate::{Corruption, SECTOR_BYTES};
+use tidesdb_sys::vfs::{File, SegmentHow};
 
 const SECTOR: usize = SECTOR_BYTES as usize;
 

@@ -2,7 +2,7 @@
 //!
 //! [`SimVfs`] behaves like a file system while the process lives, and [`SimVfs::crash_image`]
 //! yields the disk that a process kill or a power cut would leave at this very moment, under the
-//! strictest reading of what storage promises (see [`crate::vfs`]). A hook set with
+//! strictest reading of what storage promises (see [`tidesdb_sys::vfs`]). A hook set with
 //! [`SimVfs::on_mutation`] runs before and after every change, so that one pass over a workload
 //! visits a crash at each of them. Same seed and same calls give the same disk, byte for byte:
 //! compare [`SimVfs::trace_hash`] and [`SimVfs::state_hash`].
@@ -28,9 +28,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use self::disk::{Disk, NodeId};
 use self::handles::{OpenNode, SimFile, SimLock, SimSegment};
-use super::{DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, SegmentHow, Vfs};
 use crate::rng::mix64;
-use crate::sync::lock;
+use tidesdb_sys::sync::lock;
+use tidesdb_sys::vfs::{DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, SegmentHow, Vfs};
 
 pub use self::damage::Corruption;
 pub use self::image::CrashProfile;

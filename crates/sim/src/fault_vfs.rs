@@ -19,8 +19,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use self::wrapped::{FaultFile, FaultSegment};
-use super::{DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, SegmentHow, Vfs};
-use crate::sync::lock;
+use tidesdb_sys::sync::lock;
+use tidesdb_sys::vfs::{DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, SegmentHow, Vfs};
 
 pub use self::ops::{Op, OpSet};
 

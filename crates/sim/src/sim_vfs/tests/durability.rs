@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::vfs::CrashProfile::{Everything, MetadataFirst, Nothing, Random, Torn};
+use crate::CrashProfile::{Everything, MetadataFirst, Nothing, Random, Torn};
 
 #[test]
 fn unsynced_bytes_are_lost_by_a_power_cut_and_kept_by_a_kill() {

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::rng::SplitMix64;
-use crate::vfs::{CrashProfile, OpenHow, RealVfs, SegmentHow, SimVfs, Vfs};
+use crate::{CrashProfile, SimVfs};
+use tidesdb_sys::vfs::{OpenHow, RealVfs, SegmentHow, Vfs};
 
 fn seed() -> u64 {
     let seed = std::env::var("TIDESDB_SEED").ok().and_then(|text| text.parse().ok());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::vfs::CrashProfile::{Everything, Nothing, Random, Tail, Torn};
+use crate::CrashProfile::{Everything, Nothing, Random, Tail, Torn};
 
 #[test]
 fn random_images_mix_whole_sectors_and_show_versions_between() {

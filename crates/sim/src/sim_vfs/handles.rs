@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::disk::NodeId;
 use super::writes::WritePart;
 use super::{MutationKind, SEGMENT_PIECE_BYTES, SimVfs, Site};
-use crate::vfs::{File, LockGuard, LockHow, LogSegment, check_segment_range};
+use tidesdb_sys::vfs::{File, LockGuard, LockHow, LogSegment, check_segment_range};
 
 /// Keeps a node's content alive while a handle is open, also when its last name goes.
 #[derive(Debug)]

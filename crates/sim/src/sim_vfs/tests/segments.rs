@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use super::*;
-use crate::vfs::CrashProfile::{Everything, Nothing, Random, Torn};
-use crate::vfs::{LockHow, LogSegment, MutationKind, Phase, SegmentHow};
+use crate::CrashProfile::{Everything, Nothing, Random, Torn};
+use crate::{MutationKind, Phase};
+use tidesdb_sys::vfs::{LockHow, LogSegment, SegmentHow};
 
 fn segment(sim: &SimVfs, size: u64) -> Arc<dyn LogSegment> {
     let segment = sim.log_segment(&path("log"), size, SegmentHow::Create).unwrap();

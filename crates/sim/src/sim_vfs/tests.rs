@@ -10,21 +10,22 @@ mod segments;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::vfs::{CrashProfile, OpenHow, SimVfs, Vfs};
+use crate::{CrashProfile, SimVfs};
+use tidesdb_sys::vfs::{OpenHow, Vfs};
 
 fn path(name: &str) -> PathBuf {
     Path::new("/").join(name)
 }
 
 /// Creates a file with `bytes` in it, nothing synced.
-fn create(sim: &SimVfs, name: &str, bytes: &[u8]) -> Arc<dyn crate::vfs::File> {
+fn create(sim: &SimVfs, name: &str, bytes: &[u8]) -> Arc<dyn tidesdb_sys::vfs::File> {
     let file = sim.open(&path(name), OpenHow::CreateNew).unwrap();
     file.write_all_at(bytes, 0).unwrap();
     file
 }
 
 /// Creates a file whose name and content are durable.
-fn create_durable(sim: &SimVfs, name: &str, bytes: &[u8]) -> Arc<dyn crate::vfs::File> {
+fn create_durable(sim: &SimVfs, name: &str, bytes: &[u8]) -> Arc<dyn tidesdb_sys::vfs::File> {
     let file = create(sim, name, bytes);
     file.sync_data().unwrap();
     sim.sync_dir(Path::new("/")).unwrap();

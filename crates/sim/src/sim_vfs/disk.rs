@@ -16,7 +16,7 @@ use super::file::FileState;
 use super::handles::LockHolders;
 use super::writes::LastWrite;
 use crate::rng::{SplitMix64, mix64};
-use crate::vfs::DirEntry;
+use tidesdb_sys::vfs::DirEntry;
 
 pub(super) type NodeId = u64;
 pub(super) type Names = BTreeMap<String, NodeId>;

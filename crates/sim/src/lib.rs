@@ -1,0 +1,26 @@
+//! The outside world as tests need it: a disk that loses power, calls that fail, jobs that run
+//! when they are told to, a clock that stands.
+//!
+//! | door | production | here |
+//! |---|---|---|
+//! | [`tidesdb_sys::vfs::Vfs`] | `RealVfs` | [`SimVfs`], [`FaultVfs`] around either |
+//! | [`tidesdb_sys::sched::Scheduler`] | `ThreadPool` | [`ManualScheduler`] |
+//! | [`tidesdb_sys::clock::Clock`] | `SystemClock`, `SteadyClock` | [`ManualClock`] |
+//!
+//! With all three a whole database runs on one thread, and the same seed gives the same run, byte
+//! for byte. Only tests and the test kit depend on this crate.
+#![forbid(unsafe_code)]
+
+mod clock;
+mod fault_vfs;
+pub mod rng;
+mod scheduler;
+mod sim_vfs;
+
+pub use self::clock::ManualClock;
+pub use self::fault_vfs::{CallRecord, FaultError, FaultKind, FaultVfs, Op, OpSet};
+pub use self::scheduler::ManualScheduler;
+pub use self::sim_vfs::{
+    Corruption, CrashProfile, Mutation, MutationHook, MutationKind, Phase, SECTOR_BYTES,
+    SEGMENT_PIECE_BYTES, SimVfs,
+};
