@@ -254,6 +254,9 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
             // Keys come in order, so those of one table lie side by side.
             if before.is_none_or(|before| !Arc::ptr_eq(before, file)) {
                 let Some(open) = file.table()?.as_ref().map(Arc::clone) else { continue };
+                if open.is_in_parts() {
+                    file.asked_in_parts(&open);
+                }
                 round.tables.push(open);
                 before = Some(file);
             }

@@ -13,7 +13,7 @@ use tidesdb_files::sstable::Table;
 use super::range_deleted::RangeDeleted;
 use super::table_descriptor::TableDescriptor;
 use super::{DirectoryLock, Garbage, NamedFile};
-use crate::cache::{BlockCache, HeldAs, HeldTable, OpenFiles, TableMemory};
+use crate::cache::{BlockCache, CountsSince, HeldAs, HeldTable, OpenFiles, TableMemory};
 use crate::flow::{Holder, MemoryBudget};
 
 /// What files of all families need to be opened and deleted.
@@ -43,10 +43,13 @@ pub(crate) struct TableFile {
     pub record: TableRecord,
     file: Arc<NamedFile>,
     open: ArcSwapOption<Table>,
-    /// Used since the last look for memory of tables.
+    /// Used in this period of [`TableMemory`].
     recently_used: AtomicBool,
-    /// Gets while it was held in parts.
+    /// Gets while it was held in parts, and since when the last of them are counted.
     asked_in_parts: AtomicU32,
+    counts_since: CountsSince,
+    /// [`TableMemory`] knows the table.
+    was_opened: AtomicBool,
     /// Why a merge could not read the table.
     damage: OnceLock<Error>,
     /// Whether it holds one version of each key, and when the first of them expires (0 for never),
@@ -71,6 +74,8 @@ impl TableFile {
             open: ArcSwapOption::empty(),
             recently_used: AtomicBool::new(false),
             asked_in_parts: AtomicU32::new(0),
+            counts_since: CountsSince::default(),
+            was_opened: AtomicBool::new(false),
             damage: OnceLock::new(),
             contents: OnceLock::new(),
             measured: Mutex::default(),
@@ -117,9 +122,11 @@ impl TableFile {
     pub(crate) fn asked_in_parts(self: &Arc<Self>, table: &Table) {
         // ORDERING: relaxed; a count.
         let asked = self.asked_in_parts.fetch_add(1, Ordering::Relaxed) + 1;
-        if asked.is_multiple_of(ASKED_BEFORE_WHOLE)
-            && self.file.context().table_memory.make_room(table.bytes_as_a_whole())
-        {
+        if !asked.is_multiple_of(ASKED_BEFORE_WHOLE) {
+            return;
+        }
+        let (memory, bytes) = (&self.file.context().table_memory, table.bytes_as_a_whole());
+        if memory.make_room_for_asked(bytes, &self.counts_since) {
             // What keeps it from being read is met by whoever needs it.
             let _ = self.open_as(|_| true);
         }
@@ -145,15 +152,16 @@ impl TableFile {
         }
         let table = Arc::new(table);
         context.budget.take(Holder::Tables, table.memory_bytes() as u64);
+        // ORDERING: relaxed; a hint. Whoever opens a table uses it.
+        self.recently_used.store(true, Ordering::Relaxed);
         // Two threads that open it at once store one after the other; the first is let go.
-        match self.open.swap(Some(Arc::clone(&table))) {
-            Some(first) => {
-                context.budget.give_back(Holder::Tables, first.memory_bytes() as u64);
-            }
-            None => {
-                let this: Weak<Self> = Arc::downgrade(self);
-                context.table_memory.opened(this);
-            }
+        if let Some(first) = self.open.swap(Some(Arc::clone(&table))) {
+            context.budget.give_back(Holder::Tables, first.memory_bytes() as u64);
+        }
+        // ORDERING: relaxed; one thread finds that it is the first.
+        if !self.was_opened.swap(true, Ordering::Relaxed) {
+            let this: Weak<Self> = Arc::downgrade(self);
+            context.table_memory.opened(this);
         }
         Ok(arc_swap::Guard::from_inner(Some(table)))
     }
@@ -225,21 +233,23 @@ impl TableFile {
 }
 
 impl HeldTable for TableFile {
-    fn close_if_idle(&self, held: HeldAs) -> bool {
-        let is_in_parts = match self.open.load().as_ref() {
-            Some(table) => table.is_in_parts(),
-            None => return false,
-        };
-        if is_in_parts != (held == HeldAs::Parts) {
-            return false;
-        }
+    fn idle_as(&self) -> Option<HeldAs> {
         // ORDERING: relaxed; a hint.
-        if self.recently_used.swap(false, Ordering::Relaxed) {
-            return false;
-        }
-        self.close();
-        true
+        let was_used = self.recently_used.swap(false, Ordering::Relaxed);
+        if was_used { None } else { self.open.load().as_deref().map(held_as) }
     }
+
+    fn close_if_idle(&self, held: HeldAs) {
+        // ORDERING: relaxed; a hint.
+        let is_idle = !self.recently_used.load(Ordering::Relaxed);
+        if is_idle && self.open.load().as_deref().is_some_and(|table| held_as(table) == held) {
+            self.close();
+        }
+    }
+}
+
+const fn held_as(table: &Table) -> HeldAs {
+    if table.is_in_parts() { HeldAs::Parts } else { HeldAs::Whole }
 }
 
 impl Drop for TableFile {
@@ -303,7 +313,7 @@ mod tests {
         assert!(bytes <= MIB / 2 + MIB / 16, "{bytes} bytes are more than an eighth");
         // With memory to spare the tables that are read are held as a whole, sooner or later.
         db.set_options(RuntimeOptions::default().max_memory_usage(64 * MIB)).unwrap();
-        for _ in 0..2 {
+        for _ in 0..8 {
             read_all(1);
         }
         assert_eq!(held(&family).1, 0);
