@@ -16,42 +16,111 @@ use crate::codes;
 use crate::config::family_defaults;
 use crate::types::FamilyConfig;
 
+/// A key of a section, and the field that it stands for.
+struct Key {
+    name: &'static str,
+    /// The field as the value of a line; `None` for one that is left out.
+    text: fn(&FamilyConfig) -> Option<String>,
+    /// Sets the field. A value of the wrong form leaves it as it is.
+    set: fn(&mut FamilyConfig, &str),
+}
+
+/// A number, written as it is.
+macro_rules! number {
+    ($name:literal, $field:ident) => {
+        Key {
+            name: $name,
+            text: |config| Some(config.$field.to_string()),
+            set: |config, value| parse(&mut config.$field, value),
+        }
+    };
+}
+
+/// A number with six digits behind the point.
+macro_rules! decimal {
+    ($name:literal, $field:ident) => {
+        Key {
+            name: $name,
+            text: |config| Some(format!("{:.6}", config.$field)),
+            set: |config, value| parse(&mut config.$field, value),
+        }
+    };
+}
+
+/// All keys, in the order in which they are written.
+const KEYS: [Key; 26] = [
+    number!("write_buffer_size", write_buffer_size),
+    number!("level_size_ratio", level_size_ratio),
+    number!("min_levels", min_levels),
+    number!("dividing_level_offset", dividing_level_offset),
+    number!("value_threshold", klog_value_threshold),
+    Key { name: "compression_algorithm", text: codec_text, set: set_codec },
+    number!("enable_bloom_filter", enable_bloom_filter),
+    decimal!("bloom_fpr", bloom_fpr),
+    number!("enable_block_indexes", enable_block_indexes),
+    number!("index_sample_ratio", index_sample_ratio),
+    number!("block_index_prefix_len", block_index_prefix_len),
+    number!("sync_mode", sync_mode),
+    number!("sync_interval_us", sync_interval_us),
+    number!("skip_list_max_level", skip_list_max_level),
+    decimal!("skip_list_probability", skip_list_probability),
+    Key {
+        name: "default_isolation_level",
+        text: |config| Some(config.default_isolation_level.to_string()),
+        set: |config, value| {
+            if let Ok(level @ 0..=4) = value.parse() {
+                config.default_isolation_level = level;
+            }
+        },
+    },
+    number!("l1_file_count_trigger", l1_file_count_trigger),
+    number!("l0_queue_stall_threshold", l0_queue_stall_threshold),
+    decimal!("tombstone_density_trigger", tombstone_density_trigger),
+    number!("tombstone_density_min_entries", tombstone_density_min_entries),
+    number!("min_disk_space", min_disk_space),
+    number!("use_btree", use_btree),
+    number!("object_lazy_compaction", object_lazy_compaction),
+    number!("object_prefetch_compaction", object_prefetch_compaction),
+    Key {
+        name: "comparator_name",
+        text: |config| Some(in_one_line(&bytes_of(&config.comparator_name))),
+        set: |config, value| set_bytes(&mut config.comparator_name, &from_one_line(value)),
+    },
+    Key {
+        name: "comparator_ctx_str",
+        text: |config| {
+            let context = bytes_of(&config.comparator_ctx_str);
+            (!context.is_empty()).then(|| in_one_line(&context))
+        },
+        set: |config, value| set_bytes(&mut config.comparator_ctx_str, &from_one_line(value)),
+    },
+];
+
+fn parse<T: std::str::FromStr>(field: &mut T, value: &str) {
+    if let Ok(value) = value.parse() {
+        *field = value;
+    }
+}
+
+fn codec_text(config: &FamilyConfig) -> Option<String> {
+    let codec = usize::try_from(config.compression_algorithm).unwrap_or(0);
+    Some((*CODECS.get(codec).unwrap_or(&"NONE")).to_owned())
+}
+
+fn set_codec(config: &mut FamilyConfig, value: &str) {
+    if let Some(codec) = CODECS.iter().position(|codec| *codec == value) {
+        config.compression_algorithm = codec as c_int;
+    }
+}
+
 /// The section of a config as text.
 pub fn to_ini(section: &str, config: &FamilyConfig) -> String {
     let mut out = format!("[{section}]\n");
-    let mut line = |key: &str, value: &dyn std::fmt::Display| {
-        // Writing to a string does not fail.
-        let _ = writeln!(out, "{key} = {value}");
-    };
-    line("write_buffer_size", &config.write_buffer_size);
-    line("level_size_ratio", &config.level_size_ratio);
-    line("min_levels", &config.min_levels);
-    line("dividing_level_offset", &config.dividing_level_offset);
-    line("value_threshold", &config.klog_value_threshold);
-    let codec = usize::try_from(config.compression_algorithm).unwrap_or(0);
-    line("compression_algorithm", &CODECS.get(codec).copied().unwrap_or("NONE"));
-    line("enable_bloom_filter", &config.enable_bloom_filter);
-    line("bloom_fpr", &format_args!("{:.6}", config.bloom_fpr));
-    line("enable_block_indexes", &config.enable_block_indexes);
-    line("index_sample_ratio", &config.index_sample_ratio);
-    line("block_index_prefix_len", &config.block_index_prefix_len);
-    line("sync_mode", &config.sync_mode);
-    line("sync_interval_us", &config.sync_interval_us);
-    line("skip_list_max_level", &config.skip_list_max_level);
-    line("skip_list_probability", &format_args!("{:.6}", config.skip_list_probability));
-    line("default_isolation_level", &config.default_isolation_level);
-    line("l1_file_count_trigger", &config.l1_file_count_trigger);
-    line("l0_queue_stall_threshold", &config.l0_queue_stall_threshold);
-    line("tombstone_density_trigger", &format_args!("{:.6}", config.tombstone_density_trigger));
-    line("tombstone_density_min_entries", &config.tombstone_density_min_entries);
-    line("min_disk_space", &config.min_disk_space);
-    line("use_btree", &config.use_btree);
-    line("object_lazy_compaction", &config.object_lazy_compaction);
-    line("object_prefetch_compaction", &config.object_prefetch_compaction);
-    line("comparator_name", &in_one_line(&bytes_of(&config.comparator_name)));
-    let context = bytes_of(&config.comparator_ctx_str);
-    if !context.is_empty() {
-        line("comparator_ctx_str", &in_one_line(&context));
+    for key in &KEYS {
+        if let Some(text) = (key.text)(config) {
+            // Writing to a string does not fail.
+            let _ = writeln!(out, "{} = {text}", key.name);
+        }
     }
     out
 }
@@ -115,55 +184,12 @@ pub fn from_ini(text: &str, section: &str) -> Outcome<FamilyConfig> {
     let mut config = family_defaults();
     let Ok(entries) = entries(text) else { return refuse(codes::CORRUPTION) };
     for entry in entries.iter().filter(|entry| entry.section == section) {
-        set(&mut config, entry.key, entry.value);
+        // What is unknown is passed over.
+        if let Some(key) = KEYS.iter().find(|key| key.name == entry.key) {
+            (key.set)(&mut config, entry.value);
+        }
     }
     Ok(config)
-}
-
-/// Sets one field. Unknown keys and values of the wrong form leave everything as it is.
-fn set(config: &mut FamilyConfig, key: &str, value: &str) {
-    fn parse<T: std::str::FromStr>(place: &mut T, value: &str) {
-        if let Ok(value) = value.parse() {
-            *place = value;
-        }
-    }
-    match key {
-        "write_buffer_size" => parse(&mut config.write_buffer_size, value),
-        "level_size_ratio" => parse(&mut config.level_size_ratio, value),
-        "min_levels" => parse(&mut config.min_levels, value),
-        "dividing_level_offset" => parse(&mut config.dividing_level_offset, value),
-        "value_threshold" => parse(&mut config.klog_value_threshold, value),
-        "compression_algorithm" => {
-            if let Some(codec) = CODECS.iter().position(|codec| *codec == value) {
-                config.compression_algorithm = codec as c_int;
-            }
-        }
-        "enable_bloom_filter" => parse(&mut config.enable_bloom_filter, value),
-        "bloom_fpr" => parse(&mut config.bloom_fpr, value),
-        "enable_block_indexes" => parse(&mut config.enable_block_indexes, value),
-        "index_sample_ratio" => parse(&mut config.index_sample_ratio, value),
-        "block_index_prefix_len" => parse(&mut config.block_index_prefix_len, value),
-        "sync_mode" => parse(&mut config.sync_mode, value),
-        "sync_interval_us" => parse(&mut config.sync_interval_us, value),
-        "skip_list_max_level" => parse(&mut config.skip_list_max_level, value),
-        "skip_list_probability" => parse(&mut config.skip_list_probability, value),
-        "default_isolation_level" => {
-            if let Ok(level @ 0..=4) = value.parse::<c_int>() {
-                config.default_isolation_level = level;
-            }
-        }
-        "l1_file_count_trigger" => parse(&mut config.l1_file_count_trigger, value),
-        "l0_queue_stall_threshold" => parse(&mut config.l0_queue_stall_threshold, value),
-        "tombstone_density_trigger" => parse(&mut config.tombstone_density_trigger, value),
-        "tombstone_density_min_entries" => parse(&mut config.tombstone_density_min_entries, value),
-        "min_disk_space" => parse(&mut config.min_disk_space, value),
-        "use_btree" => parse(&mut config.use_btree, value),
-        "object_lazy_compaction" => parse(&mut config.object_lazy_compaction, value),
-        "object_prefetch_compaction" => parse(&mut config.object_prefetch_compaction, value),
-        "comparator_name" => set_bytes(&mut config.comparator_name, &from_one_line(value)),
-        "comparator_ctx_str" => set_bytes(&mut config.comparator_ctx_str, &from_one_line(value)),
-        _ => {}
-    }
 }
 
 /// See `tidesdb_cf_config_load_from_ini` in `db.h`.

@@ -16,13 +16,18 @@ struct Program {
 }
 
 impl Program {
+    /// Of a file in `tests/c`, whose name ends with `.cpp`, or is in C and without its end.
     fn build(name: &str, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (library, file) = (library(), folder.path().join(name));
-        let mut compile = Command::new("cc");
-        compile.args(["-std=gnu11", "-g"]).args(STRICT).args(flags);
+        let (library, file) = (library(), folder.path().join("program"));
+        let (compiler, standard, source) = match name.ends_with(".cpp") {
+            true => ("c++", "-std=c++17", name.to_owned()),
+            false => ("cc", "-std=gnu11", format!("{name}.c")),
+        };
+        let mut compile = Command::new(compiler);
+        compile.args([standard, "-g"]).args(STRICT).args(flags);
         compile.arg("-I").arg(here().join("include"));
-        compile.arg(here().join("tests/c").join(name).with_extension("c"));
+        compile.arg(here().join("tests/c").join(source));
         // Linked by its name, found by the name that is built into it.
         compile.arg(&library).args(["-lpthread", "-ldl"]).arg("-o").arg(&file);
         succeed(&mut compile);
@@ -52,6 +57,9 @@ impl Program {
     }
 }
 
+/// Programs as somebody would write them who knows TidesDB 9.3.
+const HABITS: [&str; 3] = ["habit_shop", "habit_sessions", "habit_wrapper.cpp"];
+
 fn holds(name: &str) {
     Program::build(name, &[]).check(&[], &[]);
 }
@@ -59,6 +67,33 @@ fn holds(name: &str) {
 #[test]
 fn the_interface_keeps_its_contract() {
     holds("basics");
+}
+
+#[test]
+fn numbers_and_defaults_are_the_stated_ones() {
+    holds("contract");
+}
+
+#[test]
+fn transactions_and_iterators_do_what_is_stated() {
+    holds("semantics");
+}
+
+#[test]
+fn defects_of_the_original_are_not_repeated() {
+    holds("defects");
+}
+
+#[test]
+fn crashes_damage_and_modes_leave_what_is_stated() {
+    holds("files");
+}
+
+#[test]
+fn programs_from_habit_run() {
+    for name in HABITS {
+        holds(name);
+    }
 }
 
 #[test]
@@ -137,7 +172,10 @@ fn preloaded_allocators_do_no_harm() {
 #[test]
 fn the_address_sanitizer_finds_nothing() {
     let flags = ["-fsanitize=address", "-fno-omit-frame-pointer"];
-    for name in ["basics", "errors", "allocations", "orders", "objects"] {
+    for name in ["basics", "errors", "allocations", "orders", "objects", "semantics"] {
+        Program::build(name, &flags).check(&[], &[]);
+    }
+    for name in HABITS {
         Program::build(name, &flags).check(&[], &[]);
     }
 }
@@ -170,6 +208,8 @@ fn valgrind_finds_nothing_in_any_program() {
     under_valgrind(
         &[
             "basics",
+            "contract",
+            "semantics",
             "orders",
             "logs",
             "statistics",
@@ -181,6 +221,7 @@ fn valgrind_finds_nothing_in_any_program() {
         ],
         "--leak-check=full",
     );
+    under_valgrind(&HABITS, "--leak-check=full");
     // A child has the memory of threads that it does not have.
     under_valgrind(&["forks"], "--leak-check=no");
 }

@@ -462,7 +462,8 @@ int tidesdb_get_comparator(tidesdb_t *db, const char *name, tidesdb_comparator_f
 
 /* --------------------------------------------------------------------------- column families */
 
-/* Creates a family. Its name has 1 to 127 bytes of UTF-8. The options are copied and stored.
+/* Creates a family. Its name has 1 to 127 bytes of UTF-8, without control characters, and nothing that
+   could be a path: no slash of either kind, not "." and not "..". The options are copied and stored.
    TDB_ERR_EXISTS: the name is taken.
    TDB_ERR_INVALID_ARGS: a name, codec, sync interval, number of levels or buffer out of range.
    TDB_ERR_NOT_FOUND: no key order of this name is registered. */
