@@ -18,8 +18,6 @@ pub mod limits;
 pub mod live_sequences;
 pub mod liveness;
 pub mod options;
-#[cfg(planted_bugs)]
-pub mod planted;
 pub mod range_tombstone;
 pub mod utc;
 

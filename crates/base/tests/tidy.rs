@@ -11,10 +11,11 @@
 
 mod tidy_rules;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidy_rules::{dependencies, engine, papers, sources};
+use tidy_rules::{dependencies, engine, papers, patches, sources};
 
 /// The root of the workspace.
 fn root() -> PathBuf {
@@ -200,21 +201,61 @@ fn the_guide_is_whole_and_its_examples_are_run() {
     expect_none(&found);
 }
 
+/// Patches of one kind: name and text.
+fn planted(kind: &str) -> Vec<(String, String)> {
+    let folder = format!("scripts/planted/{kind}/");
+    let patches = files(&["patch"]).into_iter().filter_map(|(path, text)| {
+        Some((path.strip_prefix(&folder)?.strip_suffix(".patch")?.to_owned(), text))
+    });
+    patches.collect()
+}
+
+#[test]
+fn planted_bugs_apply_to_the_source_as_it_is() {
+    let sources: BTreeMap<_, _> = files(&["rs"]).into_iter().collect();
+    let mut found = Vec::new();
+    let mut together = sources.clone();
+    for (name, patch) in planted("engine") {
+        if !patch.contains(&format!("tidesdb_base::planted::is(\"{name}\")")) {
+            found.push(format!("{name}.patch has no switch of this name"));
+        }
+        // Alone first: so far apart that all go together, none leans on another.
+        let alone = patches::apply(&patch, &mut sources.clone());
+        let result = alone.and_then(|()| patches::apply(&patch, &mut together));
+        found.extend(result.err().map(|why| format!("scripts/planted/engine/{name}.patch: {why}")));
+    }
+    for (name, patch) in planted("models") {
+        let result = patches::apply(&patch, &mut sources.clone());
+        found.extend(result.err().map(|why| format!("scripts/planted/models/{name}.patch: {why}")));
+    }
+    for (path, text) in sources.iter().filter(|(path, _)| !path.starts_with("crates/base/tests")) {
+        if text.contains("planted::is(") {
+            found.push(format!("{path}: a planted bug belongs into a patch"));
+        }
+    }
+    expect_none(&found);
+}
+
 #[test]
 fn every_planted_bug_has_its_row() {
     let page = fs::read_to_string(root().join("docs/planted-bugs.md")).unwrap();
+    let script = fs::read_to_string(root().join("scripts/planted-bugs")).unwrap();
+    let (engine, models) = patches::listed(&script);
     let mut found = Vec::new();
-    let mut count = 0;
-    for (path, text) in files(&["rs"]) {
-        // This folder shows the form with names that no bug has.
-        if !path.starts_with("crates/base/") {
-            let names = papers::planted_bugs(&text);
-            count += names.len();
-            let missing = names.into_iter().filter(|name| !page.contains(&format!("`{name}`")));
-            found.extend(missing.map(|name| format!("{path}: docs/planted-bugs.md lacks {name}")));
+    for (kind, listed) in [("engine", engine), ("models", models)] {
+        let there = planted(kind);
+        assert!(there.len() > 10, "only {} bugs of kind {kind}", there.len());
+        for (name, _) in &there {
+            if !listed.contains(&name.as_str()) {
+                found.push(format!("scripts/planted-bugs does not run {kind}/{name}"));
+            }
+            if !page.contains(&format!("`{name}`")) {
+                found.push(format!("docs/planted-bugs.md lacks {name}"));
+            }
         }
+        let missing = listed.iter().filter(|name| there.iter().all(|(known, _)| known != *name));
+        found.extend(missing.map(|name| format!("scripts/planted/{kind} has no {name}.patch")));
     }
-    assert!(count > 30, "only {count} planted bugs are found");
     expect_none(&found);
 }
 

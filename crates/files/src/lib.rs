@@ -10,17 +10,6 @@
 //! `Error::Corruption` naming file and offset, never a missing or wrong answer and never a panic.
 #![forbid(unsafe_code)]
 
-/// Bugs that are chosen when a test runs; everything else as usual.
-#[cfg(planted_bugs)]
-macro_rules! cfg {
-    (planted_bug = $name:literal) => {
-        tidesdb_base::planted::is($name)
-    };
-    ($($other:tt)*) => {
-        core::cfg!($($other)*)
-    };
-}
-
 pub mod filter;
 pub mod formats;
 #[doc(hidden)]

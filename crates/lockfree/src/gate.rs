@@ -35,10 +35,7 @@ const SPINS: u32 = 64;
 #[cfg(loom)]
 const SPINS: u32 = 0;
 
-#[cfg(not(planted_bug = "gate_relaxed"))]
 const DEKKER: Ordering = Ordering::SeqCst;
-#[cfg(planted_bug = "gate_relaxed")]
-const DEKKER: Ordering = Ordering::Relaxed;
 
 /// Many enter, one closes.
 ///
@@ -226,9 +223,7 @@ impl Drop for ClosedGuard<'_> {
 /// The total order of the Dekker accesses, for models; see [`fence_for_loom`].
 #[inline(always)]
 fn dekker_fence_for_loom() {
-    if !cfg!(planted_bug = "gate_relaxed") {
-        fence_for_loom();
-    }
+    fence_for_loom();
 }
 
 #[cfg(test)]

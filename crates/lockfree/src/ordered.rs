@@ -44,11 +44,7 @@ pub const MAX_KEY_BYTES: usize = 16 << 20;
 ///
 /// ORDERING: Release pairs with the Acquire loads of readers, who may follow a link before the
 /// latch has confirmed it: what it names is filled.
-const PUBLISH: Ordering = if cfg!(planted_bug = "memtable_publish_early") {
-    Ordering::Relaxed
-} else {
-    Ordering::Release
-};
+const PUBLISH: Ordering = Ordering::Release;
 
 /// A version to insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

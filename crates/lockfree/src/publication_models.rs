@@ -78,11 +78,8 @@ impl Engine {
         let end = start + RECORD_BYTES;
         self.sequencer.announce(start, end, SIGNATURE);
         let view = self.load_view();
-        let mut newest = 0;
-        if !cfg!(planted_bug = "validation_skipped_after_reserve") {
-            self.sequencer.wait_for_rivals(start, SIGNATURE);
-            newest = Self::find(&view, start);
-        }
+        self.sequencer.wait_for_rivals(start, SIGNATURE);
+        let newest = Self::find(&view, start);
         let allowed = newest <= snapshot;
         if allowed {
             view.active.0.fetch_max(end, Ordering::Relaxed);
@@ -95,7 +92,7 @@ impl Engine {
 
     /// Returns the boundary: everything frozen is at or below it, everything later above.
     fn rotate(&self) -> u64 {
-        let closed = (!cfg!(planted_bug = "rotate_without_gate")).then(|| self.gate.close());
+        let closed = self.gate.close();
         let boundary = self.sequencer.published();
         let old = self.load_view();
         let mut frozen = vec![Arc::clone(&old.active)];

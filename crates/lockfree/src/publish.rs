@@ -134,9 +134,6 @@ impl CommitSequencer {
         // ORDERING: release pairs with the acquire in `reserve`. An exchange and not a load: of a
         // reservation behind it there is no doubt that it comes later. All changes of the tail are
         // exchanges, so that all that follow this one carry the release on.
-        if cfg!(planted_bug = "reserved_by_load") {
-            return self.tail.load(Ordering::SeqCst);
-        }
         self.tail.fetch_add(0, Ordering::Release)
     }
 
@@ -211,10 +208,6 @@ impl CommitSequencer {
     #[inline]
     pub fn complete(&self, start: u64, end: u64) {
         debug_assert!(end >= start + MIN_RESERVATION_BYTES);
-        if cfg!(planted_bug = "publish_out_of_order") {
-            self.published.fetch_max(end, Ordering::SeqCst);
-            return;
-        }
         // ORDERING: sequentially consistent, which includes release: it makes the caller's writes
         // visible to loads of `published`. The total order pairs it with the ring store of a
         // completer behind us: either our `advance` sees that store, or that completer's
@@ -237,9 +230,6 @@ impl CommitSequencer {
     /// until a `reset`, and a thread that waits for it is told so. Takes the place of `complete`.
     #[cold]
     pub fn break_at(&self, start: u64) {
-        if cfg!(planted_bug = "holes_published") {
-            return self.complete(start, start + MIN_RESERVATION_BYTES);
-        }
         // ORDERING: sequentially consistent against those about to sleep, see `wake`. It includes
         // release: a thread that is told of the hole sees what the caller wrote before, such as
         // why.

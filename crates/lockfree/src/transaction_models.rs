@@ -70,25 +70,14 @@ impl Store {
         let start = self.sequencer.reserve(RECORD_BYTES);
         let sequence = start + RECORD_BYTES;
         self.sequencer.announce(start, sequence, keys);
-        let mut refused = false;
-        if !cfg!(planted_bug = "validation_skipped_after_reserve") {
-            if !cfg!(planted_bug = "rivals_not_waited_for") {
-                self.sequencer.wait_for_rivals(start, keys);
-            }
-            refused = self.has_changed(keys, through, start);
-        }
-        let early = cfg!(planted_bug = "published_before_applied");
-        if early {
-            self.sequencer.complete(start, sequence);
-        }
+        self.sequencer.wait_for_rivals(start, keys);
+        let refused = self.has_changed(keys, through, start);
         for (versions, key) in self.versions.iter().zip([FIRST, SECOND]) {
             if !refused && keys & key != 0 {
                 versions[number].store(sequence, Ordering::Relaxed);
             }
         }
-        if !early {
-            self.sequencer.complete(start, sequence);
-        }
+        self.sequencer.complete(start, sequence);
         self.sequencer.wait_published(sequence);
         (!refused).then_some(Committed { keys, snapshot, sequence })
     }

@@ -83,9 +83,7 @@ impl DeadRange {
     /// Dead as well, if it was watched for long enough when a reader found nothing in it.
     fn confirmed_by(&self, reader: Reader) -> Self {
         let mut range = self.clone();
-        let seen =
-            range.watched_from <= reader.snapshot || cfg!(planted_bug = "dead_range_unconfirmed");
-        if range.dead_from.is_none() && seen {
+        if range.dead_from.is_none() && range.watched_from <= reader.snapshot {
             (range.dead_from, range.now) = (Some(reader.snapshot), reader.now);
         }
         range
@@ -158,7 +156,7 @@ impl DeadRanges {
     pub(crate) fn note_put(&self, key: &[u8]) {
         // ORDERING: relaxed; a commit that was reserved behind `watched_from` of a range sees the
         // stores of its registration, see `CommitSequencer::reserved`.
-        if self.any.load(Ordering::Relaxed) && !cfg!(planted_bug = "dead_range_not_cut") {
+        if self.any.load(Ordering::Relaxed) {
             self.cut_if_covered(key);
         }
     }

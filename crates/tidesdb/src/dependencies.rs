@@ -356,7 +356,6 @@ impl Dependencies {
         self.has_records = true;
         if let Some(commit) = candidate.commit
             && let Some(first) = candidate.overwritten.oldest(candidate.snapshot)
-            && !cfg!(planted_bug = "pivots_forgotten")
         {
             self.pivots.insert(commit, first);
             self.sweep_pivots();

@@ -27,17 +27,6 @@
 //! * `rescue/` works on databases that do not open.
 #![forbid(unsafe_code)]
 
-/// Bugs that are chosen when a test runs; everything else as usual.
-#[cfg(planted_bugs)]
-macro_rules! cfg {
-    (planted_bug = $name:literal) => {
-        tidesdb_base::planted::is($name)
-    };
-    ($($other:tt)*) => {
-        core::cfg!($($other)*)
-    };
-}
-
 mod background;
 mod cache;
 mod compaction;

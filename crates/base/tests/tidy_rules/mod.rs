@@ -5,6 +5,7 @@
 pub(crate) mod dependencies;
 pub(crate) mod engine;
 pub(crate) mod papers;
+pub(crate) mod patches;
 pub(crate) mod sources;
 
 /// True for files that only tests and measurements compile.

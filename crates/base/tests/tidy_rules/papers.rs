@@ -168,12 +168,6 @@ pub(crate) fn guards(text: &str) -> Vec<(String, String)> {
     tests.collect()
 }
 
-/// Names of the bugs that are planted in a source.
-pub(crate) fn planted_bugs(text: &str) -> Vec<&str> {
-    let behind = text.split("planted_bug = \"").skip(1);
-    behind.filter_map(|rest| rest.split_once('"')).map(|(name, _)| name).collect()
-}
-
 /// Lines of the Rust examples of a paper, trimmed.
 pub(crate) fn rust_lines(text: &str) -> Vec<&str> {
     let examples = text.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next());
@@ -239,11 +233,6 @@ mod tests {
     fn examples_are_cut_out() {
         let text = "a\n```rust\nlet b;\n\n  c();\n```\nd\n```text\ne\n```\n";
         assert_eq!(rust_lines(text), ["let b;", "c();"]);
-    }
-
-    #[test]
-    fn planted_bugs_are_found() {
-        assert_eq!(planted_bugs("if cfg!(planted_bug = \"a_b\") && !cfg!(test) {}\n"), ["a_b"]);
     }
 
     #[test]

@@ -36,9 +36,6 @@ pub fn set_current(vfs: &dyn Vfs, dir: &Path, number: u64) -> Result<()> {
     file.sync_data().map_err(|e| Error::io("sync", &temporary, e))?;
     let current = dir.join(naming::FileKind::Current.name());
     vfs.rename(&temporary, &current).map_err(|e| Error::io("rename", &current, e))?;
-    if cfg!(planted_bug = "no_current_directory_sync") {
-        return Ok(());
-    }
     // CRASH: before this sync either name may come back; both manifests are still complete.
     vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))
 }

@@ -283,8 +283,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
         if !self.valid() {
             return self.failure.clone().map_or(Ok(()), Err);
         }
-        let step = if cfg!(planted_bug = "reverse_step_skips_an_entry") { 2 } else { 1 };
-        if let Some(before) = self.position.checked_sub(step) {
+        if let Some(before) = self.position.checked_sub(1) {
             return self.stand_on(before);
         }
         self.sequential = 0;
@@ -344,7 +343,6 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
             };
             match fetched {
                 Ok(current) => self.current = current,
-                Err(_) if cfg!(planted_bug = "unreadable_block_is_the_end") => return Ok(false),
                 Err(error) => {
                     self.current = Current::None;
                     return Err(self.fail(error));

@@ -148,18 +148,13 @@ impl<V> Drop for Pinned<V> {
         // ORDERING: release, so that our reads of the value come before its end; the acquire
         // fence of the thread that gives back the last reference pairs with it.
         if self.entry().references.fetch_sub(1, GIVE_BACK) == 1 {
-            if !cfg!(planted_bug = "cache_relaxed_unpin") {
-                fence(Ordering::Acquire);
-            }
+            fence(Ordering::Acquire);
             Self::free(self.entry);
         }
     }
 }
 
-#[cfg(not(planted_bug = "cache_relaxed_unpin"))]
 const GIVE_BACK: Ordering = Ordering::Release;
-#[cfg(planted_bug = "cache_relaxed_unpin")]
-const GIVE_BACK: Ordering = Ordering::Relaxed;
 
 impl<V: std::fmt::Debug> std::fmt::Debug for Pinned<V> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -209,7 +204,7 @@ impl<V> Table<V> {
             let tag = slot.tag.load(Ordering::Relaxed);
             if (tag ^ hash) & !PROBED_PAST == 0
                 && let Some(pinned) = slot.pin::<V>()
-                && (pinned.key() == key || cfg!(planted_bug = "cache_trust_tag"))
+                && pinned.key() == key
             {
                 return Some(pinned);
             }

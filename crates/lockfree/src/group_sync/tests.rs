@@ -85,8 +85,7 @@ mod models {
                 self.failed.store(true, Ordering::Release);
                 self.sequencer.break_at(start);
             }
-            let stays = !cfg!(planted_bug = "published_waited_for_outside");
-            let _inside = stays.then_some(inside);
+            let _inside = inside;
             let visible = self.sequencer.wait_published(start + RECORD);
             Some(Commit { start, repairs_before, visible })
         }

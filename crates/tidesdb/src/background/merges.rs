@@ -230,13 +230,9 @@ impl Core {
             let planned = self.planned(family, &look, pace, &merges);
             let fits = |planned: &Planned| planned.bytes <= bytes.saturating_mul(MOST_GROWTH);
             let Some(planned) = planned.filter(fits) else { return Ok(None) };
-            let Look { mut version, .. } = look;
+            let version = look.version;
             let claimed = version.runs.iter().take(planned.plan.count).map(Run::place).collect();
             let claim = merges.claim(family, claimed, planned.slice == KeyRange::default());
-            if cfg!(planted_bug = "planned_from_another_version") {
-                self.progress.wait(self.progress.now(), std::time::Duration::from_millis(1));
-                version = family.current_version();
-            }
             return Ok(Some(Begun { version, planned, claim }));
         }
     }

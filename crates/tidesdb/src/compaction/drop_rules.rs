@@ -97,10 +97,7 @@ impl DropRules {
         expires_at: u64,
     ) -> Verdict {
         // Number of snapshots that are too old to see the version.
-        let mut stripe = self.snapshots.partition_point(|&snapshot| snapshot < sequence);
-        if cfg!(planted_bug = "version_dropped_under_a_snapshot") {
-            stripe = 0;
-        }
+        let stripe = self.snapshots.partition_point(|&snapshot| snapshot < sequence);
         if self.stripe == Some(stripe) {
             return Verdict::Drop;
         }
@@ -108,20 +105,15 @@ impl DropRules {
         if self.is_range_deleted(sequence, stripe) {
             return Verdict::Drop;
         }
-        let expired = is_expired(expires_at, self.now_unix_seconds)
-            && !cfg!(planted_bug = "expiry_ignored_by_merges");
+        let expired = is_expired(expires_at, self.now_unix_seconds);
         let dead = kind.is_tombstone() || expired;
-        if cfg!(planted_bug = "tombstone_dropped_too_early") && dead {
-            return Verdict::Drop;
-        }
         if !self.bottom || stripe != 0 {
             return Verdict::Keep(sequence);
         }
         if dead {
             return Verdict::Drop;
         }
-        let under_a_range = self.range_tombstones.hides(&self.key, 0, SequenceNumber::MAX)
-            && !cfg!(planted_bug = "sequence_zeroed_under_a_range_tombstone");
+        let under_a_range = self.range_tombstones.hides(&self.key, 0, SequenceNumber::MAX);
         Verdict::Keep(if under_a_range { sequence } else { 0 })
     }
 }

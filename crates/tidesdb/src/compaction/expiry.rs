@@ -46,7 +46,7 @@ impl ExpiryRules {
 
     fn has_expired(&self, table: &TableFile) -> bool {
         let all = table.record.expiry.all_expired_at();
-        let held = self.is_held(table) && !cfg!(planted_bug = "expired_tables_go_under_snapshots");
+        let held = self.is_held(table);
         all.is_some_and(|time| time <= self.now) && !held
     }
 }
@@ -60,7 +60,6 @@ pub(crate) fn first_expiry(version: &Version) -> Option<u64> {
 fn nothing_expired(version: &Version, rules: &ExpiryRules) -> bool {
     // What merges do not drop must not be planned for them either.
     first_expiry(version).is_none_or(|first| first > rules.now)
-        || cfg!(planted_bug = "expiry_ignored_by_merges")
 }
 
 /// The tables that can be removed, all at once, without being read.
@@ -74,9 +73,7 @@ pub(crate) fn expired_tables(version: &Version, rules: &ExpiryRules) -> Vec<Arc<
         for table in run.tables.iter().filter(|table| rules.has_expired(table)) {
             let (smallest, largest) = (&table.record.smallest_key, &table.record.largest_key);
             let mut below = older.iter().flat_map(|run| run.tables_over(smallest, largest));
-            if below.all(|table| numbers.contains(&table.record.number))
-                || cfg!(planted_bug = "expired_tables_go_above_live_ones")
-            {
+            if below.all(|table| numbers.contains(&table.record.number)) {
                 numbers.insert(table.record.number);
                 expired.push(Arc::clone(table));
             }

@@ -10,7 +10,7 @@ use tidesdb_lockfree::sync::lock;
 use crate::core::Core;
 use crate::counters::Work;
 use crate::family::{FamilyState, View};
-use crate::table_output::{Written, remove_all, remove_written};
+use crate::table_output::{Written, remove_written};
 use crate::version::{TableChange, TableFile, ValueLogFile, Version};
 
 /// What a merge, or a piece of one, has done.
@@ -111,7 +111,7 @@ impl Core {
 
     fn install_tables(&self, family: &Arc<FamilyState>, merged: &Merged) -> Result<()> {
         let mut catalog = lock(&self.catalog);
-        if family.is_dropped() && !cfg!(planted_bug = "merge_installed_in_a_dropped_family") {
+        if family.is_dropped() {
             remove_written(self, &merged.written);
             return Err(family.dropped_error());
         }
@@ -121,19 +121,9 @@ impl Core {
             next.value_logs.insert(file.number, ValueLogFile::written(&self.files, *file));
         }
         let dead = next.dead_value_logs();
-        if cfg!(planted_bug = "merge_inputs_removed_too_early") {
-            let early = merged.replaced.iter().map(|table| table.path().to_path_buf());
-            remove_all(self.vfs.as_ref(), &early.collect::<Vec<_>>());
-        }
         let changes = merged.changes(family.id, &dead);
         let outputs = || merged.written.iter().flat_map(|written| written.paths.clone()).collect();
-        if let Err(e) = catalog.commit_files(changes, outputs) {
-            if cfg!(planted_bug = "merge_inputs_let_go_by_a_refused_edit") {
-                let early = merged.replaced.iter().map(|table| table.path().to_path_buf());
-                remove_all(self.vfs.as_ref(), &early.collect::<Vec<_>>());
-            }
-            return Err(e);
-        }
+        catalog.commit_files(changes, outputs)?;
         // Only now, with the edit on disk, may the files go: with their last reader.
         for number in &dead {
             if let Some(file) = next.value_logs.remove(number) {

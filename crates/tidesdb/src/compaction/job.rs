@@ -190,7 +190,7 @@ fn inputs(version: &Version, plan: MergePlan) -> Result<&[Run]> {
     } else {
         inputs.iter().map(|run| run.id).max()
     };
-    if output == Some(plan.run) || cfg!(planted_bug = "planned_from_another_version") {
+    if output == Some(plan.run) {
         return Ok(inputs);
     }
     let runs = version.runs.len();

@@ -49,8 +49,7 @@ impl<'a> Rewriter<'a> {
         rewrite: &'a ValueRewrite,
     ) -> Self {
         let (key, value) = (Vec::new(), Vec::new());
-        let cancels_pairs = cfg!(planted_bug = "pairs_cancelled_by_merges");
-        Self { rules, output, rewrite, cancels_pairs, key, single_deletion: None, value }
+        Self { rules, output, rewrite, cancels_pairs: false, key, single_deletion: None, value }
     }
 
     /// The versions are in no table, so that a single deletion and its put may go together.
@@ -78,7 +77,7 @@ impl<'a> Rewriter<'a> {
                 // Shadowed by the deletion and seen by no snapshot in between. What is older is
                 // judged as if there had been neither: it may hide yet older puts in tables.
                 let cancelled = self.single_deletion.take().is_some();
-                if cancelled && !cfg!(planted_bug = "pairs_take_older_deletions_along") {
+                if cancelled {
                     self.rules.forget_newer();
                 }
                 Ok(())

@@ -127,8 +127,7 @@ impl Step {
         let mut next_pause = 0;
         loop {
             if let Some((run, table)) = merge.lone_table()
-                && (rewriter.last_key() != table.record.smallest_key.as_slice()
-                    || cfg!(planted_bug = "shadowed_first_key_passed_over"))
+                && rewriter.last_key() != table.record.smallest_key.as_slice()
                 && self.may_stay(table)?
             {
                 let table = Arc::clone(table);

@@ -207,7 +207,6 @@ impl<'a> Thinning<'a> {
             }
             let verdict = rules.judge(meta.seq, meta.kind, meta.expires_at);
             if run > self.own
-                && !cfg!(planted_bug = "tombstones_thinned_above_puts")
                 && let Some(kept) = tombstone.take()
             {
                 output.add(&present, kept, &[])?;

@@ -117,10 +117,6 @@ impl Core {
         state.log_start = NO_LOG;
         target.note(FileKind::Manifest(number));
         ManifestWriter::create(vfs, target.path(), number, &state.restate())?;
-        if cfg!(planted_bug = "current_before_the_names") {
-            target.note(FileKind::Current);
-            return current::set_current(vfs, target.path(), number);
-        }
         vfs.sync_dir(target.path()).map_err(|e| Error::io("sync", target.path(), e))?;
         sync_parent(vfs, target.path())?;
         // CRASH: from here on it is a database, and everything of it is on disk.

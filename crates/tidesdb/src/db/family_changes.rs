@@ -26,10 +26,7 @@ impl Core {
             return Ok(());
         }
         self.check_new_name(new)?;
-        if !cfg!(planted_bug = "renamed_in_memory_only") {
-            catalog
-                .commit(vec![Change::RenameFamily { family: family.id, name: new.to_owned() }])?;
-        }
+        catalog.commit(vec![Change::RenameFamily { family: family.id, name: new.to_owned() }])?;
         self.families.rename(old, new);
         Ok(())
     }

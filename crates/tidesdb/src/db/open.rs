@@ -239,14 +239,10 @@ fn make_durable(vfs: &Arc<dyn Vfs>, path: &Path, replayed: &Replayed) -> Result<
 fn make_known(core: &Arc<Core>, families: Vec<Arc<FamilyState>>) {
     // CRASH: a flush gives up the log that no family needs, so it must not begin before all are
     // known: what was replayed for the others would be lost with the next crash.
-    let one_by_one = cfg!(planted_bug = "families_known_one_by_one");
-    for family in families.iter().filter(|_| !one_by_one) {
+    for family in &families {
         core.families.insert(Arc::clone(family));
     }
     for family in families {
-        if one_by_one {
-            core.families.insert(Arc::clone(&family));
-        }
         if !core.options.read_only {
             // What was replayed may be more than a memtable should hold.
             core.rotate_if_full(&family);
@@ -359,10 +355,7 @@ fn start(
     if options.read_only {
         return Ok((catalog, Log::read_only(config, replayed.newest)));
     }
-    let mut position = replayed.goes_on_at();
-    if cfg!(planted_bug = "sequence_restored_too_low") {
-        position = replayed.retained.last().map_or(0, |segment| segment.end);
-    }
+    let position = replayed.goes_on_at();
     start_log(catalog, config, position, replayed, (full, on_disk))
 }
 

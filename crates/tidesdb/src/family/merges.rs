@@ -32,7 +32,6 @@ impl MergesUnderWay {
     /// Whether a merge has claimed the run.
     pub(crate) fn holds(&self, run: RunPlace) -> bool {
         self.claims.iter().any(|(_, runs)| runs.contains(&run))
-            && !cfg!(planted_bug = "claimed_runs_merged_again")
     }
 
     /// Claims runs that are free, until the answer is dropped. `whole`: all that they hold is

@@ -69,8 +69,7 @@ pub(crate) fn largest_segment_bytes(volume_bytes: u64, short: bool) -> u64 {
 pub(crate) fn is_short(disk: DiskSpace, wanted: u64) -> bool {
     let reserve = reserve_bytes(disk.volume_bytes);
     let needed = reserve + reserve / SLACK_SHARE + wanted;
-    let ignored = cfg!(planted_bug = "puts_take_the_reserve");
-    reserve > 0 && !ignored && disk.free_bytes < needed
+    reserve > 0 && disk.free_bytes < needed
 }
 
 /// Whether deletions have used up half of the reserve, beside what `memory_bytes` of memtables take

@@ -199,9 +199,6 @@ fn space_pace(signals: &FamilySignals) -> Pace {
     let collected = signals.collected_table_bytes.saturating_sub(settled);
     let from = collected.max(signals.write_buffer_bytes / SLOWING_GARBAGE_PART);
     let to = allowed.max(signals.write_buffer_bytes / SLOWEST_GARBAGE_PART);
-    if cfg!(planted_bug = "garbage_never_slows") {
-        return Pace::Free;
-    }
     pace_between(signals, garbage, from, to, StallReason::SpaceAmplification)
 }
 

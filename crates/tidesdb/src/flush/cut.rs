@@ -42,7 +42,7 @@ impl Core {
         let through = self.freeze_all(&families);
         drop(writers);
         let flushed = self.write_frozen(&families, through)?;
-        if !flushed.is_empty() && !cfg!(planted_bug = "cut_family_by_family") {
+        if !flushed.is_empty() {
             self.install(flushed)?;
         }
         let mut catalog = lock(&self.catalog);

@@ -78,7 +78,6 @@ impl Core {
         let flushed = self.write_tables(family, &view, memtable)?;
         let boundary = flushed.memtable.sealed_through();
         if self.others_depend_on_log(family, boundary)
-            && !cfg!(planted_bug = "flush_before_log_sync")
             && let Err(e) = self.log.sync_through(boundary)
         {
             remove_all(self.vfs.as_ref(), &flushed.written.paths);
@@ -213,9 +212,6 @@ impl Core {
         changes.push(Change::LogStart { segment });
         // What lies in front of that is in tables, or of dropped families, and not replayed.
         changes.push(Change::LastSequence { sequence: needed_from });
-        if cfg!(planted_bug = "log_released_before_the_edit") {
-            self.log.retire_before(needed_from);
-        }
         let outputs = || flushes.iter().flat_map(|flushed| flushed.written.paths.clone()).collect();
         catalog.commit_files(changes, outputs)?;
         for flushed in flushes {

@@ -252,9 +252,6 @@ impl SegmentFiles {
 
 /// How many retired files are kept.
 fn most_free(config: &LogConfig) -> usize {
-    if cfg!(planted_bug = "log_released_before_the_edit") {
-        return 0;
-    }
     let by_bytes = usize::try_from(MOST_FREE_BYTES / config.segment_bytes).unwrap_or(1).max(1);
     MOST_FREE_FILES.min(by_bytes)
 }

@@ -61,9 +61,6 @@ impl Log {
     pub(crate) fn sync_commit(&self, sequence: SequenceNumber) -> Result<()> {
         // ORDERING: a statistic.
         self.counters.synced_commits.fetch_add(1, Ordering::Relaxed);
-        if cfg!(planted_bug = "acknowledge_before_sync") {
-            return Ok(());
-        }
         self.sync_through(sequence)
     }
 
@@ -98,9 +95,7 @@ impl Log {
         // ORDERING: a statistic.
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         if let Err(cause) = outcome {
-            if !cfg!(planted_bug = "failed_sync_retried") {
-                self.condition.fail(Fault::Sync, cause.clone());
-            }
+            self.condition.fail(Fault::Sync, cause.clone());
             return Err(cause);
         }
         let mark = encode_sync_mark(active.header.number, target);
@@ -117,9 +112,7 @@ impl Log {
     pub(crate) fn sync_names(&self) -> Result<()> {
         let created = lock(&self.files).created;
         // ORDERING: acquire pairs with the release below; a stale value costs one more sync.
-        if self.named.load(Ordering::Acquire) >= created
-            || cfg!(planted_bug = "no_log_directory_sync")
-        {
+        if self.named.load(Ordering::Acquire) >= created {
             return Ok(());
         }
         let dir = &self.config.dir;

@@ -245,9 +245,7 @@ impl PieceWork {
                 }
                 return Err(Failure::UnknownFamily(operation.family));
             };
-            let anywhere = cfg!(planted_bug = "flushed_anywhere_is_replayed_nowhere")
-                && self.targets.families.values().any(|t| sequence <= t.flushed_through);
-            if sequence <= target.flushed_through || anywhere {
+            if sequence <= target.flushed_through {
                 continue;
             }
             let (family, head) = (operation.family, head_of(&operation, &self.skipped));

@@ -229,7 +229,7 @@ impl Transaction {
         options.snapshot = self.snapshot.map(|moment| Snapshot::again(self.core(), moment));
         let own = self.writes.as_deref().filter(|writes| !writes.is_empty());
         let own = own.map(|writes| writes.in_order(family.id)).filter(|own| !own.is_empty());
-        let tracks = self.level.tracks_reads() && !cfg!(planted_bug = "range_reads_untracked");
+        let tracks = self.level.tracks_reads();
         let reads = tracks.then(|| Box::new(ScanReads::new(self.reads(), family)) as _);
         let moving = self.level == IsolationLevel::ReadUncommitted;
         let is_plain = own.is_none() && reads.is_none() && !moving;
@@ -421,14 +421,9 @@ fn take_snapshot(core: &Core, level: IsolationLevel) -> Moment {
             dependencies.begin(moment.sequence);
             moment
         }
-        _ => {
-            // With the bug, a snapshot that commits go on to enter, key by key.
-            let early = if cfg!(planted_bug = "commit_partially_visible") { 300 } else { 0 };
-            core.snapshots.register(|| Moment {
-                sequence: core.log.published() + early,
-                now: core.clock.unix_seconds(),
-            })
-        }
+        _ => core
+            .snapshots
+            .register(|| Moment { sequence: core.log.published(), now: core.clock.unix_seconds() }),
     }
 }
 

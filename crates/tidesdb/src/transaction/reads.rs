@@ -74,8 +74,7 @@ impl Transaction {
         if !self.level.tracks_reads() {
             return;
         }
-        let absent_counts = self.level == IsolationLevel::Serializable
-            && !cfg!(planted_bug = "absent_reads_untracked");
+        let absent_counts = self.level == IsolationLevel::Serializable;
         if found || absent_counts {
             let mut reads = lock(self.reads());
             reads.add_point(family, key);
@@ -111,9 +110,6 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`].
     pub fn contains(&self, family: &Family, key: impl AsRef<[u8]>) -> Result<bool> {
-        if cfg!(planted_bug = "contains_untracked") {
-            return self.contains_untracked(family, key);
-        }
         Ok(self.get_with(family, key.as_ref(), |_| ())?.is_some())
     }
 

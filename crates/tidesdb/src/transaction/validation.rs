@@ -160,9 +160,7 @@ impl CommitCheck for WrittenKeys<'_> {
     fn check(&mut self, start: u64, _end: SequenceNumber) -> Result<()> {
         if start > self.through {
             wait_for_rivals(self.core, start, self.batch.signature);
-            if !cfg!(planted_bug = "validation_skipped_after_reserve") {
-                self.look(start)?;
-            }
+            self.look(start)?;
         }
         Ok(())
     }
@@ -173,7 +171,7 @@ impl WrittenKeys<'_> {
     #[inline]
     fn look(&mut self, through: SequenceNumber) -> Result<()> {
         let window = Window { since: self.through, through };
-        if window.is_empty() || cfg!(planted_bug = "blind_writes_unchecked") {
+        if window.is_empty() {
             return Ok(());
         }
         self.through = through;
@@ -256,9 +254,7 @@ impl CommitCheck for Validation<'_> {
         if start > looked.min(self.reads_through) {
             self.wait_for_rivals(start);
         }
-        if !cfg!(planted_bug = "validation_skipped_after_reserve") {
-            self.look(start)?;
-        }
+        self.look(start)?;
         self.judge(Some(end))
     }
 }
@@ -297,16 +293,11 @@ impl<'t> Validation<'t> {
             self.core.log.wait_published(last);
         }
         let moment = self.core.register_snapshot();
-        if cfg!(planted_bug = "looked_without_a_snapshot") {
-            self.core.release_snapshot(moment);
-        }
         let looked = match self.level {
             IsolationLevel::Serializable => self.note_overwritten(&reads, moment.sequence),
             _ => self.look_at_reads(&reads, moment.sequence),
         };
-        if !cfg!(planted_bug = "looked_without_a_snapshot") {
-            self.core.release_snapshot(moment);
-        }
+        self.core.release_snapshot(moment);
         looked?;
         if self.level == IsolationLevel::Serializable {
             self.overwritten.sort();

@@ -273,10 +273,7 @@ impl Version {
             |file: u64| self.runs.iter().any(|run| run.totals.value_references.contains_key(&file));
         self.value_logs
             .values()
-            .filter(|file| {
-                let ignored = cfg!(planted_bug = "value_collected_while_pinned");
-                !is_referenced(file.number) && (file.life().is_settled() || ignored)
-            })
+            .filter(|file| !is_referenced(file.number) && file.life().is_settled())
             .map(|file| file.number)
             .collect()
     }

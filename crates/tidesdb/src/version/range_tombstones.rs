@@ -100,10 +100,6 @@ fn first_to_see(record: &TableRecord, snapshots: &[SequenceNumber]) -> SequenceN
 /// True when a table may hold an entry that the tombstone hides. Entries whose sequence number was
 /// replaced by zero count as older; none lies under a tombstone that it is newer than.
 pub(crate) fn table_needs(record: &TableRecord, tombstone: &RangeTombstone) -> bool {
-    if cfg!(planted_bug = "range_tombstone_removed_too_early") {
-        return record.highest_sequence < tombstone.sequence
-            && record.range_deletes_applied_through < tombstone.sequence;
-    }
     record.lowest_sequence < tombstone.sequence
         && record.range_deletes_applied_through < tombstone.sequence
 }

@@ -76,12 +76,6 @@ impl ValueLogFile {
 
     /// The file as it is for another family, of which tables alone point into it.
     pub(super) fn for_another_family(&self) -> Arc<Self> {
-        if cfg!(planted_bug = "copies_share_pins")
-            && let Some(same) = self.this.upgrade()
-        {
-            let _counted = self.file.named_again();
-            return same;
-        }
         Self::of(self.file.named_again(), self.number, self.life().for_tables_alone())
     }
 

@@ -59,9 +59,6 @@ impl Latch {
     /// Whether the node is still as it was at `seen`, so that what was read since is consistent.
     #[inline]
     pub(super) fn unchanged(&self, seen: Seen) -> bool {
-        if cfg!(planted_bug = "memtable_skip_validation") {
-            return true;
-        }
         // ORDERING: the Acquire fence pairs with the Release fence in `try_lock`: if any read
         // before it saw a store made under a lock, the load after it sees that lock or later.
         fence(Ordering::Acquire);
