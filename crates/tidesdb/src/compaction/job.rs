@@ -27,26 +27,13 @@ use super::plan::MergePlan;
 use super::rewrite::ValueRewrite;
 use super::slices::tables_within;
 use super::step::{Outcome, Step};
-use super::steps::{next_border, rests, tables_over};
+use super::steps::{Cut, StepSizes, tables_over};
 use crate::core::Core;
 use crate::counters::Work;
 use crate::family::{FamilyState, RunPlace, SliceBounds, interrupting};
 use crate::key_parts::KeyRange;
 use crate::spans::span;
 use crate::version::{Run, TableFile, Version};
-
-/// Tables of a small family are smaller than the options allow, so that a merge of it can be done
-/// in several steps with several tables each.
-const TABLES_PER_MERGE: u64 = 16;
-/// Tables of a small family are not smaller than this.
-pub(super) const LEAST_TABLE_BYTES: u64 = 4 << 20;
-
-/// A merge has about so many steps, within the two bounds below.
-const STEPS_PER_MERGE: u64 = 8;
-/// A step is not smaller than so many tables for each thread.
-const LEAST_TABLES_PER_STEP: u64 = 2;
-/// A step is not larger than so many tables of the family's usual size: a gigabyte by default.
-const MOST_TABLES_PER_STEP: u64 = 16;
 
 /// Value logs below this share of a write buffer are joined by merges, so that there are not very
 /// many: each is a file, and a table knows all that it points into.
@@ -69,8 +56,7 @@ pub(super) struct Merge {
     pub bottom: bool,
     /// Bytes of all inputs.
     pub bytes: u64,
-    pub table_bytes: u64,
-    step_bytes: u64,
+    pub sizes: StepSizes,
     /// Entries of a table of the output, about.
     pub entries_per_table: u64,
     pub slice_bounds: SliceBounds,
@@ -132,11 +118,8 @@ impl Core {
         let options = family.options.load_full();
         let bytes: u64 = tables().map(|table| table.record.bytes).sum();
         let entries: u64 = tables().map(|table| table.record.entries).sum();
-        let usual_bytes = (bytes / TABLES_PER_MERGE).max(LEAST_TABLE_BYTES);
         let most_bytes = options.target_table_bytes.min(self.largest_table_bytes());
-        let table_bytes = most_bytes.min(usual_bytes);
-        let least = table_bytes * LEAST_TABLES_PER_STEP * self.options.merging_threads() as u64;
-        let most = most_bytes.saturating_mul(MOST_TABLES_PER_STEP);
+        let sizes = StepSizes::of(bytes, most_bytes, self.options.merging_threads());
         let small_bytes = options.write_buffer_size as u64 / SMALL_VALUE_LOG_SHARE;
         let mut emptied = version.mostly_dead_value_logs(most_values);
         emptied.extend(version.small_value_logs(tables(), small_bytes));
@@ -148,9 +131,8 @@ impl Core {
             range: slice.clone(),
             bottom: plan.count == version.runs.len(),
             bytes,
-            table_bytes,
-            step_bytes: (bytes / STEPS_PER_MERGE).max(least).min(most),
-            entries_per_table: entries / bytes.div_ceil(table_bytes).max(1),
+            sizes,
+            entries_per_table: entries / bytes.div_ceil(sizes.table_bytes).max(1),
             slice_bounds: lock(&family.slice_bounds).clone(),
             emptied,
             read: Mutex::default(),
@@ -214,7 +196,7 @@ impl Merge {
             self.pause_for_others(core, &mut next_pause)?;
             let now = version.take().unwrap_or_else(|| self.family.current_version());
             let step = self.next_step(core, now, from)?;
-            let until = step.range.until.clone();
+            let until = step.cut.range.until.clone();
             let is_last = !self.plan.into_oldest || until == self.range.until;
             self.family.counters.add(Work::MergeBytesRead, step.bytes());
             step.run(core, is_last)?;
@@ -236,7 +218,7 @@ impl Merge {
         from: Option<Vec<u8>>,
     ) -> Result<Arc<Step>> {
         let room = core.room_for_merges(&self.family).unwrap_or(u64::MAX);
-        let step = self.step(core, version, from, self.step_bytes.min(room));
+        let step = self.step(core, version, from, self.sizes.step_bytes.min(room));
         let expected = step.expected_bytes();
         if expected <= room {
             return Ok(Arc::new(step));
@@ -253,20 +235,14 @@ impl Merge {
         from: Option<Vec<u8>>,
         step_bytes: u64,
     ) -> Step {
-        let (mut range, mut runs, mut rest) = (KeyRange::default(), Vec::new(), Vec::new());
-        if self.plan.into_oldest {
-            range = KeyRange { from, until: self.range.until.clone() };
-            runs = self.tables(&version, &range);
-            range.until = next_border(&runs, &range, step_bytes).or(range.until);
-            for tables in &mut runs {
-                let within = tables_over(tables, &range).len();
-                tables.truncate(within);
-            }
-            rest = rests(runs.last().map_or(&[], Vec::as_slice), &range);
+        let cut = if self.plan.into_oldest {
+            let range = KeyRange { from, until: self.range.until.clone() };
+            Cut::first(self.tables(&version, &range), range, step_bytes)
         } else {
             let tables = |run: &Run| tables_within(&run.tables, &self.range).to_vec();
-            runs.extend(self.runs(&version).map(|run| run.map(tables).unwrap_or_default()));
-        }
+            let runs = self.runs(&version).map(|run| run.map(tables).unwrap_or_default());
+            Cut { range: KeyRange::default(), runs: runs.collect(), rests: Vec::new() }
+        };
         Step {
             // Listed before the first version is read: later snapshots see the newest of each key.
             snapshots: core.snapshots.list(),
@@ -278,9 +254,7 @@ impl Merge {
             range_tombstones: version.range_tombstones.clone(),
             merge: Arc::clone(self),
             version,
-            range,
-            runs,
-            rests: rest,
+            cut,
             outcome: Mutex::new(Outcome::default()),
         }
     }

@@ -99,7 +99,7 @@ impl RunReader {
 
     /// The present table, when nothing of it was read yet and all of it lies in the range.
     fn whole_table(&self, range: &KeyRange) -> Option<&Arc<TableFile>> {
-        self.table.as_ref().filter(|table| self.passed == 0 && holds(range, table))
+        self.table.as_ref().filter(|table| self.passed == 0 && holds(range, *table))
     }
 
     fn key(&self) -> &[u8] {

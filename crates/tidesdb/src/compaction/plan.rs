@@ -19,7 +19,7 @@
 //!    next; if that fills the next class, the merge takes it in at once. Each byte is rewritten
 //!    about once per class, and `n` flushes leave some `(fan_in - 1) * log(n)` runs. While nobody
 //!    reads the family, and while there are not very many runs, classes above the lowest wait for
-//!    twice as many: fewer runs help readers only.
+//!    twice as many: fewer runs help readers only. Large families wait for fewer (`tiers`).
 //!
 //! A family that is not being written is merged into a single run, which reads best; the more there
 //! is to merge, the longer it must have been at rest, so that pauses between commits cost little.
@@ -30,7 +30,12 @@
 //! flushes and 8.8 times over 200, this one 2.0 and 2.8 times. What is taken from Spooky is how a
 //! merge runs: by steps of bounded key ranges, see `job`.
 
+mod tiers;
+
 use tidesdb_base::liveness::Liveness;
+
+use self::tiers::{by_tiers, small_first};
+use super::slices::SLICES;
 
 /// What the planner knows of one sorted run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,12 +82,6 @@ const MOST_SLICED_RUNS_PER_FAN_IN: usize = 4;
 /// The share of bytes from which expired ones are collected however much garbage is allowed: a
 /// family that is left alone would keep them.
 const MOST_EXPIRED_SHARE: f64 = 0.5;
-
-/// While the family is not read, this many times as many runs of an upper class wait for a merge.
-const UNREAD_FAN_INS: usize = 2;
-/// While the family is not read, there are at most this many times the fan-in of runs in all.
-/// Writers are slowed by more.
-const MOST_UNREAD_RUNS_PER_FAN_IN: usize = 4;
 
 /// A merge of all runs finds this many times its share of garbage when it is done by slices, as the
 /// worst ones come first.
@@ -136,6 +135,7 @@ pub(crate) struct PlanRules {
 
 /// The next merge, if one is worth while. `runs` are given newest first.
 pub(crate) fn next_merge(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> Option<MergePlan> {
+    let rules = &rules.at_size(bytes_of(runs, runs.len()));
     let usable = runs.iter().take_while(|run| !run.damaged).count();
     let (candidates, all) = (runs.get(..usable)?, runs);
     let collect_values = rules.collect_values && usable == runs.len();
@@ -149,13 +149,16 @@ pub(crate) fn next_merge(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> 
         let by_slices = count == all.len() && may_be_sliced(all);
         let many = count > rules.fan_in * MOST_SLICED_RUNS_PER_FAN_IN;
         let fewer = (by_slices && many).then(tiers).flatten();
-        return match fewer.filter(|&fewer| fewer < count) {
-            Some(fewer) => merge_of(all, fewer),
-            None => Some(MergePlan { by_slices, ..plan }),
-        };
+        if let Some(fewer) = fewer.filter(|&fewer| fewer < count) {
+            return merge_for_number(all, fewer);
+        }
+        let bytes = bytes_of(all, count) / if by_slices { SLICES } else { 1 };
+        let first = small_first(all, count, bytes);
+        let joined = || merge_of(all, first);
+        return if first < count { joined() } else { Some(MergePlan { by_slices, ..plan }) };
     }
     let count = match pace {
-        Pace::Busy => tiers(),
+        Pace::Busy => return merge_for_number(all, tiers()?),
         Pace::Quiet { .. } if rules.awaits_snapshots => by_own_garbage(candidates, rules),
         Pace::Quiet { most_bytes } => {
             let for_readers = by_rest(candidates, rules.size_ratio, most_bytes);
@@ -173,8 +176,16 @@ pub(crate) fn beside_others(
     rules: &PlanRules,
     most_bytes: u64,
 ) -> Option<MergePlan> {
+    // All runs count for the size of the family, those that others merge as well.
+    let rules = &rules.at_size(bytes_of(runs, runs.len()));
     let free = runs.iter().take(free).take_while(|run| !run.damaged).count();
-    merge_of(runs, by_tiers(runs.get(..free)?, rules, most_bytes)?)
+    merge_for_number(runs, by_tiers(runs.get(..free)?, rules, most_bytes)?)
+}
+
+/// The merge of the newest `count` runs for the number of runs alone, or of the small ones among
+/// them first.
+fn merge_for_number(runs: &[RunSummary], count: usize) -> Option<MergePlan> {
+    merge_of(runs, small_first(runs, count, bytes_of(runs, count)))
 }
 
 /// Bytes of the newest `count` runs.
@@ -244,97 +255,6 @@ fn by_space(runs: &[RunSummary], rules: &PlanRules) -> Option<usize> {
         most.then_some((count, share * sliced))
     });
     shares.min_by(|a, b| b.1.total_cmp(&a.1)).map(|(count, _)| count)
-}
-
-/// The newest runs that hold enough of one class, if they have at most so many bytes.
-fn by_tiers(runs: &[RunSummary], rules: &PlanRules, most_bytes: u64) -> Option<usize> {
-    let tiers = Tiers::of(runs, rules)?;
-    let fan_in = tiers.fan_in;
-    // Flushed runs are merged when they are many, also where their sizes are of several classes.
-    let flushed = runs.iter().take_while(|run| run.level == 1).count();
-    let full = tiers.first_full().or((flushed >= fan_in).then_some(flushed));
-    let mut count = full?;
-    if bytes_of(runs, count) > most_bytes {
-        // As many as can be: waiting for a merge of all would make them even more.
-        return (fan_in..count).rfind(|&fewer| bytes_of(runs, fewer) <= most_bytes);
-    }
-    loop {
-        // The output would be of this class: with enough others there already, they come along.
-        let class_of_output = tiers.class(bytes_of(runs, count));
-        let wider = tiers.up_to(class_of_output);
-        let others = tiers.classes.iter().take(wider).skip(count);
-        let others = others.filter(|class| **class == class_of_output).count();
-        if wider <= count
-            || others + 1 < tiers.enough(class_of_output)
-            || bytes_of(runs, wider) > most_bytes
-        {
-            return Some(count);
-        }
-        count = wider;
-    }
-}
-
-/// The classes of some of a family's runs, newest first.
-struct Tiers {
-    fan_in: usize,
-    upper_fan_in: usize,
-    /// Bytes of the smallest run.
-    unit: f64,
-    any_flushed: bool,
-    /// The highest class of each run and all newer ones. A small run below a larger one can only be
-    /// merged together with it, so it counts as one of that class.
-    classes: Vec<u32>,
-}
-
-impl Tiers {
-    fn of(runs: &[RunSummary], rules: &PlanRules) -> Option<Self> {
-        let fan_in = rules.fan_in.max(2);
-        let few = runs.len() <= fan_in * MOST_UNREAD_RUNS_PER_FAN_IN;
-        let mut tiers = Self {
-            fan_in,
-            upper_fan_in: if rules.is_read || !few { fan_in } else { fan_in * UNREAD_FAN_INS },
-            unit: runs.iter().map(|run| run.bytes).min()?.max(1) as f64,
-            any_flushed: runs.iter().any(|run| run.level == 1),
-            classes: Vec::new(),
-        };
-        let classes = runs.iter().scan(0, |highest: &mut u32, run| {
-            *highest = tiers.class(run.bytes).max(*highest);
-            Some(*highest)
-        });
-        tiers.classes = classes.collect();
-        Some(tiers)
-    }
-
-    /// The class of the nearest size: a merge that drops something yields less than the sum of its
-    /// inputs.
-    fn class(&self, bytes: u64) -> u32 {
-        let units = bytes as f64 / self.unit;
-        let fan_in = self.fan_in as f64;
-        if units < fan_in.sqrt() {
-            return 0;
-        }
-        1 + (units / fan_in).log(self.upper_fan_in as f64).round().max(0.0) as u32
-    }
-
-    /// How many runs of a class are merged. Without a flushed run, those of the lowest were merged
-    /// before.
-    fn enough(&self, class: u32) -> usize {
-        if class == 0 && self.any_flushed { self.fan_in } else { self.upper_fan_in }
-    }
-
-    /// The newest runs of at most this class.
-    fn up_to(&self, class: u32) -> usize {
-        self.classes.partition_point(|other| *other <= class)
-    }
-
-    /// The newest runs up to the first class of which there are enough.
-    fn first_full(&self) -> Option<usize> {
-        let full = |class: &u32| {
-            let below = class.checked_sub(1).map_or(0, |below| self.up_to(below));
-            self.up_to(*class) - below >= self.enough(*class)
-        };
-        (0..=*self.classes.last()?).find(full).map(|class| self.up_to(class))
-    }
 }
 
 /// Down to the oldest run of a quiet family that is not too large for the newer ones: rewriting one

@@ -18,15 +18,15 @@ use std::sync::Arc;
 
 use tidesdb_lockfree::sync::lock;
 
-use super::job::LEAST_TABLE_BYTES;
 use super::parts::bounds_between;
 use super::plan::MergePlan;
+use super::steps::LEAST_TABLE_BYTES;
 use crate::family::{FamilyState, SliceBounds};
 use crate::key_parts::KeyRange;
 use crate::version::{KeyCounts, LivenessCount, LivenessRules, TableFile, Version};
 
 /// Slices of a family that is large enough. More would make the tables of a flush small.
-const SLICES: u64 = 8;
+pub(super) const SLICES: u64 = 8;
 
 /// Slices are cut anew when one has this many times its share of the oldest run.
 const MOST_UNEQUAL: u64 = 3;

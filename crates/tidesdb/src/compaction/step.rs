@@ -21,7 +21,7 @@ use super::job::Merge;
 use super::merge::{READAHEAD_BYTES, VersionMerge};
 use super::parts::parts;
 use super::rewrite::{Rewriter, ValueRewrite};
-use super::steps;
+use super::steps::{self, Cut, StepTable};
 use crate::core::Core;
 use crate::flow::{Holder, Lent, table_writer_bytes};
 use crate::key_parts::{KeyParts, KeyRange};
@@ -40,12 +40,7 @@ const LEAST_LONE_SHARE: u64 = 8;
 pub(super) struct Step {
     pub merge: Arc<Merge>,
     pub version: Arc<Version>,
-    /// The keys that it merges.
-    pub range: KeyRange,
-    /// Tables of each input with keys among them, newest run first.
-    pub runs: Vec<Vec<Arc<TableFile>>>,
-    /// What else is written anew of the oldest input.
-    pub rests: Vec<KeyRange>,
+    pub cut: Cut<Arc<TableFile>>,
     pub snapshots: Vec<SequenceNumber>,
     pub now: u64,
     pub rewrite: ValueRewrite,
@@ -62,16 +57,34 @@ pub(super) struct Outcome {
     settled: BTreeSet<u64>,
 }
 
+impl StepTable for Arc<TableFile> {
+    fn number(&self) -> u64 {
+        self.record.number
+    }
+
+    fn bytes(&self) -> u64 {
+        self.record.bytes
+    }
+
+    fn smallest_key(&self) -> &[u8] {
+        &self.record.smallest_key
+    }
+
+    fn largest_key(&self) -> &[u8] {
+        &self.record.largest_key
+    }
+}
+
 impl Step {
     /// Bytes of the tables that it reads.
     pub(super) fn bytes(&self) -> u64 {
-        steps::bytes_within(&self.runs, &self.range)
+        steps::bytes_within(&self.cut.runs, &self.cut.range)
     }
 
     /// Bytes that it will write, about.
     pub(super) fn expected_bytes(&self) -> u64 {
         let mut count = LivenessCount::new(self.version.liveness_rules(&self.snapshots, self.now));
-        for tables in &self.runs {
+        for tables in &self.cut.runs {
             count.add(tables, &KeyCounts::of(tables.iter().map(|table| &table.record)));
         }
         let liveness = count.liveness(self.merge.bottom);
@@ -86,9 +99,10 @@ impl Step {
     /// As [`Core::merge_runs`]; nothing has changed then.
     pub(super) fn run(self: &Arc<Self>, core: &Core, is_last: bool) -> Result<()> {
         let threads = core.options.merging_threads();
-        let (table_bytes, into_oldest) = (self.merge.table_bytes, self.merge.plan.into_oldest);
-        let mut ranges = parts(&self.runs, &self.range, table_bytes, threads, into_oldest)?;
-        ranges.extend(self.rests.iter().cloned());
+        let (table_bytes, into_oldest) =
+            (self.merge.sizes.table_bytes, self.merge.plan.into_oldest);
+        let mut ranges = parts(&self.cut.runs, &self.cut.range, table_bytes, threads, into_oldest)?;
+        ranges.extend(self.cut.rests.iter().cloned());
         let step = Arc::clone(self);
         let work = move |core: &Core, range: &KeyRange| step.merge_part(core, range.clone());
         let results = KeyParts::new(ranges).run(core, &Arc::new(work));
@@ -115,10 +129,10 @@ impl Step {
     }
 
     fn merge_part(&self, core: &Core, range: KeyRange) -> Result<Written> {
-        let oldest = self.runs.len() - 1;
+        let oldest = self.cut.runs.len() - 1;
         let _lent = self.buffers(core);
-        let mut runs = self.runs.clone();
-        if self.rests.contains(&range) {
+        let mut runs = self.cut.runs.clone();
+        if self.cut.rests.contains(&range) {
             runs.iter_mut().take(oldest).for_each(Vec::clear);
         }
         let mut merge = VersionMerge::open(runs, range)?;
@@ -155,7 +169,7 @@ impl Step {
 
     /// Notes the memory that a part of the merge takes.
     fn buffers(&self, core: &Core) -> Lent {
-        let read = self.runs.len() as u64 * READAHEAD_BYTES as u64;
+        let read = self.cut.runs.len() as u64 * READAHEAD_BYTES as u64;
         let written = table_writer_bytes(&self.merge.options, self.merge.entries_per_table);
         core.budget.lend(Holder::Background, read + written)
     }
@@ -167,7 +181,7 @@ impl Step {
         let place = OutputPlace {
             level: merge.plan.level,
             run: merge.plan.run,
-            table_bytes: merge.table_bytes,
+            table_bytes: merge.sizes.table_bytes,
             range_deletes_applied_through: rules.range_deletes_applied_through(),
             expected_entries: usize::try_from(merge.entries_per_table).unwrap_or(0),
         };
@@ -184,7 +198,7 @@ impl Step {
             record.value_references.iter().any(|(file, _)| self.rewrite.files.contains(file));
         if rewritten
             || is_deleted_in_part(record, &self.range_tombstones)
-            || record.bytes < self.merge.table_bytes / LEAST_LONE_SHARE
+            || record.bytes < self.merge.sizes.table_bytes / LEAST_LONE_SHARE
             || (self.merge.bottom && record.tombstones > 0)
         {
             return Ok(false);
@@ -204,19 +218,19 @@ impl Step {
     fn result(&self, is_last: bool) -> Result<Merged> {
         let Outcome { moved, settled } = std::mem::take(&mut *lock(&self.outcome));
         let unsettled = |table: &&Arc<TableFile>| !settled.contains(&table.record.number);
-        let replaced = match self.runs.split_last() {
+        let replaced = match self.cut.runs.split_last() {
             Some((oldest, _)) if self.merge.plan.into_oldest => {
                 let merged = KeyRange {
                     from: self.merge.range.from.clone(),
-                    until: self.range.until.clone(),
+                    until: self.cut.range.until.clone(),
                 };
                 let newer = self.merge.tables(&self.version, &merged);
-                let newer = newer.get(..self.runs.len() - 1).unwrap_or_default();
+                let newer = newer.get(..self.cut.runs.len() - 1).unwrap_or_default();
                 let mut replaced = steps::released(newer, &merged, &settled);
                 replaced.extend(oldest.iter().filter(unsettled).cloned());
                 replaced
             }
-            _ => self.runs.iter().flatten().filter(unsettled).cloned().collect(),
+            _ => self.cut.runs.iter().flatten().filter(unsettled).cloned().collect(),
         };
         self.merge.check_read(&replaced)?;
         let place = (self.merge.plan.level, self.merge.plan.run);

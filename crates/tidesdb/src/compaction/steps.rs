@@ -5,50 +5,117 @@
 //! lie in the output as well, which they hide with the same versions. The oldest input has the
 //! output in it, so none of its tables may lie beside that: one that is cut by an end is written
 //! anew as a whole.
+//!
+//! The simulation of large databases cuts its merges here as well: it has tables that are nothing
+//! but [`StepTable`]s.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use crate::key_parts::KeyRange;
-use crate::version::TableFile;
+
+/// What has to be known of a table to cut a merge into steps.
+pub(super) trait StepTable: Clone {
+    fn number(&self) -> u64;
+    fn bytes(&self) -> u64;
+    fn smallest_key(&self) -> &[u8];
+    fn largest_key(&self) -> &[u8];
+}
+
+/// Tables of a small family are smaller than the options allow, so that a merge of it can be done
+/// in several steps with several tables each.
+const TABLES_PER_MERGE: u64 = 16;
+/// Tables of a small family are not smaller than this.
+pub(super) const LEAST_TABLE_BYTES: u64 = 4 << 20;
+
+/// A merge has about so many steps, within the two bounds below.
+const STEPS_PER_MERGE: u64 = 8;
+/// A step is not smaller than so many tables for each thread.
+const LEAST_TABLES_PER_STEP: u64 = 2;
+/// A step is not larger than so many tables of the family's usual size: a gigabyte by default.
+const MOST_TABLES_PER_STEP: u64 = 16;
+
+/// How large the parts of a merge are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StepSizes {
+    /// Bytes of a table of the output.
+    pub table_bytes: u64,
+    /// Bytes that a step reads.
+    pub step_bytes: u64,
+}
+
+impl StepSizes {
+    /// For a merge of so many bytes, where a table may have `most_table_bytes`.
+    pub(super) fn of(merged_bytes: u64, most_table_bytes: u64, threads: usize) -> Self {
+        let usual_bytes = (merged_bytes / TABLES_PER_MERGE).max(LEAST_TABLE_BYTES);
+        let table_bytes = most_table_bytes.min(usual_bytes);
+        let least = table_bytes * LEAST_TABLES_PER_STEP * threads as u64;
+        let most = most_table_bytes.saturating_mul(MOST_TABLES_PER_STEP);
+        let step_bytes = (merged_bytes / STEPS_PER_MERGE).max(least).min(most);
+        Self { table_bytes, step_bytes }
+    }
+}
+
+/// What a step does.
+#[derive(Clone, Debug)]
+pub(super) struct Cut<T> {
+    /// The keys that it merges.
+    pub range: KeyRange,
+    /// Tables of each input with keys among them, newest run first.
+    pub runs: Vec<Vec<T>>,
+    /// What else is written anew of the oldest input.
+    pub rests: Vec<KeyRange>,
+}
+
+impl<T: StepTable> Cut<T> {
+    /// The first step of what is left of a merge into its oldest input: `runs` are the tables of
+    /// each input that may have keys in `range`, newest run first.
+    pub(super) fn first(mut runs: Vec<Vec<T>>, mut range: KeyRange, step_bytes: u64) -> Self {
+        range.until = next_border(&runs, &range, step_bytes).or(range.until);
+        for tables in &mut runs {
+            let within = tables_over(tables, &range).len();
+            tables.truncate(within);
+        }
+        let rests = rests(runs.last().map_or(&[], Vec::as_slice), &range);
+        Self { range, runs, rests }
+    }
+}
 
 /// A step may have this many times the bytes that are wanted, if it ends between tables of the
 /// oldest input then.
 const MOST_OVER: u64 = 2;
 
 /// The tables that may hold a key of the range.
-pub(super) fn tables_over<'a>(
-    tables: &'a [Arc<TableFile>],
-    range: &KeyRange,
-) -> &'a [Arc<TableFile>] {
-    let ends_before = |from: &Vec<u8>| tables.partition_point(|t| t.record.largest_key < *from);
+pub(super) fn tables_over<'a, T: StepTable>(tables: &'a [T], range: &KeyRange) -> &'a [T] {
+    let ends_before =
+        |from: &Vec<u8>| tables.partition_point(|table| table.largest_key() < from.as_slice());
     let begins_before =
-        |until: &Vec<u8>| tables.partition_point(|t| t.record.smallest_key < *until);
+        |until: &Vec<u8>| tables.partition_point(|table| table.smallest_key() < until.as_slice());
     let from = range.from.as_ref().map_or(0, ends_before);
     let until = range.until.as_ref().map_or(tables.len(), begins_before);
     tables.get(from..until).unwrap_or_default()
 }
 
 /// Whether all keys of the table lie in the range.
-pub(super) fn holds(range: &KeyRange, table: &TableFile) -> bool {
-    let begins = |from: &[u8]| table.record.smallest_key.as_slice() >= from;
-    range.from.as_deref().is_none_or(begins) && range.is_before_end(&table.record.largest_key)
+pub(super) fn holds(range: &KeyRange, table: &impl StepTable) -> bool {
+    let begins = |from: &[u8]| table.smallest_key() >= from;
+    range.from.as_deref().is_none_or(begins) && range.is_before_end(table.largest_key())
 }
 
 /// About as many bytes as tables of the runs have in the range.
-pub(super) fn bytes_within(runs: &[Vec<Arc<TableFile>>], range: &KeyRange) -> u64 {
-    let part = |table: &Arc<TableFile>| match holds(range, table) {
-        true => table.record.bytes,
-        false => table.record.bytes / 2,
-    };
-    runs.iter().flat_map(|tables| tables_over(tables, range)).map(part).sum()
+pub(super) fn bytes_within<T: StepTable>(runs: &[Vec<T>], range: &KeyRange) -> u64 {
+    let tables = runs.iter().flat_map(|tables| tables_over(tables, range));
+    tables.map(|table| part_within(table, range)).sum()
+}
+
+fn part_within(table: &impl StepTable, range: &KeyRange) -> u64 {
+    if holds(range, table) { table.bytes() } else { table.bytes() / 2 }
 }
 
 /// Where a step ends that begins where `range` does and has about `step_bytes`; `None` where the
 /// range ends. Between tables of the oldest run if possible, so that none of them is cut. `runs`
 /// are given newest first.
-pub(super) fn next_border(
-    runs: &[Vec<Arc<TableFile>>],
+fn next_border<T: StepTable>(
+    runs: &[Vec<T>],
     range: &KeyRange,
     step_bytes: u64,
 ) -> Option<Vec<u8>> {
@@ -57,13 +124,13 @@ pub(super) fn next_border(
     for (at, tables) in runs.iter().enumerate() {
         let mut of_run = 0;
         for table in tables_over(tables, range) {
-            let key = table.record.smallest_key.as_slice();
+            let key = table.smallest_key();
             if range.from.as_deref().is_none_or(|from| key > from) {
-                begins.push((key, table.record.bytes, at + 1 == runs.len()));
+                begins.push((key, table.bytes(), at + 1 == runs.len()));
             } else {
-                bytes += bytes_within(&[vec![Arc::clone(table)]], range);
+                bytes += part_within(table, range);
             }
-            of_run += table.record.bytes;
+            of_run += table.bytes();
             if of_run > most {
                 break;
             }
@@ -92,18 +159,15 @@ pub(super) fn next_border(
 
 /// What has to be written anew beside a step, of tables of the oldest input that reach beyond its
 /// ends.
-pub(super) fn rests(oldest: &[Arc<TableFile>], step: &KeyRange) -> Vec<KeyRange> {
+fn rests(oldest: &[impl StepTable], step: &KeyRange) -> Vec<KeyRange> {
     let mut rests = Vec::new();
     for table in tables_over(oldest, step) {
-        let record = &table.record;
-        if let Some(from) = step.from.as_ref().filter(|from| record.smallest_key < **from) {
-            rests.push(KeyRange {
-                from: Some(record.smallest_key.clone()),
-                until: Some(from.clone()),
-            });
+        let (smallest, largest) = (table.smallest_key(), table.largest_key());
+        if let Some(from) = step.from.as_ref().filter(|from| smallest < from.as_slice()) {
+            rests.push(KeyRange { from: Some(smallest.to_vec()), until: Some(from.clone()) });
         }
-        if let Some(until) = step.until.as_ref().filter(|until| record.largest_key >= **until) {
-            let mut past = record.largest_key.clone();
+        if let Some(until) = step.until.as_ref().filter(|until| largest >= until.as_slice()) {
+            let mut past = largest.to_vec();
             past.push(0);
             rests.push(KeyRange { from: Some(until.clone()), until: Some(past) });
         }
@@ -117,22 +181,22 @@ pub(super) fn rests(oldest: &[Arc<TableFile>], step: &KeyRange) -> Vec<KeyRange>
 /// A table goes when all of it is merged and none stays that is older and may hold a key of it:
 /// what the table hides there would show again. So of each key the newest versions stay, or none
 /// (I-170).
-pub(super) fn released(
-    newer: &[Vec<Arc<TableFile>>],
+pub(super) fn released<T: StepTable>(
+    newer: &[Vec<T>],
     merged: &KeyRange,
     settled: &BTreeSet<u64>,
-) -> Vec<Arc<TableFile>> {
+) -> Vec<T> {
     let mut released = Vec::new();
-    let mut staying: Vec<&Arc<TableFile>> = Vec::new();
+    let mut staying: Vec<&T> = Vec::new();
     for tables in newer.iter().rev() {
         let older = staying.len();
         let tables = tables_over(tables, merged).iter();
-        for table in tables.filter(|table| !settled.contains(&table.record.number)) {
-            let (smallest, largest) = (&table.record.smallest_key, &table.record.largest_key);
-            let mut below = staying.iter().take(older).map(|older| &older.record);
-            let hides = below.any(|o| o.smallest_key <= *largest && o.largest_key >= *smallest);
+        for table in tables.filter(|table| !settled.contains(&table.number())) {
+            let (smallest, largest) = (table.smallest_key(), table.largest_key());
+            let mut below = staying.iter().take(older);
+            let hides = below.any(|o| o.smallest_key() <= largest && o.largest_key() >= smallest);
             if holds(merged, table) && !hides {
-                released.push(Arc::clone(table));
+                released.push(table.clone());
             } else {
                 staying.push(table);
             }

@@ -99,7 +99,7 @@ impl FamilyState {
         options: FamilyOptions,
         view: View,
     ) -> Self {
-        let held = is_held(&signals(&options, &view));
+        let held = is_held(&signals(&options, &view, false));
         Self {
             database,
             id,
@@ -150,7 +150,7 @@ impl FamilyState {
     pub(crate) fn change_view(&self, change: impl FnOnce(&View) -> View) {
         let _one_at_a_time = lock(&self.changing_view);
         let next = change(&self.view.load());
-        let held = is_held(&signals(&self.options.load(), &next));
+        let held = is_held(&signals(&self.options.load(), &next, self.reads.is_read()));
         self.view.store(Arc::new(next));
         // ORDERING: release, so that a writer let in again finds the view that made room.
         self.flow.held.store(held, Ordering::Release);
@@ -176,7 +176,7 @@ impl FamilyState {
         snapshots: impl FnOnce() -> Vec<SequenceNumber>,
     ) -> FamilySignals {
         let (options, view) = (self.options.load(), self.view.load());
-        let mut signals = signals(&options, &view);
+        let mut signals = signals(&options, &view, self.reads.is_read());
         if is_slowed_by_garbage(&signals) {
             let space = view.version.space_for(&snapshots());
             signals = signals_of_space(signals, &options, space);
@@ -221,7 +221,7 @@ impl InDoubt for FamilyState {
 }
 
 /// The figures that follow from options and view alone.
-fn signals(options: &FamilyOptions, view: &View) -> FamilySignals {
+fn signals(options: &FamilyOptions, view: &View, is_read: bool) -> FamilySignals {
     let signals = FamilySignals {
         write_buffer_bytes: options.write_buffer_size as u64,
         freeze_bytes: freeze_bytes(options),
@@ -233,6 +233,7 @@ fn signals(options: &FamilyOptions, view: &View) -> FamilySignals {
         oldest_frozen_bytes: view.frozen.last().map_or(0, |memtable| memtable.used_bytes()),
         young_runs: view.version.young_runs(),
         runs: view.version.mergeable_runs().count() as u64,
+        is_read,
         ..FamilySignals::default()
     };
     signals_of_space(signals, options, view.version.space)

@@ -26,6 +26,12 @@ const SLOWEST_RUNS_PER_TRIGGER: u64 = 9;
 const SLOWING_ALL_RUNS_PER_TRIGGER: u64 = 8;
 const SLOWEST_ALL_RUNS_PER_TRIGGER: u64 = 16;
 
+/// The same for a large family that is read. Between a size at which runs count as for any other,
+/// and eight times that, it goes from those bounds to these.
+const LARGE_BYTES: u64 = 32 << 30;
+const SLOWING_READ_RUNS_PER_TRIGGER: f64 = 1.5;
+const SLOWEST_READ_RUNS_PER_TRIGGER: f64 = 4.0;
+
 /// Parts of the write buffer that garbage may take in any case before writers are slowed, and
 /// before they are slowest: they cost a small family little.
 const SLOWING_GARBAGE_PART: u64 = 8;
@@ -59,6 +65,8 @@ pub(crate) struct FamilySignals {
     pub young_runs: u64,
     /// Runs in all levels.
     pub runs: u64,
+    /// The family is read, so that each run costs.
+    pub is_read: bool,
     /// Bytes of the tables that count for the bound on space.
     pub table_bytes: u64,
     /// How many of these are no growth.
@@ -171,9 +179,25 @@ fn merge_pace(signals: &FamilySignals) -> Pace {
     let from = trigger * SLOWING_RUNS_PER_TRIGGER;
     let to = trigger * SLOWEST_RUNS_PER_TRIGGER;
     let by_young_runs = pace_between(signals, signals.young_runs, from, to, reason);
-    let from = trigger * SLOWING_ALL_RUNS_PER_TRIGGER;
-    let to = trigger * SLOWEST_ALL_RUNS_PER_TRIGGER;
+    let (from, to) = bounds_of_all_runs(signals);
     slower(by_young_runs, pace_between(signals, signals.runs, from, to, reason))
+}
+
+/// Numbers of runs between which writers are slowed. In a small family the merges that keep them
+/// few are soon done. In a large one they take long, and writers that nothing holds go on until
+/// readers meet three times as many runs.
+fn bounds_of_all_runs(signals: &FamilySignals) -> (u64, u64) {
+    let trigger = signals.merge_trigger as f64;
+    let doublings = (signals.table_bytes as f64 / LARGE_BYTES as f64).max(1.0).log2();
+    let large = if signals.is_read { (doublings / 3.0).min(1.0) } else { 0.0 };
+    let between = |small: u64, read: f64| {
+        let small = small as f64;
+        ((small - (small - read) * large) * trigger) as u64
+    };
+    (
+        between(SLOWING_ALL_RUNS_PER_TRIGGER, SLOWING_READ_RUNS_PER_TRIGGER),
+        between(SLOWEST_ALL_RUNS_PER_TRIGGER, SLOWEST_READ_RUNS_PER_TRIGGER),
+    )
 }
 
 /// Free up to `from`, at the rate of flushes half way to `to`, and slowest from there on.
@@ -244,6 +268,7 @@ mod tests {
             flushed_bytes: 0,
             young_runs: 0,
             runs: 0,
+            is_read: false,
             table_bytes: 0,
             settled_table_bytes: 0,
             collected_table_bytes: 0,
@@ -376,6 +401,20 @@ mod tests {
         ] {
             assert_eq!(slowed(runs), wanted, "{runs}");
         }
+    }
+
+    #[test]
+    fn a_large_family_that_is_read_has_its_writers_slowed_by_fewer_runs() {
+        const GIB: u64 = 1 << 30;
+        let bounds = |gib, is_read| {
+            let table_bytes = gib * GIB;
+            bounds_of_all_runs(&FamilySignals { table_bytes, is_read, ..usual() })
+        };
+        assert_eq!(bounds(32, true), (32, 64));
+        assert_eq!(bounds(64, true), (23, 48));
+        assert_eq!(bounds(256, true), (6, 16));
+        assert_eq!(bounds(10_000, true), (6, 16));
+        assert_eq!(bounds(10_000, false), (32, 64));
     }
 
     #[test]

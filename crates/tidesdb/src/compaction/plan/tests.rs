@@ -458,3 +458,53 @@ fn a_family_that_rests_longer_has_more_merged_for_its_readers() {
     };
     assert_eq!([0, 2, 12, 60].map(count), [None, Some(2), Some(3), Some(4)]);
 }
+
+/// Sizes in GiB.
+fn large(sizes: &[f64]) -> Vec<RunSummary> {
+    let bytes: Vec<u64> = sizes.iter().map(|size| (size * (1_u64 << 30) as f64) as u64).collect();
+    runs(&bytes)
+}
+
+#[test]
+fn larger_families_wait_for_fewer_runs() {
+    let rules = PlanRules { fan_in: 8, ..RULES };
+    let merged = |oldest: f64| {
+        let enough = (2..=8).find(|&newer| {
+            let state = large(&[&vec![0.03; newer][..], &[oldest]].concat());
+            next_merge(&state, &rules, Pace::Busy).is_some()
+        });
+        enough.unwrap()
+    };
+    assert_eq!([15.0, 17.0, 65.0, 257.0, 4_000.0].map(merged), [8, 6, 4, 3, 3]);
+    // Beside another merge all runs count as well.
+    let state = large(&[0.03, 0.03, 0.03, 257.0]);
+    let plan = beside_others(&state, 3, &rules, u64::MAX);
+    assert_eq!(plan.map(|plan| plan.count), Some(3));
+}
+
+/// A long merge held many small runs, on top of which as many came while it went on.
+#[test]
+fn a_long_merge_has_many_small_runs_joined_first() {
+    let count = |sizes: &[f64]| {
+        next_merge(&large(sizes), &PlanRules { fan_in: 3, ..RULES }, Pace::Busy)
+            .map(|plan| plan.count)
+    };
+    let small = [0.03, 0.03, 0.1, 0.1, 0.3];
+    let long = [5.0, 5.0, 5.0];
+    assert_eq!(count(&[&small[..], &long].concat()), Some(5));
+    assert_eq!(count(&[&small[1..], &long].concat()), Some(7), "few are as well taken along");
+    assert_eq!(count(&[&small[..], &[1.0, 1.0, 1.0]].concat()), Some(8), "soon done");
+}
+
+/// A merge into a flushed run is one step, however large: 8 GB after a restart.
+#[test]
+fn a_long_merge_does_not_go_into_a_flushed_run() {
+    let mut state = large(&[0.03, 3.0, 3.0, 3.0, 0.01, 9.0]);
+    state[4].level = 1;
+    let rules = PlanRules { fan_in: 3, ..RULES };
+    let plan = beside_others(&state, 5, &rules, u64::MAX).unwrap();
+    assert_eq!((plan.count, plan.into_oldest), (4, true));
+    let mut one = large(&[9.0, 0.01]);
+    one[1].level = 1;
+    assert_eq!(full_merge(&one).map(|plan| plan.count), Some(2));
+}

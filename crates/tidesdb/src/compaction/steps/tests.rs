@@ -1,6 +1,9 @@
 //! Where steps end, and what they let go of.
 
+use std::sync::Arc;
+
 use super::*;
+use crate::version::TableFile;
 use crate::version::test_tables::{KEYS, context, table};
 
 /// Tables of runs, newest first, that begin at these multiples of half of `KEYS`.

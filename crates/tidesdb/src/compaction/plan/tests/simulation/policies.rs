@@ -7,6 +7,10 @@ use crate::version::collected_from;
 /// Chooses the next merge.
 pub(super) trait Policy {
     fn name(&self) -> &'static str;
+    /// The family is read.
+    fn is_read(&self) -> bool {
+        true
+    }
     /// The merge of at most so many bytes that a thread begins, if any.
     fn choose(&self, world: &World, most_bytes: f64) -> Option<Choice>;
 }
@@ -20,6 +24,10 @@ pub(super) struct TidesDb {
 impl Policy for TidesDb {
     fn name(&self) -> &'static str {
         if self.is_read { "TidesDB" } else { "unread" }
+    }
+
+    fn is_read(&self) -> bool {
+        self.is_read
     }
 
     fn choose(&self, world: &World, most_bytes: f64) -> Option<Choice> {
@@ -39,9 +47,9 @@ impl Policy for TidesDb {
         } else {
             next_merge(&runs, &rules, Pace::Busy)
         };
-        let MergePlan { count, level, by_slices, .. } = plan?;
+        let MergePlan { count, level, by_slices, into_oldest, .. } = plan?;
         let slice = by_slices.then(|| world.worst_slice());
-        Some(Choice { first: 0, count, slice, level })
+        Some(Choice { first: 0, count, slice, by_steps: into_oldest, level })
     }
 }
 
@@ -72,18 +80,24 @@ impl Policy for Leveled {
         let fullest = fullness.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|full| full.1 > 1.0);
         let Some((at, _)) = fullest.filter(|full| full.1 > young as f64 / 4.0) else {
             let next = world.runs.get(young).is_some_and(|run| run.level == 2);
-            let all = Choice { first: 0, count: young + usize::from(next), slice: None, level: 2 };
+            let all = Choice {
+                first: 0,
+                count: young + usize::from(next),
+                slice: None,
+                by_steps: false,
+                level: 2,
+            };
             return (young >= 4).then_some(all);
         };
         let run = world.runs.get(at)?;
         let level = run.level + 1;
         if world.runs.get(at + 1).is_none_or(|older| older.level > level) {
-            return Some(Choice { first: at, count: 1, slice: None, level });
+            return Some(Choice { first: at, count: 1, slice: None, by_steps: false, level });
         }
         // The fullest slice stands for the next files in turn.
-        let slice =
-            (0..SLICES).max_by(|a, b| run.slice_bytes(*a).total_cmp(&run.slice_bytes(*b)))?;
-        Some(Choice { first: at, count: 2, slice: Some(slice), level })
+        let slice = (0..SLICES)
+            .max_by(|a, b| run.slice_bytes(*a, SLICES).total_cmp(&run.slice_bytes(*b, SLICES)))?;
+        Some(Choice { first: at, count: 2, slice: Some(slice), by_steps: false, level })
     }
 }
 
@@ -106,6 +120,12 @@ impl Policy for Spooky {
         let has_room =
             |level: &u32| through(*level).map(|run| run.bytes()).sum::<f64>() <= capacity(*level);
         let level = (2..20).find(has_room)?;
-        Some(Choice { first: 0, count: through(level).count(), slice: None, level })
+        Some(Choice {
+            first: 0,
+            count: through(level).count(),
+            slice: None,
+            by_steps: false,
+            level,
+        })
     }
 }

@@ -1,25 +1,33 @@
-//! Runs that are counts of keys, writers and merge threads.
+//! Writers, merge threads, and what the planner sees of the runs.
 
 use std::fmt;
 
+use super::merging::{Ground, Merge, Step};
 use super::policies::Policy;
+use super::tables::{
+    CELLS, ENTRY, KEY_SPACE, Keys, SimulatedRun, Table, bytes_of, slice_range, union,
+};
 use crate::compaction::plan::RunSummary;
+use crate::compaction::steps::StepSizes;
+use crate::flow::{FamilySignals, Pace, family_pace};
+use crate::version::collected_from;
 use tidesdb_base::liveness::Liveness;
 
-/// Parts of the key space, as in the engine.
+/// Parts of the key space in which garbage is collected, as in the engine.
 pub(super) const SLICES: usize = 8;
-/// Bytes of an entry on the disk.
-const ENTRY: f64 = 100.0;
-/// Bytes of one flush.
+/// Bytes of one flush, half of the memory that it comes from.
 pub(super) const FLUSH: f64 = (32_u64 << 20) as f64;
+/// `target_table_bytes`.
+const TABLE_BYTES: u64 = 64 << 20;
 /// Bytes that writers put in a second: a million entries.
 const PUT_RATE: f64 = 100e6;
 /// Bytes that one thread merges in a second.
 const MERGE_RATE: f64 = 250e6;
 const THREADS: usize = 2;
-/// Runs beyond which writers wait. The engine slows them down instead, more and more, from eight
-/// times `l1_file_count_trigger` on.
-const MOST_RUNS: usize = 32;
+/// Flushes can be so many times as fast as the writers.
+const FLUSH_HEADROOM: f64 = 2.0;
+/// So often for each flush the pace of writers is asked for.
+const LOOKS_PER_FLUSH: f64 = 4.0;
 
 /// What is put.
 #[derive(Clone, Debug)]
@@ -38,30 +46,6 @@ impl Load {
     pub(super) fn overwrite(name: &'static str, classes: &[(f64, f64)]) -> Self {
         Self { name, classes: classes.to_vec() }
     }
-
-    fn is_unique(&self) -> bool {
-        self.classes.is_empty()
-    }
-}
-
-/// Keys of each class, in one slice.
-type Keys = Vec<f64>;
-
-#[derive(Clone, Debug)]
-pub(super) struct SimulatedRun {
-    pub id: u64,
-    pub level: u32,
-    slices: Vec<Keys>,
-}
-
-impl SimulatedRun {
-    pub(super) fn bytes(&self) -> f64 {
-        self.slices.iter().flatten().sum::<f64>() * ENTRY
-    }
-
-    pub(super) fn slice_bytes(&self, slice: usize) -> f64 {
-        self.slices.get(slice).map_or(0.0, |keys| keys.iter().sum::<f64>() * ENTRY)
-    }
 }
 
 /// A merge of the runs at some places, newest first, into the oldest of them.
@@ -71,31 +55,27 @@ pub(super) struct Choice {
     pub count: usize,
     /// Only this part of the key space.
     pub slice: Option<usize>,
+    pub by_steps: bool,
     pub level: u32,
-}
-
-#[derive(Debug)]
-struct Merge {
-    inputs: Vec<u64>,
-    slice: Option<usize>,
-    level: u32,
-    all: f64,
-    left: f64,
-    output: f64,
 }
 
 pub(super) struct World {
     load: Load,
     /// Bytes that are put.
     bytes: f64,
-    /// Keys of each class in each slice.
+    /// The process begins anew this often, in seconds.
+    restarts: Option<f64>,
+    /// Keys of each class; none where each put key is new.
     keys: Vec<f64>,
     pub runs: Vec<SimulatedRun>,
     merges: Vec<Merge>,
     last_id: u64,
+    /// Nothing has changed since no merge was found.
+    settled: bool,
     figures: Figures,
 }
 
+/// Runs and space are looked at in the second half.
 #[derive(Debug, Default)]
 struct Figures {
     put: f64,
@@ -104,6 +84,7 @@ struct Figures {
     waited: f64,
     looks: f64,
     runs: f64,
+    met: f64,
     most_runs: usize,
     most_space: f64,
     most_extra: f64,
@@ -116,12 +97,14 @@ pub(super) struct Report {
     /// Bytes that merges wrote for each byte put.
     pub rewrites: f64,
     pub runs: f64,
+    /// Runs that a scan meets at a key.
+    pub met: f64,
     pub most_runs: usize,
     /// Bytes of tables, those that merges have not removed yet included, for each that is alive.
     pub most_space: f64,
     /// Share of the data that unfinished outputs take at most.
     pub most_extra: f64,
-    /// Bytes of the largest merge.
+    /// Bytes of the largest step.
     pub largest_step: f64,
     /// Share of the time that writers waited.
     pub waited: f64,
@@ -129,21 +112,21 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) const HEAD: &str =
-        "rewrites   runs  most runs  space  extra disk  largest step  seconds  writers wait";
+        "rewrites   runs   met  most  space  extra disk  largest step   waits";
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:>8.2} {:>6.1} {:>10} {:>6.2} {:>9.1} % {:>10.1} GB {:>8.0} {:>11.1} %",
+            "{:>8.2} {:>6.1} {:>5.1} {:>5} {:>6.2} {:>9.1} % {:>10.1} GB {:>5.1} %",
             self.rewrites,
             self.runs,
+            self.met,
             self.most_runs,
             self.most_space,
             self.most_extra * 100.0,
             self.largest_step / 1e9,
-            self.largest_step / MERGE_RATE,
             self.waited * 100.0
         )
     }
@@ -151,87 +134,131 @@ impl fmt::Display for Report {
 
 impl World {
     /// All keys are there already where they are overwritten.
-    pub(super) fn new(load: Load, bytes: f64) -> Self {
-        let all_keys = bytes / ENTRY / SLICES as f64;
+    pub(super) fn new(load: Load, bytes: f64, restarts: Option<f64>) -> Self {
+        let all_keys = bytes / ENTRY;
         let keys: Vec<f64> = load.classes.iter().map(|(share, _)| all_keys * share).collect();
         let mut world = Self {
             bytes,
+            restarts,
             runs: Vec::new(),
             merges: Vec::new(),
             last_id: 0,
+            settled: false,
             figures: Figures::default(),
             keys,
             load,
         };
-        if !world.load.is_unique() {
-            world.last_id = 1;
-            let slices = vec![world.keys.clone(); SLICES];
-            world.runs.push(SimulatedRun { id: 1, level: 2, slices });
+        if !world.is_unique() {
+            let tables = (bytes / TABLE_BYTES as f64 / SLICES as f64).ceil() as u64;
+            world.add_run(2, tables.max(1) * SLICES as u64, &world.keys.clone());
         }
         world
     }
 
+    fn is_unique(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    fn classes(&self) -> usize {
+        self.keys.len().max(1)
+    }
+
+    /// The newest run, with these keys in so many tables.
+    fn add_run(&mut self, level: u32, tables: u64, keys: &[f64]) {
+        let width = KEY_SPACE / tables;
+        let bound = |at: u64| if at == tables { KEY_SPACE } else { width * at };
+        let of_table: Keys = keys.iter().map(|count| count / tables as f64).collect();
+        let made = (0..tables).map(|at| {
+            self.last_id += 1;
+            Table::new(self.last_id, bound(at), bound(at + 1), of_table.clone())
+        });
+        let tables = made.collect();
+        self.last_id += 1;
+        let run = SimulatedRun::new(self.last_id, level, self.classes(), tables);
+        self.runs.insert(0, run);
+        self.settled = false;
+    }
+
     pub(super) fn run(&mut self, policy: &dyn Policy) {
+        let step = FLUSH / PUT_RATE / LOOKS_PER_FLUSH;
+        let mut next_restart = self.restarts.unwrap_or(f64::MAX);
+        let mut in_memory = 0.0;
         while self.figures.put < self.bytes {
-            self.flush();
-            self.merge_for(FLUSH / PUT_RATE, policy);
-            self.figures.seconds += FLUSH / PUT_RATE;
+            let rate = self.writers_rate(policy.is_read());
+            in_memory += rate * step;
+            self.merge_for(step, policy);
+            self.figures.seconds += step;
+            self.figures.waited += step * (1.0 - rate / PUT_RATE);
+            if in_memory >= FLUSH {
+                in_memory -= FLUSH;
+                self.flush();
+            }
             self.look();
-            while self.runs.len() > MOST_RUNS && !self.merges.is_empty() {
-                let wait = FLUSH / PUT_RATE / 4.0;
-                self.merge_for(wait, policy);
-                self.figures.seconds += wait;
-                self.figures.waited += wait;
+            if self.figures.seconds >= next_restart {
+                next_restart += self.restarts.unwrap_or(f64::MAX);
+                self.restart();
             }
         }
     }
 
+    /// How fast the engine lets writers go.
+    fn writers_rate(&self, is_read: bool) -> f64 {
+        let mut signals = FamilySignals {
+            write_buffer_bytes: 2 * FLUSH as u64,
+            queue_limit: 4,
+            merge_trigger: 4,
+            young_runs: self.runs.iter().filter(|run| run.level == 1).count() as u64,
+            runs: self.runs.len() as u64,
+            is_read,
+            flush_bytes_per_second: (PUT_RATE * FLUSH_HEADROOM) as u64,
+            ..FamilySignals::default()
+        };
+        signals.table_bytes = self.total() as u64;
+        // Rounding is no garbage.
+        signals.settled_table_bytes = u64::MAX;
+        if !self.is_unique() {
+            let alive = self.alive();
+            signals.settled_table_bytes = alive as u64;
+            signals.collected_table_bytes = (alive * collected_from(1.5)) as u64;
+            signals.allowed_table_bytes = (alive * 1.5) as u64;
+        }
+        match family_pace(&signals) {
+            Pace::Free => PUT_RATE,
+            Pace::Slow { bytes_per_second, .. } => PUT_RATE.min(bytes_per_second as f64),
+            Pace::Wait(_) => 0.0,
+        }
+    }
+
     fn flush(&mut self) {
-        let puts = FLUSH / ENTRY / SLICES as f64;
-        let slice: Keys = if self.load.is_unique() {
+        let puts = FLUSH / ENTRY;
+        let keys: Keys = if self.is_unique() {
             vec![puts]
         } else {
             let shares = self.load.classes.iter().map(|(_, puts)| puts);
             shares.zip(&self.keys).map(|(share, keys)| distinct(puts * share, *keys)).collect()
         };
-        self.last_id += 1;
-        let run = SimulatedRun { id: self.last_id, level: 1, slices: vec![slice; SLICES] };
         self.figures.put += FLUSH;
-        self.runs.insert(0, run);
-    }
-
-    /// The keys that some runs have together.
-    fn union<'r>(&self, runs: impl Iterator<Item = &'r SimulatedRun>, slice: usize) -> Keys {
-        let runs: Vec<&Keys> = runs.filter_map(|run| run.slices.get(slice)).collect();
-        let classes = self.load.classes.len().max(1);
-        let of_class = |class: usize| {
-            let counts = runs.iter().filter_map(|keys| keys.get(class));
-            match self.keys.get(class) {
-                None => counts.sum(),
-                Some(&all) => all * (1.0 - counts.map(|count| 1.0 - count / all).product::<f64>()),
-            }
-        };
-        (0..classes).map(of_class).collect()
+        self.add_run(1, SLICES as u64, &keys);
     }
 
     /// What the planner sees of the runs.
     pub(super) fn summaries(&self) -> Vec<RunSummary> {
         let count = |keys: f64| keys as u64;
-        let classes = self.load.classes.len().max(1);
-        // Of the keys of each class in each slice, the share that no run so far holds.
-        let mut absent = vec![vec![1.0; classes]; SLICES];
+        let cell_keys: Vec<f64> = self.keys.iter().map(|keys| keys / CELLS as f64).collect();
+        // Of the keys of each class in each cell, the share that no run so far holds.
+        let mut absent = vec![vec![1.0; self.classes()]; CELLS];
         let mut versions = 0.0;
         let summary = |run: &SimulatedRun| {
             versions += run.bytes() / ENTRY;
-            for (absent, keys) in absent.iter_mut().zip(&run.slices) {
-                for ((absent, count), all) in absent.iter_mut().zip(keys).zip(&self.keys) {
+            for (absent, keys) in absent.iter_mut().zip(&run.cells) {
+                for ((absent, count), all) in absent.iter_mut().zip(keys).zip(&cell_keys) {
                     *absent *= 1.0 - count / all;
                 }
             }
-            let present = |absent: &Vec<f64>| -> f64 {
-                absent.iter().zip(&self.keys).map(|(absent, all)| (1.0 - absent) * all).sum()
+            let present = |absent: &Keys| -> f64 {
+                absent.iter().zip(&cell_keys).map(|(absent, all)| (1.0 - absent) * all).sum()
             };
-            let unique = self.load.is_unique();
+            let unique = self.is_unique();
             let needed = if unique { versions } else { absent.iter().map(present).sum() };
             let own = count(run.bytes() / ENTRY);
             RunSummary {
@@ -249,9 +276,15 @@ impl World {
 
     /// The slice with the largest share of garbage.
     pub(super) fn worst_slice(&self) -> usize {
+        let cell_keys: Vec<f64> = self.keys.iter().map(|keys| keys / CELLS as f64).collect();
         let share = |slice: usize| {
-            let versions: f64 = self.runs.iter().map(|run| run.slice_bytes(slice) / ENTRY).sum();
-            1.0 - self.union(self.runs.iter(), slice).iter().sum::<f64>() / versions.max(1.0)
+            let slice_bytes = self.runs.iter().map(|run| run.slice_bytes(slice, SLICES));
+            let each = CELLS / SLICES;
+            let alive = (slice * each..(slice + 1) * each).map(|cell| {
+                let counts = self.runs.iter().filter_map(|run| run.cells.get(cell));
+                bytes_of(&union(&counts.collect::<Vec<_>>(), &cell_keys, self.classes()))
+            });
+            1.0 - alive.sum::<f64>() / slice_bytes.sum::<f64>().max(1.0)
         };
         (0..SLICES).max_by(|a, b| share(*a).total_cmp(&share(*b))).unwrap_or(0)
     }
@@ -270,74 +303,78 @@ impl World {
     /// Bytes of a merge that could begin at once, by interrupting a larger one if all threads are
     /// busy.
     fn most_now(&self) -> f64 {
-        let largest = self.merges.iter().map(|merge| merge.all).fold(0.0, f64::max);
+        let largest = self.merges.iter().map(|merge| merge.bytes).fold(0.0, f64::max);
         if self.merges.len() < THREADS { f64::MAX } else { largest / 2.0 }
     }
 
-    fn merge_for(&mut self, seconds: f64, policy: &dyn Policy) {
-        let mut budget = seconds * MERGE_RATE * THREADS as f64;
-        while budget > 0.0 {
-            while let Some(choice) = policy.choose(self, self.most_now()) {
-                self.begin(&choice);
+    fn merge_for(&mut self, mut seconds: f64, policy: &dyn Policy) {
+        while seconds > 0.0 {
+            while !self.settled {
+                match policy.choose(self, self.most_now()) {
+                    Some(choice) => self.begin(&choice),
+                    None => self.settled = true,
+                }
             }
-            // The last begun were let in before the others.
+            // The last begun were let in before the others. One alone has the help of all threads.
             let busy = self.merges.len().min(THREADS);
             let at_work = self.merges.iter_mut().rev().take(THREADS);
-            let Some(least) = at_work.map(|merge| merge.left).reduce(f64::min) else { return };
-            // A thread works on one merge, and an idle one on none.
-            let each = least.min(budget / THREADS as f64).max(1.0);
-            let at_work = self.merges.iter_mut().rev().take(THREADS);
-            at_work.for_each(|merge| merge.left -= each);
-            self.figures.merged += each * busy as f64;
-            budget -= each * THREADS as f64;
+            let Some(least) = at_work.map(|merge| merge.step.left).reduce(f64::min) else { return };
+            let rate = MERGE_RATE * THREADS as f64 / busy as f64;
+            let each = least.min(seconds * rate).max(1.0);
+            self.merges.iter_mut().rev().take(THREADS).for_each(|merge| merge.step.left -= each);
+            seconds -= each / rate;
             self.note_space();
-            while let Some(at) = self.merges.iter().position(|merge| merge.left < 1.0) {
-                let merge = self.merges.remove(at);
-                self.end(&merge);
+            while let Some(at) = self.merges.iter().position(|merge| merge.step.left < 1.0) {
+                self.end_step(at);
             }
         }
     }
 
     fn begin(&mut self, choice: &Choice) {
-        let inputs = self.runs.iter().skip(choice.first).take(choice.count);
-        let inputs: Vec<&SimulatedRun> = inputs.collect();
-        let all = match choice.slice {
-            Some(slice) => inputs.iter().map(|run| run.slice_bytes(slice)).sum(),
-            None => inputs.iter().map(|run| run.bytes()).sum::<f64>(),
+        let inputs = || self.runs.iter().skip(choice.first).take(choice.count);
+        let bytes: f64 = match choice.slice {
+            Some(slice) => inputs().map(|run| run.slice_bytes(slice, SLICES)).sum(),
+            None => inputs().map(SimulatedRun::bytes).sum(),
         };
-        let slices = choice.slice.map_or(0..SLICES, |slice| slice..slice + 1);
-        let union = slices.flat_map(|slice| self.union(inputs.iter().copied(), slice));
-        let output = union.sum::<f64>() * ENTRY;
-        let inputs: Vec<u64> = inputs.iter().map(|run| run.id).collect();
-        // A run alone is moved.
-        let all = if inputs.len() == 1 { 0.0 } else { all };
-        self.figures.largest_step = self.figures.largest_step.max(all);
-        let (slice, level) = (choice.slice, choice.level);
-        self.merges.push(Merge { inputs, slice, level, all, left: all, output });
+        let merge = Merge {
+            inputs: inputs().map(|run| run.id).collect(),
+            range: choice.slice.map(|slice| slice_range(slice, SLICES)).unwrap_or_default(),
+            by_steps: choice.by_steps,
+            level: choice.level,
+            bytes,
+            sizes: StepSizes::of(bytes as u64, TABLE_BYTES, THREADS),
+            step: Step::default(),
+        };
+        let from = merge.range.from.clone();
+        self.merges.push(merge);
+        self.begin_step(self.merges.len() - 1, from);
     }
 
-    fn end(&mut self, merge: &Merge) {
-        let is_input = |run: &SimulatedRun| merge.inputs.contains(&run.id);
-        let inputs: Vec<SimulatedRun> =
-            self.runs.iter().filter(|run| is_input(run)).cloned().collect();
-        // The bytes written were counted as if nothing had been dropped.
-        self.figures.merged -= (merge.all - merge.output).max(0.0);
-        let merged = merge.slice.map_or(0..SLICES, |slice| slice..slice + 1);
-        for slice in merged {
-            let union = self.union(inputs.iter(), slice);
-            let mut left = inputs.len();
-            for run in self.runs.iter_mut().filter(|run| merge.inputs.contains(&run.id)) {
-                left -= 1;
-                if let Some(keys) = run.slices.get_mut(slice) {
-                    *keys = if left == 0 { union.clone() } else { vec![0.0; union.len()] };
-                }
-            }
+    fn begin_step(&mut self, at: usize, from: Option<Vec<u8>>) {
+        let classes = self.classes();
+        let Some(merge) = self.merges.get_mut(at) else { return };
+        let slice_keys = KEY_SPACE / SLICES as u64;
+        let last_number = &mut self.last_id;
+        let mut ground = Ground { keys: &self.keys, classes, slice_keys, last_number };
+        merge.begin_step(&self.runs, from, &mut ground);
+        self.figures.largest_step = self.figures.largest_step.max(merge.step.bytes);
+    }
+
+    fn end_step(&mut self, at: usize) {
+        let Some(merge) = self.merges.get_mut(at) else { return };
+        self.figures.merged += merge.step.output;
+        match merge.end_step(&mut self.runs) {
+            Some(from) => self.begin_step(at, from),
+            None => drop(self.merges.remove(at)),
         }
-        let oldest = inputs.last().map_or(0, |run| run.id);
-        for run in self.runs.iter_mut().filter(|run| run.id == oldest) {
-            run.level = merge.level;
-        }
-        self.runs.retain(|run| run.id == oldest || run.bytes() >= 1.0);
+        self.settled = false;
+    }
+
+    /// What no step has finished is lost.
+    fn restart(&mut self) {
+        self.figures.merged += self.merges.iter().map(|merge| merge.step.written()).sum::<f64>();
+        self.merges.clear();
+        self.settled = false;
     }
 
     fn total(&self) -> f64 {
@@ -345,32 +382,37 @@ impl World {
     }
 
     fn alive(&self) -> f64 {
-        let all = (0..SLICES).flat_map(|slice| self.union(self.runs.iter(), slice));
-        all.sum::<f64>() * ENTRY
+        if self.is_unique() { self.figures.put } else { bytes_of(&self.keys) }
     }
 
     fn note_space(&mut self) {
-        let part = |merge: &Merge| 1.0 - merge.left / merge.all.max(1.0);
-        let written = |m: &Merge| if m.all > 0.0 { m.output * part(m) } else { 0.0 };
-        let extra: f64 = self.merges.iter().map(written).sum();
+        let extra: f64 = self.merges.iter().map(|merge| merge.step.written()).sum();
         let (total, alive) = (self.total(), self.alive().max(1.0));
-        // The first percent says little of a large database.
-        if self.figures.put > self.bytes / 10.0 {
+        if self.figures.put > self.bytes / 2.0 {
             self.figures.most_extra = self.figures.most_extra.max(extra / total.max(1.0));
             self.figures.most_space = self.figures.most_space.max((total + extra) / alive);
         }
     }
 
     fn look(&mut self) {
+        if self.figures.put <= self.bytes / 2.0 {
+            return;
+        }
         self.figures.looks += 1.0;
         self.figures.runs += self.runs.len() as f64;
         self.figures.most_runs = self.figures.most_runs.max(self.runs.len());
+        let met = |cell: usize| {
+            let cells = self.runs.iter().filter_map(|run| run.cells.get(cell));
+            cells.filter(|keys| bytes_of(keys) > 0.0).count()
+        };
+        self.figures.met += (0..CELLS).map(met).sum::<usize>() as f64 / CELLS as f64;
     }
 
     pub(super) fn report(&self) -> Report {
         Report {
             rewrites: self.figures.merged / self.figures.put,
             runs: self.figures.runs / self.figures.looks.max(1.0),
+            met: self.figures.met / self.figures.looks.max(1.0),
             most_runs: self.figures.most_runs,
             most_space: self.figures.most_space,
             most_extra: self.figures.most_extra,
