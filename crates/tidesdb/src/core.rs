@@ -20,7 +20,7 @@ use tidesdb_sys::clock::Clock;
 use tidesdb_sys::sched::Scheduler;
 use tidesdb_sys::vfs::Vfs;
 
-pub(crate) use self::callers::Callers;
+pub(crate) use self::callers::{CallerAtWork, Callers};
 pub(crate) use self::control::Control;
 pub(crate) use self::families::Families;
 pub(crate) use self::health::Health;

@@ -1,6 +1,6 @@
 //! Where events go: the log of events, the crate `tracing`, and the listener of the options.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use tidesdb_base::event::{Event, EventListener, LogLevel};
 use tidesdb_base::options::DbOptions;
@@ -44,17 +44,67 @@ impl Events {
     /// would be called within itself.
     #[cold]
     pub(crate) fn tell(&self, event: &Event) {
-        thread_local! {
-            static LISTENING: Cell<bool> = const { Cell::new(false) };
-        }
         self.write(event);
         let Some(listener) = &self.listener else { return };
-        if event.level() < self.listener_level {
+        if event.level() < self.listener_level || LISTENING.get() {
             return;
         }
-        if !LISTENING.replace(true) {
-            call_out(|| listener.tell(event));
-            LISTENING.set(false);
+        // A thread that is ending can hold nothing back.
+        let is_held = HELD.try_with(|held| match &mut *held.borrow_mut() {
+            Some(held) => {
+                held.push((listener.clone(), event.clone()));
+                true
+            }
+            None => false,
+        });
+        if !is_held.unwrap_or(false) {
+            call_listener(listener, event);
+        }
+    }
+}
+
+fn call_listener(listener: &EventListener, event: &Event) {
+    LISTENING.set(true);
+    call_out(|| listener.tell(event));
+    LISTENING.set(false);
+}
+
+thread_local! {
+    /// This thread is within a call of a listener.
+    static LISTENING: Cell<bool> = const { Cell::new(false) };
+    /// What listeners are told later, while this thread holds that back.
+    static HELD: RefCell<Option<Vec<(EventListener, Event)>>> = const { RefCell::new(None) };
+}
+
+/// While this lives, its thread calls no listener: what there is to tell is told when it is
+/// dropped. For work that tells events with a lock held: make this first, so that it goes last.
+#[derive(Debug)]
+#[must_use = "dropping it tells the events"]
+pub(crate) struct HeldEvents {
+    /// Another one, made before, tells them otherwise.
+    is_outermost: bool,
+}
+
+impl HeldEvents {
+    /// Holds the thread's events back.
+    pub(crate) fn new() -> Self {
+        let first = |held: &RefCell<Option<Vec<_>>>| {
+            let mut held = held.borrow_mut();
+            let is_first = held.is_none();
+            held.get_or_insert_default();
+            is_first
+        };
+        Self { is_outermost: HELD.try_with(first).unwrap_or(false) }
+    }
+}
+
+impl Drop for HeldEvents {
+    fn drop(&mut self) {
+        if self.is_outermost {
+            let held = HELD.try_with(RefCell::take).ok().flatten();
+            for (listener, event) in held.unwrap_or_default() {
+                call_listener(&listener, &event);
+            }
         }
     }
 }

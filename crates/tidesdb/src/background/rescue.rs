@@ -11,14 +11,18 @@
 //! A commit of a transaction that holds deletions only is let in as well, but when it finds no
 //! space it is refused, and the next deletion outside of transactions collects what it deleted.
 //!
-//! Threads: one collects at a time, and holds no lock that a commit needs.
+//! Threads: one collects at a time, and holds no lock that a commit needs; listeners are told of it
+//! when it has ended. A pause waits for it, and it ends early for a pause.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_lockfree::sync::lock;
 
-use crate::core::Core;
+use crate::core::{CallerAtWork, Core};
+use crate::events::HeldEvents;
+use crate::family::FamilyState;
 use crate::flow::disk::{self, DiskSpace};
 
 /// How often a commit of deletions is tried that finds no space.
@@ -134,34 +138,38 @@ impl Core {
 
     /// Writes all memory to tables, as far as there is space for that, and lets go of its log.
     fn write_memory_out(&self) {
-        let Ok(_at_work) = self.callers.enter() else { return };
-        if self.options.read_only || self.control.is_paused() {
-            return;
-        }
+        // A listener may commit, and wait for another thread that does.
+        let _told_later = HeldEvents::new();
+        let Some(_at_work) = AtRescue::begin(self) else { return };
         for family in self.families.all() {
-            self.freeze(&family, 0);
-            while let Ok(true) = self.flush_oldest(&family) {}
+            self.write_out(&family);
         }
         self.log.remove_free_segments();
+    }
+
+    /// Writes the family's memory to tables, until that fails or a pause begins.
+    fn write_out(&self, family: &Arc<FamilyState>) {
+        if self.control.is_paused() {
+            return;
+        }
+        self.freeze(family, 0);
+        while !self.control.is_paused() && matches!(self.flush_oldest(family), Ok(true)) {}
     }
 
     /// Collects what is deleted. A failure leaves it for the next time.
     #[cold]
     fn rescue_disk(&self) {
+        let _told_later = HeldEvents::new();
         let _one_at_a_time = lock(&self.flow.disk.rescue);
-        let Ok(_at_work) = self.callers.enter() else { return };
-        if self.options.read_only || self.control.is_paused() {
-            return;
-        }
+        let Some(_at_work) = AtRescue::begin(self) else { return };
         let started = self.clock.monotonic_nanos();
         self.flow.disk.begin_rescue();
         self.log.remove_free_segments();
         // In a log that failed for want of space nothing can be deleted.
         self.repair_log_now();
         for family in self.families.all() {
-            self.freeze(&family, 0);
             family.flushes.failure.take();
-            while let Ok(true) = self.flush_oldest(&family) {}
+            self.write_out(&family);
             // What could be collected is; the rest stays as it is.
             let _ = self.thin_tables(&family);
             self.files.garbage.sweep();
@@ -171,6 +179,33 @@ impl Core {
         let now = self.clock.monotonic_nanos();
         // Puts have half of the time spent on collecting, at most.
         self.flow.disk.end_rescue(now + now.saturating_sub(started));
-        self.progress.ring();
     }
 }
+
+/// A thread that frees the disk: closing and pauses wait for it.
+struct AtRescue<'a> {
+    core: &'a Core,
+    _at_work: CallerAtWork<'a>,
+}
+
+impl<'a> AtRescue<'a> {
+    /// `None` while the database is closed, paused, or only read.
+    fn begin(core: &'a Core) -> Option<Self> {
+        let at_work = core.callers.enter().ok()?;
+        core.control.rescue_begins();
+        let this = Self { core, _at_work: at_work };
+        // A caller that pauses sets the mark first and looks at the count second.
+        let may_work = !core.options.read_only && !core.control.is_paused();
+        may_work.then_some(this)
+    }
+}
+
+impl Drop for AtRescue<'_> {
+    fn drop(&mut self) {
+        self.core.control.rescue_ends();
+        self.core.progress.ring();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -13,12 +13,13 @@
 //! Values in value logs are freed log by log: what is left of one is written to another with its
 //! tables.
 //!
-//! Threads: all runs are claimed, so that no merge reads the table.
+//! Threads: all runs are claimed, so that no merge reads the table. A pause ends it between two
+//! tables.
 
 use std::sync::Arc;
 
 use tidesdb_base::entry::ValueKind;
-use tidesdb_base::error::{ErrorKind, Result};
+use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_files::sstable::EntryMeta;
 use tidesdb_files::vlog::ValuePointer;
 use tidesdb_lockfree::sync::lock;
@@ -62,12 +63,13 @@ impl Core {
             let mut postponed = Vec::new();
             for table in left {
                 match self.thin_table(family, &table, None) {
-                    Ok(()) => self.files.garbage.sweep(),
-                    Err(e) if e.kind() == ErrorKind::Full => postponed.push(table),
+                    Ok(()) => {}
+                    Err(e) if e.kind() == ErrorKind::Full => postponed.push(Arc::clone(&table)),
                     // It stays as it is; merges tell of it.
                     Err(e) if e.kind() == ErrorKind::Corrupt => {}
                     Err(e) => return Err(e),
                 }
+                self.let_go_of(table);
             }
             // Others may have made room for those that did not fit.
             if postponed.is_empty() || postponed.len() == tables {
@@ -77,10 +79,20 @@ impl Core {
         }
     }
 
+    /// Gives a table that may have been replaced its space back, for the next one.
+    fn let_go_of(&self, table: Arc<TableFile>) {
+        // The file is noted for deletion by the last that holds it.
+        drop(table);
+        self.files.garbage.sweep();
+    }
+
     /// Claims all runs of a family once no merge of it is under way. `None` when there is no end to
-    /// that.
+    /// that, and when a pause begins.
     fn claim_all_runs(&self, family: &Arc<FamilyState>) -> Option<MergeClaim> {
         for _ in 0..MOST_LOOKS {
+            if self.control.is_paused() {
+                return None;
+            }
             let seen = self.progress.now();
             let mut merges = family.merges.lock();
             if merges.count() == 0 {
@@ -109,8 +121,13 @@ impl Core {
                 return Ok(());
             }
             for table in tables {
-                self.thin_table(family, &table, Some(number))?;
-                self.files.garbage.sweep();
+                let thinned = self.thin_table(family, &table, Some(number));
+                self.let_go_of(table);
+                // The other logs may be smaller.
+                match thinned {
+                    Err(e) if e.kind() == ErrorKind::Full => break,
+                    other => other?,
+                }
             }
         }
         Ok(())
@@ -124,6 +141,9 @@ impl Core {
         emptied: Option<u64>,
     ) -> Result<()> {
         self.check_merge_wanted(family)?;
+        if self.control.is_paused() {
+            return Err(Error::Paused);
+        }
         let version = family.current_version();
         let Some(thin) = Thinning::of(&version, table, emptied) else { return Ok(()) };
         let written = thin.write(self, family)?;

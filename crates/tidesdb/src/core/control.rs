@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) struct Control {
     /// Callers that want no flush and no merge to start.
     paused: AtomicU64,
+    /// Threads of callers that free the disk.
+    rescues: AtomicU64,
     /// No merge runs any more until the database is reopened.
     cancelled: AtomicBool,
     /// Number of the timer of interval syncs that is in force; others end.
@@ -38,6 +40,21 @@ impl Control {
     /// True while no flush and no merge may start.
     pub(crate) fn is_paused(&self) -> bool {
         self.paused.load(Ordering::SeqCst) > 0
+    }
+
+    /// A thread frees the disk, unless it sees a pause now.
+    pub(crate) fn rescue_begins(&self) {
+        self.rescues.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// It has ended.
+    pub(crate) fn rescue_ends(&self) {
+        self.rescues.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// A thread frees the disk.
+    pub(crate) fn has_rescues(&self) -> bool {
+        self.rescues.load(Ordering::SeqCst) > 0
     }
 
     /// No merge runs any more.

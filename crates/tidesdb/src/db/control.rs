@@ -57,7 +57,8 @@ impl Core {
         loop {
             let seen = self.progress.now();
             self.check_open()?;
-            if !self.families.all().iter().any(|family| family.has_running_work()) {
+            let runs = self.families.all().iter().any(|family| family.has_running_work());
+            if !runs && !self.control.has_rescues() {
                 return Ok(());
             }
             // A job that panicked leaves its family's flags as they were.

@@ -1,0 +1,192 @@
+//! What a rescue of a full disk holds while it runs, and what holds it back.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use tidesdb_base::compress::Compression;
+use tidesdb_base::event::{Event, EventListener, LogLevel};
+use tidesdb_base::options::{DbOptions, FamilyOptions};
+use tidesdb_sim::{ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
+use tidesdb_sys::vfs::Vfs;
+
+use crate::core::Core;
+use crate::db::{Components, Db};
+use crate::family::Family;
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(60);
+
+fn open(sim: &Arc<SimVfs>, options: DbOptions) -> (Db, Family) {
+    let components = Components {
+        vfs: Arc::clone(sim) as _,
+        scheduler: Arc::new(ManualScheduler::new(1)),
+        clock: Arc::new(ManualClock::new(1000)),
+    };
+    let db = Db::open_with("/db", options.log_segment_bytes(64 << 10), components).unwrap();
+    let family = FamilyOptions::default()
+        .min_disk_space(0)
+        .compression(Compression::None)
+        .l1_file_count_trigger(100);
+    let family = db.create_family("family", family).unwrap();
+    (db, family)
+}
+
+fn free(sim: &SimVfs) -> u64 {
+    sim.free_bytes(Path::new("/db")).unwrap()
+}
+
+/// Leaves `left` bytes of the disk free.
+fn fill(sim: &SimVfs, left: u64) {
+    sim.set_capacity(Some(1 << 40));
+    let used = (1 << 40) - free(sim);
+    sim.set_capacity(Some(used + left));
+}
+
+/// A listener that is told of a flush deletes, in its own thread or in another that it waits for.
+/// The deletion finds no space, so its thread frees the disk, and waited for the one that already
+/// did so: that of the listener.
+fn delete_when_told(in_another_thread: bool) {
+    let sim = SimVfs::new(1);
+    let place: Arc<Mutex<Option<Family>>> = Arc::default();
+    let told = Arc::new(AtomicU64::new(0));
+    let (disk, mine, count) = (Arc::clone(&sim), Arc::clone(&place), Arc::clone(&told));
+    let listen = move |event: &Event| {
+        let Event::Flushed { .. } = event else { return };
+        let family = mine.lock().unwrap().clone().unwrap();
+        let deletions = || {
+            fill(&disk, 0);
+            // More than the log's segments hold.
+            let _ = (0..20_000).try_for_each(|_| family.delete(b"key"));
+            count.fetch_add(1, Ordering::SeqCst);
+        };
+        match in_another_thread {
+            true => std::thread::scope(|threads| threads.spawn(deletions).join().unwrap()),
+            false => deletions(),
+        }
+    };
+    let options = DbOptions::default()
+        .event_listener(EventListener::new(listen))
+        .event_listener_level(LogLevel::Info);
+    let (db, family) = open(&sim, options);
+    *place.lock().unwrap() = Some(family.clone());
+    let rescue: [fn(&Core); 2] = [Core::rescue_disk, Core::write_memory_out];
+    for free_the_disk in rescue {
+        let before = told.load(Ordering::SeqCst);
+        sim.set_capacity(None);
+        family.put(b"key", b"value").unwrap();
+        let (ended, end) = mpsc::channel();
+        let rescued = db.clone();
+        std::thread::spawn(move || {
+            free_the_disk(rescued.core());
+            let _ = ended.send(());
+        });
+        end.recv_timeout(LONG).expect("the threads wait for each other");
+        assert!(told.load(Ordering::SeqCst) > before, "nothing was put to the test");
+    }
+    sim.set_capacity(None);
+    place.lock().unwrap().take();
+    db.close().unwrap();
+}
+
+#[test]
+fn a_listener_may_delete_while_its_thread_frees_the_disk() {
+    delete_when_told(false);
+}
+
+#[test]
+fn a_listener_may_wait_for_a_deletion_while_its_thread_frees_the_disk() {
+    delete_when_told(true);
+}
+
+/// A pause saw no work where a caller's thread flushed for the sake of space, and files changed
+/// after it.
+#[test]
+fn a_pause_waits_for_a_thread_that_frees_the_disk() {
+    let rescue: [fn(&Core); 2] = [Core::rescue_disk, Core::write_memory_out];
+    for free_the_disk in rescue {
+        let sim = SimVfs::new(1);
+        let (db, family) = open(&sim, DbOptions::default());
+        let other = db.create_family("other", FamilyOptions::default().min_disk_space(0)).unwrap();
+        for n in 0..100_u64 {
+            family.put(&n.to_be_bytes(), &[7; 500]).unwrap();
+            other.put(&n.to_be_bytes(), &[7; 500]).unwrap();
+        }
+        let (began, begun) = mpsc::channel();
+        let (go_on, gone_on) = mpsc::channel();
+        let (gone_on, held) = (Mutex::new(gone_on), AtomicBool::new(false));
+        sim.on_mutation(Some(Arc::new(move |_, mutation| {
+            let first_table = mutation.kind == MutationKind::Create
+                && mutation.phase == Phase::Before
+                && !held.swap(true, Ordering::SeqCst);
+            if first_table {
+                began.send(()).unwrap();
+                gone_on.lock().unwrap().recv_timeout(LONG).unwrap();
+            }
+        })));
+        let rescued = db.clone();
+        let rescuer = std::thread::spawn(move || free_the_disk(rescued.core()));
+        begun.recv_timeout(LONG).unwrap();
+        let (ended, end) = mpsc::channel();
+        let (paused, disk) = (db.clone(), Arc::clone(&sim));
+        let pauser = std::thread::spawn(move || {
+            paused.pause_background().unwrap();
+            ended.send(disk.mutations()).unwrap();
+        });
+        let early = end.recv_timeout(Duration::from_millis(300));
+        assert!(early.is_err(), "paused while a thread was writing tables");
+        go_on.send(()).unwrap();
+        let mutations = end.recv_timeout(LONG).unwrap();
+        pauser.join().unwrap();
+        rescuer.join().unwrap();
+        assert_eq!(sim.mutations(), mutations, "files changed after the pause had begun");
+        let flushed = [&family, &other].map(|f| f.state().current_version().runs.len());
+        assert_eq!(flushed.iter().sum::<usize>(), 1, "the rescue went on: {flushed:?}");
+        // And none begins meanwhile.
+        free_the_disk(db.core());
+        assert_eq!(sim.mutations(), mutations);
+        db.resume_background();
+        sim.on_mutation(None);
+        db.close().unwrap();
+    }
+}
+
+/// Each rescue wrote one table anew: its file went only after the next had been tried.
+#[test]
+fn one_rescue_thins_all_tables_with_room_for_one() {
+    const TABLES: u64 = 10;
+    let sim = SimVfs::new(1);
+    let (db, family) = open(&sim, DbOptions::default());
+    let key = |table: u64, n: u64| (table * 1000 + n).to_be_bytes();
+    for table in 0..TABLES {
+        for n in 0..100 {
+            family.put(&key(table, n), &[7; 400]).unwrap();
+        }
+        family.flush().unwrap();
+    }
+    for table in 0..TABLES {
+        for n in (0..100).step_by(2) {
+            family.delete(&key(table, n)).unwrap();
+        }
+    }
+    family.flush().unwrap();
+    db.core().files.garbage.sweep();
+    let bytes = || {
+        let version = family.state().current_version();
+        version.tables().map(|table| table.record.bytes).collect::<Vec<_>>()
+    };
+    let largest = bytes().into_iter().max().unwrap();
+    fill(&sim, largest / 2 * 6 / 5);
+    db.core().thin_tables(family.state()).unwrap();
+    let thinned = bytes();
+    assert!(thinned.iter().all(|&bytes| bytes < largest / 4 * 3), "{thinned:?} of {largest}");
+    for table in 0..TABLES {
+        for n in 0..100 {
+            let wanted = (n % 2 == 1).then(|| vec![7; 400]);
+            assert_eq!(family.get(&key(table, n)).unwrap(), wanted);
+        }
+    }
+    sim.set_capacity(None);
+    db.close().unwrap();
+}
