@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb::{
-    Components, Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, WriteBatch,
+    Components, Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel,
+    WriteBatch,
 };
 use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, SimVfs};
@@ -145,4 +146,28 @@ fn puts_leave_the_reserve_and_a_prefix_can_be_deleted_after_an_opening() {
     let written = refuses(&db, &family, fill_on(&family, written));
     family.delete_prefix(b"a").unwrap();
     puts_go_on(&db, &family, written);
+}
+
+/// A put that was rolled back counted on, and the deletions were refused like puts.
+#[test]
+fn a_transaction_of_which_deletions_are_left_commits_on_a_full_disk() {
+    let (_sim, db, family, written) = filled(false);
+    let mut transaction = db.begin(IsolationLevel::ReadCommitted).unwrap();
+    transaction.delete(&family, &key(0)).unwrap();
+    transaction.savepoint("s").unwrap();
+    transaction.put(&family, &key(written), &value(written)).unwrap();
+    transaction.rollback_to("s").unwrap();
+    transaction.delete(&family, &key(1)).unwrap();
+    transaction.commit().unwrap();
+    check(&family, written, |n| n < 2);
+    // One that puts is refused.
+    let mut transaction = db.begin(IsolationLevel::ReadCommitted).unwrap();
+    transaction.savepoint("s").unwrap();
+    transaction.delete(&family, &key(2)).unwrap();
+    transaction.rollback_to("s").unwrap();
+    transaction.put(&family, &key(written), &value(written)).unwrap();
+    transaction.savepoint("t").unwrap();
+    transaction.delete(&family, &key(2)).unwrap();
+    transaction.rollback_to("t").unwrap();
+    assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Full);
 }

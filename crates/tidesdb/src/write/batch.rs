@@ -311,6 +311,9 @@ impl WriteBatch {
             families: self.families.len(),
             count: self.count,
             user_bytes: self.user_bytes,
+            signature: self.signature,
+            has_puts: self.has_puts,
+            deletes_ranges: self.deletes_ranges,
         }
     }
 
@@ -321,12 +324,9 @@ impl WriteBatch {
         self.families.truncate(mark.families);
         self.count = mark.count;
         self.user_bytes = mark.user_bytes;
-        if self.count == 0 {
-            // Otherwise they may stand for operations that are gone, at the price of some waiting.
-            self.signature = 0;
-            self.has_puts = false;
-            self.deletes_ranges = false;
-        }
+        self.signature = mark.signature;
+        self.has_puts = mark.has_puts;
+        self.deletes_ranges = mark.deletes_ranges;
     }
 
     /// All operations in the order in which they were added, with their whole values.
@@ -373,6 +373,9 @@ pub(crate) struct BatchMark {
     families: usize,
     count: usize,
     user_bytes: u64,
+    signature: u64,
+    has_puts: bool,
+    deletes_ranges: bool,
 }
 
 impl BatchMark {
