@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::limits::DIRECT_VALUE_BYTES;
 use tidesdb_base::options::FamilyOptions;
 use tidesdb_files::filter::FilterOptions;
 use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
@@ -121,7 +122,9 @@ impl<'a> TableOutput<'a> {
         if self.passes_bound(key) || full {
             self.finish_table()?;
         }
-        if meta.kind == ValueKind::Value && value.len() >= self.options.klog_value_threshold {
+        // As commits do it: a block of a table has no value that is larger than the log would take.
+        let threshold = self.options.klog_value_threshold.min(DIRECT_VALUE_BYTES);
+        if meta.kind == ValueKind::Value && value.len() >= threshold {
             let pointer = self.value_log()?.writer.append(value)?;
             let mut encoded = std::mem::take(&mut self.pointer);
             encoded.clear();

@@ -30,7 +30,8 @@ pub struct FamilyOptions {
     /// all memtables of the family take no more than it: writers are slowed down
     /// as they get there. Default 64 MiB.
     pub write_buffer_size: usize,
-    /// Values of at least this many bytes live in value-log files. Default 512.
+    /// Values of at least this many bytes live in value-log files, and all of a MiB or more.
+    /// Default 512.
     pub klog_value_threshold: usize,
     /// Codec of blocks and of value-log entries. Default LZ4.
     pub compression: Compression,

@@ -12,7 +12,7 @@ use tidesdb_lockfree::cache::Pinned;
 use crate::thread_buffer::{keep_buffer, take_buffer};
 
 /// Buffers larger than this are not kept.
-const LARGEST_KEPT_BYTES: usize = 256 << 10;
+pub(super) const LARGEST_KEPT_BYTES: usize = 256 << 10;
 
 thread_local! {
     /// One buffer is enough: a walk lets go of its block once it has the next.

@@ -95,7 +95,7 @@ impl BlockCache {
         let raw = held_block::spare_buffer();
         let mut stored = take_buffer(&STORED);
         let block = table.read_block_into(handle, &mut stored, raw);
-        keep_buffer(&STORED, stored, usize::MAX);
+        keep_buffer(&STORED, stored, held_block::LARGEST_KEPT_BYTES);
         let block = block?;
         if !self.0.admits(key, block.raw_bytes() + BLOCK_OVERHEAD_BYTES) {
             return Ok(HeldBlock::own(block));
@@ -212,5 +212,40 @@ impl BlockSource for CachedBlocks {
         let found = self.0.cache.look_in_memory(table, handle);
         self.count(found.is_some());
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidesdb_base::options::{DbOptions, FamilyOptions};
+    use tidesdb_sim::rng::SplitMix64;
+
+    use super::*;
+    use crate::db::{Components, Db};
+
+    /// The buffer of the largest block that a thread had ever read stayed with the thread.
+    #[test]
+    fn a_thread_keeps_no_large_buffer() {
+        let options = DbOptions::default().block_cache_bytes(0);
+        let db = Db::open_with("/db", options, Components::simulated()).unwrap();
+        let options = FamilyOptions::default().klog_value_threshold(1 << 30);
+        let family = db.create_family("values", options).unwrap();
+        // Half of it can be compressed.
+        let mut value = vec![7; 1_000_000];
+        SplitMix64::new(1).fill(&mut value[..500_000]);
+        family.put(b"large", &value).unwrap();
+        family.flush().unwrap();
+        family.put(b"small", b"value").unwrap();
+        family.flush().unwrap();
+        assert_eq!(family.get(b"large").unwrap(), Some(value));
+        let kept = || {
+            let buffer = take_buffer(&STORED);
+            let bytes = buffer.capacity();
+            keep_buffer(&STORED, buffer, usize::MAX);
+            bytes
+        };
+        assert!(kept() <= 256 << 10, "{} bytes are kept", kept());
+        assert_eq!(family.get(b"small").unwrap(), Some(b"value".to_vec()));
+        assert!(kept() > 0, "nothing was put to the test");
     }
 }

@@ -1,11 +1,17 @@
 //! The writes of a transaction to one family, in key order, as they were when a scan was made.
 //!
-//! A copy: the scan goes on showing it when the transaction writes on or rolls back.
+//! A copy: the scan goes on showing it when the transaction writes on or rolls back. It counts as
+//! memory of transactions for as long as a scan or the transaction holds it.
 
 use std::sync::Arc;
 
 use tidesdb_base::entry::ValueKind;
 use tidesdb_files::wal::Operation;
+
+use crate::flow::{Holder, Lent, MemoryBudget};
+
+/// Memory that is too little to be counted: counting writes to what all threads share.
+const LITTLE_BYTES: usize = 4 << 10;
 
 #[derive(Debug)]
 struct Entry {
@@ -18,18 +24,22 @@ struct Entry {
 }
 
 /// Own writes, one per key.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct OwnWrites {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
+    _lent: Option<Lent>,
 }
 
 impl OwnWrites {
     /// These operations, which are on different keys.
-    pub(crate) fn new(mut operations: Vec<Operation<'_>>) -> Self {
+    pub(crate) fn new(mut operations: Vec<Operation<'_>>, budget: &Arc<MemoryBudget>) -> Self {
         operations.sort_unstable_by(|a, b| a.key.cmp(b.key));
         let bytes = operations.iter().map(|op| op.key.len() + op.value.len()).sum();
+        let held = bytes + operations.len() * size_of::<Entry>();
+        let lent = || budget.lend(Holder::Transactions, held as u64);
         let mut own = Self {
+            _lent: (held > LITTLE_BYTES).then(lent),
             bytes: Vec::with_capacity(bytes),
             entries: Vec::with_capacity(operations.len()),
         };

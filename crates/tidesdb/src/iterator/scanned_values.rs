@@ -111,7 +111,13 @@ impl ReadAhead {
             let others = self.lent.bytes().saturating_sub(before as u64);
             self.lent.change_to(others + after as u64);
         }
-        read.map(|()| value)
+        match read {
+            Ok(()) => Ok(value),
+            Err(e) => {
+                self.reuse(value);
+                Err(e)
+            }
+        }
     }
 
     /// Takes the memory of a value that is not needed any more.

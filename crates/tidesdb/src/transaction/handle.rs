@@ -228,7 +228,8 @@ impl Transaction {
         }
         options.snapshot = self.snapshot.map(|moment| Snapshot::again(self.core(), moment));
         let own = self.writes.as_deref().filter(|writes| !writes.is_empty());
-        let own = own.map(|writes| writes.in_order(family.id)).filter(|own| !own.is_empty());
+        let own = own.map(|writes| writes.in_order(family.id, &self.core().budget));
+        let own = own.filter(|own| !own.is_empty());
         let tracks = self.level.tracks_reads();
         let reads = tracks.then(|| Box::new(ScanReads::new(self.reads(), family)) as _);
         let moving = self.level == IsolationLevel::ReadUncommitted;

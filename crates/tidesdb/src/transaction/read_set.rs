@@ -69,6 +69,13 @@ impl RangeEnd {
         }
     }
 
+    const fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Through(key) | Self::Before(key) => key.capacity(),
+            Self::Unbounded => 0,
+        }
+    }
+
     fn is_behind(&self, other: &Self) -> bool {
         match (self, other) {
             (_, Self::Unbounded) => false,
@@ -89,6 +96,11 @@ pub(super) struct ReadRange {
 }
 
 impl ReadRange {
+    /// Bytes of memory that its keys hold.
+    const fn key_bytes(&self) -> usize {
+        self.start.capacity() + self.end.memory_bytes()
+    }
+
     fn covers(&self, other: &Self) -> bool {
         self.family == other.family && self.start <= other.start && !other.end.is_behind(&self.end)
     }
@@ -106,6 +118,8 @@ pub(super) struct ReadSet {
     open: Vec<Option<ReadRange>>,
     /// Places without a scan.
     free: Vec<usize>,
+    /// Bytes of memory that the keys of all ranges hold.
+    range_key_bytes: usize,
 }
 
 /// Family number and length in front of a key.
@@ -194,6 +208,7 @@ impl ReadSet {
                 Some(_) => {}
             }
         }
+        self.range_key_bytes += joined.iter().map(ReadRange::key_bytes).sum::<usize>();
         self.closed.append(&mut joined);
         self.keys.clear();
         self.index.clear();
@@ -217,13 +232,16 @@ impl ReadSet {
     /// The scan goes over `range` now; what it went over before stays.
     pub(super) fn begin_range(&mut self, scan: usize, range: Option<ReadRange>) {
         let Some(place) = self.open.get_mut(scan) else { return };
+        self.range_key_bytes += range.as_ref().map_or(0, ReadRange::key_bytes);
         let Some(old) = std::mem::replace(place, range) else { return };
         if self.closed.last().is_some_and(|last| last.covers(&old)) {
+            self.range_key_bytes -= old.key_bytes();
             return;
         }
         self.closed.push(old);
         if self.closed.len() > MOST_RANGES {
             self.join_ranges();
+            self.range_key_bytes = self.ranges().map(ReadRange::key_bytes).sum();
         }
     }
 
@@ -232,6 +250,8 @@ impl ReadSet {
         if let Some(Some(range)) = self.open.get_mut(scan)
             && end.is_behind(&range.end)
         {
+            self.range_key_bytes += end.memory_bytes();
+            self.range_key_bytes -= range.end.memory_bytes();
             range.end = end;
         }
     }
@@ -241,8 +261,10 @@ impl ReadSet {
         if let Some(Some(range)) = self.open.get_mut(scan)
             && start < range.start.as_slice()
         {
+            self.range_key_bytes -= range.start.capacity();
             range.start.clear();
             range.start.extend_from_slice(start);
+            self.range_key_bytes += range.start.capacity();
         }
     }
 
@@ -280,12 +302,14 @@ impl ReadSet {
         self.closed.clear();
         self.open.clear();
         self.free.clear();
+        self.range_key_bytes = 0;
     }
 
     /// About how many bytes of memory are held.
     pub(super) const fn memory_bytes(&self) -> usize {
         let ranges = self.closed.capacity() + self.open.capacity();
-        self.keys.capacity() + self.index.memory_bytes() + ranges * (size_of::<ReadRange>() + 64)
+        let ranges = ranges * size_of::<ReadRange>() + self.range_key_bytes;
+        self.keys.capacity() + self.index.memory_bytes() + ranges
     }
 }
 
@@ -324,5 +348,45 @@ mod tests {
             let wanted = wanted.unwrap();
             assert!(set.ranges().any(|range| range.covers(&wanted)), "{n}");
         }
+    }
+
+    /// The keys of ranges, up to two of 64 KiB each, counted for nothing but a guess.
+    #[test]
+    fn the_keys_of_ranges_count_for_what_they_take() {
+        let mut set = ReadSet { open: vec![None; 2], ..ReadSet::default() };
+        let key = |n: usize| {
+            let mut key = format!("{n:08}").into_bytes();
+            key.resize(8000, b'x');
+            key
+        };
+        let check = |set: &ReadSet| {
+            let held = |range: &ReadRange| {
+                let end = match &range.end {
+                    RangeEnd::Through(key) | RangeEnd::Before(key) => key.capacity(),
+                    RangeEnd::Unbounded => 0,
+                };
+                range.start.capacity() + end
+            };
+            let ranges = set.closed.capacity() + set.open.capacity();
+            let keys: usize = set.ranges().map(held).sum();
+            let wanted = keys + ranges * size_of::<ReadRange>() + set.keys.capacity();
+            assert_eq!(set.memory_bytes(), wanted + set.index.memory_bytes());
+        };
+        for n in 0..MOST_RANGES * 3 {
+            let (scan, start) = (n % 2, key(n * 7919 % 10_000));
+            let end = RangeEnd::Through(start.clone());
+            set.begin_range(scan, Some(ReadRange { family: 1, start, end }));
+            check(&set);
+            set.extend_end(scan, RangeEnd::Before(vec![b'9'; 60_000 - n]));
+            set.extend_start(scan, &key(n % 7));
+            check(&set);
+        }
+        set.close_scan(1);
+        check(&set);
+        set.join_points();
+        check(&set);
+        set.clear();
+        check(&set);
+        assert!(set.memory_bytes() < 1 << 20, "{} bytes", set.memory_bytes());
     }
 }

@@ -1,5 +1,6 @@
 //! Commits that are called off with their place in the log taken, and crashes around them.
 
+mod own_writes;
 pub(super) mod steps;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -18,6 +18,7 @@ use tidesdb_files::wal::{BatchReader, Operation};
 
 use super::offset_index::{OffsetIndex, hash_of};
 use crate::family::FamilyState;
+use crate::flow::MemoryBudget;
 use crate::iterator::OwnWrites;
 use crate::write::WriteBatch;
 use crate::write::batch::BatchMark;
@@ -111,14 +112,15 @@ impl WriteSet {
     }
 
     /// The last operations on the keys of a family, in key order.
-    pub(super) fn in_order(&self, family: u32) -> Arc<OwnWrites> {
+    pub(super) fn in_order(&self, family: u32, budget: &Arc<MemoryBudget>) -> Arc<OwnWrites> {
         let mut index = self.index.borrow_mut();
         if let Some((_, known)) = index.in_order.iter().find(|(of, _)| *of == family) {
             return Arc::clone(known);
         }
         self.bring_up_to_date(&mut index);
         let operations = index.entries.entries().filter_map(|entry| self.operation(entry));
-        let made = Arc::new(OwnWrites::new(operations.filter(|op| op.family == family).collect()));
+        let operations = operations.filter(|op| op.family == family).collect();
+        let made = Arc::new(OwnWrites::new(operations, budget));
         index.in_order.push((family, Arc::clone(&made)));
         made
     }

@@ -18,6 +18,9 @@ use super::{FileContext, NamedFile};
 use crate::cache::OpenFile;
 use crate::thread_buffer::{keep_buffer, take_buffer};
 
+/// Buffers larger than this are not kept: a value may have a GiB.
+const LARGEST_KEPT_BYTES: usize = 4 << 20;
+
 thread_local! {
     /// Holds the stored bytes of a value while it is decompressed.
     static STORED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
@@ -138,7 +141,7 @@ impl ValueLogFile {
         self.with_reader(|reader| {
             let mut stored = take_buffer(&STORED);
             let result = read(reader, &mut stored);
-            keep_buffer(&STORED, stored, usize::MAX);
+            keep_buffer(&STORED, stored, LARGEST_KEPT_BYTES);
             result
         })
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tidesdb_base::compress::Compression;
 use tidesdb_base::error::Error;
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
@@ -48,4 +49,32 @@ fn a_plan_for_other_runs_is_refused_and_changes_nothing() {
     db.core().merge_runs(state, Arc::clone(&three), plan, &KeyRange::default(), u64::MAX).unwrap();
     assert_eq!(state.current_version().runs.len(), 1);
     assert_eq!(family.get(b"key").unwrap().as_deref(), Some(&b"3"[..]));
+}
+
+/// A merge that empties a value log looked at the option alone, which may ask for values of any
+/// size in tables: the block was as large as the value.
+#[test]
+fn large_values_that_a_merge_takes_out_of_a_value_log_go_to_another() {
+    let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+    let options = FamilyOptions::default()
+        .klog_value_threshold(1 << 30)
+        .min_disk_space(0)
+        .compression(Compression::None);
+    let family = db.create_family("values", options).unwrap();
+    let value = |n: u8| vec![n; 3 << 20];
+    for n in 0..4 {
+        family.put(&[n + 1], &value(n)).unwrap();
+    }
+    family.flush().unwrap();
+    (1..4).for_each(|n| family.delete(&[n + 1]).unwrap());
+    family.flush().unwrap();
+    let logs = || family.state().current_version().value_logs.keys().copied().collect::<Vec<_>>();
+    let before = logs();
+    family.compact().unwrap();
+    let after = logs();
+    assert!(after.iter().all(|log| !before.contains(log)), "nothing was put to the test");
+    let version = family.state().current_version();
+    let tables: u64 = version.tables().map(|table| table.record.bytes).sum();
+    assert!(tables < 64 << 10 && after.len() == 1, "{tables} bytes of tables, logs {after:?}");
+    assert_eq!(family.get(&[1]).unwrap(), Some(value(0)));
 }

@@ -1,6 +1,12 @@
 //! Tests of what scans note in the memory budget.
 
+use std::path::Path;
+use std::sync::Arc;
+
+use tidesdb_base::compress::Compression;
 use tidesdb_base::options::{DbOptions, FamilyOptions};
+use tidesdb_sim::{Corruption, SimVfs};
+use tidesdb_sys::vfs::Vfs;
 
 use crate::db::{Components, Db};
 use crate::iterator::ScanOptions;
@@ -75,4 +81,43 @@ fn a_scan_counts_for_the_large_values_that_it_has_fetched() {
         drop(scan);
         assert_eq!(scans(), before);
     }
+}
+
+/// Each try to read a damaged value counted once more, for as long as the scan lived.
+#[test]
+fn a_value_that_cannot_be_read_counts_for_nothing() {
+    let sim = SimVfs::new(1);
+    let components = Components { vfs: Arc::clone(&sim) as _, ..Components::simulated() };
+    let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+    let options = FamilyOptions::default().compression(Compression::None);
+    let family = db.create_family("values", options).unwrap();
+    // The first leaves its buffer to the others, which are read into it or into a larger one.
+    for (n, bytes) in [900, 5000, 3 << 20].into_iter().enumerate() {
+        family.put(&[n as u8 + 1], &vec![n as u8; bytes]).unwrap();
+        family.flush().unwrap();
+    }
+    let names = sim.list(Path::new("/db")).unwrap().into_iter().map(|entry| entry.name);
+    for log in names.filter(|name| name.ends_with(".vlog")) {
+        let path = Path::new("/db").join(log);
+        let bytes = sim.content(&path).unwrap().len() as u64;
+        if bytes > 1000 {
+            assert!(sim.corrupt(&path, bytes / 2, Corruption::Flip(1)).unwrap());
+        }
+    }
+    let scans = || db.core().budget.held().scans;
+    let before = scans();
+    let bounds = super::Bounds::default();
+    let (owner, state) = (&family.owner, family.state());
+    let mut scan = super::StoredScan::new(owner.clone(), state.clone(), bounds, None).unwrap();
+    scan.go(super::Movement::First).unwrap();
+    assert_eq!(scan.value().unwrap().len(), 900);
+    for _ in 0..2 {
+        scan.go(super::Movement::Next).unwrap();
+        for _ in 0..10 {
+            assert!(scan.value().is_err());
+            assert_eq!(scan.values.noted_bytes(), scan.values.memory_bytes());
+        }
+    }
+    drop(scan);
+    assert_eq!(scans(), before);
 }

@@ -1,0 +1,36 @@
+//! What a transaction's scans hold of its own writes.
+
+use tidesdb_base::options::{DbOptions, FamilyOptions};
+
+use crate::db::{Components, Db};
+use crate::iterator::ScanOptions;
+use crate::transaction::IsolationLevel;
+
+/// The copy of a transaction's writes that its scans go over, as large as the writes, counted
+/// nowhere.
+#[test]
+fn the_writes_that_a_scan_of_a_transaction_shows_count() {
+    let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    let transactions = || db.core().budget.held().transactions;
+    let before = transactions();
+    let mut transaction = db.begin(IsolationLevel::ReadCommitted).unwrap();
+    for n in 0..1000_u64 {
+        transaction.put(&family, n.to_be_bytes(), [7; 1000]).unwrap();
+    }
+    let written = transactions();
+    assert!(written - before >= 1_000_000, "{written} bytes");
+    let mut scans = Vec::new();
+    for n in 0..3_u64 {
+        scans.push(transaction.scan(&family, ScanOptions::default()).unwrap());
+        scans.push(transaction.scan(&family, ScanOptions::default()).unwrap());
+        let copies = transactions() - written;
+        assert!((1_000_000 * (n + 1)..1_500_000 * (n + 1)).contains(&copies), "{copies} bytes");
+        transaction.put(&family, n.to_be_bytes(), [8; 1000]).unwrap();
+    }
+    transaction.rollback().unwrap();
+    drop(transaction);
+    assert!(transactions() - before >= 3_000_000, "the scans hold them");
+    scans.clear();
+    assert_eq!(transactions(), before);
+}
