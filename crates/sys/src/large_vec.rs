@@ -6,6 +6,9 @@
 //! process never gives back. So what is large and short-lived, or goes with a table, is mapped here
 //! and unmapped when it is dropped. Pages that were reserved and not written take no memory.
 //!
+//! The system allows a process so many mappings (`vm.max_map_count`). Beyond that memory comes from
+//! the allocator after all, and what can't be unmapped gives its pages back all the same.
+//!
 //! Plain data only. Not shared between threads while it changes, as any vector.
 
 #![expect(unsafe_code, reason = "owned memory, held as a typed slice")]
@@ -36,8 +39,10 @@ pub struct LargeVec<T> {
     address: NonNull<T>,
     /// Elements that were written.
     len: usize,
-    /// Bytes at `address`, which are mapped when they are `MAPPED_BYTES` or more.
+    /// Bytes at `address`.
     bytes: usize,
+    /// Whether they are mapped rather than allocated.
+    is_mapped: bool,
     owns: PhantomData<T>,
 }
 
@@ -49,7 +54,8 @@ unsafe impl<T: Sync> Sync for LargeVec<T> {}
 impl<T> Default for LargeVec<T> {
     fn default() -> Self {
         const { assert!(align_of::<T>() <= PAGE_BYTES && size_of::<T>() > 0) };
-        Self { address: NonNull::dangling(), len: 0, bytes: 0, owns: PhantomData }
+        let address = NonNull::dangling();
+        Self { address, len: 0, bytes: 0, is_mapped: false, owns: PhantomData }
     }
 }
 
@@ -94,23 +100,33 @@ impl<T: Copy> LargeVec<T> {
     fn grow(&mut self, more: usize) {
         let wanted = self.len.saturating_add(more).max(2 * self.len).max(8);
         let bytes = wanted.saturating_mul(size_of::<T>());
-        let is_mapped = maps(bytes);
-        let bytes = if is_mapped { pages(bytes) } else { bytes };
+        let bytes = if maps(bytes) { pages(bytes) } else { bytes };
         let old = (self.address.as_ptr().cast::<u8>(), self.bytes);
-        let align = align_of::<T>();
-        let address = match (maps(self.bytes), is_mapped) {
-            (true, _) => remap(old, bytes),
-            (false, true) => {
-                let address = map(bytes);
-                let written = self.len * size_of::<T>();
-                // SAFETY: new memory of `bytes`, which are more than were written at the old place.
-                unsafe { ptr::copy_nonoverlapping(old.0, address.as_ptr(), written) };
-                free(old, align);
-                address
-            }
-            (false, false) => reallocate(old, bytes, align),
-        };
-        (self.address, self.bytes) = (address.cast(), bytes);
+        if self.is_mapped
+            && let Some(address) = remap(old, bytes)
+        {
+            (self.address, self.bytes) = (address.cast(), bytes);
+        } else if maps(bytes)
+            && !self.is_mapped
+            && let Some(address) = map(bytes)
+        {
+            self.move_to(address, bytes, true);
+        } else if self.is_mapped {
+            let address = reallocate((ptr::null_mut(), 0), bytes, align_of::<T>());
+            self.move_to(address, bytes, false);
+        } else {
+            let address = reallocate(old, bytes, align_of::<T>());
+            (self.address, self.bytes) = (address.cast(), bytes);
+        }
+    }
+
+    /// Goes on in other memory, which has more bytes, and gives the present back.
+    fn move_to(&mut self, address: NonNull<u8>, bytes: usize, is_mapped: bool) {
+        let address = address.cast();
+        // SAFETY: new memory, with room for the elements that there are.
+        unsafe { ptr::copy_nonoverlapping(self.address.as_ptr(), address.as_ptr(), self.len) };
+        self.give_back();
+        (self.address, self.bytes, self.is_mapped) = (address, bytes, is_mapped);
     }
 
     /// Adds an element.
@@ -190,54 +206,77 @@ fn free((address, bytes): (*mut u8, usize), align: usize) {
 }
 
 #[cfg(all(target_os = "linux", not(miri)))]
-fn map(bytes: usize) -> NonNull<u8> {
+fn map(bytes: usize) -> Option<NonNull<u8>> {
+    #[cfg(test)]
+    if tests::are_refused() {
+        return None;
+    }
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: a new mapping at an address of the kernel's choice touches nothing else.
     let address = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
-    mapped(address, bytes)
+    mapped(address)
 }
 
+/// `None` when there are as many mappings as the system allows, or no memory.
 #[cfg(all(target_os = "linux", not(miri)))]
-fn mapped(address: *mut libc::c_void, bytes: usize) -> NonNull<u8> {
-    if address == libc::MAP_FAILED {
-        no_memory(bytes);
+fn mapped(address: *mut libc::c_void) -> Option<NonNull<u8>> {
+    if address == libc::MAP_FAILED { None } else { NonNull::new(address.cast()) }
+}
+
+/// When it fails, the old mapping is as it was.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn remap((old, had): (*mut u8, usize), bytes: usize) -> Option<NonNull<u8>> {
+    #[cfg(test)]
+    if tests::are_refused() {
+        return None;
     }
-    NonNull::new(address.cast()).unwrap_or_else(|| no_memory(bytes))
-}
-
-#[cfg(all(target_os = "linux", not(miri)))]
-fn remap((old, had): (*mut u8, usize), bytes: usize) -> NonNull<u8> {
     // SAFETY: the mapping of `had` bytes is the caller's, who uses the old address no more.
     let address = unsafe { libc::mremap(old.cast(), had, bytes, libc::MREMAP_MAYMOVE) };
-    mapped(address, bytes)
+    mapped(address)
 }
 
 #[cfg(all(target_os = "linux", not(miri)))]
 fn unmap((address, bytes): (*mut u8, usize)) {
+    #[cfg(test)]
+    let is_refused = tests::are_refused();
+    #[cfg(not(test))]
+    let is_refused = false;
     // SAFETY: the mapping is the caller's, who does not use it again.
-    let _ = unsafe { libc::munmap(address.cast(), bytes) };
+    if is_refused || unsafe { libc::munmap(address.cast(), bytes) } != 0 {
+        // Cutting a piece out of what the kernel has joined makes two of one. The addresses are
+        // lost then, and the memory is not.
+        // SAFETY: as before.
+        let _ = unsafe { libc::madvise(address.cast(), bytes, libc::MADV_DONTNEED) };
+    }
 }
 
 /// Where nothing is mapped, these are never called.
 #[cfg(not(all(target_os = "linux", not(miri))))]
-fn map(bytes: usize) -> NonNull<u8> {
-    no_memory(bytes)
+fn map(_bytes: usize) -> Option<NonNull<u8>> {
+    None
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-fn remap(_old: (*mut u8, usize), bytes: usize) -> NonNull<u8> {
-    no_memory(bytes)
+fn remap(_old: (*mut u8, usize), _bytes: usize) -> Option<NonNull<u8>> {
+    None
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
 fn unmap(_mapping: (*mut u8, usize)) {}
 
-impl<T> Drop for LargeVec<T> {
-    fn drop(&mut self) {
+impl<T> LargeVec<T> {
+    /// Gives the memory back, which is not used again.
+    fn give_back(&mut self) {
         // Elements are `Copy`, so none has anything to drop.
         let memory = (self.address.as_ptr().cast(), self.bytes);
-        if maps(self.bytes) { unmap(memory) } else { free(memory, align_of::<T>()) }
+        if self.is_mapped { unmap(memory) } else { free(memory, align_of::<T>()) }
+    }
+}
+
+impl<T> Drop for LargeVec<T> {
+    fn drop(&mut self) {
+        self.give_back();
     }
 }
 
@@ -335,6 +374,38 @@ mod tests {
             assert!(plain.is_empty() || copy != large);
         }
         assert_eq!(*LargeVec::filled(100_000, 3u8), *vec![3u8; 100_000]);
+    }
+
+    thread_local! {
+        /// The system has no mapping left for this thread.
+        static REFUSED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    }
+
+    pub(super) fn are_refused() -> bool {
+        REFUSED.get()
+    }
+
+    /// A process that had as many mappings as the system allows was ended, whatever memory there
+    /// was.
+    #[test]
+    fn what_cannot_be_mapped_is_allocated() {
+        let number = |n: usize| (n * 7) as u64;
+        // Refused at first, when it grows the first time, and when it grows later.
+        for refused_from in [0, 20_000, 60_000] {
+            let mut large = LargeVec::new();
+            for n in 0..200_000 {
+                REFUSED.set((refused_from..150_000).contains(&n));
+                large.push(number(n));
+            }
+            assert!((0..200_000).all(|n| large[n] == number(n)));
+            let copy = large.clone();
+            REFUSED.set(true);
+            drop(large);
+            let other = copy.clone();
+            drop(copy);
+            REFUSED.set(false);
+            assert!((0..200_000).all(|n| other[n] == number(n)));
+        }
     }
 
     /// What an allocator keeps for later is taken all the same.
