@@ -68,6 +68,25 @@ int main(int count, char **arguments)
     CHECK_OK(put(txn, cf, "k", "4"));
     CHECK_OK(tidesdb_txn_rollback(txn));
     CHECK_OK(tidesdb_txn_rollback(txn));
+
+    /* One that failed and was given up does not keep others from its keys. */
+    CHECK_OK(tidesdb_txn_reset(txn, TDB_ISOLATION_SNAPSHOT));
+    CHECK_OK(put(txn, cf, "held", "1"));
+    failing = 1;
+    code = tidesdb_txn_commit(txn);
+    CHECK(code == TDB_ERR_IO || code == TDB_ERR_READONLY);
+    tidesdb_txn_rollback(txn);
+    failing = 0;
+    CHECK_OK(tidesdb_txn_reset(txn, TDB_ISOLATION_SNAPSHOT));
+    CHECK_OK(put(txn, cf, "held", "2"));
+    do
+    {
+        const struct timespec pause = {0, 1000000};
+        nanosleep(&pause, NULL);
+        code = tidesdb_txn_commit(txn);
+        CHECK(code == TDB_SUCCESS || code == TDB_ERR_IO || code == TDB_ERR_READONLY);
+    } while (code != TDB_SUCCESS);
+    CHECK(holds(reader, cf, "held", "2"));
     tidesdb_txn_free(txn);
     tidesdb_txn_free(reader);
     CHECK_OK(tidesdb_close(db));

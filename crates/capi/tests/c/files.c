@@ -273,6 +273,16 @@ static int tables_of(tidesdb_column_family_t *cf)
     return tables;
 }
 
+static uint64_t tombstones_of(tidesdb_column_family_t *cf)
+{
+    tidesdb_stats_t *stats = NULL;
+    uint64_t tombstones;
+    CHECK_OK(tidesdb_get_stats(cf, &stats));
+    tombstones = stats->total_tombstones;
+    tidesdb_free_stats(stats);
+    return tombstones;
+}
+
 static uint64_t compacted_bytes(tidesdb_column_family_t *cf)
 {
     tidesdb_stats_t *stats = NULL;
@@ -344,6 +354,23 @@ static void tables(const char *directory)
     CHECK_OK(tidesdb_cf_update_runtime_config(cf, &family, 0));
     for (n = 0; n < 4; n++) put_many(db, cf, n * 100, 100);
     WAIT_FOR(tables_of(cf) <= 3);
+    check_many(db, cf, 600);
+    CHECK_OK(tidesdb_compact(cf));
+    family.l1_file_count_trigger = 1000;
+    family.tombstone_density_trigger = 0.5;
+    family.tombstone_density_min_entries = 8;
+    CHECK_OK(tidesdb_cf_update_runtime_config(cf, &family, 0));
+    txn = begin(db, TDB_ISOLATION_READ_COMMITTED);
+    for (n = 600; n < 700; n++)
+    {
+        char key[16];
+        snprintf(key, sizeof key, "k%06d", n);
+        CHECK_OK(tidesdb_txn_delete(txn, cf, bytes(key), strlen(key)));
+    }
+    CHECK_OK(tidesdb_txn_commit(txn));
+    tidesdb_txn_free(txn);
+    CHECK_OK(tidesdb_flush_memtable(cf));
+    WAIT_FOR(!tidesdb_is_flushing(cf) && tombstones_of(cf) == 0);
     check_many(db, cf, 600);
     CHECK_OK(tidesdb_close(db));
 }

@@ -1,5 +1,6 @@
 /* What transactions, savepoints, iterators and hooks do in corners that basics.c does not come to. The
    argument is an empty directory. */
+#include <pthread.h>
 #include <time.h>
 
 #include "helpers.h"
@@ -313,6 +314,45 @@ static void hooks(tidesdb_t *db)
     CHECK(first.calls == 2);
 }
 
+static tidesdb_t *shared;
+
+static int as_bytes(const uint8_t *key1, size_t size1, const uint8_t *key2, size_t size2, void *ctx)
+{
+    return tidesdb_comparator_memcmp(key1, size1, key2, size2, ctx);
+}
+
+/* Registers orders of its own while others look theirs up. */
+static void *register_orders(void *argument)
+{
+    const int number = *(int *)argument;
+    int n, before;
+    for (n = 0; n < 100; n++)
+    {
+        char name[32];
+        snprintf(name, sizeof name, "order %d %d", number, n);
+        CHECK_OK(tidesdb_register_comparator(shared, name, as_bytes, NULL, argument));
+        for (before = 0; before <= n; before++)
+        {
+            tidesdb_comparator_fn function = NULL;
+            void *context = NULL;
+            snprintf(name, sizeof name, "order %d %d", number, before);
+            CHECK_OK(tidesdb_get_comparator(shared, name, &function, &context));
+            CHECK(function == as_bytes && context == argument);
+        }
+    }
+    return NULL;
+}
+
+static void registering(tidesdb_t *db)
+{
+    pthread_t threads[4];
+    int numbers[4] = {0, 1, 2, 3}, n;
+    shared = db;
+    for (n = 0; n < 4; n++)
+        CHECK(pthread_create(&threads[n], NULL, register_orders, &numbers[n]) == 0);
+    for (n = 0; n < 4; n++) CHECK(pthread_join(threads[n], NULL) == 0);
+}
+
 int main(int count, char **arguments)
 {
     char path[4096];
@@ -329,6 +369,7 @@ int main(int count, char **arguments)
     conflicts(db, cf);
     many_families(db);
     hooks(db);
+    registering(db);
     CHECK_OK(tidesdb_close(db));
     puts("all checks hold");
     return 0;
