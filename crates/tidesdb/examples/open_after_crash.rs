@@ -20,7 +20,7 @@ fn options() -> DbOptions {
     DbOptions::default().max_memory_usage(8 << 30).log_segment_bytes(64 << 20)
 }
 
-/// Writes the log and dies.
+/// Writes the log, tells how many bytes its records have, and dies.
 fn fill(path: &Path, mib: usize, value_bytes: usize) -> Result<(), Box<dyn Error>> {
     let db = Db::open(path, options())?;
     let family = FamilyOptions::default().write_buffer_size(WRITE_BUFFER_BYTES);
@@ -40,25 +40,20 @@ fn fill(path: &Path, mib: usize, value_bytes: usize) -> Result<(), Box<dyn Error
         db.write(&batch)?;
     }
     db.sync_log()?;
+    println!("{}", db.stats().sequence);
     std::process::abort()
 }
 
 /// Opens, tells how long it took, and dies.
-fn open(path: &Path, mib: usize) -> Result<(), Box<dyn Error>> {
-    let log_bytes: u64 = std::fs::read_dir(path)?
-        .filter_map(|entry| entry.ok())
-        .filter(|entry| entry.file_name().to_string_lossy().ends_with(".log"))
-        .filter_map(|entry| Some(entry.metadata().ok()?.len()))
-        .sum();
+fn open(path: &Path, mib: usize, log_bytes: usize) -> Result<(), Box<dyn Error>> {
     let started = Instant::now();
     let db = Db::open(path, options())?;
     let seconds = started.elapsed().as_secs_f64();
     let stats = db.stats();
-    let records = (mib << 20) as f64;
     println!(
-        "{mib} MiB in {} MiB of log files: {seconds:.2} s, {:.0} MB/s; {} MiB of memtables",
+        "{mib} MiB in {} MiB of log: {seconds:.3} s, {:.0} MB of log a second; {} MiB of memtables",
         log_bytes >> 20,
-        records / 1e6 / seconds,
+        log_bytes as f64 / 1e6 / seconds,
         stats.memtable_bytes >> 20,
     );
     std::process::abort()
@@ -73,16 +68,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mib, value_bytes) = (number(1, 343), number(2, 100));
     match arguments.get(3).map(String::as_str) {
         Some("fill") => return fill(path, mib, value_bytes),
-        Some("open") => return open(path, mib),
+        Some("open") => return open(path, mib, number(4, mib << 20)),
         _ => {}
     }
-    for step in ["fill", "open", "open", "open"] {
-        let (mib, value_bytes) = (mib.to_string(), value_bytes.to_string());
+    let (program, numbers) = (std::env::current_exe()?, [mib, value_bytes].map(|n| n.to_string()));
+    let step = |step: &str, log_bytes: &str| {
         // It aborts, which is no success.
-        Command::new(std::env::current_exe()?)
-            .arg(path)
-            .args([&mib, &value_bytes, step])
-            .status()?;
+        Command::new(&program).arg(path).args(&numbers).args([step, log_bytes]).output()
+    };
+    let log_bytes = String::from_utf8(step("fill", "")?.stdout)?;
+    for _ in 0..3 {
+        print!("{}", String::from_utf8(step("open", log_bytes.trim())?.stdout)?);
     }
     std::fs::remove_dir_all(path)?;
     Ok(())

@@ -7,7 +7,8 @@ use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::range_tombstone::{RangeTombstone, RangeTombstoneSets, RangeTombstones};
 use tidesdb_files::wal::Operation;
-use tidesdb_lockfree::arena::{Arena, BlockPool};
+use tidesdb_lockfree::arena::{Arena, BlockPool, Part};
+use tidesdb_lockfree::ordered::btree::Loose;
 use tidesdb_lockfree::ordered::{
     MemtableIndex, NewVersion, OrderedIndex, OwnedCursor, OwnedVersion, Version, Versions,
 };
@@ -66,13 +67,37 @@ impl Memtable {
             self.range_tombstones.add(RangeTombstone { start, end, sequence });
             return Ok(());
         }
-        let version = NewVersion {
-            seq: sequence,
-            kind: operation.kind as u8,
-            expires_at: operation.expires_at,
-            value: operation.value,
-        };
+        let version = new_version(operation, sequence);
         self.index.insert(operation.key, version).map_err(|_| Error::OutOfMemory("the memtable"))
+    }
+
+    /// Writes one operation of the commit `sequence`, which is no deletion of a range, to where a
+    /// load makes the memtable of it; see [`MemtableIndex::prepare`] for `order`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] when the machine has no memory left for it.
+    #[inline]
+    pub(crate) fn prepare(
+        &self,
+        part: &mut Part,
+        operation: &Operation<'_>,
+        sequence: SequenceNumber,
+        order: (usize, u64),
+    ) -> Result<Loose> {
+        let version = new_version(operation, sequence);
+        let prepared = self.index.prepare(part, operation.key, version, order);
+        prepared.map_err(|_| Error::OutOfMemory("the memtable"))
+    }
+
+    /// Notes the lowest sequence number of what is loaded.
+    pub(crate) fn note_first(&self, sequence: SequenceNumber) {
+        // ORDERING: see `insert`.
+        self.first_sequence.fetch_min(sequence, Ordering::Relaxed);
+    }
+
+    /// The index, for a load.
+    pub(crate) fn index(&self) -> &MemtableIndex {
+        &self.index
     }
 
     /// The newest version of `key` that is at most `snapshot`.
@@ -177,6 +202,16 @@ impl Memtable {
     /// Bytes of memory held.
     pub(crate) fn allocated_bytes(&self) -> u64 {
         self.index.arena().allocated_bytes() + self.range_tombstones.bytes()
+    }
+}
+
+#[inline]
+fn new_version<'a>(operation: &Operation<'a>, sequence: SequenceNumber) -> NewVersion<'a> {
+    NewVersion {
+        seq: sequence,
+        kind: operation.kind as u8,
+        expires_at: operation.expires_at,
+        value: operation.value,
     }
 }
 

@@ -11,7 +11,7 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Size of the blocks that are recycled, in bytes: one huge page on the usual machines.
@@ -61,13 +61,27 @@ impl Block {
     }
 
     /// Makes the system back every page with memory now, in huge pages where it has them.
-    fn populate(&mut self) {
+    fn populate_huge(&mut self) {
         // Huge pages save a quarter of a look-up's time, but faulting one in costs so much that it
         // must not happen on the write path: hence here only. Refusal changes nothing but speed.
         #[cfg(all(target_os = "linux", not(miri)))]
         // SAFETY: advice about memory that this block owns; contents are not affected.
         unsafe {
             libc::madvise(self.address.as_ptr().cast(), self.layout.size(), libc::MADV_HUGEPAGE);
+        }
+        self.populate();
+    }
+
+    /// Makes the system back every page with memory now.
+    fn populate(&mut self) {
+        // One call instead of a fault for each page. Kernels before 5.14 do not know it.
+        #[cfg(all(target_os = "linux", not(miri)))]
+        {
+            let (address, bytes) = (self.address.as_ptr().cast(), self.layout.size());
+            // SAFETY: memory that this block owns, of whole pages; contents are not affected.
+            if unsafe { libc::madvise(address, bytes, libc::MADV_POPULATE_WRITE) } == 0 {
+                return;
+            }
         }
         for at in (0..self.layout.size()).step_by(PAGE_BYTES) {
             let byte = self.address.as_ptr().wrapping_add(at);
@@ -148,6 +162,7 @@ pub struct BlockPool {
     idle_cap_bytes: AtomicU64,
     lent_bytes: AtomicU64,
     largest_block_bytes: AtomicU64,
+    populates: AtomicBool,
     refusals: Mutex<Refusals>,
 }
 
@@ -166,6 +181,7 @@ impl BlockPool {
             idle_cap_bytes: AtomicU64::new(idle_cap_bytes),
             lent_bytes: AtomicU64::new(0),
             largest_block_bytes: AtomicU64::new(BLOCK_BYTES as u64),
+            populates: AtomicBool::new(false),
             refusals: Mutex::default(),
         })
     }
@@ -207,6 +223,14 @@ impl BlockPool {
         self.largest_block_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// Whether new blocks of [`BLOCK_BYTES`] have every page touched before they are lent, as the
+    /// idle ones have. That holds an arena up for as long as it takes, and saves who fills many
+    /// blocks at once, like recovery, more than that. False at first.
+    pub fn set_populates(&self, populates: bool) {
+        // ORDERING: a matter of speed only.
+        self.populates.store(populates, Ordering::Relaxed);
+    }
+
     /// See [`BlockPool::set_largest_block_bytes`].
     pub(super) fn largest_block_bytes(&self) -> u64 {
         self.largest_block_bytes.load(Ordering::Relaxed)
@@ -237,7 +261,7 @@ impl BlockPool {
         let mut added = 0;
         while self.lock_idle().len() < blocks.min(self.idle_cap_blocks()) {
             let Some(mut block) = Block::new(BLOCK_BYTES) else { break };
-            block.populate();
+            block.populate_huge();
             if !self.keep(block) {
                 break;
             }
@@ -254,7 +278,14 @@ impl BlockPool {
         let recycled = if bytes == BLOCK_BYTES { self.lock_idle().pop() } else { None };
         let block = match recycled {
             Some(block) => block,
-            None => Block::new(bytes)?,
+            None => {
+                let mut block = Block::new(bytes)?;
+                // ORDERING: see `set_populates`.
+                if bytes == BLOCK_BYTES && self.populates.load(Ordering::Relaxed) {
+                    block.populate();
+                }
+                block
+            }
         };
         self.lent_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         Some(block)

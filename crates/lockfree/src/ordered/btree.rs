@@ -19,11 +19,13 @@ use super::{NewVersion, OrderedIndex, Version, Versions};
 use crate::arena::{Arena, ArenaFull};
 use crate::sync::{AtomicU32, CachePadded, Ordering};
 
+mod bulk;
 mod cursor;
 mod latch;
 mod node;
 mod split;
 
+pub use bulk::{LoadedPart, Loose};
 pub use cursor::BPlusTreeCursor;
 
 use latch::Seen;

@@ -344,13 +344,24 @@ pub(super) fn create_record(
     key: &[u8],
     version: &NewVersion<'_>,
 ) -> Result<NewRecord, ArenaFull> {
+    create_record_in(arena, key, version, |bytes| arena.allocate(bytes))
+}
+
+/// As [`create_record`], in memory of the arena that `take` answers for a number of bytes.
+#[inline]
+pub(super) fn create_record_in(
+    arena: &Arena,
+    key: &[u8],
+    version: &NewVersion<'_>,
+    take: impl FnOnce(usize) -> Result<Offset, ArenaFull>,
+) -> Result<NewRecord, ArenaFull> {
     if key.len() > MAX_KEY_BYTES {
         return Err(ArenaFull);
     }
     let key_end = size_of::<KeyHeader>() + key.len();
     let version_at = key_end.next_multiple_of(UNIT_BYTES);
     let total = version_at + version_bytes(version)?;
-    let record = arena.allocate(total)?;
+    let record = take(total)?;
     let version_raw = record.raw() + (version_at / UNIT_BYTES) as u32;
     let version_ref = VersionRef(Offset::from_raw(version_raw).ok_or(ArenaFull)?);
     fill_version(arena, version_ref, version, 0);

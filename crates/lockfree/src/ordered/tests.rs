@@ -5,6 +5,8 @@
 
 #[cfg(not(loom))]
 mod differential;
+#[cfg(not(loom))]
+mod loads;
 #[cfg(loom)]
 mod models;
 #[cfg(not(loom))]

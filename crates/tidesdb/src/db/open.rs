@@ -143,7 +143,11 @@ fn build(
         Some(found) => {
             let _span = span!(INFO, "recovery", families = families.len());
             let crew = crew(&options, &components.scheduler);
-            recovery::replay_log(&vfs, path, found, targets(found, &families), &crew)?
+            memory.set_populates(true);
+            let replayed =
+                recovery::replay_log(&vfs, path, found, targets(found, &families), &crew);
+            memory.set_populates(false);
+            replayed?
         }
         None => Replayed::default(),
     };

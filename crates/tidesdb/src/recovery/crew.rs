@@ -18,22 +18,35 @@ pub(crate) struct Crew {
     scheduler: Arc<dyn Scheduler>,
     /// Threads besides the caller's.
     helpers: usize,
-    /// Bytes of log that are in memory at a time, about, besides the ones being read.
+    /// Bytes of log that are decoded at a time, about, while as many are read.
     pub piece_bytes: usize,
+    /// Bytes of notes of what was decoded from which on memtables are made of it.
+    pub note_bytes: usize,
 }
 
 /// Threads that help at most.
 const MOST_HELPERS: usize = 15;
 
-/// Least and most bytes of log that are applied at a time.
-const PIECE_BYTES: (u64, u64) = (1 << 20, 32 << 20);
+/// Least and most bytes of log that are decoded at a time: what is read should still be in a cache
+/// when it is decoded.
+const PIECE_BYTES: (u64, u64) = (1 << 20, 4 << 20);
+
+/// Least and most bytes of notes.
+const NOTE_BYTES: (u64, u64) = (1 << 20, 256 << 20);
 
 impl Crew {
     /// A crew of the scheduler's threads that merge, for a database with this memory budget.
     pub(crate) fn new(scheduler: &Arc<dyn Scheduler>, helpers: usize, budget_bytes: u64) -> Self {
-        let (least, most) = PIECE_BYTES;
-        let piece_bytes = (budget_bytes / 32).clamp(least, most) as usize;
-        Self { scheduler: Arc::clone(scheduler), helpers: helpers.min(MOST_HELPERS), piece_bytes }
+        let part = |(least, most): (u64, u64), part: u64| {
+            (budget_bytes / part).clamp(least, most) as usize
+        };
+        Self {
+            scheduler: Arc::clone(scheduler),
+            helpers: helpers.min(MOST_HELPERS),
+            piece_bytes: part(PIECE_BYTES, 32),
+            // Twice as many are there while they are sorted.
+            note_bytes: part(NOTE_BYTES, 32),
+        }
     }
 
     /// Threads that work at once.

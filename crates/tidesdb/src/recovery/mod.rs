@@ -1,13 +1,15 @@
 //! Opening a database, step by step: what is there (`inventory`, `foreign`), what the log adds
-//! (`replay`, with `piece` and `crew`), whether it may end there (`log_end`), making that durable
-//! (`durable`), what is left over (`orphans`).
+//! (`replay`, with `piece`, `load`, `family_load` and `crew`), whether it may end there
+//! (`log_end`), making that durable (`durable`), what is left over (`orphans`).
 //!
 //! Opening changes nothing that a second opening would miss: it may be interrupted anywhere.
 
 mod crew;
 mod durable;
+mod family_load;
 mod foreign;
 mod inventory;
+mod load;
 mod log_end;
 mod orphans;
 mod piece;

@@ -16,8 +16,9 @@ use tidesdb_sys::vfs::{File, OpenHow, Vfs};
 
 use super::Inventory;
 use super::crew::Crew;
+use super::load::Load;
 use super::log_end;
-use super::piece::{Failure, Piece, PieceWork, Targets};
+use super::piece::{Failure, Piece, Targets};
 use crate::log::Retained;
 
 /// Start of the log in the manifest of a database that was closed with everything in tables.
@@ -154,82 +155,71 @@ fn explain(
     }
 }
 
-/// Records on their way into the memtables: one piece is read while the one before it is inserted.
+/// Records on their way into the memtables: one piece is read while the one before it is decoded.
 struct Replay<'a> {
     crew: &'a Crew,
-    targets: Arc<Targets>,
+    load: Arc<Load>,
     reading: Piece,
-    decoded: Option<Arc<PieceWork>>,
-    /// Memory for the next piece: to take it from the system anew costs as much as to read.
-    spare: Option<Piece>,
+    /// Was read, and is to be decoded.
+    waiting: Option<Arc<Piece>>,
+    /// Were decoded. Their memory is used again when the helping threads have let go of them.
+    decoded: Vec<Arc<Piece>>,
     failure: Option<(SequenceNumber, Failure)>,
 }
 
 impl<'a> Replay<'a> {
     fn new(targets: Targets, crew: &'a Crew) -> Self {
-        let (reading, targets) = (Piece::default(), Arc::new(targets));
-        Self { crew, targets, reading, decoded: None, spare: None, failure: None }
+        let load = Arc::new(Load::new(targets));
+        let (reading, decoded) = (Piece::default(), Vec::new());
+        Self { crew, load, reading, waiting: None, decoded, failure: None }
     }
 
     /// Reads a segment to the end of its records. Ends early when there is a failure.
     fn read_segment(&mut self, reader: &mut SegmentReader) -> Result<()> {
-        let mut more = true;
+        let (mut more, full) = (true, self.crew.piece_bytes);
         while more && self.failure.is_none() {
-            let (full, piece) = (self.crew.piece_bytes, &mut self.reading);
-            let mut read = || read_piece(reader, piece, full);
-            more = match self.decoded.take() {
-                None => read()?,
-                Some(work) => {
-                    let (parts, shared) = (work.parts(), Arc::clone(&work));
-                    let read = self.crew.run(parts, move |part| shared.insert(part), read)?;
-                    self.applied(work);
-                    read?
-                }
-            };
+            let mut piece = std::mem::take(&mut self.reading);
+            let read = self.decode_waiting(|| read_piece(reader, &mut piece, full));
+            self.reading = piece;
+            more = read??;
             if self.reading.bytes() >= full {
-                self.decode()?;
+                self.hand_over();
             }
         }
         Ok(())
     }
 
-    /// Applies what was read and is not applied yet.
+    /// Decodes what was read and is not decoded yet, and makes memtables of it all.
     fn finish(&mut self) -> Result<()> {
-        self.insert_decoded()?;
-        self.decode()?;
-        self.insert_decoded()
+        self.decode_waiting(|| ())?;
+        self.hand_over();
+        self.decode_waiting(|| ())?;
+        if self.failure.is_some() { Ok(()) } else { self.load.load(self.crew) }
     }
 
-    fn insert_decoded(&mut self) -> Result<()> {
-        if let Some(work) = self.decoded.take() {
-            let shared = Arc::clone(&work);
-            self.crew.run(work.parts(), move |part| shared.insert(part), || ())?;
-            self.applied(work);
+    /// Decodes the piece that waits for it, if any, while this thread begins with `first`.
+    fn decode_waiting<R>(&mut self, first: impl FnOnce() -> R) -> Result<R> {
+        let Some(piece) = self.waiting.take() else { return Ok(first()) };
+        let shares = piece.shares(self.crew.threads());
+        let (load, shared) = (Arc::clone(&self.load), Arc::clone(&piece));
+        let result = self.crew.run(shares, move |n| load.decode(&shared, n, shares), first)?;
+        self.decoded.push(piece);
+        self.failure = self.load.failure();
+        if self.failure.is_none() && self.load.note_bytes() > self.crew.note_bytes {
+            self.load.load(self.crew)?;
         }
-        Ok(())
+        Ok(result)
     }
 
-    fn applied(&mut self, work: Arc<PieceWork>) {
-        self.failure = work.failure();
-        // A helper may not have let go of it yet.
-        self.spare = Arc::into_inner(work).map(|work| work.into_piece().emptied());
-    }
-
-    /// Decodes the piece that was read.
-    fn decode(&mut self) -> Result<()> {
-        let next = self.spare.take().unwrap_or_default();
-        let piece = std::mem::replace(&mut self.reading, next);
-        if piece.is_empty() || self.failure.is_some() {
-            return Ok(());
+    /// Has the piece that was read wait for being decoded, and takes memory for the next.
+    fn hand_over(&mut self) {
+        if self.reading.is_empty() {
+            return;
         }
-        let work = Arc::new(PieceWork::new(piece, &self.targets, self.crew.threads()));
-        let shared = Arc::clone(&work);
-        self.crew.run(work.parts(), move |part| shared.decode(part), || ())?;
-        self.failure = work.failure();
-        if self.failure.is_none() {
-            self.decoded = Some(work);
-        }
-        Ok(())
+        self.waiting = Some(Arc::new(std::mem::take(&mut self.reading)));
+        let free = self.decoded.iter().position(|piece| Arc::strong_count(piece) == 1);
+        let free = free.and_then(|at| Arc::into_inner(self.decoded.swap_remove(at)));
+        self.reading = free.map(Piece::emptied).unwrap_or_default();
     }
 }
 

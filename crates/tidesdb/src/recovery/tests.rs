@@ -281,3 +281,46 @@ fn threads_replay_a_log_of_many_pieces_as_one_would() {
         assert!(found == expected, "the content is another one");
     }
 }
+
+/// What all keys have in common shrinks while they are decoded, on each thread at another time, and
+/// every key is written in several pieces of the log.
+#[test]
+fn keys_that_share_less_and_less_are_replayed_in_their_order() {
+    let sim = SimVfs::new(1);
+    let mut expected = BTreeMap::new();
+    let image = {
+        let db = try_open(&sim, &scheduler(), SyncMode::None).unwrap();
+        let family = db.create_family("family", small().write_buffer_size(64 << 20)).unwrap();
+        for n in 0..60_000_u64 {
+            let key = match n / 15_000 {
+                0 => format!("a/b/c/{:08}", n % 5000),
+                1 => format!("a/b/{:08}", n * 7919 % 5000),
+                2 => format!("a/b/c/{:08}", 4999 - n % 5000),
+                _ => format!("{}/{:08}", ["a", "a/b/c"][n as usize % 2], n % 7000),
+            };
+            family.put(key.as_bytes(), &n.to_be_bytes()).unwrap();
+            expected.insert(key.into_bytes(), n.to_be_bytes().to_vec());
+        }
+        sim.crash_image(CrashProfile::Everything, 1)
+    };
+    let threads = LaneThreads { flush: 1, compaction: 3, sync: 1, housekeeping: 1 };
+    let pool = ThreadPool::new("replay", threads, Arc::new(|_, _: &str| {})).unwrap();
+    // The least pieces: several of them, and memtables are made more than once.
+    let options = DbOptions::default()
+        .log_segment_bytes(64 << 10)
+        .compaction_threads(3)
+        .max_memory_usage(32 << 20);
+    let components = Components {
+        vfs: image as _,
+        scheduler: Arc::new(pool),
+        clock: Arc::new(ManualClock::new(1_000_000)),
+    };
+    let db = Db::open_with("/db", options, components).unwrap();
+    let family = db.family("family").unwrap();
+    let scan = family.scan(ScanOptions::new()).unwrap();
+    let found: BTreeMap<_, _> = scan.entries().map(Result::unwrap).collect();
+    assert!(found == expected, "{} keys of {}", found.len(), expected.len());
+    for (key, value) in expected.iter().step_by(97) {
+        assert_eq!(family.get(key).unwrap().as_ref(), Some(value));
+    }
+}

@@ -262,6 +262,24 @@ impl<'a, const FANOUT: usize> Handle<'a, FANOUT> {
         self.header.count.store(count as u32 + 1, Ordering::Relaxed);
     }
 
+    /// Adds an entry behind all others of a node that is not reachable yet and has room. `head` is
+    /// that of its key behind the node's prefix.
+    #[inline]
+    pub(super) fn append(&self, head: u64, entry: NewEntry) {
+        let at = self.count();
+        self.records[at].store(entry.record.raw(), PUBLISH);
+        self.heads[at].store(head, Ordering::Relaxed);
+        if let (Some(link), Some(child)) = (self.children().get(at), entry.child) {
+            link.store(child.raw(), PUBLISH);
+        }
+        self.header.count.store(at as u32 + 1, Ordering::Relaxed);
+    }
+
+    /// Sets how many bytes the keys share of a node that is empty and not reachable yet.
+    pub(super) fn set_prefix(&self, prefix_bytes: usize) {
+        self.header.prefix_bytes.store(prefix_bytes as u32, Ordering::Relaxed);
+    }
+
     /// Shortens the prefix of an open node so that `key` has it too.
     fn fit_prefix(&self, key: &[u8], count: usize) {
         let skip = self.prefix_bytes();

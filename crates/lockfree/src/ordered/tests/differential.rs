@@ -7,7 +7,7 @@ use super::super::*;
 use crate::arena::BlockPool;
 
 /// What an index should hold: per key the versions, newest first, later inserts before equals.
-type Model = BTreeMap<Vec<u8>, Vec<(u64, u8, u64, Vec<u8>)>>;
+pub(super) type Model = BTreeMap<Vec<u8>, Vec<(u64, u8, u64, Vec<u8>)>>;
 
 pub(super) struct Random(u64);
 
@@ -41,7 +41,7 @@ pub(super) fn new_index<I: OrderedIndex>() -> I {
     I::with_arena(Arena::new(BlockPool::new(0), u64::MAX))
 }
 
-fn random_key(random: &mut Random, shape: u64) -> Vec<u8> {
+pub(super) fn random_key(random: &mut Random, shape: u64) -> Vec<u8> {
     match shape {
         0 => random.next().to_be_bytes()[..1 + random.below(8) as usize].to_vec(),
         1 => format!("user{:012}", random.below(2000)).into_bytes(),
@@ -60,7 +60,7 @@ fn random_key(random: &mut Random, shape: u64) -> Vec<u8> {
     }
 }
 
-fn model_insert(model: &mut Model, key: &[u8], version: NewVersion<'_>) {
+pub(super) fn model_insert(model: &mut Model, key: &[u8], version: NewVersion<'_>) {
     let versions = model.entry(key.to_vec()).or_default();
     let at = versions.partition_point(|other| other.0 > version.seq);
     let stored = (version.seq, version.kind, version.expires_at, version.value.to_vec());
@@ -71,7 +71,7 @@ fn owned(version: Version<'_>) -> (u64, u8, u64, Vec<u8>) {
     (version.seq, version.kind, version.expires_at, version.value.to_vec())
 }
 
-fn check_all<I: OrderedIndex>(index: &I, model: &Model) {
+pub(super) fn check_all<I: OrderedIndex>(index: &I, model: &Model) {
     let mut cursor = index.cursor();
     cursor.seek_to_first();
     for (key, versions) in model {
@@ -89,7 +89,12 @@ fn check_all<I: OrderedIndex>(index: &I, model: &Model) {
     assert!(!cursor.valid());
 }
 
-fn check_place<I: OrderedIndex>(index: &I, model: &Model, random: &mut Random, key: &[u8]) {
+pub(super) fn check_place<I: OrderedIndex>(
+    index: &I,
+    model: &Model,
+    random: &mut Random,
+    key: &[u8],
+) {
     let snapshot = random.below(60);
     let versions = model.get(key);
     let expected = versions.and_then(|all| all.iter().find(|v| v.0 <= snapshot)).cloned();

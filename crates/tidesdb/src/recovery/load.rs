@@ -1,0 +1,209 @@
+//! From the log's operations to memtables.
+//!
+//! Threads that decode the log write each version into the memory of its memtable at once, one
+//! behind the other, and note it: eight bytes of its key, its place in the log, and where it lies.
+//! When all is decoded, or the notes become too many, they are sorted, and memtables are made of
+//! them (`super::family_load`). So what lies in no order is touched as seldom as can be: that costs
+//! more than all else. All versions of a key are linked from old to new, so that a key that is
+//! written all the time costs no more than any other.
+//!
+//! A version of a key that there is already takes the key's bytes anew; not more than the log does.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use tidesdb_base::entry::{SequenceNumber, ValueKind};
+use tidesdb_base::error::{Error, Result};
+use tidesdb_files::wal::{Operation, SurvivingOperations};
+use tidesdb_lockfree::arena::Part;
+use tidesdb_lockfree::ordered::btree::Loose;
+use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::large_vec::LargeVec;
+
+use super::crew::Crew;
+use super::family_load::FamilyLoad;
+use super::piece::{Failure, Piece, Record, Target, Targets};
+
+/// Notes of a family that are worth sharing between threads.
+const SHARED_NOTES: usize = 16 << 10;
+
+/// What one thread at a time has decoded of a family.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    part: Part,
+    /// In the order in which the versions lie in memory.
+    pub loose: LargeVec<Loose>,
+    /// The first key, of which all share `shared` bytes.
+    pub sample: Vec<u8>,
+    pub shared: usize,
+    /// Notes before this one have heads behind more bytes than that.
+    pub outdated: usize,
+    first_sequence: SequenceNumber,
+}
+
+impl Notes {
+    /// Bytes that all keys, `key` among them, share.
+    #[inline]
+    fn share(&mut self, key: &[u8]) -> usize {
+        if self.loose.is_empty() {
+            self.sample.clear();
+            self.sample.extend_from_slice(key);
+            self.shared = key.len();
+            self.first_sequence = u64::MAX;
+        } else if !key.starts_with(self.sample.get(..self.shared).unwrap_or_default()) {
+            self.shared = common_bytes(&self.sample, key);
+            self.outdated = self.loose.len();
+        }
+        self.shared
+    }
+
+    fn add(
+        &mut self,
+        target: &Target,
+        operation: &Operation<'_>,
+        (sequence, place): (SequenceNumber, u64),
+    ) -> Result<()> {
+        let skip = self.share(operation.key);
+        let order = (skip, place);
+        let loose = target.memtable.prepare(&mut self.part, operation, sequence, order)?;
+        self.loose.push(loose);
+        self.first_sequence = self.first_sequence.min(sequence);
+        Ok(())
+    }
+}
+
+/// How many leading bytes two keys share.
+pub(super) fn common_bytes(left: &[u8], right: &[u8]) -> usize {
+    left.iter().zip(right).take_while(|(a, b)| a == b).count()
+}
+
+/// What one thread at a time has decoded, by family.
+type Decoded = BTreeMap<u32, Notes>;
+
+/// What the threads share that replay the log.
+#[derive(Debug)]
+pub(super) struct Load {
+    targets: Targets,
+    /// Of threads that are not decoding now.
+    decoded: Mutex<Vec<Decoded>>,
+    /// The failure of the oldest commit that has one.
+    failure: Mutex<Option<(SequenceNumber, Failure)>>,
+}
+
+impl Load {
+    pub(super) fn new(targets: Targets) -> Self {
+        Self { targets, decoded: Mutex::default(), failure: Mutex::default() }
+    }
+
+    /// Decodes one of so many shares of a piece.
+    pub(super) fn decode(&self, piece: &Piece, share: usize, shares: usize) {
+        let mut decoded = lock(&self.decoded).pop().unwrap_or_default();
+        for record in piece.share(share, shares) {
+            if let Err(failure) = self.decode_record(piece, record, &mut decoded) {
+                self.fail(record.sequence, failure);
+                break;
+            }
+        }
+        lock(&self.decoded).push(decoded);
+    }
+
+    fn decode_record(
+        &self,
+        piece: &Piece,
+        record: &Record,
+        decoded: &mut Decoded,
+    ) -> Result<(), Failure> {
+        let (sequence, payload) = (record.sequence, piece.payload(record));
+        // Where the payload begins, or less than a record header behind that.
+        let start = sequence.saturating_sub(payload.len() as u64);
+        let mut operations = SurvivingOperations::new(payload);
+        while let Some((offset, operation)) = operations.next_with_offset() {
+            let operation = operation.map_err(|_| Failure::Undecodable)?;
+            let Some(target) = self.targets.families.get(&operation.family) else {
+                // Its family was dropped; a number that was never given is damage.
+                if operation.family < self.targets.next_family {
+                    continue;
+                }
+                return Err(Failure::UnknownFamily(operation.family));
+            };
+            if sequence <= target.flushed_through {
+                continue;
+            }
+            target.keep_value_log(&operation, sequence);
+            let added = if operation.kind == ValueKind::RangeTombstone {
+                target.memtable.insert(&operation, sequence)
+            } else {
+                let notes = decoded.entry(operation.family).or_default();
+                notes.add(target, &operation, (sequence, start + offset as u64))
+            };
+            added.map_err(Failure::Other)?;
+        }
+        Ok(())
+    }
+
+    fn fail(&self, sequence: SequenceNumber, failure: Failure) {
+        let mut first = lock(&self.failure);
+        if first.as_ref().is_none_or(|(earlier, _)| sequence < *earlier) {
+            *first = Some((sequence, failure));
+        }
+    }
+
+    /// The failure of the oldest commit that has one, once all threads are done.
+    pub(super) fn failure(&self) -> Option<(SequenceNumber, Failure)> {
+        lock(&self.failure).take()
+    }
+
+    /// Bytes of all notes, while no thread is decoding.
+    pub(super) fn note_bytes(&self) -> usize {
+        let decoded = lock(&self.decoded);
+        let notes = decoded.iter().flat_map(BTreeMap::values).map(|notes| notes.loose.len());
+        notes.sum::<usize>() * size_of::<Loose>()
+    }
+
+    /// Makes memtables of what was decoded, with the threads of `crew`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Internal`] when a thread panicked.
+    pub(super) fn load(&self, crew: &Crew) -> Result<()> {
+        let mut families: BTreeMap<u32, Vec<Notes>> = BTreeMap::new();
+        for decoded in lock(&self.decoded).drain(..) {
+            for (family, notes) in decoded {
+                if !notes.loose.is_empty() {
+                    families.entry(family).or_default().push(notes);
+                }
+            }
+        }
+        let mut small = Vec::new();
+        for (family, notes) in families {
+            let Some(target) = self.targets.families.get(&family) else { continue };
+            let first = notes.iter().map(|notes| notes.first_sequence).min().unwrap_or(u64::MAX);
+            target.memtable.note_first(first);
+            let count: usize = notes.iter().map(|notes| notes.loose.len()).sum();
+            let parts = if count < SHARED_NOTES { 1 } else { crew.threads() * 8 };
+            let load = FamilyLoad::new(&target.memtable, notes, parts);
+            if parts == 1 {
+                small.push(load);
+                continue;
+            }
+            let load = Arc::new(load);
+            let shared = Arc::clone(&load);
+            crew.run(load.slices(), move |slice| shared.part(slice), || ())?;
+            let shared = Arc::clone(&load);
+            crew.run(load.buckets(), move |bucket| shared.load(bucket), || ())?;
+            load.join()?;
+        }
+        let (count, failed) = (small.len(), Arc::new(Mutex::new(None)));
+        let shared = Arc::clone(&failed);
+        let load_all = move |place: usize| {
+            let Some(load) = small.get(place) else { return };
+            (0..load.slices()).for_each(|slice| load.part(slice));
+            (0..load.buckets()).for_each(|bucket| load.load(bucket));
+            if let Err(e) = load.join() {
+                *lock(&shared) = Some(e);
+            }
+        };
+        crew.run(count, load_all, || ())?;
+        let error: Option<Error> = lock(&failed).take();
+        error.map_or(Ok(()), Err)
+    }
+}
