@@ -1,8 +1,7 @@
 //! Memory that the process really takes, as the kernel counts it, not as the engine does.
 //!
 //! Each measurement runs in a process of its own, since allocators keep what was freed. The
-//! system's allocator is told to keep little: what is measured is what the engine holds, not the
-//! pieces that one allocator or another does not give back.
+//! allocator is the system's, and is told nothing: an application has it so.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -44,8 +43,9 @@ fn alone(test: &str) -> Command {
     let program = std::env::current_exe().unwrap();
     let mut child = Command::new(program);
     child.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]);
-    child.env("MALLOC_ARENA_MAX", "1");
-    child.env("MALLOC_MMAP_THRESHOLD_", "131072").env("MALLOC_TRIM_THRESHOLD_", "131072");
+    for name in ["MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"] {
+        child.env_remove(name);
+    }
     child
 }
 

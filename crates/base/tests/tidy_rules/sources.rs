@@ -27,7 +27,8 @@ const UNSAFE: &[&str] = &[
     // The C interface.
     "crates/capi/src/",
     "crates/capi/tests/through_c/handles.rs",
-    // A counting allocator.
+    // Counting allocators.
+    "crates/tidesdb/tests/large_allocations.rs",
     "crates/tidesdb/tests/transaction_costs.rs",
     "crates/bench-compare/src/c_functions.rs",
     "crates/bench-compare/src/lmdb.rs",

@@ -20,6 +20,7 @@
 //! The first `short blocks` blocks have a column less than `columns`.
 
 use tidesdb_base::codec::{Decoder, Malformed, put_u32};
+use tidesdb_sys::large_vec::LargeVec;
 
 use crate::sink::Sink;
 
@@ -146,8 +147,8 @@ fn blocks_for(keys: usize) -> usize {
 /// Memory in which equations are solved.
 #[derive(Debug, Default)]
 pub(super) struct Elimination {
-    coefficients: Vec<u128>,
-    fingerprints: Vec<u32>,
+    coefficients: LargeVec<u128>,
+    fingerprints: LargeVec<u32>,
 }
 
 impl Elimination {
@@ -190,12 +191,12 @@ impl Elimination {
     }
 
     /// The columns of the solution, block by block. Places that no equation begins at are zero.
-    fn columns(&self, shape: Shape) -> Vec<Column> {
-        let mut columns = vec![[0; 2]; shape.columns_before(shape.blocks)];
+    fn columns(&self, shape: Shape) -> LargeVec<Column> {
+        let mut columns = LargeVec::filled(shape.columns_before(shape.blocks), [0; 2]);
         // The solution at the last 128 places looked at, the last of them in the lowest bit.
         let mut windows = [0_u128; MAX_COLUMNS as usize];
         let windows = windows.get_mut(..usize::from(shape.columns)).unwrap_or_default();
-        let places = self.coefficients.iter().zip(&self.fingerprints).enumerate().rev();
+        let places = self.coefficients.iter().zip(self.fingerprints.iter()).enumerate().rev();
         for (at, (coefficients, sums)) in places {
             for (column, window) in windows.iter_mut().enumerate() {
                 *window <<= 1;
@@ -219,7 +220,7 @@ impl Elimination {
 pub(crate) struct Ribbon {
     shape: Shape,
     seed: u8,
-    columns: Vec<Column>,
+    columns: LargeVec<Column>,
 }
 
 impl Ribbon {
@@ -276,7 +277,7 @@ impl Ribbon {
         put_u32(&mut header, self.shape.blocks as u32);
         put_u32(&mut header, self.shape.short_blocks as u32);
         out.put(&header);
-        for column in &self.columns {
+        for column in self.columns.iter() {
             out.put(&column[0].to_le_bytes());
             out.put(&column[1].to_le_bytes());
         }
@@ -296,7 +297,8 @@ impl Ribbon {
         if !sized || blocks == 0 || short_blocks > blocks {
             return Err(Malformed);
         }
-        let columns = stored.iter().map(|bits| halves(u128::from_le_bytes(*bits))).collect();
-        Ok(Self { shape, seed, columns })
+        let mut all = LargeVec::with_capacity(stored.len());
+        stored.iter().for_each(|bits| all.push(halves(u128::from_le_bytes(*bits))));
+        Ok(Self { shape, seed, columns: all })
     }
 }

@@ -12,7 +12,7 @@ use super::block::{
 use super::footer::{FOOTER_BYTES, Footer, Section};
 use super::index::{FlatIndex, Index, Leaves, NodeMemory, TreeIndex};
 use super::parts::Parts;
-use super::properties::TableSummary;
+use super::properties::{TableSummary, ValueReferences};
 use super::writer::MIN_TABLE_BYTES;
 use super::{BlockHandle, BlockSource, Uncached};
 use crate::filter::{Filters, prefix_hash};
@@ -194,8 +194,8 @@ impl Table {
         &self.summary
     }
 
-    /// Bytes of memory held by the open table: index and filter above all. Index nodes that are
-    /// held ([`Table::holding_nodes`]) are left out.
+    /// Bytes of memory held by the open table: index and filter above all, and what it knows of
+    /// value logs. Index nodes that are held ([`Table::holding_nodes`]) are left out.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
@@ -204,6 +204,7 @@ impl Table {
             + self.parts.as_ref().map_or(0, |parts| parts.memory_bytes())
             + self.summary.min_key.capacity()
             + self.summary.max_key.capacity()
+            + self.summary.value_references.capacity() * size_of::<ValueReferences>()
     }
 
     /// Whether index and filter are read part by part.

@@ -4,13 +4,15 @@
 //! which they lie, though values of other files come between. It keeps one of these for each file.
 //! What lies here is checked like what is read, each time that it is asked for. One thread.
 
+use tidesdb_sys::large_vec::LargeVec;
+
 use super::ValuePointer;
 use super::reader::LARGEST_PIECE_BYTES;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub struct RecordsAhead {
-    pub(super) bytes: Vec<u8>,
+    pub(super) bytes: LargeVec<u8>,
     pub(super) file: u64,
     pub(super) start: u64,
     pub(super) len: usize,

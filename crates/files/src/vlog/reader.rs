@@ -146,7 +146,9 @@ impl VlogReader {
             return self.read_into(pointer, scratch, value);
         }
         if ahead.bytes.len() < ahead.piece {
-            resize(&mut ahead.bytes, ahead.piece);
+            // What is there is read over next: a larger buffer takes nothing along.
+            ahead.bytes.clear();
+            ahead.bytes.resize(ahead.piece, 0);
         }
         let buffer = ahead.bytes.get_mut(..ahead.piece).unwrap_or_default();
         let read = self.file.read_at(buffer, pointer.offset);

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use tidesdb_base::compress::Compression;
 use tidesdb_base::limits::MAX_VALUE_BYTES;
 use tidesdb_base::{Error, Result};
+use tidesdb_sys::large_vec::LargeVec;
 use tidesdb_sys::vfs::File;
 
 /// Bytes gathered before they are written.
@@ -46,7 +47,7 @@ pub struct VlogWriter {
     options: VlogOptions,
     compressed: Vec<u8>,
     /// Bytes not written to the file yet; they go to `written`.
-    buffer: Vec<u8>,
+    buffer: LargeVec<u8>,
     written: u64,
     summary: VlogSummary,
 }
@@ -58,12 +59,14 @@ impl VlogWriter {
     /// # Errors
     /// [`Error::Io`].
     pub fn new(file: Arc<dyn File>, path: &Path, options: VlogOptions) -> Result<Self> {
+        let mut buffer = LargeVec::new();
+        buffer.extend_from_slice(&file_header(options.number));
         let mut writer = Self {
             file,
             path: path.to_path_buf(),
             options,
             compressed: Vec::new(),
-            buffer: file_header(options.number).to_vec(),
+            buffer,
             written: 0,
             summary: VlogSummary::default(),
         };
@@ -82,7 +85,7 @@ impl VlogWriter {
         summary: VlogSummary,
     ) -> Self {
         let path = path.to_path_buf();
-        let (compressed, buffer, written) = (Vec::new(), Vec::new(), summary.file_len);
+        let (compressed, buffer, written) = (Vec::new(), LargeVec::new(), summary.file_len);
         Self { file, path, options, compressed, buffer, written, summary }
     }
 

@@ -43,6 +43,9 @@ pub(crate) trait HeldTable: Debug + Send + Sync {
 
     /// Closes the table if it is held like this and was not used in this period so far.
     fn close_if_idle(&self, held: HeldAs);
+
+    /// Closes the table.
+    fn close(&self);
 }
 
 /// The period in which a table began to count how often it is asked.
@@ -136,6 +139,22 @@ impl TableMemory {
         true
     }
 
+    /// Closes tables until the others are within the share, those that are idle first: the budget
+    /// was lowered.
+    pub(crate) fn keep_to_share(&self) {
+        if self.has_room(0) {
+            return;
+        }
+        let mut tables = lock(&self.tables);
+        self.close_idle(&mut tables, HeldAs::Whole, 0);
+        for table in tables.all.iter().filter_map(Weak::upgrade) {
+            if self.has_room(0) {
+                return;
+            }
+            table.close();
+        }
+    }
+
     /// Notes a table that is opened for the first time.
     pub(crate) fn opened(&self, table: Weak<dyn HeldTable>) {
         let mut tables = lock(&self.tables);
@@ -186,8 +205,13 @@ mod tests {
         }
 
         fn close_if_idle(&self, held: HeldAs) {
-            let closes = held == HeldAs::Whole && !self.is_used.load(Ordering::Relaxed);
-            if closes && self.is_open.swap(false, Ordering::Relaxed) {
+            if held == HeldAs::Whole && !self.is_used.load(Ordering::Relaxed) {
+                self.close();
+            }
+        }
+
+        fn close(&self) {
+            if self.is_open.swap(false, Ordering::Relaxed) {
                 self.budget.give_back(Holder::Tables, TABLE_BYTES);
             }
         }
@@ -255,5 +279,13 @@ mod tests {
         assert!(opened.is_some_and(|openings| openings > 10), "{opened:?}");
         assert!(tables[3].is_open());
         assert_eq!(tables.iter().filter(|table| table.is_open()).count(), 5);
+    }
+
+    #[test]
+    fn a_smaller_budget_closes_tables_in_use() {
+        let (memory, tables) = full(10);
+        memory.budget.set_bytes(4 * TABLE_BYTES * BUDGET_SHARE);
+        memory.keep_to_share();
+        assert_eq!(tables.iter().filter(|table| table.is_open()).count(), 4);
     }
 }

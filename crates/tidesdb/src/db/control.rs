@@ -24,6 +24,7 @@ impl Core {
         if let Some(bytes) = options.max_memory_usage {
             self.options.validate_memory_budget(bytes)?;
             self.budget.set_bytes(memory_budget(&self.options, bytes));
+            self.files.table_memory.keep_to_share();
         }
         if let Some(bytes) = options.block_cache_bytes {
             self.budget.set_cache_wanted(bytes as u64);

@@ -49,6 +49,8 @@ const INDEX_NODES_SHARE: u64 = 16;
 pub(crate) enum Holder {
     /// Indexes and filters of open tables.
     Tables,
+    /// What is known of the value logs that tables point into, open or not.
+    References,
     /// Buffers of scans.
     Scans,
     /// Open transactions.
@@ -68,7 +70,7 @@ pub(crate) struct MemoryBudget {
     cache_wanted: AtomicU64,
     /// What the log's mapped segments take.
     log_bytes: u64,
-    held: [AtomicU64; 4],
+    held: [AtomicU64; 5],
     /// What open tables hold of their index nodes; counts as held by tables as well.
     index_nodes: AtomicU64,
     /// What is remembered of finished serializable transactions.
@@ -182,7 +184,7 @@ impl MemoryBudget {
             memtables: pool.lent_bytes,
             recycled: pool.idle_bytes,
             block_cache: self.blocks.figures()[0],
-            tables: held(Holder::Tables),
+            tables: held(Holder::Tables) + held(Holder::References),
             scans: held(Holder::Scans),
             transactions: held(Holder::Transactions) + self.dependencies.load(Ordering::Relaxed),
             background: held(Holder::Background),

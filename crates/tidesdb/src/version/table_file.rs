@@ -68,6 +68,7 @@ impl TableFile {
 
     /// As [`TableFile::new`], of a file that other families may have as well.
     pub(crate) fn of(file: Arc<NamedFile>, record: TableRecord) -> Arc<Self> {
+        file.context().budget.take(Holder::References, reference_bytes(&record));
         Arc::new(Self {
             record,
             file,
@@ -167,7 +168,7 @@ impl TableFile {
     }
 
     /// Gives the memory of the open table back, if it is open.
-    fn close(&self) {
+    fn let_go_of_memory(&self) {
         if let Some(table) = self.open.swap(None) {
             self.file.context().budget.give_back(Holder::Tables, table.memory_bytes() as u64);
         }
@@ -243,8 +244,12 @@ impl HeldTable for TableFile {
         // ORDERING: relaxed; a hint.
         let is_idle = !self.recently_used.load(Ordering::Relaxed);
         if is_idle && self.open.load().as_deref().is_some_and(|table| held_as(table) == held) {
-            self.close();
+            self.let_go_of_memory();
         }
+    }
+
+    fn close(&self) {
+        self.let_go_of_memory();
     }
 }
 
@@ -254,8 +259,16 @@ const fn held_as(table: &Table) -> HeldAs {
 
 impl Drop for TableFile {
     fn drop(&mut self) {
-        self.close();
+        self.let_go_of_memory();
+        let bytes = reference_bytes(&self.record);
+        self.file.context().budget.give_back(Holder::References, bytes);
     }
+}
+
+/// What the record of a table takes for the value logs that the table points into: here, and in the
+/// state of the manifest.
+const fn reference_bytes(record: &TableRecord) -> u64 {
+    2 * (record.value_references.len() * size_of::<(u64, u64)>()) as u64
 }
 
 #[cfg(test)]
@@ -317,5 +330,29 @@ mod tests {
             read_all(1);
         }
         assert_eq!(held(&family).1, 0);
+    }
+
+    #[test]
+    fn references_to_value_logs_count_as_memory() {
+        let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+        let family = db.create_family("values", FamilyOptions::default()).unwrap();
+        let budget = Arc::clone(&db.core().budget);
+        let of_references = || budget.held().tables - budget.table_bytes();
+        assert_eq!(of_references(), 0);
+        for n in 0..3 {
+            family.put(&key(n), &[7; 10_000]).unwrap();
+            family.flush().unwrap();
+        }
+        let references = || {
+            let version = family.state().current_version();
+            version.tables().map(|table| table.record.value_references.len()).sum::<usize>()
+        };
+        assert!(references() > 0);
+        assert_eq!(of_references(), references() as u64 * 32);
+        for n in 0..3 {
+            family.delete(&key(n)).unwrap();
+        }
+        family.compact().unwrap();
+        assert_eq!((references(), of_references()), (0, 0));
     }
 }
