@@ -6,6 +6,7 @@
 //! with `pwrite` everywhere else, or when the caller asks for it with [`RealVfs::without_mapping`].
 //! Every descriptor is close-on-exec.
 
+mod access;
 mod claims;
 mod lock;
 mod mapped_segment;

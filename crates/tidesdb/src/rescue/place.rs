@@ -1,9 +1,14 @@
 //! The place at which a copy is to lie.
 //!
-//! A copy is written beside its place, under a name of its own, and gets its name when it is whole:
-//! what one that was interrupted leaves is never taken for a result. A directory that was there is
-//! the one that is written to, so that it keeps its owner and its permissions. What could keep the
-//! copy from its place in the end, such as a mount point, is found out before the work.
+//! A copy is written beside its place, in a workshop of its own, and gets its name when it is
+//! whole: what one that was interrupted leaves is never taken for a result. A directory that was
+//! there is the one that is written to, so that it keeps its owner and its permissions. What could
+//! keep the copy from its place in the end, such as a mount point, is found out before the work.
+//!
+//! The workshop is the directory `PLACE.unfinished`. It holds the copy, in [`COPY`], and a file,
+//! [`MARKER`], which says that the directory is a workshop and whose lock says that it is in use.
+//! Only a directory with that file is ever cleared: any other of that name is the user's. The
+//! marker lies outside of the copy, so that the rename which ends the work is all that ends it.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,16 +17,30 @@ use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming;
-use tidesdb_sys::vfs::{RealVfs, Vfs};
+use tidesdb_sys::vfs::{DirEntry, LockGuard, LockHow, RealVfs, Vfs};
+
+/// The file that makes a directory a workshop, and the lock of who works there.
+const MARKER: &str = "UNFINISHED";
+
+/// The directory of the copy in the workshop.
+const COPY: &str = "copy";
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Place {
     vfs: Arc<dyn Vfs>,
     path: PathBuf,
+    workshop: Workshop,
     working: PathBuf,
-    /// An empty directory was there, and has the other name now.
+    /// An empty directory was there, and is the copy's now.
     was_there: bool,
+}
+
+/// The directories in which the copy for `path` is written: the workshop and the copy's own.
+pub(crate) fn working_for(path: &Path) -> [PathBuf; 2] {
+    let workshop = beside(path, ".unfinished");
+    let copy = workshop.join(COPY);
+    [workshop, copy]
 }
 
 /// `path` with something behind its last name.
@@ -63,18 +82,24 @@ impl Place {
     /// work for the same place left is removed.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`]; [`Error::InvalidArgument`] when it is a mount point; [`Error::Io`].
+    /// [`Error::NotEmpty`], also of a directory with the workshop's name that is none;
+    /// [`Error::Locked`] when another copy for the same place is being written;
+    /// [`Error::InvalidArgument`] when it is a mount point; [`Error::Io`].
     pub(crate) fn prepare(vfs: Arc<dyn Vfs>, path: &Path) -> Result<Self> {
         let path = resolved(path)?;
         let was_there = check_vacant(vfs.as_ref(), &path)?;
-        let working = beside(&path, ".unfinished");
-        remove_unfinished(vfs.as_ref(), &working)?;
-        if was_there {
-            vfs.rename(&path, &working).map_err(|e| explain_rename(&path, e))?;
+        let [workshop, working] = working_for(&path);
+        let workshop = Workshop::take(Arc::clone(&vfs), workshop)?;
+        let made = if was_there {
+            vfs.rename(&path, &working).map_err(|e| explain_rename(&path, e))
         } else {
-            vfs.create_dir(&working).map_err(|e| Error::io("create directory", &working, e))?;
+            vfs.create_dir(&working).map_err(|e| Error::io("create directory", &working, e))
+        };
+        if let Err(e) = made {
+            workshop.remove();
+            return Err(e);
         }
-        Ok(Self { vfs, path, working, was_there })
+        Ok(Self { vfs, path, workshop, working, was_there })
     }
 
     /// Where the copy is written.
@@ -93,23 +118,94 @@ impl Place {
             return Err(error);
         }
         let parent = parent_of(&self.path);
+        // CRASH: behind the rename an empty workshop may stay, which the next one clears.
+        self.workshop.remove();
         self.vfs.sync_dir(parent).map_err(|e| Error::io("sync", parent, e))
     }
 
     /// Removes what was written. A directory that was there is there again.
     pub(crate) fn abandon(self) {
-        // Whatever they answer: a directory of that name is no database's, and goes with the next
-        // try.
+        // Whatever they answer: a workshop is no database, and is cleared by the next try.
         if self.was_there {
             let emptied = remove_files(self.vfs.as_ref(), &self.working);
-            let _ = emptied.and_then(|()| {
+            let back = emptied.and_then(|()| {
                 let renamed = self.vfs.rename(&self.working, &self.path);
                 renamed.map_err(|e| Error::io("rename", &self.working, e))
             });
-        } else {
-            let _ = remove_unfinished(self.vfs.as_ref(), &self.working);
+            if back.is_err() {
+                return;
+            }
+        } else if remove_copy(self.vfs.as_ref(), &self.working).is_err() {
+            return;
         }
+        self.workshop.remove();
     }
+}
+
+/// A directory with a marker, which is locked.
+#[derive(Debug)]
+struct Workshop {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    lock: Box<dyn LockGuard>,
+}
+
+impl Workshop {
+    /// Makes the workshop, or clears the one that an interrupted work left.
+    fn take(vfs: Arc<dyn Vfs>, dir: PathBuf) -> Result<Self> {
+        match vfs.create_dir(&dir) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => check_is_workshop(&*vfs, &dir)?,
+            Err(e) => return Err(Error::io("create directory", &dir, e)),
+        }
+        let lock = lock_alone(vfs.as_ref(), &dir, MARKER)?;
+        // Another process may have been quicker: what is there now, with the lock held, counts.
+        check_is_workshop(vfs.as_ref(), &dir)?;
+        let copy = dir.join(COPY);
+        if !matches!(check_vacant(vfs.as_ref(), &copy), Ok(false)) {
+            // A reader may have it open.
+            drop(lock_alone(vfs.as_ref(), &copy, &naming::FileKind::Lock.name())?);
+            remove_copy(vfs.as_ref(), &copy)?;
+        }
+        Ok(Self { vfs, dir, lock })
+    }
+
+    /// Removes it, empty but for the marker.
+    fn remove(self) {
+        // With the lock held: another that waits for it notices that the file is gone. What stays
+        // is cleared by the next work.
+        let _ = self.vfs.remove(&self.dir.join(MARKER));
+        drop(self.lock);
+        let _ = self.vfs.remove_dir(&self.dir);
+    }
+}
+
+/// Fails unless `dir` is a workshop, or empty: the directory of one that was begun.
+fn check_is_workshop(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    let entries = match vfs.list(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
+            return Err(Error::NotEmpty(dir.to_path_buf()));
+        }
+        Err(e) => return Err(Error::io("list", dir, e)),
+    };
+    let is_ours = |entry: &DirEntry| match entry.name.as_str() {
+        MARKER => !entry.is_dir,
+        COPY => entry.is_dir,
+        _ => false,
+    };
+    let marked = entries.is_empty() || entries.iter().any(|entry| entry.name == MARKER);
+    if marked && entries.iter().all(is_ours) {
+        return Ok(());
+    }
+    Err(Error::NotEmpty(dir.to_path_buf()))
+}
+
+fn lock_alone(vfs: &dyn Vfs, dir: &Path, name: &str) -> Result<Box<dyn LockGuard>> {
+    vfs.lock(&dir.join(name), LockHow::Exclusive).map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => Error::Locked(dir.to_path_buf()),
+        _ => Error::io("lock", dir, e),
+    })
 }
 
 /// What it means that a directory can't get another name.
@@ -160,11 +256,9 @@ fn check_vacant(vfs: &dyn Vfs, path: &Path) -> Result<bool> {
 }
 
 /// Removes the directory of an unfinished copy, in which only files of a database may lie.
-fn remove_unfinished(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
-    match remove_files(vfs, dir) {
-        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other.and_then(|()| vfs.remove_dir(dir).map_err(|e| Error::io("remove", dir, e))),
-    }
+fn remove_copy(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    remove_files(vfs, dir)?;
+    vfs.remove_dir(dir).map_err(|e| Error::io("remove", dir, e))
 }
 
 fn remove_files(vfs: &dyn Vfs, dir: &Path) -> Result<()> {

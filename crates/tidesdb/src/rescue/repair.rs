@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{RealVfs, Vfs};
 
 use crate::rescue::destination::Destination;
@@ -29,12 +30,16 @@ pub struct Repaired {
 /// A crash between the two renames leaves no database at `directory`; the salvaged one is at
 /// `DIRECTORY.repaired` then, whole, and the damaged one under its new name.
 ///
+/// The new directory and its files have the owner, the group and the mode of the old ones. Until it
+/// is whole, only the owner of the old directory can look into it.
+///
 /// The directory is locked from the beginning to the end, so that nothing is written to it that
 /// would not be in the new database. What the two renames need is tried before the work.
 ///
 /// # Errors
 /// As [`crate::rescue::salvage`], and [`Error::Locked`] also when somebody reads it;
-/// [`Error::InvalidArgument`] when `directory` is a mount point. The damaged database is where it
+/// [`Error::InvalidArgument`] when `directory` is a mount point; [`Error::Io`] when its owner can't
+/// be given to the new one. The damaged database is where it
 /// was then.
 pub fn repair(
     directory: &Path,
@@ -46,12 +51,14 @@ pub fn repair(
     let repaired = beside(directory, ".repaired");
     let kept = vacant_name(vfs.as_ref(), directory)?;
     let made = Destination::create(&repaired)?;
-    if let Err(e) = check_can_be_renamed(vfs.as_ref(), directory, made.working()) {
+    let prepared = check_can_be_renamed(vfs.as_ref(), directory, made.working());
+    if let Err(e) = prepared.and_then(|()| keep_private(directory, made.working())) {
         made.abandon();
         return Err(e);
     }
     let (made, report) = salvage_into(made, &source, progress)?;
     made.finish()?;
+    give_access(vfs.as_ref(), &source, &repaired)?;
     vfs.rename(directory, &kept).map_err(|e| Error::io("rename", directory, e))?;
     if let Err(e) = vfs.rename(&repaired, directory) {
         // If this fails as well, both lie beside the place, whole.
@@ -61,6 +68,30 @@ pub fn repair(
     let parent = parent_of(directory);
     vfs.sync_dir(parent).map_err(|e| Error::io("sync", parent, e))?;
     Ok(Repaired { report, kept })
+}
+
+/// Finds out before the work whether the new directory can have the access of the old one, and
+/// keeps others away from it until then.
+fn keep_private(directory: &Path, working: &Path) -> Result<()> {
+    copy_access(directory, working)?;
+    RealVfs::make_private(working).map_err(|e| Error::io("set the mode of", working, e))
+}
+
+/// Gives the new database the owner, the group and the mode of the old one, the files as well: the
+/// process that repairs is often not the one that uses the database.
+fn give_access(vfs: &dyn Vfs, source: &Source, repaired: &Path) -> Result<()> {
+    let is_old = |kind: &&(FileKind, u64)| !matches!(kind.0, FileKind::Lock | FileKind::Diary);
+    if let Some((like, _)) = source.files.iter().find(is_old) {
+        let like = source.path(*like);
+        for entry in vfs.list(repaired).map_err(|e| Error::io("list", repaired, e))? {
+            copy_access(&like, &repaired.join(entry.name))?;
+        }
+    }
+    copy_access(&source.dir, repaired)
+}
+
+fn copy_access(from: &Path, to: &Path) -> Result<()> {
+    RealVfs::copy_access(from, to).map_err(|e| Error::io("set owner and mode of", to, e))
 }
 
 /// A name beside `directory` that nothing has.

@@ -13,7 +13,7 @@ use tidesdb_sys::vfs::{
 
 use crate::rescue::lenient::LenientFile;
 use crate::rescue::open_files::{OpenFiles, PooledFile};
-use crate::rescue::place::{beside, resolved};
+use crate::rescue::place::{resolved, working_for};
 
 /// Folder in which an opening puts files that the manifest does not know.
 const SET_ASIDE: &str = "set-aside";
@@ -102,9 +102,9 @@ impl Source {
     pub(crate) fn check_is_elsewhere(&self, destination: &Path) -> Result<()> {
         let whole = std::path::absolute(resolved(destination)?);
         let whole = whole.map_err(|e| Error::io("find", destination, e))?;
-        let working = beside(&whole, ".unfinished");
+        let working = working_for(&whole);
         let is_here = |above: &Path| self.vfs.is_same_dir(above, &self.dir).unwrap_or(false);
-        if whole.ancestors().chain([working.as_path()]).any(is_here) {
+        if whole.ancestors().chain(working.iter().map(PathBuf::as_path)).any(is_here) {
             let text = format!("{} lies in {}", destination.display(), self.dir.display());
             return Err(Error::InvalidArgument(text));
         }

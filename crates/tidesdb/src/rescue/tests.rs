@@ -12,10 +12,11 @@ use tidesdb_sim::{FaultError, FaultKind, FaultVfs, Op, OpSet};
 use tidesdb_sys::vfs::RealVfs;
 
 use crate::rescue::destination::Destination;
-use crate::rescue::place::{Place, check_can_be_renamed};
+use crate::rescue::place::{Place, check_can_be_renamed, working_for};
 use crate::rescue::report::SalvageReport;
 use crate::rescue::salvage::salvage_into;
 use crate::rescue::source::Source;
+use crate::rescue::{repair, restore, salvage};
 
 const KEYS: u32 = 400;
 
@@ -182,4 +183,75 @@ fn a_page_that_can_not_be_read_is_zeros_and_a_missing_permission_an_error() {
     vfs.fail_call(0, FaultKind::Once, FaultError::Kind(io::ErrorKind::PermissionDenied));
     let error = file.read_at(&mut bytes, 100).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+}
+
+#[test]
+fn a_database_with_the_name_of_a_workshop_is_left_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("source"), place.path().join("copy"));
+    database(&from);
+    let other = place.path().join("copy.unfinished");
+    let db = Db::open(&other, DbOptions::default()).unwrap();
+    db.open_family("family", FamilyOptions::default()).unwrap().put(b"mine", b"1").unwrap();
+    let untouched = |error: Error| {
+        assert!(matches!(&error, Error::NotEmpty(path) if *path == other), "{error}");
+        assert!(!to.exists());
+    };
+    untouched(restore(&from, &to, &mut |_| Ok(())).unwrap_err());
+    db.close().unwrap();
+    untouched(salvage(&from, &to, &mut |_| Ok(())).unwrap_err());
+    assert_eq!(content(&other).len(), 1);
+}
+
+#[test]
+fn two_copies_for_one_place_do_not_meet_and_what_an_interrupted_one_left_is_cleared() {
+    let parent = tempfile::tempdir().unwrap();
+    let to = parent.path().join("copy");
+    let prepare = || Place::prepare(Arc::new(RealVfs::new()), &to);
+    let first = prepare().unwrap();
+    let file = first.working().join("000001.klog");
+    std::fs::write(&file, "of the first").unwrap();
+    let error = prepare().unwrap_err();
+    assert!(matches!(error, Error::Locked(_)), "{error}");
+    assert!(file.exists());
+    // The lock goes with its holder, and what it wrote stays.
+    drop(first);
+    let second = prepare().unwrap();
+    assert!(!file.exists());
+    std::fs::write(&file, "of the second").unwrap();
+    second.take().unwrap();
+    let names: Vec<_> =
+        std::fs::read_dir(parent.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names, ["copy"]);
+    assert_eq!(std::fs::read(to.join("000001.klog")).unwrap(), b"of the second");
+}
+
+#[test]
+fn a_repaired_database_has_the_access_of_the_damaged_one_and_is_private_before() {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let set = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("source");
+    database(&dir);
+    for entry in std::fs::read_dir(&dir).unwrap() {
+        set(&entry.unwrap().path(), 0o640);
+    }
+    set(&dir, 0o750);
+    let [_, working] = working_for(&place.path().join("source.repaired"));
+    let mut looks = 0;
+    repair(&dir, &mut |_| {
+        assert_eq!(mode(&working), 0o700);
+        looks += 1;
+        Ok(())
+    })
+    .unwrap();
+    assert!(looks > 0);
+    assert_eq!(mode(&dir), 0o750);
+    for entry in std::fs::read_dir(&dir).unwrap() {
+        assert_eq!(mode(&entry.unwrap().path()), 0o640);
+    }
+    assert_eq!(content(&dir).len(), KEYS as usize);
 }
