@@ -2,6 +2,10 @@
 //!
 //! It is written to a temporary file, synced, renamed over the old one, and the directory synced:
 //! a power cut leaves the old name or the new one.
+//!
+//! A copy of a database begins with a `CURRENT` that names none and says so
+//! ([`begin_unfinished`]): no opening takes what an interrupted copy left for a database, or the
+//! directory in which it had not written anything else for an empty one. [`set_current`] ends that.
 
 use std::io;
 use std::path::Path;
@@ -15,6 +19,9 @@ use crate::naming;
 /// Name under which a new `CURRENT` is written before it takes the old one's place.
 pub const CURRENT_TEMPORARY: &str = "CURRENT.new";
 const LONGEST_BYTES: usize = 256;
+
+/// Content of the `CURRENT` of a copy that is not finished.
+const UNFINISHED: &[u8] = b"UNFINISHED-COPY\n";
 
 /// Makes manifest `number` the one in force. When this returns, a power cut can't undo it.
 ///
@@ -40,10 +47,36 @@ pub fn set_current(vfs: &dyn Vfs, dir: &Path, number: u64) -> Result<()> {
     vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))
 }
 
+/// Says that the directory, in which there is no `CURRENT` yet, is that of an unfinished copy.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn begin_unfinished(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    let current = dir.join(naming::FileKind::Current.name());
+    let file =
+        vfs.open(&current, OpenHow::CreateNew).map_err(|e| Error::io("create", &current, e))?;
+    // CRASH: not synced. What a power cut leaves of it is nothing, which is an empty directory or
+    // files without `CURRENT`, or an empty file, which is damaged: no opening takes either.
+    file.write_all_at(UNFINISHED, 0).map_err(|e| Error::io("write", &current, e))
+}
+
+/// Whether an unfinished copy lies in the directory.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn is_unfinished(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
+    match read_current(vfs, dir) {
+        Err(Error::NotADatabase { .. }) => Ok(true),
+        Err(e) if !e.is_corruption() => Err(e),
+        _ => Ok(false),
+    }
+}
+
 /// Number of the manifest in force; `None` when there is no `CURRENT`.
 ///
 /// # Errors
-/// [`Error::Corruption`] when the file is not what [`set_current`] writes; [`Error::Io`].
+/// [`Error::NotADatabase`] for an unfinished copy; [`Error::Corruption`] when the file is not what
+/// [`set_current`] writes; [`Error::Io`].
 pub fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Option<u64>> {
     let path = dir.join(naming::FileKind::Current.name());
     let file = match vfs.open(&path, OpenHow::Read) {
@@ -57,6 +90,10 @@ pub fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Option<u64>> {
         usize::try_from(length).ok().filter(|&l| l <= LONGEST_BYTES).ok_or_else(damaged)?;
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, 0).map_err(|e| Error::io("read", &path, e))?;
+    if bytes == UNFINISHED {
+        let reason = "it is a copy of a database that was not finished".to_owned();
+        return Err(Error::NotADatabase { path: dir.to_path_buf(), reason });
+    }
     number_in(&bytes).map(Some).ok_or_else(damaged)
 }
 

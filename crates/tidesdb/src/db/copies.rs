@@ -1,8 +1,8 @@
 //! Copies of a whole database: checkpoints, which share files, and backups, which do not.
 //!
-//! A copy is a directory that can be opened. It is one only when `CURRENT` is there, which is
-//! written last, when everything else is on disk: what a copy that failed or was interrupted leaves
-//! behind is never taken for a database.
+//! A copy is a directory that can be opened. It is one only when `CURRENT` names its manifest, and
+//! it does so last, when everything else is on disk. Until then `CURRENT` says that the copy is not
+//! finished: what one that failed or was interrupted leaves behind is never taken for a database.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_files::manifest::{ManifestWriter, current};
+use tidesdb_files::manifest::ManifestWriter;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::sched::NoThreads;
 use tidesdb_sys::vfs::OpenHow;
@@ -120,8 +120,7 @@ impl Core {
         vfs.sync_dir(target.path()).map_err(|e| Error::io("sync", target.path(), e))?;
         sync_parent(vfs, target.path())?;
         // CRASH: from here on it is a database, and everything of it is on disk.
-        target.note(FileKind::Current);
-        current::set_current(vfs, target.path(), number)
+        target.finish(number)
     }
 
     /// Gives a file a second name; false where that can't be.

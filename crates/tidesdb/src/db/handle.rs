@@ -237,9 +237,10 @@ impl Db {
     /// Where files can't have two names, on another file system for one, they are copied. Readers
     /// and writers go on meanwhile.
     ///
-    /// `path` is an empty directory, or is created (one level). To go back to a copy, open it, or
-    /// put a copy of its directory in the place of the database's; no other step is needed. When
-    /// this returns, the copy survives a power cut. One that fails or is interrupted never opens.
+    /// `path` is an empty directory, or one that an interrupted copy left, or is created (one
+    /// level). To go back to a copy, open it, or put a copy of its directory in the place of the
+    /// database's; no other step is needed. When this returns, the copy survives a power cut. What
+    /// one that was interrupted leaves never opens.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;

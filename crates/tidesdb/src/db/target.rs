@@ -1,14 +1,17 @@
 //! The directory that a copy of a database is written to.
+//!
+//! It says that it is an unfinished copy from the beginning on (`current::begin_unfinished`): no
+//! opening makes a database of it, and the next copy to the same place clears it.
 
 use std::io;
 use std::path::Path;
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_files::manifest::current;
-use tidesdb_files::naming::FileKind;
-use tidesdb_sys::vfs::{LockGuard, LockHow, Vfs};
+use tidesdb_files::manifest::current::{self, CURRENT_TEMPORARY};
+use tidesdb_files::naming::{self, FileKind};
+use tidesdb_sys::vfs::{DirEntry, LockGuard, LockHow, Vfs};
 
-/// An empty directory, locked so that no other opening makes a database of it meanwhile.
+/// A directory for a copy, locked so that no other opening makes a database of it meanwhile.
 #[derive(Debug)]
 pub(super) struct Target<'a> {
     vfs: &'a dyn Vfs,
@@ -17,10 +20,12 @@ pub(super) struct Target<'a> {
     lock: Option<Box<dyn LockGuard>>,
     /// What may have been written.
     files: Vec<FileKind>,
+    /// It may be a database.
+    is_named: bool,
 }
 
 impl<'a> Target<'a> {
-    /// Makes the directory if need be.
+    /// Makes the directory if need be, or clears what an interrupted copy left in it.
     ///
     /// # Errors
     /// [`Error::NotEmpty`], [`Error::Locked`], [`Error::Io`]; nothing is left behind then.
@@ -28,17 +33,23 @@ impl<'a> Target<'a> {
         let made = match vfs.create_dir(path) {
             Ok(()) => true,
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                check_empty(vfs, path)?;
+                check_free(vfs, path)?;
                 false
             }
             Err(e) => return Err(Error::io("create directory", path, e)),
         };
-        let mut target = Self { vfs, path, made, lock: None, files: Vec::new() };
+        let mut target = Self { vfs, path, made, lock: None, files: Vec::new(), is_named: false };
         let taken = match vfs.lock(&path.join(FileKind::Lock.name()), LockHow::Exclusive) {
             Ok(guard) => {
                 target.lock = Some(guard);
                 // Another process may have been quicker.
-                check_empty(vfs, path)
+                check_free(vfs, path).and_then(|unfinished| {
+                    if unfinished {
+                        clear(vfs, path)?;
+                    }
+                    target.note(FileKind::Current);
+                    if unfinished { Ok(()) } else { current::begin_unfinished(vfs, path) }
+                })
             }
             // Whatever is in it is the business of who has locked it.
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -62,6 +73,15 @@ impl<'a> Target<'a> {
         self.files.push(file);
     }
 
+    /// Makes the directory a database, that of a manifest, when everything else is on disk.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(super) fn finish(&mut self, manifest: u64) -> Result<()> {
+        self.is_named = true;
+        current::set_current(self.vfs, self.path, manifest)
+    }
+
     /// Lets others open the directory.
     pub(super) fn unlock(&mut self) {
         self.lock = None;
@@ -70,15 +90,16 @@ impl<'a> Target<'a> {
     /// Removes what was made, as far as that works: without `CURRENT`, what stays is no database.
     pub(super) fn remove(mut self) {
         let remove = |name: String| self.vfs.remove(&self.path.join(name));
-        if self.files.last() == Some(&FileKind::Current) {
+        if self.is_named {
             let _ = remove(FileKind::Current.name());
             // CRASH: the name goes before the files that it stands for.
             if self.vfs.sync_dir(self.path).is_err() {
                 return;
             }
         }
-        let _ = remove(current::CURRENT_TEMPORARY.to_owned());
-        for file in &self.files {
+        let _ = remove(CURRENT_TEMPORARY.to_owned());
+        // Backwards, so that `CURRENT` says to the end what the others are.
+        for file in self.files.iter().rev() {
             let _ = remove(file.name());
         }
         // With the lock held: who has opened the file and waits for the lock notices that it is
@@ -91,17 +112,83 @@ impl<'a> Target<'a> {
     }
 }
 
-fn check_empty(vfs: &dyn Vfs, path: &Path) -> Result<()> {
+/// Whether an unfinished copy is there; otherwise there is nothing.
+///
+/// # Errors
+/// [`Error::NotEmpty`] when anything else is there, [`Error::Io`].
+fn check_free(vfs: &dyn Vfs, path: &Path) -> Result<bool> {
     let entries = match vfs.list(path) {
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
             return Err(Error::NotEmpty(path.to_path_buf()));
         }
         other => other.map_err(|e| Error::io("list", path, e))?,
     };
-    // What an interrupted copy, or an opening that found nothing, may leave is as good as nothing.
+    // What an opening that found nothing may leave is as good as nothing.
     if entries.iter().all(|entry| entry.name == FileKind::Lock.name()) {
-        Ok(())
+        return Ok(false);
+    }
+    let is_ours = |entry: &DirEntry| {
+        let known = naming::parse(&entry.name).is_some() || entry.name == CURRENT_TEMPORARY;
+        known && !entry.is_dir
+    };
+    if entries.iter().all(is_ours) && current::is_unfinished(vfs, path)? {
+        Ok(true)
     } else {
         Err(Error::NotEmpty(path.to_path_buf()))
+    }
+}
+
+/// Removes the files of an unfinished copy but for the lock and `CURRENT`, which says what it is.
+fn clear(vfs: &dyn Vfs, path: &Path) -> Result<()> {
+    let kept = [FileKind::Lock.name(), FileKind::Current.name()];
+    let entries = vfs.list(path).map_err(|e| Error::io("list", path, e))?;
+    for entry in entries.iter().filter(|entry| !kept.contains(&entry.name)) {
+        let file = path.join(&entry.name);
+        vfs.remove(&file).map_err(|e| Error::io("remove", file, e))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tidesdb_base::options::{DbOptions, FamilyOptions};
+    use tidesdb_sys::vfs::RealVfs;
+
+    use super::*;
+    use crate::Db;
+
+    #[test]
+    fn what_a_killed_copy_left_is_no_database_and_no_obstacle() {
+        let place = tempfile::tempdir().unwrap();
+        let (vfs, copy) = (RealVfs::new(), place.path().join("copy"));
+        let db = Db::open(place.path().join("db"), DbOptions::default()).unwrap();
+        let family = db.create_family("family", FamilyOptions::default()).unwrap();
+        family.put(b"key", b"value").unwrap();
+        for files in [&[][..], &["000001.klog", "MANIFEST-000002", CURRENT_TEMPORARY][..]] {
+            // Dropped, as by the end of the process: the lock goes and the files stay.
+            drop(Target::take(&vfs, &copy).unwrap());
+            for file in files {
+                std::fs::write(copy.join(file), "a part").unwrap();
+            }
+            let error = Db::open(&copy, DbOptions::default()).unwrap_err();
+            assert!(error.to_string().contains("not finished"), "{error}");
+            db.backup(&copy).unwrap();
+            let opened = Db::open(&copy, DbOptions::default()).unwrap();
+            let value = opened.family("family").unwrap().get(b"key").unwrap();
+            assert_eq!(value.as_deref(), Some(&b"value"[..]));
+            opened.close().unwrap();
+            // A database is in the way, and so is what is not a copy's.
+            assert!(matches!(db.backup(&copy), Err(Error::NotEmpty(_))));
+            std::fs::remove_dir_all(&copy).unwrap();
+        }
+        drop(Target::take(&vfs, &copy).unwrap());
+        std::fs::write(copy.join("notes"), "mine").unwrap();
+        assert!(matches!(db.backup(&copy), Err(Error::NotEmpty(_))));
+        std::fs::remove_file(copy.join("notes")).unwrap();
+        let held = Target::take(&vfs, &copy).unwrap();
+        assert!(matches!(db.backup(&copy), Err(Error::Locked(_))));
+        held.remove();
+        assert_eq!(std::fs::read_dir(&copy).unwrap().count(), 0);
+        db.close().unwrap();
     }
 }

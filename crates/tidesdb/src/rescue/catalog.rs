@@ -102,6 +102,11 @@ impl Catalog {
                 self.problems.push(Error::corruption(path, 0, "the file is missing"));
                 Ok(None)
             }
+            // A copy that was not finished: what is there of it can be read.
+            Err(problem @ Error::NotADatabase { .. }) => {
+                self.problems.push(problem);
+                Ok(None)
+            }
             Err(problem) if tells_of_damaged_file(&problem) => {
                 self.problems.push(problem);
                 let mut text = [0; 64];
