@@ -245,6 +245,11 @@ impl EncodingArgs {
         }
     }
 
+    /// Whether a backslash begins an escape.
+    pub(crate) fn takes_escapes(&self) -> bool {
+        !self.raw && self.encoding() == Encoding::Text
+    }
+
     /// The bytes that an argument stands for. `what` names it in messages.
     ///
     /// # Errors

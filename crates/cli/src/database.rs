@@ -9,7 +9,7 @@ use tidesdb::{Db, Error, Family, KeyOrder, Scan, ScanOptions};
 
 use crate::failure::{Failure, Result};
 use crate::options_files;
-use crate::resume::HIDDEN_PREFIX;
+use crate::resume;
 
 /// Families named in a hint.
 const NAMED_FAMILIES: usize = 10;
@@ -119,15 +119,14 @@ pub(crate) fn family_or_new(db: &Db, name: &str) -> Result<Family> {
     Ok(db.open_family(name, options_files::family(name)?)?)
 }
 
-/// Refuses names that belong to this tool.
+/// Refuses the name of the family that belongs to this tool.
 ///
 /// # Errors
-/// When the name is one of them.
+/// When it is that one.
 pub(crate) fn refuse_hidden(name: &str) -> Result<()> {
-    if name.starts_with(HIDDEN_PREFIX) {
-        return Err(Failure::usage(format!(
-            "'{name}' begins with {HIDDEN_PREFIX}, as the families of this tool itself do"
-        )));
+    if name == resume::FAMILY {
+        let text = format!("'{name}' is where this tool keeps how far a load has come");
+        return Err(Failure::usage(text));
     }
     Ok(())
 }
@@ -135,7 +134,7 @@ pub(crate) fn refuse_hidden(name: &str) -> Result<()> {
 /// The names of the families that belong to the user, in order.
 pub(crate) fn visible_families(db: &Db) -> Vec<String> {
     let mut names = db.family_names();
-    names.retain(|name| !name.starts_with(HIDDEN_PREFIX));
+    names.retain(|name| name != resume::FAMILY);
     names.sort_unstable();
     names
 }

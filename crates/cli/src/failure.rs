@@ -2,7 +2,7 @@
 //!
 //! Every error of the engine, of a file and of the command line becomes a [`Failure`] on its way
 //! to `main`, which prints it to standard error. A closed pipe on standard output is the wish of
-//! the reader and ends the command quietly.
+//! the reader: it ends the output quietly, and changes nothing of what the command did or found.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -24,7 +24,7 @@ enum Kind {
     Lossy,
     /// Exit code 130, as shells report a process that SIGINT ended.
     Interrupted,
-    /// Exit code 0: the reader of our output has seen enough.
+    /// Exit code 0: the reader of our output has seen enough, and nothing else is to be told.
     OutputClosed,
 }
 
@@ -100,6 +100,11 @@ impl Failure {
         self
     }
 
+    /// True when standard output has no reader any more.
+    pub(crate) fn is_output_closed(&self) -> bool {
+        self.kind == Kind::OutputClosed
+    }
+
     /// Prints the failure and answers the exit code of the process.
     pub(crate) fn report(&self) -> ExitCode {
         let code = match self.kind {
@@ -135,6 +140,15 @@ impl From<tidesdb::Error> for Failure {
             _ => return Self::new(error.to_string()),
         };
         Self::new(error.to_string()).hint(hint)
+    }
+}
+
+/// What comes of a command that has printed what it found, and has a verdict. A reader that has
+/// gone changes no verdict; any other failure of the output comes first.
+pub(crate) fn judged(printed: Result<()>, verdict: Result<()>) -> Result<()> {
+    match printed {
+        Err(failure) if !failure.is_output_closed() => Err(failure),
+        printed => verdict.and(printed),
     }
 }
 

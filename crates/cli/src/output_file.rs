@@ -1,7 +1,8 @@
 //! A file that appears under its name when it is complete, and never inside a database.
 //!
-//! What is written goes to the name with `.partial` added; it is synced, and renamed at the end:
-//! under its own name there is either the old file or all of the new one. What a failed or
+//! What is written goes to a new file beside it, whose name ends in `.partial`; it is synced, and
+//! renamed at the end: under its own name there is either the old file or all of the new one. No
+//! file or link that was there is opened, so two commands never write to one file. What a failed or
 //! interrupted command wrote is removed. A device or a pipe is written as it is.
 
 use std::ffi::OsString;
@@ -24,8 +25,8 @@ pub(crate) fn write(path: &Path, write: impl FnOnce(File, &Path) -> Result<File>
         let output = File::options().write(true).open(path).map_err(|e| failed(path, e))?;
         return write(output, path).map(drop);
     }
-    let partial = &partial_path(path);
-    let output = File::create(partial).map_err(|e| failed(partial, e))?;
+    let (output, partial) = create_partial(path)?;
+    let partial = &partial;
     let complete = write(output, partial)
         .and_then(|output| output.sync_all().map_err(|e| failed(partial, e)))
         .and_then(|()| fs::rename(partial, path).map_err(|e| failed(partial, e)));
@@ -80,10 +81,21 @@ fn is_database(directory: &Path) -> bool {
         && fs::read_dir(directory).is_ok_and(|mut entries| entries.any(is_manifest))
 }
 
-fn partial_path(path: &Path) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(".partial");
-    PathBuf::from(name)
+/// Creates a file beside `path` under a name that nothing has.
+fn create_partial(path: &Path) -> Result<(File, PathBuf)> {
+    /// More than a process that was given the same number again can have left.
+    const MOST_TRIES: u32 = 1000;
+    let mut tried = 0;
+    loop {
+        let mut name = OsString::from(path);
+        name.push(format!(".{}-{tried}.partial", std::process::id()));
+        let partial = PathBuf::from(name);
+        match File::create_new(&partial) {
+            Ok(file) => return Ok((file, partial)),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tried < MOST_TRIES => tried += 1,
+            Err(e) => return Err(Failure::file("write", &partial, &e)),
+        }
+    }
 }
 
 fn directory_of(path: &Path) -> &Path {

@@ -17,11 +17,9 @@ use crate::failure::{Failure, Result};
 use crate::formats::{Columns, Position};
 use crate::source::{HEAD_BYTES, Source, Tap};
 
-/// Name of the family that holds checkpoints.
-const FAMILY: &str = "__load_progress";
-
-/// Prefix of the families that belong to this tool and are not shown.
-pub(crate) const HIDDEN_PREFIX: &str = "__";
+/// Name of the family that holds checkpoints. It belongs to this tool and is not shown; every other
+/// family is the user's, whatever its name.
+pub(crate) const FAMILY: &str = "__load_progress";
 
 /// Form of a stored checkpoint.
 const VERSION: u32 = 1;

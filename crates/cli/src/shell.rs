@@ -26,7 +26,7 @@ mod words;
 use std::io::{self, IsTerminal};
 
 pub(crate) use self::session::Session;
-use crate::failure::Result;
+use crate::failure::{Result, judged};
 
 /// Runs lines from standard input until it ends: as a shell when it is a terminal, otherwise as a
 /// script.
@@ -40,5 +40,5 @@ pub(crate) fn run(mut session: Session) -> Result<()> {
         script::run(&mut session, io::stdin().lock())
     };
     let closed = session.close();
-    done.and(closed)
+    judged(done, closed)
 }

@@ -62,6 +62,20 @@ pub(crate) fn bytes(size: u64) -> String {
     format!("{scaled:.1} {}", UNITS[unit])
 }
 
+/// Text for a terminal, with control characters as escapes: a name or a property that was stored
+/// must not move the cursor or change colours.
+pub(crate) fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            out.extend(character.escape_default());
+        } else {
+            out.push(character);
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +98,11 @@ mod tests {
         }
         assert_eq!(bytes((1 << 20) - 1), "1.0 MiB");
         assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_a_terminal() {
+        assert_eq!(printable("a\u{1b}[31m\r\u{9b}b\\ ü"), "a\\u{1b}[31m\\r\\u{9b}b\\ ü");
     }
 
     #[test]

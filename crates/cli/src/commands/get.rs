@@ -14,7 +14,7 @@ use tidesdb::Family;
 use crate::args::{EncodingArgs, GetArgs};
 use crate::database::{self, Access};
 use crate::encoding::Encoding;
-use crate::failure::{Failure, Result, note};
+use crate::failure::{Failure, Result, judged, note};
 use crate::formats::{self, Format, RecordWriter, Row};
 
 /// Keys that are looked up together.
@@ -54,8 +54,8 @@ pub(crate) fn run(args: &GetArgs) -> Result<()> {
     if let Some(path) = &args.keys_from {
         each_some(path, &args.encoding, |keys| look_up(keys, &mut output))?;
     }
-    output.flush().map_err(|error| Failure::output(&error))?;
-    values.end()
+    let printed = output.flush().map_err(|error| Failure::output(&error));
+    judged(printed, values.end())
 }
 
 fn single(family: &Family, key: &[u8], encoding: Encoding) -> Result<()> {
@@ -115,6 +115,8 @@ pub(crate) struct Values {
     encoding: Encoding,
     json: bool,
     absent: u64,
+    /// Set when the output has no reader any more: the keys are still looked up.
+    closed: Option<Failure>,
 }
 
 impl Values {
@@ -126,7 +128,7 @@ impl Values {
         } else {
             formats::text_writer(encoding, cut)
         };
-        Self { writer, encoding, json, absent: 0 }
+        Self { writer, encoding, json, absent: 0, closed: None }
     }
 
     /// Prints the values found for some keys. As JSON a key that is not there has no value; as
@@ -141,10 +143,13 @@ impl Values {
         output: &mut dyn Write,
     ) -> Result<()> {
         for (key, value) in keys.iter().zip(values) {
-            if value.is_some() || self.json {
+            if self.closed.is_none() && (value.is_some() || self.json) {
                 let row = Row { key, value, ..Row::default() };
                 let written = self.writer.write(output, row);
-                written.map_err(|error| Failure::output(&error))?;
+                match written.map_err(|error| Failure::output(&error)) {
+                    Err(failure) if failure.is_output_closed() => self.closed = Some(failure),
+                    written => written?,
+                }
             }
             if value.is_none() {
                 self.absent += 1;
@@ -161,10 +166,10 @@ impl Values {
     /// Whether each key had a value.
     ///
     /// # Errors
-    /// When one had none.
+    /// When one had none, or the reader of the output has gone.
     pub(crate) fn end(self) -> Result<()> {
         match self.absent {
-            0 => Ok(()),
+            0 => self.closed.map_or(Ok(()), Err),
             absent => Err(Failure::absent(absent)),
         }
     }

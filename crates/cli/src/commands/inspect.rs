@@ -13,7 +13,8 @@ use tidesdb::rescue::{self, Field, InspectOptions, Item};
 
 use crate::args::EncodingArgs;
 use crate::encoding::Encoding;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, judged};
+use crate::table::printable;
 
 /// Arguments of `inspect`.
 #[derive(Debug, Args)]
@@ -45,31 +46,30 @@ pub(crate) fn run(args: &InspectArgs) -> Result<()> {
     let encoding = args.encoding.encoding();
     let mut output = BufWriter::new(io::stdout().lock());
     let options = InspectOptions::default().entries(args.keys).number(args.number);
-    let (mut left, mut problems, mut failed) = (args.limit.unwrap_or(u64::MAX), 0_u64, None);
+    let (mut left, mut problems, mut printed) = (args.limit.unwrap_or(u64::MAX), 0_u64, Ok(()));
     let shown = rescue::inspect(&args.file, options, &mut |item| {
         let Some(next) = left.checked_sub(1) else { return Err(Error::Cancelled) };
         left = next;
         problems += u64::from(item.problem.is_some());
         let line =
             if args.json { as_json(&item, encoding).to_string() } else { as_text(&item, encoding) };
-        writeln!(output, "{line}").map_err(|error| {
-            failed = Some(error);
-            Error::Cancelled
-        })
+        if printed.is_ok() {
+            printed = writeln!(output, "{line}").map_err(|error| Failure::output(&error));
+        }
+        match &printed {
+            Err(failure) if !failure.is_output_closed() => Err(Error::Cancelled),
+            // Without a reader the problems are still counted.
+            _ => Ok(()),
+        }
     });
-    if let Some(error) = failed {
-        return Err(Failure::output(&error));
-    }
-    output.flush().map_err(|error| Failure::output(&error))?;
-    match shown {
-        Err(Error::Cancelled) | Ok(()) => {}
-        Err(other) => return Err(Failure::from(other)),
-    }
-    match problems {
-        0 => Ok(()),
-        1 => Err(Failure::new("the file has 1 problem")),
-        problems => Err(Failure::new(format!("the file has {problems} problems"))),
-    }
+    let printed = printed.and_then(|()| output.flush().map_err(|error| Failure::output(&error)));
+    let verdict = match (shown, problems) {
+        (Err(other), _) if !matches!(other, Error::Cancelled) => Err(Failure::from(other)),
+        (_, 0) => Ok(()),
+        (_, 1) => Err(Failure::new("the file has 1 problem")),
+        (_, problems) => Err(Failure::new(format!("the file has {problems} problems"))),
+    };
+    judged(printed, verdict)
 }
 
 fn encoded(bytes: &[u8], encoding: Encoding) -> String {
@@ -87,13 +87,14 @@ fn as_text(item: &Item, encoding: Encoding) -> String {
     for (name, field) in &item.fields {
         let value = match field {
             Field::Number(number) => number.to_string(),
-            Field::Text(text) => text.clone(),
+            Field::Text(text) => printable(text),
+            Field::List(texts) => printable(&texts.join("; ")),
             Field::Bytes(bytes) => format!("'{}'", encoded(bytes, encoding)),
         };
         line.push_str(&format!("  {name}={value}"));
     }
     if let Some(problem) = &item.problem {
-        line.push_str(&format!("  DAMAGED: {problem}"));
+        line.push_str(&format!("  DAMAGED: {}", printable(problem)));
     }
     line
 }
@@ -104,6 +105,7 @@ fn as_json(item: &Item, encoding: Encoding) -> Value {
         let value = match field {
             Field::Number(number) => json!(number),
             Field::Text(text) => json!(text),
+            Field::List(texts) => json!(texts),
             Field::Bytes(bytes) => json!(encoded(bytes, encoding)),
         };
         fields.insert((*name).to_owned(), value);

@@ -6,12 +6,13 @@ use std::io::{self, Write};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 use tidesdb::options_file::OptionsFile;
-use tidesdb::{Db, FamilyOptions};
+use tidesdb::{Db, Error, FamilyOptions};
 
 use crate::args::DatabaseArgs;
 use crate::database::{self, Access};
 use crate::failure::{Failure, Result, note};
 use crate::options_files;
+use crate::table::printable;
 
 /// The family of commands that name none.
 const DEFAULT_FAMILY: &str = "default";
@@ -85,7 +86,8 @@ pub(crate) fn run(args: &OptionsArgs) -> Result<()> {
 pub(crate) fn shown(db: &Db, family: Option<&str>, format: OptionsFormat) -> Result<String> {
     if format == OptionsFormat::Lines {
         let family = database::family(db, family.unwrap_or(DEFAULT_FAMILY))?;
-        return Ok(family.options().to_text() + "\n");
+        let lines = family.options().to_text();
+        return Ok(lines.lines().map(|line| printable(line) + "\n").collect());
     }
     let names = family.map_or_else(|| database::visible_families(db), |name| vec![name.to_owned()]);
     let mut file = OptionsFile::new();
@@ -103,8 +105,8 @@ fn json(db: &Db, family: Option<&str>) -> Result<String> {
     Ok(text.map_err(|error| Failure::new(error.to_string()))? + "\n")
 }
 
-/// Changes what the file names, of one family or of all, and tells what has changed. All families
-/// are looked up before the first is changed.
+/// Changes what the file names, of one family or of all, and tells what has changed. All
+/// mistakes are found before the first family is changed.
 fn apply(db: &Db, file: &OptionsFile, family: Option<&str>) -> Result<()> {
     let names: Vec<&str> =
         file.families().filter(|name| family.is_none_or(|f| f == *name)).collect();
@@ -115,12 +117,21 @@ fn apply(db: &Db, file: &OptionsFile, family: Option<&str>) -> Result<()> {
         })
         .hint("settings of the database are given at each open: tidesdb COMMAND --options FILE"));
     }
-    let mut changes = Vec::new();
+    let (mut changes, mut problems) = (Vec::new(), Vec::new());
     for name in names {
         let family = database::family(db, name)?;
         let old = family.options();
         let new = file.family_options(name, old.clone())?;
+        if new.key_order != old.key_order {
+            let (wanted, present) = (&new.key_order, &old.key_order);
+            problems.push(format!(
+                "family '{name}': key_order is {wanted}, but stays {present}: it can't be changed"
+            ));
+        }
         changes.push((family, old, new));
+    }
+    if !problems.is_empty() {
+        return Err(Error::InvalidOptions(problems).into());
     }
     for (family, old, new) in changes {
         let name = family.name();
@@ -130,7 +141,7 @@ fn apply(db: &Db, file: &OptionsFile, family: Option<&str>) -> Result<()> {
             note(format_args!("family '{name}': nothing changes"));
         }
         for line in lines {
-            note(format_args!("family '{name}': {line}"));
+            note(format_args!("family '{name}': {}", printable(&line)));
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use tidesdb::rescue::{self, Loss, SalvageReport};
 
 use crate::args::DatabaseArgs;
 use crate::encoding::Encoding;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, judged};
 use crate::interrupt;
 use crate::progress::WorkBar;
 use crate::table::{bytes, count, render};
@@ -117,18 +117,19 @@ fn print(text: &str) -> Result<()> {
 }
 
 fn tell(report: &SalvageReport, to: &Path, kept: Option<&Path>, json: bool) -> Result<()> {
-    if json {
+    let printed = if json {
         let text = serde_json::to_string_pretty(&as_json(report, to, kept));
         let text = text.map_err(|e| Failure::new(format!("cannot write the report: {e}")))?;
-        print(&format!("{text}\n"))?;
+        print(&format!("{text}\n"))
     } else {
-        print(&as_text(report, to, kept))?;
-    }
-    match report.losses.len() {
+        print(&as_text(report, to, kept))
+    };
+    let verdict = match report.losses.len() {
         0 => Ok(()),
         1 => Err(Failure::lossy("1 part of the database was lost")),
         losses => Err(Failure::lossy(format!("{losses} parts of the database were lost"))),
-    }
+    };
+    judged(printed, verdict)
 }
 
 fn text_of(key: &[u8]) -> String {
@@ -165,7 +166,12 @@ fn as_text(report: &SalvageReport, to: &Path, kept: Option<&Path>) -> String {
     let unused = |(path, reason): &(PathBuf, String)| format!("{}: {reason}", path.display());
     list("Files not used", report.unused.iter().map(unused).collect());
     if report.losses.is_empty() {
-        text.push_str("\nNothing was lost\n");
+        let sure = report.warnings.is_empty();
+        text.push_str(if sure {
+            "\nNothing was lost\n"
+        } else {
+            "\nNothing is known to be lost\n"
+        });
     }
     text
 }
@@ -235,4 +241,21 @@ fn as_json(report: &SalvageReport, to: &Path, kept: Option<&Path>) -> Value {
         "log_segments": report.log_segments,
         "bytes_read": report.bytes_read,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_uncertain_is_not_called_whole() {
+        let mut report = SalvageReport::default();
+        let last = |report: &SalvageReport| {
+            let text = as_text(report, Path::new("new"), None);
+            text.lines().last().unwrap_or_default().to_owned()
+        };
+        assert_eq!(last(&report), "Nothing was lost");
+        report.warnings.push("a table that the manifest does not name was used".to_owned());
+        assert_eq!(last(&report), "Nothing is known to be lost");
+    }
 }

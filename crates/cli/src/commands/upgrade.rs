@@ -10,7 +10,7 @@ use tidesdb::rescue::{FormatReport, FoundFormat, formats_of};
 
 use crate::args::ReportArgs;
 use crate::database;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, judged};
 use crate::table::{count, render};
 
 /// Runs the command.
@@ -23,8 +23,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let text = if args.json { as_json(&report) } else { as_text(&report) };
     let mut output = io::stdout().lock();
     let written = output.write_all(text.as_bytes()).and_then(|()| output.flush());
-    written.map_err(|error| Failure::output(&error))?;
-    match report.found.iter().find(|found| !found.is_readable()) {
+    let verdict = match report.found.iter().find(|found| !found.is_readable()) {
         None => Ok(()),
         Some(found) => Err(Failure::new(format!(
             "{} files have {} format version {}, and this build reads {} to {}",
@@ -35,7 +34,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
             found.read.end()
         ))
         .hint("a newer build wrote them: open the database with that one")),
-    }
+    };
+    judged(written.map_err(|error| Failure::output(&error)), verdict)
 }
 
 /// What would be done with the files.

@@ -12,7 +12,7 @@ use tidesdb::{Error, ErrorKind, VerifyReport};
 
 use crate::args::ReportArgs;
 use crate::database::{self, Access};
-use crate::failure::{Failure, Result, note};
+use crate::failure::{Failure, Result, judged, note};
 use crate::progress::{WorkBar, spinner};
 use crate::table::{bytes, count, render};
 
@@ -20,8 +20,9 @@ use crate::table::{bytes, count, render};
 #[derive(Default)]
 struct Findings {
     tables: u64,
-    blocks: u64,
-    entries: u64,
+    /// Not known where the database does not open, as the next one.
+    blocks: Option<u64>,
+    entries: Option<u64>,
     value_logs: u64,
     bytes: u64,
     problems: Vec<Error>,
@@ -31,8 +32,8 @@ impl From<VerifyReport> for Findings {
     fn from(report: VerifyReport) -> Self {
         Self {
             tables: report.tables,
-            blocks: report.blocks,
-            entries: report.entries,
+            blocks: Some(report.blocks),
+            entries: Some(report.entries),
             value_logs: report.value_log_files,
             bytes: report.bytes,
             problems: report.problems,
@@ -75,29 +76,26 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     };
     let text = if args.json { as_json(&report)? } else { as_text(&report) };
     let mut output = io::stdout().lock();
-    output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-        .map_err(|error| Failure::output(&error))?;
-    match report.problems.len() {
+    let printed = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+    let verdict = match report.problems.len() {
         0 => Ok(()),
         1 => Err(Failure::new("the database has 1 problem")),
         problems => Err(Failure::new(format!("the database has {problems} problems"))),
-    }
+    };
+    judged(printed.map_err(|error| Failure::output(&error)), verdict)
 }
 
 fn as_text(report: &Findings) -> String {
     let rows = [
-        ("tables", count(report.tables)),
-        ("blocks", count(report.blocks)),
-        ("entries", count(report.entries)),
-        ("value-log files", count(report.value_logs)),
-        ("bytes read", bytes(report.bytes)),
+        ("tables", Some(count(report.tables))),
+        ("blocks", report.blocks.map(count)),
+        ("entries", report.entries.map(count)),
+        ("value-log files", Some(count(report.value_logs))),
+        ("bytes read", Some(bytes(report.bytes))),
     ];
-    let mut text = format!(
-        "Checked\n{}",
-        render(&["", ""], &rows.map(|(name, value)| vec![name.to_owned(), value]))
-    );
+    let rows = rows.into_iter().filter_map(|(name, value)| Some(vec![name.to_owned(), value?]));
+    let rows: Vec<Vec<String>> = rows.collect();
+    let mut text = format!("Checked\n{}", render(&["", ""], &rows));
     if report.problems.is_empty() {
         text.push_str("\nNo damage found\n");
     } else {

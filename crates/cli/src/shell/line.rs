@@ -70,6 +70,21 @@ pub(crate) enum Command {
     Exit,
 }
 
+impl Command {
+    /// Whether its words are keys and values with escapes, and no names or bytes as they are.
+    pub(crate) fn takes_escapes(&self) -> bool {
+        let encoding = match self {
+            Self::Get(args) => &args.encoding,
+            Self::Put(args) => &args.encoding,
+            Self::Delete(args) => &args.encoding,
+            Self::Scan(args) => &args.encoding,
+            Self::Count(args) => &args.encoding,
+            _ => return false,
+        };
+        encoding.takes_escapes()
+    }
+}
+
 /// Arguments of `get`.
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {

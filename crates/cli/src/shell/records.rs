@@ -52,9 +52,12 @@ impl Session {
         let mut lines = Values::new(&args.encoding, args.json, false);
         let mut buffer = BufWriter::new(output);
         lines.write(&keys, values.iter().map(Option::as_deref), &mut buffer)?;
-        buffer.flush().map_err(failed)?;
-        let all = values.iter().all(Option::is_some);
-        Ok(if all { Outcome::Done } else { Outcome::NotFound })
+        match buffer.flush().map_err(failed) {
+            Err(failure) if !failure.is_output_closed() => Err(failure),
+            // That a key is not there counts, whether it was read or not.
+            _ if values.iter().any(Option::is_none) => Ok(Outcome::NotFound),
+            printed => printed.map(|()| Outcome::Done),
+        }
     }
 
     pub(super) fn put(&mut self, args: &PutArgs) -> Result<()> {

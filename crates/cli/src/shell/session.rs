@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use clap::error::ErrorKind as ClapError;
-use tidesdb::{Db, Family, Snapshot, Transaction};
+use tidesdb::{Db, ErrorKind, Family, Snapshot, Transaction};
 
 use super::line::{BeginArgs, Command, CreateArgs, DropArgs, Line, OptionsArgs, RollbackArgs};
 use super::words;
@@ -79,11 +79,13 @@ impl Session {
     /// A usage failure for a line that makes no sense, and those of the command.
     pub(crate) fn execute(&mut self, line: &str, output: &mut dyn Write) -> Result<Outcome> {
         let words = words::split(line).map_err(Failure::usage)?;
-        if words.is_empty() {
+        if words.escaped.is_empty() {
             return Ok(Outcome::Done);
         }
-        let parsed = match Line::try_parse_from(&words) {
-            Ok(parsed) => parsed,
+        let parsed = match Line::try_parse_from(words.escaped) {
+            Ok(parsed) if parsed.command.takes_escapes() => parsed,
+            // The same words, each character of which stands for itself.
+            Ok(parsed) => Line::try_parse_from(words.literal).unwrap_or(parsed),
             Err(error) => {
                 let text = error.render().to_string();
                 if matches!(error.kind(), ClapError::DisplayHelp | ClapError::DisplayVersion) {
@@ -169,13 +171,18 @@ impl Session {
         Ok(())
     }
 
-    /// Commits. After a conflict the transaction is still there, so that it can be looked at.
+    /// Commits. After an error the transaction is still there, so that it can be looked at, unless
+    /// its writes are visible all the same.
     fn commit(&mut self) -> Result<()> {
-        self.open_transaction()?.commit().map_err(|error| {
-            Failure::from(error).hint("`rollback`, and begin again: nothing was written")
-        })?;
-        self.transaction = None;
-        Ok(())
+        let Err(error) = self.open_transaction()?.commit() else {
+            self.transaction = None;
+            return Ok(());
+        };
+        if error.kind() == ErrorKind::Doubtful {
+            self.transaction = None;
+        }
+        let advice = after_commit(error.kind());
+        Err(Failure::from(error).hint(advice))
     }
 
     fn rollback(&mut self, args: &RollbackArgs) -> Result<()> {
@@ -210,6 +217,15 @@ impl Session {
             return Err(Failure::new("the transaction was not committed, and is rolled back"));
         }
         Ok(())
+    }
+}
+
+/// What can be done about a commit that failed.
+pub(super) const fn after_commit(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Conflict => "`rollback`, and begin again: nothing was written",
+        ErrorKind::Doubtful => "its writes are visible; `sync` tries again to make them durable",
+        _ => "nothing was written: `commit` tries again, `rollback` gives it up",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::support::{Place, files_below, json_line, read_until};
+use crate::support::{Place, files_below, json_line, json_lines, read_until};
 
 #[test]
 fn a_missing_database_is_not_created_by_reading() {
@@ -100,7 +100,7 @@ fn a_dump_that_fails_leaves_the_old_file() {
     assert_eq!(place.read("old.tsv"), b"precious");
     place.run("dump", &["old.tsv"]).ok();
     assert_eq!(place.read("old.tsv"), b"k\tv\n");
-    assert!(!place.path("old.tsv.partial").exists());
+    assert!(place.partial_files().is_empty());
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn damage_is_listed_with_file_and_offset() {
     let offset = problem["offset"].as_u64().unwrap();
     assert!(offset <= middle as u64 && middle as u64 - offset < 64 << 10, "{problem} {middle}");
     place.run("dump", &["out.jsonl"]).fails(2, &[name, "hint: `tidesdb verify"]);
-    assert!(!place.path("out.jsonl").exists() && !place.path("out.jsonl.partial").exists());
+    assert!(!place.path("out.jsonl").exists() && place.partial_files().is_empty());
 }
 
 #[test]
@@ -229,4 +229,44 @@ fn bounds_mean_the_same_in_each_order_of_keys_or_are_refused() {
     }
     assert_eq!(place.run("count", &["-f", "custom", "--prefix", "b"]).ok().text(), "1\n");
     assert_eq!(place.run("count", &["-f", "reverse", "--from", "b"]).ok().text(), "2\n");
+}
+
+#[test]
+fn a_dump_touches_no_file_but_its_own() {
+    let place = Place::new();
+    place.run("put", &["k", "v"]).ok();
+    let current = place.read("db/CURRENT");
+    place.file("mine.tsv.partial", "mine");
+    std::os::unix::fs::symlink("db/CURRENT", place.path("link.tsv.partial")).unwrap();
+    for file in ["mine.tsv", "link.tsv"] {
+        place.run("dump", &[file]).ok();
+        assert_eq!(place.read(file), b"k\tv\n");
+    }
+    assert_eq!(place.read("mine.tsv.partial"), b"mine");
+    assert_eq!(place.read("db/CURRENT"), current);
+    assert_eq!(place.partial_files(), ["link.tsv.partial", "mine.tsv.partial"]);
+}
+
+#[test]
+fn a_closed_pipe_changes_no_verdict() {
+    let place = Place::new();
+    place.file("input.jsonl", json_lines(2000));
+    place.run("load", &["input.jsonl"]).ok();
+    place.run("flush", &[]).ok();
+    let files = files_below(&place.path("db"));
+    let tables = files.iter().filter(|path| path.extension().is_some_and(|e| e == "klog"));
+    let table = tables.max_by_key(|path| std::fs::metadata(path).unwrap().len()).unwrap();
+    let table = table.display().to_string();
+    place.run_closed("verify", &[]).ok();
+    place.run_closed("inspect", &[&table, "--keys"]).ok();
+    place.run_closed("scan", &[]).ok();
+    place.run_closed("get", &["absent", "too"]).fails(1, &["2 keys not found"]);
+    let mut bytes = std::fs::read(&table).unwrap();
+    bytes[10] ^= 0xff;
+    std::fs::write(&table, bytes).unwrap();
+    place.run_closed("verify", &[]).fails(2, &["problem"]);
+    place.run_closed("verify", &["--json"]).fails(2, &["problem"]);
+    place.run_closed("inspect", &[&table, "--keys"]).fails(2, &["problem"]);
+    let from = place.path("db").display().to_string();
+    place.run_closed("salvage", &[&from, "new"]).fails(3, &["1 part"]);
 }

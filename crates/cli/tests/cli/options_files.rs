@@ -59,3 +59,21 @@ fn wrong_files_change_nothing_and_name_line_and_key() {
     place.run("options", &["--apply", "database.toml"]).fails(2, &["no family", "--options"]);
     place.run("get", &["k", "--options", "absent.toml"]).fails(2, &["absent.toml"]);
 }
+
+#[test]
+fn an_order_of_keys_that_would_change_is_refused_before_anything_changes() {
+    let place = Place::new();
+    for family in ["a", "b", "c"] {
+        place.run("create-family", &[family]).ok();
+    }
+    let before = place.run("options", &["--format", "toml"]).ok();
+    place.file(
+        "o.toml",
+        "[family.a]\nblock_size = 8192\n[family.b]\nkey_order = \"reverse\"\n\
+         [family.c]\nkey_order = \"uint64\"\n",
+    );
+    place
+        .run("options", &["--apply", "o.toml"])
+        .fails(2, &["'b': key_order is reverse", "'c': key_order is uint64"]);
+    assert_eq!(place.run("options", &["--format", "toml"]).ok().text(), before.text());
+}

@@ -38,6 +38,8 @@ fn verify_lists_all_damage_without_current() {
         serde_json::from_slice(&place.run("verify", &["--json"]).stdout).unwrap();
     assert_eq!(json["ok"], false);
     assert!(json["problems"].as_array().unwrap().len() >= 2, "{json}");
+    // Nothing has counted them.
+    assert!(json["blocks"].is_null() && json["entries"].is_null(), "{json}");
 }
 
 #[test]
@@ -131,4 +133,40 @@ fn backups_are_restored_and_formats_shown() {
     bytes[8] = 200;
     std::fs::write(&manifest, bytes).unwrap();
     place.run_in("back", "upgrade", &[]).fails(2, &["manifest format version 200", "newer"]);
+}
+
+#[test]
+fn a_manifest_shows_a_clone_with_all_that_it_has() {
+    let place = Place::new();
+    place.run("put", &["key", "value"]).ok();
+    place.run("flush", &[]).ok();
+    place.run("clone-family", &["default", "copy"]).ok();
+    let is_manifest = |path: &PathBuf| path.to_string_lossy().contains("MANIFEST-");
+    let manifest = files_below(&place.path("db")).into_iter().filter(is_manifest).max().unwrap();
+    let run = place.run("inspect", &[&manifest.display().to_string(), "--json"]).ok();
+    let items = run.text().lines().map(|line| serde_json::from_str(line).unwrap());
+    let families: Vec<serde_json::Value> =
+        items.filter(|item: &serde_json::Value| item["what"] == "family").collect();
+    assert_eq!(families.len(), 2, "{}", run.text());
+    let of = |family: usize, field: &str| families[family]["fields"][field].clone();
+    for field in ["tables", "table_bytes", "flushed_through"] {
+        assert_ne!(of(0, field), 0, "{field}");
+        assert_eq!(of(0, field), of(1, field), "{field}");
+    }
+}
+
+#[test]
+fn the_value_logs_of_a_table_are_a_list() {
+    let place = Place::new();
+    place.run("create-family", &["default", "--set", "klog_value_threshold=100"]).ok();
+    place.run("put", &["key", &"v".repeat(1000)]).ok();
+    place.run("flush", &[]).ok();
+    let files = files_below(&place.path("db"));
+    let table = files.iter().find(|path| path.extension().is_some_and(|e| e == "klog")).unwrap();
+    let run = place.run("inspect", &[&table.display().to_string(), "--json"]).ok();
+    let items = run.text().lines().map(|line| serde_json::from_str(line).unwrap());
+    let lists: Vec<usize> = items
+        .filter_map(|item: serde_json::Value| item["fields"]["value_logs"].as_array().map(Vec::len))
+        .collect();
+    assert_eq!(lists, [1], "{}", run.text());
 }

@@ -212,3 +212,16 @@ fn the_order_of_keys_is_chosen_shown_and_dumped() {
     place.run("put", &["k", "v", "--family", "own"]).ok();
     assert_eq!(place.run("get", &["k", "--family", "own"]).ok().text(), "v");
 }
+
+#[test]
+fn families_with_names_like_the_tools_own_are_dumped() {
+    let place = Place::new();
+    place.run("put", &["--family", "__x", "--create", "key", "value"]).ok();
+    place.run("put", &["--family", "plain", "--create", "key", "other"]).ok();
+    assert_eq!(place.run("families", &[]).ok().text(), "__x\nplain\n");
+    place.run("dump", &["all.jsonl"]).ok();
+    place.run_in("copy", "load", &["all.jsonl"]).ok();
+    assert_eq!(place.run_in("copy", "get", &["-f", "__x", "key"]).ok().text(), "value");
+    // The tool's own is not.
+    assert_eq!(place.run_in("copy", "families", &[]).ok().text(), "__x\nplain\n");
+}

@@ -121,6 +121,24 @@ impl Place {
         piped(self.command(command).args(arguments))
     }
 
+    /// Runs a command whose output has no reader.
+    pub(crate) fn run_closed(&self, command: &str, arguments: &[&str]) -> Run {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut process = self.command(command);
+        process.args(arguments).stdout(writer).stderr(Stdio::piped());
+        process.spawn().unwrap().wait_with_output().unwrap().into()
+    }
+
+    /// The names of files that are being written, or were left so.
+    pub(crate) fn partial_files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.directory.path()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name.ends_with(".partial")).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Every record of a family as JSON lines.
     pub(crate) fn records(&self, family: &str) -> String {
         self.run("scan", &["--family", family, "--format", "jsonl"]).ok().text().to_owned()

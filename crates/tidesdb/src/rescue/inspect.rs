@@ -54,8 +54,16 @@ pub enum Field {
     Number(u64),
     /// Text for people.
     Text(String),
+    /// Texts for people, of things of one kind.
+    List(Vec<String>),
     /// Bytes, such as a key.
     Bytes(Vec<u8>),
+}
+
+impl From<Vec<String>> for Field {
+    fn from(texts: Vec<String>) -> Self {
+        Self::List(texts)
+    }
 }
 
 impl From<u64> for Field {

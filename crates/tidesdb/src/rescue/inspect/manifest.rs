@@ -8,7 +8,7 @@ use tidesdb_files::manifest::{Change, ManifestRemains};
 use super::{Inspected, Item, Visit};
 
 /// What edits amount to, for one family.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct State {
     name: String,
     tables: BTreeMap<u64, u64>,
@@ -83,10 +83,8 @@ fn apply(families: &mut BTreeMap<u32, State>, change: &Change) {
             of(families, family).name.clone_from(name);
         }
         Change::CopyFamily { family, source, name } => {
-            let tables = of(families, source).tables.clone();
-            let copy = of(families, family);
-            copy.name.clone_from(name);
-            copy.tables = tables;
+            let copied = of(families, source).clone();
+            families.insert(*family, State { name: name.clone(), ..copied });
         }
         Change::DropFamily { family } => {
             families.remove(family);

@@ -60,12 +60,11 @@ fn properties(summary: &TableSummary) -> Item {
             .with("family_number", u64::from(summary.origin.family))
             .with("in_tables_through", summary.origin.in_tables_through);
     }
-    for reference in &summary.value_references {
-        let text =
-            format!("{} values, {} bytes in {}", reference.count, reference.bytes, reference.file);
-        item = item.with("value_log", text);
-    }
-    item
+    let references = summary.value_references.iter().map(|reference| {
+        format!("{} values, {} bytes in {}", reference.count, reference.bytes, reference.file)
+    });
+    let references: Vec<String> = references.collect();
+    if references.is_empty() { item } else { item.with("value_logs", references) }
 }
 
 fn show_part(
