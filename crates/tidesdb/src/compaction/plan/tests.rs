@@ -432,8 +432,14 @@ fn a_trickle_with_pauses_rewrites_a_byte_a_few_times_whatever_there_is_already()
 fn pauses_between_flushes_cost_less_than_a_rest() {
     const MIB: u64 = 1 << 20;
     let rules = PlanRules { fan_in: 8, is_read: false, ..RULES };
-    for (flushes, most, most_runs) in [(20, 4.0, 16), (200, 5.0, 32), (2_000, 6.0, 40)] {
-        let large = RunSummary { level: 2, id: 0, bytes: 1_700 * MIB, ..Default::default() };
+    for (before, flushes, most, most_runs) in [
+        (1_700, 20, 4.0, 16),
+        (1_700, 200, 5.0, 32),
+        (1_700, 2_000, 6.0, 40),
+        (1_000_000, 20, 4.0, 16),
+        (1_000_000, 20_000, 12.0, 24),
+    ] {
+        let large = RunSummary { level: 2, id: 0, bytes: before * MIB, ..Default::default() };
         let mut state = vec![large];
         let (mut rewritten, mut runs) = (0, 0);
         for id in 1..=flushes {
@@ -443,7 +449,7 @@ fn pauses_between_flushes_cost_less_than_a_rest() {
             runs = runs.max(state.len());
         }
         let rewrites = rewritten as f64 / (11 * MIB * flushes) as f64;
-        println!("{flushes} flushes: {rewrites:.1} rewrites, {runs} runs at most");
+        println!("{before} MiB, {flushes} flushes: {rewrites:.1} rewrites, {runs} runs at most");
         assert!(rewrites < most && runs <= most_runs, "{flushes}: {rewrites}, {runs} runs");
     }
 }
