@@ -9,7 +9,7 @@ mod owner;
 mod progress;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, Weak};
 
 use tidesdb_base::error::{Error, Result};
@@ -33,24 +33,11 @@ use crate::events::Events;
 use crate::family::FamilyState;
 use crate::flow::{DatabaseFlow, MemoryBudget};
 use crate::log::Log;
-use crate::numbers::FileNumbers;
-use crate::snapshot::SnapshotRegistry;
+use crate::moments::SnapshotRegistry;
+use crate::numbers::{DatabaseId, FileNumbers};
 use crate::spare_buffers::SpareBuffers;
 use crate::version::{Catalog, FileContext};
 use crate::watch::Watch;
-
-/// Tells the databases that a process has opened apart: no two have had the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DatabaseId(u64);
-
-impl DatabaseId {
-    /// An identity that no database has had before.
-    pub(crate) fn next() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        // ORDERING: relaxed; only that numbers differ matters.
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
 
 /// The inside of an open database.
 pub(crate) struct Core {

@@ -1,4 +1,5 @@
-//! File numbers: one counter for tables, value logs, log segments and manifests.
+//! Numbers that are given once: those of files, one counter for tables, value logs, log segments
+//! and manifests; and those of databases that a process has opened.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,5 +23,18 @@ impl FileNumbers {
     pub(crate) fn peek(&self) -> u64 {
         // ORDERING: relaxed; a lower bound on the future is all that is asked.
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Tells the databases that a process has opened apart: no two have had the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DatabaseId(u64);
+
+impl DatabaseId {
+    /// An identity that no database has had before.
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        // ORDERING: relaxed; only that numbers differ matters.
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }

@@ -1,17 +1,13 @@
-//! Timing of operations: for the histograms of latencies, and to tell of slow ones.
-//!
-//! Background work is always timed. Of what users call one in so many is, or all of it when slow
-//! operations are to be told; when neither is asked for, a call pays one load and one branch.
+//! What is timed: the histograms of latencies, which operations count for them, and what a thread
+//! has waited for. `timing` takes the times.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidesdb_base::event::{Event, OperationMet, StallReason};
+use tidesdb_base::event::StallReason;
 use tidesdb_base::latency::{LatencyHistogram, TimedOperation};
 use tidesdb_base::options::DbOptions;
 
-use crate::core::Core;
-use crate::family::FamilyState;
 use crate::latency::LatencyMeter;
 
 /// Slow operations are told at most this often, in nanoseconds; those between are counted.
@@ -19,10 +15,10 @@ const TELL_EVERY_NANOS: u64 = 100_000_000;
 
 /// What an operation of this thread has waited for.
 #[derive(Clone, Copy, Debug, Default)]
-struct Waits {
-    stall_nanos: u64,
-    stall_reason: Option<StallReason>,
-    sync_nanos: u64,
+pub(crate) struct Waits {
+    pub stall_nanos: u64,
+    pub stall_reason: Option<StallReason>,
+    pub sync_nanos: u64,
 }
 
 /// When the next operation of a thread is timed.
@@ -54,21 +50,6 @@ pub(crate) struct Watch {
     /// When a slow operation was last told, and how many were not since.
     told_nanos: AtomicU64,
     untold: AtomicU64,
-}
-
-/// An operation that is timed.
-#[derive(Clone, Copy, Debug)]
-#[must_use = "what begins ends"]
-pub(crate) struct Started(u64);
-
-/// An operation as it is told.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Told<'a> {
-    pub operation: TimedOperation,
-    pub family: Option<&'a FamilyState>,
-    /// Of keys and values that are written, or of the key that is looked for.
-    pub bytes: u64,
-    pub operations: u64,
 }
 
 impl Watch {
@@ -135,6 +116,29 @@ impl Watch {
         self.slow.load(Ordering::Relaxed)
     }
 
+    /// Whether an operation that took so long is to be told.
+    pub(crate) const fn is_slow(&self, nanos: u64) -> bool {
+        nanos >= self.slow_nanos
+    }
+
+    /// Counts a slow operation. Answers how many were not told since the last, when this one is.
+    pub(crate) fn count_slow(&self, now_nanos: u64) -> Option<u64> {
+        // ORDERING: a statistic.
+        self.slow.fetch_add(1, Ordering::Relaxed);
+        self.may_tell(now_nanos)
+    }
+
+    /// The times of an operation since the last reset.
+    pub(crate) fn histogram(&self, operation: TimedOperation) -> LatencyHistogram {
+        let meter = self.meters.get(operation as usize);
+        meter.map(LatencyMeter::histogram).unwrap_or_default()
+    }
+
+    /// Has all histograms begin anew.
+    pub(crate) fn reset(&self) {
+        self.meters.iter().for_each(LatencyMeter::reset);
+    }
+
     /// Whether a slow operation is told now, and how many were not since the last.
     fn may_tell(&self, now_nanos: u64) -> Option<u64> {
         // ORDERING: relaxed; the exchange lets one caller win, and orders nothing.
@@ -148,6 +152,16 @@ impl Watch {
         self.untold.fetch_add(1, Ordering::Relaxed);
         None
     }
+}
+
+/// What the thread's operation has waited for.
+pub(crate) fn waits() -> Waits {
+    WAITS.try_with(Cell::get).unwrap_or_default()
+}
+
+/// Another operation of the thread begins.
+pub(crate) fn forget_waits() {
+    note_wait(|waits| *waits = Waits::default());
 }
 
 /// Adds to what the thread's operation has waited for.
@@ -172,67 +186,3 @@ pub(crate) fn note_stall(reason: StallReason, nanos: u64) {
 pub(crate) fn note_sync(nanos: u64) {
     note_wait(|waits| waits.sync_nanos += nanos);
 }
-
-impl Core {
-    /// Begins to time an operation for which [`Watch::is_due`] is true.
-    pub(crate) fn start_timing(&self) -> Started {
-        note_wait(|waits| *waits = Waits::default());
-        Started(self.clock.monotonic_nanos())
-    }
-
-    /// Ends it. `met` is asked for when the operation was slow.
-    pub(crate) fn end_timing(
-        &self,
-        started: Started,
-        told: Told<'_>,
-        met: impl FnOnce() -> OperationMet,
-    ) {
-        let now = self.clock.monotonic_nanos();
-        let nanos = now.saturating_sub(started.0);
-        self.watch.record(told.operation, nanos);
-        if nanos >= self.watch.slow_nanos {
-            self.tell_slow(told, (now, nanos), met());
-        }
-    }
-
-    #[cold]
-    fn tell_slow(&self, told: Told<'_>, (now, nanos): (u64, u64), met: OperationMet) {
-        // ORDERING: a statistic.
-        self.watch.slow.fetch_add(1, Ordering::Relaxed);
-        let Some(untold) = self.watch.may_tell(now) else { return };
-        let waits = WAITS.try_with(Cell::get).unwrap_or_default();
-        let mut met = met;
-        met.stall_micros = waits.stall_nanos / 1000;
-        met.stall_reason = waits.stall_reason;
-        met.sync_micros = waits.sync_nanos / 1000;
-        self.events.tell(&Event::SlowOperation {
-            operation: told.operation,
-            family: told.family.map(|family| family.name().to_string()).unwrap_or_default(),
-            bytes: told.bytes,
-            operations: told.operations,
-            micros: nanos / 1000,
-            met,
-            untold,
-        });
-    }
-
-    /// The times of an operation since the last reset.
-    pub(crate) fn latencies(&self, operation: TimedOperation) -> LatencyHistogram {
-        match operation {
-            TimedOperation::Sync => self.log.counters.sync_times.histogram(),
-            other => {
-                let meter = self.watch.meters.get(other as usize);
-                meter.map(LatencyMeter::histogram).unwrap_or_default()
-            }
-        }
-    }
-
-    /// Has all histograms begin anew.
-    pub(crate) fn reset_latencies(&self) {
-        self.watch.meters.iter().for_each(LatencyMeter::reset);
-        self.log.counters.sync_times.reset();
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -11,7 +11,7 @@ use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
 
 use crate::compaction::plan::Pace;
 use crate::db::{Components, Db};
-use crate::family::Family;
+use crate::family_handle::Family;
 
 fn open() -> Db {
     open_stepped().0

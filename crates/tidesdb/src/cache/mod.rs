@@ -13,7 +13,7 @@ use tidesdb_files::sstable::{Block, BlockHandle, BlockSource, Table};
 use tidesdb_lockfree::cache::{self, CacheKey, Priority};
 
 use crate::counters::{Hot, HotCounters, ReadTally, tick};
-use crate::flow::{Holder, MemoryBudget};
+use crate::flow::{BoundedCache, Holder, MemoryBudget};
 use crate::thread_buffer::{keep_buffer, take_buffer};
 
 pub(crate) use self::held_block::HeldBlock;
@@ -36,11 +36,6 @@ impl BlockCache {
     /// Drops the blocks of deleted tables. Looks at every block, whatever their number.
     pub(crate) fn erase_files(&self, files: &BTreeSet<u64>) {
         self.0.erase_files(files);
-    }
-
-    /// Changes the budget, evicting what no longer fits.
-    pub(crate) fn set_capacity(&self, capacity_bytes: u64) {
-        self.0.set_capacity(usize::try_from(capacity_bytes).unwrap_or(usize::MAX));
     }
 
     /// Blocks in the cache.
@@ -66,6 +61,20 @@ impl BlockCache {
             self.0.hits(),
             self.0.misses(),
         ]
+    }
+}
+
+impl BoundedCache for BlockCache {
+    fn used_bytes(&self) -> u64 {
+        self.0.usage_bytes() as u64
+    }
+
+    fn capacity_bytes(&self) -> u64 {
+        self.0.capacity_bytes() as u64
+    }
+
+    fn set_capacity(&self, bytes: u64) {
+        self.0.set_capacity(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
 }
 

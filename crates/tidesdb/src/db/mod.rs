@@ -5,6 +5,7 @@ mod control;
 mod copies;
 mod directory;
 mod families;
+mod family;
 mod family_changes;
 mod handle;
 mod open;

@@ -18,9 +18,7 @@ use tidesdb_sys::vfs::{RealVfs, Vfs};
 
 use super::directory::{self, OwnedDirectory};
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
-use crate::core::{
-    Callers, Control, Core, CoreCounters, DatabaseId, Families, Health, Jobs, Progress,
-};
+use crate::core::{Callers, Control, Core, CoreCounters, Families, Health, Jobs, Progress};
 use crate::event_log::EventLog;
 use crate::events::Events;
 use crate::family::{FamilyState, View};
@@ -28,9 +26,9 @@ use crate::flow::disk::{self, DiskSpace};
 use crate::flow::{DatabaseFlow, MemoryBudget};
 use crate::log::{Log, LogConfig, NoSegmentAt};
 use crate::memtable::Memtable;
-use crate::numbers::FileNumbers;
+use crate::moments::SnapshotRegistry;
+use crate::numbers::{DatabaseId, FileNumbers};
 use crate::recovery::{self, Crew, Inventory, Leftovers, NO_LOG, Replayed, Target, Targets};
-use crate::snapshot::SnapshotRegistry;
 use crate::spans::span;
 use crate::spare_buffers::SpareBuffers;
 use crate::version::{
@@ -268,7 +266,7 @@ fn shared_memory(
     let bytes = memory_budget(options, options.max_memory_usage);
     // The active log segment and the one prepared to be next.
     let log_bytes = 2 * options.log_segment_bytes;
-    let budget = MemoryBudget::new(bytes, log_bytes, Arc::clone(&blocks), Arc::clone(&memory));
+    let budget = MemoryBudget::new(bytes, log_bytes, Arc::clone(&blocks) as _, Arc::clone(&memory));
     let budget = Arc::new(budget);
     let files = Arc::new(FileContext {
         dir: path.to_path_buf(),

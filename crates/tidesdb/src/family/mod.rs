@@ -1,7 +1,6 @@
-//! Column families: their state, and the handle that users hold.
+//! Column families: the state of each, and what is under way in it.
 
 mod background;
-mod handle;
 mod hook;
 mod keys;
 mod merges;
@@ -10,7 +9,6 @@ mod settings;
 mod state;
 
 pub(crate) use self::background::{Failure, FamilyFlushes, FamilyMerges};
-pub use self::handle::Family;
 pub(crate) use self::hook::CommitHookSlot;
 pub use self::hook::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
 pub(crate) use self::keys::not_registered;

@@ -13,13 +13,12 @@ use tidesdb_lockfree::sync::lock;
 use super::keys::ApplicationOrder;
 use super::settings::{FamilySettings, freeze_bytes};
 use super::{CommitHookSlot, FamilyFlushes, FamilyMerges, ReadWatch};
-use crate::core::DatabaseId;
 use crate::counters::FamilyCounters;
 use crate::dead_ranges::DeadRanges;
 use crate::flow::{FamilyFlow, FamilySignals, is_held, is_slowed_by_garbage};
 use crate::memtable::Memtable;
-use crate::version::{InDoubt, SpaceEstimate, Version, collected_from};
-use crate::write::DirectValueWriter;
+use crate::numbers::DatabaseId;
+use crate::version::{DirectValueWriter, InDoubt, SpaceEstimate, Version, collected_from};
 
 /// What a reader of a family looks at, as one immutable whole.
 #[derive(Clone, Debug)]

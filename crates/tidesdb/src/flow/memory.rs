@@ -7,6 +7,7 @@
 //!
 //! Any thread may call anything; no locks but those of cache and pool.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -19,7 +20,6 @@ use tidesdb_lockfree::sync::{CachePadded, lock};
 use tidesdb_lockfree::arena::BlockPool;
 
 use super::levels::{MemoryPlan, MemoryUse, MemoryWish, plan};
-use crate::cache::BlockCache;
 
 /// Memory of retired memtables that is kept for the next ones, in bytes.
 const RECYCLED_BYTES: u64 = 64 << 20;
@@ -59,10 +59,22 @@ pub(crate) enum Holder {
     Background,
 }
 
+/// A cache whose size follows the plan.
+pub(crate) trait BoundedCache: Debug + Send + Sync {
+    /// Bytes that it holds.
+    fn used_bytes(&self) -> u64;
+
+    /// Bytes that it may hold.
+    fn capacity_bytes(&self) -> u64;
+
+    /// Changes what it may hold, and gives up what no longer fits.
+    fn set_capacity(&self, bytes: u64);
+}
+
 /// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
-    blocks: Arc<BlockCache>,
+    blocks: Arc<dyn BoundedCache>,
     memtables: Arc<BlockPool>,
     /// The budget in bytes; `u64::MAX` for none.
     budget: AtomicU64,
@@ -91,11 +103,11 @@ impl MemoryBudget {
     pub(crate) fn new(
         bytes: u64,
         log_bytes: u64,
-        blocks: Arc<BlockCache>,
+        blocks: Arc<dyn BoundedCache>,
         memtables: Arc<BlockPool>,
     ) -> Self {
         let budget = Self {
-            cache_wanted: AtomicU64::new(blocks.figures()[1]),
+            cache_wanted: AtomicU64::new(blocks.capacity_bytes()),
             blocks,
             memtables,
             budget: AtomicU64::new(bytes),
@@ -183,7 +195,7 @@ impl MemoryBudget {
         MemoryUse {
             memtables: pool.lent_bytes,
             recycled: pool.idle_bytes,
-            block_cache: self.blocks.figures()[0],
+            block_cache: self.blocks.used_bytes(),
             tables: held(Holder::Tables) + held(Holder::References),
             scans: held(Holder::Scans),
             transactions: held(Holder::Transactions) + self.dependencies.load(Ordering::Relaxed),
@@ -210,7 +222,7 @@ impl MemoryBudget {
             memtables: most.max(held.memtables),
         };
         let plan = plan(&held, &wish);
-        let capacity = self.blocks.figures()[1];
+        let capacity = self.blocks.capacity_bytes();
         // Small changes are not worth a walk through the cache's shards, whose shares are rounded.
         let tolerance = if plan.cache_bytes == wanted { 64 } else { capacity / 32 };
         if plan.cache_bytes.abs_diff(capacity) > tolerance {
@@ -277,6 +289,7 @@ impl Drop for Lent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::BlockCache;
 
     const MIB: u64 = 1 << 20;
 
@@ -300,15 +313,15 @@ mod tests {
     #[test]
     fn growth_of_others_shrinks_the_cache_and_calls_for_a_writer() {
         let budget = budget(100);
-        let before = budget.blocks.figures()[1];
+        let before = budget.blocks.capacity_bytes();
         assert!(before > 20 * MIB);
         assert!(!budget.is_due(MIB));
         let lent = budget.lend(Holder::Background, 45 * MIB);
-        assert!(budget.blocks.figures()[1] <= 10 * MIB);
+        assert!(budget.blocks.capacity_bytes() <= 10 * MIB);
         assert!(budget.is_due(1));
         drop(lent);
         budget.review();
-        assert_eq!(budget.blocks.figures()[1], before);
+        assert_eq!(budget.blocks.capacity_bytes(), before);
         assert!(!budget.is_due(MIB));
     }
 
@@ -330,10 +343,10 @@ mod tests {
     fn budget_and_cache_can_be_changed() {
         let budget = budget(1000);
         budget.set_cache_wanted(8 * MIB);
-        assert_eq!(budget.blocks.figures()[1], 8 * MIB);
+        assert_eq!(budget.blocks.capacity_bytes(), 8 * MIB);
         budget.set_bytes(10 * MIB);
-        assert!(budget.blocks.figures()[1] <= 4 * MIB);
+        assert!(budget.blocks.capacity_bytes() <= 4 * MIB);
         budget.set_bytes(u64::MAX);
-        assert_eq!(budget.blocks.figures()[1], 8 * MIB);
+        assert_eq!(budget.blocks.capacity_bytes(), 8 * MIB);
     }
 }

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 pub(crate) use self::disk::DiskFlow;
 pub(crate) use self::levels::MemoryPlan;
-pub(crate) use self::memory::{Holder, Lent, MemoryBudget, table_writer_bytes};
+pub(crate) use self::memory::{BoundedCache, Holder, Lent, MemoryBudget, table_writer_bytes};
 pub(crate) use self::pace::flush_parts;
 pub(crate) use self::pace::{
     FamilySignals, Pace, family_pace, is_held, is_slowed_by_garbage, memory_pace,

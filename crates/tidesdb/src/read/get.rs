@@ -18,10 +18,10 @@ use crate::core::Core;
 use crate::counters::{Hot, ReadTally, tick};
 use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
-use crate::snapshot::Moment;
+use crate::moments::Moment;
 use crate::thread_buffer::{keep_buffer, take_buffer};
+use crate::timing::Told;
 use crate::version::{TableFile, ValueLogFile, Version as FileVersion};
-use crate::watch::Told;
 
 /// A version in a table, with the block that it lies in.
 pub(super) type FoundInTable = Found<HeldBlock>;

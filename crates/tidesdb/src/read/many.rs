@@ -34,9 +34,9 @@ use crate::core::Core;
 use crate::counters::{ReadTally, tick};
 use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
-use crate::snapshot::Moment;
+use crate::moments::Moment;
+use crate::timing::Told;
 use crate::version::{Run, Version};
-use crate::watch::Told;
 
 /// Of more keys, so many are looked for in tables at a time: their blocks are in memory together.
 const KEYS_AT_ONCE: usize = 1024;

@@ -14,7 +14,7 @@ use crate::counters::tick;
 use crate::family::{FamilyState, View};
 use crate::flow::{Holder, Lent};
 use crate::memtable::{MemtableVersion, kind_of};
-use crate::snapshot::Moment;
+use crate::moments::Moment;
 
 /// A value that was got without copying it: it derefs to its bytes.
 ///

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tidesdb_base::key_order::KeyOrder;
 
-use crate::family::{Family, FamilyState};
+use crate::family::FamilyState;
+use crate::family_handle::Family;
 use crate::memtable::Memtable;
 use crate::version::TableFile;
 

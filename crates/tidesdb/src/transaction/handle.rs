@@ -14,10 +14,12 @@ use super::read_set::ReadSet;
 use super::scan_reads::ScanReads;
 use super::write_set::WriteSet;
 use crate::core::{Core, OwnerShare};
-use crate::family::{Family, FamilyState};
+use crate::family::FamilyState;
+use crate::family_handle::Family;
 use crate::flow::Holder;
 use crate::iterator::{OfTransaction, Scan, ScanOptions};
-use crate::snapshot::{Moment, Snapshot};
+use crate::moments::Moment;
+use crate::snapshot::Snapshot;
 use crate::write::batch::expiry_after;
 use crate::write::{Visible, WriteOptions};
 

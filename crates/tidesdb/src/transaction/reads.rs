@@ -9,7 +9,8 @@ use tidesdb_lockfree::sync::lock;
 
 use super::handle::State;
 use super::{IsolationLevel, Transaction};
-use crate::family::{Family, FamilyState};
+use crate::family::FamilyState;
+use crate::family_handle::Family;
 use crate::read::{Collect, PinnedValue, Pins};
 use crate::snapshot::Snapshot;
 

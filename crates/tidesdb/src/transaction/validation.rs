@@ -49,7 +49,7 @@ use crate::dead_ranges::{KnownRanges, Reader};
 use crate::dependencies::{Candidate, Danger, Overwritten};
 use crate::family::FamilyState;
 use crate::log::ANY_KEY;
-use crate::snapshot::Moment;
+use crate::moments::Moment;
 use crate::write::{CommitCheck, Unchecked, Visible, WriteBatch, WriteOptions};
 
 impl Transaction {

@@ -5,6 +5,7 @@
 //! its files alive until they let go.
 
 mod catalog;
+mod direct_values;
 mod directory_lock;
 mod edit_check;
 mod garbage;
@@ -28,6 +29,7 @@ use tidesdb_base::range_tombstone::RangeTombstoneSets;
 use tidesdb_files::vlog::VLOG_HEADER_BYTES;
 
 pub(crate) use self::catalog::{Catalog, FamilyRecord, InDoubt, Outcome, PersistedState};
+pub(crate) use self::direct_values::{DirectValueWriter, OpenDirectFile};
 pub(crate) use self::directory_lock::DirectoryLock;
 pub(crate) use self::garbage::Garbage;
 pub(crate) use self::liveness::{KeyCounts, LivenessCount, LivenessRules};

@@ -277,7 +277,7 @@ mod tests {
 
     use super::*;
     use crate::db::{Components, Db};
-    use crate::family::Family;
+    use crate::family_handle::Family;
 
     const KEYS: u32 = 60_000;
 

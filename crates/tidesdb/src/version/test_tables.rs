@@ -17,7 +17,7 @@ pub(crate) fn context() -> Arc<FileContext> {
     let vfs: Arc<dyn Vfs> = SimVfs::new(1);
     let lock = DirectoryLock::take(Arc::clone(&vfs), Path::new("/db"), true).unwrap();
     let blocks = Arc::new(BlockCache::new(0, 4096));
-    let budget = MemoryBudget::new(u64::MAX, 0, Arc::clone(&blocks), BlockPool::new(0));
+    let budget = MemoryBudget::new(u64::MAX, 0, Arc::clone(&blocks) as _, BlockPool::new(0));
     let budget = Arc::new(budget);
     Arc::new(FileContext {
         dir: "/db".into(),

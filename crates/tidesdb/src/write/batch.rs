@@ -11,7 +11,8 @@ use tidesdb_base::key_ranges::prefix_end;
 use tidesdb_base::limits::{DIRECT_VALUE_BYTES, MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use tidesdb_files::wal::{BatchReader, BatchWriter, Operation};
 
-use crate::family::{Family, FamilyState};
+use crate::family::FamilyState;
+use crate::family_handle::Family;
 use crate::log::{ANY_KEY, signature_of};
 
 /// Beyond as many keys nearly every bit of a signature would be set.

@@ -21,7 +21,8 @@ use crate::log::signature_of;
 use crate::memtable::Memtable;
 use crate::spans::span;
 use crate::thread_buffer::{keep_buffer, take_buffer};
-use crate::watch::{Told, note_sync};
+use crate::timing::Told;
+use crate::watch::note_sync;
 
 /// A last look before a commit is written.
 pub(crate) trait CommitCheck {

@@ -4,7 +4,6 @@
 //! leave a pointer without its value. The file is named by the manifest before the first pointer
 //! into it exists, and pinned until the commits that point into it are in tables.
 
-use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
 
 use tidesdb_base::entry::ValueKind;
@@ -15,38 +14,17 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_files::vlog::{VlogOptions, VlogSummary, VlogWriter};
 use tidesdb_files::wal::{BatchWriter, Operation};
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::vfs::{File, OpenHow, Vfs};
+use tidesdb_sys::vfs::OpenHow;
 
 use super::WriteBatch;
 use super::batch::DirectValue;
 use super::commit::{CommitCheck, Visible};
 use crate::core::Core;
 use crate::family::{FamilyState, View};
-use crate::version::{Extent, ValueLogFile, ValueLogLife};
+use crate::version::{DirectValueWriter, Extent, OpenDirectFile, ValueLogFile, ValueLogLife};
 
 /// A file that is longer than this is closed and another one started.
 const FULL_FILE_BYTES: u64 = 256 << 20;
-
-/// The value log that a family's largest values go to. Its file is open while a commit writes:
-/// there may be very many families.
-#[derive(Debug)]
-pub(crate) struct DirectValueWriter {
-    path: PathBuf,
-    options: VlogOptions,
-    open: Option<OpenFile>,
-    known: Arc<ValueLogFile>,
-    /// What the file holds for commits that are over.
-    summary: VlogSummary,
-    /// What the file holds without any value.
-    started_with: VlogSummary,
-}
-
-#[derive(Debug)]
-struct OpenFile {
-    file: Arc<dyn File>,
-    writer: VlogWriter,
-    sync_failed: bool,
-}
 
 /// Where a file ended before a commit.
 #[derive(Clone, Copy, Debug)]
@@ -62,44 +40,6 @@ type LockedWriter<'a> = (&'a Arc<FamilyState>, MutexGuard<'a, Option<DirectValue
 fn end_of(writer: &Option<DirectValueWriter>) -> Option<FileEnd> {
     let writer = writer.as_ref()?;
     Some(FileEnd { file: writer.options.number, summary: writer.summary })
-}
-
-impl DirectValueWriter {
-    /// The open file, at whose end values are appended.
-    fn open(&mut self, vfs: &dyn Vfs) -> Result<&mut OpenFile> {
-        let open = match self.open.take() {
-            Some(open) => open,
-            None => {
-                let file = vfs.open(&self.path, OpenHow::ReadWrite);
-                let file = file.map_err(|e| Error::missing_or_io("open", &self.path, e))?;
-                let writer =
-                    VlogWriter::resume(Arc::clone(&file), &self.path, self.options, self.summary);
-                OpenFile { file, writer, sync_failed: false }
-            }
-        };
-        Ok(self.open.insert(open))
-    }
-
-    /// The commit is over, and what it has appended counts.
-    fn keep(&mut self) {
-        if let Some(open) = self.open.take() {
-            self.summary = open.writer.summary();
-            let bytes = self.summary.file_len;
-            self.known.change_life(|life| *life = ValueLogLife::Appending { bytes });
-        }
-    }
-
-    /// Cuts off what the commit has appended. False when the end of the file is not known any more.
-    fn cut(&mut self, to: VlogSummary) -> bool {
-        self.summary = to;
-        let bytes = to.file_len;
-        self.known.change_life(|life| *life = ValueLogLife::Appending { bytes });
-        // What was not opened has nothing to be cut off.
-        self.open.take().is_none_or(|open| {
-            let cut = open.file.set_len(bytes);
-            cut.is_ok() && !open.sync_failed
-        })
-    }
 }
 
 impl Core {
@@ -286,7 +226,7 @@ impl Core {
         });
         drop(catalog);
         let summary = writer.summary();
-        let open = Some(OpenFile { file, writer, sync_failed: false });
+        let open = Some(OpenDirectFile { file, writer, sync_failed: false });
         Ok(DirectValueWriter { path, options, open, known, summary, started_with: summary })
     }
 }

@@ -11,5 +11,4 @@ mod rotate;
 
 pub use self::batch::WriteBatch;
 pub(crate) use self::commit::{CommitCheck, Unchecked, Visible};
-pub(crate) use self::direct_values::DirectValueWriter;
 pub use self::options::WriteOptions;

@@ -12,7 +12,8 @@ use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
 
 use crate::db::{Components, Db};
-use crate::family::{Family, FamilyState};
+use crate::family::FamilyState;
+use crate::family_handle::Family;
 use crate::iterator::ScanOptions;
 use crate::snapshot::Snapshot;
 

@@ -13,7 +13,7 @@ use tidesdb_sys::vfs::Vfs;
 
 use crate::core::Core;
 use crate::db::{Components, Db};
-use crate::family::Family;
+use crate::family_handle::Family;
 
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);

@@ -10,7 +10,7 @@ use tidesdb_base::latency::TimedOperation;
 
 use super::{Movement, Place, StoredScan};
 use crate::iterator::own_writes::OwnWrites;
-use crate::watch::Told;
+use crate::timing::Told;
 
 /// What makes a scan one of a transaction.
 #[derive(Debug)]

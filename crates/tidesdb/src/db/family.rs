@@ -1,4 +1,4 @@
-//! The handle of a column family: everything a user does with one family.
+//! Everything that a user does with one column family.
 
 mod many_keys;
 mod with_options;
@@ -10,53 +10,16 @@ use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::Result;
 use tidesdb_base::options::FamilyOptions;
 
-use super::{CommitHook, CommittedBatch, FamilyState};
-use crate::core::{Core, Owner};
+use crate::family::{CommitHook, CommittedBatch};
+use crate::family_handle::Family;
 use crate::iterator::{KeyRange, Scan, ScanOptions};
-use crate::snapshot::{Moment, Snapshot};
+use crate::moments::Moment;
+use crate::snapshot::Snapshot;
 use crate::stats::{FamilyStats, TreeStats};
 use crate::write::WriteOptions;
 use crate::write::batch::expiry_after;
 
-/// A handle of a column family. Cloning is cheap; any number of threads may use one.
-///
-/// The handle keeps the database open. After [`crate::Db::close`], or when the family was dropped,
-/// its methods answer an error of kind `Closed`.
-///
-/// ```
-/// # let directory = tempfile::tempdir()?;
-/// use tidesdb::{Db, DbOptions, FamilyOptions};
-/// let db = Db::open(directory.path(), DbOptions::default())?;
-/// let family = db.open_family("default", FamilyOptions::default())?;
-/// family.put(b"key", b"value")?;
-/// assert_eq!(family.get(b"key")?, Some(b"value".to_vec()));
-/// let length = family.get_with(b"key", |value| value.len())?;
-/// assert_eq!(length, Some(5));
-/// family.delete(b"key")?;
-/// assert!(!family.contains(b"key")?);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone)]
-pub struct Family {
-    pub(crate) owner: Arc<Owner>,
-    pub(crate) state: Arc<FamilyState>,
-}
-
-impl std::fmt::Debug for Family {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Family").field("name", &self.name()).finish_non_exhaustive()
-    }
-}
-
 impl Family {
-    pub(crate) fn state(&self) -> &Arc<FamilyState> {
-        &self.state
-    }
-
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        self.owner.core()
-    }
-
     /// Name of the family; after [`crate::Db::rename_family`] the new one.
     #[must_use]
     pub fn name(&self) -> Arc<str> {

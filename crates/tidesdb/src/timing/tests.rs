@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidesdb_base::event::EventListener;
-use tidesdb_base::options::FamilyOptions;
+use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_sim::ManualClock;
 use tidesdb_sys::clock::Clock;
 

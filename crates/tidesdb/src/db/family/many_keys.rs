@@ -2,10 +2,11 @@
 
 use tidesdb_base::error::{Error, Result};
 
-use super::Family;
+use crate::family_handle::Family;
 use crate::iterator::{KeyRange, Scan, ScanOptions};
+use crate::moments::Moment;
 use crate::read::{Collect, PinnedValue, Pins};
-use crate::snapshot::{Moment, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::stats::approximate_count;
 
 impl Family {

@@ -1,0 +1,85 @@
+//! Timing of operations: takes the times of what `watch` says is timed, and tells of slow ones.
+//!
+//! Background work is always timed. Of what users call one in so many is, or all of it when slow
+//! operations are to be told; when neither is asked for, a call pays one load and one branch.
+
+use tidesdb_base::event::{Event, OperationMet};
+use tidesdb_base::latency::{LatencyHistogram, TimedOperation};
+
+use crate::core::Core;
+use crate::family::FamilyState;
+use crate::watch::{forget_waits, waits};
+
+/// An operation that is timed.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "what begins ends"]
+pub(crate) struct Started(u64);
+
+/// An operation as it is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told<'a> {
+    pub operation: TimedOperation,
+    pub family: Option<&'a FamilyState>,
+    /// Of keys and values that are written, or of the key that is looked for.
+    pub bytes: u64,
+    pub operations: u64,
+}
+
+impl Core {
+    /// Begins to time an operation for which [`crate::watch::Watch::is_due`] is true.
+    pub(crate) fn start_timing(&self) -> Started {
+        forget_waits();
+        Started(self.clock.monotonic_nanos())
+    }
+
+    /// Ends it. `met` is asked for when the operation was slow.
+    pub(crate) fn end_timing(
+        &self,
+        started: Started,
+        told: Told<'_>,
+        met: impl FnOnce() -> OperationMet,
+    ) {
+        let now = self.clock.monotonic_nanos();
+        let nanos = now.saturating_sub(started.0);
+        self.watch.record(told.operation, nanos);
+        if self.watch.is_slow(nanos) {
+            self.tell_slow(told, (now, nanos), met());
+        }
+    }
+
+    #[cold]
+    fn tell_slow(&self, told: Told<'_>, (now, nanos): (u64, u64), met: OperationMet) {
+        let Some(untold) = self.watch.count_slow(now) else { return };
+        let waits = waits();
+        let mut met = met;
+        met.stall_micros = waits.stall_nanos / 1000;
+        met.stall_reason = waits.stall_reason;
+        met.sync_micros = waits.sync_nanos / 1000;
+        self.events.tell(&Event::SlowOperation {
+            operation: told.operation,
+            family: told.family.map(|family| family.name().to_string()).unwrap_or_default(),
+            bytes: told.bytes,
+            operations: told.operations,
+            micros: nanos / 1000,
+            met,
+            untold,
+        });
+    }
+
+    /// The times of an operation since the last reset.
+    pub(crate) fn latencies(&self, operation: TimedOperation) -> LatencyHistogram {
+        match operation {
+            TimedOperation::Sync => self.log.counters.sync_times.histogram(),
+            other => self.watch.histogram(other),
+        }
+    }
+
+    /// Has all histograms begin anew.
+    pub(crate) fn reset_latencies(&self) {
+        self.watch.reset();
+        self.log.counters.sync_times.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests;
