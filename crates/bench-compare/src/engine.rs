@@ -78,6 +78,7 @@ pub enum SyncMode {
 }
 
 /// Everything an adapter needs to open or create a database under parity settings.
+// More than a dozen fields: one for each option that engines have in common.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
     /// Directory of the database; exists, and is empty when a database has to be created.

@@ -68,6 +68,7 @@ pub(crate) enum Status {
 }
 
 /// Throughput and latencies of one kind of operation.
+// More than a dozen fields: one for each column of a result file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OperationResult {
     /// PUT, GET, ...
@@ -120,6 +121,7 @@ pub(crate) struct WorstThread {
 }
 
 /// What one child process measured.
+// More than a dozen fields: one for each column of a result file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct JobResult {
     /// Whether the figures may be believed.

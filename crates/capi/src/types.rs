@@ -19,6 +19,7 @@ pub type ComparatorFn =
 pub type CommitHookFn = unsafe extern "C" fn(*const CommitOp, c_int, u64, *mut c_void) -> c_int;
 
 /// `tidesdb_config_t`: options of a database.
+// More than a dozen fields: the layout of a struct in C.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Config {
@@ -44,6 +45,7 @@ pub struct Config {
 }
 
 /// `tidesdb_column_family_config_t`: options of a column family.
+// More than a dozen fields: the layout of a struct in C.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct FamilyConfig {
@@ -106,6 +108,7 @@ pub struct Written {
 }
 
 /// `tidesdb_stats_t`: figures of a family.
+// More than a dozen fields: the layout of a struct in C.
 #[repr(C)]
 pub struct Stats {
     pub num_levels: c_int,
@@ -146,6 +149,7 @@ pub struct CacheStats {
 }
 
 /// `tidesdb_db_stats_t`: figures of a database.
+// More than a dozen fields: the layout of a struct in C.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct DbStats {
@@ -187,6 +191,7 @@ pub struct DbStats {
 }
 
 /// `tidesdb_objstore_config_t`: options of object store mode.
+// More than a dozen fields: the layout of a struct in C.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct ObjectStoreConfig {

@@ -436,6 +436,7 @@ impl ScanArgs {
 }
 
 /// Arguments of `load`.
+// More than a dozen fields: one for each flag of the command line.
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
     #[command(flatten)]

@@ -126,6 +126,7 @@ struct HeldSnapshot {
 }
 
 /// A workload under way.
+// More than a dozen fields: the database, its oracle, and what a run may still do.
 #[derive(Debug)]
 pub struct Runner {
     /// The machine.

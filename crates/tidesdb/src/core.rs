@@ -40,6 +40,7 @@ use crate::version::{Catalog, FileContext};
 use crate::watch::Watch;
 
 /// The inside of an open database.
+// More than a dozen fields: the parts that jobs and handles share, of a type each.
 pub(crate) struct Core {
     /// Itself, for the jobs that it queues.
     pub this: Weak<Self>,

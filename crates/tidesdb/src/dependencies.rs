@@ -178,6 +178,7 @@ impl RangeLimits {
 }
 
 /// See the module's documentation.
+// More than a dozen fields: one index for each question that a commit asks.
 #[derive(Debug, Default)]
 pub(crate) struct Dependencies {
     /// Snapshots of the live serializable transactions.

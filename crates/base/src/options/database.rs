@@ -18,6 +18,7 @@ const LEAST_MEMORY_BUDGET: u64 = 4 << 20;
 /// let options = DbOptions::default().sync_mode(SyncMode::Full).block_cache_bytes(256 << 20);
 /// assert_eq!(options.sync_mode, SyncMode::Full);
 /// ```
+// More than a dozen fields: one for each option.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DbOptions {

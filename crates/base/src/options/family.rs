@@ -23,6 +23,7 @@ const USUAL_SHARE_OF_VOLUME: u64 = 20;
 /// let options = FamilyOptions::default().write_buffer_size(16 << 20).bloom_fpr(0.001);
 /// assert_eq!(options.write_buffer_size, 16 << 20);
 /// ```
+// More than a dozen fields: one for each option.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FamilyOptions {

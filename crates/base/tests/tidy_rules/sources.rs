@@ -78,6 +78,54 @@ pub(crate) fn size(path: &str, text: &str) -> Vec<String> {
     Vec::new()
 }
 
+/// Fields that a struct may have without a line above it that says why there are more.
+const MOST_FIELDS: usize = 12;
+const FIELDS_REASON: &str = "// More than a dozen fields: ";
+
+/// Structs with many fields and no reason beside them. Those of tests are let be.
+pub(crate) fn fields(path: &str, text: &str) -> Vec<String> {
+    if is_test_file(path) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let lines: Vec<&str> = text.lines().collect();
+    for (at, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let indent = line.len() - code.len();
+        let named =
+            code.starts_with("struct ") || code.starts_with("pub") && code.contains("struct ");
+        if !named || code.ends_with([';', '}']) {
+            continue;
+        }
+        let inside = lines[at + 1..].iter().take_while(|line| !closes(line, indent));
+        let count = inside.filter(|line| is_field(line, indent + 4)).count();
+        let above = lines[..at].iter().rev().map(|line| line.trim_start());
+        let reasoned = above
+            .take_while(|line| line.starts_with("//") || line.starts_with("#["))
+            .any(|line| line.starts_with(FIELDS_REASON));
+        if count > MOST_FIELDS && !reasoned {
+            found.push(format!(
+                "{path}:{}: {count} fields need a line '{FIELDS_REASON}...'",
+                at + 1
+            ));
+        }
+    }
+    found
+}
+
+fn closes(line: &str, indent: usize) -> bool {
+    line.trim_start() == "}" && line.len() == indent + 1
+}
+
+/// Whether a line begins with a name and its type, so far to the right.
+fn is_field(line: &str, indent: usize) -> bool {
+    let code = line.trim_start();
+    let name = code.split_once(": ").map_or("", |(name, _)| name);
+    let name = name.rsplit(' ').next().unwrap_or("");
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_#".contains(c));
+    line.len() - code.len() == indent && is_name && !code.starts_with("//")
+}
+
 /// Lines that are too wide: of code, which `rustfmt` breaks where it can, and of comments, except
 /// rows of tables and code that stands alone.
 pub(crate) fn columns(path: &str, text: &str) -> Vec<String> {
@@ -169,6 +217,18 @@ mod tests {
         for kept in [format!("/// | {word} |\n"), format!("//! `{word}`\n")] {
             assert!(columns("a.rs", &kept).is_empty(), "{kept}");
         }
+    }
+
+    #[test]
+    fn structs_of_many_fields_need_a_reason() {
+        let fields = |count| "    /// A: b.\n    pub(crate) a: B,\n".repeat(count);
+        let text =
+            |above: &str, count| format!("{above}pub(crate) struct A {{\n{}}}\n", fields(count));
+        assert!(super::fields("src/a.rs", &text("", 12)).is_empty());
+        assert_eq!(super::fields("src/a.rs", &text("", 13)).len(), 1);
+        let reason = format!("{FIELDS_REASON}so.\n#[derive(Debug)]\n");
+        assert!(super::fields("src/a.rs", &text(&reason, 13)).is_empty());
+        assert!(super::fields("src/a/tests.rs", &text("", 13)).is_empty());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use std::mem::{offset_of, size_of};
 pub(super) type Handle = *mut c_void;
 
 /// `tidesdb_config_t`.
+// More than a dozen fields: the layout of a struct in C.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Config {
@@ -40,6 +41,7 @@ pub(super) struct Config {
 }
 
 /// `tidesdb_column_family_config_t`.
+// More than a dozen fields: the layout of a struct in C.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct FamilyConfig {
@@ -78,6 +80,7 @@ pub(super) struct FamilyConfig {
 }
 
 /// `tidesdb_db_stats_t`.
+// More than a dozen fields: the layout of a struct in C.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct DbStats {

@@ -68,6 +68,7 @@ impl DoingParser {
 }
 
 /// What is done, and on what.
+// More than a dozen fields: one for each flag of the command line.
 #[derive(Debug, Default, Args)]
 pub(super) struct ShapeOptions {
     /// What to do [default: write]
@@ -227,6 +228,7 @@ pub(super) struct PaceOptions {
 }
 
 /// How the engines are set up.
+// More than a dozen fields: one for each flag of the command line.
 #[derive(Debug, Default, Args)]
 pub(super) struct SetupOptions {
     /// Block cache [default: 64M]

@@ -108,6 +108,7 @@ pub(crate) struct Limits<'a> {
 }
 
 /// The measurements of one thread.
+// More than a dozen fields: what one thread measures, each figure by itself.
 #[derive(Debug)]
 pub(crate) struct Recorder<'a> {
     limits: Limits<'a>,

@@ -25,6 +25,7 @@ const DATA: &str = include_str!("claims/claims.csv");
 const LEAST: f64 = 1.05;
 
 /// One line of the table.
+// More than a dozen fields: one for each column of a row in the report.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 struct Claim {
     id: String,

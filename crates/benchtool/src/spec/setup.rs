@@ -35,6 +35,7 @@ pub(crate) enum Codec {
 }
 
 /// How the engine is set up.
+// More than a dozen fields: one for each flag that describes a database.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Setup {
     /// Block cache.

@@ -362,6 +362,7 @@ pub(crate) struct Pace {
 }
 
 /// The data set and the shape of the calls.
+// More than a dozen fields: one for each flag that describes a workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Shape {
     /// What is done.

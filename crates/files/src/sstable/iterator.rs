@@ -66,6 +66,7 @@ impl<B: Deref<Target = Block>> Current<B> {
 
 /// Walks one table. See the module's documentation. `T` is how the table is held: `&Table`,
 /// `Arc<Table>` or a handle that keeps it open.
+// More than a dozen fields: the place in index, block and entry, and what is read ahead.
 #[derive(Debug)]
 pub struct TableIterator<T, S: BlockSource> {
     table: T,

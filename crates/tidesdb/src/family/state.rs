@@ -55,6 +55,7 @@ impl FamilyState {
 pub(crate) type SliceBounds = Arc<[Vec<u8>]>;
 
 /// One column family of an open database.
+// More than a dozen fields: what readers, writers, flushes and merges share.
 #[derive(Debug)]
 pub(crate) struct FamilyState {
     /// The database that the family is of.

@@ -41,6 +41,7 @@ const SLOWEST_GARBAGE_PART: u64 = 2;
 const MOST_SLOWDOWN: u64 = 50;
 
 /// Figures of a family that decide how fast it may be written.
+// More than a dozen fields: all that the rules of flow control ask, as plain figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FamilySignals {
     /// `write_buffer_size` in bytes.

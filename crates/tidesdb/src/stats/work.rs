@@ -5,6 +5,7 @@ use crate::counters::{Counted, Hot, Work};
 
 /// What was done since the open, in one family or in all. What families did that are dropped counts
 /// in the sum of all.
+// More than a dozen fields: one for each counter that users read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkStats {
