@@ -253,6 +253,10 @@ impl KeyOrder {
             Self::Lexicographic => {
                 out.extend_from_slice(c_string(stored));
                 out.extend_from_slice(parted(stored_value).0);
+                if out.is_empty() {
+                    // No key is empty, and this one names the same.
+                    out.push(0);
+                }
             }
             Self::Uint64 | Self::Int64 => match stored.split_first() {
                 Some((0, number)) if number.len() == 8 => {

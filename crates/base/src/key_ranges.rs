@@ -28,6 +28,9 @@ fn ends_at_or_behind(end: &[u8], other: &[u8]) -> bool {
     end.is_empty() || (!other.is_empty() && other <= end)
 }
 
+/// The stored range of all keys: from the smallest that there can be on, without an end.
+pub const EVERYTHING: (&[u8], &[u8]) = (&[0], &[]);
+
 /// The first key behind all keys that start with `prefix`; `None` when there is none, because the
 /// prefix is empty or all ones.
 #[must_use]

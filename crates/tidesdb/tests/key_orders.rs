@@ -47,6 +47,52 @@ fn the_spelling_that_was_put_last_is_kept() {
 }
 
 #[test]
+fn hooks_are_told_of_a_key_that_begins_with_a_nul_by_a_name_that_reads_take() {
+    let (_directory, _db, family) = open(KeyOrder::Lexicographic);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (log, handle) = (Arc::clone(&told), family.clone());
+    family.on_commit(move |batch| {
+        for operation in batch.operations {
+            let there = handle.contains(operation.key).map_err(|e| e.kind());
+            log.lock().unwrap().push((operation.key.to_vec(), there));
+        }
+    });
+    family.put(b"\0tail", b"value").unwrap();
+    family.delete(b"\0other tail").unwrap();
+    let expected = [(b"\0tail".to_vec(), Ok(true)), (b"\0".to_vec(), Ok(false))];
+    assert_eq!(*told.lock().unwrap(), expected);
+}
+
+#[test]
+fn a_scan_in_an_order_of_the_application_counts_its_keys_while_it_reads_them() {
+    const KEYS: u64 = 20_000;
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+    let counted = Arc::new(Mutex::new((Some(db.clone()), None)));
+    let first = Arc::clone(&counted);
+    db.register_key_order("counting", move |one, other| {
+        // Sorting begins when the last key has been read.
+        if let (Some(db), counted @ None) = &mut *first.lock().unwrap() {
+            *counted = Some(db.stats().memory.scan_bytes);
+        }
+        one.cmp(other)
+    })
+    .unwrap();
+    let order = KeyOrder::Custom("counting".to_owned());
+    let family = db.create_family("f", FamilyOptions::default().key_order(order)).unwrap();
+    for number in 0..KEYS {
+        family.put(format!("{number:040}"), b"").unwrap();
+    }
+    let mut scan = family.scan(ScanOptions::new()).unwrap();
+    scan.seek_to_first().unwrap();
+    let (_, at_first) = std::mem::take(&mut *counted.lock().unwrap());
+    let at_first = at_first.unwrap();
+    assert!(at_first > KEYS * 40, "{at_first} bytes of {} were counted", KEYS * 56);
+    drop(scan);
+    assert!(db.stats().memory.scan_bytes < KEYS * 8);
+}
+
+#[test]
 fn hooks_are_told_of_keys_and_values_as_they_were_given() {
     for order in [KeyOrder::Reverse, KeyOrder::CaseInsensitive, KeyOrder::Int64] {
         let (_directory, _db, family) = open(order.clone());

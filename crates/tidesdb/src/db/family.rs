@@ -1,6 +1,7 @@
 //! Everything that a user does with one column family.
 
 mod many_keys;
+mod whole;
 mod with_options;
 
 use std::sync::Arc;

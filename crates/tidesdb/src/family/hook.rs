@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use tidesdb_base::entry::ValueKind;
 use tidesdb_base::key_order::KeyOrder;
+use tidesdb_base::key_ranges::EVERYTHING;
 use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::sync::lock;
 
@@ -33,7 +34,8 @@ pub enum CommittedKind {
     Delete,
     /// Deleted the key, which had been put at most once.
     SingleDelete,
-    /// Deleted every key from `key` on that comes before `value`; to the last if that is empty.
+    /// Deleted every key from `key` on that comes before `value`: from the first if `key` is empty,
+    /// to the last if `value` is.
     DeleteRange,
     /// Deleted every key that starts with `key`. Only in families in reverse and in
     /// case-insensitive order, where no two keys are the bounds of these; elsewhere such a deletion
@@ -78,8 +80,15 @@ impl FamilyState {
     ) {
         let (name, order) = (self.name(), &self.key_order);
         if order.stores_keys_as_given() {
-            let told: Vec<_> =
-                operations.map(|operation| CommittedOperation::of(&operation)).collect();
+            let told = operations.map(|operation| {
+                let told = CommittedOperation::of(&operation);
+                if is_of_everything(&operation) {
+                    CommittedOperation { key: &[], ..told }
+                } else {
+                    told
+                }
+            });
+            let told: Vec<_> = told.collect();
             return self.commit_hook.call(&name, sequence, &told);
         }
         let operations: Vec<Operation<'_>> = operations.collect();
@@ -87,6 +96,10 @@ impl FamilyState {
         let told = operations.iter().zip(&given).map(|(operation, (key, value))| {
             let told = CommittedOperation::of(&Operation { key, value, ..*operation });
             match told.kind {
+                // Nothing that can be given is stored as the start.
+                CommittedKind::DeleteRange if is_of_everything(operation) => {
+                    CommittedOperation { key: &[], ..told }
+                }
                 CommittedKind::DeleteRange
                     if order.are_of_prefix(operation.key, operation.value) =>
                 {
@@ -98,6 +111,10 @@ impl FamilyState {
         let told: Vec<_> = told.collect();
         self.commit_hook.call(&name, sequence, &told);
     }
+}
+
+fn is_of_everything(operation: &Operation<'_>) -> bool {
+    operation.kind == ValueKind::RangeTombstone && (operation.key, operation.value) == EVERYTHING
 }
 
 /// Key and value of a stored operation as they were given.

@@ -60,6 +60,14 @@ impl Scan {
     }
 }
 
+impl Scan {
+    /// As [`Scan::entries_rev`], for `family.range("a".."m")?.rev()`.
+    #[must_use]
+    pub const fn rev(self) -> ScanEntries {
+        self.entries_rev()
+    }
+}
+
 impl IntoIterator for Scan {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
     type IntoIter = ScanEntries;
@@ -71,6 +79,17 @@ impl IntoIterator for Scan {
 }
 
 impl ScanEntries {
+    /// All entries that the scan covers, in the other direction and from that end, whatever was
+    /// given out already: `family.iter()?.entries().rev()`.
+    #[must_use]
+    pub fn rev(self) -> Self {
+        let direction = match self.direction {
+            Direction::Forward => Direction::Backward,
+            Direction::Backward => Direction::Forward,
+        };
+        Self { direction, stage: Stage::NotStarted, ..self }
+    }
+
     fn step(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         match (self.stage, self.direction) {
             (Stage::Ended, _) => return Ok(None),

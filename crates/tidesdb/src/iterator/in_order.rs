@@ -51,6 +51,9 @@ struct Sorted {
     _lent: Option<Lent>,
 }
 
+/// Keys that are being read are counted in steps of so many bytes.
+const COUNTED_BYTES: u64 = 64 << 10;
+
 impl std::fmt::Debug for Sorted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let keys = self.keys.as_ref().map(Vec::len);
@@ -204,19 +207,27 @@ impl Sorted {
         if self.keys.is_some() && !stored.moves_with_commits() {
             return Ok(());
         }
+        // What was sorted before goes first: the memory of one set of keys is enough.
+        (self.keys, self._lent) = (None, None);
         let (mut keys, mut bytes) = (Vec::<Box<[u8]>>::new(), 0);
+        let mut lent = stored.lend(0);
         stored.go(Movement::First)?;
         while stored.valid() {
             let key = stored.key();
             if self.allows(key)? {
                 bytes += key.len() as u64 + size_of::<Box<[u8]>>() as u64;
                 keys.push(key.into());
+                // Others learn of it while there is still something for them to give up.
+                if bytes >= lent.bytes() + COUNTED_BYTES {
+                    lent.change_to(bytes);
+                }
             }
             stored.go(Movement::Next)?;
         }
         // Keys that are equal in this order stay in that of their bytes.
         guarded(|| keys.sort_by(|one, other| (self.compare)(one, other)))?;
-        self._lent = Some(stored.lend(bytes));
+        lent.change_to(bytes);
+        self._lent = Some(lent);
         self.keys = Some(keys);
         Ok(())
     }

@@ -17,7 +17,7 @@ use crate::core::{Core, OwnerShare};
 use crate::family::FamilyState;
 use crate::family_handle::Family;
 use crate::flow::Holder;
-use crate::iterator::{OfTransaction, Scan, ScanOptions};
+use crate::iterator::{KeyRange, OfTransaction, Scan, ScanOptions};
 use crate::moments::Moment;
 use crate::snapshot::Snapshot;
 use crate::write::batch::expiry_after;
@@ -238,6 +238,30 @@ impl Transaction {
         let is_plain = own.is_none() && reads.is_none() && !moving;
         let part = (!is_plain).then_some(OfTransaction { own, reads, moving });
         Scan::new(Arc::clone(&**self.owner), family, options, part)
+    }
+
+    /// A scan of all keys of a family as the transaction sees it. See [`Transaction::scan`].
+    ///
+    /// # Errors
+    /// As [`Transaction::scan`].
+    pub fn iter(&self, family: &Family) -> Result<Scan> {
+        self.scan(family, ScanOptions::new())
+    }
+
+    /// As [`Transaction::scan`], of the keys that start with `prefix`.
+    ///
+    /// # Errors
+    /// As [`Transaction::scan`].
+    pub fn prefix(&self, family: &Family, prefix: impl AsRef<[u8]>) -> Result<Scan> {
+        self.scan(family, ScanOptions::new().prefix(prefix))
+    }
+
+    /// As [`Transaction::scan`], of the keys in a range, as [`ScanOptions::range`] takes it.
+    ///
+    /// # Errors
+    /// As [`Transaction::scan`].
+    pub fn range(&self, family: &Family, range: impl KeyRange) -> Result<Scan> {
+        self.scan(family, ScanOptions::new().range(range))
     }
 
     /// Commits, and times it.

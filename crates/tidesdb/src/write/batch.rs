@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::key_order::KeyOrder;
-use tidesdb_base::key_ranges::prefix_end;
+use tidesdb_base::key_ranges::{EVERYTHING, prefix_end};
 use tidesdb_base::limits::{DIRECT_VALUE_BYTES, MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use tidesdb_files::wal::{BatchReader, BatchWriter, Operation};
 
@@ -193,8 +193,19 @@ impl WriteBatch {
         // No end at all when the prefix is all ones, or nothing is left of it.
         let end = prefix_end(prefix).unwrap_or_default();
         // No stored key is empty, and this is the first of the others.
-        let prefix = if prefix.is_empty() { &[0] } else { prefix };
+        let prefix = if prefix.is_empty() { EVERYTHING.0 } else { prefix };
         self.add_stored(family.state(), ValueKind::RangeTombstone, NEVER_EXPIRES, prefix, &end)
+    }
+
+    /// Adds the deletion of every key of a family, as [`WriteBatch::delete_range`].
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`]; the batch is unchanged then.
+    #[doc(alias = "clear")]
+    pub fn delete_all(&mut self, family: &Family) -> Result<()> {
+        // From the smallest of all stored keys on, without an end.
+        let (start, end) = EVERYTHING;
+        self.add_stored(family.state(), ValueKind::RangeTombstone, NEVER_EXPIRES, start, end)
     }
 
     /// Adds an operation on one key, as they are given.

@@ -69,7 +69,7 @@ impl Family {
         self.write_with(options, |batch| batch.delete_prefix(self, prefix.as_ref()))
     }
 
-    fn write_with(
+    pub(super) fn write_with(
         &self,
         options: WriteOptions,
         add: impl FnOnce(&mut WriteBatch) -> Result<()>,
