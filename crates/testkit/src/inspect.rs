@@ -1,8 +1,9 @@
 //! Reading a whole database: forwards, backwards, by key, and its directory.
 
+use std::cmp::Ordering;
 use std::path::Path;
 
-use tidesdb::{Db, Family, ScanOptions, Snapshot};
+use tidesdb::{Db, Family, KeyOrder, ScanOptions, Snapshot};
 use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sys::vfs::Vfs;
 
@@ -27,16 +28,37 @@ pub fn read_forwards(family: &Family, snapshot: Option<&Snapshot>) -> Verdict<Co
     let mut scan = family.scan(options).map_err(|e| text("scan", e))?;
     let mut content = Content::new();
     scan.seek_to_first().map_err(|e| text("seek to first", e))?;
+    let order = family.options().key_order;
+    let mut last: Option<Vec<u8>> = None;
     while scan.valid() {
         let value = scan.value().map_err(|e| text("value of a scan", e))?.to_vec();
         let key = scan.key().to_vec();
-        if content.last_key_value().is_some_and(|(last, _)| *last >= key) {
-            return Err(format!("a scan went from {:?} to {key:?}", content.last_key_value()));
+        let behind = |last: &Vec<u8>| order.compare(last, &key).is_some_and(Ordering::is_lt);
+        if !last.as_ref().is_none_or(behind) {
+            return Err(format!("a scan in the order {order} went from {last:?} to {key:?}"));
         }
+        last = Some(key.clone());
         content.insert(key, value);
         scan.next().map_err(|e| text("next", e))?;
     }
     Ok(content)
+}
+
+/// The value of a key in whatever spelling.
+#[must_use]
+pub fn look_up<'c>(order: &KeyOrder, content: &'c Content, key: &[u8]) -> Option<&'c Vec<u8>> {
+    if !order.keeps_spelling() {
+        return content.get(key);
+    }
+    let place = order.stored_key(key);
+    content.iter().find(|(other, _)| order.stored_key(other) == place).map(|(_, value)| value)
+}
+
+/// Entries as a scan shows them.
+fn in_order<'c>(order: &KeyOrder, content: &'c Content) -> Vec<(&'c Vec<u8>, &'c Vec<u8>)> {
+    let mut entries: Vec<_> = content.iter().collect();
+    entries.sort_by_cached_key(|(key, _)| order.stored_key(key).into_owned());
+    entries
 }
 
 /// Checks that a backward scan and seeks agree with what a forward scan has read.
@@ -46,7 +68,8 @@ pub fn read_forwards(family: &Family, snapshot: Option<&Snapshot>) -> Verdict<Co
 pub fn check_backwards(family: &Family, content: &Content) -> Verdict {
     let mut scan = family.scan(ScanOptions::new()).map_err(|e| text("scan", e))?;
     scan.seek_to_last().map_err(|e| text("seek to last", e))?;
-    for (key, value) in content.iter().rev() {
+    let order = family.options().key_order;
+    for (key, value) in in_order(&order, content).into_iter().rev() {
         if !scan.valid() || scan.key() != key || scan.value().ok() != Some(value.as_slice()) {
             let got = if scan.valid() { format!("{:?}", scan.key()) } else { "the end".to_owned() };
             return Err(format!("a backward scan of {} met {got} for {key:?}", family.name()));
@@ -70,16 +93,18 @@ pub fn check_gets(
     keys: u64,
     random: &mut SplitMix64,
 ) -> Verdict {
+    let order = family.options().key_order;
     for _ in 0..12 {
         let key = key_bytes(random.below(keys + 3));
         let got = family.get(&key).map_err(|e| text("get", e))?;
-        if got.as_ref() != content.get(&key) {
+        let wanted = look_up(&order, content, &key);
+        if got.as_ref() != wanted {
             let show = |value: Option<&Vec<u8>>| value.map_or("absent".to_owned(), |v| describe(v));
             return Err(format!(
                 "get of {key:?} in {}: {}, a scan says {}",
                 family.name(),
                 show(got.as_ref()),
-                show(content.get(&key))
+                show(wanted)
             ));
         }
     }
@@ -99,12 +124,18 @@ pub fn check_entries(
 ) -> Verdict {
     let wanted: Vec<_> = (0..5).map(|_| key_bytes(random.below(keys + 3))).collect();
     let got = family.multi_get(&wanted).map_err(|e| text("multi_get", e))?;
-    if !got.iter().map(Option::as_ref).eq(wanted.iter().map(|key| content.get(key))) {
+    let order = family.options().key_order;
+    let expected = wanted.iter().map(|key| look_up(&order, content, key));
+    if !got.iter().map(Option::as_ref).eq(expected) {
         return Err(format!("multi_get of {wanted:?} in {} differs from a scan", family.name()));
     }
     let prefix = &wanted[0][..random.index(wanted[0].len() + 1)];
+    let Ok(stored) = order.stored_prefix(prefix) else {
+        return check_pages(family, content, 1 + random.index(40));
+    };
     let scan = || family.prefix(prefix).map_err(|e| text("scan of a prefix", e));
-    let inside = content.iter().filter(|(key, _)| key.starts_with(prefix));
+    let inside = in_order(&order, content).into_iter();
+    let inside = inside.filter(|(key, _)| order.stored_key(key).starts_with(&stored));
     let inside: Vec<_> = inside.map(|(key, value)| (key.clone(), value.clone())).collect();
     let all = |entries: Result<Vec<_>, _>| entries.map_err(|e| text("entries", e));
     let forwards = all(scan()?.entries().collect())?;
@@ -120,11 +151,18 @@ pub fn check_entries(
 /// Reads a family by pages, each of which begins behind the last key of the one before. The last
 /// page is empty: a seek that finds nothing leaves no entries.
 fn check_pages(family: &Family, content: &Content, length: usize) -> Verdict {
-    let mut rest = content.iter();
-    let mut after = Vec::new();
+    let order = family.options().key_order;
+    let mut rest = in_order(&order, content).into_iter();
+    let mut after: Option<Vec<u8>> = None;
     loop {
         let mut scan = family.scan(ScanOptions::new()).map_err(|e| text("scan", e))?;
-        scan.seek(&after).map_err(|e| text("seek", e))?;
+        match &after {
+            None => scan.seek_to_first(),
+            // The smallest key behind the last one.
+            Some(last) if order == KeyOrder::Bytewise => scan.seek([last, &[0][..]].concat()),
+            Some(last) => scan.seek(last).and_then(|()| scan.next()),
+        }
+        .map_err(|e| text("seek", e))?;
         let page: Result<Vec<_>, _> = scan.entries().take(length).collect();
         let page = page.map_err(|e| text("entries of a page", e))?;
         let expected: Vec<_> = rest.by_ref().take(length).collect();
@@ -132,7 +170,7 @@ fn check_pages(family: &Family, content: &Content, length: usize) -> Verdict {
             return Err(format!("the page of {} behind {after:?} differs", family.name()));
         }
         let Some((last, _)) = page.last() else { return Ok(()) };
-        after = [last.as_slice(), &[0]].concat();
+        after = Some(last.clone());
     }
 }
 

@@ -3,10 +3,10 @@
 //! An operation is plain data, drawn from a seed alone: whether it makes sense in the present
 //! state (a family may be gone) is decided by the code that applies it.
 
-use tidesdb::{Error, Family, WriteBatch};
+use tidesdb::{Error, Family, KeyOrder, WriteBatch};
 use tidesdb_sim::rng::SplitMix64;
 
-use crate::oracle::{FamilyId, StoredValue, Write, entry_hash};
+use crate::oracle::{FamilyId, RangeEnd, StoredValue, Write, entry_hash};
 use crate::settings::{Mix, SLOTS, Settings};
 use crate::values::Tag;
 
@@ -28,30 +28,42 @@ pub struct PlannedWrite {
 }
 
 impl PlannedWrite {
-    /// What the write does to the oracle, and the bytes of its value.
+    /// What the write does to the oracle in a family of this order, and the bytes of its value.
     #[must_use]
     pub fn materialize(
         &self,
         (transaction, operation): (u64, u32),
-        family: FamilyId,
+        (family, order): (FamilyId, &KeyOrder),
         now: u64,
     ) -> (Write, Vec<u8>) {
+        let place = |key: &[u8]| order.stored_key(key).into_owned();
         let key = key_bytes(self.key);
-        if let Some(other) = self.until.map(key_bytes).filter(|other| *other != key) {
-            let end = Some((&key).max(&other).clone());
-            let key = key.min(other);
-            return (Write { family, key, value: None, single: false, end }, Vec::new());
+        let write = Write {
+            family,
+            place: place(&key),
+            key: key.clone(),
+            value: None,
+            single: false,
+            end: None,
+        };
+        let other = self.until.map(key_bytes).map(|key| RangeEnd { place: place(&key), key });
+        if let Some(other) = other.filter(|other| other.place != write.place) {
+            if write.place < other.place {
+                return (Write { end: Some(other), ..write }, Vec::new());
+            }
+            let end = Some(RangeEnd { key, place: write.place });
+            let write = Write { key: other.key, place: other.place, end, ..write };
+            return (write, Vec::new());
         }
         let Some(length) = self.length else {
-            let single = self.single;
-            return (Write { family, key, value: None, single, end: None }, Vec::new());
+            return (Write { single: self.single, ..write }, Vec::new());
         };
         let tag = Tag { transaction, operation, length };
         let bytes = tag.bytes(&key);
         let hash = entry_hash(family, &key, &bytes);
         let expires_at = self.lives.map_or(0, |seconds| now + seconds);
         let value = Some(StoredValue { tag, expires_at, hash });
-        (Write { family, key, value, single: false, end: None }, bytes)
+        (Write { value, ..write }, bytes)
     }
 }
 
@@ -67,7 +79,7 @@ impl Write {
         bytes: &[u8],
     ) -> Result<(), Error> {
         match (&self.end, self.value) {
-            (Some(end), _) => batch.delete_range(family, &self.key, end),
+            (Some(end), _) => batch.delete_range(family, &self.key, &end.key),
             (None, None) if self.single => batch.single_delete(family, &self.key),
             (None, None) => batch.delete(family, &self.key),
             (None, Some(value)) if value.expires_at == 0 => batch.put(family, &self.key, bytes),
@@ -81,7 +93,7 @@ impl Write {
     /// What the engine says.
     pub fn apply_to(&self, family: &Family, bytes: &[u8]) -> Result<(), Error> {
         match (&self.end, self.value) {
-            (Some(end), _) => family.delete_range(&self.key, end),
+            (Some(end), _) => family.delete_range(&self.key, &end.key),
             (None, None) if self.single => family.single_delete(&self.key),
             (None, None) => family.delete(&self.key),
             (None, Some(value)) if value.expires_at == 0 => family.put(&self.key, bytes),

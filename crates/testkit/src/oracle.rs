@@ -36,19 +36,31 @@ pub struct Write {
     pub family: FamilyId,
     /// Which key.
     pub key: Vec<u8>,
+    /// What the key is stored as. Places sort as keys do in the order of the family, and keys of
+    /// one place are one key.
+    pub place: Vec<u8>,
     /// What is written.
     pub value: Option<StoredValue>,
     /// The deletion promises that the key was put at most once since it was last deleted.
     pub single: bool,
     /// Every key from `key` up to this one, and without it, is deleted.
-    pub end: Option<Vec<u8>>,
+    pub end: Option<RangeEnd>,
+}
+
+/// Where a range deletion ends.
+#[derive(Clone, Debug)]
+pub struct RangeEnd {
+    /// The key.
+    pub key: Vec<u8>,
+    /// What it is stored as.
+    pub place: Vec<u8>,
 }
 
 impl Write {
-    fn covers(&self, family: FamilyId, key: &[u8]) -> bool {
+    fn covers(&self, family: FamilyId, place: &[u8]) -> bool {
         let inside = match &self.end {
-            Some(end) => self.key.as_slice() <= key && key < end.as_slice(),
-            None => self.key == key,
+            Some(end) => self.place.as_slice() <= place && place < end.place.as_slice(),
+            None => self.place == place,
         };
         self.family == family && inside
     }
@@ -62,6 +74,9 @@ pub struct Transaction {
     /// In order.
     pub writes: Vec<Write>,
 }
+
+/// By place: the key as it was put last, and its value.
+type Placed<'h> = BTreeMap<&'h [u8], (&'h [u8], StoredValue)>;
 
 /// A family's content.
 pub type Content = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -119,12 +134,12 @@ impl History {
         self.transactions.retain(|transaction| transaction.number <= number);
     }
 
-    /// Whether a key was put at most once since it was last deleted, by the transactions or by
+    /// Whether the key of a place was put at most once since it was last deleted, by the transactions or by
     /// `writes`, which come after them.
     #[must_use]
-    pub fn allows_single_deletion(&self, writes: &[Write], family: FamilyId, key: &[u8]) -> bool {
+    pub fn allows_single_deletion(&self, writes: &[Write], family: FamilyId, place: &[u8]) -> bool {
         let before = self.transactions.iter().flat_map(|transaction| &transaction.writes);
-        let of_key = before.chain(writes).rev().filter(|write| write.covers(family, key));
+        let of_key = before.chain(writes).rev().filter(|write| write.covers(family, place));
         of_key.take_while(|write| write.value.is_some()).take(2).count() < 2
     }
 
@@ -165,9 +180,9 @@ impl History {
             }
             let Some(transaction) = next else { return found };
             for write in transaction.writes.iter().filter(|write| live.contains(&write.family)) {
-                let place = (write.family, write.key.as_slice());
+                let place = (write.family, write.place.as_slice());
                 if let Some(end) = &write.end {
-                    let range = present.range(place..(write.family, end.as_slice()));
+                    let range = present.range(place..(write.family, end.place.as_slice()));
                     let gone: Vec<_> = range.map(|(place, _)| *place).collect();
                     for place in gone {
                         running ^= present.remove(&place).unwrap_or(0);
@@ -188,32 +203,36 @@ impl History {
     /// The contents of the families `live` after transaction `upto`, at Unix time `now`.
     #[must_use]
     pub fn contents(&self, live: &[FamilyId], upto: u64, now: u64) -> Contents {
-        let mut last: BTreeMap<FamilyId, BTreeMap<&[u8], StoredValue>> =
+        let mut last: BTreeMap<FamilyId, Placed<'_>> =
             live.iter().map(|family| (*family, BTreeMap::new())).collect();
         for transaction in self.transactions.iter().take_while(|t| t.number <= upto) {
             for write in &transaction.writes {
                 let Some(family) = last.get_mut(&write.family) else { continue };
                 if let Some(end) = &write.end {
-                    family.retain(|key, _| *key < write.key.as_slice() || *key >= end.as_slice());
+                    let (from, to) = (write.place.as_slice(), end.place.as_slice());
+                    family.retain(|place, _| *place < from || *place >= to);
                     continue;
                 }
                 match write.value.filter(|value| !is_expired(value.expires_at, now)) {
-                    Some(value) => family.insert(&write.key, value),
-                    None => family.remove(write.key.as_slice()),
+                    Some(value) => family.insert(&write.place, (&write.key, value)),
+                    None => family.remove(write.place.as_slice()),
                 };
             }
         }
         let expand = |(key, value): (&[u8], StoredValue)| (key.to_vec(), value.tag.bytes(key));
         last.into_iter()
-            .map(|(id, family)| (id, family.into_iter().map(expand).collect()))
+            .map(|(id, family)| (id, family.into_values().map(expand).collect()))
             .collect()
     }
 
     /// What the history says about one key, newest first, for reports.
     #[must_use]
     pub fn story(&self, family: FamilyId, key: &[u8]) -> String {
+        let mut writes = self.transactions.iter().flat_map(|transaction| &transaction.writes);
+        let known = writes.find(|write| write.family == family && write.key == key);
+        let place = known.map_or(key, |write| &write.place);
         let told = self.transactions.iter().rev().flat_map(|transaction| {
-            let of_key = |write: &&Write| write.covers(family, key);
+            let of_key = |write: &&Write| write.covers(family, place);
             transaction.writes.iter().filter(of_key).map(|write| match write.value {
                 _ if write.end.is_some() => {
                     format!("{}: delete a range from {:?}", transaction.number, write.key)
@@ -267,7 +286,8 @@ mod tests {
         let tag = Tag { transaction: number, operation: 0, length: 40 };
         let hash = entry_hash(family, key, &tag.bytes(key));
         let value = Some(StoredValue { tag, expires_at, hash });
-        let write = Write { family, key: key.to_vec(), value, single: false, end: None };
+        let (key, place) = (key.to_vec(), key.to_vec());
+        let write = Write { family, key, place, value, single: false, end: None };
         Transaction { number, writes: vec![write] }
     }
 
@@ -276,8 +296,8 @@ mod tests {
         let mut history = History::default();
         history.push(put(1, 0, b"a", 0));
         history.push(put(3, 1, b"a", 0));
-        let key = b"a".to_vec();
-        let gone = Write { family: 0, key, value: None, single: false, end: None };
+        let (key, place) = (b"a".to_vec(), b"a".to_vec());
+        let gone = Write { family: 0, key, place, value: None, single: false, end: None };
         history.push(Transaction { number: 5, writes: vec![gone] });
         let hash = |upto| contents_hash(&history.contents(&[0, 1], upto, 100));
         let find = |hash, lower, upper| {
@@ -315,9 +335,10 @@ mod tests {
         let deletion = |end: Option<&[u8]>| Write {
             family: 0,
             key: b"a".to_vec(),
+            place: b"a".to_vec(),
             value: None,
             single: end.is_none(),
-            end: end.map(<[u8]>::to_vec),
+            end: end.map(|end| RangeEnd { key: end.to_vec(), place: end.to_vec() }),
         };
         assert!(history.allows_single_deletion(&[deletion(None)], 0, b"a"));
         let number = 5;
@@ -350,8 +371,9 @@ mod tests {
             history.push(put(number as u64 + 1, 0, *key, 0));
         }
         history.push(put(4, 1, b"b", 0));
-        let end = Some(b"c".to_vec());
-        let range = Write { family: 0, key: b"b".to_vec(), value: None, single: false, end };
+        let end = Some(RangeEnd { key: b"c".to_vec(), place: b"c".to_vec() });
+        let (key, place) = (b"b".to_vec(), b"b".to_vec());
+        let range = Write { family: 0, key, place, value: None, single: false, end };
         history.push(Transaction { number: 5, writes: vec![range] });
         let contents = history.contents(&[0, 1], 5, 1);
         let keys: Vec<_> = contents[&0].keys().cloned().collect();

@@ -1,6 +1,6 @@
 //! Small random options: a thousand operations must cross every boundary there is.
 
-use tidesdb::{Compression, DbOptions, FamilyOptions, FilterKind, SyncMode};
+use tidesdb::{Compression, DbOptions, FamilyOptions, FilterKind, KeyOrder, SyncMode};
 use tidesdb_sim::rng::SplitMix64;
 
 /// Number of families that a workload plays with.
@@ -74,6 +74,18 @@ impl Settings {
         Self { keys: 200, huge_values: false, mix: Mix::Overwrites, ..settings }
     }
 
+    /// Every order that the engine has, that of bytes as often as all others.
+    fn key_order(random: &mut SplitMix64) -> KeyOrder {
+        match random.below(10) {
+            0 => KeyOrder::Reverse,
+            1 => KeyOrder::Lexicographic,
+            2 => KeyOrder::Uint64,
+            3 => KeyOrder::Int64,
+            4 => KeyOrder::CaseInsensitive,
+            _ => KeyOrder::Bytewise,
+        }
+    }
+
     pub(crate) fn family(random: &mut SplitMix64) -> FamilyOptions {
         FamilyOptions::default()
             .write_buffer_size(pick(random, &[4 << 10, 8 << 10, 20 << 10, 64 << 10]))
@@ -96,5 +108,6 @@ impl Settings {
             .prefix_bytes(pick(random, &[0, 0, 2, 5]))
             .enable_block_indexes(random.chance(3, 4))
             .index_sample_ratio(pick(random, &[1, 1, 2, 7]))
+            .key_order(Self::key_order(random))
     }
 }

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use tidesdb_base::key_order::KeyOrder;
 use tidesdb_sim::rng::SplitMix64;
 use tidesdb_testkit::Verdict;
 use tidesdb_testkit::operations::{self, Operation, PlannedWrite, key_bytes};
@@ -156,8 +157,9 @@ impl Run {
             let Some((id, family)) = self.families[planned.slot] else { continue };
             let planned = PlannedWrite { until: None, ..*planned };
             let since = if planned.key.is_multiple_of(2) { LONG_AGO } else { FAR };
-            let (mut write, bytes) = planned.materialize((number, place as u32), id, since);
-            write.single &= self.history.allows_single_deletion(&writes, id, &write.key);
+            let (mut write, bytes) =
+                planned.materialize((number, place as u32), (id, &KeyOrder::Bytewise), since);
+            write.single &= self.history.allows_single_deletion(&writes, id, &write.place);
             let left_out = self.leaves_out.is_some_and(|every| self.random.below(every) == 0);
             if !left_out {
                 add(&mut transaction, family, &write, &bytes)?;

@@ -81,7 +81,10 @@ impl Runner {
             }
             let key = key_bytes(1 + self.random.below(self.world.settings.keys));
             let got = family.get_at(&held.snapshot, &key).map_err(|e| e.to_string())?;
-            if got.as_ref() != expected.get(id).and_then(|content| content.get(&key)) {
+            let order = family.options().key_order;
+            let wanted =
+                expected.get(id).and_then(|content| inspect::look_up(&order, content, &key));
+            if got.as_ref() != wanted {
                 return Err(format!("get_at of {key:?} differs from a scan of the snapshot"));
             }
         }

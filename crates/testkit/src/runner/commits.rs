@@ -29,10 +29,12 @@ impl Runner {
             let (Some(id), Some(family)) = (families[write.slot], &self.handles[write.slot]) else {
                 continue;
             };
-            full |= family.options().sync_mode == SyncMode::Full;
-            let (mut write, bytes) = write.materialize((number, place as u32), id, now);
+            let options = family.options();
+            full |= options.sync_mode == SyncMode::Full;
+            let of = (id, &options.key_order);
+            let (mut write, bytes) = write.materialize((number, place as u32), of, now);
             let earlier = &transaction.writes;
-            write.single &= self.history.allows_single_deletion(earlier, id, &write.key);
+            write.single &= self.history.allows_single_deletion(earlier, id, &write.place);
             transaction.writes.push(write.clone());
             let added = batch.add(family, &write, &bytes);
             added.map_err(|e| format!("building a batch: {e}"))?;

@@ -159,7 +159,10 @@ impl Runner {
         let mut options = family.options();
         if self.world.settings.mix == Mix::Everything {
             let write_buffer_size = options.write_buffer_size;
-            options = Settings::family(&mut self.random).write_buffer_size(write_buffer_size);
+            let key_order = options.key_order;
+            options = Settings::family(&mut self.random)
+                .write_buffer_size(write_buffer_size)
+                .key_order(key_order);
         }
         let compression = [Compression::None, Compression::Lz4][self.random.index(2)];
         let options = options.use_btree(self.random.chance(1, 2)).compression(compression);

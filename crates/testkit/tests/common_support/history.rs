@@ -4,7 +4,8 @@
 //! options or on what the engine answers, so that one script runs under many option sets. Only
 //! when background work happens is drawn separately.
 //!
-//! The model of a family is a map from key to value and expiry. A snapshot or a scan holds a copy
+//! The model of a family is a map from the stored form of a key, which sorts as the family orders
+//! its keys, to the key as it was put last, its value and its expiry. A snapshot or a scan holds a copy
 //! of the model as it was, and the time at which it was taken, by which its values have expired.
 
 #[path = "history_families.rs"]
@@ -19,16 +20,18 @@ use std::time::Duration;
 
 use self::scans::{Move, OpenScan};
 use tidesdb::{
-    Components, Db, DbOptions, ErrorKind, Family, FamilyOptions, ScanOptions, Snapshot, WriteBatch,
-    WriteOptions,
+    Components, Db, DbOptions, ErrorKind, Family, FamilyOptions, KeyOrder, ScanOptions, Snapshot,
+    WriteBatch, WriteOptions,
 };
 use tidesdb_sim::rng::{SplitMix64, mix64};
 use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
 use tidesdb_sys::clock::Clock;
 
-/// Value and expiry; zero means never.
-type Entry = (Vec<u8>, u64);
-type Model = BTreeMap<Vec<u8>, Entry>;
+/// What a key is stored as.
+type Place = Vec<u8>;
+/// Key, value and expiry; zero means never.
+type Entry = (Vec<u8>, Vec<u8>, u64);
+type Model = BTreeMap<Place, Entry>;
 /// The models of all families by name.
 type Models = BTreeMap<String, Rc<Model>>;
 
@@ -46,7 +49,7 @@ pub(crate) struct Run {
     family_options: FamilyOptions,
     models: Models,
     /// Keys by family that were put more than once since they were last deleted.
-    put_again: BTreeSet<(String, Vec<u8>)>,
+    put_again: BTreeSet<(String, Place)>,
     /// With the time at which they were taken.
     snapshots: Vec<(Snapshot, Models, u64)>,
     scans: Vec<OpenScan>,
@@ -152,22 +155,31 @@ impl Run {
         }
     }
 
-    fn set(&mut self, name: &str, key: Vec<u8>, entry: Option<Entry>) {
+    fn order(&self) -> &KeyOrder {
+        &self.family_options.key_order
+    }
+
+    fn place(&self, key: &[u8]) -> Place {
+        self.order().stored_key(key).into_owned()
+    }
+
+    fn set(&mut self, name: &str, key: Vec<u8>, entry: Option<(Vec<u8>, u64)>) {
+        let place = self.place(&key);
         let model = Rc::make_mut(self.models.get_mut(name).unwrap());
-        let Some(entry) = entry else {
-            model.remove(&key);
-            self.put_again.remove(&(name.to_owned(), key));
+        let Some((value, expiry)) = entry else {
+            model.remove(&place);
+            self.put_again.remove(&(name.to_owned(), place));
             return;
         };
-        if model.insert(key.clone(), entry).is_some() {
-            self.put_again.insert((name.to_owned(), key));
+        if model.insert(place.clone(), (key, value, expiry)).is_some() {
+            self.put_again.insert((name.to_owned(), place));
         }
     }
 
     /// Whether to delete a key by a single deletion, which it may be when it was put at most once.
     fn deletes_singly(&mut self, name: &str, key: &[u8]) -> bool {
         let wanted = self.random.chance(1, 2);
-        wanted && !self.put_again.contains(&(name.to_owned(), key.to_vec()))
+        wanted && !self.put_again.contains(&(name.to_owned(), self.place(key)))
     }
 
     /// One random operation, and a little background work.
@@ -249,13 +261,25 @@ impl Run {
                 end
             }
         };
-        if start < end { (start, end) } else { (end, [start, vec![0]].concat()) }
+        // In some orders the two are one key, and so may be anything that is made of them.
+        let order = self.order();
+        let numbers = [start, end, vec![0, 1], vec![255; 9]];
+        let mut places: Vec<_> = numbers.iter().map(|key| (order.stored_key(key), key)).collect();
+        let least = places.iter().take(2).min().cloned();
+        places.sort_unstable();
+        let (first, start) = least.unwrap();
+        let behind = places.iter().find(|(place, _)| *place > first);
+        match behind {
+            Some((_, end)) => (start.clone(), (*end).clone()),
+            None => ((*places[0].1).clone(), start.clone()),
+        }
     }
 
     fn set_range(&mut self, name: &str, (start, end): &(Vec<u8>, Vec<u8>)) {
+        let range = self.place(start)..self.place(end);
         let model = Rc::make_mut(self.models.get_mut(name).unwrap());
-        model.retain(|key, _| key < start || key >= end);
-        self.put_again.retain(|(family, key)| family != name || key < start || key >= end);
+        model.retain(|place, _| !range.contains(place));
+        self.put_again.retain(|(family, place)| family != name || !range.contains(place));
     }
 
     fn delete_range(&mut self) {
@@ -305,7 +329,7 @@ impl Run {
     fn get(&mut self) {
         let (name, family) = self.family();
         let key = self.key();
-        let expected = look_up(&self.models[&name], &key, self.now());
+        let expected = look_up(&self.models[&name], &self.place(&key), self.now());
         assert_eq!(family.get(&key).unwrap().as_ref(), expected, "get of {key:?} in {name}");
         assert_eq!(family.contains(&key).unwrap(), expected.is_some());
     }
@@ -320,7 +344,7 @@ impl Run {
         let (snapshot, models, now) = &self.snapshots[at];
         let Some(model) = models.get(&name) else { return };
         let found = family.get_at(snapshot, &key).unwrap();
-        let expected = look_up(model, &key, *now);
+        let expected = look_up(model, &self.place(&key), *now);
         assert_eq!(found.as_ref(), expected, "get of {key:?} in {name} at snapshot {at}");
     }
 
@@ -346,23 +370,26 @@ impl Run {
             0 => {
                 let key = self.key();
                 let prefix = key[..self.random.index(key.len() + 1)].to_vec();
-                options = options.prefix(&prefix);
-                upper = prefix.iter().rposition(|&byte| byte != 255).map(|last| {
-                    let mut end = prefix[..=last].to_vec();
-                    end[last] += 1;
-                    end
-                });
-                lower = Some(prefix);
+                // Keys that share a prefix lie together in most orders.
+                if let Ok(stored) = self.order().stored_prefix(&prefix) {
+                    options = options.prefix(&prefix);
+                    upper = stored.iter().rposition(|&byte| byte != 255).map(|last| {
+                        let mut end = stored[..=last].to_vec();
+                        end[last] += 1;
+                        end
+                    });
+                    lower = Some(stored.into_owned());
+                }
             }
             1 => {
                 let bounds = [self.key(), self.key()];
                 options = options.lower(&bounds[0]).upper(&bounds[1]);
-                [lower, upper] = bounds.map(Some);
+                [lower, upper] = bounds.map(|key| Some(self.place(&key)));
             }
             2 => {
                 let key = self.key();
                 options = options.lower(&key);
-                lower = Some(key);
+                lower = Some(self.place(&key));
             }
             _ => {}
         }
@@ -377,7 +404,8 @@ impl Run {
         }
         let scan = family.scan(options).unwrap();
         assert!(!scan.valid());
-        let open = OpenScan { scan, model, lower, upper, now, at: None };
+        let order = self.order().clone();
+        let open = OpenScan { scan, order, model, lower, upper, now, at: None };
         self.scans.push(open);
         if self.random.chance(1, 10) {
             self.walk_through();
@@ -468,20 +496,20 @@ impl Run {
         for (name, model) in &self.models {
             let family = self.db().family(name).unwrap();
             let now = self.now();
-            let visible = |entry: &(&Vec<u8>, &Entry)| entry.1.1 == 0 || entry.1.1 > now;
-            let expected: Vec<_> = model.iter().filter(visible).collect();
+            let visible = |entry: &&Entry| entry.2 == 0 || entry.2 > now;
+            let expected: Vec<_> = model.values().filter(visible).collect();
             let scan = family.scan(ScanOptions::new()).unwrap();
             let found: Vec<_> = scan.entries().map(|entry| entry.unwrap()).collect();
-            let pairs = expected.iter().map(|(key, (value, _))| (*key, value));
+            let pairs = expected.iter().map(|(key, value, _)| (key, value));
             assert!(found.iter().map(|(k, v)| (k, v)).eq(pairs), "full scan of {name}");
             let mut scan = family.scan(ScanOptions::new()).unwrap();
             scan.seek_to_last().unwrap();
-            for (key, (value, _)) in expected.iter().rev() {
+            for (key, value, _) in expected.iter().rev() {
                 assert_eq!((scan.key(), scan.value().unwrap()), (key.as_slice(), value.as_slice()));
                 scan.prev().unwrap();
             }
             assert!(!scan.valid(), "keys before the first of {name}");
-            for (key, (value, _)) in &expected {
+            for (key, value, _) in &expected {
                 assert_eq!(family.get(key).unwrap().as_ref(), Some(value), "{key:?} in {name}");
             }
         }
@@ -501,6 +529,6 @@ impl Run {
     }
 }
 
-fn look_up<'a>(model: &'a Model, key: &[u8], now: u64) -> Option<&'a Vec<u8>> {
-    model.get(key).filter(|(_, at)| *at == 0 || *at > now).map(|(value, _)| value)
+fn look_up<'a>(model: &'a Model, place: &[u8], now: u64) -> Option<&'a Vec<u8>> {
+    model.get(place).filter(|(_, _, at)| *at == 0 || *at > now).map(|(_, value, _)| value)
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tidesdb::{Components, Db, ErrorKind, ScanOptions, WriteBatch};
+use tidesdb::{Components, Db, ErrorKind, KeyOrder, ScanOptions, WriteBatch};
 use tidesdb_sim::{ManualScheduler, SimVfs};
 use tidesdb_sys::vfs::Vfs;
 
@@ -14,8 +14,8 @@ use super::{FAMILIES, Model, Models, Run, look_up};
 type Pair = (Vec<u8>, Vec<u8>);
 
 fn visible(model: &Model, now: u64) -> Vec<Pair> {
-    let alive = model.iter().filter(|(_, (_, at))| *at == 0 || *at > now);
-    alive.map(|(key, (value, _))| (key.clone(), value.clone())).collect()
+    let alive = model.values().filter(|(_, _, at)| *at == 0 || *at > now);
+    alive.map(|(key, value, _)| (key.clone(), value.clone())).collect()
 }
 
 impl Run {
@@ -151,23 +151,32 @@ impl Run {
             }
             None => family.multi_get(&keys).unwrap(),
         };
-        let expected = keys.iter().map(|key| look_up(&model, key, now));
+        let expected = keys.iter().map(|key| look_up(&model, &self.place(key), now));
         assert!(found.iter().map(Option::as_ref).eq(expected), "{keys:?} of {name}: {found:?}");
         let key = self.key();
         let prefix = &key[..self.random.index(key.len() + 1)];
         let mut expected = visible(&model, now);
-        expected.retain(|(key, _)| key.starts_with(prefix));
+        let order = self.order().clone();
+        let Ok(stored) = order.stored_prefix(prefix) else { return };
+        expected.retain(|(key, _)| order.stored_key(key).starts_with(&stored));
         let scan = || family.scan(options.clone().prefix(prefix)).unwrap();
         // Pages begin behind the last key of the one before; behind the last one is nothing.
         let length = 1 + self.random.index(30);
-        let mut after = prefix.to_vec();
+        let mut after: Option<Vec<u8>> = None;
         for page in expected.chunks(length).chain([&[][..]]) {
             let mut scan = scan();
-            scan.seek(&after).unwrap();
+            match &after {
+                None => scan.seek_to_first().unwrap(),
+                // The smallest key behind the last one.
+                Some(last) if order == KeyOrder::Bytewise => {
+                    scan.seek([last.as_slice(), &[0]].concat()).unwrap();
+                }
+                Some(last) => scan.seek(last).and_then(|()| scan.next()).unwrap(),
+            }
             let found: Vec<_> = scan.entries().take(length).map(Result::unwrap).collect();
             assert_eq!(found, page, "the page of {name} under {prefix:?} behind {after:?}");
             let Some((last, _)) = page.last() else { break };
-            after = [last.as_slice(), &[0]].concat();
+            after = Some(last.clone());
         }
         let backwards: Vec<_> = scan().entries_rev().map(Result::unwrap).collect();
         expected.reverse();

@@ -3,18 +3,19 @@
 use std::ops::Bound;
 use std::rc::Rc;
 
-use tidesdb::Scan;
+use tidesdb::{KeyOrder, Scan};
 
-use super::{Entry, Model};
+use super::{Entry, Model, Place};
 
 /// An open scan, where the model says it stands, and what it may see.
 pub(super) struct OpenScan {
     pub(super) scan: Scan,
+    pub(super) order: KeyOrder,
     pub(super) model: Rc<Model>,
-    pub(super) lower: Option<Vec<u8>>,
-    pub(super) upper: Option<Vec<u8>>,
+    pub(super) lower: Option<Place>,
+    pub(super) upper: Option<Place>,
     pub(super) now: u64,
-    pub(super) at: Option<Vec<u8>>,
+    pub(super) at: Option<Place>,
 }
 
 #[derive(Debug)]
@@ -44,33 +45,37 @@ impl OpenScan {
         self.at = match (&step, &from) {
             (Move::First, _) => self.first(Bound::Unbounded),
             (Move::Last, _) => self.last(Bound::Unbounded),
-            (Move::Seek(key), _) => self.first(Bound::Included(key)),
-            (Move::SeekForPrev(key), _) => self.last(Bound::Included(key)),
+            (Move::Seek(key), _) => self.first(Bound::Included(&self.place(key))),
+            (Move::SeekForPrev(key), _) => self.last(Bound::Included(&self.place(key))),
             (Move::Next, Some(key)) => self.first(Bound::Excluded(key)),
             (Move::Prev, Some(key)) => self.last(Bound::Excluded(key)),
             (Move::Next | Move::Prev, None) => None,
         };
         let scan = &self.scan;
-        let key = self.at.clone().unwrap_or_default();
+        let entry = self.at.as_ref().and_then(|place| self.model.get(place));
+        let (key, value) = entry.map_or((&[][..], &[][..]), |(key, value, _)| (key, value));
         let about = || format!("{step:?} from {from:?} in {:?}..{:?}", self.lower, self.upper);
         assert_eq!(scan.valid(), self.at.is_some(), "valid after {}, wanted {key:?}", about());
         assert_eq!(scan.key(), key, "key after {}", about());
-        let value = self.model.get(&key).map_or(&[][..], |(value, _)| value);
         assert_eq!(scan.value().unwrap(), value, "value of {key:?} after {}", about());
     }
 
-    fn sees(&self, key: &Vec<u8>, entry: &Entry) -> bool {
-        self.lower.as_ref().is_none_or(|lower| key >= lower)
-            && self.upper.as_ref().is_none_or(|upper| key < upper)
-            && (entry.1 == 0 || entry.1 > self.now)
+    fn place(&self, key: &[u8]) -> Place {
+        self.order.stored_key(key).into_owned()
     }
 
-    fn first(&self, from: Bound<&Vec<u8>>) -> Option<Vec<u8>> {
+    fn sees(&self, place: &Place, entry: &Entry) -> bool {
+        self.lower.as_ref().is_none_or(|lower| place >= lower)
+            && self.upper.as_ref().is_none_or(|upper| place < upper)
+            && (entry.2 == 0 || entry.2 > self.now)
+    }
+
+    fn first(&self, from: Bound<&Place>) -> Option<Place> {
         let mut range = self.model.range((from.cloned(), Bound::Unbounded));
         range.find(|(key, entry)| self.sees(key, entry)).map(|(key, _)| key.clone())
     }
 
-    fn last(&self, to: Bound<&Vec<u8>>) -> Option<Vec<u8>> {
+    fn last(&self, to: Bound<&Place>) -> Option<Place> {
         let range = self.model.range((Bound::Unbounded, to.cloned()));
         let mut range = range.rev();
         range.find(|(key, entry)| self.sees(key, entry)).map(|(key, _)| key.clone())
