@@ -1,11 +1,12 @@
 #![no_main]
-//! The text form of a family's options.
+//! See `tidesdb_files::hostile`.
 
 use libfuzzer_sys::fuzz_target;
-use tidesdb_base::options::FamilyOptions;
+use tidesdb_files::hostile::READERS;
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Some(options) = std::str::from_utf8(bytes).ok().and_then(|t| FamilyOptions::from_text(t).ok()) {
-        assert_eq!(FamilyOptions::from_text(&options.to_text()).ok(), Some(options));
+    let reader = READERS.iter().find(|(name, _)| *name == "options");
+    if let Some((_, read)) = reader {
+        read(bytes);
     }
 });

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use tidesdb_base::compress::Compression;
 use tidesdb_base::entry::ValueKind;
+use tidesdb_base::key_order::KeyOrder;
+use tidesdb_base::options::{DbOptions, FamilyOptions, SyncMode};
 use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::filter::{FilterKind, FilterOptions};
 use tidesdb_files::manifest::{Change, Edit, ManifestWriter, TableRecord, ValueLogRecord, current};
@@ -225,6 +227,20 @@ impl Corpus {
         ValuePointer { file: 8, offset: 32, stored_len: 100, raw_len: 300 }.encode(&mut bytes);
         self.write("pointer", "pointer", &bytes)
     }
+
+    fn options(&mut self) -> Result<(), Failure> {
+        self.write("options", "default", FamilyOptions::default().to_text().as_bytes())?;
+        let mut options = FamilyOptions::default()
+            .compression(Compression::Zstd)
+            .bloom_fpr(0.000_5)
+            .max_space_amplification(1.25)
+            .min_disk_space(1 << 20)
+            .sync_mode(SyncMode::Interval { interval_us: 1000 })
+            .key_order(KeyOrder::Custom("mine".to_owned()));
+        options.properties.insert("note".to_owned(), "two\nlines, \"=\" and \\".to_owned());
+        self.write("options", "others", options.text_beside_default().as_bytes())?;
+        self.write("options", "database", DbOptions::default().to_text().as_bytes())
+    }
 }
 
 /// All first bytes: target, name and bytes.
@@ -233,6 +249,7 @@ pub(crate) fn corpus() -> Result<Vec<FirstBytes>, Failure> {
     corpus.tables()?;
     corpus.logs()?;
     corpus.values()?;
+    corpus.options()?;
     Ok(corpus.0)
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use tidesdb_base::codec::put_u32;
 use tidesdb_base::compress::Compression;
+use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_sys::vfs::{File, ReadAt, ReadOnlyFile};
 
 use crate::filter::{Filters, key_hash, prefix_hash};
@@ -40,6 +41,7 @@ pub const READERS: &[(&str, Reader)] = &[
     ("value_log", value_log),
     ("value_record", value_record),
     ("pointer", pointer),
+    ("options", options),
 ];
 
 /// A file that is bytes in memory.
@@ -68,6 +70,16 @@ impl ReadAt for Bytes {
 
 fn path() -> &'static Path {
     Path::new("hostile")
+}
+
+/// The text of a family's options: what is read is written so that it is read as the same.
+fn options(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(options) = FamilyOptions::from_text(&text) {
+        let again = FamilyOptions::from_text(&options.to_text()).ok();
+        assert!(again.as_ref() == Some(&options), "{options:?} became {again:?}");
+    }
+    let _ = DbOptions::default().with_text(&text);
 }
 
 fn log_record(bytes: &[u8]) {
