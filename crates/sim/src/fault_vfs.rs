@@ -82,6 +82,7 @@ struct Plan {
     read_flips: Vec<(u64, u64)>,
     longest_write: Option<usize>,
     records: Option<Vec<CallRecord>>,
+    damaged_name: Option<String>,
 }
 
 impl Plan {
@@ -97,6 +98,7 @@ impl Plan {
             read_flips: Vec::new(),
             longest_write: None,
             records: None,
+            damaged_name: None,
         }
     }
 
@@ -195,6 +197,16 @@ impl FaultVfs {
         lock(&self.shared.plan).read_flips.push((read, bit));
     }
 
+    /// Has every directory be without a record of the file `name`, which can't be opened any more.
+    pub fn damage_record(&self, name: &str) {
+        lock(&self.shared.plan).damaged_name = Some(name.to_owned());
+    }
+
+    fn is_damaged(&self, path: &Path) -> bool {
+        let plan = lock(&self.shared.plan);
+        plan.damaged_name.as_ref().is_some_and(|name| path.file_name() == Some(name.as_ref()))
+    }
+
     /// Forgets all faults; counters and records stay.
     pub fn clear_faults(&self) {
         let mut plan = lock(&self.shared.plan);
@@ -202,6 +214,7 @@ impl FaultVfs {
         plan.short_writes.clear();
         plan.read_flips.clear();
         plan.longest_write = None;
+        plan.damaged_name = None;
     }
 
     /// Forgets all faults and starts all counts and records again.
@@ -254,6 +267,9 @@ impl Vfs for FaultVfs {
     fn open(&self, path: &Path, how: OpenHow) -> io::Result<Arc<dyn File>> {
         let op = if how == OpenHow::CreateNew { Op::Create } else { Op::Open };
         let name = self.admit(op, path)?;
+        if self.is_damaged(path) {
+            return Err(FaultError::IO.to_error());
+        }
         let inner = self.inner.open(path, how)?;
         Ok(Arc::new(FaultFile { inner, shared: Arc::clone(&self.shared), path: name }))
     }
@@ -289,7 +305,11 @@ impl Vfs for FaultVfs {
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
         self.admit(Op::List, dir)?;
-        self.inner.list(dir)
+        let mut entries = self.inner.list(dir)?;
+        for entry in entries.iter_mut().filter(|entry| self.is_damaged(entry.name.as_ref())) {
+            (entry.len, entry.damage) = (0, Some(FaultError::IO.to_error().to_string()));
+        }
+        Ok(entries)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

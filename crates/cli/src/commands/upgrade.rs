@@ -16,7 +16,8 @@ use crate::table::{count, render};
 /// Runs the command.
 ///
 /// # Errors
-/// When a file has a format that this build does not read, and those of the engine.
+/// When a file has a format that this build does not read, or can't be read, and those of the
+/// engine.
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     database::must_exist(&args.database.db)?;
     let report = formats_of(&args.database.db)?;
@@ -24,7 +25,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let mut output = io::stdout().lock();
     let written = output.write_all(text.as_bytes()).and_then(|()| output.flush());
     let verdict = match report.found.iter().find(|found| !found.is_readable()) {
-        None => Ok(()),
+        None => match report.unreadable.len() {
+            0 => Ok(()),
+            files => Err(Failure::new(format!("{files} files can't be read"))),
+        },
         Some(found) => Err(Failure::new(format!(
             "{} files have {} format version {}, and this build reads {} to {}",
             found.files,
@@ -68,7 +72,10 @@ fn as_text(report: &FormatReport) -> String {
     if without > 0 {
         text.push_str(&format!("\n{without} files say no version: never begun, or damaged\n"));
     }
-    if report.found.iter().all(FoundFormat::is_current) {
+    for (_, error) in &report.unreadable {
+        text.push_str(&format!("\ncan't be read: {error}\n"));
+    }
+    if report.unreadable.is_empty() && report.found.iter().all(FoundFormat::is_current) {
         text.push_str("\nAll files have the newest format: there is nothing to upgrade\n");
     }
     text
@@ -88,5 +95,10 @@ fn as_json(report: &FormatReport) -> String {
     let without: Vec<Value> =
         report.without_version.iter().map(|path| json!(path.display().to_string())).collect();
     let found: Vec<Value> = report.found.iter().map(found).collect();
-    format!("{:#}\n", json!({ "formats": found, "without_version": without }))
+    let unreadable = report.unreadable.iter().map(
+        |(path, error)| json!({ "file": path.display().to_string(), "error": error.to_string() }),
+    );
+    let unreadable: Vec<Value> = unreadable.collect();
+    let report = json!({ "formats": found, "without_version": without, "unreadable": unreadable });
+    format!("{report:#}\n")
 }

@@ -170,3 +170,18 @@ fn the_value_logs_of_a_table_are_a_list() {
         .collect();
     assert_eq!(lists, [1], "{}", run.text());
 }
+
+#[cfg(unix)]
+#[test]
+fn an_upgrade_lists_files_that_can_not_be_opened_and_tells_of_the_others() {
+    let place = Place::new();
+    let table = with_a_table(&place);
+    std::fs::remove_file(&table).unwrap();
+    // A link to itself can't be opened, even by those who may open everything.
+    std::os::unix::fs::symlink(&table, &table).unwrap();
+    let run = place.run("upgrade", &[]);
+    run.fails(2, &["1 files can't be read"]);
+    assert!(run.text().contains("klog") && run.text().contains("manifest"), "{}", run.text());
+    let run = place.run("upgrade", &["--json"]);
+    assert!(run.text().contains("\"unreadable\": [\n    {"), "{}", run.text());
+}

@@ -276,7 +276,7 @@ impl Disk {
         let entry = |(name, node): (&String, &NodeId)| {
             let file = self.file(*node).ok();
             let len = file.map_or(0, |file| file.volatile.len());
-            DirEntry { name: name.clone(), is_dir: file.is_none(), len }
+            DirEntry { name: name.clone(), is_dir: file.is_none(), len, damage: None }
         };
         Ok(names.iter().map(entry).collect())
     }

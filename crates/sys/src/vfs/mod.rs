@@ -68,6 +68,9 @@ pub struct DirEntry {
     pub is_dir: bool,
     /// Length in bytes of a file, 0 for a directory.
     pub len: u64,
+    /// Why the length can't be told: what the file system keeps of the file is damaged. The length
+    /// is 0 then, and whether it is a directory may be wrong.
+    pub damage: Option<String>,
 }
 
 /// A file system. See the module's documentation for what is durable when.
@@ -123,7 +126,8 @@ pub trait Vfs: Send + Sync + Debug {
     /// `DirectoryNotEmpty`, `NotFound`, or the kernel's error.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// Lists the names in a directory, sorted by name.
+    /// Lists the names in a directory, sorted by name. One whose record is damaged
+    /// ([`tells_of_damage`]) is among them.
     ///
     /// # Errors
     /// `NotFound` when it does not exist, or the kernel's error.

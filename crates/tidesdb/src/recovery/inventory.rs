@@ -101,6 +101,10 @@ fn list_files(vfs: &dyn Vfs, dir: &Path) -> Result<(BTreeMap<FileKind, u64>, Vec
     for entry in vfs.list(dir).map_err(|e| Error::io("list", dir, e))? {
         match naming::parse(&entry.name) {
             Some(kind) if !entry.is_dir => {
+                if let Some(damage) = entry.damage {
+                    let detail = format!("the file system has no good record of it: {damage}");
+                    return Err(Error::corruption(dir.join(entry.name), 0, detail));
+                }
                 files.insert(kind, entry.len);
             }
             _ if entry.name == current::CURRENT_TEMPORARY => {}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use tidesdb_base::error::Result;
+use tidesdb_base::error::{Error, Result};
 use tidesdb_files::formats::Format;
 
 use crate::rescue::source::Source;
@@ -46,9 +46,12 @@ pub struct FormatReport {
     /// Files that do not say their version where they should: damaged ones, and log segments that
     /// were reserved and never begun.
     pub without_version: Vec<PathBuf>,
+    /// Files that can't be opened or read, each with the reason.
+    pub unreadable: Vec<(PathBuf, Error)>,
 }
 
-/// Tells the formats of the files in the directory of a database, without opening it.
+/// Tells the formats of the files in the directory of a database, without opening it. A file that
+/// can't be read is listed and keeps none of the others from being told.
 ///
 /// # Errors
 /// [`tidesdb_base::Error::NotADatabase`], [`tidesdb_base::Error::Locked`],
@@ -60,9 +63,11 @@ pub fn formats_of(directory: &Path) -> Result<FormatReport> {
     for &(kind, _) in &source.files {
         let Some(format) = Format::of(kind) else { continue };
         let path = source.path(kind);
-        match format.version_of(source.file(kind)?.as_ref(), &path)? {
-            Some(version) => *counts.entry((format, version)).or_default() += 1,
-            None => report.without_version.push(path),
+        let version = source.file(kind).and_then(|file| format.version_of(file.as_ref(), &path));
+        match version {
+            Ok(Some(version)) => *counts.entry((format, version)).or_default() += 1,
+            Ok(None) => report.without_version.push(path),
+            Err(error) => report.unreadable.push((path, error)),
         }
     }
     let found = counts.into_iter().map(|((format, version), files)| FoundFormat {

@@ -5,10 +5,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::{Db, ScanOptions};
+use crate::{Components, Db, ScanOptions};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions};
-use tidesdb_sim::{FaultError, FaultKind, FaultVfs, Op, OpSet};
+use tidesdb_sim::{FaultError, FaultKind, FaultVfs, ManualScheduler, Op, OpSet};
+use tidesdb_sys::clock::SystemClock;
 use tidesdb_sys::vfs::RealVfs;
 
 use crate::rescue::destination::Destination;
@@ -127,6 +128,33 @@ fn a_disk_that_fails_in_the_middle_of_a_salvage_costs_what_it_held_and_no_more()
         let told = !report.losses.is_empty() || !report.warnings.is_empty();
         assert!(told || found.len() == KEYS as usize, "call {call}: {report:?}");
     });
+}
+
+#[test]
+fn a_file_without_a_record_costs_what_was_in_it_and_keeps_the_database_from_opening() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("source"), place.path().join("copy"));
+    database(&from);
+    let names = std::fs::read_dir(&from).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    names.sort();
+    for ending in [".klog", ".vlog", ".log"] {
+        let name = names.iter().find(|name| name.ends_with(ending)).unwrap();
+        let vfs = FaultVfs::new(Arc::new(RealVfs::new()));
+        vfs.damage_record(name);
+        let components = Components {
+            vfs: Arc::clone(&vfs) as _,
+            scheduler: Arc::new(ManualScheduler::new(1)),
+            clock: Arc::new(SystemClock),
+        };
+        let error = Db::open_with(&from, DbOptions::default().read_only(true), components);
+        assert!(error.unwrap_err().to_string().contains(name), "{name}");
+        std::fs::remove_dir_all(&to).unwrap_or_default();
+        let report = salvaged(&vfs, &from, &to).unwrap();
+        let of_it = |path: &Path| path.file_name().is_some_and(|file| file == name.as_str());
+        assert!(report.losses.iter().any(|loss| of_it(&loss.file)), "{name}: {report:?}");
+        assert!(content(&to).len() < KEYS as usize, "{name}");
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::retry_on_intr;
 
-use crate::vfs::DirEntry;
+use crate::vfs::{DirEntry, tells_of_damage};
 
 /// A directory that is held open, and the path that it was opened by.
 #[derive(Debug)]
@@ -143,12 +143,21 @@ pub(super) fn list(dir: BorrowedFd<'_>) -> io::Result<Vec<DirEntry>> {
         let found = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
             // Removed by another process between the listing and the question.
             Err(rustix::io::Errno::NOENT) => continue,
-            other => other?,
+            other => other.map_err(io::Error::from),
         };
-        let is_dir = FileType::from_raw_mode(found.st_mode).is_dir();
-        let len = if is_dir { 0 } else { found.st_size.try_into().unwrap_or(0) };
         let name = OsStr::from_bytes(name.to_bytes()).to_string_lossy().into_owned();
-        entries.push(DirEntry { name, is_dir, len });
+        entries.push(match found {
+            Ok(found) => {
+                let is_dir = FileType::from_raw_mode(found.st_mode).is_dir();
+                let len = if is_dir { 0 } else { found.st_size.try_into().unwrap_or(0) };
+                DirEntry { name, is_dir, len, damage: None }
+            }
+            Err(e) if tells_of_damage(&e) => {
+                let is_dir = entry.file_type().is_dir();
+                DirEntry { name, is_dir, len: 0, damage: Some(e.to_string()) }
+            }
+            Err(e) => return Err(e),
+        });
     }
     entries.sort_unstable();
     Ok(entries)

@@ -52,8 +52,8 @@ fn names_are_listed_sorted_with_lengths_and_kinds() {
     vfs.remove(&dir.path().join("b")).unwrap();
     vfs.sync_dir(dir.path()).unwrap();
     let expected = [
-        DirEntry { name: "a".into(), is_dir: false, len: 7 },
-        DirEntry { name: "d".into(), is_dir: true, len: 0 },
+        DirEntry { name: "a".into(), is_dir: false, len: 7, damage: None },
+        DirEntry { name: "d".into(), is_dir: true, len: 0, damage: None },
     ];
     assert_eq!(vfs.list(dir.path()).unwrap(), expected);
     vfs.remove_dir(&dir.path().join("d")).unwrap();
