@@ -5,7 +5,7 @@
 //! them.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 
@@ -19,6 +19,7 @@ use crate::failure::{Failure, Result};
 use crate::formats::Format;
 use crate::options_files;
 use crate::progress::ProgressMode;
+use crate::told::ToldArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -82,7 +83,7 @@ pub(crate) enum Command {
     Get(GetArgs),
     /// Store a value under a key; creates the database if need be
     Put(PutArgs),
-    /// Remove a key
+    /// Remove a key, or with --prefix or --to a range of keys
     Delete(DeleteArgs),
     /// Print keys and values in order
     Scan(ScanArgs),
@@ -97,7 +98,7 @@ pub(crate) enum Command {
     /// Count the keys of a family or of a range
     Count(CountArgs),
     /// Write what is only in the log to tables
-    Flush(DatabaseArgs),
+    Flush(FlushArgs),
     /// Merge the tables of each family into one sorted run
     Compact(CompactArgs),
     /// Show the options of a family, or change some
@@ -157,7 +158,7 @@ impl Command {
             Self::Load(args) => &mut args.database,
             Self::Dump(args) => &mut args.database,
             Self::Stats(args) | Self::Verify(args) | Self::Upgrade(args) => &mut args.database,
-            Self::Flush(args) => args,
+            Self::Flush(args) => &mut args.database,
             Self::Compact(args) => &mut args.database,
             Self::Families(args) => &mut args.database,
             Self::CreateFamily(args) => &mut args.database,
@@ -199,6 +200,15 @@ pub(crate) struct CountArgs {
     pub(crate) encoding: EncodingArgs,
 }
 
+/// Arguments of `flush`.
+#[derive(Debug, Args)]
+pub(crate) struct FlushArgs {
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    #[command(flatten)]
+    pub(crate) told: ToldArgs,
+}
+
 /// Arguments of `compact`.
 #[derive(Debug, Args)]
 pub(crate) struct CompactArgs {
@@ -207,6 +217,8 @@ pub(crate) struct CompactArgs {
     /// Only this column family
     #[arg(long, short, value_name = "NAME")]
     pub(crate) family: Option<String>,
+    #[command(flatten)]
+    pub(crate) told: ToldArgs,
 }
 
 /// Which column family of which database.
@@ -354,6 +366,8 @@ pub(crate) struct PutArgs {
     #[arg(long)]
     pub(crate) sync: bool,
     #[command(flatten)]
+    pub(crate) told: ToldArgs,
+    #[command(flatten)]
     pub(crate) encoding: EncodingArgs,
 }
 
@@ -370,6 +384,8 @@ pub(crate) struct DeleteArgs {
     /// Remove every key from KEY on that comes before this one
     #[arg(long, value_name = "END")]
     pub(crate) to: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) told: ToldArgs,
     #[command(flatten)]
     pub(crate) encoding: EncodingArgs,
 }
@@ -449,7 +465,10 @@ pub(crate) struct LoadArgs {
     pub(crate) file: PathBuf,
     /// Form of the input; by default the file's extension tells
     #[arg(long, value_name = "FORMAT", value_enum)]
-    pub(crate) format: Option<Format>,
+    format: Option<Format>,
+    /// The same as --format jsonl
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     /// Records of one atomic batch, which also ends at 8 MiB
     #[arg(long, value_name = "N", default_value = "1000",
           value_parser = value_parser!(u64).range(1..=1_000_000))]
@@ -486,6 +505,18 @@ pub(crate) struct LoadArgs {
     pub(crate) progress: ProgressMode,
 }
 
+impl LoadArgs {
+    /// The form of the input, if it was given or the file's extension tells.
+    pub(crate) fn format(&self) -> Option<Format> {
+        of_flags(self.json, self.format, &self.file)
+    }
+}
+
+fn of_flags(json: bool, format: Option<Format>, file: &Path) -> Option<Format> {
+    let given = if json { Some(Format::Jsonl) } else { format };
+    given.or_else(|| Format::of_path(file))
+}
+
 /// Arguments of `dump`.
 #[derive(Debug, Args)]
 pub(crate) struct DumpArgs {
@@ -499,7 +530,10 @@ pub(crate) struct DumpArgs {
     pub(crate) file: PathBuf,
     /// Form of the output; by default the file's extension tells, otherwise jsonl
     #[arg(long, value_name = "FORMAT", value_enum)]
-    pub(crate) format: Option<Format>,
+    format: Option<Format>,
+    /// The same as --format jsonl
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     #[command(flatten)]
     pub(crate) range: RangeArgs,
     #[command(flatten)]
@@ -507,6 +541,13 @@ pub(crate) struct DumpArgs {
     /// Show progress on standard error
     #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
     pub(crate) progress: ProgressMode,
+}
+
+impl DumpArgs {
+    /// The form of the output.
+    pub(crate) fn format(&self) -> Format {
+        of_flags(self.json, self.format, &self.file).unwrap_or(Format::Jsonl)
+    }
 }
 
 /// Arguments of `stats` and `verify`.
@@ -542,6 +583,8 @@ pub(crate) struct CreateFamilyArgs {
     /// A setting, such as compression=zstd or block_size=16384; may be repeated
     #[arg(long, value_name = "NAME=VALUE", action = ArgAction::Append)]
     pub(crate) set: Vec<String>,
+    #[command(flatten)]
+    pub(crate) told: ToldArgs,
 }
 
 /// Arguments of `drop-family`.
@@ -554,6 +597,8 @@ pub(crate) struct DropFamilyArgs {
     /// Confirm that its data is to be removed
     #[arg(long)]
     pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) told: ToldArgs,
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ mod shell;
 mod source;
 mod table;
 mod targets;
+mod told;
 
 use std::process::ExitCode;
 

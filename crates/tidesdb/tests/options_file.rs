@@ -158,6 +158,13 @@ fn settings_are_added_one_by_one() {
     let family = file.family_options("f", FamilyOptions::default()).unwrap();
     assert_eq!(family.compression, Compression::Zstd);
     assert_eq!(family.properties["team"], "four");
+    file.set_in_family("f", "min_disk_space", "10MB").unwrap();
+    let family = file.family_options("f", family).unwrap();
+    assert_eq!(family.min_disk_space, Some(10 << 20));
+    file.set_in_family("f", "min_disk_space", "none").unwrap();
+    assert_eq!(file.family_options("f", family).unwrap().min_disk_space, None);
+    let refused = file.set_in_family("f", "min_disk_space", "much").unwrap_err().to_string();
+    assert!(refused.contains("none, or a size"), "{refused}");
     assert!(file.set_in_family("f", "compression", "gzip").is_err());
     assert!(file.set_in_family("f", "property.a=b", "x").is_err());
     assert!(file.set_in_database("cache", "1").is_err());

@@ -104,6 +104,7 @@ impl FamilyOptions {
                 self.tombstone_density_min_entries = value.parse().ok()?;
             }
             "target_table_bytes" => self.target_table_bytes = value.parse().ok()?,
+            "min_disk_space" if value == "none" => self.min_disk_space = None,
             "min_disk_space" => self.min_disk_space = Some(value.parse().ok()?),
             "sync_mode" => self.sync_mode = parse_sync_mode(value)?,
             "key_order" => self.key_order = KeyOrder::from_name(value)?,

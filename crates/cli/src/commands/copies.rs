@@ -1,18 +1,18 @@
 //! `tidesdb rename-family`, `clone-family`, `checkpoint` and `backup`.
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 use tidesdb::CheckpointOptions;
 
 use crate::args::DatabaseArgs;
 use crate::database::{self, Access};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::progress;
 use crate::table::bytes;
+use crate::told::ToldArgs;
 
 /// Arguments of `rename-family` and `clone-family`.
 #[derive(Debug, Args)]
@@ -23,9 +23,8 @@ pub(crate) struct NamesArgs {
     pub(crate) from: String,
     /// The new name, or the name of the copy
     pub(crate) to: String,
-    /// Say what was done as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) told: ToldArgs,
 }
 
 /// Arguments of `checkpoint` and `backup`.
@@ -38,9 +37,8 @@ pub(crate) struct CopyArgs {
     /// Read the copy back and check it
     #[arg(long)]
     pub(crate) verify: bool,
-    /// Say what was done as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) told: ToldArgs,
 }
 
 /// Gives a family another name.
@@ -53,7 +51,7 @@ pub(crate) fn rename(args: &NamesArgs) -> Result<()> {
     database::family(&db, &args.from)?;
     db.rename_family(&args.from, &args.to)?;
     db.close()?;
-    tell(args.json, &json!({ "renamed": args.from, "to": args.to }))
+    args.told.tell(&json!({ "renamed": args.from, "to": args.to }))
 }
 
 /// Copies a family.
@@ -66,7 +64,7 @@ pub(crate) fn clone(args: &NamesArgs) -> Result<()> {
     database::family(&db, &args.from)?;
     drop(db.clone_family(&args.from, &args.to)?);
     db.close()?;
-    tell(args.json, &json!({ "cloned": args.from, "to": args.to }))
+    args.told.tell(&json!({ "cloned": args.from, "to": args.to }))
 }
 
 /// Makes a copy that shares files.
@@ -80,7 +78,7 @@ pub(crate) fn checkpoint(args: &CopyArgs) -> Result<()> {
     progress::during("copying", so_far, || db.checkpoint_with(&args.to, options))?;
     db.close()?;
     let (to, verified) = (args.to.display().to_string(), args.verify);
-    tell(args.json, &json!({ "checkpoint": to, "verified": verified }))
+    args.told.tell(&json!({ "checkpoint": to, "verified": verified }))
 }
 
 /// Makes a copy that shares nothing.
@@ -94,22 +92,11 @@ pub(crate) fn backup(args: &CopyArgs) -> Result<()> {
     progress::during("copying", so_far, || db.backup_with(&args.to, options))?;
     db.close()?;
     let (to, verified) = (args.to.display().to_string(), args.verify);
-    tell(args.json, &json!({ "backup": to, "verified": verified }))
+    args.told.tell(&json!({ "backup": to, "verified": verified }))
 }
 
 /// How much lies in a directory by now.
 fn bytes_in(directory: &Path) -> String {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     bytes(entries.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum())
-}
-
-/// Prints what was done, if that was asked for.
-fn tell(json: bool, what: &Value) -> Result<()> {
-    if !json {
-        return Ok(());
-    }
-    let mut output = io::stdout().lock();
-    writeln!(output, "{what}")
-        .and_then(|()| output.flush())
-        .map_err(|error| Failure::output(&error))
 }

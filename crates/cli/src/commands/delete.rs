@@ -2,6 +2,7 @@
 //!
 //! Removing a key that is not there succeeds. When the command succeeds, the removal is on disk.
 
+use serde_json::json;
 use tidesdb::{WriteBatch, WriteOptions};
 
 use crate::args::DeleteArgs;
@@ -19,12 +20,13 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     let db = database::open(&args.target.database.db, Access::Change)?;
     let family = database::family(&db, &args.target.family)?;
     let mut batch = WriteBatch::new();
-    match end {
-        Some(end) => batch.delete_range(&family, &key, &end)?,
-        None if args.prefix => batch.delete_prefix(&family, &key)?,
-        None => batch.delete(&family, &key)?,
-    }
+    let removed = match end {
+        Some(end) => batch.delete_range(&family, &key, &end).map(|()| "range")?,
+        None if args.prefix => batch.delete_prefix(&family, &key).map(|()| "prefix")?,
+        None => batch.delete(&family, &key).map(|()| "key")?,
+    };
     db.write_with(&batch, WriteOptions::new().sync(true))?;
     drop(family);
-    Ok(db.close()?)
+    db.close()?;
+    args.told.tell(&json!({ "removed": removed, "family": args.target.family }))
 }

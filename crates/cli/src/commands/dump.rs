@@ -30,7 +30,7 @@ const DEFAULT_FAMILY: &str = "default";
 pub(crate) fn run(args: &DumpArgs) -> Result<()> {
     let range = args.range.range(&args.encoding)?;
     let db = database::open(&args.database.db, Access::Read)?;
-    let format = args.format.or_else(|| Format::of_path(&args.file)).unwrap_or(Format::Jsonl);
+    let format = args.format();
     let families = families(&db, format, args.family.as_deref())?;
     let mut writer = formats::writer(format, args.encoding.encoding());
     interrupt::install()?;

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use serde_json::json;
+
 use crate::args::{CreateFamilyArgs, DropFamilyArgs, FamiliesArgs};
 use crate::database::{self, Access};
 use crate::failure::{Failure, Result};
@@ -20,7 +22,7 @@ pub(crate) fn list(args: &FamiliesArgs) -> Result<()> {
             let family = db.family(name)?;
             Ok(DumpedFamily::new(name, &family.options()))
         });
-        json(&families.collect::<Result<Vec<_>>>()?)?
+        as_json(&families.collect::<Result<Vec<_>>>()?)?
     } else {
         names.into_iter().map(|name| name + "\n").collect()
     };
@@ -31,7 +33,7 @@ pub(crate) fn list(args: &FamiliesArgs) -> Result<()> {
         .map_err(|error| Failure::output(&error))
 }
 
-fn json(families: &[DumpedFamily]) -> Result<String> {
+fn as_json(families: &[DumpedFamily]) -> Result<String> {
     let text = serde_json::to_string_pretty(families);
     Ok(text.map_err(|error| Failure::new(error.to_string()))? + "\n")
 }
@@ -46,7 +48,8 @@ pub(crate) fn create(args: &CreateFamilyArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Create)?;
     database::know_order(&db, &options.key_order)?;
     db.create_family(&args.name, options)?;
-    Ok(db.close()?)
+    db.close()?;
+    args.told.tell(&json!({ "created": args.name }))
 }
 
 /// Drops a family with its data.
@@ -59,7 +62,8 @@ pub(crate) fn drop(args: &DropFamilyArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Change)?;
     database::family(&db, name)?;
     db.drop_family(name)?;
-    Ok(db.close()?)
+    db.close()?;
+    args.told.tell(&json!({ "dropped": name }))
 }
 
 /// Refuses to drop a family without a word of confirmation.

@@ -83,7 +83,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
 }
 
 fn reader_options(args: &LoadArgs) -> Result<ReaderOptions> {
-    let format = args.format.or_else(|| Format::of_path(&args.file)).ok_or_else(|| {
+    let format = args.format().ok_or_else(|| {
         Failure::usage(format!("the format of {} is not clear", args.file.display()))
             .hint("add --format jsonl, --format tsv or --format csv")
     })?;

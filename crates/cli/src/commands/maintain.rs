@@ -1,6 +1,8 @@
 //! `tidesdb flush` and `tidesdb compact`: work that the engine else does by itself.
 
-use crate::args::{CompactArgs, DatabaseArgs};
+use serde_json::json;
+
+use crate::args::{CompactArgs, FlushArgs};
 use crate::database::{self, Access};
 use crate::failure::Result;
 use crate::progress;
@@ -10,10 +12,12 @@ use crate::table::bytes;
 ///
 /// # Errors
 /// Those of the engine.
-pub(crate) fn flush(args: &DatabaseArgs) -> Result<()> {
-    let db = database::open(&args.db, Access::Change)?;
+pub(crate) fn flush(args: &FlushArgs) -> Result<()> {
+    let db = database::open(&args.database.db, Access::Change)?;
     progress::during("flushing", String::new, || db.flush())?;
-    Ok(db.close()?)
+    let flushed = database::visible_families(&db);
+    db.close()?;
+    args.told.tell(&json!({ "flushed": flushed }))
 }
 
 /// Merges one family or all.
@@ -30,5 +34,8 @@ pub(crate) fn compact(args: &CompactArgs) -> Result<()> {
         }
         None => progress::during("merging", so_far, || db.compact())?,
     }
-    Ok(db.close()?)
+    let all = || database::visible_families(&db);
+    let compacted = args.family.clone().map_or_else(all, |name| vec![name]);
+    db.close()?;
+    args.told.tell(&json!({ "compacted": compacted }))
 }

@@ -9,6 +9,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use serde_json::json;
 use tidesdb::{WriteBatch, WriteOptions};
 
 use crate::args::PutArgs;
@@ -42,7 +43,8 @@ pub(crate) fn run(args: &PutArgs) -> Result<()> {
     }
     db.write_with(&batch, WriteOptions::new().sync(true))?;
     drop(family);
-    Ok(db.close()?)
+    db.close()?;
+    args.told.tell(&json!({ "stored": 1, "family": name, "value_bytes": value.len() }))
 }
 
 fn value(args: &PutArgs) -> Result<Vec<u8>> {

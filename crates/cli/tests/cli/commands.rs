@@ -247,3 +247,41 @@ fn several_keys_at_once() {
     assert!(run.stderr.ends_with("\n2500 keys not found\n"));
     place.run("get", &["--keys-from", "absent"]).fails(2, &["cannot read absent"]);
 }
+
+#[test]
+fn every_command_that_changes_something_says_so_as_json_when_asked() {
+    let place = Place::new();
+    let told: &[(&str, &[&str], &str)] = &[
+        ("put", &["key", "value"], r#"{"family":"default","stored":1,"value_bytes":5}"#),
+        ("delete", &["k", "--prefix"], r#"{"family":"default","removed":"prefix"}"#),
+        ("delete", &["k"], r#"{"family":"default","removed":"key"}"#),
+        ("create-family", &["a", "--set", "min_disk_space=1MB"], r#"{"created":"a"}"#),
+        ("rename-family", &["a", "b"], r#"{"renamed":"a","to":"b"}"#),
+        ("clone-family", &["b", "c"], r#"{"cloned":"b","to":"c"}"#),
+        ("drop-family", &["c", "--yes"], r#"{"dropped":"c"}"#),
+        ("flush", &[], r#"{"flushed":["b","default"]}"#),
+        ("compact", &[], r#"{"compacted":["b","default"]}"#),
+        ("compact", &["-f", "b"], r#"{"compacted":["b"]}"#),
+        ("checkpoint", &["point"], r#"{"checkpoint":"point","verified":false}"#),
+        ("backup", &["copy"], r#"{"backup":"copy","verified":false}"#),
+    ];
+    for (command, arguments, expected) in told {
+        assert_eq!(place.run(command, arguments).ok().text(), "", "{command}");
+        if ["checkpoint", "backup"].contains(command) {
+            std::fs::remove_dir_all(place.path(arguments[0])).unwrap();
+        }
+        match *command {
+            "create-family" => place.run("drop-family", &["a", "--yes"]).ok(),
+            "rename-family" => place.run("rename-family", &["b", "a"]).ok(),
+            "clone-family" => place.run("drop-family", &["c", "--yes"]).ok(),
+            "drop-family" => place.run("clone-family", &["b", "c"]).ok(),
+            _ => place.run("verify", &[]).ok(),
+        };
+        let run = place.run(command, &[arguments, &["--json"][..]].concat()).ok();
+        let said: serde_json::Value = serde_json::from_str(run.text()).unwrap();
+        let expected: serde_json::Value = serde_json::from_str(expected).unwrap();
+        assert_eq!(said, expected, "{command}");
+    }
+    let dump = place.run("dump", &["--json"]).ok();
+    place.run_with_input("load", &["-", "--json"], dump.text().as_bytes()).ok();
+}

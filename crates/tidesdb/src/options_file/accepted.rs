@@ -29,6 +29,7 @@ pub(super) fn description(default: &Setting) -> &'static str {
         "sync_mode" => "none, full, or interval:MICROSECONDS",
         name if FRACTIONS.contains(&name) => "a number such as 0.5",
         _ if default.value.parse::<bool>().is_ok() => "true or false",
+        "min_disk_space" => "none, or a size such as 64MB",
         _ if default.value.parse::<u64>().is_ok() => {
             "a whole number; sizes may have a unit, such as 64KB, 64MiB or 1G, of 1024 each"
         }

@@ -19,7 +19,8 @@ impl Scope {
     pub(super) fn defaults(self) -> Vec<Setting> {
         of_text(&match self {
             Self::Database => DbOptions::default().to_text(),
-            Self::Family => FamilyOptions::default().to_text(),
+            // What is not set has no line, but a name and values that it takes.
+            Self::Family => FamilyOptions::default().min_disk_space(0).to_text(),
         })
     }
 
