@@ -3,6 +3,8 @@
 //! Clap parses and suggests; what needs two arguments to judge is checked by the commands. Keys
 //! and values arrive as bytes, so that arguments that are not UTF-8 work where the system allows
 //! them.
+//!
+//! Longer than 600 lines because the arguments of commands on records lie together.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
