@@ -134,8 +134,8 @@ impl History {
         self.transactions.retain(|transaction| transaction.number <= number);
     }
 
-    /// Whether the key of a place was put at most once since it was last deleted, by the transactions or by
-    /// `writes`, which come after them.
+    /// Whether the key of a place was put at most once since it was last deleted, by the
+    /// transactions or by `writes`, which come after them.
     #[must_use]
     pub fn allows_single_deletion(&self, writes: &[Write], family: FamilyId, place: &[u8]) -> bool {
         let before = self.transactions.iter().flat_map(|transaction| &transaction.writes);

@@ -5,8 +5,9 @@
 //! when background work happens is drawn separately.
 //!
 //! The model of a family is a map from the stored form of a key, which sorts as the family orders
-//! its keys, to the key as it was put last, its value and its expiry. A snapshot or a scan holds a copy
-//! of the model as it was, and the time at which it was taken, by which its values have expired.
+//! its keys, to the key as it was put last, its value and its expiry. A snapshot or a scan holds a
+//! copy of the model as it was, and the time at which it was taken, by which its values have
+//! expired.
 
 #[path = "history_families.rs"]
 mod families;
