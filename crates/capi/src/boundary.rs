@@ -145,6 +145,17 @@ pub unsafe fn text<'a>(pointer: *const c_char) -> Outcome<&'a str> {
     str::from_utf8(bytes).map_err(|_| Failure::Code(codes::INVALID))
 }
 
+/// Bytes as a text that has a character for each, and nothing is lost: for names that are bytes in
+/// C and texts in the engine.
+pub fn any_text(bytes: &[u8]) -> String {
+    bytes.iter().copied().map(char::from).collect()
+}
+
+/// The bytes of an [`any_text`].
+pub fn any_text_bytes(text: &str) -> Vec<u8> {
+    text.chars().filter_map(|character| u8::try_from(character).ok()).collect()
+}
+
 /// The path that a C string names; any bytes, as the system takes them.
 ///
 /// # Safety

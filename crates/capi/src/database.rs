@@ -205,11 +205,19 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut Database) -> c_int {
         }
         database.log.write(Level::Info, &format!("closing {}", database.directory.display()));
         if let Err(error) = database.db.clone().close() {
-            // Nothing is lost: what was not flushed is in the log, and is read at the next open.
-            database.log.write(Level::Warn, &format!("the last flush failed: {error}"));
+            // The interface answers success all the same: the handle is gone.
+            database.log.write(Level::Error, &close_failure(&error));
         }
         Ok(())
     })
+}
+
+/// What is to be told of a close that failed. Nothing says that the log was synced.
+fn close_failure(error: &Error) -> String {
+    format!(
+        "closing failed: {error}; what was not flushed is read from the log at the next opening, \
+         and commits that were not synced may be lost in a power cut until then"
+    )
 }
 
 /// The database behind a handle.

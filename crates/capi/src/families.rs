@@ -9,7 +9,7 @@ use std::ops::Bound;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidesdb::{Error, Family, FamilyOptions, KeyOrder};
+use tidesdb::{Error, Family, FamilyOptions, KeyOrder, StallReason};
 
 use crate::allocator;
 use crate::boundary::{Failure, Outcome, answer, bytes, call, call_for, key, object, refuse};
@@ -105,7 +105,7 @@ fn spellings(database: &Database, family: &Family) -> Outcome<Option<Arc<Spellin
 fn stored_config(family: &Family) -> FamilyConfig {
     let options = family.options();
     let stored = options.properties.get(STORED_AS);
-    let stored = stored.and_then(|text| ini::from_ini(text, STORED_AS).ok());
+    let stored = stored.and_then(|text| ini::from_ini(text.as_bytes(), STORED_AS.as_bytes()).ok());
     let mut config = stored.unwrap_or_else(crate::config::family_defaults);
     let in_force = family_options(&config, options.clone());
     if stored.is_none() || in_force.ok().is_none_or(|in_force| in_force != options) {
@@ -127,7 +127,8 @@ fn with_comparator(database: &Database, mut config: FamilyConfig) -> FamilyConfi
 /// The engine's options with those of the interface stored beside them.
 fn options_for(config: &FamilyConfig, present: FamilyOptions) -> Outcome<FamilyOptions> {
     let mut options = family_options(config, present)?;
-    options.properties.insert(STORED_AS.to_owned(), ini::to_ini(STORED_AS, config));
+    let stored = format!("[{STORED_AS}]\n{}", ini::lines(config));
+    options.properties.insert(STORED_AS.to_owned(), stored);
     Ok(options)
 }
 
@@ -396,7 +397,7 @@ pub unsafe extern "C" fn tidesdb_compact_range(
         let to = end.map_or(Bound::Unbounded, Bound::Excluded);
         match handle.family.compact_range((from, to)) {
             // Another merge of the family went on for too long.
-            Err(Error::Stalled { .. }) => refuse(codes::LOCKED),
+            Err(Error::Stalled { reason: StallReason::MergeDebt, .. }) => refuse(codes::LOCKED),
             other => unless_cancelled(other),
         }
     })

@@ -1,19 +1,23 @@
 //! The INI form of a family's options, with all fields of the interface's structure. The syntax is
 //! that of `tidesdb::options_file::ini`; a text that a line can't hold as it is, say one with a
-//! line break, is written in quotes with escapes.
+//! line break, is written in quotes with escapes. What is written is what a family would use: the
+//! engine's limits, which `OptionsFile::from_ini` checks, have been applied. A file is bytes; those
+//! of remarks may be of any encoding.
 
 use std::ffi::{c_char, c_int};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Write as _;
 
+use tidesdb::FamilyOptions;
 use tidesdb::options_file::ini::{CODECS, entries};
 
 use crate::boundary::{
-    Failure, Outcome, bytes_of, call, object, object_mut, path, refuse, set_bytes, text,
+    Failure, Outcome, any_text, any_text_bytes, bytes_of, c_string, call, object, object_mut, path,
+    refuse, set_bytes,
 };
 use crate::codes;
-use crate::config::family_defaults;
+use crate::config::{USUAL_MIN_DISK_SPACE, family_defaults, family_options, take_engine_options};
 use crate::types::FamilyConfig;
 
 /// A key of a section, and the field that it stands for.
@@ -21,9 +25,12 @@ struct Key {
     name: &'static str,
     /// The field as the value of a line; `None` for one that is left out.
     text: fn(&FamilyConfig) -> Option<String>,
-    /// Sets the field. A value of the wrong form leaves it as it is.
-    set: fn(&mut FamilyConfig, &str),
+    /// Sets the field; false for a value of the wrong form, which leaves it as it is.
+    set: fn(&mut FamilyConfig, &str) -> bool,
 }
+
+/// Keys that say what survives a power cut: a value of the wrong form is not passed over.
+const DURABILITY: [&str; 2] = ["sync_mode", "sync_interval_us"];
 
 /// A number, written as it is.
 macro_rules! number {
@@ -36,12 +43,16 @@ macro_rules! number {
     };
 }
 
-/// A number with six digits behind the point.
+/// A number with six digits behind the point, unless they would make it 0 or 1.
 macro_rules! decimal {
     ($name:literal, $field:ident) => {
         Key {
             name: $name,
-            text: |config| Some(format!("{:.6}", config.$field)),
+            text: |config| {
+                let six = format!("{:.6}", config.$field);
+                let is_whole = six.ends_with(".000000") && config.$field.fract() != 0.0;
+                Some(if is_whole { config.$field.to_string() } else { six })
+            },
             set: |config, value| parse(&mut config.$field, value),
         }
     };
@@ -68,23 +79,34 @@ const KEYS: [Key; 26] = [
         name: "default_isolation_level",
         text: |config| Some(config.default_isolation_level.to_string()),
         set: |config, value| {
-            if let Ok(level @ 0..=4) = value.parse() {
-                config.default_isolation_level = level;
-            }
+            let Ok(level @ 0..=4) = value.parse() else { return false };
+            config.default_isolation_level = level;
+            true
         },
     },
     number!("l1_file_count_trigger", l1_file_count_trigger),
     number!("l0_queue_stall_threshold", l0_queue_stall_threshold),
     decimal!("tombstone_density_trigger", tombstone_density_trigger),
     number!("tombstone_density_min_entries", tombstone_density_min_entries),
-    number!("min_disk_space", min_disk_space),
+    Key {
+        name: "min_disk_space",
+        // In C the default stands for what is right for the volume, and elsewhere for itself.
+        text: |config| {
+            let least = config.min_disk_space;
+            (least != USUAL_MIN_DISK_SPACE).then(|| least.to_string())
+        },
+        set: |config, value| parse(&mut config.min_disk_space, value),
+    },
     number!("use_btree", use_btree),
     number!("object_lazy_compaction", object_lazy_compaction),
     number!("object_prefetch_compaction", object_prefetch_compaction),
     Key {
         name: "comparator_name",
         text: |config| Some(in_one_line(&bytes_of(&config.comparator_name))),
-        set: |config, value| set_bytes(&mut config.comparator_name, &from_one_line(value)),
+        set: |config, value| {
+            set_bytes(&mut config.comparator_name, &from_one_line(value));
+            true
+        },
     },
     Key {
         name: "comparator_ctx_str",
@@ -92,14 +114,15 @@ const KEYS: [Key; 26] = [
             let context = bytes_of(&config.comparator_ctx_str);
             (!context.is_empty()).then(|| in_one_line(&context))
         },
-        set: |config, value| set_bytes(&mut config.comparator_ctx_str, &from_one_line(value)),
+        set: |config, value| {
+            set_bytes(&mut config.comparator_ctx_str, &from_one_line(value));
+            true
+        },
     },
 ];
 
-fn parse<T: std::str::FromStr>(field: &mut T, value: &str) {
-    if let Ok(value) = value.parse() {
-        *field = value;
-    }
+fn parse<T: std::str::FromStr>(field: &mut T, value: &str) -> bool {
+    value.parse().map(|value| *field = value).is_ok()
 }
 
 fn codec_text(config: &FamilyConfig) -> Option<String> {
@@ -107,22 +130,30 @@ fn codec_text(config: &FamilyConfig) -> Option<String> {
     Some((*CODECS.get(codec).unwrap_or(&"NONE")).to_owned())
 }
 
-fn set_codec(config: &mut FamilyConfig, value: &str) {
-    if let Some(codec) = CODECS.iter().position(|codec| *codec == value) {
-        config.compression_algorithm = codec as c_int;
-    }
+fn set_codec(config: &mut FamilyConfig, value: &str) -> bool {
+    let codec = CODECS.iter().position(|codec| *codec == value);
+    codec.map(|codec| config.compression_algorithm = codec as c_int).is_some()
 }
 
-/// The section of a config as text.
-pub fn to_ini(section: &str, config: &FamilyConfig) -> String {
-    let mut out = format!("[{section}]\n");
-    for key in &KEYS {
-        if let Some(text) = (key.text)(config) {
-            // Writing to a string does not fail.
-            let _ = writeln!(out, "{} = {text}", key.name);
-        }
+/// The lines of a config, with its values as they are.
+pub fn lines(config: &FamilyConfig) -> String {
+    let line = |key: &Key| (key.text)(config).map(|text| format!("{} = {text}\n", key.name));
+    KEYS.iter().filter_map(line).collect()
+}
+
+/// The section of a config as a file.
+///
+/// # Errors
+/// `TDB_ERR_INVALID_ARGS` for a section's name that would not be read as it is.
+fn to_ini(section: &[u8], config: &FamilyConfig) -> Outcome<Vec<u8>> {
+    let mut config = *config;
+    if let Ok(options) = family_options(&config, FamilyOptions::default()) {
+        take_engine_options(&mut config, &options);
     }
-    out
+    let out = [b"[", section, b"]\n", lines(&config).as_bytes()].concat();
+    let (text, name) = (any_text(&out), any_text(section));
+    let is_read = entries(&text).is_ok_and(|all| all.iter().all(|entry| entry.section == name));
+    if is_read { Ok(out) } else { refuse(codes::INVALID) }
 }
 
 /// A text as the value of a line: as it is, or in quotes with escapes when it would not come back.
@@ -151,12 +182,13 @@ fn in_one_line(bytes: &[u8]) -> String {
 /// What [`in_one_line`] was given. What it can't have written is taken as it is.
 fn from_one_line(value: &str) -> Vec<u8> {
     let quoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    quoted.and_then(unescaped).unwrap_or_else(|| value.as_bytes().to_vec())
+    quoted.and_then(unescaped).unwrap_or_else(|| any_text_bytes(value))
 }
 
 fn unescaped(text: &str) -> Option<Vec<u8>> {
+    let text = any_text_bytes(text);
     let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
+    let mut rest = &text[..];
     while let Some((&byte, behind)) = rest.split_first() {
         rest = behind;
         if byte != b'\\' {
@@ -179,14 +211,19 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
 /// The defaults with what a section says.
 ///
 /// # Errors
-/// `TDB_ERR_CORRUPTION` for a line that is none of section, assignment, remark and empty.
-pub fn from_ini(text: &str, section: &str) -> Outcome<FamilyConfig> {
+/// `TDB_ERR_CORRUPTION` for a line that is none of section, assignment, remark and empty, and for
+/// a value of [`DURABILITY`] that has the wrong form.
+pub fn from_ini(file: &[u8], section: &[u8]) -> Outcome<FamilyConfig> {
     let mut config = family_defaults();
-    let Ok(entries) = entries(text) else { return refuse(codes::CORRUPTION) };
+    let file = any_text(file.strip_prefix(b"\xef\xbb\xbf").unwrap_or(file));
+    let section = any_text(section);
+    let Ok(entries) = entries(&file) else { return refuse(codes::CORRUPTION) };
     for entry in entries.iter().filter(|entry| entry.section == section) {
-        // What is unknown is passed over.
-        if let Some(key) = KEYS.iter().find(|key| key.name == entry.key) {
-            (key.set)(&mut config, entry.value);
+        // What is unknown is passed over, and most that is of the wrong form.
+        let key = KEYS.iter().find(|key| key.name == entry.key);
+        let is_set = key.is_none_or(|key| (key.set)(&mut config, entry.value));
+        if !is_set && DURABILITY.contains(&entry.key) {
+            return refuse(codes::CORRUPTION);
         }
     }
     Ok(config)
@@ -202,10 +239,9 @@ pub unsafe extern "C" fn tidesdb_cf_config_load_from_ini(
     call("tidesdb_cf_config_load_from_ini", || {
         // SAFETY: the caller's strings and structure, by the interface.
         let (file, section, config) =
-            unsafe { (path(ini_file)?, text(section_name)?, object_mut(config)?) };
+            unsafe { (path(ini_file)?, c_string(section_name)?, object_mut(config)?) };
         let bytes = fs::read(file).map_err(|_| Failure::Code(codes::IO))?;
-        let text = String::from_utf8(bytes).map_err(|_| Failure::Code(codes::CORRUPTION))?;
-        *config = from_ini(&text, section)?;
+        *config = from_ini(&bytes, section)?;
         Ok(())
     })
 }
@@ -220,16 +256,17 @@ pub unsafe extern "C" fn tidesdb_cf_config_save_to_ini(
     call("tidesdb_cf_config_save_to_ini", || {
         // SAFETY: the caller's strings and structure, by the interface.
         let (place, section, config) =
-            unsafe { (path(ini_file)?, text(section_name)?, object(config)?) };
-        if section.contains(char::is_control) {
+            unsafe { (path(ini_file)?, c_string(section_name)?, object(config)?) };
+        if section.iter().any(u8::is_ascii_control) {
             return refuse(codes::INVALID);
         }
+        let text = to_ini(section, config)?;
         // Beside it first, so that a disk that is full leaves what was there.
         let mut beside = place.as_os_str().to_owned();
         beside.push(format!(".{}.new", std::process::id()));
         let write = || {
             let mut file = File::create(&beside)?;
-            file.write_all(to_ini(section, config).as_bytes())?;
+            file.write_all(&text)?;
             file.sync_all()?;
             std::fs::rename(&beside, place)
         };

@@ -6,9 +6,10 @@
 //! mean that one: gets, puts, deletes, and with them what is checked at a commit.
 //!
 //! The spellings are kept in memory, in the family's order. They are read from the family when its
-//! handle is made, which is before anything is written to it. Those of keys that have gone are
-//! dropped once they are many, at a moment when no transaction has any in its buffer and none reads
-//! an old state of the database, in which such a key may still be.
+//! handle is made, which is before anything is written to it. Those that were added and that no
+//! commit has stored are dropped at the next moment when no transaction has any in its buffer and
+//! none reads an old state of the database, in which such a key may still be. Those of keys that
+//! have gone are dropped at such a moment once they are many.
 //!
 //! Lock: the spellings of one family are read-locked while a known key is looked up, and locked
 //! while one is added and while they are read anew. The program's function is called with them
@@ -70,6 +71,8 @@ pub struct Spellings {
 
 struct Known {
     spellings: BTreeSet<Spelling>,
+    /// Those that were added, of which it is not known yet whether a commit has stored them.
+    added: Vec<Arc<[u8]>>,
     /// Transactions that have used the family and are not over.
     users: usize,
     /// With so many, those of keys that have gone are dropped.
@@ -154,7 +157,7 @@ impl Spellings {
     pub fn of(family: &Family, comparator: Comparator) -> Outcome<(Arc<Self>, usize)> {
         let (spellings, hidden) = read(family, comparator)?;
         let prune_at = most(&spellings);
-        let known = RwLock::new(Known { spellings, users: 0, prune_at });
+        let known = RwLock::new(Known { spellings, added: Vec::new(), users: 0, prune_at });
         Ok((Arc::new(Self { family: family.clone(), comparator, known }), hidden))
     }
 
@@ -175,12 +178,23 @@ impl Spellings {
     pub fn leave(&self) {
         let mut known = self.known_mut();
         known.users = known.users.saturating_sub(1);
-        if known.users > 0 || known.spellings.len() < known.prune_at {
+        let is_much = known.spellings.len() >= known.prune_at;
+        if known.users > 0 || (known.added.is_empty() && !is_much) {
             return;
         }
         // Nothing is written to the family while they are locked: who would write waits to be told
         // a spelling. So a view that is opened later shows no key that is not read here.
         if View::any() {
+            return;
+        }
+        let added = std::mem::take(&mut known.added);
+        if !is_much {
+            for key in added {
+                // One that can't be read may be stored.
+                if self.family.contains(&key).is_ok_and(|is_stored| !is_stored) {
+                    known.spellings.remove(&Spelling { key, comparator: self.comparator });
+                }
+            }
             return;
         }
         if let Ok((spellings, _)) = read(&self.family, self.comparator) {
@@ -204,7 +218,9 @@ impl Spellings {
         if let Some(found) = known.find(key, self.comparator) {
             return in_use(key, found);
         }
-        known.spellings.insert(Spelling { key: key.into(), comparator: self.comparator });
+        let own: Arc<[u8]> = key.into();
+        known.added.push(Arc::clone(&own));
+        known.spellings.insert(Spelling { key: own, comparator: self.comparator });
         Cow::Borrowed(key)
     }
 }

@@ -5,9 +5,10 @@ use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
 use tidesdb::{Error, Family, IsolationLevel, Transaction};
+use tidesdb_base::limits::MAX_KEY_BYTES;
 
 use crate::allocator;
-use crate::boundary::{Outcome, answer, bytes, call, key, object_mut, refuse, text};
+use crate::boundary::{Outcome, answer, any_text, bytes, c_string, call, key, object_mut, refuse};
 use crate::codes;
 use crate::database::{Database, database};
 use crate::families::{FamilyHandle, family};
@@ -69,6 +70,10 @@ impl TransactionHandle {
 
     #[cold]
     fn settled_among<'k>(&mut self, spellings: &Arc<Spellings>, key: &'k [u8]) -> Cow<'k, [u8]> {
+        // The engine refuses it, and no key must come to be stored under it.
+        if key.len() > MAX_KEY_BYTES {
+            return spellings.present(key);
+        }
         if !self.told.iter().any(|told| Arc::ptr_eq(told, spellings)) {
             spellings.enter();
             self.told.push(Arc::clone(spellings));
@@ -440,8 +445,8 @@ pub unsafe extern "C" fn tidesdb_txn_savepoint(
 ) -> c_int {
     call("tidesdb_txn_savepoint", || {
         // SAFETY: the caller's handle and string, by the interface.
-        let (handle, name) = unsafe { (active(txn)?, text(name)?) };
-        Ok(handle.transaction.savepoint(name)?)
+        let (handle, name) = unsafe { (active(txn)?, any_text(c_string(name)?)) };
+        Ok(handle.transaction.savepoint(&name)?)
     })
 }
 
@@ -453,11 +458,11 @@ pub unsafe extern "C" fn tidesdb_txn_rollback_to_savepoint(
 ) -> c_int {
     call("tidesdb_txn_rollback_to_savepoint", || {
         // SAFETY: the caller's handle and string, by the interface.
-        let (handle, name) = unsafe { (active(txn)?, text(name)?) };
+        let (handle, name) = unsafe { (active(txn)?, any_text(c_string(name)?)) };
         if !handle.transaction.has_savepoints() {
             return refuse(codes::INVALID);
         }
-        Ok(handle.transaction.rollback_to(name)?)
+        Ok(handle.transaction.rollback_to(&name)?)
     })
 }
 
@@ -469,10 +474,10 @@ pub unsafe extern "C" fn tidesdb_txn_release_savepoint(
 ) -> c_int {
     call("tidesdb_txn_release_savepoint", || {
         // SAFETY: the caller's handle and string, by the interface.
-        let (handle, name) = unsafe { (active(txn)?, text(name)?) };
+        let (handle, name) = unsafe { (active(txn)?, any_text(c_string(name)?)) };
         if !handle.transaction.has_savepoints() {
             return refuse(codes::INVALID);
         }
-        Ok(handle.transaction.release(name)?)
+        Ok(handle.transaction.release(&name)?)
     })
 }

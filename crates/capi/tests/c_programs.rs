@@ -8,6 +8,8 @@ use std::path::Path;
 use std::process::Command;
 
 use c_support::{STRICT, available, here, library, run, succeed};
+use tidesdb::options_file::OptionsFile;
+use tidesdb::{FamilyOptions, SyncMode};
 
 /// A compiled test program, and a folder for it and its data.
 struct Program {
@@ -124,6 +126,20 @@ fn a_commit_that_stays_is_not_said_to_be_rolled_back() {
 #[test]
 fn objects_in_a_directory_are_whole_or_not_there() {
     holds("objects");
+}
+
+#[test]
+fn options_that_c_saves_are_options_for_other_programs() {
+    let program = Program::build("saved_options", &[]);
+    let file = program.folder.path().join("f.ini");
+    let mut command = Command::new(&program.file);
+    run(command.arg(&file).env("LD_LIBRARY_PATH", program.folder.path()));
+    let file = OptionsFile::from_ini(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let options = file.family_options("f", FamilyOptions::default()).unwrap();
+    assert_eq!(options.sync_mode, SyncMode::Full);
+    assert_eq!((options.l1_file_count_trigger, options.klog_value_threshold), (2, 16));
+    assert_eq!((options.min_disk_space, options.use_btree), (None, true));
+    assert!(options.bloom_fpr < 1e-8, "{}", options.bloom_fpr);
 }
 
 #[test]

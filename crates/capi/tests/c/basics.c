@@ -368,6 +368,29 @@ static void ini_files(const char *directory)
     CHECK_CODE(tidesdb_cf_config_save_to_ini(path, "a\nb", &saved), TDB_ERR_INVALID_ARGS);
     CHECK_CODE(tidesdb_cf_config_save_to_ini(path, NULL, &saved), TDB_ERR_INVALID_ARGS);
     CHECK_CODE(tidesdb_cf_config_save_to_ini("/nowhere/at/all", "s", &saved), TDB_ERR_IO);
+    /* Names of sections are any bytes, but for what would be read as a remark. */
+    CHECK_OK(tidesdb_cf_config_save_to_ini(path, "caf\xe9\xa0", &saved));
+    CHECK_OK(tidesdb_cf_config_load_from_ini(path, "caf\xe9\xa0", &loaded));
+    CHECK(loaded.min_levels == 7);
+    CHECK_CODE(tidesdb_cf_config_save_to_ini(path, "a] ;b", &saved), TDB_ERR_INVALID_ARGS);
+    /* Remarks take nothing of a setting, whatever bytes they are. */
+    file = fopen(path, "w");
+    CHECK(file != NULL);
+    CHECK(fputs("\xef\xbb\xbf[s] ; main\n; caf\xe9\nsync_mode = 1 ; full \xe9\nmin_levels=3\t;\n"
+                "compression_algorithm = ZSTD # small\ncomparator_ctx_str = a ; b\n", file) >= 0);
+    CHECK(fclose(file) == 0);
+    CHECK_OK(tidesdb_cf_config_load_from_ini(path, "s", &loaded));
+    CHECK(loaded.sync_mode == TDB_SYNC_FULL && loaded.min_levels == 3);
+    CHECK(loaded.compression_algorithm == TDB_COMPRESS_ZSTD);
+    CHECK(strcmp(loaded.comparator_ctx_str, "a ; b") == 0);
+    /* What says what survives a power cut is not passed over. */
+    for (n = 0; n < 3; n++)
+    {
+        const char *modes[] = {"sync_mode = full", "sync_mode = ; 1", "sync_interval_us = 1s"};
+        file = fopen(path, "w");
+        CHECK(file != NULL && fprintf(file, "[s]\n%s\n", modes[n]) > 0 && fclose(file) == 0);
+        CHECK_CODE(tidesdb_cf_config_load_from_ini(path, "s", &loaded), TDB_ERR_CORRUPTION);
+    }
     file = fopen(path, "w");
     CHECK(file != NULL && fputs("[broken\n", file) >= 0 && fclose(file) == 0);
     CHECK_CODE(tidesdb_cf_config_load_from_ini(path, "s", &loaded), TDB_ERR_CORRUPTION);

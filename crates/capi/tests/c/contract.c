@@ -282,7 +282,7 @@ static void configs(char *path)
 static void ini(const char *directory)
 {
     static const char text[] =
-        "[other]\nmin_levels = 9\n[cf]\nwrite_buffer_size = 1001\nlevel_size_ratio = 12\n"
+        "[other]\nmin_levels = 9\n[cf]\nwrite_buffer_size = 8001\nlevel_size_ratio = 12\n"
         "min_levels = 2\ndividing_level_offset = 3\nvalue_threshold = 77\n"
         "compression_algorithm = LZ4_FAST\nenable_bloom_filter = 0\nbloom_fpr = 0.500000\n"
         "enable_block_indexes = 0\nindex_sample_ratio = 4\nblock_index_prefix_len = 32\n"
@@ -306,7 +306,7 @@ static void ini(const char *directory)
     CHECK_OK(tidesdb_cf_config_load_from_ini(path, "cf", &first));
     for (round = 0; round < 2; round++)
     {
-        CHECK(first.write_buffer_size == 1001 && first.level_size_ratio == 12);
+        CHECK(first.write_buffer_size == 8001 && first.level_size_ratio == 12);
         CHECK(first.min_levels == 2 && first.dividing_level_offset == 3);
         CHECK(first.klog_value_threshold == 77 && first.enable_bloom_filter == 0);
         CHECK(first.compression_algorithm == TDB_COMPRESS_LZ4_FAST && first.bloom_fpr == 0.5);

@@ -262,6 +262,42 @@ static void equal_keys(tidesdb_t *db)
     tidesdb_txn_free(txn);
 }
 
+static int by_eight(const uint8_t *key1, size_t size1, const uint8_t *key2, size_t size2, void *ctx)
+{
+    const size_t first = size1 < 8 ? size1 : 8, second = size2 < 8 ? size2 : 8;
+    const int order = memcmp(key1, key2, first < second ? first : second);
+    (void)ctx;
+    return order != 0 ? order : (first > second) - (first < second);
+}
+
+/* A key shows bytes that were committed, not those of a call that came to nothing. */
+static void uncommitted_spellings(tidesdb_t *db)
+{
+    static uint8_t long_key[70000];
+    tidesdb_column_family_t *cf = family_in(db, "uncommitted", "folded");
+    tidesdb_txn_t *txn = begin(db, TDB_ISOLATION_SNAPSHOT);
+
+    CHECK(holds(txn, cf, "ABC", NULL));
+    tidesdb_txn_free(txn);
+    txn = begin(db, TDB_ISOLATION_READ_COMMITTED);
+    CHECK_OK(put(txn, cf, "DEF", "0"));
+    CHECK_OK(tidesdb_txn_rollback(txn));
+    tidesdb_txn_free(txn);
+    fill(db, cf, (const char *const[]){"abc", "def"}, 2);
+    SHOWS("a", "abc def ");
+
+    CHECK_OK(tidesdb_register_comparator(db, "eight", by_eight, NULL, NULL));
+    cf = family_in(db, "eight", "eight");
+    memset(long_key, 'k', sizeof long_key);
+    txn = begin(db, TDB_ISOLATION_SNAPSHOT);
+    CHECK_CODE(tidesdb_txn_put(txn, cf, long_key, sizeof long_key, long_key, 1, -1),
+               TDB_ERR_TOO_LARGE);
+    CHECK_OK(put(txn, cf, "kkkkkkkk", "1"));
+    CHECK_OK(tidesdb_txn_commit(txn));
+    tidesdb_txn_free(txn);
+    SHOWS("k", "kkkkkkkk ");
+}
+
 /* Spellings of keys that have gone are dropped in the end, and not where they are needed. */
 static void spellings_go(tidesdb_t *db)
 {
@@ -384,6 +420,7 @@ int main(int count, char **arguments)
     odd_names(db, 1);
     CHECK_OK(tidesdb_register_comparator(db, "folded", folded, NULL, NULL));
     equal_keys(db);
+    uncommitted_spellings(db);
     spellings_go(db);
     threads(db);
     CHECK_OK(tidesdb_close(db));

@@ -25,6 +25,9 @@ static void savepoints(tidesdb_t *db, tidesdb_column_family_t *cf)
     CHECK(holds(txn, cf, "k", "3"));
     CHECK_CODE(tidesdb_txn_rollback_to_savepoint(txn, name), TDB_ERR_INVALID_ARGS);
 
+    CHECK_OK(tidesdb_txn_savepoint(txn, "caf\xe9"));
+    CHECK_CODE(tidesdb_txn_release_savepoint(txn, "caf\xc3\xa9"), TDB_ERR_NOT_FOUND);
+    CHECK_OK(tidesdb_txn_release_savepoint(txn, "caf\xe9"));
     CHECK_OK(tidesdb_txn_savepoint(txn, "outer"));
     CHECK_OK(put(txn, cf, "k", "5"));
     CHECK_OK(tidesdb_txn_savepoint(txn, "inner"));
