@@ -11,6 +11,7 @@
 //! | file | what |
 //! |---|---|
 //! | `mod` | the commit path, starting the next segment |
+//! | `read_back` | which keys were logged a moment ago |
 //! | `segments` | the files: creating, recycling, retiring |
 //! | `state` | whether commits are let in |
 //! | `sync` | making published commits durable |
@@ -26,6 +27,7 @@
 //!
 //! Longer than 600 lines because the commit path and what stops it are one argument.
 
+mod read_back;
 mod segments;
 mod state;
 mod sync;

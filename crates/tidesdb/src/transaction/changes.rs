@@ -148,7 +148,8 @@ pub(super) fn deletion_in_range(view: &View, range: &ReadRange, window: Window) 
 
 /// Calls `found` with the changes of all keys in a range, but for [`deletion_in_range`], in no
 /// order, until it answers an error. `dead` is what nothing lived in when the window began, loaded
-/// with everything in the window complete.
+/// with everything in the window complete. Each key that is looked at is taken from `budget`;
+/// false when that was not enough.
 ///
 /// # Errors
 /// What `found` answers; `Corrupt` or `Io` when a table can't be read.
@@ -157,14 +158,16 @@ pub(super) fn changes_of_range(
     view: &View,
     range: &ReadRange,
     window: Window,
-    dead: &KnownRanges,
+    (dead, budget): (&KnownRanges, &mut u64),
     mut found: impl FnMut(&[u8], Change) -> Result<()>,
-) -> Result<()> {
+) -> Result<bool> {
     for memtable in memtables(view, window) {
         let mut cursor = memtable.cursor();
         cursor.seek(&range.start);
         let mut dead = dead.clone();
         while cursor.valid() && range.end.admits(cursor.key()) {
+            let Some(left) = budget.checked_sub(1) else { return Ok(false) };
+            *budget = left;
             if let Some(end) = dead.end_over(cursor.key()) {
                 cursor.seek(end);
                 continue;
@@ -191,6 +194,8 @@ pub(super) fn changes_of_range(
         iterator.seek(&range.start)?;
         let mut dead = dead.clone();
         while iterator.valid() && range.end.admits(iterator.key()) {
+            let Some(left) = budget.checked_sub(1) else { return Ok(false) };
+            *budget = left;
             if let Some(end) = dead.end_over(iterator.key()) {
                 iterator.seek(end)?;
                 continue;
@@ -202,5 +207,5 @@ pub(super) fn changes_of_range(
             iterator.next()?;
         }
     }
-    Ok(())
+    Ok(true)
 }

@@ -17,6 +17,9 @@
 //! | `offset_index` | the hash index of both: exact keys, four bytes an entry |
 //! | `scan_reads` | what its iterators tell the read set |
 //! | `changes` | which keys have newer versions than a snapshot |
+//! | `second_look` | the same for many reads at once, from what was logged a moment ago |
+//! | `range_index` | the ranges it read, sorted |
+//! | `views` | the views of families that a commit looks at |
 //! | `figures` | statistics |
 //! | `validation` | what is checked at commit, and when |
 //!
@@ -28,11 +31,14 @@ mod figures;
 mod handle;
 
 mod offset_index;
+mod range_index;
 mod read_set;
 mod reads;
 mod recording;
 mod scan_reads;
+mod second_look;
 mod validation;
+mod views;
 mod write_set;
 
 #[cfg(test)]

@@ -104,6 +104,15 @@ impl ReadRange {
     fn covers(&self, other: &Self) -> bool {
         self.family == other.family && self.start <= other.start && !other.end.is_behind(&self.end)
     }
+
+    /// Takes `later`, which does not begin before this one, in if they overlap.
+    pub(super) fn join(&mut self, later: &mut Self) -> bool {
+        let joins = self.family == later.family && self.end.admits(&later.start);
+        if joins && later.end.is_behind(&self.end) {
+            std::mem::swap(&mut self.end, &mut later.end);
+        }
+        joins
+    }
 }
 
 /// See the module's documentation.
@@ -157,6 +166,12 @@ impl ReadSet {
             at += (KEY_HEADER_BYTES + key.len()) as u32;
             Some((family, key))
         })
+    }
+
+    /// Whether a key was read by itself.
+    pub(super) fn has_point(&self, family: u32, key: &[u8]) -> bool {
+        let same = |at| key_at(&self.keys, at) == Some((family, key));
+        self.index.find(hash_of(family, key), same).is_some()
     }
 
     /// Signature of what was read; see [`signature_of`].
@@ -271,13 +286,7 @@ impl ReadSet {
     /// Joins ranges that overlap and, if that is not enough, pairs of neighbours.
     fn join_ranges(&mut self) {
         self.closed.sort_by(|a, b| (a.family, &a.start).cmp(&(b.family, &b.start)));
-        self.closed.dedup_by(|later, kept| {
-            let joins = later.family == kept.family && kept.end.admits(&later.start);
-            if joins && later.end.is_behind(&kept.end) {
-                std::mem::swap(&mut kept.end, &mut later.end);
-            }
-            joins
-        });
+        self.closed.dedup_by(|later, kept| kept.join(later));
         if self.closed.len() <= MOST_RANGES / 2 {
             return;
         }

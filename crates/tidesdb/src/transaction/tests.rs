@@ -1,6 +1,7 @@
 //! Commits that are called off with their place in the log taken, and crashes around them.
 
 mod own_writes;
+mod second_look;
 pub(super) mod steps;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

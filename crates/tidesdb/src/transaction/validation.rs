@@ -40,12 +40,14 @@ use tidesdb_lockfree::sync::lock;
 use super::IsolationLevel;
 use super::changes::{Window, changes_of_key, changes_of_range, deletion_in_range};
 use super::handle::{State, Transaction};
+use super::range_index::RangeIndex;
 use super::read_set::ReadSet;
 use super::recording::{Remembered, is_long, record_at_once, record_in_parts};
-#[cfg(test)]
-use super::tests::steps;
+use super::second_look::{
+    MOST_KEYS, MOST_LOGGED_BYTES, MOST_TRIES, MOST_WAITED_FOR_BYTES, logged_changes,
+};
+use super::views::Views;
 use crate::core::Core;
-use crate::dead_ranges::{KnownRanges, Reader};
 use crate::dependencies::{Candidate, Danger, Overwritten};
 use crate::family::FamilyState;
 use crate::log::ANY_KEY;
@@ -134,8 +136,14 @@ impl Transaction {
         let mut check = Validation::new(core, self.level, snapshot, batch, reads);
         match batch {
             Some(batch) => {
-                check.look(core.log.published())?;
-                let committed = core.commit_batch(batch, &mut check);
+                let committed = loop {
+                    check.look(core.log.published())?;
+                    check.catch_up()?;
+                    let committed = core.commit_batch(batch, &mut check);
+                    if !check.begin_again() {
+                        break committed;
+                    }
+                };
                 check.finish_recording();
                 committed.map(Some)
             }
@@ -223,6 +231,7 @@ fn conflict(core: &Core, family: &FamilyState, key: &[u8], reason: &'static str)
     Error::Conflict { family, key, reason }
 }
 
+// More than a dozen fields: all that one commit learns from its two looks.
 /// The checks of a commit that has read, or only read.
 struct Validation<'t> {
     core: &'t Core,
@@ -240,6 +249,13 @@ struct Validation<'t> {
     first_overwritten: Option<(String, Vec<u8>)>,
     /// The limit of reads that are to be recorded after the commit.
     recording: Option<SequenceNumber>,
+    /// The ranges among the reads, sorted when that is worth it.
+    ranges: Option<RangeIndex>,
+    /// So much was read that a look at all of it takes long.
+    is_wide: bool,
+    /// The second look would have taken too long, and the place was given back.
+    too_much: bool,
+    tries: u32,
 }
 
 impl CommitCheck for Validation<'_> {
@@ -280,7 +296,33 @@ impl<'t> Validation<'t> {
             dependencies: None,
             first_overwritten: None,
             recording: None,
+            ranges: None,
+            is_wide: false,
+            too_much: false,
+            tries: 0,
         }
+    }
+
+    /// Serializable: looks at what came in during a long look, as long as that is much.
+    fn catch_up(&mut self) -> Result<()> {
+        for _ in 0..MOST_TRIES {
+            if !self.is_wide {
+                break;
+            }
+            let published = self.core.log.published();
+            let since = self.reads_through.max(self.snapshot.sequence);
+            if published.saturating_sub(since) <= MOST_WAITED_FOR_BYTES / 4 {
+                break;
+            }
+            self.look(published)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the commit failed only because its second look would have taken too long.
+    fn begin_again(&mut self) -> bool {
+        self.tries += 1;
+        std::mem::take(&mut self.too_much)
     }
 
     /// The commit of a transaction that wrote nothing.
@@ -388,7 +430,9 @@ impl<'t> Validation<'t> {
                 return Err(self.conflict(family.state, &range.start, REASON));
             }
             let dead = family.dead_before(window, self.snapshot);
-            changes_of_range(self.core, family.view(), range, window, &dead, |key, _| {
+            let mut all = u64::MAX;
+            let (view, within) = (family.view(), (&dead, &mut all));
+            changes_of_range(self.core, view, range, window, within, |key, _| {
                 let was_there =
                     self.core.get_stored(family.state, Some(self.snapshot), key, |_| ())?;
                 match was_there {
@@ -411,9 +455,46 @@ impl<'t> Validation<'t> {
         if alone || window.is_empty() {
             return Ok(());
         }
-        self.reads_through = through;
+        let others_wait = self.dependencies.is_some() && self.tries < MOST_TRIES;
+        let budget = if others_wait { MOST_KEYS } else { u64::MAX };
+        // What a long look has seen need not be looked at once more.
+        let logged_first = self.reads_through > self.snapshot.sequence && self.is_wide;
+        let noted = (logged_first && self.note_logged(reads, window))
+            || self.note_versions(reads, window, budget)?
+            || (others_wait && !logged_first && self.note_logged(reads, window));
+        if noted {
+            self.reads_through = through;
+            return Ok(());
+        }
+        self.too_much = true;
+        self.dependencies = None;
+        Err(Error::Internal("a look at what was read takes too long".to_owned()))
+    }
+
+    /// As [`Validation::note_overwritten`], from what was logged. False when that does not tell it.
+    fn note_logged(&mut self, reads: &ReadSet, window: Window) -> bool {
+        let ranges = self.ranges.get_or_insert_with(|| RangeIndex::of(reads));
+        let held = self.dependencies.is_some();
+        let most_bytes = if held { MOST_WAITED_FOR_BYTES } else { MOST_LOGGED_BYTES };
+        let (overwritten, first) = (&mut self.overwritten, &mut self.first_overwritten);
+        let (of, bounds) = ((reads, &*ranges), (window, most_bytes));
+        logged_changes(self.core, of, bounds, self.snapshot, |id, key, sequence| {
+            if first.is_none() {
+                let family = reads.families().iter().find(|family| family.id == id);
+                *first = family.map(|family| named(family, key));
+            }
+            overwritten.add(sequence, false);
+        })
+    }
+
+    /// As [`Validation::note_overwritten`], from the versions of what was read. False when that is
+    /// more than `most` keys.
+    fn note_versions(&mut self, reads: &ReadSet, window: Window, most: u64) -> Result<bool> {
+        let mut budget = most;
         let mut views = Views::new(reads.families());
         for (family, key) in reads.points() {
+            let Some(left) = budget.checked_sub(1) else { return Ok(false) };
+            budget = left;
             let Some(family) = views.enter(family) else { continue };
             let (overwritten, first) = (&mut self.overwritten, &mut self.first_overwritten);
             changes_of_key(self.core, family.view(), key, window, |change| {
@@ -431,13 +512,18 @@ impl<'t> Validation<'t> {
             }
             let dead = family.dead_before(window, self.snapshot);
             let (overwritten, first) = (&mut self.overwritten, &mut self.first_overwritten);
-            changes_of_range(self.core, family.view(), range, window, &dead, |key, change| {
+            let (view, within) = (family.view(), (&dead, &mut budget));
+            let all = changes_of_range(self.core, view, range, window, within, |key, change| {
                 first.get_or_insert_with(|| named(family.state, key));
                 overwritten.add(change.sequence, change.hides);
                 Ok(())
             })?;
+            if !all {
+                return Ok(false);
+            }
         }
-        Ok(())
+        self.is_wide |= most - budget > MOST_KEYS;
+        Ok(true)
     }
 
     /// Serializable: refuses a commit that could close a cycle, and records others.
@@ -493,45 +579,5 @@ impl<'t> Validation<'t> {
 
     fn conflict(&self, family: &FamilyState, key: &[u8], reason: &'static str) -> Error {
         conflict(self.core, family, key, reason)
-    }
-}
-
-/// A family with its view, loaded after what is looked for was published.
-struct Viewed<'f> {
-    state: &'f FamilyState,
-    view: arc_swap::Guard<std::sync::Arc<crate::family::View>>,
-}
-
-impl Viewed<'_> {
-    fn view(&self) -> &crate::family::View {
-        &self.view
-    }
-
-    /// Where nothing lived when the window began, by the time of a snapshot that is no newer.
-    /// Called when every commit in the window is complete, so that its puts have cut the ranges.
-    fn dead_before(&self, window: Window, snapshot: Moment) -> KnownRanges {
-        self.state.dead_ranges.known_to(Reader { snapshot: window.since, now: snapshot.now })
-    }
-}
-
-/// The views of some families, one at a time: keys of a family mostly stand together.
-struct Views<'f> {
-    families: &'f [std::sync::Arc<FamilyState>],
-    entered: Option<Viewed<'f>>,
-}
-
-impl<'f> Views<'f> {
-    const fn new(families: &'f [std::sync::Arc<FamilyState>]) -> Self {
-        Self { families, entered: None }
-    }
-
-    fn enter(&mut self, family: u32) -> Option<&Viewed<'f>> {
-        if self.entered.as_ref().is_none_or(|viewed| viewed.state.id != family) {
-            let state = self.families.iter().find(|state| state.id == family)?;
-            #[cfg(test)]
-            steps::take(&steps::BEFORE_A_VIEW);
-            self.entered = Some(Viewed { state, view: state.view.load() });
-        }
-        self.entered.as_ref()
     }
 }

@@ -1,0 +1,79 @@
+//! The look of a serializable commit at what came in since its first look.
+//!
+//! Others wait for the lock under which it looks, and for its place in the log. So it looks at few
+//! keys, or else the other way round: it reads back what was logged since its first look, and
+//! searches its reads for the keys of that. Where neither will do the commit gives its place back,
+//! looks again with nothing held, and takes another place.
+
+use tidesdb_base::entry::{SequenceNumber, ValueKind};
+use tidesdb_files::wal::BatchReader;
+
+use super::changes::Window;
+use super::range_index::RangeIndex;
+use super::read_set::ReadSet;
+use crate::core::Core;
+use crate::dead_ranges::{KnownRanges, Reader};
+use crate::moments::Moment;
+
+/// Keys that are looked at while others wait, some hundred microseconds.
+pub(super) const MOST_KEYS: u64 = 1000;
+
+/// Bytes of log that are read back while others wait, and while none does.
+pub(super) const MOST_WAITED_FOR_BYTES: u64 = 128 << 10;
+pub(super) const MOST_LOGGED_BYTES: u64 = 16 << 20;
+
+/// How often a commit gives its place back to look again; then others wait.
+pub(super) const MOST_TRIES: u32 = 4;
+
+/// Calls `found` with the family, the key and the sequence number of each change in the window of
+/// something that was read. False when they can't all be told from the log.
+pub(super) fn logged_changes(
+    core: &Core,
+    (reads, ranges): (&ReadSet, &RangeIndex),
+    (window, most_bytes): (Window, u64),
+    snapshot: Moment,
+    mut found: impl FnMut(u32, &[u8], SequenceNumber),
+) -> bool {
+    // Where nothing lived when the window began. All commits in the window are complete.
+    let dead: Vec<(u32, KnownRanges)> = reads
+        .families()
+        .iter()
+        .map(|family| {
+            let reader = Reader { snapshot: window.since, now: snapshot.now };
+            (family.id, family.dead_ranges.known_to(reader))
+        })
+        .collect();
+    let is_dead = |family: u32, key: &[u8]| {
+        let known = dead.iter().find(|(id, _)| *id == family);
+        // A copy begins at the first range again: keys come in no order.
+        known.is_some_and(|(_, known)| known.clone().end_over(key).is_some())
+    };
+    let mut whole = true;
+    let places = (window.since, window.through);
+    let read = core.log.read_back(places, most_bytes, |payload, sequence| {
+        for operation in BatchReader::new(payload) {
+            let Ok(operation) = operation else {
+                whole = false;
+                return;
+            };
+            let (family, key) = (operation.family, operation.key);
+            if operation.kind == ValueKind::RangeTombstone {
+                if let Some(start) = ranges.met(family, key, operation.value) {
+                    found(family, start, sequence);
+                }
+                let deleted = |(of, point): &(u32, &[u8])| {
+                    *of == family && key <= *point && *point < operation.value
+                };
+                // Rare, and as dear as the look at all keys that were read.
+                if let Some((_, point)) = reads.points().find(deleted) {
+                    found(family, point, sequence);
+                }
+            } else if reads.has_point(family, key)
+                || (ranges.holds(family, key) && !is_dead(family, key))
+            {
+                found(family, key, sequence);
+            }
+        }
+    });
+    read && whole
+}
