@@ -141,6 +141,8 @@ pub struct Runner {
     handles: [Option<Family>; SLOTS],
     snapshots: Vec<HeldSnapshot>,
     next_family: FamilyId,
+    /// Families that were begun as copies of others.
+    copies: Vec<FamilyId>,
     kept_copy: Option<KeptCopy>,
     /// What hooks and listeners use.
     callbacks: Arc<Mutex<callbacks::Shared>>,
@@ -188,6 +190,7 @@ impl Runner {
             handles: [const { None }; SLOTS],
             snapshots: Vec::new(),
             next_family,
+            copies: Vec::new(),
             slices_before: 0,
             last_error: None,
         };

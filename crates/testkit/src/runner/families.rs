@@ -55,9 +55,16 @@ impl Runner {
         promises.moving.is_none() && slots.iter().all(|slot| promises.undecided[*slot].is_none())
     }
 
+    /// Whether a copy may or may not have come into a slot. A family that is created there beside
+    /// it would leave two outcomes with different contents, of which only one can be promised.
+    fn has_undecided_copy(&self, slot: usize) -> bool {
+        let undecided = locked(&self.promises).undecided[slot].flatten();
+        undecided.is_some_and(|family| self.copies.contains(&family))
+    }
+
     pub(super) fn create_or_drop(&mut self, db: &Db, slot: usize) -> Verdict {
         let name = family_name(slot);
-        if locked(&self.promises).moving.is_some() {
+        if locked(&self.promises).moving.is_some() || self.has_undecided_copy(slot) {
             return Ok(());
         }
         let before = locked(&self.promises).families[slot];
@@ -136,6 +143,7 @@ impl Runner {
         self.next_family += 1;
         let id = self.next_family;
         self.history.copy_family(source, id);
+        self.copies.push(id);
         locked(&self.promises).undecided[to] = Some(Some(id));
         let result = db.clone_family(&family_name(from), &family_name(to)).map(drop);
         let worked = result.is_ok();
