@@ -84,6 +84,12 @@ fn process(number: &str) -> Option<(String, String)> {
     Some((fields.next()?.to_owned(), fields.next()?.to_owned()))
 }
 
+/// Whether it is a process that does a job, not one that is asked about the machine.
+fn is_job(number: u32) -> bool {
+    let line = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+    line.split(|byte| *byte == 0).nth(1) == Some(b"child")
+}
+
 fn first_child(parent: u32) -> u32 {
     eventually("a child", || {
         let all = fs::read_dir("/proc").unwrap().flatten();
@@ -92,7 +98,7 @@ fn first_child(parent: u32) -> u32 {
         let parent = parent.to_string();
         let is_ours = |number: &u32| {
             let found = process(&number.to_string());
-            found.is_some_and(|found| found.1 == parent && found.0 != "Z")
+            found.is_some_and(|found| found.1 == parent && found.0 != "Z") && is_job(*number)
         };
         numbers.into_iter().find(is_ours)
     })
