@@ -1,5 +1,7 @@
 //! The ranges that a transaction has read, sorted, so that many keys are looked up in them fast.
 
+use tidesdb_base::key_ranges::ends_behind;
+
 use super::read_set::{ReadRange, ReadSet};
 
 /// Ranges of a read set in the order of families and keys; none overlaps another.
@@ -28,11 +30,11 @@ impl RangeIndex {
         before.is_some_and(|range| range.family == family && range.end.admits(key))
     }
 
-    /// The start of a range that `[start, end)` meets.
+    /// The start of a range that `[start, end)` meets; an empty end stands for no end.
     pub(super) fn met(&self, family: u32, start: &[u8], end: &[u8]) -> Option<&[u8]> {
         let begun = self.begun(family, start);
         let meets = |range: &&ReadRange| {
-            range.family == family && range.start.as_slice() < end && range.end.admits(start)
+            range.family == family && ends_behind(end, &range.start) && range.end.admits(start)
         };
         let around = self.0.get(begun.saturating_sub(1)..).unwrap_or_default().iter().take(2);
         around.filter(meets).map(|range| range.start.as_slice()).next()
@@ -83,6 +85,9 @@ mod tests {
                     let met = index.met(family, &key(n), &key(end)).is_some();
                     // A range may lie between two of the keys.
                     assert!(met || !inside.contains(&true), "{ranges:?} {n} to {end}");
+                    let inside = (n..70).any(|n| has(family, &key(n)));
+                    let met = index.met(family, &key(n), b"").is_some();
+                    assert!(met || !inside, "{ranges:?} from {n} on");
                 }
             }
         }

@@ -6,6 +6,7 @@
 //! looks again with nothing held, and takes another place.
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
+use tidesdb_base::key_ranges::ends_behind;
 use tidesdb_files::wal::BatchReader;
 
 use super::changes::Window;
@@ -62,7 +63,7 @@ pub(super) fn logged_changes(
                     found(family, start, sequence);
                 }
                 let deleted = |(of, point): &(u32, &[u8])| {
-                    *of == family && key <= *point && *point < operation.value
+                    *of == family && key <= *point && ends_behind(operation.value, point)
                 };
                 // Rare, and as dear as the look at all keys that were read.
                 if let Some((_, point)) = reads.points().find(deleted) {

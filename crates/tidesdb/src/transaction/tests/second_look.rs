@@ -8,11 +8,12 @@ fn key(n: u64) -> [u8; 8] {
     n.to_be_bytes()
 }
 
-/// One transaction reads all keys of `a` and writes in `b`. While it commits, others change a key
-/// of `a`, having read what it writes: no order of the two explains both.
+/// One transaction reads all keys of `a` and writes in `b`. While it commits, `change` is called
+/// with the families. A change of `a` by one who has read what the transaction writes makes a
+/// conflict: no order of the two explains both.
 fn commit_beside(
     read: impl Fn(&mut Transaction, &Family),
-    changed: u64,
+    change: impl Fn(&Db, &[Family; 3]) + Send + Sync + 'static,
     filler_bytes: usize,
 ) -> Result<()> {
     let (db, families) = open(&SimVfs::new(1), SyncMode::None);
@@ -27,22 +28,44 @@ fn commit_beside(
     read(&mut long, &families[0]);
     long.put(&families[1], b"written", b"new").unwrap();
     families[2].put(b"unrelated", b"").unwrap();
-    let (other, [a, b, c]) = (db.clone(), [0, 1, 2].map(|n| families[n].clone()));
+    let (other, others) = (db.clone(), [0, 1, 2].map(|n| families[n].clone()));
     let mut first = true;
     steps::put(&steps::BEFORE_A_VIEW, move || {
         if !std::mem::take(&mut first) {
             return;
         }
-        let mut transaction = other.begin(IsolationLevel::Serializable).unwrap();
-        transaction.get(&b, b"written").unwrap();
-        transaction.put(&a, &key(changed), b"new").unwrap();
-        transaction.commit().unwrap();
-        c.put(b"filler", &vec![7; filler_bytes]).unwrap();
+        change(&other, &others);
+        others[2].put(b"filler", &vec![7; filler_bytes]).unwrap();
     });
     let committed = long.commit();
     steps::remove(&steps::BEFORE_A_VIEW);
     drop(oldest);
     committed.map(|_| ())
+}
+
+/// Puts a key of `a`, having read what the long transaction writes.
+fn put(changed: u64) -> impl Fn(&Db, &[Family; 3]) + Send + Sync + 'static {
+    move |db, [a, b, _]| {
+        let mut transaction = db.begin(IsolationLevel::Serializable).unwrap();
+        transaction.get(b, b"written").unwrap();
+        transaction.put(a, &key(changed), b"new").unwrap();
+        transaction.commit().unwrap();
+    }
+}
+
+/// Deletes a range of `a`, or all of it; who then finds a key gone reads what the long transaction
+/// writes.
+fn delete(from: u64, until: Option<u64>) -> impl Fn(&Db, &[Family; 3]) + Send + Sync + 'static {
+    move |db, [a, b, _]| {
+        match until {
+            Some(until) => a.delete_range(key(from), key(until)).unwrap(),
+            None => a.delete_all().unwrap(),
+        };
+        let mut transaction = db.begin(IsolationLevel::Serializable).unwrap();
+        assert_eq!(transaction.get(a, key(from)).unwrap(), None);
+        transaction.get(b, b"written").unwrap();
+        transaction.commit().unwrap();
+    }
 }
 
 fn by_points(transaction: &mut Transaction, family: &Family) {
@@ -61,8 +84,8 @@ fn a_change_during_the_first_look_at_many_reads_is_found_by_the_second() {
     // Little is logged meanwhile, or more than is read back, or other segments.
     for filler_bytes in [10, 20_000, 300_000] {
         for changed in [0, KEYS / 2, KEYS - 1] {
-            let points = commit_beside(by_points, changed, filler_bytes);
-            let range = commit_beside(by_range, changed, filler_bytes);
+            let points = commit_beside(by_points, put(changed), filler_bytes);
+            let range = commit_beside(by_range, put(changed), filler_bytes);
             for (what, committed) in [("points", points), ("range", range)] {
                 let error = committed.expect_err("the change was missed");
                 assert_eq!(error.kind(), ErrorKind::Conflict, "{what}: {error}");
@@ -75,6 +98,20 @@ fn a_change_during_the_first_look_at_many_reads_is_found_by_the_second() {
 fn a_change_of_what_was_not_read_is_no_conflict() {
     for filler_bytes in [10, 20_000, 300_000] {
         let changed = KEYS + 7;
-        commit_beside(by_points, changed, filler_bytes).unwrap();
+        commit_beside(by_points, put(changed), filler_bytes).unwrap();
+    }
+}
+
+#[test]
+fn a_deleted_range_is_found_by_the_second_look_whether_it_has_an_end_or_not() {
+    for filler_bytes in [10, 20_000] {
+        for (from, until) in [(7, Some(9)), (0, Some(KEYS)), (0, None)] {
+            let points = commit_beside(by_points, delete(from, until), filler_bytes);
+            let range = commit_beside(by_range, delete(from, until), filler_bytes);
+            for (what, committed) in [("points", points), ("range", range)] {
+                let error = committed.expect_err("the deletion was missed");
+                assert_eq!(error.kind(), ErrorKind::Conflict, "{what} {from} {until:?}: {error}");
+            }
+        }
     }
 }
