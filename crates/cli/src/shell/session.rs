@@ -82,8 +82,10 @@ impl Session {
         if words.escaped.is_empty() {
             return Ok(Outcome::Done);
         }
+        // Most lines have no backslash in single quotes: both forms of their words are the same.
+        let same = words.escaped == words.literal;
         let parsed = match Line::try_parse_from(words.escaped) {
-            Ok(parsed) if parsed.command.takes_escapes() => parsed,
+            Ok(parsed) if same || parsed.command.takes_escapes() => parsed,
             // The same words, each character of which stands for itself.
             Ok(parsed) => Line::try_parse_from(words.literal).unwrap_or(parsed),
             Err(error) => {

@@ -154,8 +154,10 @@ pub(crate) fn next_merge(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> 
         }
         let bytes = bytes_of(all, count) / if by_slices { SLICES } else { 1 };
         let first = small_first(all, count, bytes);
-        let joined = || merge_of(all, first);
-        return if first < count { joined() } else { Some(MergePlan { by_slices, ..plan }) };
+        if first < count {
+            return merge_of(all, first);
+        }
+        return Some(MergePlan { by_slices, ..plan });
     }
     let count = match pace {
         Pace::Busy => return merge_for_number(all, tiers()?),

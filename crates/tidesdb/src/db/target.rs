@@ -43,13 +43,16 @@ impl<'a> Target<'a> {
             Ok(guard) => {
                 target.lock = Some(guard);
                 // Another process may have been quicker.
-                check_free(vfs, path).and_then(|unfinished| {
-                    if unfinished {
-                        clear(vfs, path)?;
+                match check_free(vfs, path) {
+                    Ok(Found::Unfinished) => {
+                        clear(vfs, path).map(|()| target.note(FileKind::Current))
                     }
-                    target.note(FileKind::Current);
-                    if unfinished { Ok(()) } else { current::begin_unfinished(vfs, path) }
-                })
+                    Ok(Found::Nothing) => {
+                        target.note(FileKind::Current);
+                        current::begin_unfinished(vfs, path)
+                    }
+                    Err(e) => Err(e),
+                }
             }
             // Whatever is in it is the business of who has locked it.
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -112,11 +115,18 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Whether an unfinished copy is there; otherwise there is nothing.
+/// What a copy may find where it is to go.
+enum Found {
+    Nothing,
+    /// What an interrupted copy left.
+    Unfinished,
+}
+
+/// What is there.
 ///
 /// # Errors
-/// [`Error::NotEmpty`] when anything else is there, [`Error::Io`].
-fn check_free(vfs: &dyn Vfs, path: &Path) -> Result<bool> {
+/// [`Error::NotEmpty`] when anything but a copy's leftovers is there, [`Error::Io`].
+fn check_free(vfs: &dyn Vfs, path: &Path) -> Result<Found> {
     let entries = match vfs.list(path) {
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
             return Err(Error::NotEmpty(path.to_path_buf()));
@@ -125,14 +135,14 @@ fn check_free(vfs: &dyn Vfs, path: &Path) -> Result<bool> {
     };
     // What an opening that found nothing may leave is as good as nothing.
     if entries.iter().all(|entry| entry.name == FileKind::Lock.name()) {
-        return Ok(false);
+        return Ok(Found::Nothing);
     }
     let is_ours = |entry: &DirEntry| {
         let known = naming::parse(&entry.name).is_some() || entry.name == CURRENT_TEMPORARY;
         known && !entry.is_dir
     };
     if entries.iter().all(is_ours) && current::is_unfinished(vfs, path)? {
-        Ok(true)
+        Ok(Found::Unfinished)
     } else {
         Err(Error::NotEmpty(path.to_path_buf()))
     }

@@ -167,13 +167,6 @@ impl TableFile {
         Ok(arc_swap::Guard::from_inner(Some(table)))
     }
 
-    /// Gives the memory of the open table back, if it is open.
-    fn let_go_of_memory(&self) {
-        if let Some(table) = self.open.swap(None) {
-            self.file.context().budget.give_back(Holder::Tables, table.memory_bytes() as u64);
-        }
-    }
-
     /// Whether the table holds one version of each key, and none that has expired by `now`: nothing
     /// that a merge could drop for its own sake.
     ///
@@ -244,12 +237,14 @@ impl HeldTable for TableFile {
         // ORDERING: relaxed; a hint.
         let is_idle = !self.recently_used.load(Ordering::Relaxed);
         if is_idle && self.open.load().as_deref().is_some_and(|table| held_as(table) == held) {
-            self.let_go_of_memory();
+            self.close();
         }
     }
 
     fn close(&self) {
-        self.let_go_of_memory();
+        if let Some(table) = self.open.swap(None) {
+            self.file.context().budget.give_back(Holder::Tables, table.memory_bytes() as u64);
+        }
     }
 }
 
@@ -259,7 +254,7 @@ const fn held_as(table: &Table) -> HeldAs {
 
 impl Drop for TableFile {
     fn drop(&mut self) {
-        self.let_go_of_memory();
+        self.close();
         let bytes = reference_bytes(&self.record);
         self.file.context().budget.give_back(Holder::References, bytes);
     }
