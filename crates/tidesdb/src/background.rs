@@ -38,21 +38,21 @@ struct JobGuard(Arc<Core>);
 
 impl JobGuard {
     fn new(core: &Arc<Core>) -> Self {
-        core.jobs.add();
+        core.work.jobs.add();
         Self(Arc::clone(core))
     }
 }
 
 impl Drop for JobGuard {
     fn drop(&mut self) {
-        self.0.jobs.remove();
-        self.0.progress.ring();
+        self.0.work.jobs.remove();
+        self.0.work.progress.ring();
     }
 }
 
 impl Core {
     pub(crate) fn submit(&self, lane: Lane, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
-        self.scheduler.submit(lane, self.job(work));
+        self.env.scheduler.submit(lane, self.job(work));
     }
 
     /// Work as a job of the scheduler, which counts from now on.
@@ -71,7 +71,7 @@ impl Core {
 
     /// Queues a flush of the family unless one is queued or running.
     pub(crate) fn schedule_flush(&self, family: &Arc<FamilyState>) {
-        let may_flush = !self.options.read_only && !self.control.is_paused();
+        let may_flush = !self.env.options.read_only && !self.work.control.is_paused();
         if !may_flush || family.view.load().frozen.is_empty() {
             return;
         }
@@ -84,12 +84,12 @@ impl Core {
 
     fn run_flushes(&self, family: &Arc<FamilyState>) {
         let result = loop {
-            if family.is_dropped() || self.control.is_paused() {
+            if family.is_dropped() || self.work.control.is_paused() {
                 break Ok(());
             }
             match self.flush_oldest(family) {
                 Ok(true) => {
-                    self.progress.ring();
+                    self.work.progress.ring();
                     // Writers at full speed keep this going for as long as they like.
                     self.schedule_compaction(family);
                     // Writers who nearly outran the flush would fill the rest while nothing is
@@ -115,7 +115,7 @@ impl Core {
                 self.repair_log_later();
             }
         }
-        self.files.garbage.sweep();
+        self.storage.files.garbage.sweep();
     }
 
     /// Keeps a failure of background work for callers that wait for it.
@@ -123,17 +123,17 @@ impl Core {
         let event =
             Event::BackgroundFailed { family: family.name().to_string(), error: error.clone() };
         failure.keep(error);
-        if self.flow.failure_told.is_due(self.clock.monotonic_nanos()) {
-            self.events.tell(&event);
+        if self.flow.failure_told.is_due(self.env.clock.monotonic_nanos()) {
+            self.telemetry.events.tell(&event);
         }
     }
 
     /// Gives back what only the next burst of writes would need: free log segments and the memory
     /// of former memtables.
     fn release_spare(&self) {
-        self.log.remove_free_segments();
-        self.memory.release_idle();
-        self.spare_buffers.release();
+        self.storage.log.remove_free_segments();
+        self.memory.pool.release_idle();
+        self.memory.spare_buffers.release();
     }
 
     /// Queues flushes of the families that keep the log from being shortened.
@@ -143,7 +143,7 @@ impl Core {
 
     fn trim_log(&self) {
         let pinning = self.families_pinning_log(FAMILIES_PER_TRIM);
-        let mut stop = self.control.is_paused() || self.health.is_closed();
+        let mut stop = self.work.control.is_paused() || self.health.is_closed();
         let mut flushed = 0;
         for family in &pinning {
             if stop {
@@ -161,13 +161,13 @@ impl Core {
             self.trim_log_later();
         } else {
             // ORDERING: pairs with the swap in `limit_retained_log`.
-            self.control.log_is_trimmed.store(false, Ordering::SeqCst);
+            self.work.control.log_is_trimmed.store(false, Ordering::SeqCst);
         }
     }
 
     /// Queues the preparation of the next log segment.
     pub(crate) fn prepare_log_later(&self) {
-        self.submit(Lane::Housekeeping, |core| core.log.prepare_next());
+        self.submit(Lane::Housekeeping, |core| core.storage.log.prepare_next());
     }
 
     /// Writes the family's memory to tables and waits for it.
@@ -176,7 +176,7 @@ impl Core {
     /// Why that failed; [`Error::Stalled`] when no flush gets anywhere.
     pub(crate) fn flush_family(&self, family: &Arc<FamilyState>) -> Result<()> {
         self.check_writable(family)?;
-        let target = self.log.published();
+        let target = self.storage.log.published();
         self.rotate(family, 0);
         family.flushes.failure.take();
         let mut patience = self.patience_with_flushes();
@@ -187,16 +187,16 @@ impl Core {
             if family.is_dropped() {
                 return Err(family.dropped_error());
             }
-            let seen = self.progress.now();
+            let seen = self.work.progress.now();
             if let Some(cause) = family.flushes.failure.take() {
                 return Err(cause);
             }
-            self.check_open()?;
+            self.health.check_open()?;
             self.health.check()?;
-            if self.control.is_paused() {
+            if self.work.control.is_paused() {
                 return Err(Error::Paused);
             }
-            let (progress, now) = (self.flow.flushes.progress(), self.clock.monotonic_nanos());
+            let (progress, now) = (self.flow.flushes.progress(), self.env.clock.monotonic_nanos());
             patience.check(progress, now, StallReason::FlushQueue)?;
             self.schedule_flush(family);
             self.wait_for_progress(seen);
@@ -210,17 +210,17 @@ impl Core {
     pub(crate) fn wait_idle(&self) -> Result<()> {
         let mut patience = self.patience_with_all_work();
         loop {
-            let seen = self.progress.now();
+            let seen = self.work.progress.now();
             // Before the errors: a job keeps its failure before it ends.
-            let idle = self.jobs.are_done();
+            let idle = self.work.jobs.are_done();
             for family in self.families.all() {
                 family.take_background_error().map_or(Ok(()), Err)?;
             }
-            self.check_open()?;
+            self.health.check_open()?;
             self.health.check()?;
             if idle && !self.schedule_quiet_merges() {
                 self.release_spare();
-                self.files.garbage.sweep();
+                self.storage.files.garbage.sweep();
                 return Ok(());
             }
             self.wait_for_work(&mut patience, seen)?;
@@ -229,15 +229,15 @@ impl Core {
 
     /// A wait for background work of any kind that begins now.
     pub(crate) fn patience_with_all_work(&self) -> Patience {
-        let now = self.clock.monotonic_nanos();
-        Patience::new(self.options.stall_timeout_ms, self.all_progress(), now)
+        let now = self.env.clock.monotonic_nanos();
+        Patience::new(self.env.options.stall_timeout_ms, self.all_progress(), now)
     }
 
     /// Changes whenever a flush, a merge or another job gets on.
     fn all_progress(&self) -> u64 {
         // ORDERING: relaxed; only whether it changes matters.
         let merged = self.flow.merged.load(Ordering::Relaxed);
-        self.flow.flushes.progress().wrapping_add(merged).wrapping_add(self.progress.now())
+        self.flow.flushes.progress().wrapping_add(merged).wrapping_add(self.work.progress.now())
     }
 
     /// Waits until background work has got on since `seen`, or does some of it.
@@ -247,15 +247,15 @@ impl Core {
     pub(crate) fn wait_for_work(&self, patience: &mut Patience, seen: u64) -> Result<()> {
         let flushing = self.families.all().iter().any(|family| family.is_flushing());
         let reason = if flushing { StallReason::FlushQueue } else { StallReason::MergeDebt };
-        patience.check(self.all_progress(), self.clock.monotonic_nanos(), reason)?;
+        patience.check(self.all_progress(), self.env.clock.monotonic_nanos(), reason)?;
         self.wait_for_progress(seen);
         Ok(())
     }
 
     /// Waits until background work has got on since `seen`, or does some of it.
     pub(crate) fn wait_for_progress(&self, seen: u64) {
-        if !self.scheduler.help() {
-            self.progress.wait(seen, LONGEST_SLEEP);
+        if !self.env.scheduler.help() {
+            self.work.progress.wait(seen, LONGEST_SLEEP);
         }
     }
 }

@@ -2,90 +2,59 @@
 
 mod callers;
 mod control;
+mod environment;
 mod families;
 mod health;
+mod isolation;
 mod jobs;
+mod memory;
 mod owner;
 mod progress;
+mod storage;
+mod telemetry;
+mod work;
 
-use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_base::options::DbOptions;
-use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::clock::Clock;
-use tidesdb_sys::sched::Scheduler;
-use tidesdb_sys::vfs::Vfs;
 
 pub(crate) use self::callers::{CallerAtWork, Callers};
 pub(crate) use self::control::Control;
-pub(crate) use self::families::Families;
+pub(crate) use self::environment::Environment;
+pub(crate) use self::families::{Families, check_number_of_families};
 pub(crate) use self::health::Health;
+pub(crate) use self::isolation::Isolation;
 pub(crate) use self::jobs::Jobs;
+pub(crate) use self::memory::Memory;
 pub(crate) use self::owner::{Owner, OwnerShare, SharedOwner};
 pub(crate) use self::progress::Progress;
-use crate::counters::Counted;
-use crate::dependencies::Dependencies;
-use crate::events::Events;
+pub(crate) use self::storage::Storage;
+pub(crate) use self::telemetry::{CoreCounters, Telemetry};
+pub(crate) use self::work::FileWork;
 use crate::family::FamilyState;
-use crate::flow::{DatabaseFlow, MemoryBudget};
-use crate::log::Log;
-use crate::moments::SnapshotRegistry;
-use crate::numbers::{DatabaseId, FileNumbers};
-use crate::spare_buffers::SpareBuffers;
-use crate::version::{Catalog, FileContext};
-use crate::watch::Watch;
+use crate::flow::DatabaseFlow;
 
-/// The inside of an open database.
-// More than a dozen fields: the parts that jobs and handles share, of a type each.
+/// The inside of an open database: its parts, which jobs and handles share.
 pub(crate) struct Core {
     /// Itself, for the jobs that it queues.
     pub this: Weak<Self>,
-    pub identity: DatabaseId,
-    pub path: PathBuf,
-    pub options: DbOptions,
-    pub vfs: Arc<dyn Vfs>,
-    pub scheduler: Arc<dyn Scheduler>,
-    pub clock: Arc<dyn Clock>,
-    pub numbers: Arc<FileNumbers>,
-    pub log: Log,
-    /// Taken before any lock of a family's view.
-    pub catalog: Mutex<Catalog>,
-    pub families: Families,
-    pub files: Arc<FileContext>,
-    pub memory: Arc<BlockPool>,
-    pub spare_buffers: SpareBuffers,
-    pub budget: Arc<MemoryBudget>,
-    pub flow: DatabaseFlow,
-    pub counters: CoreCounters,
-    pub watch: Watch,
-    pub events: Events,
-    pub control: Control,
-    pub snapshots: SnapshotRegistry,
-    /// What serializable transactions have read. Taken before the commit gate is entered.
-    pub dependencies: Mutex<Dependencies>,
+    pub env: Environment,
     pub health: Health,
-    pub callers: Callers,
-    pub progress: Progress,
-    pub jobs: Jobs,
+    pub storage: Storage,
+    pub families: Families,
+    pub memory: Memory,
+    pub isolation: Isolation,
+    /// How fast writers may go.
+    pub flow: DatabaseFlow,
+    pub work: FileWork,
+    pub telemetry: Telemetry,
 }
 
 impl std::fmt::Debug for Core {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Core").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Core").field("path", &self.env.path).finish_non_exhaustive()
     }
-}
-
-/// Counters of the database, for statistics.
-#[derive(Debug, Default)]
-pub(crate) struct CoreCounters {
-    /// What families did that are dropped. Held while what all have done is added up.
-    pub dropped: Mutex<Counted>,
-    pub transaction_conflicts: AtomicU64,
-    pub serialization_conflicts: AtomicU64,
 }
 
 impl Core {
@@ -109,14 +78,26 @@ impl Core {
     #[inline]
     pub(crate) fn check_writable(&self, family: &FamilyState) -> Result<()> {
         self.check_readable(family)?;
-        if self.options.read_only {
+        if self.env.options.read_only {
             return Err(Error::OpenedReadOnly);
         }
         self.health.check()?;
-        if self.identity != family.database {
+        if self.env.identity != family.database {
             return Err(Error::InvalidArgument("the family is of another database".to_owned()));
         }
         Ok(())
+    }
+
+    /// Whether files of the directory may be changed at all.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::OpenedReadOnly`], [`Error::ReadOnly`].
+    pub(crate) fn check_changeable(&self) -> Result<()> {
+        self.health.check_open()?;
+        if self.env.options.read_only {
+            return Err(Error::OpenedReadOnly);
+        }
+        self.health.check()
     }
 
     /// Refuses commits to a family while an opening may find a drop of it that failed.
@@ -141,12 +122,12 @@ impl Core {
     #[cold]
     fn doubt(&self) -> Result<()> {
         let why = "a drop of the family failed, and an opening may find it";
-        Err(Error::io("settle the manifest", &self.path, std::io::Error::other(why)))
+        Err(Error::io("settle the manifest", &self.env.path, std::io::Error::other(why)))
     }
 
     /// Has another manifest written, in which there is no drop.
     #[cold]
     fn settle_catalog(&self) -> Result<()> {
-        lock(&self.catalog).settle()
+        lock(&self.storage.catalog).settle()
     }
 }

@@ -9,14 +9,16 @@ impl Core {
     /// Registers a snapshot of the present moment.
     #[inline]
     pub(crate) fn register_snapshot(&self) -> Moment {
-        self.snapshots
-            .register(|| Moment { sequence: self.log.published(), now: self.clock.unix_seconds() })
+        self.isolation.snapshots.register(|| Moment {
+            sequence: self.storage.log.published(),
+            now: self.env.clock.unix_seconds(),
+        })
     }
 
     /// Gives up a registered snapshot.
     #[inline]
     pub(crate) fn release_snapshot(&self, moment: Moment) {
-        if self.snapshots.release(moment) {
+        if self.isolation.snapshots.release(moment) {
             self.watched_snapshot_gone();
         }
     }
@@ -25,8 +27,8 @@ impl Core {
     pub(crate) fn expired_for_all(&self) -> u64 {
         // The clock first: it does not go back, so a snapshot that is registered later has no
         // earlier time.
-        let now = self.clock.unix_seconds();
-        self.snapshots.oldest_time().map_or(now, |oldest| oldest.min(now))
+        let now = self.env.clock.unix_seconds();
+        self.isolation.snapshots.oldest_time().map_or(now, |oldest| oldest.min(now))
     }
 }
 
@@ -73,7 +75,7 @@ impl Snapshot {
 
     /// A snapshot of a moment that is registered already.
     pub(crate) fn again(core: &Arc<Core>, moment: Moment) -> Self {
-        core.snapshots.register(|| moment);
+        core.isolation.snapshots.register(|| moment);
         Self(Arc::new(Registered { core: Arc::clone(core), moment }))
     }
 

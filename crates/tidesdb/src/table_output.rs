@@ -104,7 +104,7 @@ impl<'a> TableOutput<'a> {
             bounds_passed: 0,
             table: None,
             value_log: None,
-            most_value_log_bytes: core.largest_table_bytes().saturating_mul(2),
+            most_value_log_bytes: core.env.largest_table_bytes().saturating_mul(2),
             written: Written::default(),
             pointer: Vec::new(),
         }
@@ -150,8 +150,8 @@ impl<'a> TableOutput<'a> {
     }
 
     fn create(&mut self, kind: FileKind) -> Result<(PathBuf, Arc<dyn File>)> {
-        let path = self.core.path.join(kind.name());
-        let file = self.core.vfs.open(&path, OpenHow::CreateNew);
+        let path = self.core.env.path.join(kind.name());
+        let file = self.core.env.vfs.open(&path, OpenHow::CreateNew);
         let file = file.map_err(|e| Error::io("create", &path, e))?;
         self.written.paths.push(path.clone());
         Ok((path, file))
@@ -159,7 +159,7 @@ impl<'a> TableOutput<'a> {
 
     fn table(&mut self) -> Result<&mut OpenTable> {
         if self.table.is_none() {
-            let number = self.core.numbers.next();
+            let number = self.core.storage.numbers.next();
             let (path, file) = self.create(FileKind::Table(number))?;
             let (index, block_size) = index_form(self.options);
             let options = TableOptions {
@@ -169,10 +169,10 @@ impl<'a> TableOutput<'a> {
                 filter: filters(self.options),
                 identity: number,
                 expected_entries: self.place.expected_entries,
-                now_unix_seconds: self.core.clock.unix_seconds(),
+                now_unix_seconds: self.core.env.clock.unix_seconds(),
                 origin: self.origin.clone(),
             };
-            let buffers = self.core.spare_buffers.take();
+            let buffers = self.core.memory.spare_buffers.take();
             let writer = TableWriter::with_buffers(Arc::clone(&file), &path, options, buffers);
             self.table = Some(OpenTable { number, path, file, writer });
         }
@@ -181,7 +181,7 @@ impl<'a> TableOutput<'a> {
 
     fn value_log(&mut self) -> Result<&mut OpenValueLog> {
         if self.value_log.is_none() {
-            let number = self.core.numbers.next();
+            let number = self.core.storage.numbers.next();
             let (path, file) = self.create(FileKind::ValueLog(number))?;
             let options = VlogOptions { number, compression: self.options.compression };
             let writer = VlogWriter::new(Arc::clone(&file), &path, options)?;
@@ -197,7 +197,7 @@ impl<'a> TableOutput<'a> {
     pub(crate) fn finish_table(&mut self) -> Result<()> {
         let Some(table) = self.table.take() else { return Ok(()) };
         let (summary, buffers) = table.writer.finish()?;
-        self.core.spare_buffers.give(buffers);
+        self.core.memory.spare_buffers.give(buffers);
         table.file.sync_data().map_err(|e| Error::io("sync", &table.path, e))?;
         self.written.bytes += summary.file_len;
         self.written.tables.push(record_of(table.number, self.place, summary));
@@ -223,8 +223,8 @@ impl<'a> TableOutput<'a> {
         self.finish_table()?;
         self.finish_value_log()?;
         if !self.written.paths.is_empty() {
-            let dir = &self.core.path;
-            self.core.vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
+            let dir = &self.core.env.path;
+            self.core.env.vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
         }
         Ok(std::mem::take(&mut self.written))
     }
@@ -233,7 +233,7 @@ impl<'a> TableOutput<'a> {
 impl Drop for TableOutput<'_> {
     fn drop(&mut self) {
         // What was completed is no longer listed.
-        remove_all(self.core.vfs.as_ref(), &self.written.paths);
+        remove_all(self.core.env.vfs.as_ref(), &self.written.paths);
     }
 }
 
@@ -246,9 +246,9 @@ pub(crate) fn remove_all(vfs: &dyn Vfs, paths: &[PathBuf]) {
 }
 
 /// As [`remove_all`] for what outputs have completed.
-pub(crate) fn remove_written(core: &Core, written: &[Written]) {
+pub(crate) fn remove_written(vfs: &dyn Vfs, written: &[Written]) {
     for written in written {
-        remove_all(core.vfs.as_ref(), &written.paths);
+        remove_all(vfs, &written.paths);
     }
 }
 
@@ -287,7 +287,7 @@ fn filters(options: &FamilyOptions) -> FilterOptions {
 /// What the tables of a family say of it.
 fn origin_of(core: &Core, family: &FamilyState, options: &FamilyOptions) -> TableOrigin {
     // Read first: what is published by now is in memtables of the view, or in tables.
-    let published = core.log.published();
+    let published = core.storage.log.published();
     let first_unflushed = family.view.load().first_unflushed();
     TableOrigin {
         family: family.id,

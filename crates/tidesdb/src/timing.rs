@@ -6,7 +6,7 @@
 use tidesdb_base::event::{Event, OperationMet};
 use tidesdb_base::latency::{LatencyHistogram, TimedOperation};
 
-use crate::core::Core;
+use crate::core::{Core, Telemetry};
 use crate::family::FamilyState;
 use crate::watch::{forget_waits, waits};
 
@@ -25,7 +25,7 @@ pub(crate) struct Told<'a> {
     pub operations: u64,
 }
 
-impl Core {
+impl Telemetry {
     /// Begins to time an operation for which [`crate::watch::Watch::is_due`] is true.
     pub(crate) fn start_timing(&self) -> Started {
         forget_waits();
@@ -65,19 +65,21 @@ impl Core {
             untold,
         });
     }
+}
 
+impl Core {
     /// The times of an operation since the last reset.
     pub(crate) fn latencies(&self, operation: TimedOperation) -> LatencyHistogram {
         match operation {
-            TimedOperation::Sync => self.log.counters.sync_times.histogram(),
-            other => self.watch.histogram(other),
+            TimedOperation::Sync => self.storage.log.counters.sync_times.histogram(),
+            other => self.telemetry.watch.histogram(other),
         }
     }
 
     /// Has all histograms begin anew.
     pub(crate) fn reset_latencies(&self) {
-        self.watch.reset();
-        self.log.counters.sync_times.reset();
+        self.telemetry.watch.reset();
+        self.storage.log.counters.sync_times.reset();
     }
 }
 

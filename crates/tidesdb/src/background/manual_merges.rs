@@ -35,13 +35,13 @@ impl Core {
         choose: impl Fn(&Arc<Version>) -> Option<MergePlan>,
         check: impl FnOnce(&Version) -> Result<()>,
     ) -> Result<()> {
-        let _at_work = self.callers.enter()?;
+        let _at_work = self.work.callers.enter()?;
         family.merges.caller_waits();
         let claimed = self.claim_chosen(family, choose);
         family.merges.caller_has_waited();
         let result = claimed.and_then(|Chosen { version, merge }| {
             // A caller that pauses sets the mark first and looks at the claims second.
-            if self.control.is_paused() {
+            if self.work.control.is_paused() {
                 return Err(Error::Paused);
             }
             if let Some((plan, _claim)) = merge {
@@ -51,7 +51,7 @@ impl Core {
             }
             check(&family.current_version())
         });
-        self.files.garbage.sweep();
+        self.storage.files.garbage.sweep();
         // Others have made way.
         self.schedule_compaction(family);
         result
@@ -66,11 +66,11 @@ impl Core {
     ) -> Result<Chosen> {
         // ORDERING: relaxed; only whether it changes matters.
         let progress = || self.flow.merged.load(Ordering::Relaxed);
-        let now = || self.clock.monotonic_nanos();
-        let mut patience = Patience::new(self.options.stall_timeout_ms, progress(), now());
+        let now = || self.env.clock.monotonic_nanos();
+        let mut patience = Patience::new(self.env.options.stall_timeout_ms, progress(), now());
         loop {
-            let seen = self.progress.now();
-            if self.control.is_paused() {
+            let seen = self.work.progress.now();
+            if self.work.control.is_paused() {
                 return Err(Error::Paused);
             }
             self.drop_whole_tables(family)?;
@@ -89,7 +89,7 @@ impl Core {
                 return Ok(Chosen { version, merge });
             }
             drop(merges);
-            self.check_open()?;
+            self.health.check_open()?;
             patience.check(progress(), now(), StallReason::MergeDebt)?;
             self.wait_for_progress(seen);
         }
@@ -105,7 +105,7 @@ impl Core {
         }
         self.flush_family(family)?;
         family.settle_value_logs();
-        if self.control.merges_are_cancelled() {
+        if self.work.control.merges_are_cancelled() {
             return Ok(());
         }
         let choose = |version: &Arc<Version>| {
@@ -145,7 +145,7 @@ impl Core {
         end: Option<&[u8]>,
     ) -> Result<()> {
         self.flush_family(family)?;
-        if self.control.merges_are_cancelled() {
+        if self.work.control.merges_are_cancelled() {
             return Ok(());
         }
         let choose = |version: &Arc<Version>| {

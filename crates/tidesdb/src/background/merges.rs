@@ -92,7 +92,7 @@ impl Core {
     /// Queues a merge of the family if there is one to begin now and none is queued that is no
     /// larger.
     pub(crate) fn schedule_compaction(&self, family: &Arc<FamilyState>) {
-        if self.options.read_only {
+        if self.env.options.read_only {
             return;
         }
         self.await_expiry(family);
@@ -111,7 +111,7 @@ impl Core {
         family.merges.job_begins();
         let family = Arc::clone(family);
         let job = self.job(move |core| core.run_merges(&family, pace, bytes));
-        self.scheduler.submit_sized(Lane::Compaction, bytes, job);
+        self.env.scheduler.submit_sized(Lane::Compaction, bytes, job);
     }
 
     /// What a merge could do now beside the merges under way.
@@ -132,10 +132,10 @@ impl Core {
         family.settle_value_logs();
         let (version, options) = (family.current_version(), family.options.load());
         // By the time that merges go by: what they keep must not be planned for them.
-        let (snapshots, now) = (self.snapshots.list(), self.expired_for_all());
+        let (snapshots, now) = (self.isolation.snapshots.list(), self.expired_for_all());
         let unmeasured = version.measure_range_deleted(&snapshots, most_measured);
         Look {
-            rules: rules(&options, &version, family.reads.is_read()),
+            rules: rules(&options, &version, family.reads.watch.is_read()),
             runs: summarize(&version, &options, version.liveness_rules(&snapshots, now)),
             version,
             snapshots,
@@ -147,19 +147,21 @@ impl Core {
     /// Whether a snapshot sees only a part of the version, and there would be garbage to collect if
     /// there were none.
     pub(super) fn has_held_garbage(&self, family: &FamilyState, version: &Version) -> bool {
-        let Some(oldest) = self.snapshots.oldest() else { return false };
+        let Some(oldest) = self.isolation.snapshots.oldest() else { return false };
         if version.runs.iter().all(|run| run.totals.counts.newest <= oldest) {
             return false;
         }
         let options = family.options.load();
-        let liveness = version.liveness_rules(&[], self.clock.unix_seconds());
-        let rules = rules(&options, version, family.reads.is_read());
+        let liveness = version.liveness_rules(&[], self.env.clock.unix_seconds());
+        let rules = rules(&options, version, family.reads.watch.is_read());
         plan::has_garbage(&summarize(version, &options, liveness), &rules)
     }
 
     /// Whether merges may start by themselves.
     fn may_merge(&self) -> bool {
-        !self.options.read_only && !self.control.is_paused() && !self.control.merges_are_cancelled()
+        !self.env.options.read_only
+            && !self.work.control.is_paused()
+            && !self.work.control.merges_are_cancelled()
     }
 
     /// The next merge of the runs of a version beside those under way. It is right for no other
@@ -173,7 +175,7 @@ impl Core {
     ) -> Option<Planned> {
         let Look { version, runs, rules, .. } = look;
         let free = version.runs.iter().take_while(|run| !merges.holds(run.place())).count();
-        let most = self.jobs.running_merges.most_now(self.options.merging_threads());
+        let most = self.work.jobs.running_merges.most_now(self.env.options.merging_threads());
         let small = || {
             let plan = plan::beside_others(runs, free, rules, most)?;
             Some(Planned::of(version, plan, KeyRange::default()))
@@ -219,7 +221,7 @@ impl Core {
             let mut look = self.look_at(family, MEASURED_PER_LOOK);
             look.rules.awaits_snapshots =
                 pace != Pace::Busy && self.has_held_garbage(family, &look.version);
-            if lock(&family.slice_bounds).is_empty() {
+            if lock(&family.merges.slice_bounds).is_empty() {
                 // A merge that comes before the first flush would cut its tables anywhere.
                 slices::renew(family, &look.version);
             }
@@ -260,7 +262,7 @@ impl Core {
         }
         // Only now, so that no caller that asks meanwhile takes the family for idle.
         family.merges.job_ends();
-        self.files.garbage.sweep();
+        self.storage.files.garbage.sweep();
     }
 
     /// Does the next merge. Others have their turn before the one after it.
@@ -274,12 +276,12 @@ impl Core {
         }
         let Some(begun) = self.begin_merge(family, pace, bytes)? else { return Ok(()) };
         let Begun { version, planned, claim } = begun;
-        let running = self.jobs.running_merges.begin(planned.bytes);
+        let running = self.work.jobs.running_merges.begin(planned.bytes);
         let most_values = planned.bytes.max(VALUES_PER_MERGE);
         self.merge_runs(family, version, planned.plan, &planned.slice, most_values)?;
         drop((running, claim));
-        self.files.garbage.sweep();
-        self.progress.ring();
+        self.storage.files.garbage.sweep();
+        self.work.progress.ring();
         Ok(())
     }
 
@@ -299,13 +301,13 @@ impl Core {
             return;
         }
         let (core, family) = (self.this.clone(), Arc::clone(family));
-        let (published, written) = (self.log.published(), family.counters.hot.operations());
+        let (published, written) = (self.storage.log.published(), family.counters.hot.operations());
         let delay = rest.clamp(QUIET_PERIOD, LONGEST_BETWEEN_CHECKS);
         let rest = rest + delay;
         let check = move || {
             family.merges.end_quiet_check();
             let Some(core) = core.upgrade() else { return };
-            if core.log.published() == published {
+            if core.storage.log.published() == published {
                 core.release_spare();
             }
             if family.counters.hot.operations() != written {
@@ -319,14 +321,14 @@ impl Core {
                 None => core.check_after_rest(&family, rest),
             }
         };
-        self.scheduler.submit_after(Lane::Housekeeping, delay, Box::new(check));
+        self.env.scheduler.submit_after(Lane::Housekeeping, delay, Box::new(check));
     }
 
     /// Queues what flushes and merges there are to do, taking all families to be quiet. Answers
     /// whether there is any, or a merge under way.
     pub(super) fn schedule_quiet_merges(&self) -> bool {
         let mut any = false;
-        if self.options.read_only || self.control.is_paused() {
+        if self.env.options.read_only || self.work.control.is_paused() {
             return false;
         }
         for family in self.families.all() {

@@ -26,14 +26,14 @@ use crate::spans::span;
 impl Core {
     /// Queues the repair of a log that failed, unless one is queued or running.
     pub(crate) fn repair_log_later(&self) {
-        if self.log.failure().is_some() && self.log.begin_repair() {
+        if self.storage.log.failure().is_some() && self.storage.log.begin_repair() {
             self.submit(Lane::Flush, |core| core.repair_log());
         }
     }
 
     /// Repairs a log that failed in this thread, unless another does.
     pub(super) fn repair_log_now(&self) {
-        if self.log.failure().is_some() && self.log.begin_repair() {
+        if self.storage.log.failure().is_some() && self.storage.log.begin_repair() {
             self.repair_log();
         }
     }
@@ -50,22 +50,22 @@ impl Core {
         if !REPAIRING.get() {
             self.wait_for_repair();
         }
-        let healed = self.log.synced() >= sequence;
+        let healed = self.storage.log.synced() >= sequence;
         if healed { Ok(()) } else { Err(Error::Doubtful(Arc::new(cause))) }
     }
 
     /// Returns when one repair has ended: this thread's, or one that was queued or running.
     fn wait_for_repair(&self) {
-        if let Ok(_at_work) = self.callers.enter()
-            && self.log.begin_repair()
+        if let Ok(_at_work) = self.work.callers.enter()
+            && self.storage.log.begin_repair()
         {
             return self.repair_log();
         }
         let mut patience = self.patience_with_all_work();
         loop {
-            let seen = self.progress.now();
+            let seen = self.work.progress.now();
             // A repair that was queued when the database was closed never begins.
-            if !self.log.is_under_repair() || self.health.is_closed() {
+            if !self.storage.log.is_under_repair() || self.health.is_closed() {
                 return;
             }
             if self.wait_for_work(&mut patience, seen).is_err() {
@@ -86,7 +86,7 @@ impl Core {
         // 1. Commits that were let in before the failure end here; no others are let in. A crash
         //    here, and after each step up to 4: recovery reads the old log up to where it broke,
         //    and skips what is in tables. What lies behind was refused, and is not read.
-        drop(self.log.close_gate());
+        drop(self.storage.log.close_gate());
         // 2. All memory that commits went to is frozen, at the last published position.
         for family in &self.families.all() {
             self.rotate(family, 0);
@@ -97,11 +97,11 @@ impl Core {
         self.flush_everything_at_once()?;
         // 4. Another segment, whose positions begin behind all that was ever reserved. A crash
         //    here: nothing refers to it, and it holds no record.
-        let successor = self.log.begin_successor()?;
+        let successor = self.storage.log.begin_successor()?;
         // 5. Its name is durable before the manifest names it.
-        let named = self.log.sync_names();
+        let named = self.storage.log.sync_names();
         if let Err(e) = named {
-            let _ = self.vfs.remove(&successor.path());
+            let _ = self.env.vfs.remove(&successor.path());
             return Err(e);
         }
         // 6. The manifest says where the log begins: the failed segment may end anywhere, so that
@@ -111,11 +111,11 @@ impl Core {
             Change::LastSequence { sequence: successor.position() },
         ];
         let position = successor.position();
-        lock(&self.catalog).commit_files(changes, || vec![successor.path()])?;
+        lock(&self.storage.catalog).commit_files(changes, || vec![successor.path()])?;
         // 7. The log goes on. Only now may a commit be let in, when the repair ends.
-        self.log.go_on(successor);
+        self.storage.log.go_on(successor);
         // 8. The old segments are dead by the manifest.
-        self.log.remove_before(position);
+        self.storage.log.remove_before(position);
         Ok(())
     }
 }
@@ -134,7 +134,7 @@ struct Repair<'a> {
 impl Drop for Repair<'_> {
     fn drop(&mut self) {
         REPAIRING.set(false);
-        self.core.log.end_repair(self.healed);
-        self.core.progress.ring();
+        self.core.storage.log.end_repair(self.healed);
+        self.core.work.progress.ring();
     }
 }

@@ -23,7 +23,7 @@ use tidesdb_lockfree::sync::lock;
 use crate::core::{CallerAtWork, Core};
 use crate::events::HeldEvents;
 use crate::family::FamilyState;
-use crate::flow::disk::{self, DiskSpace};
+use crate::flow::disk;
 
 /// How often a commit of deletions is tried that finds no space.
 const MOST_TRIES: u32 = 4;
@@ -31,35 +31,20 @@ const MOST_TRIES: u32 = 4;
 impl Core {
     /// Looks at the disk. `wanted` bytes are to be written beside the log.
     pub(crate) fn review_disk(&self, wanted: u64) {
-        let Some(disk) = self.disk_space() else { return };
-        let memory = self.memory.lent_bytes();
+        let Some(disk) = self.env.disk_space() else { return };
+        let memory = self.memory.pool.lent_bytes();
         let largest = disk::largest_segment_bytes(disk.volume_bytes, false);
         // What is in memory takes a place in tables before its log goes. Until the next look the
         // log takes another segment, and memory as much and something for each key.
-        let ahead = memory + 3 * self.options.log_segment_bytes.min(largest);
+        let ahead = memory + 3 * self.env.options.log_segment_bytes.min(largest);
         let short = disk::is_short(disk, ahead + wanted);
         self.flow.disk.set_short(short, short && disk::is_half_used(disk, memory));
-        self.log.limit_segments(disk::largest_segment_bytes(disk.volume_bytes, short));
+        self.storage.log.limit_segments(disk::largest_segment_bytes(disk.volume_bytes, short));
         if short {
             // Commits look at this flag alone. The next review of memory takes it back.
             // ORDERING: relaxed; see `admit`.
             self.flow.held.store(true, Ordering::Relaxed);
         }
-    }
-
-    /// What the file system says; `None` when it does not, or keeps no reserve.
-    fn disk_space(&self) -> Option<DiskSpace> {
-        let volume_bytes = self.vfs.volume_bytes(&self.path).ok()?;
-        if disk::reserve_bytes(volume_bytes) == 0 {
-            return None;
-        }
-        let free_bytes = self.vfs.free_bytes(&self.path).ok()?;
-        Some(DiskSpace { volume_bytes, free_bytes })
-    }
-
-    /// The largest table that merges and flushes write.
-    pub(crate) fn largest_table_bytes(&self) -> u64 {
-        self.vfs.volume_bytes(&self.path).map_or(u64::MAX, disk::largest_table_bytes)
     }
 
     /// Refuses a put while only the reserve is left.
@@ -74,7 +59,7 @@ impl Core {
         }
         let what = "what is left of the disk is kept for deletions";
         let full = std::io::Error::new(std::io::ErrorKind::StorageFull, what);
-        Err(Error::io("reserve space for", &self.path, full))
+        Err(Error::io("reserve space for", &self.env.path, full))
     }
 
     /// Commits, and has garbage collected where that may help a commit that found no space.
@@ -105,11 +90,11 @@ impl Core {
         mut cause: Error,
         mut commit: impl FnMut() -> Result<()>,
     ) -> Result<()> {
-        let now = self.clock.monotonic_nanos();
+        let now = self.env.clock.monotonic_nanos();
         // ORDERING: relaxed; two that come at once have one wait for the other.
         let is_due = now >= self.flow.disk.next_rescue_nanos.load(Ordering::Relaxed);
-        let reserve = self.reserve_bytes();
-        if !deletes && reserve > 0 && self.memory.lent_bytes() > reserve {
+        let reserve = self.env.reserve_bytes();
+        if !deletes && reserve > 0 && self.memory.pool.lent_bytes() > reserve {
             // The log of what is in memory takes space that its tables will not take again.
             self.write_memory_out();
             match commit() {
@@ -131,11 +116,6 @@ impl Core {
         Err(cause)
     }
 
-    /// Bytes that puts leave free.
-    fn reserve_bytes(&self) -> u64 {
-        self.vfs.volume_bytes(&self.path).map_or(0, disk::reserve_bytes)
-    }
-
     /// Writes all memory to tables, as far as there is space for that, and lets go of its log.
     fn write_memory_out(&self) {
         // A listener may commit, and wait for another thread that does.
@@ -144,16 +124,16 @@ impl Core {
         for family in self.families.all() {
             self.write_out(&family);
         }
-        self.log.remove_free_segments();
+        self.storage.log.remove_free_segments();
     }
 
     /// Writes the family's memory to tables, until that fails or a pause begins.
     fn write_out(&self, family: &Arc<FamilyState>) {
-        if self.control.is_paused() {
+        if self.work.control.is_paused() {
             return;
         }
         self.freeze(family, 0);
-        while !self.control.is_paused() && matches!(self.flush_oldest(family), Ok(true)) {}
+        while !self.work.control.is_paused() && matches!(self.flush_oldest(family), Ok(true)) {}
     }
 
     /// Collects what is deleted. A failure leaves it for the next time.
@@ -162,9 +142,9 @@ impl Core {
         let _told_later = HeldEvents::new();
         let _one_at_a_time = lock(&self.flow.disk.rescue);
         let Some(_at_work) = AtRescue::begin(self) else { return };
-        let started = self.clock.monotonic_nanos();
+        let started = self.env.clock.monotonic_nanos();
         self.flow.disk.begin_rescue();
-        self.log.remove_free_segments();
+        self.storage.log.remove_free_segments();
         // In a log that failed for want of space nothing can be deleted.
         self.repair_log_now();
         for family in self.families.all() {
@@ -172,11 +152,11 @@ impl Core {
             self.write_out(&family);
             // What could be collected is; the rest stays as it is.
             let _ = self.thin_tables(&family);
-            self.files.garbage.sweep();
+            self.storage.files.garbage.sweep();
         }
-        self.log.remove_free_segments();
+        self.storage.log.remove_free_segments();
         self.review_disk(0);
-        let now = self.clock.monotonic_nanos();
+        let now = self.env.clock.monotonic_nanos();
         // Puts have half of the time spent on collecting, at most.
         self.flow.disk.end_rescue(now + now.saturating_sub(started));
     }
@@ -191,19 +171,19 @@ struct AtRescue<'a> {
 impl<'a> AtRescue<'a> {
     /// `None` while the database is closed, paused, or only read.
     fn begin(core: &'a Core) -> Option<Self> {
-        let at_work = core.callers.enter().ok()?;
-        core.control.rescue_begins();
+        let at_work = core.work.callers.enter().ok()?;
+        core.work.control.rescue_begins();
         let this = Self { core, _at_work: at_work };
         // A caller that pauses sets the mark first and looks at the count second.
-        let may_work = !core.options.read_only && !core.control.is_paused();
+        let may_work = !core.env.options.read_only && !core.work.control.is_paused();
         may_work.then_some(this)
     }
 }
 
 impl Drop for AtRescue<'_> {
     fn drop(&mut self) {
-        self.core.control.rescue_ends();
-        self.core.progress.ring();
+        self.core.work.control.rescue_ends();
+        self.core.work.progress.ring();
     }
 }
 

@@ -43,9 +43,9 @@ impl Core {
     /// oldest of them.
     fn watch_time_before(&self, time: Option<u64>) {
         loop {
-            let (oldest, now) = (self.expired_for_all(), self.clock.unix_seconds());
+            let (oldest, now) = (self.expired_for_all(), self.env.clock.unix_seconds());
             let is_held = time.is_some_and(|time| oldest < time && time <= now);
-            if !is_held || self.snapshots.watch_time(oldest) {
+            if !is_held || self.isolation.snapshots.watch_time(oldest) {
                 return;
             }
         }
@@ -54,11 +54,11 @@ impl Core {
     /// Watches the last snapshot that is older than the version of this sequence number.
     fn watch_snapshot_before(&self, sequence: SequenceNumber) {
         loop {
-            let snapshots = self.snapshots.list();
+            let snapshots = self.isolation.snapshots.list();
             let older = snapshots.partition_point(|&snapshot| snapshot < sequence);
             // The last one: with it gone, those before it are found here again.
             let holder = older.checked_sub(1).and_then(|at| snapshots.get(at));
-            if holder.is_none_or(|&holder| self.snapshots.watch(&[holder])) {
+            if holder.is_none_or(|&holder| self.isolation.snapshots.watch(&[holder])) {
                 return;
             }
         }
@@ -72,10 +72,10 @@ impl Core {
     }
 
     fn set_expiry_timer(&self, time: u64) {
-        let now = self.clock.unix_seconds();
+        let now = self.env.clock.unix_seconds();
         let soon = time.clamp(now.saturating_add(1), now.saturating_add(MOST_SECONDS));
         let time = soon.div_ceil(LEAST_SECONDS).saturating_mul(LEAST_SECONDS);
-        let mut timers = lock(&self.jobs.expiry_timers);
+        let mut timers = lock(&self.work.jobs.expiry_timers);
         if self.health.is_closed() || timers.first().is_some_and(|&first| first <= time) {
             return;
         }
@@ -84,17 +84,17 @@ impl Core {
         let core = self.this.clone();
         let look = move || {
             let Some(core) = core.upgrade() else { return };
-            lock(&core.jobs.expiry_timers).remove(&time);
+            lock(&core.work.jobs.expiry_timers).remove(&time);
             if !core.health.is_closed() {
                 core.look_for_expired();
             }
         };
         let delay = Duration::from_secs(time.saturating_sub(now));
-        self.scheduler.submit_after(Lane::Housekeeping, delay, Box::new(look));
+        self.env.scheduler.submit_after(Lane::Housekeeping, delay, Box::new(look));
     }
 
     fn look_for_expired(&self) {
-        let now = self.clock.unix_seconds();
+        let now = self.env.clock.unix_seconds();
         let first = |family: &Arc<FamilyState>| first_expiry(&family.current_version());
         let mut families = self.families.all();
         if let Some(next) = families.iter().filter_map(first).filter(|&time| time > now).min() {

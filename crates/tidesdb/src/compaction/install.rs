@@ -57,7 +57,9 @@ impl Merged {
             removed: self.replaced.iter().map(number).collect(),
             moved: self.moved.iter().map(number).collect(),
             moved_to: self.place,
-            added: records.map(|record| TableFile::new(&core.files, record.clone())).collect(),
+            added: records
+                .map(|record| TableFile::new(&core.storage.files, record.clone()))
+                .collect(),
         }
     }
 }
@@ -87,13 +89,13 @@ impl Core {
         let mut changed = 0;
         while changed < MOST_CHANGES_MEANWHILE {
             let version = family.current_version();
-            let snapshots = self.snapshots.list();
+            let snapshots = self.isolation.snapshots.list();
             let Some((finished, range_tombstones)) =
                 version.finished_tombstones(&snapshots, TOMBSTONES_AT_ONCE)
             else {
                 break;
             };
-            let mut catalog = lock(&self.catalog);
+            let mut catalog = lock(&self.storage.catalog);
             if family.is_dropped() || !Arc::ptr_eq(&version, &family.current_version()) {
                 changed += 1;
                 continue;
@@ -110,15 +112,15 @@ impl Core {
     }
 
     fn install_tables(&self, family: &Arc<FamilyState>, merged: &Merged) -> Result<()> {
-        let mut catalog = lock(&self.catalog);
+        let mut catalog = lock(&self.storage.catalog);
         if family.is_dropped() {
-            remove_written(self, &merged.written);
+            remove_written(self.env.vfs.as_ref(), &merged.written);
             return Err(family.dropped_error());
         }
         let old = family.current_version();
         let mut next = old.with_tables(merged.table_change(self));
         for file in merged.written.iter().flat_map(|written| &written.value_logs) {
-            next.value_logs.insert(file.number, ValueLogFile::written(&self.files, *file));
+            next.value_logs.insert(file.number, ValueLogFile::written(&self.storage.files, *file));
         }
         let dead = next.dead_value_logs();
         let changes = merged.changes(family.id, &dead);

@@ -83,7 +83,7 @@ impl Core {
         slice: &KeyRange,
         most_values: u64,
     ) -> Result<()> {
-        let started = self.clock.monotonic_nanos();
+        let started = self.env.clock.monotonic_nanos();
         let merge = Arc::new(self.prepare_merge(family, &version, plan, slice, most_values)?);
         let (name, bytes) = (family.name(), merge.bytes);
         let _span = span!(INFO, "merge", family = name, runs = plan.count, bytes = bytes);
@@ -95,12 +95,16 @@ impl Core {
         counters.add(Work::Merges, 1);
         counters.add(Work::MergedSlices, u64::from(*slice != KeyRange::default()));
         counters.add(Work::MergeFailures, u64::from(result.is_err()));
-        let nanos = self.clock.monotonic_nanos().saturating_sub(started);
-        self.watch.record(TimedOperation::Merge, nanos);
+        let nanos = self.env.clock.monotonic_nanos().saturating_sub(started);
+        self.telemetry.watch.record(TimedOperation::Merge, nanos);
         counters.add(Work::MergeNanos, nanos);
-        if result.is_ok() && self.events.are_told(LogLevel::Info) {
+        if result.is_ok() && self.telemetry.events.are_told(LogLevel::Info) {
             let (family, bytes) = (family.name().to_string(), merge.bytes);
-            self.events.tell(&Event::Merged { family, bytes, milliseconds: nanos / 1_000_000 });
+            self.telemetry.events.tell(&Event::Merged {
+                family,
+                bytes,
+                milliseconds: nanos / 1_000_000,
+            });
         }
         result
     }
@@ -118,8 +122,8 @@ impl Core {
         let options = family.options.load_full();
         let bytes: u64 = tables().map(|table| table.record.bytes).sum();
         let entries: u64 = tables().map(|table| table.record.entries).sum();
-        let most_bytes = options.target_table_bytes.min(self.largest_table_bytes());
-        let sizes = StepSizes::of(bytes, most_bytes, self.options.merging_threads());
+        let most_bytes = options.target_table_bytes.min(self.env.largest_table_bytes());
+        let sizes = StepSizes::of(bytes, most_bytes, self.env.options.merging_threads());
         let small_bytes = options.write_buffer_size as u64 / SMALL_VALUE_LOG_SHARE;
         let mut emptied = version.mostly_dead_value_logs(most_values);
         emptied.extend(version.small_value_logs(tables(), small_bytes));
@@ -133,7 +137,7 @@ impl Core {
             bytes,
             sizes,
             entries_per_table: entries / bytes.div_ceil(sizes.table_bytes).max(1),
-            slice_bounds: lock(&family.slice_bounds).clone(),
+            slice_bounds: lock(&family.merges.slice_bounds).clone(),
             emptied,
             read: Mutex::default(),
         })
@@ -144,7 +148,7 @@ impl Core {
         if family.is_dropped() {
             return Err(family.dropped_error());
         }
-        if self.control.merges_are_cancelled() {
+        if self.work.control.merges_are_cancelled() {
             return Err(Error::Cancelled);
         }
         if self.health.is_closed() { Err(Error::Closed) } else { Ok(()) }
@@ -156,10 +160,10 @@ impl Core {
         if self.flow.disk.flush_anyway.load(Ordering::Relaxed) {
             return None;
         }
-        let volume = self.vfs.volume_bytes(&self.path).ok();
+        let volume = self.env.vfs.volume_bytes(&self.env.path).ok();
         let least = family.options.load().least_free_bytes(volume);
         // Not knowing is no reason to refuse: the writes themselves will tell.
-        let free = self.vfs.free_bytes(&self.path).ok()?;
+        let free = self.env.vfs.free_bytes(&self.env.path).ok()?;
         Some(free.saturating_sub(least))
     }
 }
@@ -201,11 +205,11 @@ impl Merge {
             self.family.counters.add(Work::MergeBytesRead, step.bytes());
             step.run(core, is_last)?;
             drop(step);
-            core.files.garbage.sweep();
+            core.storage.files.garbage.sweep();
             if is_last {
                 return Ok(());
             }
-            core.progress.ring();
+            core.work.progress.ring();
             from = until;
         }
     }
@@ -225,7 +229,7 @@ impl Merge {
         }
         let what = format!("{room} bytes are free beside min_disk_space, a merge needs {expected}");
         let full = std::io::Error::new(std::io::ErrorKind::StorageFull, what);
-        Err(Error::io("reserve space for tables", &core.path, full))
+        Err(Error::io("reserve space for tables", &core.env.path, full))
     }
 
     fn step(
@@ -245,7 +249,7 @@ impl Merge {
         };
         Step {
             // Listed before the first version is read: later snapshots see the newest of each key.
-            snapshots: core.snapshots.list(),
+            snapshots: core.isolation.snapshots.list(),
             now: core.expired_for_all(),
             rewrite: ValueRewrite {
                 files: self.emptied.clone(),
@@ -263,10 +267,10 @@ impl Merge {
     /// while since the last of these, and looks whether this merge is wanted still. No lock is
     /// held.
     pub(super) fn pause_for_others(&self, core: &Core, next: &mut u64) -> Result<()> {
-        let begun = core.clock.monotonic_nanos();
+        let begun = core.env.clock.monotonic_nanos();
         if begun >= *next {
-            core.scheduler.interlude(Lane::Compaction, interrupting(self.bytes));
-            let ended = core.clock.monotonic_nanos();
+            core.env.scheduler.interlude(Lane::Compaction, interrupting(self.bytes));
+            let ended = core.env.clock.monotonic_nanos();
             *next = ended + ended.saturating_sub(begun) / LEAST_SHARE;
         }
         core.check_merge_wanted(&self.family)

@@ -34,7 +34,7 @@ const MOST_UNEQUAL: u64 = 3;
 /// Chooses the keys at which the family's tables end from now on.
 pub(crate) fn renew(family: &FamilyState, version: &Version) -> SliceBounds {
     let target_table_bytes = family.options.load().target_table_bytes;
-    let mut bounds = lock(&family.slice_bounds);
+    let mut bounds = lock(&family.merges.slice_bounds);
     *bounds = renewed(&bounds, version, target_table_bytes);
     bounds.clone()
 }
@@ -83,7 +83,7 @@ pub(crate) fn worst_of(
     version: &Version,
     liveness: LivenessRules<'_>,
 ) -> Option<(f64, KeyRange)> {
-    let bounds = lock(&family.slice_bounds).clone();
+    let bounds = lock(&family.merges.slice_bounds).clone();
     worst(version, &bounds, liveness)
 }
 

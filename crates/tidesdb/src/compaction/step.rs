@@ -98,7 +98,7 @@ impl Step {
     /// # Errors
     /// As [`Core::merge_runs`]; nothing has changed then.
     pub(super) fn run(self: &Arc<Self>, core: &Core, is_last: bool) -> Result<()> {
-        let threads = core.options.merging_threads();
+        let threads = core.env.options.merging_threads();
         let (table_bytes, into_oldest) =
             (self.merge.sizes.table_bytes, self.merge.plan.into_oldest);
         let mut ranges = parts(&self.cut.runs, &self.cut.range, table_bytes, threads, into_oldest)?;
@@ -113,7 +113,7 @@ impl Step {
         match checked {
             Ok(merged) => self.install(core, Merged { written: results.done, ..merged }),
             Err(failure) => {
-                remove_written(core, &results.done);
+                remove_written(core.env.vfs.as_ref(), &results.done);
                 Err(failure)
             }
         }
@@ -171,7 +171,7 @@ impl Step {
     fn buffers(&self, core: &Core) -> Lent {
         let read = self.cut.runs.len() as u64 * READAHEAD_BYTES as u64;
         let written = table_writer_bytes(&self.merge.options, self.merge.entries_per_table);
-        core.budget.lend(Holder::Background, read + written)
+        core.memory.budget.lend(Holder::Background, read + written)
     }
 
     fn rewriter<'a>(&'a self, core: &'a Core) -> Rewriter<'a> {

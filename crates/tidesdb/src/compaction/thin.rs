@@ -48,7 +48,7 @@ impl Core {
     /// [`tidesdb_base::Error::Io`] for other reasons than a full disk; what was done stays done.
     pub(crate) fn thin_tables(&self, family: &Arc<FamilyState>) -> Result<()> {
         self.drop_whole_tables(family)?;
-        self.files.garbage.sweep();
+        self.storage.files.garbage.sweep();
         let Some(_claim) = self.claim_all_runs(family) else { return Ok(()) };
         self.thin_all(family)?;
         self.empty_value_logs(family)
@@ -83,24 +83,24 @@ impl Core {
     fn let_go_of(&self, table: Arc<TableFile>) {
         // The file is noted for deletion by the last that holds it.
         drop(table);
-        self.files.garbage.sweep();
+        self.storage.files.garbage.sweep();
     }
 
     /// Claims all runs of a family once no merge of it is under way. `None` when there is no end to
     /// that, and when a pause begins.
     fn claim_all_runs(&self, family: &Arc<FamilyState>) -> Option<MergeClaim> {
         for _ in 0..MOST_LOOKS {
-            if self.control.is_paused() {
+            if self.work.control.is_paused() {
                 return None;
             }
-            let seen = self.progress.now();
+            let seen = self.work.progress.now();
             let mut merges = family.merges.lock();
             if merges.count() == 0 {
                 let runs = family.current_version().runs.iter().map(Run::place).collect();
                 return Some(merges.claim(family, runs, false));
             }
             drop(merges);
-            self.progress.wait(seen, LONGEST_SLEEP);
+            self.work.progress.wait(seen, LONGEST_SLEEP);
         }
         None
     }
@@ -117,7 +117,7 @@ impl Core {
             drop(version);
             let largest = tables.iter().map(|table| table.record.bytes).max().unwrap_or(0);
             // What is begun must be finished: until then the values take space twice.
-            if self.vfs.free_bytes(&self.path).is_ok_and(|free| free < live + 2 * largest) {
+            if self.env.vfs.free_bytes(&self.env.path).is_ok_and(|free| free < live + 2 * largest) {
                 return Ok(());
             }
             for table in tables {
@@ -141,14 +141,14 @@ impl Core {
         emptied: Option<u64>,
     ) -> Result<()> {
         self.check_merge_wanted(family)?;
-        if self.control.is_paused() {
+        if self.work.control.is_paused() {
             return Err(Error::Paused);
         }
         let version = family.current_version();
         let Some(thin) = Thinning::of(&version, table, emptied) else { return Ok(()) };
         let written = thin.write(self, family)?;
         if emptied.is_none() && written.bytes + LEAST_GAIN_BYTES > table.record.bytes {
-            remove_written(self, &[written]);
+            remove_written(self.env.vfs.as_ref(), &[written]);
             return Ok(());
         }
         let merged = Merged {
@@ -199,17 +199,17 @@ impl<'a> Thinning<'a> {
     fn write(&self, core: &Core, family: &FamilyState) -> Result<Written> {
         let record = &self.table.record;
         let options = family.options.load_full();
-        let snapshots = core.snapshots.list();
+        let snapshots = core.isolation.snapshots.list();
         let mut rules = DropRules::new(snapshots, false, core.expired_for_all())
             .with_range_tombstones(self.version.range_tombstones.clone());
         let place = OutputPlace {
             level: record.level,
             run: record.run,
-            table_bytes: options.target_table_bytes.min(core.largest_table_bytes()),
+            table_bytes: options.target_table_bytes.min(core.env.largest_table_bytes()),
             range_deletes_applied_through: rules.range_deletes_applied_through(),
             expected_entries: usize::try_from(record.entries).unwrap_or(0),
         };
-        let bounds = lock(&family.slice_bounds).clone();
+        let bounds = lock(&family.merges.slice_bounds).clone();
         let mut output = TableOutput::new(core, family, &options, place, bounds);
         let mut past_largest = record.largest_key.clone();
         past_largest.push(0);

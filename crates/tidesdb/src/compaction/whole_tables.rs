@@ -27,7 +27,7 @@ impl Core {
     pub(crate) fn expiry_rules(&self, family: &FamilyState) -> ExpiryRules {
         ExpiryRules {
             now: self.expired_for_all(),
-            oldest: self.snapshots.oldest(),
+            oldest: self.isolation.snapshots.oldest(),
             share: expired_share(collected_from(family.options.load().max_space_amplification)),
         }
     }
@@ -51,7 +51,7 @@ impl Core {
         let _claim = merges.claim(family, runs, false);
         drop(merges);
         // A caller that pauses sets the mark first and looks at the claims second.
-        if self.control.is_paused() {
+        if self.work.control.is_paused() {
             return Ok(());
         }
         self.install_merged(family, &Merged { replaced, ..Merged::default() })
@@ -60,7 +60,7 @@ impl Core {
     /// Tables of the version that are not needed, each once.
     fn droppable_tables(&self, family: &FamilyState, version: &Version) -> Vec<Arc<TableFile>> {
         let mut tables = expired_tables(version, &self.expiry_rules(family));
-        for covered in version.covered_tables(&self.snapshots.list()) {
+        for covered in version.covered_tables(&self.isolation.snapshots.list()) {
             if !tables.iter().any(|table| table.record.number == covered.record.number) {
                 tables.push(covered);
             }
@@ -78,9 +78,9 @@ impl Core {
         }
         let held_by = match version.range_tombstones.is_empty() {
             true => Vec::new(),
-            false => version.snapshots_in_the_way(&self.snapshots.list()),
+            false => version.snapshots_in_the_way(&self.isolation.snapshots.list()),
         };
-        !held_by.is_empty() && !self.snapshots.watch(&held_by)
+        !held_by.is_empty() && !self.isolation.snapshots.watch(&held_by)
     }
 
     /// A snapshot went that kept a table from being removed.

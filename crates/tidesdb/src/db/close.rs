@@ -32,9 +32,9 @@ impl Core {
         if self.health.is_closed() {
             return Ok(());
         }
-        let _span = span!(INFO, "close", path = self.path.display());
-        let flushed = if self.options.read_only { Ok(()) } else { self.flush_for_close() };
-        let in_tables = flushed.is_ok() && !self.options.read_only;
+        let _span = span!(INFO, "close", path = self.env.path.display());
+        let flushed = if self.env.options.read_only { Ok(()) } else { self.flush_for_close() };
+        let in_tables = flushed.is_ok() && !self.env.options.read_only;
         let closed = match flushed {
             Err(cause) if cause.kind() == ErrorKind::Full => self.keep_in_log(cause),
             other => other,
@@ -46,16 +46,16 @@ impl Core {
     /// Puts on disk the log of what a full disk kept from being flushed.
     fn keep_in_log(&self, cause: Error) -> Result<()> {
         // A log that failed may not hold all that is in memory.
-        if self.log.failure().is_some() {
+        if self.storage.log.failure().is_some() {
             Err(cause)
         } else {
-            self.log.sync_through(self.log.published())
+            self.storage.log.sync_through(self.storage.log.published())
         }
     }
 
     fn flush_for_close(&self) -> Result<()> {
         self.health.check()?;
-        self.control.end_pauses();
+        self.work.control.end_pauses();
         self.each_family(Self::flush_family)
     }
 
@@ -80,30 +80,30 @@ impl Core {
         if !self.health.is_at_home() || !self.health.close() {
             return;
         }
-        self.progress.ring();
-        self.scheduler.shutdown();
-        self.callers.refuse();
-        let healthy = self.log.failure().is_none();
-        self.log.seal();
+        self.work.progress.ring();
+        self.env.scheduler.shutdown();
+        self.work.callers.refuse();
+        let healthy = self.storage.log.failure().is_none();
+        self.storage.log.seal();
         if flushed && healthy {
             self.retire_log();
         } else if self.syncs_at_intervals() {
             // There is no caller to tell of a failure; what was synced before stays promised.
-            let _ = self.log.sync_sealed();
+            let _ = self.storage.log.sync_sealed();
         }
-        self.files.garbage.sweep();
-        self.events.write(&Event::Closed);
-        self.files.lock.give_up();
+        self.storage.files.garbage.sweep();
+        self.telemetry.events.write(&Event::Closed);
+        self.storage.files.lock.give_up();
         // They may hold handles of this database, which would never be freed.
-        self.families.all().iter().for_each(|family| family.commit_hook.replace(None));
+        self.families.all().iter().for_each(|family| family.writes.commit_hook.replace(None));
     }
 
     /// Whether commits are promised to be on disk a while after they were acknowledged.
     fn syncs_at_intervals(&self) -> bool {
         let families = self.families.all();
         let modes = families.iter().map(|family| family.options.load().sync_mode);
-        let mut modes = modes.chain([self.options.sync_mode]);
-        !self.options.read_only && modes.any(|mode| matches!(mode, SyncMode::Interval { .. }))
+        let mut modes = modes.chain([self.env.options.sync_mode]);
+        !self.env.options.read_only && modes.any(|mode| matches!(mode, SyncMode::Interval { .. }))
     }
 
     /// Removes the log, which is sealed, if no commit came after the flush.
@@ -118,9 +118,9 @@ impl Core {
             let closed = families.iter().filter_map(|family| self.close_direct_file(family));
             let mut changes: Vec<_> = closed.collect();
             changes.push(Change::LogStart { segment: NO_LOG });
-            changes.push(Change::LastSequence { sequence: self.log.published() });
-            if lock(&self.catalog).commit(changes).is_ok() {
-                self.log.remove_all();
+            changes.push(Change::LastSequence { sequence: self.storage.log.published() });
+            if lock(&self.storage.catalog).commit(changes).is_ok() {
+                self.storage.log.remove_all();
             }
         }
     }
@@ -128,14 +128,14 @@ impl Core {
     /// Starts the timer of [`SyncMode::Interval`]: the shortest interval that the database or a
     /// family asks for.
     pub(crate) fn start_interval_sync(&self) {
-        if self.options.read_only {
+        if self.env.options.read_only {
             return;
         }
         // Whatever timer there was ends, also when none is asked for any more.
-        let timer = self.control.next_sync_timer();
+        let timer = self.work.control.next_sync_timer();
         let families = self.families.all();
         let modes = families.iter().map(|family| family.options.load().sync_mode);
-        let intervals = modes.chain([self.options.sync_mode]).filter_map(|mode| match mode {
+        let intervals = modes.chain([self.env.options.sync_mode]).filter_map(|mode| match mode {
             SyncMode::Interval { interval_us } => Some(interval_us),
             _ => None,
         });
@@ -149,14 +149,16 @@ impl Core {
 fn schedule_sync(core: Weak<Core>, now: &Core, timer: (u64, Duration)) {
     let job = move || {
         let Some(strong) = core.upgrade() else { return };
-        if strong.health.is_closed() || !strong.control.is_sync_timer(timer.0) {
+        if strong.health.is_closed() || !strong.work.control.is_sync_timer(timer.0) {
             return;
         }
-        let published = strong.log.published();
-        if published > strong.log.synced() && strong.log.sync_through(published).is_err() {
+        let published = strong.storage.log.published();
+        if published > strong.storage.log.synced()
+            && strong.storage.log.sync_through(published).is_err()
+        {
             strong.repair_log_later();
         }
         schedule_sync(core, &strong, timer);
     };
-    now.scheduler.submit_after(Lane::Sync, timer.1, Box::new(job));
+    now.env.scheduler.submit_after(Lane::Sync, timer.1, Box::new(job));
 }

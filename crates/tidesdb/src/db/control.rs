@@ -20,19 +20,19 @@ impl Core {
     /// # Errors
     /// [`Error::InvalidOptions`]; nothing has changed then.
     pub(crate) fn set_runtime_options(&self, options: RuntimeOptions) -> Result<()> {
-        self.check_open()?;
+        self.health.check_open()?;
         if let Some(bytes) = options.max_memory_usage {
-            self.options.validate_memory_budget(bytes)?;
-            self.budget.set_bytes(memory_budget(&self.options, bytes));
-            self.files.table_memory.keep_to_share();
+            self.env.options.validate_memory_budget(bytes)?;
+            self.memory.budget.set_bytes(memory_budget(&self.env.options, bytes));
+            self.storage.files.table_memory.keep_to_share();
         }
         if let Some(bytes) = options.block_cache_bytes {
-            self.budget.set_cache_wanted(bytes as u64);
+            self.memory.budget.set_cache_wanted(bytes as u64);
         }
         if let Some(most) = options.max_open_tables {
-            self.files.open_files.set_most(most);
+            self.storage.files.open_files.set_most(most);
         }
-        if !self.options.read_only {
+        if !self.env.options.read_only {
             self.review_memory();
         }
         Ok(())
@@ -44,8 +44,8 @@ impl Core {
     /// [`Error::Closed`]; [`Error::Stalled`] when what runs gets nowhere, [`Error::ReadOnly`] when
     /// it broke off. Nothing is paused then.
     pub(crate) fn pause_background(&self) -> Result<()> {
-        self.check_open()?;
-        self.control.pause();
+        self.health.check_open()?;
+        self.work.control.pause();
         let paused = self.wait_until_none_runs();
         if paused.is_err() {
             self.resume_background();
@@ -56,10 +56,10 @@ impl Core {
     fn wait_until_none_runs(&self) -> Result<()> {
         let mut patience = self.patience_with_all_work();
         loop {
-            let seen = self.progress.now();
-            self.check_open()?;
+            let seen = self.work.progress.now();
+            self.health.check_open()?;
             let runs = self.families.all().iter().any(|family| family.has_running_work());
-            if !runs && !self.control.has_rescues() {
+            if !runs && !self.work.control.has_rescues() {
                 return Ok(());
             }
             // A job that panicked leaves its family's flags as they were.
@@ -70,8 +70,8 @@ impl Core {
 
     /// Lets flushes and merges start again, and starts those that are due.
     pub(crate) fn resume_background(&self) {
-        let works = !self.options.read_only && self.health.is_at_home();
-        if self.control.resume() && works {
+        let works = !self.env.options.read_only && self.health.is_at_home();
+        if self.work.control.resume() && works {
             for family in self.families.all() {
                 self.schedule_flush(&family);
                 self.schedule_compaction(&family);
@@ -84,17 +84,17 @@ impl Core {
     /// # Errors
     /// [`Error::Stalled`] when one does not end.
     pub(crate) fn cancel_merges(&self) -> Result<()> {
-        self.check_open()?;
-        self.control.cancel_merges();
+        self.health.check_open()?;
+        self.work.control.cancel_merges();
         // Nothing but their end counts as progress.
-        let mut patience = Patience::new(CANCEL_PATIENCE_MS, 0, self.clock.monotonic_nanos());
+        let mut patience = Patience::new(CANCEL_PATIENCE_MS, 0, self.env.clock.monotonic_nanos());
         loop {
-            let seen = self.progress.now();
-            self.check_open()?;
+            let seen = self.work.progress.now();
+            self.health.check_open()?;
             if !self.families.all().iter().any(|family| family.is_compacting()) {
                 return Ok(());
             }
-            patience.check(0, self.clock.monotonic_nanos(), StallReason::MergeDebt)?;
+            patience.check(0, self.env.clock.monotonic_nanos(), StallReason::MergeDebt)?;
             self.wait_for_progress(seen);
         }
     }
@@ -107,7 +107,7 @@ impl Core {
         self.compact_family(family)?;
         let mut patience = self.patience_with_all_work();
         loop {
-            let seen = self.progress.now();
+            let seen = self.work.progress.now();
             self.check_writable(family)?;
             if !family.has_running_work() {
                 return Ok(());

@@ -66,13 +66,13 @@ impl Core {
         options: CheckpointOptions,
     ) -> Result<()> {
         self.check_changeable()?;
-        let _at_work = self.callers.enter()?;
+        let _at_work = self.work.callers.enter()?;
         self.check_is_elsewhere(path)?;
         let _span = match sharing {
             Sharing::Linked => span!(INFO, "checkpoint", to = path.display()),
             Sharing::Copied => span!(INFO, "backup", to = path.display()),
         };
-        let mut target = Target::take(self.vfs.as_ref(), path)?;
+        let mut target = Target::take(self.env.vfs.as_ref(), path)?;
         let made = self.cut().and_then(|cut| self.fill(&mut target, cut, sharing));
         let made = made.and_then(|()| {
             // An opening takes it.
@@ -83,7 +83,7 @@ impl Core {
             target.remove();
         }
         // What was held for the copy may be dead by now.
-        self.files.garbage.sweep();
+        self.storage.files.garbage.sweep();
         made
     }
 
@@ -91,9 +91,9 @@ impl Core {
     fn check_is_elsewhere(&self, path: &Path) -> Result<()> {
         let same = |above: &Path| {
             let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
-            self.vfs.is_same_dir(above, &self.path).unwrap_or(false)
+            self.env.vfs.is_same_dir(above, &self.env.path).unwrap_or(false)
         };
-        if path.starts_with(&self.path) || path.ancestors().any(same) {
+        if path.starts_with(&self.env.path) || path.ancestors().any(same) {
             let detail = format!("{} lies in the database's own directory", path.display());
             return Err(Error::InvalidArgument(detail));
         }
@@ -101,18 +101,18 @@ impl Core {
     }
 
     fn fill(&self, target: &mut Target<'_>, cut: Cut, sharing: Sharing) -> Result<()> {
-        let vfs = self.vfs.as_ref();
+        let vfs = self.env.vfs.as_ref();
         let mut buffer = Vec::new();
         for kind in files_of(&cut.state) {
-            self.check_open()?;
-            let (from, to) = (self.path.join(kind.name()), target.path().join(kind.name()));
+            self.health.check_open()?;
+            let (from, to) = (self.env.path.join(kind.name()), target.path().join(kind.name()));
             target.note(kind);
             if sharing == Sharing::Copied || !self.link(&from, &to)? {
                 self.copy_file(&from, &to, &mut buffer)?;
             }
         }
         let mut state = cut.state.clone();
-        let number = self.numbers.peek().max(state.next_file);
+        let number = self.storage.numbers.peek().max(state.next_file);
         state.next_file = number + 1;
         state.log_start = NO_LOG;
         target.note(FileKind::Manifest(number));
@@ -125,7 +125,7 @@ impl Core {
 
     /// Gives a file a second name; false where that can't be.
     fn link(&self, from: &Path, to: &Path) -> Result<bool> {
-        match self.vfs.link(from, to) {
+        match self.env.vfs.link(from, to) {
             Ok(()) => Ok(true),
             Err(e) => match e.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::AlreadyExists => {
@@ -138,14 +138,15 @@ impl Core {
     }
 
     fn copy_file(&self, from: &Path, to: &Path, buffer: &mut Vec<u8>) -> Result<()> {
-        let source = self.files.lock.open(from)?;
-        let copy = self.vfs.open(to, OpenHow::CreateNew).map_err(|e| Error::io("create", to, e))?;
+        let source = self.storage.files.lock.open(from)?;
+        let copy =
+            self.env.vfs.open(to, OpenHow::CreateNew).map_err(|e| Error::io("create", to, e))?;
         let bytes = source.len().map_err(|e| Error::io("read length", from, e))?;
         copy.allocate(bytes).map_err(|e| Error::io("reserve space", to, e))?;
         buffer.resize(PIECE_BYTES, 0);
         let mut at = 0;
         while at < bytes {
-            self.check_open()?;
+            self.health.check_open()?;
             let count = (bytes - at).min(PIECE_BYTES as u64);
             let Some(piece) = buffer.get_mut(..count as usize) else { break };
             source.start_reading(at + count, PIECE_BYTES as u64);
@@ -160,12 +161,12 @@ impl Core {
     /// Reads everything back.
     fn verify_copy(&self, path: &Path) -> Result<()> {
         let components = Components {
-            vfs: Arc::clone(&self.vfs),
+            vfs: Arc::clone(&self.env.vfs),
             // An opening for reading has nothing to do in the background.
             scheduler: Arc::new(NoThreads),
-            clock: Arc::clone(&self.clock),
+            clock: Arc::clone(&self.env.clock),
         };
-        let mut options = self.options.clone().read_only(true);
+        let mut options = self.env.options.clone().read_only(true);
         options.event_listener = None;
         options.event_log = false;
         let copy = open_core(path, options, components)?;

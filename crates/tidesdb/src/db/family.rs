@@ -77,7 +77,7 @@ impl Family {
         value: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<()> {
-        let expires_at = expiry_after(self.core().clock.unix_millis(), ttl);
+        let expires_at = expiry_after(self.core().env.clock.unix_millis(), ttl);
         self.put_expiring(key.as_ref(), value.as_ref(), expires_at)
     }
 
@@ -140,7 +140,7 @@ impl Family {
     /// handles does not close it then. [`crate::Db::close`] and [`crate::Db::drop_family`] remove
     /// the hooks of what they end.
     pub fn set_commit_hook(&self, hook: Option<CommitHook>) {
-        self.state.commit_hook.replace(hook);
+        self.state.writes.commit_hook.replace(hook);
     }
 
     /// As [`Family::set_commit_hook`], with a function as it is.
@@ -281,7 +281,7 @@ impl Family {
     pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
         // What is left are limits in an order of the application's own: keys between them may lie
         // anywhere by bytes.
-        let (bounds, _) = ScanOptions::new().range(range).into_bounds(&self.state.key_order)?;
+        let (bounds, _) = ScanOptions::new().range(range).into_bounds(&self.state.keys.order)?;
         let (from, to) = (bounds.lower.as_deref(), bounds.upper.as_deref());
         self.core().compact_family_range(&self.state, from, to)
     }

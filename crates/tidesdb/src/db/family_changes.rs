@@ -6,8 +6,7 @@ use tidesdb_base::error::Result;
 use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
 
-use super::families::check_number_of_families;
-use crate::core::Core;
+use crate::core::{Core, check_number_of_families};
 use crate::family::{FamilyState, View};
 use crate::memtable::Memtable;
 
@@ -18,14 +17,14 @@ impl Core {
     /// See [`crate::Db::rename_family`].
     pub(crate) fn rename_family(&self, old: &str, new: &str) -> Result<()> {
         self.check_changeable()?;
-        let _at_work = self.callers.enter()?;
+        let _at_work = self.work.callers.enter()?;
         let _changing = lock(&self.families.changing);
-        let mut catalog = lock(&self.catalog);
-        let family = self.find_family(old)?;
+        let mut catalog = lock(&self.storage.catalog);
+        let family = self.families.find(old)?;
         if old == new {
             return Ok(());
         }
-        self.check_new_name(new)?;
+        self.families.check_new_name(new)?;
         catalog.commit(vec![Change::RenameFamily { family: family.id, name: new.to_owned() }])?;
         self.families.rename(old, new);
         Ok(())
@@ -37,35 +36,35 @@ impl Core {
     /// See [`crate::Db::clone_family`].
     pub(crate) fn clone_family(&self, source: &str, name: &str) -> Result<Arc<FamilyState>> {
         self.check_changeable()?;
-        let source = self.usable_family(source)?;
-        self.check_new_name(name)?;
+        let source = self.families.usable(source)?;
+        self.families.check_new_name(name)?;
         // What is committed by now is in tables then. Flushes that come in between only move the
         // cut: each ends where a memtable was frozen, which is one point of the commit order.
         self.flush_family(&source)?;
-        let _at_work = self.callers.enter()?;
+        let _at_work = self.work.callers.enter()?;
         let _changing = lock(&self.families.changing);
-        let mut catalog = lock(&self.catalog);
+        let mut catalog = lock(&self.storage.catalog);
         if source.is_dropped() {
             return Err(source.dropped_error());
         }
-        self.check_new_name(name)?;
+        self.families.check_new_name(name)?;
         check_number_of_families(catalog.state.families.len() + 1)?;
         let id = catalog.state.next_family;
         catalog.commit(vec![
             Change::CopyFamily { family: id, source: source.id, name: name.to_owned() },
             // No commit of the copy lies before this.
-            Change::FlushedThrough { family: id, sequence: self.log.published() },
+            Change::FlushedThrough { family: id, sequence: self.storage.log.published() },
             Change::NextFamily { family: id + 1 },
         ])?;
         let view = View {
-            active: Arc::new(Memtable::new(&self.memory)),
+            active: Arc::new(Memtable::new(&self.memory.pool)),
             frozen: Vec::new(),
             version: Arc::new(source.current_version().for_another_family()),
         };
         let options = source.options.load().as_ref().clone();
-        let copy = Arc::new(FamilyState::new(self.identity, id, name, options, view));
-        copy.take_key_order_of(&source);
-        *lock(&copy.slice_bounds) = lock(&source.slice_bounds).clone();
+        let copy = Arc::new(FamilyState::new(self.env.identity, id, name, options, view));
+        copy.keys.take_order_of(&source.keys);
+        *lock(&copy.merges.slice_bounds) = lock(&source.merges.slice_bounds).clone();
         self.families.insert(Arc::clone(&copy));
         drop(catalog);
         // Timers of what expires, and merges that are due.

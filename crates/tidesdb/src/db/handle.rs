@@ -188,6 +188,7 @@ impl Db {
         self.core().rename_family(old, new)?;
         if old != new {
             self.core()
+                .telemetry
                 .events
                 .tell(&Event::FamilyRenamed { old: old.to_owned(), new: new.to_owned() });
         }
@@ -228,7 +229,10 @@ impl Db {
     }
 
     fn tell_created(&self, family: &FamilyState) {
-        self.core().events.tell(&Event::FamilyCreated { family: family.name().to_string() });
+        self.core()
+            .telemetry
+            .events
+            .tell(&Event::FamilyCreated { family: family.name().to_string() });
     }
 
     /// Makes a copy of the database in another directory of the same file system, which shares its
@@ -302,8 +306,8 @@ impl Db {
     /// `NotFound` when there is none, or when its order of keys is not registered
     /// ([`Error::KeyOrderNotRegistered`]); `Closed`.
     pub fn family(&self, name: &str) -> Result<Family> {
-        self.core().check_open()?;
-        Ok(self.handle(self.core().usable_family(name)?))
+        self.core().health.check_open()?;
+        Ok(self.handle(self.core().families.usable(name)?))
     }
 
     /// The family of that name, created with these options when there is none.
@@ -358,14 +362,14 @@ impl Db {
     /// `NotFound`, `ReadOnly`, `Closed`, `Io`.
     pub fn drop_family(&self, name: &str) -> Result<()> {
         self.core().drop_family(name)?;
-        self.core().events.tell(&Event::FamilyDropped { family: name.to_owned() });
+        self.core().telemetry.events.tell(&Event::FamilyDropped { family: name.to_owned() });
         Ok(())
     }
 
     /// The directory, as it was given to [`Db::open`].
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.core().path
+        &self.core().env.path
     }
 
     /// Names of all families, in order.
@@ -488,8 +492,8 @@ impl Db {
     /// `Doubtful` when the log can neither be synced nor repaired; `Closed`.
     pub fn sync_log(&self) -> Result<()> {
         let core = self.core();
-        core.check_open()?;
-        if core.options.read_only {
+        core.health.check_open()?;
+        if core.env.options.read_only {
             return Ok(());
         }
         core.sync_log()
@@ -499,13 +503,13 @@ impl Db {
     /// that are asked for from now on the first `given` are given, the next `refused` are not.
     #[doc(hidden)]
     pub fn refuse_memtable_blocks(&self, given: u64, refused: u64) {
-        self.core().memory.refuse_blocks(given, refused);
+        self.core().memory.pool.refuse_blocks(given, refused);
     }
 
     /// Figures of the block cache alone, which cost next to nothing.
     #[must_use]
     pub fn cache_stats(&self) -> CacheStats {
-        CacheStats::of(self.core())
+        CacheStats::of(&self.core().storage.files.blocks)
     }
 
     /// How long operations took since the open or the last [`Db::reset_latencies`].
@@ -563,7 +567,7 @@ impl Db {
     /// # Errors
     /// `Closed`; damage is not an error of the call but listed in the report.
     pub fn verify(&self) -> Result<VerifyReport> {
-        self.core().check_open()?;
+        self.core().health.check_open()?;
         Ok(VerifyReport::of(self.core()))
     }
 

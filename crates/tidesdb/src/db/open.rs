@@ -18,7 +18,10 @@ use tidesdb_sys::vfs::{RealVfs, Vfs};
 
 use super::directory::{self, OwnedDirectory};
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
-use crate::core::{Callers, Control, Core, CoreCounters, Families, Health, Jobs, Progress};
+use crate::core::{
+    Core, CoreCounters, Environment, Families, FileWork, Health, Isolation, Memory, Storage,
+    Telemetry,
+};
 use crate::event_log::EventLog;
 use crate::events::Events;
 use crate::family::{FamilyState, View};
@@ -26,7 +29,6 @@ use crate::flow::disk::{self, DiskSpace};
 use crate::flow::{DatabaseFlow, MemoryBudget};
 use crate::log::{Log, LogConfig, NoSegmentAt};
 use crate::memtable::Memtable;
-use crate::moments::SnapshotRegistry;
 use crate::numbers::{DatabaseId, FileNumbers};
 use crate::recovery::{self, Crew, Inventory, Leftovers, NO_LOG, Replayed, Target, Targets};
 use crate::spans::span;
@@ -109,10 +111,10 @@ pub(super) fn open_core(
         // A reader that found no lock file may have read beside a writer.
         .map_err(|e| lock.explain(e))?;
     lock.check()?;
-    let nanos = core.clock.monotonic_nanos().saturating_sub(started);
-    core.watch.record(TimedOperation::Open, nanos);
+    let nanos = core.env.clock.monotonic_nanos().saturating_sub(started);
+    core.telemetry.watch.record(TimedOperation::Open, nanos);
     let families = core.families.names().len() as u64;
-    core.events.tell(&Event::Opened { families, milliseconds: nanos / 1_000_000 });
+    core.telemetry.events.tell(&Event::Opened { families, milliseconds: nanos / 1_000_000 });
     Ok(core)
 }
 
@@ -163,37 +165,39 @@ fn build(
     if let Some(leftovers) = leftovers.filter(|_| goes_on) {
         recovery::tidy(vfs.as_ref(), path, &leftovers)?;
     }
+    let clock: Arc<dyn Clock> = Arc::new(SteadyClock::new(Arc::clone(&components.clock)));
+    let events = EventLog::new(&vfs, &components.clock, &options, path);
     let core = Arc::new_cyclic(|this| Core {
         this: this.clone(),
-        identity,
-        path: path.to_path_buf(),
-        watch: Watch::new(&options),
-        events: Events::new(EventLog::new(&vfs, &components.clock, &options, path), &options),
-        families: Families::new(options.key_orders.clone()),
-        options,
-        vfs,
-        scheduler: components.scheduler,
-        clock: Arc::new(SteadyClock::new(components.clock)),
-        numbers,
-        log,
-        catalog: Mutex::new(catalog),
-        budget: Arc::clone(&files.budget),
-        spare_buffers: SpareBuffers::new(Arc::clone(&files.budget)),
-        files,
-        memory,
-        flow: DatabaseFlow::default(),
-        counters: CoreCounters::default(),
-        control: Control::default(),
-        snapshots: SnapshotRegistry::default(),
-        dependencies: std::sync::Mutex::default(),
         health: Health::default(),
-        callers: Callers::default(),
-        progress: Progress::default(),
-        jobs: Jobs::default(),
+        families: Families::new(options.key_orders.clone()),
+        telemetry: Telemetry {
+            clock: Arc::clone(&clock),
+            counters: CoreCounters::default(),
+            watch: Watch::new(&options),
+            events: Events::new(events, &options),
+        },
+        env: Environment {
+            identity,
+            path: path.to_path_buf(),
+            options,
+            vfs,
+            scheduler: components.scheduler,
+            clock,
+        },
+        memory: Memory {
+            budget: Arc::clone(&files.budget),
+            pool: memory,
+            spare_buffers: SpareBuffers::new(Arc::clone(&files.budget)),
+        },
+        storage: Storage { numbers, log, catalog: Mutex::new(catalog), files },
+        isolation: Isolation::default(),
+        flow: DatabaseFlow::default(),
+        work: FileWork::default(),
     });
     let families = families.into_values().collect();
     make_known(&core, families);
-    if !core.options.read_only {
+    if !core.env.options.read_only {
         core.review_disk(0);
     }
     core.start_interval_sync();
@@ -245,7 +249,7 @@ fn make_known(core: &Arc<Core>, families: Vec<Arc<FamilyState>>) {
         core.families.insert(Arc::clone(family));
     }
     for family in families {
-        if !core.options.read_only {
+        if !core.env.options.read_only {
             // What was replayed may be more than a memtable should hold.
             core.rotate_if_full(&family);
             core.schedule_flush(&family);
@@ -300,7 +304,7 @@ impl LeftoverLog {
 
     /// Writes what was recovered to tables, so that its log can go.
     fn release(&self, core: &Arc<Core>) {
-        if core.options.read_only || self.segments < Self::MOST_SEGMENTS {
+        if core.env.options.read_only || self.segments < Self::MOST_SEGMENTS {
             return;
         }
         for family in core.families.all() {
@@ -486,14 +490,4 @@ fn targets(found: &Inventory, families: &BTreeMap<u32, Arc<FamilyState>>) -> Tar
 fn crew(options: &DbOptions, scheduler: &Arc<dyn Scheduler>) -> Crew {
     let budget = memory_budget(options, options.max_memory_usage);
     Crew::new(scheduler, options.merging_threads(), budget)
-}
-
-impl Core {
-    /// Refuses everything once the database is closed.
-    ///
-    /// # Errors
-    /// [`Error::Closed`].
-    pub(crate) fn check_open(&self) -> Result<()> {
-        self.health.check_open()
-    }
 }

@@ -66,7 +66,7 @@ impl Db {
 
     /// Waits for a time that differs between threads, so that those who met do not meet again.
     fn wait_after(&self, attempt: u32) {
-        let clock = &self.core().clock;
+        let clock = &self.core().env.clock;
         let most = FIRST_WAIT_MICROS << attempt.min(MOST_DOUBLINGS);
         // Nanoseconds differ enough, once their low bits are spread.
         let spread = clock.monotonic_nanos().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;

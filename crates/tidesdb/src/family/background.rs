@@ -1,7 +1,7 @@
 //! What background work is done for a family, and why it failed.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tidesdb_base::error::Error;
 use tidesdb_lockfree::sync::lock;
@@ -64,6 +64,9 @@ impl FamilyFlushes {
     }
 }
 
+/// Keys, ascending, at which the key space of a family is cut.
+pub(crate) type SliceBounds = Arc<[Vec<u8>]>;
+
 /// Merges of a family.
 #[derive(Debug, Default)]
 pub(crate) struct FamilyMerges {
@@ -74,6 +77,8 @@ pub(crate) struct FamilyMerges {
     callers: AtomicUsize,
     /// A look at whether the family is still being written is due.
     quiet_check: AtomicBool,
+    /// Where flushes and merges end their tables, see `compaction/slices.rs`.
+    pub slice_bounds: Mutex<SliceBounds>,
     /// Writers and flushes do without merges, so it does not affect them.
     pub failure: Failure,
 }

@@ -78,7 +78,7 @@ impl FamilyState {
         sequence: u64,
         operations: impl Iterator<Item = Operation<'a>>,
     ) {
-        let (name, order) = (self.name(), &self.key_order);
+        let (name, order) = (self.name(), &self.keys.order);
         if order.stores_keys_as_given() {
             let told = operations.map(|operation| {
                 let told = CommittedOperation::of(&operation);
@@ -89,7 +89,7 @@ impl FamilyState {
                 }
             });
             let told: Vec<_> = told.collect();
-            return self.commit_hook.call(&name, sequence, &told);
+            return self.writes.commit_hook.call(&name, sequence, &told);
         }
         let operations: Vec<Operation<'_>> = operations.collect();
         let given: Vec<_> = operations.iter().map(|operation| given(order, operation)).collect();
@@ -109,7 +109,7 @@ impl FamilyState {
             }
         });
         let told: Vec<_> = told.collect();
-        self.commit_hook.call(&name, sequence, &told);
+        self.writes.commit_hook.call(&name, sequence, &told);
     }
 }
 

@@ -12,49 +12,59 @@ use std::sync::{Arc, OnceLock};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::key_order::{CompareKeys, KeyOrder};
 
-use super::FamilyState;
+/// How a family orders its keys.
+pub(crate) struct FamilyKeys {
+    /// Never changes.
+    pub order: KeyOrder,
+    /// The function of a custom order, from the first handle on that was given out.
+    application: OnceLock<CompareKeys>,
+}
 
-/// The function of a custom order, from the first handle on that was given out.
-#[derive(Default)]
-pub(crate) struct ApplicationOrder(OnceLock<CompareKeys>);
-
-impl std::fmt::Debug for ApplicationOrder {
+impl std::fmt::Debug for FamilyKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("ApplicationOrder").field(&self.0.get().is_some()).finish()
+        f.debug_struct("FamilyKeys")
+            .field("order", &self.order)
+            .field("application", &self.application.get().is_some())
+            .finish()
     }
 }
 
-impl FamilyState {
+impl FamilyKeys {
+    pub(super) const fn new(order: KeyOrder) -> Self {
+        Self { order, application: OnceLock::new() }
+    }
+
     /// The application's function that orders the keys; none where the engine orders them. Every
     /// handle that there is was given out when it was known.
     pub(crate) fn application_order(&self) -> Option<&CompareKeys> {
-        self.application_order.0.get()
+        self.application.get()
     }
 
-    /// Makes sure that the order of the keys is known, before a handle is given out. `registered`
-    /// finds the function of a custom order.
+    /// Makes sure that the order of the keys is known, before a handle of `family` is given out.
+    /// `registered` finds the function of a custom order.
     ///
     /// # Errors
     /// [`Error::KeyOrderNotRegistered`].
-    pub(crate) fn find_key_order(
+    pub(crate) fn find_order(
         &self,
+        family: &str,
         registered: impl FnOnce(&str) -> Option<CompareKeys>,
     ) -> Result<()> {
-        let KeyOrder::Custom(name) = &self.key_order else { return Ok(()) };
-        if self.application_order.0.get().is_some() {
+        let KeyOrder::Custom(name) = &self.order else { return Ok(()) };
+        if self.application.get().is_some() {
             return Ok(());
         }
         let Some(compare) = registered(name) else {
-            return Err(not_registered(&self.name(), name));
+            return Err(not_registered(family, name));
         };
-        self.application_order.0.get_or_init(|| compare);
+        self.application.get_or_init(|| compare);
         Ok(())
     }
 
     /// Orders the keys as another family does that has a handle.
-    pub(crate) fn take_key_order_of(&self, other: &Self) {
+    pub(crate) fn take_order_of(&self, other: &Self) {
         if let Some(compare) = other.application_order() {
-            self.application_order.0.get_or_init(|| Arc::clone(compare));
+            self.application.get_or_init(|| Arc::clone(compare));
         }
     }
 
@@ -67,11 +77,9 @@ impl FamilyState {
         if key.is_empty() {
             return Err(Error::InvalidArgument("the key is empty".to_owned()));
         }
-        Ok(self.key_order.stored_key(key))
+        Ok(self.order.stored_key(key))
     }
-}
 
-impl FamilyState {
     /// The bytes under which keys are stored; `None` where these are the keys themselves.
     ///
     /// # Errors
@@ -80,7 +88,7 @@ impl FamilyState {
         &self,
         keys: &'k [K],
     ) -> Result<Option<Vec<Cow<'k, [u8]>>>> {
-        if self.key_order.stores_keys_as_given() {
+        if self.order.stores_keys_as_given() {
             return Ok(None);
         }
         keys.iter().map(|key| self.stored_key(key.as_ref())).collect::<Result<_>>().map(Some)
@@ -88,9 +96,9 @@ impl FamilyState {
 
     /// Makes values of stored values.
     pub(crate) fn take_off_spelling(&self, values: &mut [Option<Vec<u8>>]) {
-        if self.key_order.keeps_spelling() {
+        if self.order.keeps_spelling() {
             for value in values.iter_mut().flatten() {
-                let spelling = value.len() - self.key_order.value(value).len();
+                let spelling = value.len() - self.order.value(value).len();
                 value.drain(..spelling);
             }
         }

@@ -46,7 +46,7 @@ impl MergesUnderWay {
         let young = runs.iter().filter(|&&(level, _)| level == 1).count();
         let taken_along = if whole && young < runs.len() { young as u64 } else { 0 };
         // ORDERING: relaxed; for an estimate.
-        family.flow.young_runs_taken_along.fetch_add(taken_along, Ordering::Relaxed);
+        family.writes.flow.young_runs_taken_along.fetch_add(taken_along, Ordering::Relaxed);
         self.claims.push((self.last, runs));
         MergeClaim { family: Arc::clone(family), number: self.last, taken_along }
     }
@@ -76,7 +76,7 @@ pub(crate) struct MergeClaim {
 impl Drop for MergeClaim {
     fn drop(&mut self) {
         // ORDERING: as in `claim`.
-        let taken_along = &self.family.flow.young_runs_taken_along;
+        let taken_along = &self.family.writes.flow.young_runs_taken_along;
         taken_along.fetch_sub(self.taken_along, Ordering::Relaxed);
         let mut merges = self.family.merges.lock();
         merges.claims.retain(|(number, _)| *number != self.number);

@@ -6,56 +6,19 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Error;
-use tidesdb_base::key_order::KeyOrder;
 use tidesdb_base::options::FamilyOptions;
-use tidesdb_lockfree::sync::lock;
 
-use super::keys::ApplicationOrder;
+use super::keys::FamilyKeys;
 use super::settings::{FamilySettings, freeze_bytes};
+use super::view::{CurrentView, View};
 use super::{CommitHookSlot, FamilyFlushes, FamilyMerges, ReadWatch};
 use crate::counters::FamilyCounters;
 use crate::dead_ranges::DeadRanges;
 use crate::flow::{FamilyFlow, FamilySignals, is_held, is_slowed_by_garbage};
-use crate::memtable::Memtable;
 use crate::numbers::DatabaseId;
 use crate::version::{DirectValueWriter, InDoubt, SpaceEstimate, Version, collected_from};
 
-/// What a reader of a family looks at, as one immutable whole.
-#[derive(Clone, Debug)]
-pub(crate) struct View {
-    /// Takes the commits.
-    pub active: Arc<Memtable>,
-    /// Waiting to be written out, newest first.
-    pub frozen: Vec<Arc<Memtable>>,
-    /// The files.
-    pub version: Arc<Version>,
-}
-
-impl View {
-    /// Lowest sequence number that is in memory only; `u64::MAX` when there is none.
-    pub(crate) fn first_unflushed(&self) -> SequenceNumber {
-        let frozen = self.frozen.last().map_or(u64::MAX, |m| m.first_sequence());
-        frozen.min(self.active.first_sequence())
-    }
-}
-
-impl FamilyState {
-    /// Has value logs go by what tables point into them, into which no commit outside of tables
-    /// does.
-    pub(crate) fn settle_value_logs(&self) {
-        let view = self.view.load();
-        let first_unflushed = view.first_unflushed();
-        for file in view.version.value_logs.values() {
-            file.change_life(|life| life.settle(first_unflushed));
-        }
-    }
-}
-
-/// Keys, ascending, at which the key space of a family is cut.
-pub(crate) type SliceBounds = Arc<[Vec<u8>]>;
-
 /// One column family of an open database.
-// More than a dozen fields: what readers, writers, flushes and merges share.
 #[derive(Debug)]
 pub(crate) struct FamilyState {
     /// The database that the family is of.
@@ -63,32 +26,43 @@ pub(crate) struct FamilyState {
     pub id: u32,
     /// See [`FamilyState::name`].
     name: ArcSwap<Arc<str>>,
+    life: FamilyLife,
     pub options: FamilySettings,
-    /// Never changes.
-    pub key_order: KeyOrder,
-    /// See [`FamilyState::application_order`].
-    pub(super) application_order: ApplicationOrder,
-    /// How fast writers may go.
-    pub flow: FamilyFlow,
-    pub view: ArcSwap<View>,
-    /// Held while the view is replaced, so that no change is lost.
-    changing_view: Mutex<()>,
-    /// Held while the active memtable is frozen.
-    pub rotation: Mutex<()>,
+    pub keys: FamilyKeys,
+    pub view: CurrentView,
+    pub writes: FamilyWrites,
+    pub reads: FamilyReads,
     pub flushes: FamilyFlushes,
     pub merges: FamilyMerges,
+    pub counters: FamilyCounters,
+}
+
+/// Whether a family still is one of its database.
+#[derive(Debug, Default)]
+struct FamilyLife {
     dropped: AtomicBool,
     /// A drop failed in such a way that an opening may find it: what is written might be lost.
     drop_in_doubt: AtomicBool,
+}
+
+/// What commits to a family meet beside its memtables.
+#[derive(Debug, Default)]
+pub(crate) struct FamilyWrites {
+    /// How fast writers may go.
+    pub flow: FamilyFlow,
+    /// Held while the active memtable is frozen.
+    pub freezing: Mutex<()>,
     pub direct_values: Mutex<Option<DirectValueWriter>>,
     pub commit_hook: CommitHookSlot,
+}
+
+/// What readers of a family leave for others.
+#[derive(Debug, Default)]
+pub(crate) struct FamilyReads {
+    /// Whether the family is read.
+    pub watch: ReadWatch,
     /// Where scans need not look.
     pub dead_ranges: DeadRanges,
-    /// Whether the family is read.
-    pub reads: ReadWatch,
-    /// Where flushes and merges end their tables, see `compaction/slices.rs`.
-    pub slice_bounds: Mutex<SliceBounds>,
-    pub counters: FamilyCounters,
 }
 
 impl FamilyState {
@@ -99,27 +73,20 @@ impl FamilyState {
         options: FamilyOptions,
         view: View,
     ) -> Self {
-        let held = is_held(&signals(&options, &view, false));
+        let held = AtomicBool::new(is_held(&signals(&options, &view, false)));
+        let flow = FamilyFlow { held, ..FamilyFlow::default() };
         Self {
             database,
             id,
             name: ArcSwap::from_pointee(Arc::from(name)),
-            flow: FamilyFlow { held: AtomicBool::new(held), ..FamilyFlow::default() },
-            key_order: options.key_order.clone(),
-            application_order: ApplicationOrder::default(),
+            life: FamilyLife::default(),
+            keys: FamilyKeys::new(options.key_order.clone()),
             options: FamilySettings::new(options),
-            view: ArcSwap::from_pointee(view),
-            changing_view: Mutex::new(()),
-            rotation: Mutex::new(()),
+            view: CurrentView::new(view),
+            writes: FamilyWrites { flow, ..FamilyWrites::default() },
+            reads: FamilyReads::default(),
             flushes: FamilyFlushes::default(),
             merges: FamilyMerges::default(),
-            dropped: AtomicBool::new(false),
-            drop_in_doubt: AtomicBool::new(false),
-            direct_values: Mutex::new(None),
-            commit_hook: CommitHookSlot::default(),
-            dead_ranges: DeadRanges::default(),
-            reads: ReadWatch::default(),
-            slice_bounds: Mutex::default(),
             counters: FamilyCounters::default(),
         }
     }
@@ -146,14 +113,24 @@ impl FamilyState {
         Arc::clone(&self.view.load().version)
     }
 
+    /// Has value logs go by what tables point into them, into which no commit outside of tables
+    /// does.
+    pub(crate) fn settle_value_logs(&self) {
+        let view = self.view.load();
+        let first_unflushed = view.first_unflushed();
+        for file in view.version.value_logs.values() {
+            file.change_life(|life| life.settle(first_unflushed));
+        }
+    }
+
     /// Replaces the view by what `change` makes of it.
     pub(crate) fn change_view(&self, change: impl FnOnce(&View) -> View) {
-        let _one_at_a_time = lock(&self.changing_view);
-        let next = change(&self.view.load());
-        let held = is_held(&signals(&self.options.load(), &next, self.reads.is_read()));
-        self.view.store(Arc::new(next));
-        // ORDERING: release, so that a writer let in again finds the view that made room.
-        self.flow.held.store(held, Ordering::Release);
+        let held =
+            |next: &View| is_held(&signals(&self.options.load(), next, self.reads.watch.is_read()));
+        self.view.change(change, |next| {
+            // ORDERING: release, so that a writer let in again finds the view that made room.
+            self.writes.flow.held.store(held(next), Ordering::Release);
+        });
     }
 
     /// Puts other options in force.
@@ -176,16 +153,16 @@ impl FamilyState {
         snapshots: impl FnOnce() -> Vec<SequenceNumber>,
     ) -> FamilySignals {
         let (options, view) = (self.options.load(), self.view.load());
-        let mut signals = signals(&options, &view, self.reads.is_read());
+        let mut signals = signals(&options, &view, self.reads.watch.is_read());
         if is_slowed_by_garbage(&signals) {
             let space = view.version.space_for(&snapshots());
             signals = signals_of_space(signals, &options, space);
         }
         // ORDERING: relaxed; estimates.
-        let taken_along = self.flow.young_runs_taken_along.load(Ordering::Relaxed);
+        let taken_along = self.writes.flow.young_runs_taken_along.load(Ordering::Relaxed);
         FamilySignals {
             // ORDERING: as above.
-            flushed_bytes: self.flow.flushed_bytes.load(Ordering::Relaxed),
+            flushed_bytes: self.writes.flow.flushed_bytes.load(Ordering::Relaxed),
             flush_bytes_per_second,
             young_runs: signals.young_runs.saturating_sub(taken_along),
             ..signals
@@ -195,13 +172,13 @@ impl FamilyState {
     /// True once the family was dropped.
     pub(crate) fn is_dropped(&self) -> bool {
         // ORDERING: acquire pairs with the release in `set_dropped`.
-        self.dropped.load(Ordering::Acquire)
+        self.life.dropped.load(Ordering::Acquire)
     }
 
     /// The family is not in the manifest any more.
     pub(crate) fn set_dropped(&self) {
         // ORDERING: release pairs with the load in `is_dropped`.
-        self.dropped.store(true, Ordering::Release);
+        self.life.dropped.store(true, Ordering::Release);
     }
 
     /// True while an opening may find a drop of the family that failed: what is written might be
@@ -209,14 +186,14 @@ impl FamilyState {
     #[inline]
     pub(crate) fn drop_is_in_doubt(&self) -> bool {
         // ORDERING: acquire pairs with the release below; commits come after the new manifest.
-        self.drop_in_doubt.load(Ordering::Acquire)
+        self.life.drop_in_doubt.load(Ordering::Acquire)
     }
 }
 
 impl InDoubt for FamilyState {
     fn set_in_doubt(&self, in_doubt: bool) {
         // ORDERING: see `drop_is_in_doubt`.
-        self.drop_in_doubt.store(in_doubt, Ordering::Release);
+        self.life.drop_in_doubt.store(in_doubt, Ordering::Release);
     }
 }
 

@@ -32,7 +32,7 @@ impl Core {
         // No commit may be on its way into a value log that the files of the cut belong to. First,
         // since such a commit may wait for a flush.
         let mut writers: Vec<_> =
-            families.iter().map(|family| lock(&family.direct_values)).collect();
+            families.iter().map(|family| lock(&family.writes.direct_values)).collect();
         let writers_of = families.iter().zip(&mut writers);
         let closed = writers_of.filter_map(|(family, writer)| self.close_locked(family, writer));
         let closed: Vec<_> = closed.collect();
@@ -45,7 +45,7 @@ impl Core {
         if !flushed.is_empty() {
             self.install(flushed)?;
         }
-        let mut catalog = lock(&self.catalog);
+        let mut catalog = lock(&self.storage.catalog);
         if !closed.is_empty() {
             catalog.commit(closed)?;
         }

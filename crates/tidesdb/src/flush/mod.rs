@@ -78,16 +78,16 @@ impl Core {
         let flushed = self.write_tables(family, &view, memtable)?;
         let boundary = flushed.memtable.sealed_through();
         if self.others_depend_on_log(family, boundary)
-            && let Err(e) = self.log.sync_through(boundary)
+            && let Err(e) = self.storage.log.sync_through(boundary)
         {
-            remove_all(self.vfs.as_ref(), &flushed.written.paths);
+            remove_all(self.env.vfs.as_ref(), &flushed.written.paths);
             return Err(e);
         }
         let (started, thread_nanos) = (flushed.started_nanos, flushed.thread_nanos);
         let written = (flushed.written.tables.len() as u64, flushed.written.bytes);
         self.install(vec![flushed])?;
         drop(one_at_a_time);
-        let nanos = self.clock.monotonic_nanos().saturating_sub(started);
+        let nanos = self.env.clock.monotonic_nanos().saturating_sub(started);
         self.flow.flushes.finished(bytes, nanos, thread_nanos);
         self.tell_flush(family, written, nanos);
         self.review_memory();
@@ -96,9 +96,9 @@ impl Core {
 
     /// Tells that a memtable was written to so many tables of so many bytes.
     fn tell_flush(&self, family: &FamilyState, (tables, bytes): (u64, u64), nanos: u64) {
-        if self.events.are_told(LogLevel::Info) {
+        if self.telemetry.events.are_told(LogLevel::Info) {
             let (family, milliseconds) = (family.name().to_string(), nanos / 1_000_000);
-            self.events.tell(&Event::Flushed { family, tables, bytes, milliseconds });
+            self.telemetry.events.tell(&Event::Flushed { family, tables, bytes, milliseconds });
         }
     }
 
@@ -143,7 +143,7 @@ impl Core {
     /// Removes the files of flushes that come to nothing.
     fn remove_outputs(&self, flushes: &[Flushed]) {
         for flushed in flushes {
-            remove_all(self.vfs.as_ref(), &flushed.written.paths);
+            remove_all(self.env.vfs.as_ref(), &flushed.written.paths);
         }
     }
 
@@ -161,13 +161,13 @@ impl Core {
         if self.flow.disk.flush_anyway.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let volume = self.vfs.volume_bytes(&self.path).ok();
+        let volume = self.env.vfs.volume_bytes(&self.env.path).ok();
         let least = family.options.load().least_free_bytes(volume);
-        let free = self.vfs.free_bytes(&self.path);
+        let free = self.env.vfs.free_bytes(&self.env.path);
         match free {
             Ok(free) if free < least => Err(Error::io(
                 "reserve space for tables",
-                &self.path,
+                &self.env.path,
                 std::io::Error::new(
                     std::io::ErrorKind::StorageFull,
                     format!("{free} bytes are free, min_disk_space is {least}"),
@@ -180,7 +180,7 @@ impl Core {
 
     /// Commits the manifest edit of finished flushes and swaps their tables in.
     fn install(&self, mut flushes: Vec<Flushed>) -> Result<()> {
-        let mut catalog = lock(&self.catalog);
+        let mut catalog = lock(&self.storage.catalog);
         let needed: Vec<_> = flushes.iter().map(|f| f.needed_tombstones(&flushes)).collect();
         for (flushed, needed) in flushes.iter_mut().zip(needed) {
             flushed.range_tombstones = needed;
@@ -203,9 +203,9 @@ impl Core {
             changes.push(Change::LastSequence { sequence: boundary });
         }
         let needed_from = self.first_needed_position(&flushes);
-        let segment = self.log.first_needed_segment(needed_from);
+        let segment = self.storage.log.first_needed_segment(needed_from);
         // The manifest must not name a segment that a power cut can take with its name.
-        if let Err(e) = self.log.sync_names() {
+        if let Err(e) = self.storage.log.sync_names() {
             self.remove_outputs(&flushes);
             return Err(e);
         }
@@ -216,19 +216,19 @@ impl Core {
         catalog.commit_files(changes, outputs)?;
         for flushed in flushes {
             if flushed.family.is_dropped() {
-                remove_all(self.vfs.as_ref(), &flushed.written.paths);
+                remove_all(self.env.vfs.as_ref(), &flushed.written.paths);
             }
             self.swap_in(flushed);
         }
         drop(catalog);
-        self.log.retire_before(needed_from);
+        self.storage.log.retire_before(needed_from);
         Ok(())
     }
 
     /// Log position up to which all commits are in tables once `flushes` are. The published
     /// position is read first: whatever is published later lies behind it.
     fn first_needed_position(&self, flushes: &[Flushed]) -> u64 {
-        let published = self.log.published();
+        let published = self.storage.log.published();
         let first_in_memory = self.families.all().into_iter().map(|family| {
             let view = family.view.load();
             let frozen = view.frozen.iter().filter(|memtable| {
@@ -244,20 +244,23 @@ impl Core {
         let Flushed { family, memtable, written, range_tombstones, started_nanos, .. } = flushed;
         let counters = &family.counters;
         counters.add(Work::Flushes, 1);
-        let nanos = self.clock.monotonic_nanos().saturating_sub(started_nanos);
-        self.watch.record(TimedOperation::Flush, nanos);
+        let nanos = self.env.clock.monotonic_nanos().saturating_sub(started_nanos);
+        self.telemetry.watch.record(TimedOperation::Flush, nanos);
         counters.add(Work::FlushNanos, nanos);
         counters.add(Work::FlushBytes, written.bytes);
         counters.add(Work::FlushTables, written.tables.len() as u64);
-        let tables: Vec<_> =
-            written.tables.into_iter().map(|record| TableFile::new(&self.files, record)).collect();
+        let tables: Vec<_> = written
+            .tables
+            .into_iter()
+            .map(|record| TableFile::new(&self.storage.files, record))
+            .collect();
         let value_logs = written.value_logs.iter();
         let value_logs: Vec<_> = value_logs
-            .map(|record| (record.number, ValueLogFile::written(&self.files, *record)))
+            .map(|record| (record.number, ValueLogFile::written(&self.storage.files, *record)))
             .collect();
         // ORDERING: relaxed; an estimate. What is the oldest from now on was not begun.
-        family.flow.flushed_bytes.store(0, Ordering::Relaxed);
-        family.reads.note_flush();
+        family.writes.flow.flushed_bytes.store(0, Ordering::Relaxed);
+        family.reads.watch.note_flush();
         family.change_view(|view| {
             let change = TableChange { added: tables, ..TableChange::default() };
             let mut version = view.version.with_tables(change);

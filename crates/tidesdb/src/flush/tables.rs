@@ -72,15 +72,15 @@ struct MemtableFlush {
 
 impl MemtableFlush {
     fn write_part(&self, core: &Core, range: &KeyRange) -> Result<Written> {
-        let started = core.clock.monotonic_nanos();
+        let started = core.env.clock.monotonic_nanos();
         let buffers = table_writer_bytes(&self.options, self.expected_entries);
-        let _lent = core.budget.lend(Holder::Background, buffers);
+        let _lent = core.memory.budget.lend(Holder::Background, buffers);
         let rules = DropRules::new(self.snapshots.clone(), self.bottom, self.now)
             .with_range_tombstones(self.range_tombstones.clone());
         let place = OutputPlace {
             level: 1,
             run: self.run,
-            table_bytes: self.options.target_table_bytes.min(core.largest_table_bytes()),
+            table_bytes: self.options.target_table_bytes.min(core.env.largest_table_bytes()),
             range_deletes_applied_through: rules.range_deletes_applied_through(),
             expected_entries: usize::try_from(self.expected_entries).unwrap_or(0),
         };
@@ -88,7 +88,7 @@ impl MemtableFlush {
         let bounds = Arc::clone(&self.slice_bounds);
         let output = TableOutput::new(core, &self.family, &self.options, place, bounds);
         let mut rewriter = Rewriter::new(rules, output, &no_values).cancelling_pairs();
-        let (meter, family) = (&core.flow.flushes, &self.family.flow);
+        let (meter, family) = (&core.flow.flushes, &self.family.writes.flow);
         let mut progress = FlushProgress { meter, family, untold_bytes: 0 };
         let mut cursor = self.memtable.cursor();
         match &range.from {
@@ -110,7 +110,7 @@ impl MemtableFlush {
             cursor.next();
         }
         let written = rewriter.complete()?;
-        let nanos = core.clock.monotonic_nanos().saturating_sub(started);
+        let nanos = core.env.clock.monotonic_nanos().saturating_sub(started);
         // ORDERING: read after all parts have ended.
         self.thread_nanos.fetch_add(nanos, Ordering::Relaxed);
         Ok(written)
@@ -125,17 +125,17 @@ impl Core {
         view: &View,
         memtable: Arc<Memtable>,
     ) -> Result<Flushed> {
-        let started_nanos = self.clock.monotonic_nanos();
+        let started_nanos = self.env.clock.monotonic_nanos();
         let options = family.options.load_full();
         let parts = self.parts_of(&memtable, &options);
         // Listed before the first version is read: later snapshots see the newest of each key.
-        let snapshots = self.snapshots.list();
+        let snapshots = self.isolation.snapshots.list();
         let oldest = view.frozen.last().is_some_and(|last| Arc::ptr_eq(last, &memtable));
         let mut range_tombstones = memtable.range_tombstones();
         let (own, _) = part_swallowed(range_tombstones.iter().cloned().collect(), &snapshots);
         range_tombstones.extend(view.version.range_tombstones.as_slice().iter().cloned());
         // ORDERING: relaxed; an estimate.
-        family.flow.flushed_bytes.store(0, Ordering::Relaxed);
+        family.writes.flow.flushed_bytes.store(0, Ordering::Relaxed);
         let flush = Arc::new(MemtableFlush {
             family: Arc::clone(family),
             options,
@@ -146,14 +146,14 @@ impl Core {
             slice_bounds: slices::renew(family, &view.version),
             bottom: oldest && view.version.runs.is_empty(),
             now: self.expired_for_all(),
-            run: self.numbers.next(),
+            run: self.storage.numbers.next(),
             thread_nanos: AtomicU64::new(0),
         });
         let shared = Arc::clone(&flush);
         let work = move |core: &Core, range: &KeyRange| shared.write_part(core, range);
         let results = KeyParts::new(parts).run(self, &Arc::new(work));
         if let Some(failure) = results.failure {
-            remove_written(self, &results.done);
+            remove_written(self.env.vfs.as_ref(), &results.done);
             return Err(failure);
         }
         let written = results.done.into_iter().fold(Written::default(), Written::and);
@@ -167,7 +167,7 @@ impl Core {
     fn parts_of(&self, memtable: &Memtable, options: &FamilyOptions) -> Vec<KeyRange> {
         let bytes = memtable.used_bytes();
         let worth = bytes / (options.target_table_bytes / LEAST_PART_SHARE).max(1);
-        let most = worth.min(1 + self.options.merging_threads() as u64);
+        let most = worth.min(1 + self.env.options.merging_threads() as u64);
         let rate = self.flow.flushes.thread_bytes_per_second();
         let parts = flush_parts(bytes, memtable.fill_nanos(), rate, most);
         KeyRange::between(memtable.keys_between(parts))

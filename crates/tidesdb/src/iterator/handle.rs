@@ -50,7 +50,7 @@ impl Scan {
         options: ScanOptions,
         transaction: Option<OfTransaction>,
     ) -> Result<Self> {
-        let (bounds, limits) = options.into_bounds(&family.key_order)?;
+        let (bounds, limits) = options.into_bounds(&family.keys.order)?;
         let scan = StoredScan::new(owner, Arc::clone(family), bounds, transaction)?;
         Ok(Self { scan: InOrder::new(scan, family, limits) })
     }

@@ -65,7 +65,7 @@ impl InOrder {
     /// A scan of all keys of a family that `stored` covers and that keep to `limits`, which only an
     /// order of the application leaves.
     pub(super) fn new(stored: StoredScan, family: &FamilyState, limits: Vec<Limit>) -> Self {
-        let order = match (&family.key_order, family.application_order()) {
+        let order = match (&family.keys.order, family.keys.application_order()) {
             (KeyOrder::Bytewise, _) | (KeyOrder::Custom(_), None) => None,
             (KeyOrder::Custom(_), Some(compare)) => {
                 let (compare, keys) = (compare.clone(), None);

@@ -80,7 +80,7 @@ impl StoredScan {
         let own = transaction.as_ref().and_then(|part| part.own.as_ref());
         Ok(Self {
             sight: Sight::open(&owner, &family, &bounds, own)?,
-            attended: transaction.is_some() || owner.core().watch.is_on(),
+            attended: transaction.is_some() || owner.core().telemetry.watch.is_on(),
             values: ScannedValues::new(&owner),
             owner,
             family,
@@ -133,7 +133,7 @@ impl StoredScan {
 
     /// Counts memory of the database's budget.
     pub(super) fn lend(&self, bytes: u64) -> Lent {
-        self.owner.core().budget.lend(Holder::Scans, bytes)
+        self.owner.core().memory.budget.lend(Holder::Scans, bytes)
     }
 
     /// Moves. A step of a scan that is not valid does nothing.

@@ -40,7 +40,7 @@ pub(super) struct ScannedValues {
 impl ScannedValues {
     /// Values of a scan of this database, in whose budget they count as they are read.
     pub(super) fn new(owner: &Owner) -> Self {
-        let lent = owner.core().budget.lend(Holder::Scans, 0);
+        let lent = owner.core().memory.budget.lend(Holder::Scans, 0);
         let (files, buffers) = (Vec::new(), Vec::new());
         let ahead = ReadAhead { files, buffers, hand: 0, spare: Vec::new(), lent };
         Self { present: OnceCell::new(), ahead: RefCell::new(ahead) }

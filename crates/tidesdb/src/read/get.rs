@@ -49,8 +49,8 @@ impl Core {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let stored = family.stored_key(key)?;
-        let order = &family.key_order;
+        let stored = family.keys.stored_key(key)?;
+        let order = &family.keys.order;
         self.get_stored(family, moment, &stored, |value| read(order.value(value)))
     }
 
@@ -68,7 +68,7 @@ impl Core {
     ) -> Result<Option<R>> {
         self.check_readable(family)?;
         let get = Get::new(self, family, key, moment);
-        if self.watch.is_due() { get.look_timed(read) } else { get.look(read) }
+        if self.telemetry.watch.is_due() { get.look_timed(read) } else { get.look(read) }
     }
 }
 
@@ -121,7 +121,7 @@ impl Get<'_> {
     #[inline(never)]
     fn look_timed<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
         let (core, tally) = (self.core, &self.tally);
-        let started = core.start_timing();
+        let started = core.telemetry.start_timing();
         let result = self.look(read);
         let told = Told {
             operation: TimedOperation::Get,
@@ -129,7 +129,7 @@ impl Get<'_> {
             bytes: self.key.len() as u64,
             operations: 1,
         };
-        core.end_timing(started, told, || tally.met());
+        core.telemetry.end_timing(started, told, || tally.met());
         result
     }
 
@@ -147,7 +147,7 @@ impl Get<'_> {
         if view.version.runs.is_empty() {
             return Ok(None);
         }
-        self.family.reads.note();
+        self.family.reads.watch.note();
         self.look_in_tables(view, snapshot, read)
     }
 
@@ -156,7 +156,7 @@ impl Get<'_> {
     pub(super) fn snapshot(&self) -> SequenceNumber {
         match self.moment {
             Some(moment) => moment.sequence,
-            None => self.core.log.published(),
+            None => self.core.storage.log.published(),
         }
     }
 
@@ -208,7 +208,7 @@ impl Get<'_> {
     ) -> Result<Option<FoundInTable>> {
         let (key, hash) = (self.key, key_hash(self.key));
         let (deleted, tally) = (&version.range_tombstones, &self.tally);
-        let blocks = TalliedBlocks { cache: self.core.files.blocks.as_ref(), tally };
+        let blocks = TalliedBlocks { cache: self.core.storage.files.blocks.as_ref(), tally };
         let files = version.runs.iter().filter_map(|run| run.table_for(key));
         let mut files = files
             .filter(|file| !deleted.hides(key, file.record.highest_sequence, snapshot))
@@ -279,7 +279,7 @@ impl Get<'_> {
     }
 
     pub(super) fn now(&self) -> u64 {
-        self.moment.map_or_else(|| self.core.clock.unix_seconds(), |moment| moment.now)
+        self.moment.map_or_else(|| self.core.env.clock.unix_seconds(), |moment| moment.now)
     }
 
     /// Fetches the value that a pointer found with `version` points at; false when the key has none

@@ -61,7 +61,7 @@ impl Core {
         collect: &mut impl Collect,
     ) -> Result<()> {
         let tally = ReadTally::default();
-        if !self.watch.is_due() {
+        if !self.telemetry.watch.is_due() {
             return self.look_many_up(family, moment, (keys, wanted), (collect, &tally));
         }
         let key_bytes = |&at: &usize| keys.get(at).map_or(0, |key| key.as_ref().len() as u64);
@@ -71,9 +71,9 @@ impl Core {
             bytes: wanted.iter().map(key_bytes).sum(),
             operations: wanted.len() as u64,
         };
-        let started = self.start_timing();
+        let started = self.telemetry.start_timing();
         let result = self.look_many_up(family, moment, (keys, wanted), (collect, &tally));
-        self.end_timing(started, told, || tally.met());
+        self.telemetry.end_timing(started, told, || tally.met());
         result
     }
 
@@ -116,7 +116,7 @@ impl Core {
             }
         }
         if !left.is_empty() && !view.version.runs.is_empty() {
-            family.reads.note();
+            family.reads.watch.note();
             let gets = left.len() as u64;
             let mut pieces = left.chunks(KEYS_AT_ONCE);
             let looked = pieces.try_for_each(|some| many.look_in_tables(some.to_vec()));
@@ -212,7 +212,7 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
 
     /// The blocks of tables.
     fn blocks(&self) -> TalliedBlocks<'_> {
-        TalliedBlocks { cache: self.core.files.blocks.as_ref(), tally: self.tally }
+        TalliedBlocks { cache: self.core.storage.files.blocks.as_ref(), tally: self.tally }
     }
 
     fn look_in_tables(&mut self, mut left: Vec<Search<'k>>) -> Result<()> {
@@ -334,7 +334,7 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
 
     /// A time in nanoseconds.
     fn now(&self) -> u64 {
-        self.core.clock.monotonic_nanos()
+        self.core.env.clock.monotonic_nanos()
     }
 
     /// Whether what began then has waited for the disk.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
 use tidesdb_base::error::Result;
@@ -12,7 +13,7 @@ use super::many::SharedBlock;
 use crate::core::Core;
 use crate::counters::tick;
 use crate::family::{FamilyState, View};
-use crate::flow::{Holder, Lent};
+use crate::flow::{Holder, Lent, MemoryBudget};
 use crate::memtable::{MemtableVersion, kind_of};
 use crate::moments::Moment;
 
@@ -98,7 +99,7 @@ impl Core {
         moment: Option<Moment>,
         key: &[u8],
     ) -> Result<Option<PinnedValue>> {
-        let key = &*family.stored_key(key)?;
+        let key = &*family.keys.stored_key(key)?;
         self.check_readable(family)?;
         let view = family.view.load();
         let get = Get::new(self, family, key, moment);
@@ -110,7 +111,7 @@ impl Core {
             Held::Block(found) => Some(found.block().memory_bytes()),
             Held::Own(value) => Some(value.capacity()),
         };
-        let lent = bytes.map(|bytes| self.budget.lend(Holder::Scans, bytes as u64));
+        let lent = bytes.map(|bytes| self.memory.budget.lend(Holder::Scans, bytes as u64));
         Ok(Some(PinnedValue::new(family, held, lent)))
     }
 }
@@ -118,7 +119,7 @@ impl Core {
 impl PinnedValue {
     fn new(family: &FamilyState, held: Held, lent: Option<Lent>) -> Self {
         let stored = held.stored_value();
-        let spelling = stored.len() - family.key_order.value(stored).len();
+        let spelling = stored.len() - family.keys.order.value(stored).len();
         Self { held, spelling, _lent: lent }
     }
 
@@ -133,8 +134,8 @@ impl PinnedValue {
     }
 
     /// A stored value in memory of its own.
-    pub(crate) fn own(core: &Core, family: &FamilyState, value: Vec<u8>) -> Self {
-        let lent = core.budget.lend(Holder::Scans, value.capacity() as u64);
+    pub(crate) fn own(budget: &Arc<MemoryBudget>, family: &FamilyState, value: Vec<u8>) -> Self {
+        let lent = budget.lend(Holder::Scans, value.capacity() as u64);
         Self::new(family, Held::Own(value), Some(lent))
     }
 }
@@ -163,7 +164,7 @@ impl Get<'_> {
         if view.version.runs.is_empty() {
             return Ok(None);
         }
-        self.family.reads.note();
+        self.family.reads.watch.note();
         let found = self.find_in_tables(&view.version, snapshot);
         self.family.counters.hot.add_table_gets(1, &self.tally);
         let Some(found) = found? else { return Ok(None) };
@@ -230,12 +231,12 @@ mod tests {
         for n in 0..100 {
             family.put(&[n], &value(n)).unwrap();
         }
-        let scans = || db.core().budget.held().scans;
+        let scans = || db.core().memory.budget.held().scans;
         let pin = |n: u8| family.get_pinned([n]).unwrap().unwrap();
         let in_memory: Vec<_> = (0..100).map(pin).collect();
         family.flush().unwrap();
         assert_eq!(scans(), 0, "a memtable counts by itself");
-        let memtables = db.core().budget.held().memtables;
+        let memtables = db.core().memory.budget.held().memtables;
         let in_tables: Vec<_> = (0..100).map(pin).collect();
         let pinned = scans();
         assert!(pinned >= 100 * 600, "{pinned} bytes of blocks and fetched values");

@@ -7,7 +7,7 @@ use tidesdb_base::error::Result;
 use tidesdb_files::filter::key_hash;
 
 use super::estimates::place_between;
-use crate::cache::CachedBlocks;
+use crate::cache::{BlockCache, CachedBlocks};
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memtable::{Memtable, kind_of};
@@ -39,13 +39,13 @@ pub(crate) fn approximate_count(
     {
         return Ok(0);
     }
-    let now = core.clock.unix_seconds();
+    let now = core.env.clock.unix_seconds();
     let mut versions = 0.0;
     for table in view.version.tables().filter(|table| table.overlaps(from, to)) {
         versions += table.record.entries as f64 * share_of(table, range)?;
     }
     let in_tables = (versions * live_share(&view.version, now)).round() as i64;
-    let in_memory = change_by_memtables(core, &view, range, now)?;
+    let in_memory = change_by_memtables(&core.storage.files.blocks, &view, range, now)?;
     Ok(u64::try_from(in_tables + in_memory).unwrap_or(0))
 }
 
@@ -83,8 +83,13 @@ fn share_of(file: &Arc<TableFile>, range: Range<'_>) -> Result<f64> {
 }
 
 /// By how many keys the memtables change what is in tables, as the filters of the tables tell.
-fn change_by_memtables(core: &Core, view: &View, range: Range<'_>, now: u64) -> Result<i64> {
-    let blocks = CachedBlocks::uncounted(&core.files.blocks);
+fn change_by_memtables(
+    blocks: &Arc<BlockCache>,
+    view: &View,
+    range: Range<'_>,
+    now: u64,
+) -> Result<i64> {
+    let blocks = CachedBlocks::uncounted(blocks);
     let memtables: Vec<&Arc<Memtable>> =
         std::iter::once(&view.active).chain(&view.frozen).collect();
     let mut change = 0;

@@ -1,7 +1,7 @@
 //! Figures of the block cache.
 
 use super::ratio;
-use crate::core::Core;
+use crate::cache::BlockCache;
 
 /// Figures of the block cache, which all families share. Cheap: nothing else is looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,8 +24,7 @@ pub struct CacheStats {
 }
 
 impl CacheStats {
-    pub(crate) fn of(core: &Core) -> Self {
-        let blocks = &core.files.blocks;
+    pub(crate) fn of(blocks: &BlockCache) -> Self {
         let [used_bytes, capacity_bytes, hits, misses] = blocks.figures();
         Self {
             capacity_bytes,

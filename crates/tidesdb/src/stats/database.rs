@@ -10,6 +10,7 @@ use super::{CacheStats, FamilyStats, LevelStats, ReadStats, WorkStats};
 use crate::core::Core;
 use crate::counters::Counted;
 use crate::family::FamilyState;
+use crate::flow::{MemoryBudget, Stalls};
 
 /// Figures of a whole database.
 // More than a dozen fields: one for each figure that users read.
@@ -101,12 +102,12 @@ pub struct MemoryStats {
 }
 
 impl MemoryStats {
-    fn of(core: &Core) -> Self {
-        let held = core.budget.held();
+    fn of(budget: &MemoryBudget) -> Self {
+        let held = budget.held();
         Self {
-            budget_bytes: core.budget.bytes(),
+            budget_bytes: budget.bytes(),
             used_bytes: held.total(),
-            level: core.budget.level(),
+            level: budget.level(),
             memtable_bytes: held.memtables,
             recycled_bytes: held.recycled,
             block_cache_bytes: held.block_cache,
@@ -120,8 +121,8 @@ impl MemoryStats {
 }
 
 impl StallStats {
-    fn of(core: &Core, reason: StallReason) -> Self {
-        let [count, nanos, longest_nanos] = core.flow.stalls.figures(reason);
+    fn of(stalls: &Stalls, reason: StallReason) -> Self {
+        let [count, nanos, longest_nanos] = stalls.figures(reason);
         Self { reason, count, nanos, longest_nanos }
     }
 }
@@ -140,15 +141,15 @@ impl DbStats {
             families.iter().flat_map(|family| &family.levels).map(figure).sum()
         };
         Self {
-            sequence: core.log.published(),
-            synced_sequence: core.log.synced(),
+            sequence: core.storage.log.published(),
+            synced_sequence: core.storage.log.synced(),
             families: families.len() as u64,
             memtable_bytes: sum(|family| family.memtable_bytes),
-            cache: CacheStats::of(core),
-            open_tables: core.files.open_files.count() as u64,
-            log_syncs: get(&core.log.counters.syncs),
-            synced_commits: get(&core.log.counters.synced_commits),
-            log_retained_bytes: core.log.retained_bytes(),
+            cache: CacheStats::of(&core.storage.files.blocks),
+            open_tables: core.storage.files.open_files.count() as u64,
+            log_syncs: get(&core.storage.log.counters.syncs),
+            synced_commits: get(&core.storage.log.counters.synced_commits),
+            log_retained_bytes: core.storage.log.retained_bytes(),
             immutable_memtables: sum(|family| family.immutable_memtables),
             tables: levels(|level| level.tables),
             table_bytes: levels(|level| level.bytes),
@@ -157,16 +158,18 @@ impl DbStats {
             work: WorkStats::of(&counted),
             reads: ReadStats::of(&counted),
             stall_nanos: core.flow.stalls.nanos(),
-            stalls: StallReason::ALL.map(|reason| StallStats::of(core, reason)).to_vec(),
-            slow_operations: core.watch.slow_operations(),
-            memory: MemoryStats::of(core),
+            stalls: StallReason::ALL
+                .map(|reason| StallStats::of(&core.flow.stalls, reason))
+                .to_vec(),
+            slow_operations: core.telemetry.watch.slow_operations(),
+            memory: MemoryStats::of(&core.memory.budget),
         }
     }
 }
 
 /// The families, and what they and those that are dropped have done.
 fn all_that_was_done(core: &Core) -> (Vec<Arc<FamilyState>>, Counted) {
-    let dropped = lock(&core.counters.dropped);
+    let dropped = lock(&core.telemetry.counters.dropped);
     let families = core.families.all();
     let mut counted = *dropped;
     families.iter().for_each(|family| counted.add(&family.counters.counted()));

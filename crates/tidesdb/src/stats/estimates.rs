@@ -40,7 +40,7 @@ impl Family {
     #[must_use]
     pub fn range_cost(&self, one: impl AsRef<[u8]>, other: impl AsRef<[u8]>) -> f64 {
         let (one, other) = (one.as_ref(), other.as_ref());
-        let order = &self.state().key_order;
+        let order = &self.state().keys.order;
         let (one, other) = (&*order.stored_key(one), &*order.stored_key(other));
         let (from, to) = if one <= other { (one, other) } else { (other, one) };
         let view = self.state().view.load();

@@ -74,15 +74,15 @@ impl Family {
     pub fn space(&self) -> FamilySpace {
         let core = self.core();
         let view = self.state().view.load();
-        let now = core.clock.unix_seconds();
-        let snapshots = core.snapshots.list();
+        let now = core.env.clock.unix_seconds();
+        let snapshots = core.isolation.snapshots.list();
         let mut space = of_version(&view.version, now);
         let (alone, held) = (live(&view.version, &[], now), live(&view.version, &snapshots, now));
         space.live_versions = alone;
         space.versions_for_snapshots = held.saturating_sub(alone);
         // The position last: it only grows. Behind it when nothing is in memory.
         let first = view.first_unflushed();
-        space.unflushed_log_bytes = core.log.published().saturating_sub(first);
+        space.unflushed_log_bytes = core.storage.log.published().saturating_sub(first);
         space
     }
 }

@@ -16,8 +16,7 @@ use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::{Readahead, TableIterator};
 
 use super::read_set::ReadRange;
-use crate::cache::{CachedBlocks, TalliedBlocks};
-use crate::core::Core;
+use crate::cache::{BlockCache, CachedBlocks, TalliedBlocks};
 use crate::counters::ReadTally;
 use crate::dead_ranges::KnownRanges;
 use crate::family::View;
@@ -88,7 +87,7 @@ const fn deletion(window: Window) -> Change {
 /// # Errors
 /// `Corrupt` or `Io` when a table can't be read.
 pub(super) fn changes_of_key(
-    core: &Core,
+    blocks: &Arc<BlockCache>,
     view: &View,
     key: &[u8],
     window: Window,
@@ -118,7 +117,7 @@ pub(super) fn changes_of_key(
         let hash = key_hash(key);
         let Some(table) = open.as_ref().filter(|table| table.may_contain(hash)) else { continue };
         let tally = ReadTally::default();
-        let blocks = TalliedBlocks { cache: core.files.blocks.as_ref(), tally: &tally };
+        let blocks = TalliedBlocks { cache: blocks.as_ref(), tally: &tally };
         if !table.may_contain_by_parts(hash, &blocks)? {
             continue;
         }
@@ -154,7 +153,7 @@ pub(super) fn deletion_in_range(view: &View, range: &ReadRange, window: Window) 
 /// # Errors
 /// What `found` answers; `Corrupt` or `Io` when a table can't be read.
 pub(super) fn changes_of_range(
-    core: &Core,
+    blocks: &Arc<BlockCache>,
     view: &View,
     range: &ReadRange,
     window: Window,
@@ -186,7 +185,7 @@ pub(super) fn changes_of_range(
             && range.end.admits(&file.record.smallest_key)
             && range.start.as_slice() <= file.record.largest_key.as_slice()
     });
-    let blocks = CachedBlocks::uncounted(&core.files.blocks);
+    let blocks = CachedBlocks::uncounted(blocks);
     for file in overlapping {
         let Some(table) = file.table()?.as_ref().map(Arc::clone) else { continue };
         let readahead = Readahead::Auto(READAHEAD_BYTES);

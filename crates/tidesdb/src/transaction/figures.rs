@@ -26,10 +26,14 @@ impl TransactionStats {
     pub(crate) fn of(core: &Core) -> Self {
         // ORDERING: statistics.
         Self {
-            open_bytes: core.budget.held().transactions,
-            conflicts: core.counters.transaction_conflicts.load(Ordering::Relaxed),
-            serialization_conflicts: core.counters.serialization_conflicts.load(Ordering::Relaxed),
-            coarsened: lock(&core.dependencies).coarsened(),
+            open_bytes: core.memory.budget.held().transactions,
+            conflicts: core.telemetry.counters.transaction_conflicts.load(Ordering::Relaxed),
+            serialization_conflicts: core
+                .telemetry
+                .counters
+                .serialization_conflicts
+                .load(Ordering::Relaxed),
+            coarsened: lock(&core.isolation.dependencies).coarsened(),
         }
     }
 }

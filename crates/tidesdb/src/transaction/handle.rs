@@ -143,7 +143,7 @@ impl Transaction {
         value: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<()> {
-        let expires_at = expiry_after(self.core().clock.unix_millis(), ttl);
+        let expires_at = expiry_after(self.core().env.clock.unix_millis(), ttl);
         self.put_expiring(family, key.as_ref(), value.as_ref(), expires_at)
     }
 
@@ -230,7 +230,7 @@ impl Transaction {
         }
         options.snapshot = self.snapshot.map(|moment| Snapshot::again(self.core(), moment));
         let own = self.writes.as_deref().filter(|writes| !writes.is_empty());
-        let own = own.map(|writes| writes.in_order(family.id, &self.core().budget));
+        let own = own.map(|writes| writes.in_order(family.id, &self.core().memory.budget));
         let own = own.filter(|own| !own.is_empty());
         let tracks = self.level.tracks_reads();
         let reads = tracks.then(|| Box::new(ScanReads::new(self.reads(), family)) as _);
@@ -365,9 +365,9 @@ impl Transaction {
             return;
         }
         if self.level == IsolationLevel::Serializable {
-            let mut dependencies = lock(&core.dependencies);
+            let mut dependencies = lock(&core.isolation.dependencies);
             dependencies.end(moment.sequence);
-            core.budget.set_dependencies(dependencies.memory_bytes());
+            core.memory.budget.set_dependencies(dependencies.memory_bytes());
         }
         core.release_snapshot(moment);
     }
@@ -389,7 +389,7 @@ impl Transaction {
 
     #[inline]
     pub(super) fn check_family(&self, family: &FamilyState) -> Result<()> {
-        if self.core().identity != family.database {
+        if self.core().env.identity != family.database {
             return Err(Error::InvalidArgument("the family is of another database".to_owned()));
         }
         Ok(())
@@ -413,7 +413,7 @@ impl Transaction {
     #[inline]
     fn set_charge(&self, bytes: usize) {
         let before = self.charged.replace(bytes);
-        let budget = &self.core().budget;
+        let budget = &self.core().memory.budget;
         match bytes.cmp(&before) {
             // A transaction that holds little writes to nothing that others share.
             Equal => {}
@@ -440,17 +440,18 @@ fn first_snapshot(core: &Core, level: IsolationLevel) -> Result<Option<Moment>> 
 fn take_snapshot(core: &Core, level: IsolationLevel) -> Moment {
     match level {
         IsolationLevel::Serializable => {
-            let mut dependencies = lock(&core.dependencies);
+            let mut dependencies = lock(&core.isolation.dependencies);
             // A transaction that begins sees all serializable commits that are recorded, so of
             // these only the live ones matter.
-            core.log.wait_published(dependencies.last_commit());
+            core.storage.log.wait_published(dependencies.last_commit());
             let moment = core.register_snapshot();
             dependencies.begin(moment.sequence);
             moment
         }
-        _ => core
-            .snapshots
-            .register(|| Moment { sequence: core.log.published(), now: core.clock.unix_seconds() }),
+        _ => core.isolation.snapshots.register(|| Moment {
+            sequence: core.storage.log.published(),
+            now: core.env.clock.unix_seconds(),
+        }),
     }
 }
 

@@ -62,7 +62,7 @@ impl Transaction {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let key = &*family.state().stored_key(key)?;
+        let key = &*family.state().keys.stored_key(key)?;
         let (own, found) = self.look_up(family.state(), key, read)?;
         if !own {
             self.track(family.state(), key, found.is_some());
@@ -101,7 +101,7 @@ impl Transaction {
         key: impl AsRef<[u8]>,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let key = &*family.state().stored_key(key.as_ref())?;
+        let key = &*family.state().keys.stored_key(key.as_ref())?;
         self.look_up(family.state(), key, read).map(|(_, found)| found)
     }
 
@@ -138,18 +138,18 @@ impl Transaction {
         {
             core.check_readable(family)?;
             if let Some(own) = writes.find(family.id, key) {
-                let value = family.key_order.value(own.value);
+                let value = family.keys.order.value(own.value);
                 return Ok((true, (!self.is_dead(&own)).then(|| read(value))));
             }
         }
-        let order = &family.key_order;
+        let order = &family.keys.order;
         let read = |value: &[u8]| read(order.value(value));
         Ok((false, core.get_stored(family, self.snapshot, key, read)?))
     }
 
     /// Whether an own write leaves its key without a value.
     pub(super) fn is_dead(&self, own: &Operation<'_>) -> bool {
-        let now = || self.core().clock.unix_seconds();
+        let now = || self.core().env.clock.unix_seconds();
         let now = self.snapshot.map_or_else(now, |at| at.now);
         own.kind.is_tombstone() || is_expired(own.expires_at, now)
     }
@@ -168,7 +168,7 @@ impl Transaction {
         let keys: Vec<K> = keys.into_iter().collect();
         let mut values = vec![None; keys.len()];
         self.collect(family.state(), &keys, &mut values)?;
-        family.state().take_off_spelling(&mut values);
+        family.state().keys.take_off_spelling(&mut values);
         Ok(values)
     }
 
@@ -184,7 +184,7 @@ impl Transaction {
     ) -> Result<Vec<Option<PinnedValue>>> {
         let keys: Vec<K> = keys.into_iter().collect();
         let values = keys.iter().map(|_| None).collect();
-        let mut pins = Pins { core: self.core(), family: family.state(), values };
+        let mut pins = Pins { budget: &self.core().memory.budget, family: family.state(), values };
         self.collect(family.state(), &keys, &mut pins)?;
         Ok(pins.values)
     }
@@ -209,7 +209,7 @@ impl Transaction {
     ) -> Result<()> {
         self.check_active()?;
         self.check_family(family)?;
-        match family.stored_keys(keys)? {
+        match family.keys.stored_keys(keys)? {
             None => self.get_many(family, keys, collect),
             Some(keys) => self.get_many(family, &keys, collect),
         }

@@ -32,8 +32,8 @@ pub(super) struct Remembered<'t> {
 
 impl<'t> Remembered<'t> {
     pub(super) fn lock(core: &'t Core) -> Self {
-        let mut dependencies = lock(&core.dependencies);
-        dependencies.set_most_bytes(core.budget.bytes() / DEPENDENCIES_PART);
+        let mut dependencies = lock(&core.isolation.dependencies);
+        dependencies.set_most_bytes(core.memory.budget.bytes() / DEPENDENCIES_PART);
         Self { core, dependencies }
     }
 }
@@ -54,7 +54,7 @@ impl DerefMut for Remembered<'_> {
 
 impl Drop for Remembered<'_> {
     fn drop(&mut self) {
-        self.core.budget.set_dependencies(self.dependencies.memory_bytes());
+        self.core.memory.budget.set_dependencies(self.dependencies.memory_bytes());
     }
 }
 

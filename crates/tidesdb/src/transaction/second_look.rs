@@ -12,8 +12,8 @@ use tidesdb_files::wal::BatchReader;
 use super::changes::Window;
 use super::range_index::RangeIndex;
 use super::read_set::ReadSet;
-use crate::core::Core;
 use crate::dead_ranges::{KnownRanges, Reader};
+use crate::log::Log;
 use crate::moments::Moment;
 
 /// Keys that are looked at while others wait, some hundred microseconds.
@@ -29,7 +29,7 @@ pub(super) const MOST_TRIES: u32 = 4;
 /// Calls `found` with the family, the key and the sequence number of each change in the window of
 /// something that was read. False when they can't all be told from the log.
 pub(super) fn logged_changes(
-    core: &Core,
+    log: &Log,
     (reads, ranges): (&ReadSet, &RangeIndex),
     (window, most_bytes): (Window, u64),
     snapshot: Moment,
@@ -41,7 +41,7 @@ pub(super) fn logged_changes(
         .iter()
         .map(|family| {
             let reader = Reader { snapshot: window.since, now: snapshot.now };
-            (family.id, family.dead_ranges.known_to(reader))
+            (family.id, family.reads.dead_ranges.known_to(reader))
         })
         .collect();
     let is_dead = |family: u32, key: &[u8]| {
@@ -51,7 +51,7 @@ pub(super) fn logged_changes(
     };
     let mut whole = true;
     let places = (window.since, window.through);
-    let read = core.log.read_back(places, most_bytes, |payload, sequence| {
+    let read = log.read_back(places, most_bytes, |payload, sequence| {
         for operation in BatchReader::new(payload) {
             let Ok(operation) = operation else {
                 whole = false;

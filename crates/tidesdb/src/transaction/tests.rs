@@ -44,7 +44,7 @@ impl CommitCheck for Refusing<'_> {
     fn before_reserving(&mut self) {}
 
     fn check(&mut self, start: u64, _end: u64) -> Result<()> {
-        self.0.core().log.wait_published(start);
+        self.0.core().storage.log.wait_published(start);
         let reason = "this test";
         Err(Error::Conflict { family: String::new(), key: Vec::new(), reason })
     }
@@ -174,7 +174,7 @@ fn below_repeatable_read_no_reference_that_others_share_is_counted() {
         transaction.commit().unwrap();
         assert_eq!(counts(), (owner, state + 1), "{n}");
     }
-    assert_eq!(db.core().snapshots.list(), []);
+    assert_eq!(db.core().isolation.snapshots.list(), []);
     // What is not used again is let go, and all of it in the end.
     transaction.reset(IsolationLevel::ReadCommitted).unwrap();
     transaction.put(&families[1], b"k", b"v").unwrap();
@@ -310,7 +310,7 @@ fn others_begin_and_commit_while_a_serializable_reader_looks() {
             let mut longest = std::time::Duration::ZERO;
             while !over.load(Ordering::Relaxed) {
                 let began = std::time::Instant::now();
-                drop(lock(&db.core().dependencies));
+                drop(lock(&db.core().isolation.dependencies));
                 longest = longest.max(began.elapsed());
                 std::thread::yield_now();
             }

@@ -50,7 +50,7 @@ use super::views::Views;
 use crate::core::Core;
 use crate::dependencies::{Candidate, Danger, Overwritten};
 use crate::family::FamilyState;
-use crate::log::ANY_KEY;
+use crate::log::{ANY_KEY, Log};
 use crate::moments::Moment;
 use crate::write::{CommitCheck, Unchecked, Visible, WriteBatch, WriteOptions};
 
@@ -78,7 +78,7 @@ impl Transaction {
             self.finish();
             return Ok(None);
         }
-        if self.core().watch.is_due() {
+        if self.core().telemetry.watch.is_due() {
             self.commit_timed(options)
         } else {
             self.commit_changes(options)
@@ -130,14 +130,14 @@ impl Transaction {
             && reads.as_ref().is_none_or(|reads| reads.is_empty())
         {
             let mut check = WrittenKeys { core, batch, through: snapshot.sequence };
-            check.look(core.log.published())?;
+            check.look(core.storage.log.published())?;
             return core.commit_batch(batch, &mut check).map(Some);
         }
         let mut check = Validation::new(core, self.level, snapshot, batch, reads);
         match batch {
             Some(batch) => {
                 let committed = loop {
-                    check.look(core.log.published())?;
+                    check.look(core.storage.log.published())?;
                     check.catch_up()?;
                     let committed = core.commit_batch(batch, &mut check);
                     if !check.begin_again() {
@@ -167,7 +167,7 @@ impl CommitCheck for WrittenKeys<'_> {
     #[inline]
     fn check(&mut self, start: u64, _end: SequenceNumber) -> Result<()> {
         if start > self.through {
-            wait_for_rivals(self.core, start, self.batch.signature);
+            wait_for_rivals(&self.core.storage.log, start, self.batch.signature);
             self.look(start)?;
         }
         Ok(())
@@ -192,10 +192,16 @@ impl WrittenKeys<'_> {
         for operation in self.batch.operations() {
             let Some(family) = views.enter(operation.family) else { continue };
             let mut newest = None;
-            changes_of_key(self.core, family.view(), operation.key, window, |change| {
-                newest = Some(change);
-                false
-            })?;
+            changes_of_key(
+                &self.core.storage.files.blocks,
+                family.view(),
+                operation.key,
+                window,
+                |change| {
+                    newest = Some(change);
+                    false
+                },
+            )?;
             if newest.is_some() {
                 return Err(conflict(
                     self.core,
@@ -210,23 +216,23 @@ impl WrittenKeys<'_> {
 }
 
 /// Waits for the commits in front of `start` that may touch what `signature` stands for.
-fn wait_for_rivals(core: &Core, start: u64, signature: u64) {
+fn wait_for_rivals(log: &Log, start: u64, signature: u64) {
     match signature {
         0 => {}
-        ANY_KEY => core.log.wait_published(start),
-        some => core.log.wait_for_rivals(start, some),
+        ANY_KEY => log.wait_published(start),
+        some => log.wait_for_rivals(start, some),
     }
 }
 
 /// A family's name and the key that is stored as `key`, for an error.
 fn named(family: &FamilyState, key: &[u8]) -> (String, Vec<u8>) {
-    (family.name().to_string(), family.key_order.key(key))
+    (family.name().to_string(), family.keys.order.key(key))
 }
 
 /// A conflict at a stored key.
 fn conflict(core: &Core, family: &FamilyState, key: &[u8], reason: &'static str) -> Error {
     // ORDERING: a statistic.
-    core.counters.transaction_conflicts.fetch_add(1, Ordering::Relaxed);
+    core.telemetry.counters.transaction_conflicts.fetch_add(1, Ordering::Relaxed);
     let (family, key) = named(family, key);
     Error::Conflict { family, key, reason }
 }
@@ -309,7 +315,7 @@ impl<'t> Validation<'t> {
             if !self.is_wide {
                 break;
             }
-            let published = self.core.log.published();
+            let published = self.core.storage.log.published();
             let since = self.reads_through.max(self.snapshot.sequence);
             if published.saturating_sub(since) <= MOST_WAITED_FOR_BYTES / 4 {
                 break;
@@ -331,8 +337,8 @@ impl<'t> Validation<'t> {
         if self.level == IsolationLevel::Serializable {
             self.record_reads_in_parts(&reads);
             // A commit that was judged already and overwrites what was read must be seen.
-            let last = lock(&self.core.dependencies).last_commit();
-            self.core.log.wait_published(last);
+            let last = lock(&self.core.isolation.dependencies).last_commit();
+            self.core.storage.log.wait_published(last);
         }
         let moment = self.core.register_snapshot();
         let looked = match self.level {
@@ -385,7 +391,7 @@ impl<'t> Validation<'t> {
             (IsolationLevel::RepeatableRead, Some(reads)) => reads.signature(),
             _ => self.written.as_ref().map_or(0, |written| written.batch.signature),
         };
-        wait_for_rivals(self.core, start, signature);
+        wait_for_rivals(&self.core.storage.log, start, signature);
     }
 
     /// Looks at what was published since the last look, up to `through`.
@@ -415,10 +421,16 @@ impl<'t> Validation<'t> {
         for (family, key) in reads.points() {
             let Some(family) = views.enter(family) else { continue };
             let mut newest = None;
-            changes_of_key(self.core, family.view(), key, window, |change| {
-                newest = Some(change);
-                false
-            })?;
+            changes_of_key(
+                &self.core.storage.files.blocks,
+                family.view(),
+                key,
+                window,
+                |change| {
+                    newest = Some(change);
+                    false
+                },
+            )?;
             if newest.is_some() {
                 return Err(self.conflict(family.state, key, REASON));
             }
@@ -432,14 +444,21 @@ impl<'t> Validation<'t> {
             let dead = family.dead_before(window, self.snapshot);
             let mut all = u64::MAX;
             let (view, within) = (family.view(), (&dead, &mut all));
-            changes_of_range(self.core, view, range, window, within, |key, _| {
-                let was_there =
-                    self.core.get_stored(family.state, Some(self.snapshot), key, |_| ())?;
-                match was_there {
-                    Some(()) => Err(self.conflict(family.state, key, REASON)),
-                    None => Ok(()),
-                }
-            })?;
+            changes_of_range(
+                &self.core.storage.files.blocks,
+                view,
+                range,
+                window,
+                within,
+                |key, _| {
+                    let was_there =
+                        self.core.get_stored(family.state, Some(self.snapshot), key, |_| ())?;
+                    match was_there {
+                        Some(()) => Err(self.conflict(family.state, key, REASON)),
+                        None => Ok(()),
+                    }
+                },
+            )?;
         }
         Ok(())
     }
@@ -449,7 +468,7 @@ impl<'t> Validation<'t> {
         let window = Window { since: self.reads_through, through };
         let alone = match &self.dependencies {
             Some(dependencies) => dependencies.is_alone(),
-            None => lock(&self.core.dependencies).is_alone(),
+            None => lock(&self.core.isolation.dependencies).is_alone(),
         };
         // If another joins before the last look, that one looks at everything.
         if alone || window.is_empty() {
@@ -478,7 +497,7 @@ impl<'t> Validation<'t> {
         let most_bytes = if held { MOST_WAITED_FOR_BYTES } else { MOST_LOGGED_BYTES };
         let (overwritten, first) = (&mut self.overwritten, &mut self.first_overwritten);
         let (of, bounds) = ((reads, &*ranges), (window, most_bytes));
-        logged_changes(self.core, of, bounds, self.snapshot, |id, key, sequence| {
+        logged_changes(&self.core.storage.log, of, bounds, self.snapshot, |id, key, sequence| {
             if first.is_none() {
                 let family = reads.families().iter().find(|family| family.id == id);
                 *first = family.map(|family| named(family, key));
@@ -497,11 +516,17 @@ impl<'t> Validation<'t> {
             budget = left;
             let Some(family) = views.enter(family) else { continue };
             let (overwritten, first) = (&mut self.overwritten, &mut self.first_overwritten);
-            changes_of_key(self.core, family.view(), key, window, |change| {
-                first.get_or_insert_with(|| named(family.state, key));
-                overwritten.add(change.sequence, change.hides);
-                true
-            })?;
+            changes_of_key(
+                &self.core.storage.files.blocks,
+                family.view(),
+                key,
+                window,
+                |change| {
+                    first.get_or_insert_with(|| named(family.state, key));
+                    overwritten.add(change.sequence, change.hides);
+                    true
+                },
+            )?;
         }
         for range in reads.ranges() {
             let Some(family) = views.enter(range.family) else { continue };
@@ -513,11 +538,18 @@ impl<'t> Validation<'t> {
             let dead = family.dead_before(window, self.snapshot);
             let (overwritten, first) = (&mut self.overwritten, &mut self.first_overwritten);
             let (view, within) = (family.view(), (&dead, &mut budget));
-            let all = changes_of_range(self.core, view, range, window, within, |key, change| {
-                first.get_or_insert_with(|| named(family.state, key));
-                overwritten.add(change.sequence, change.hides);
-                Ok(())
-            })?;
+            let all = changes_of_range(
+                &self.core.storage.files.blocks,
+                view,
+                range,
+                window,
+                within,
+                |key, change| {
+                    first.get_or_insert_with(|| named(family.state, key));
+                    overwritten.add(change.sequence, change.hides);
+                    Ok(())
+                },
+            )?;
             if !all {
                 return Ok(false);
             }
@@ -557,7 +589,7 @@ impl<'t> Validation<'t> {
     #[cold]
     fn serialization_conflict(&self, danger: Danger<'_>) -> Error {
         // ORDERING: a statistic.
-        self.core.counters.serialization_conflicts.fetch_add(1, Ordering::Relaxed);
+        self.core.telemetry.counters.serialization_conflicts.fetch_add(1, Ordering::Relaxed);
         let (family, key, reason) = match danger {
             Danger::MeetsPivot => {
                 let (family, key) = self.first_overwritten.clone().unwrap_or_default();

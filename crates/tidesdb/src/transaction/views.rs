@@ -25,7 +25,7 @@ impl Viewed<'_> {
     /// Where nothing lived when the window began, by the time of a snapshot that is no newer.
     /// Called when every commit in the window is complete, so that its puts have cut the ranges.
     pub(super) fn dead_before(&self, window: Window, snapshot: Moment) -> KnownRanges {
-        self.state.dead_ranges.known_to(Reader { snapshot: window.since, now: snapshot.now })
+        self.state.reads.dead_ranges.known_to(Reader { snapshot: window.since, now: snapshot.now })
     }
 }
 

@@ -331,7 +331,7 @@ mod tests {
     fn references_to_value_logs_count_as_memory() {
         let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
         let family = db.create_family("values", FamilyOptions::default()).unwrap();
-        let budget = Arc::clone(&db.core().budget);
+        let budget = Arc::clone(&db.core().memory.budget);
         let of_references = || budget.held().tables - budget.table_bytes();
         assert_eq!(of_references(), 0);
         for n in 0..3 {

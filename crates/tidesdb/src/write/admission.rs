@@ -46,7 +46,7 @@ struct Wait<'a> {
 impl Core {
     /// A wait for flushes that begins now.
     pub(crate) fn patience_with_flushes(&self) -> Patience {
-        let (limit, now) = (self.options.stall_timeout_ms, self.clock.monotonic_nanos());
+        let (limit, now) = (self.env.options.stall_timeout_ms, self.env.clock.monotonic_nanos());
         Patience::new(limit, self.flow.flushes.progress(), now)
     }
 
@@ -66,10 +66,11 @@ impl Core {
     ) -> Result<()> {
         let bytes = bytes + operations * OPERATION_OVERHEAD_BYTES;
         // ORDERING: acquire pairs with the release where the view is changed.
-        if family.flow.held.load(Ordering::Acquire) && !family.flow.pacer.take(bytes) {
+        if family.writes.flow.held.load(Ordering::Acquire) && !family.writes.flow.pacer.take(bytes)
+        {
             self.wait_for_family(family)?;
         }
-        if self.budget.is_due(bytes) {
+        if self.memory.budget.is_due(bytes) {
             self.review_memory();
         }
         // ORDERING: relaxed; a hint that the next review renews.
@@ -84,13 +85,13 @@ impl Core {
         let mut wait = Wait::new(self, family);
         loop {
             let rate = self.flow.flushes.bytes_per_second();
-            let signals = family.signals(rate, || self.snapshots.list());
+            let signals = family.signals(rate, || self.isolation.snapshots.list());
             match family_pace(&signals) {
                 Pace::Free => {
                     // Asked again when so much more is written: it may cost as much as many
                     // commits.
                     let now = wait.now();
-                    family.flow.pacer.refill(u64::MAX, signals.write_buffer_bytes, now);
+                    family.writes.flow.pacer.refill(u64::MAX, signals.write_buffer_bytes, now);
                     break;
                 }
                 Pace::Slow { bytes_per_second, reason } => {
@@ -98,7 +99,7 @@ impl Core {
                     if for_merges.contains(&reason) && !family.merges.have_jobs() {
                         self.schedule_compaction(family);
                     }
-                    let nanos = family.flow.pacer.refill(
+                    let nanos = family.writes.flow.pacer.refill(
                         bytes_per_second,
                         signals.write_buffer_bytes,
                         wait.now(),
@@ -130,7 +131,7 @@ impl Core {
             match memory_pace(plan.level, plan.room_bytes, flushing, rate) {
                 Pace::Free => break,
                 Pace::Slow { bytes_per_second, reason } => {
-                    let scale = self.budget.bytes() / 64;
+                    let scale = self.memory.budget.bytes() / 64;
                     let nanos = self.flow.pacer.refill(bytes_per_second, scale, wait.now());
                     wait.slow_down(nanos, bytes_per_second, reason)?;
                     break;
@@ -144,7 +145,7 @@ impl Core {
     /// Makes a new plan for memory and does what it asks of memtables.
     #[cold]
     pub(crate) fn review_memory(&self) -> MemoryPlan {
-        let plan = self.budget.review();
+        let plan = self.memory.budget.review();
         // ORDERING: relaxed; see `admit`.
         let held = plan.level >= MemoryLevel::High || self.flow.disk.is_short();
         self.flow.held.store(held, Ordering::Relaxed);
@@ -159,10 +160,11 @@ impl Core {
         // ORDERING: relaxed; of two that tell at once, one may be late.
         let told = self.flow.told_level.load(Ordering::Relaxed);
         let level = plan.level as u64;
-        if told != level && self.flow.level_told.is_due(self.clock.monotonic_nanos()) {
+        if told != level && self.flow.level_told.is_due(self.env.clock.monotonic_nanos()) {
             self.flow.told_level.store(level, Ordering::Relaxed);
-            let (used_bytes, budget_bytes) = (self.budget.held().total(), self.budget.bytes());
-            self.events.tell(&Event::MemoryLevelChanged {
+            let (used_bytes, budget_bytes) =
+                (self.memory.budget.held().total(), self.memory.budget.bytes());
+            self.telemetry.events.tell(&Event::MemoryLevelChanged {
                 level: plan.level,
                 used_bytes,
                 budget_bytes,
@@ -209,13 +211,13 @@ impl Core {
 
 impl<'a> Wait<'a> {
     fn new(core: &'a Core, family: &'a Arc<FamilyState>) -> Self {
-        let started_nanos = core.clock.monotonic_nanos();
+        let started_nanos = core.env.clock.monotonic_nanos();
         let patience = core.patience_with_flushes();
         Self { core, family, started_nanos, reason: None, patience, failures: 0, span: None }
     }
 
     fn now(&self) -> u64 {
-        self.core.clock.monotonic_nanos()
+        self.core.env.clock.monotonic_nanos()
     }
 
     /// Notes why the writer does not go on.
@@ -234,10 +236,14 @@ impl<'a> Wait<'a> {
         self.held_up(reason);
         if self.core.flow.stalls.should_tell_slowing(reason, self.now()) {
             let family = self.family.name().to_string();
-            self.core.events.tell(&Event::WritesSlowed { family, reason, bytes_per_second });
+            self.core.telemetry.events.tell(&Event::WritesSlowed {
+                family,
+                reason,
+                bytes_per_second,
+            });
         }
-        if !self.core.scheduler.help() {
-            self.core.clock.sleep(Duration::from_nanos(nanos));
+        if !self.core.env.scheduler.help() {
+            self.core.env.clock.sleep(Duration::from_nanos(nanos));
         }
         Ok(())
     }
@@ -246,12 +252,12 @@ impl<'a> Wait<'a> {
     fn for_flush(&mut self, reason: StallReason) -> Result<()> {
         self.core.check_writable(self.family)?;
         self.held_up(reason);
-        let seen = self.core.progress.now();
+        let seen = self.core.work.progress.now();
         self.take_failure()?;
         self.patience.check(self.core.flow.flushes.progress(), self.now(), reason)?;
         self.core.schedule_flush(self.family);
-        if !self.core.scheduler.help() {
-            self.core.progress.wait(seen, LONGEST_SLEEP);
+        if !self.core.env.scheduler.help() {
+            self.core.work.progress.wait(seen, LONGEST_SLEEP);
         }
         Ok(())
     }
@@ -286,7 +292,7 @@ impl Drop for Wait<'_> {
         note_stall(reason, nanos);
         if nanos >= TOLD_WAIT_NANOS && self.core.flow.stalls.should_tell_wait(reason, now) {
             let (family, milliseconds) = (self.family.name().to_string(), nanos / 1_000_000);
-            self.core.events.tell(&Event::WriterWaited { family, reason, milliseconds });
+            self.core.telemetry.events.tell(&Event::WriterWaited { family, reason, milliseconds });
         }
     }
 }

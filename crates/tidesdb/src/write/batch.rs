@@ -103,7 +103,7 @@ impl WriteBatch {
         value: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<()> {
-        let expires_at = expiry_after(family.core().clock.unix_millis(), ttl);
+        let expires_at = expiry_after(family.core().env.clock.unix_millis(), ttl);
         self.put_expiring(family, key.as_ref(), value.as_ref(), expires_at)
     }
 
@@ -163,7 +163,7 @@ impl WriteBatch {
         if start.is_empty() || end.is_empty() {
             return Err(Error::InvalidArgument("a key of the range is empty".to_owned()));
         }
-        let order = &family.state().key_order;
+        let order = &family.state().keys.order;
         if let KeyOrder::Custom(_) = order {
             let text = "ranges of keys in an order of the application can't be deleted";
             return Err(Error::InvalidArgument(text.to_owned()));
@@ -189,7 +189,7 @@ impl WriteBatch {
         if prefix.is_empty() {
             return Err(Error::InvalidArgument("the prefix is empty".to_owned()));
         }
-        let prefix = &*family.state().key_order.stored_prefix(prefix)?;
+        let prefix = &*family.state().keys.order.stored_prefix(prefix)?;
         // No end at all when the prefix is all ones, or nothing is left of it.
         let end = prefix_end(prefix).unwrap_or_default();
         // No stored key is empty, and this is the first of the others.
@@ -221,7 +221,7 @@ impl WriteBatch {
         key: &[u8],
         value: &[u8],
     ) -> Result<()> {
-        if family.key_order.stores_keys_as_given() {
+        if family.keys.order.stores_keys_as_given() {
             return self.add_stored(family, kind, expires_at, key, value);
         }
         let (key, value) = to_store(family, kind, key, value)?;
@@ -457,7 +457,7 @@ pub(super) fn to_store<'a>(
     value: &'a [u8],
 ) -> Result<Stored<'a>> {
     check_sizes(key, value)?;
-    let order = &family.key_order;
+    let order = &family.keys.order;
     let value = match kind {
         ValueKind::Value => order.stored_value(key, value),
         _ => Cow::Borrowed(value),

@@ -77,7 +77,7 @@ impl Core {
         key: &[u8],
         value: &[u8],
     ) -> Result<()> {
-        if value.len() >= DIRECT_VALUE_BYTES || !family.key_order.stores_keys_as_given() {
+        if value.len() >= DIRECT_VALUE_BYTES || !family.keys.order.stores_keys_as_given() {
             let mut batch = WriteBatch::new();
             batch.add(family, kind, expires_at, key, value)?;
             return self.write(&batch, WriteOptions::default());
@@ -85,7 +85,7 @@ impl Core {
         let operation = Operation { family: family.id, kind, expires_at, key, value };
         let commit =
             || self.with_room(kind.is_tombstone(), || self.write_operation(family, &operation));
-        if self.watch.is_due() {
+        if self.telemetry.watch.is_due() {
             let bytes = (key.len() + value.len()) as u64;
             return self.timed_commit(Some(family), (bytes, 1), commit);
         }
@@ -100,10 +100,10 @@ impl Core {
         (bytes, operations): (u64, u64),
         commit: impl FnOnce() -> R,
     ) -> R {
-        let started = self.start_timing();
+        let started = self.telemetry.start_timing();
         let result = commit();
         let told = Told { operation: TimedOperation::Commit, family, bytes, operations };
-        self.end_timing(started, told, OperationMet::default);
+        self.telemetry.end_timing(started, told, OperationMet::default);
         result
     }
 
@@ -134,7 +134,7 @@ impl Core {
         if visible.fills {
             self.rotate_if_full(family);
         }
-        if family.commit_hook.is_set() {
+        if family.writes.commit_hook.is_set() {
             family.tell_hook(visible.sequence, std::iter::once(*operation));
         }
         durable
@@ -154,7 +154,7 @@ impl Core {
                 self.settle_batch(batch, visible, options)
             })
         };
-        if self.watch.is_due() {
+        if self.telemetry.watch.is_due() {
             let size = (batch.user_bytes, batch.count as u64);
             return self.timed_commit(batch.families.first().map(Arc::as_ref), size, commit);
         }
@@ -167,9 +167,9 @@ impl Core {
     /// [`Error::Closed`], [`Error::Doubtful`].
     #[cold]
     fn write_nothing(&self, options: WriteOptions) -> Result<()> {
-        self.check_open()?;
+        self.health.check_open()?;
         // Of a database that was opened for reading all that it shows is on disk.
-        if self.options.read_only || !options.sync.unwrap_or_else(|| self.syncs_commits()) {
+        if self.env.options.read_only || !options.sync.unwrap_or_else(|| self.syncs_commits()) {
             return Ok(());
         }
         self.sync_log()
@@ -180,8 +180,8 @@ impl Core {
     /// # Errors
     /// [`Error::Doubtful`].
     pub(crate) fn sync_log(&self) -> Result<()> {
-        let published = self.log.published();
-        self.log.sync_through(published).or_else(|cause| self.heal(published, cause))
+        let published = self.storage.log.published();
+        self.storage.log.sync_through(published).or_else(|cause| self.heal(published, cause))
     }
 
     /// Makes a batch that is not empty visible, if `check` agrees.
@@ -225,7 +225,7 @@ impl Core {
         options: WriteOptions,
     ) -> Result<()> {
         let durable = self.make_batch_durable(batch, visible, options);
-        let hooked = |family: &Arc<FamilyState>| family.commit_hook.is_set();
+        let hooked = |family: &Arc<FamilyState>| family.writes.commit_hook.is_set();
         if visible.fills || batch.families.iter().any(hooked) {
             self.follow_up(batch, visible);
         }
@@ -255,7 +255,7 @@ impl Core {
             if fills {
                 self.rotate_if_full(family);
             }
-            if family.commit_hook.is_set() {
+            if family.writes.commit_hook.is_set() {
                 let of_family = |operation: &Operation<'_>| operation.family == family.id;
                 family.tell_hook(sequence, batch.operations().filter(of_family));
             }
@@ -294,7 +294,7 @@ impl Core {
     ) -> Result<Visible> {
         check.before_reserving();
         let mut fills = false;
-        let committed = self.log.commit(
+        let committed = self.storage.log.commit(
             payload,
             signature,
             |start, end| {
@@ -306,7 +306,7 @@ impl Core {
                 Ok(())
             },
         );
-        if self.log.wants_preparation() {
+        if self.storage.log.wants_preparation() {
             self.review_disk(0);
             self.prepare_log_later();
         }
@@ -324,14 +324,14 @@ impl Core {
             return Ok(());
         }
         let _span = span!(DEBUG, "sync_wait", sequence = sequence);
-        let started = self.clock.monotonic_nanos();
-        let synced = self.log.sync_commit(sequence);
-        note_sync(self.clock.monotonic_nanos().saturating_sub(started));
+        let started = self.env.clock.monotonic_nanos();
+        let synced = self.storage.log.sync_commit(sequence);
+        note_sync(self.env.clock.monotonic_nanos().saturating_sub(started));
         synced.or_else(|cause| self.heal(sequence, cause))
     }
 
     fn syncs_commits(&self) -> bool {
-        self.options.sync_mode == SyncMode::Full
+        self.env.options.sync_mode == SyncMode::Full
     }
 }
 
@@ -375,7 +375,7 @@ fn insert(
     sequence: SequenceNumber,
 ) -> Result<()> {
     if !operation.kind.is_tombstone() {
-        family.dead_ranges.note_put(operation.key);
+        family.reads.dead_ranges.note_put(operation.key);
     }
     active.insert(operation, sequence)
 }

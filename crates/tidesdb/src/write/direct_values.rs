@@ -49,14 +49,14 @@ impl Core {
         check: &mut impl CommitCheck,
     ) -> Result<Visible> {
         // The files are written and cut on this thread: the directory is not given up meanwhile.
-        let _at_work = self.callers.enter()?;
+        let _at_work = self.work.callers.enter()?;
         // Families in the order of their numbers, so that two such commits can't deadlock.
         let mut families: Vec<&Arc<FamilyState>> =
             batch.direct.iter().map(|value| &value.family).collect();
         families.sort_by_key(|family| family.id);
         families.dedup_by_key(|family| family.id);
         let mut writers: Vec<LockedWriter<'_>> =
-            families.iter().map(|family| (*family, lock(&family.direct_values))).collect();
+            families.iter().map(|family| (*family, lock(&family.writes.direct_values))).collect();
         let mut pointers = Vec::with_capacity(batch.direct.len());
         let ends: Vec<_> = writers.iter().map(|(_, writer)| end_of(writer)).collect();
         for (family, writer) in &mut writers {
@@ -84,7 +84,7 @@ impl Core {
         // commits that point into it have their sequence numbers.
         let committed = self.commit_operations(batch, &operations, check);
         // Of a log that failed it is not certain that the record is gone.
-        if committed.is_err() && self.log.failure().is_none() {
+        if committed.is_err() && self.storage.log.failure().is_none() {
             self.take_values_back(&mut writers, &ends);
         } else {
             writers.iter_mut().filter_map(|(_, slot)| slot.as_mut()).for_each(|open| open.keep());
@@ -108,7 +108,7 @@ impl Core {
                 // next commit starts another one, and this one goes when nothing points into it any
                 // more.
                 let extent = Extent::whole(summary.file_len);
-                failed.known.change_life(|life| life.close(self.log.published(), extent));
+                failed.known.change_life(|life| life.close(self.storage.log.published(), extent));
             }
         }
     }
@@ -117,13 +117,13 @@ impl Core {
     /// once the commits that point into it are in tables. One that is being appended to stays open.
     /// Answers what the manifest is to be told, which may as well be lost.
     pub(crate) fn close_direct_file(&self, family: &FamilyState) -> Option<Change> {
-        let mut writer = family.direct_values.try_lock().ok()?;
+        let mut writer = family.writes.direct_values.try_lock().ok()?;
         self.close_locked(family, &mut writer)
     }
 
     /// Tells the manifest of a file that was closed.
     pub(crate) fn tell_of_closed_file(&self, family: &FamilyState, closed: Change) {
-        let mut catalog = lock(&self.catalog);
+        let mut catalog = lock(&self.storage.catalog);
         if !family.is_dropped() {
             // Without it the next opening takes the length of the file.
             let _ = catalog.commit(vec![closed]);
@@ -144,7 +144,7 @@ impl Core {
     /// that the caller holds.
     fn closed(&self, family: &FamilyState, complete: &DirectValueWriter) -> Change {
         let bytes = complete.summary.file_len;
-        let through = self.log.published();
+        let through = self.storage.log.published();
         complete.known.change_life(|life| life.close(through, Extent::whole(bytes)));
         let file = ValueLogRecord { number: complete.options.number, bytes };
         Change::AddValueLog { family: family.id, file }
@@ -164,7 +164,7 @@ impl Core {
             *writer = Some(self.start_direct_file(family, closed)?);
         }
         let Some(writer) = writer else { return Ok(()) };
-        let open = writer.open(self.vfs.as_ref())?;
+        let open = writer.open(self.env.vfs.as_ref())?;
         for value in batch.direct.iter().filter(|value| value.family.id == family.id) {
             let pointer = open.writer.append(&value.value)?;
             let mut encoded = Vec::new();
@@ -194,26 +194,29 @@ impl Core {
         family: &Arc<FamilyState>,
         closed: Option<Change>,
     ) -> Result<DirectValueWriter> {
-        let number = self.numbers.next();
-        let path = self.path.join(FileKind::ValueLog(number).name());
-        let file = self.vfs.open(&path, OpenHow::CreateNew);
+        let number = self.storage.numbers.next();
+        let path = self.env.path.join(FileKind::ValueLog(number).name());
+        let file = self.env.vfs.open(&path, OpenHow::CreateNew);
         let file = file.map_err(|e| Error::io("create", &path, e))?;
         let compression = family.options.load().compression;
         let options = VlogOptions { number, compression };
         let started = VlogWriter::new(Arc::clone(&file), &path, options).and_then(|mut writer| {
             writer.flush()?;
             file.sync_data().map_err(|e| Error::io("sync", &path, e))?;
-            self.vfs.sync_dir(&self.path).map_err(|e| Error::io("sync", &self.path, e))?;
+            self.env
+                .vfs
+                .sync_dir(&self.env.path)
+                .map_err(|e| Error::io("sync", &self.env.path, e))?;
             Ok(writer)
         });
         let writer = started.inspect_err(|_| {
-            let _ = self.vfs.remove(&path);
+            let _ = self.env.vfs.remove(&path);
         })?;
         let life = ValueLogLife::Appending { bytes: writer.file_len() };
-        let known = ValueLogFile::new(&self.files, number, life);
-        let mut catalog = lock(&self.catalog);
+        let known = ValueLogFile::new(&self.storage.files, number, life);
+        let mut catalog = lock(&self.storage.catalog);
         if family.is_dropped() {
-            let _ = self.vfs.remove(&path);
+            let _ = self.env.vfs.remove(&path);
             return Err(family.dropped_error());
         }
         let begun = Change::AddValueLog { family: family.id, file: ValueLogRecord::open(number) };

@@ -33,14 +33,14 @@ impl Core {
     /// Freezes the family's memtable when it holds at least `least_bytes`; an empty one stays.
     /// True when it did.
     pub(crate) fn freeze(&self, family: &Arc<FamilyState>, least_bytes: u64) -> bool {
-        let _one_at_a_time = lock(&family.rotation);
+        let _one_at_a_time = lock(&family.writes.freezing);
         let active = Arc::clone(&family.view.load().active);
         if active.used_bytes() < least_bytes || active.is_empty() {
             return false;
         }
-        let fresh = Arc::new(Memtable::new(&self.memory));
+        let fresh = Arc::new(Memtable::new(&self.memory.pool));
         // Every commit lies wholly on one side of the boundary: none is under way here.
-        let _closed = self.log.close_gate();
+        let _closed = self.storage.log.close_gate();
         self.exchange_memtable(family, fresh);
         true
     }
@@ -49,22 +49,23 @@ impl Core {
     /// answers; empty ones stay. The caller has the families in the order of their numbers.
     pub(crate) fn freeze_all(&self, families: &[Arc<FamilyState>]) -> SequenceNumber {
         // Other callers take one of them.
-        let _rotations: Vec<_> = families.iter().map(|family| lock(&family.rotation)).collect();
-        let _closed = self.log.close_gate();
+        let _rotations: Vec<_> =
+            families.iter().map(|family| lock(&family.writes.freezing)).collect();
+        let _closed = self.storage.log.close_gate();
         for family in families {
             if !family.view.load().active.is_empty() {
-                self.exchange_memtable(family, Arc::new(Memtable::new(&self.memory)));
+                self.exchange_memtable(family, Arc::new(Memtable::new(&self.memory.pool)));
             }
         }
-        self.log.published()
+        self.storage.log.published()
     }
 
     /// Freezes the active memtable, with the gate closed and the rotation locked.
     fn exchange_memtable(&self, family: &FamilyState, fresh: Arc<Memtable>) {
-        let now = self.clock.monotonic_nanos();
+        let now = self.env.clock.monotonic_nanos();
         // ORDERING: relaxed; guarded by the rotation lock.
-        let before = family.flow.frozen_nanos.swap(now, Ordering::Relaxed);
-        let published = self.log.published();
+        let before = family.writes.flow.frozen_nanos.swap(now, Ordering::Relaxed);
+        let published = self.storage.log.published();
         family.change_view(|view| {
             view.active.seal(published, now.saturating_sub(before));
             let mut frozen = Vec::with_capacity(view.frozen.len() + 1);
@@ -78,17 +79,17 @@ impl Core {
     /// they are rarely written. One job does it for some of them at a time, beside the flushes
     /// that writers wait for.
     fn limit_retained_log(&self) {
-        if self.log.retained_bytes() <= self.retained_log_bound() {
+        if self.storage.log.retained_bytes() <= self.retained_log_bound() {
             return;
         }
         // ORDERING: the swap decides which caller queues the job.
-        if !self.control.log_is_trimmed.swap(true, Ordering::SeqCst) {
+        if !self.work.control.log_is_trimmed.swap(true, Ordering::SeqCst) {
             self.trim_log_later();
         }
     }
 
     fn retained_log_bound(&self) -> u64 {
-        match self.options.max_retained_log_bytes {
+        match self.env.options.max_retained_log_bytes {
             0 => {
                 let families = self.families.all();
                 let sizes = families.iter().map(|f| f.options.load().write_buffer_size as u64);
@@ -101,7 +102,7 @@ impl Core {
     /// The families, oldest commit first, whose unflushed commits lie in the older half of the
     /// log that may be kept.
     pub(crate) fn families_pinning_log(&self, most: usize) -> Vec<Arc<FamilyState>> {
-        let keep_from = self.log.published().saturating_sub(self.retained_log_bound() / 2);
+        let keep_from = self.storage.log.published().saturating_sub(self.retained_log_bound() / 2);
         let families = self.families.all().into_iter();
         let mut pinning: Vec<_> = families
             .map(|family| (family.view.load().first_unflushed(), family))

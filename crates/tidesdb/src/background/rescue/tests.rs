@@ -171,7 +171,7 @@ fn one_rescue_thins_all_tables_with_room_for_one() {
         }
     }
     family.flush().unwrap();
-    db.core().files.garbage.sweep();
+    db.core().storage.files.garbage.sweep();
     let bytes = || {
         let version = family.state().current_version();
         version.tables().map(|table| table.record.bytes).collect::<Vec<_>>()

@@ -73,7 +73,7 @@ impl Family {
     pub fn approximate_count(&self, range: impl KeyRange) -> Result<u64> {
         self.core().check_readable(&self.state)?;
         // What is left are limits in an order of the application's own.
-        let (bounds, _) = ScanOptions::new().range(range).into_bounds(&self.state.key_order)?;
+        let (bounds, _) = ScanOptions::new().range(range).into_bounds(&self.state.keys.order)?;
         let (from, to) = (bounds.lower.as_deref(), bounds.upper.as_deref());
         approximate_count(self.core(), &self.state, from, to)
     }
@@ -113,7 +113,7 @@ impl Family {
         let keys: Vec<K> = keys.into_iter().collect();
         let mut values = vec![None; keys.len()];
         self.collect_at(snapshot, &keys, &mut values)?;
-        self.state.take_off_spelling(&mut values);
+        self.state.keys.take_off_spelling(&mut values);
         Ok(values)
     }
 
@@ -152,7 +152,7 @@ impl Family {
     ) -> Result<Vec<Option<PinnedValue>>> {
         let keys: Vec<K> = keys.into_iter().collect();
         let values = keys.iter().map(|_| None).collect();
-        let mut pins = Pins { core: self.core(), family: &self.state, values };
+        let mut pins = Pins { budget: &self.core().memory.budget, family: &self.state, values };
         self.collect_at(snapshot, &keys, &mut pins)?;
         Ok(pins.values)
     }
@@ -166,7 +166,7 @@ impl Family {
         self.check_snapshot(snapshot)?;
         let (core, moment) = (self.core(), snapshot.moment());
         let wanted = (0..keys.len()).collect();
-        match self.state.stored_keys(keys)? {
+        match self.state.keys.stored_keys(keys)? {
             None => core.get_many(&self.state, moment, (keys, wanted), collect),
             Some(keys) => core.get_many(&self.state, moment, (&keys, wanted), collect),
         }

@@ -44,7 +44,7 @@ impl StoredScan {
 
     #[inline]
     pub(super) fn needs_attention(&self) -> bool {
-        self.transaction.is_some() || self.owner.core().watch.is_due()
+        self.transaction.is_some() || self.owner.core().telemetry.watch.is_due()
     }
 
     #[inline(never)]
@@ -53,7 +53,7 @@ impl StoredScan {
             return self.go_timed(movement);
         }
         self.leave(movement)?;
-        if self.owner.core().watch.is_due() {
+        if self.owner.core().telemetry.watch.is_due() {
             self.go_timed(movement)?;
         } else {
             self.go_unattended(movement)?;
@@ -69,11 +69,11 @@ impl StoredScan {
             Movement::To(key) | Movement::ToOrBefore(key) => (TimedOperation::Seek, key.len()),
         };
         let before = self.family.counters.hot.my_blocks();
-        let started = self.owner.core().start_timing();
+        let started = self.owner.core().telemetry.start_timing();
         let result = self.go_unattended(movement);
         let family = Some(self.family.as_ref());
         let told = Told { operation, family, bytes: key_bytes as u64, operations: 1 };
-        self.owner.core().end_timing(started, told, || self.met(before));
+        self.owner.core().telemetry.end_timing(started, told, || self.met(before));
         result
     }
 

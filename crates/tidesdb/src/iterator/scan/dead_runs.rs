@@ -20,13 +20,16 @@ impl StoredScan {
     #[cold]
     pub(super) fn pass_dead_run(&mut self, direction: Direction) -> Result<()> {
         let reader = Reader { snapshot: self.sight.snapshot.sequence(), now: self.sight.now };
-        let known = self.family.dead_ranges.known_to(reader);
+        let known = self.family.reads.dead_ranges.known_to(reader);
         let run = match direction {
             Direction::Forward => self.pass_forward(known)?,
             Direction::Backward => self.pass_backward(known)?,
         };
         if run.passed >= REMEMBERED_FROM {
-            self.family.dead_ranges.remember(&run, reader, || self.owner.core().log.reserved());
+            self.family
+                .reads
+                .dead_ranges
+                .remember(&run, reader, || self.owner.core().storage.log.reserved());
         }
         Ok(())
     }

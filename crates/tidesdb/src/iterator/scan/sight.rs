@@ -64,10 +64,14 @@ impl Sight {
         // The snapshot first: whatever view is loaded now holds all that it sees.
         let view = family.view.load_full();
         if !view.version.runs.is_empty() {
-            family.reads.note();
+            family.reads.watch.note();
         }
         let sequence = snapshot.sequence();
-        let blocks = CachedBlocks::for_scan(&core.files.blocks, &core.budget, &family.counters.hot);
+        let blocks = CachedBlocks::for_scan(
+            &core.storage.files.blocks,
+            &core.memory.budget,
+            &family.counters.hot,
+        );
         let memtables = std::iter::once(&view.active).chain(&view.frozen);
         let mut deleted = RangeTombstoneSets::default();
         for memtable in memtables.clone() {
@@ -91,7 +95,7 @@ impl Sight {
         let (sources_bytes, runs) = (sources.len() as u64 * SOURCE_BYTES, view.version.runs.len());
         let buffers = sources_bytes + runs as u64 * BLOCK_BYTES;
         Ok(Self {
-            _lent: core.budget.lend(Holder::Scans, buffers),
+            _lent: core.memory.budget.lend(Holder::Scans, buffers),
             now: snapshot.moment().now,
             snapshot,
             view,

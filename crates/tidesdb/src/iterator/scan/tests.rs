@@ -35,7 +35,7 @@ fn a_scan_counts_for_what_it_has_read_ahead() {
         family.flush().unwrap();
     }
     assert_eq!(family.state().current_version().runs.len() as u64, RUNS);
-    let scans = || db.core().budget.held().scans;
+    let scans = || db.core().memory.budget.held().scans;
     let before = scans();
     let mut scan = family.scan(ScanOptions::default()).unwrap();
     scan.seek_to_first().unwrap();
@@ -62,7 +62,7 @@ fn a_scan_counts_for_the_large_values_that_it_has_fetched() {
         }
     }
     family.put(&1000_u64.to_be_bytes(), &vec![7; 3 << 20]).unwrap();
-    let scans = || db.core().budget.held().scans;
+    let scans = || db.core().memory.budget.held().scans;
     let before = scans();
     for _ in 0..3 {
         let bounds = super::Bounds::default();
@@ -104,7 +104,7 @@ fn a_value_that_cannot_be_read_counts_for_nothing() {
             assert!(sim.corrupt(&path, bytes / 2, Corruption::Flip(1)).unwrap());
         }
     }
-    let scans = || db.core().budget.held().scans;
+    let scans = || db.core().memory.budget.held().scans;
     let before = scans();
     let bounds = super::Bounds::default();
     let (owner, state) = (&family.owner, family.state());

@@ -7,9 +7,8 @@ use tidesdb_files::sstable::{Block, Found};
 
 use super::super::PinnedValue;
 use crate::cache::HeldBlock;
-use crate::core::Core;
 use crate::family::FamilyState;
-use crate::flow::{Holder, Lent};
+use crate::flow::{Holder, Lent, MemoryBudget};
 use crate::memtable::MemtableVersion;
 
 /// Takes values that are found, each with the place of its key.
@@ -62,7 +61,7 @@ impl Collect for Vec<Option<Vec<u8>>> {
 
 /// Values where they lie.
 pub(crate) struct Pins<'a> {
-    pub core: &'a Core,
+    pub budget: &'a Arc<MemoryBudget>,
     pub family: &'a FamilyState,
     /// In the order of the keys.
     pub values: Vec<Option<PinnedValue>>,
@@ -92,7 +91,7 @@ impl Collect for Pins<'_> {
     type Held = SharedBlock;
 
     fn hold(&self, block: HeldBlock) -> SharedBlock {
-        let lent = self.core.budget.lend(Holder::Scans, block.memory_bytes() as u64);
+        let lent = self.budget.lend(Holder::Scans, block.memory_bytes() as u64);
         SharedBlock(Arc::new((block, lent)))
     }
 
@@ -108,7 +107,7 @@ impl Collect for Pins<'_> {
     }
 
     fn fetched(&mut self, at: usize, value: Vec<u8>) {
-        self.put(at, PinnedValue::own(self.core, self.family, value));
+        self.put(at, PinnedValue::own(self.budget, self.family, value));
     }
 
     fn has(&self, at: usize) -> bool {

@@ -167,7 +167,7 @@ fn a_block_that_many_keys_need_is_looked_up_once() {
     let keys: Vec<_> = (0..1000_u32).map(|n| n.to_be_bytes()).collect();
     keys.iter().for_each(|key| family.put(key, key).unwrap());
     family.flush().unwrap();
-    let lookups = || db.core().files.blocks.figures()[2..].iter().sum::<u64>();
+    let lookups = || db.core().storage.files.blocks.figures()[2..].iter().sum::<u64>();
     for _ in 0..2 {
         let before = lookups();
         let values = family.multi_get(&keys).unwrap();
@@ -192,7 +192,7 @@ fn pinned_values_of_one_block_keep_it_together() {
     }
     let in_memory = family.multi_get_pinned(&keys).unwrap();
     family.flush().unwrap();
-    let scans = || db.core().budget.held().scans;
+    let scans = || db.core().memory.budget.held().scans;
     assert_eq!(scans(), 0, "a memtable counts by itself");
     let mut in_tables = family.multi_get_pinned(&keys).unwrap();
     let all = scans();

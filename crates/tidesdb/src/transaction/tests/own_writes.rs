@@ -12,7 +12,7 @@ use crate::transaction::IsolationLevel;
 fn the_writes_that_a_scan_of_a_transaction_shows_count() {
     let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
     let family = db.create_family("family", FamilyOptions::default()).unwrap();
-    let transactions = || db.core().budget.held().transactions;
+    let transactions = || db.core().memory.budget.held().transactions;
     let before = transactions();
     let mut transaction = db.begin(IsolationLevel::ReadCommitted).unwrap();
     for n in 0..1000_u64 {

@@ -1,0 +1,14 @@
+//! What readers and transactions of a database rely on.
+
+use std::sync::Mutex;
+
+use crate::dependencies::Dependencies;
+use crate::moments::SnapshotRegistry;
+
+/// The moments that readers look at, and what transactions have read at them.
+#[derive(Debug, Default)]
+pub(crate) struct Isolation {
+    pub snapshots: SnapshotRegistry,
+    /// What serializable transactions have read. Taken before the commit gate is entered.
+    pub dependencies: Mutex<Dependencies>,
+}

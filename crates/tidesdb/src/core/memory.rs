@@ -1,0 +1,17 @@
+//! What a database has in memory.
+
+use std::sync::Arc;
+
+use tidesdb_lockfree::arena::BlockPool;
+
+use crate::flow::MemoryBudget;
+use crate::spare_buffers::SpareBuffers;
+
+/// The budget of all memory, and what is lent to memtables and to writers of tables.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub budget: Arc<MemoryBudget>,
+    /// Blocks of memtables.
+    pub pool: Arc<BlockPool>,
+    pub spare_buffers: SpareBuffers,
+}

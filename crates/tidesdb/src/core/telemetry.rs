@@ -1,0 +1,29 @@
+//! What a database tells about itself.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use tidesdb_sys::clock::Clock;
+
+use crate::counters::Counted;
+use crate::events::Events;
+use crate::watch::Watch;
+
+/// Counters, times and events.
+#[derive(Debug)]
+pub(crate) struct Telemetry {
+    /// By which operations are timed.
+    pub clock: Arc<dyn Clock>,
+    pub counters: CoreCounters,
+    pub watch: Watch,
+    pub events: Events,
+}
+
+/// Counters of the database, for statistics.
+#[derive(Debug, Default)]
+pub(crate) struct CoreCounters {
+    /// What families did that are dropped. Held while what all have done is added up.
+    pub dropped: Mutex<Counted>,
+    pub transaction_conflicts: AtomicU64,
+    pub serialization_conflicts: AtomicU64,
+}

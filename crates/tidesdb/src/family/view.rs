@@ -1,0 +1,64 @@
+//! What a reader of a family loads: its memtables and files at one moment.
+
+use std::sync::{Arc, Mutex};
+
+use arc_swap::{ArcSwap, Guard};
+use tidesdb_base::entry::SequenceNumber;
+use tidesdb_lockfree::sync::lock;
+
+use crate::memtable::Memtable;
+use crate::version::Version;
+
+/// What a reader of a family looks at, as one immutable whole.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    /// Takes the commits.
+    pub active: Arc<Memtable>,
+    /// Waiting to be written out, newest first.
+    pub frozen: Vec<Arc<Memtable>>,
+    /// The files.
+    pub version: Arc<Version>,
+}
+
+impl View {
+    /// Lowest sequence number that is in memory only; `u64::MAX` when there is none.
+    pub(crate) fn first_unflushed(&self) -> SequenceNumber {
+        let frozen = self.frozen.last().map_or(u64::MAX, |m| m.first_sequence());
+        frozen.min(self.active.first_sequence())
+    }
+}
+
+/// The view in force.
+#[derive(Debug)]
+pub(crate) struct CurrentView {
+    view: ArcSwap<View>,
+    /// Held while the view is replaced, so that no change is lost.
+    changing: Mutex<()>,
+}
+
+impl CurrentView {
+    pub(super) fn new(view: View) -> Self {
+        Self { view: ArcSwap::from_pointee(view), changing: Mutex::new(()) }
+    }
+
+    /// The view, for a moment.
+    #[inline]
+    pub(crate) fn load(&self) -> Guard<Arc<View>> {
+        self.view.load()
+    }
+
+    /// The view, to keep.
+    #[inline]
+    pub(crate) fn load_full(&self) -> Arc<View> {
+        self.view.load_full()
+    }
+
+    /// Replaces the view by what `change` makes of it, and has `then` told of the new one before
+    /// any other takes its place.
+    pub(super) fn change(&self, change: impl FnOnce(&View) -> View, then: impl FnOnce(&View)) {
+        let _one_at_a_time = lock(&self.changing);
+        let next = Arc::new(change(&self.view.load()));
+        self.view.store(Arc::clone(&next));
+        then(&next);
+    }
+}
