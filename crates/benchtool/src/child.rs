@@ -11,22 +11,22 @@
 
 mod openings;
 mod phases;
+mod setting;
+mod summary;
 
+use self::setting::{device_traffic, page_cache_of_its_own, prepare, settle_after};
+use self::summary::summarise;
 use crate::engines;
-use crate::measure::device::{Traffic, synced_traffic};
 use crate::measure::disk;
-use crate::measure::observed::{Observer, steps};
+use crate::measure::observed::Observer;
 use crate::measure::process::{Sample, Ticker};
-use crate::measure::recorder::{Kind, Limits, Measured, Schedule, Series};
-use crate::spec::{
-    JobResult, JobSpec, OperationResult, PageCache, Settle, Shape, Status, Sync, Verify, Workload,
-    WorstThread,
-};
+use crate::measure::recorder::{Limits, Schedule};
+use crate::spec::{JobResult, JobSpec, Settle, Shape, Status, Sync, Verify, Workload};
 use crate::workload::check::verify_contents;
 use crate::workload::scan_rate::scan_rate;
 use crate::workload::trace::{Recording, verify_model};
-use crate::workload::{Dataset, Phase, Tally, read, write};
-use bench_compare::engine::{Capabilities, Engine, EngineError, EngineStats, SessionMode};
+use crate::workload::{Dataset, Tally};
+use bench_compare::engine::{Capabilities, Engine, EngineError, EngineStats};
 use phases::{Check, Outcome};
 use std::fs;
 use std::io::{Read, Write};
@@ -41,14 +41,6 @@ pub(crate) static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// One operation in this many is timed when operations are not batched.
 const SAMPLE_EVERY: u32 = 16;
-/// Records between two gets of a warm-up: several per data block.
-const WARM_STEP: u64 = 8;
-const WARM_LIMIT: Duration = Duration::from_secs(20);
-/// An engine's byte counters are believed from this many times their resolution on.
-const COUNTER_STEPS: u64 = 20;
-/// Operations and bytes per batch of a load inside the job.
-const LOAD_BATCH: u64 = 1_000;
-const LOAD_BATCH_BYTES: u64 = 16 << 20;
 
 /// How often a job that was told to end looks whether its parent is still there.
 const LOOK: Duration = Duration::from_millis(50);
@@ -87,11 +79,6 @@ pub(crate) fn main() -> Result<(), String> {
     answer(&run(&spec, &INTERRUPTED))
 }
 
-/// Runs a job; whatever goes wrong is in the result.
-pub(crate) fn run(spec: &JobSpec, interrupted: &AtomicBool) -> JobResult {
-    run_checked(spec, interrupted).unwrap_or_else(JobResult::failed)
-}
-
 /// Process samples and engine counters around the phase.
 struct Marks {
     base: Sample,
@@ -103,6 +90,11 @@ struct Marks {
     settle: Duration,
     open: Duration,
     peak_anonymous: u64,
+}
+
+/// Runs a job; whatever goes wrong is in the result.
+pub(crate) fn run(spec: &JobSpec, interrupted: &AtomicBool) -> JobResult {
+    run_checked(spec, interrupted).unwrap_or_else(JobResult::failed)
 }
 
 /// What the job needs and the engine does not have.
@@ -211,89 +203,6 @@ fn wait_for_kill(tally: Tally) -> Result<JobResult, String> {
     Err("this process was to be killed".to_owned())
 }
 
-/// What the device has read and written so far, if the job asks for it and there is one.
-fn device_traffic(spec: &JobSpec, notes: &mut Vec<String>) -> Option<Traffic> {
-    if !spec.shape.device_counters {
-        return None;
-    }
-    synced_traffic(&spec.directory)
-        .map_err(|problem| notes.push(format!("no counters of the device: {problem}")))
-        .ok()
-}
-
-/// Settles what the phase has left; returns how long that took, looking at sizes excluded.
-fn settle_after(
-    engine: &dyn Engine,
-    spec: &JobSpec,
-    observer: &mut Observer,
-) -> Result<Duration, String> {
-    let how = spec.shape.settle;
-    if !spec.shape.workload.mutates() {
-        return Ok(Duration::ZERO);
-    }
-    let start = Instant::now();
-    if how != Settle::None {
-        settle(engine, Settle::Flush)?;
-    }
-    let flushing = start.elapsed();
-    if how != Settle::None {
-        observer.flushed(&spec.directory);
-    }
-    let start = Instant::now();
-    if !matches!(how, Settle::None | Settle::Flush) {
-        settle(engine, how)?;
-    }
-    Ok(flushing + start.elapsed())
-}
-
-fn settle(engine: &dyn Engine, how: Settle) -> Result<(), String> {
-    match how {
-        Settle::None => Ok(()),
-        Settle::Flush => engine.flush(),
-        Settle::Idle => engine.settle(),
-        Settle::Compact => engine.compact().and_then(|()| engine.settle()),
-    }
-    .map_err(|error| format!("settle: {error}"))
-}
-
-/// Page cache counts for the control group that filled it: what the load or the copy left there
-/// would be read beside the limit of this job, so it is given up first. Returns why that failed.
-fn page_cache_of_its_own(spec: &JobSpec) -> Vec<String> {
-    if spec.control_group.is_none() || !spec.loaded {
-        return Vec::new();
-    }
-    let forgotten = crate::machine::forget_files(&spec.directory);
-    let note =
-        |error| format!("files in the page cache do not count for the memory limit: {error}");
-    forgotten.err().map(note).into_iter().collect()
-}
-
-/// Everything between opening and the measured phase.
-fn prepare(
-    engine: &dyn Engine,
-    dataset: &Dataset,
-    spec: &JobSpec,
-    notes: &mut Vec<String>,
-    interrupted: &AtomicBool,
-) -> Result<(), String> {
-    let shape = &spec.shape;
-    if shape.workload.needs_data() && !spec.loaded {
-        load(engine, shape, interrupted)?;
-    }
-    if shape.page_cache == PageCache::Drop
-        && let Err(problem) = crate::machine::drop_page_cache(&spec.directory)
-    {
-        notes.push(format!("page cache kept: {problem}"));
-    }
-    if shape.verify == Verify::None {
-        notes.push("results were not checked".to_owned());
-    }
-    if shape.warm {
-        warm(engine, dataset, interrupted)?;
-    }
-    Ok(())
-}
-
 /// When operations are due, for each thread.
 fn schedule(shape: &Shape) -> Schedule {
     let pace = &shape.pace;
@@ -323,48 +232,6 @@ fn limits<'a>(shape: &Shape, interrupted: &'a AtomicBool) -> Limits<'a> {
         sample_every: if single { SAMPLE_EVERY } else { 1 },
         schedule: schedule(shape),
     }
-}
-
-/// Fills the database with the whole data set, untimed.
-fn load(engine: &dyn Engine, shape: &Shape, interrupted: &AtomicBool) -> Result<(), String> {
-    let record = (shape.key_size + shape.value_size) as u64;
-    let shape = Shape {
-        workload: Workload::Write,
-        batch: if shape.families > 1 {
-            1
-        } else {
-            (LOAD_BATCH_BYTES / record).clamp(1, LOAD_BATCH)
-        },
-        seconds: None,
-        pace: crate::spec::Pace::default(),
-        ..shape.clone()
-    };
-    let dataset = Dataset::new(&shape)?;
-    let order = dataset.write_order();
-    let limits = limits(&shape, interrupted);
-    let phase = Phase { threads: shape.threads, mode: SessionMode::ReadWrite, limits };
-    let (_, tally) =
-        phase.run(engine, |worker| write::each(&dataset, &order, worker, write::Change::Put))?;
-    // ORDERING: the flag carries no data.
-    if interrupted.load(Ordering::Relaxed) {
-        return Err("interrupted while loading".to_owned());
-    }
-    match tally.problems.first() {
-        Some(problem) => Err(format!("load: {problem}")),
-        None => settle(engine, shape.settle),
-    }
-}
-
-fn warm(engine: &dyn Engine, dataset: &Dataset, interrupted: &AtomicBool) -> Result<(), String> {
-    let limits = Limits {
-        time: Some(WARM_LIMIT),
-        interrupted,
-        sample_every: SAMPLE_EVERY,
-        schedule: Schedule::default(),
-    };
-    let phase = Phase { threads: dataset.shape.threads, mode: SessionMode::ReadOnly, limits };
-    let (_, tally) = phase.run(engine, |worker| read::warm(dataset, WARM_STEP, worker))?;
-    tally.problems.first().map_or(Ok(()), |problem| Err(format!("warm-up: {problem}")))
 }
 
 /// Runs the phase, with interval syncs beside it where the engine needs them.
@@ -446,126 +313,6 @@ fn verify(
         openings::without_what_was_lost(result);
     }
     Ok(())
-}
-
-/// The operations of a phase, the main one first.
-fn operations(shape: &Shape, outcome: &Outcome) -> Vec<OperationResult> {
-    let measured = &outcome.measured;
-    let mut kinds: Vec<Kind> =
-        Kind::ALL.into_iter().filter(|kind| measured.of(*kind).operations > 0).collect();
-    if shape.writers > 0 {
-        // The readers are what such a test is about.
-        kinds.sort_by_key(|kind| *kind == Kind::Put);
-    }
-    if kinds.is_empty() {
-        kinds.push(Kind::Primary);
-    }
-    let described = kinds.into_iter().map(|kind| {
-        let name = if kind == Kind::Primary { shape.workload.operation() } else { kind.name() };
-        let mut operation = describe(name, measured.of(kind), measured);
-        if shape.workload == Workload::Families && operation.average_us > 0.0 {
-            // Steps follow one another; each has a rate of its own.
-            operation.per_second = 1e6 / operation.average_us;
-        }
-        operation
-    });
-    let mut operations: Vec<OperationResult> = described.collect();
-    if let Some(second) = &outcome.second {
-        operations.push(describe("GET", second.of(Kind::Primary), second));
-    }
-    operations
-}
-
-fn summarise(spec: &JobSpec, outcome: &Outcome, marks: &Marks) -> JobResult {
-    let Outcome { measured, tally, .. } = outcome;
-    let shape = &spec.shape;
-    let seconds = measured.duration().as_secs_f64().max(1e-9);
-    let operations = operations(shape, outcome);
-    let delta = |after: Option<u64>, before: Option<u64>| {
-        after.map(|after| after.saturating_sub(before.unwrap_or(0)))
-    };
-    let (first, last) = (&marks.stats_before, &marks.stats_after);
-    let log_bytes = delta(last.log_bytes, first.log_bytes);
-    let flush_bytes = delta(last.flush_bytes, first.flush_bytes);
-    let compaction_bytes = delta(last.compaction_bytes, first.compaction_bytes);
-    let log_syncs = delta(last.log_syncs, first.log_syncs);
-    let written_bytes = marks.settled.written_bytes.saturating_sub(marks.before.written_bytes);
-    let per_user_byte =
-        |bytes: u64| (tally.user_bytes > 0).then(|| bytes as f64 / tally.user_bytes as f64);
-    let engine_bytes = log_bytes
-        .zip(flush_bytes)
-        .zip(compaction_bytes)
-        .map(|((log, flush), compaction)| log + flush + compaction)
-        .filter(|bytes| *bytes >= last.resolution_bytes.saturating_mul(COUNTER_STEPS));
-    JobResult {
-        status: Status::Valid,
-        operations,
-        duration: seconds,
-        settle: marks.settle.as_secs_f64(),
-        open: marks.open.as_secs_f64(),
-        slowest_second: measured.slowest_second(),
-        rate: measured.buckets.clone(),
-        rows: tally.rows,
-        not_found: tally.not_found,
-        conflicts: tally.conflicts,
-        user_bytes: tally.user_bytes,
-        written_bytes,
-        read_bytes: marks.after.read_bytes.saturating_sub(marks.before.read_bytes),
-        write_amplification: per_user_byte(written_bytes),
-        engine_write_amplification: engine_bytes.and_then(per_user_byte),
-        log_bytes,
-        flush_bytes,
-        compaction_bytes,
-        log_syncs,
-        failed_calls: tally.errors,
-        sorted_runs: last.sorted_runs,
-        cache_hits: hit_share(first.cache, last.cache),
-        commits_per_sync: log_syncs
-            .filter(|syncs| *syncs > 0)
-            .map(|syncs| tally.commits as f64 / syncs as f64),
-        peak_rss: marks.settled.peak_rss,
-        peak_anonymous: marks.peak_anonymous.max(marks.after.rss_anonymous),
-        rss_file: marks.after.rss_file,
-        base_rss: marks.base.peak_rss,
-        peak_virtual: marks.settled.peak_virtual,
-        cpu_user: marks.settled.cpu_user - marks.before.cpu_user,
-        cpu_system: marks.settled.cpu_system - marks.before.cpu_system,
-        ..JobResult::default()
-    }
-}
-
-/// Hits over lookups between two readings of an engine's counters.
-fn hit_share(first: Option<(u64, u64)>, last: Option<(u64, u64)>) -> Option<f64> {
-    let ((hits, misses), (earlier_hits, earlier_misses)) = (last?, first.unwrap_or_default());
-    let hits = hits.saturating_sub(earlier_hits);
-    let lookups = hits + misses.saturating_sub(earlier_misses);
-    (lookups > 0).then(|| hits as f64 / lookups as f64)
-}
-
-fn describe(operation: &str, series: &Series, measured: &Measured) -> OperationResult {
-    let seconds = measured.duration().as_secs_f64().max(1e-9);
-    let longest_gap = measured.longest_gap;
-    let histogram = &series.histogram;
-    let micros = |nanos: u64| nanos as f64 / 1_000.0;
-    let quantile = |quantile: f64| micros(histogram.value_at_quantile(quantile));
-    let [p50_us, p95_us, p99_us, p999_us] = series.worst_thread().map(micros);
-    OperationResult {
-        operation: operation.to_owned(),
-        operations: series.operations,
-        per_second: series.operations as f64 / seconds,
-        average_us: histogram.mean() / 1_000.0,
-        stddev_us: histogram.stdev() / 1_000.0,
-        min_us: if histogram.is_empty() { 0.0 } else { micros(histogram.min()) },
-        p50_us: quantile(0.5),
-        p90_us: quantile(0.9),
-        p95_us: quantile(0.95),
-        p99_us: quantile(0.99),
-        p999_us: quantile(0.999),
-        p9999_us: quantile(0.9999),
-        max_us: micros(histogram.max().max(longest_gap.as_nanos() as u64)),
-        worst_thread: Some(WorstThread { p50_us, p95_us, p99_us, p999_us }),
-        histogram: steps(histogram),
-    }
 }
 
 #[cfg(test)]

@@ -9,20 +9,23 @@
 //!
 //! Threads: the caller's only, plus one that reads the child's output.
 
-use crate::child::{INTERRUPTED, MARK};
+mod loads;
+mod process;
+
+pub(crate) use self::loads::store_identity;
+use self::loads::{load_name, load_shape};
+use self::process::spawn;
+use crate::child::INTERRUPTED;
 use crate::machine::{self, ControlGroup, FolderLock};
 use crate::measure::disk;
-use crate::spec::{JobResult, JobSpec, Pace, Pattern, Setup, Shape, Status, Workload};
+use crate::spec::{JobResult, JobSpec, Setup, Shape, Status};
 use crate::terminal::tell;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::{Read, Write};
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Set by the second Ctrl-C: the running job is killed instead of being asked to end.
 pub(crate) static IMPATIENT: AtomicBool = AtomicBool::new(false);
@@ -359,56 +362,6 @@ impl Orchestrator<'_> {
     }
 }
 
-/// Two jobs with the same identity can use the same loaded database.
-pub(crate) fn store_identity(engine: &str, shape: &Shape, setup: &Setup) -> String {
-    let Shape { num, spare, key_size, value_size, value_min, value_sizes, contents, .. } = shape;
-    let Shape { layout, keys_per_prefix, compress_ratio, families, settle, seed, .. } = shape;
-    let Setup { memtable, memtable_count, block, compression, bloom_bits, .. } = setup;
-    let Setup { value_separation, tree_tables, engine_options, background_threads, .. } = setup;
-    let data = (num, spare, key_size, value_size, value_min, value_sizes, contents);
-    let layout = (layout, keys_per_prefix, compress_ratio, families, settle, seed);
-    let tables = (memtable, memtable_count, block, compression, bloom_bits, background_threads);
-    let others = (value_separation, tree_tables, engine_options);
-    format!("{engine} {data:?} {layout:?} {tables:?} {others:?}")
-}
-
-/// Largest batch of a load, in bytes.
-const LOAD_BATCH_BYTES: u64 = 16 << 20;
-
-fn load_shape(shape: &Shape) -> Shape {
-    Shape {
-        workload: Workload::Write,
-        pattern: Pattern::Random,
-        threads: 1,
-        writers: 0,
-        // Several families take single writes only.
-        batch: if shape.families > 1 {
-            1
-        } else {
-            (LOAD_BATCH_BYTES / (shape.key_size + shape.value_size) as u64).clamp(1, 1_000)
-        },
-        seconds: None,
-        operations: None,
-        pace: Pace::default(),
-        warm: false,
-        ..shape.clone()
-    }
-}
-
-/// Name of the row of a load; different data sets have different names.
-fn load_name(shape: &Shape) -> String {
-    let Shape { num, key_size, value_size, .. } = shape;
-    if (*key_size, *value_size, shape.families) == (16, 100, 1) {
-        format!("load, batches of 1000 ({num} records)")
-    } else {
-        let families = match shape.families {
-            1 => String::new(),
-            many => format!(", {many} families"),
-        };
-        format!("load, {num} records of {key_size}+{value_size} bytes{families}")
-    }
-}
-
 fn progress_line(spec: &JobSpec, result: &JobResult) -> String {
     let status = match result.status {
         Status::Valid => String::new(),
@@ -420,95 +373,6 @@ fn progress_line(spec: &JobSpec, result: &JobResult) -> String {
     };
     let throughput = result.throughput() / 1_000.0;
     format!("{:<14} {:<34} {throughput:>10.1} K/s{conflicts}{status}", spec.engine, spec.test)
-}
-
-/// Milliseconds after which mimalloc gives freed pages back to the system.
-const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
-
-/// Runs a job in a child process.
-fn spawn(spec: &JobSpec, timeout: Duration) -> Result<JobResult, String> {
-    let program = std::env::current_exe().map_err(|error| format!("own program: {error}"))?;
-    let job = serde_json::to_string(spec).map_err(|error| format!("job: {error}"))?;
-    let mut command = machine::command(&program, spec.setup.processors.as_deref());
-    if let Some(allocator) = &spec.setup.preload {
-        command.env("LD_PRELOAD", allocator);
-    }
-    // What an engine has freed is not to count as its memory: by default mimalloc keeps it a while.
-    if std::env::var_os(PURGE_DELAY).is_none() {
-        command.env(PURGE_DELAY, "0");
-    }
-    let mut child = command
-        .arg("child")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("child process: {error}"))?;
-    let mut input = child.stdin.take();
-    if input.as_mut().is_some_and(|input| writeln!(input, "{job}").is_err()) {
-        // It is gone, and `wait` tells how.
-        input = None;
-    }
-    let Some(mut output) = child.stdout.take() else {
-        return Err("child process without output".to_owned());
-    };
-    let reader = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        output.read_to_end(&mut text).map(|_| text)
-    });
-    let ended = wait(&mut child, input, timeout)?;
-    let text = reader.join().map_err(|_| "reader of the child's output panicked".to_owned())?;
-    let text = text.map_err(|error| format!("child process: {error}"))?;
-    let text = String::from_utf8_lossy(&text);
-    match text.lines().find_map(|line| line.strip_prefix(MARK)) {
-        Some(result) => {
-            serde_json::from_str(result).map_err(|error| format!("child's result: {error}"))
-        }
-        None => Err(ended),
-    }
-}
-
-/// Whether a child was ended by Ctrl-C. It had not got as far as handling that, and we, who were
-/// told as well, may not have either.
-fn is_interruption(status: ExitStatus) -> bool {
-    const SIGINT: i32 = 2;
-    status.signal() == Some(SIGINT)
-}
-
-/// Waits for the end of a child; returns how it ended, in words.
-fn wait(
-    child: &mut Child,
-    input: Option<std::process::ChildStdin>,
-    timeout: Duration,
-) -> Result<String, String> {
-    let start = Instant::now();
-    let mut input = input;
-    loop {
-        let ended = child.try_wait().map_err(|error| format!("child process: {error}"))?;
-        if let Some(status) = ended {
-            if is_interruption(status) {
-                // ORDERING: the flag carries no data.
-                INTERRUPTED.store(true, Ordering::Relaxed);
-            }
-            return Ok(format!("the child process ended without a result ({status})"));
-        }
-        if interrupted() {
-            // Closing its standard input tells the child to finish early.
-            input = None;
-        }
-        // ORDERING: the flag carries no data.
-        let impatient = IMPATIENT.load(Ordering::Relaxed);
-        if impatient || start.elapsed() > timeout {
-            drop(input);
-            child.kill().map_err(|error| format!("child process: {error}"))?;
-            child.wait().map_err(|error| format!("child process: {error}"))?;
-            let seconds = timeout.as_secs();
-            return Ok(match impatient {
-                true => "killed by a second interruption".to_owned(),
-                false => format!("killed after {seconds} s"),
-            });
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[cfg(test)]

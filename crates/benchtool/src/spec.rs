@@ -7,13 +7,15 @@
 mod limits;
 mod setup;
 mod shape;
+mod workload;
 
 pub(crate) use limits::{problem_of_setup, problem_of_shape};
 pub(crate) use setup::{Codec, Setup, Sync};
 pub(crate) use shape::{
-    Contents, Isolation, Mix, Overlap, Pace, PageCache, Pattern, RowCount, Settle, Shape, Sizes,
-    Skew, Verify, Workload,
+    Contents, Isolation, Mix, Overlap, Pace, PageCache, RowCount, Settle, Shape, Sizes, Skew,
+    Verify,
 };
+pub(crate) use workload::{Pattern, Workload};
 
 use crate::measure::observed::{Observed, Step};
 use serde::{Deserialize, Serialize};

@@ -21,10 +21,14 @@
 //!
 //! Pure: called by the transactions' commits with its lock held, and knows nothing of the engine.
 
+mod overwritten;
+
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use tidesdb_base::live_sequences::LiveSequences;
+
+pub(crate) use self::overwritten::Overwritten;
 
 /// Entries of a table that are not worth a sweep.
 const FEW_ENTRIES: usize = 256;
@@ -34,69 +38,6 @@ const MOST_BYTES: usize = 1 << 20;
 
 /// About what an entry takes besides its key.
 const ENTRY_BYTES: usize = 64;
-
-/// Commits that one transaction's reads were overwritten by and that are told apart, half a MiB of
-/// them; a power of two, as the list grows.
-const MOST_OVERWRITERS: usize = 64 << 10;
-
-/// What a committing transaction has read that others have overwritten since.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Overwritten {
-    /// Sequence numbers of the commits that did.
-    commits: Vec<u64>,
-    /// The oldest of all.
-    oldest: Option<u64>,
-    /// Newest sequence number whose version may hide others, down to the snapshot; zero for none.
-    hidden_through: u64,
-    /// Any commit up to here may be one: there were too many to tell them apart. Zero for none.
-    any_through: u64,
-    is_sorted: bool,
-}
-
-impl Overwritten {
-    /// Prepares a long list for being judged.
-    pub(crate) fn sort(&mut self) {
-        self.commits.sort_unstable();
-        self.commits.dedup();
-        self.is_sorted = true;
-    }
-
-    /// Notes a newer version of something read. `hides` when older ones that are newer than the
-    /// snapshot may have been dropped.
-    pub(crate) fn add(&mut self, sequence: u64, hides: bool) {
-        if hides {
-            self.hidden_through = self.hidden_through.max(sequence);
-        }
-        self.oldest = Some(self.oldest.map_or(sequence, |oldest| oldest.min(sequence)));
-        if self.commits.last() != Some(&sequence) {
-            self.commits.push(sequence);
-            self.is_sorted = false;
-        }
-        if self.commits.len() == self.commits.capacity() {
-            self.commits.sort_unstable();
-            self.commits.dedup();
-            if self.commits.len() >= MOST_OVERWRITERS {
-                let newest = self.commits.last().copied().unwrap_or(0);
-                self.any_through = self.any_through.max(newest);
-                self.commits.clear();
-                return;
-            }
-            // Room for as many before all are sorted again, however few went.
-            self.commits.reserve(self.commits.len());
-        }
-    }
-
-    const fn is_empty(&self) -> bool {
-        self.oldest.is_none()
-    }
-
-    fn oldest(&self, snapshot: u64) -> Option<u64> {
-        if self.hidden_through > 0 {
-            return Some(snapshot + 1);
-        }
-        self.oldest
-    }
-}
 
 /// A transaction that is about to commit.
 #[derive(Clone, Copy, Debug)]
@@ -177,21 +118,45 @@ impl RangeLimits {
     }
 }
 
+/// Keys that were read.
+#[derive(Debug, Default)]
+struct Points {
+    /// Limits of keys, each behind its family's number.
+    limits: HashMap<Box<[u8]>, u64>,
+    /// About what they take.
+    bytes: usize,
+    /// Number of keys after the last sweep.
+    kept: usize,
+}
+
+/// Ranges that were read.
+#[derive(Debug, Default)]
+struct Ranges {
+    /// By the family's number.
+    of: HashMap<u32, RangeLimits>,
+    /// About what they take; not less.
+    bytes: usize,
+}
+
+/// Commits that were the second of a row.
+#[derive(Debug, Default)]
+struct Pivots {
+    /// Sequence number of T2, and of the oldest T3.
+    rows: BTreeMap<u64, u64>,
+    /// Every commit up to this one counts as a pivot.
+    through: u64,
+}
+
 /// See the module's documentation.
-// More than a dozen fields: one index for each question that a commit asks.
 #[derive(Debug, Default)]
 pub(crate) struct Dependencies {
     /// Snapshots of the live serializable transactions.
     live: LiveSequences,
     /// Highest sequence number recorded.
     last_commit: u64,
-    /// Keys that were read, each behind its family's number, with their limits.
-    points: HashMap<Box<[u8]>, u64>,
-    point_bytes: usize,
-    points_kept: usize,
-    ranges: HashMap<u32, RangeLimits>,
-    /// About what the ranges take; not less.
-    range_bytes: usize,
+    points: Points,
+    ranges: Ranges,
+    pivots: Pivots,
     /// Of [`MOST_BYTES`], what the memory budget allows; zero when it was not asked.
     most_bytes: usize,
     /// Limit of every key there is.
@@ -199,10 +164,6 @@ pub(crate) struct Dependencies {
     /// Limits of commits whose reads are being recorded: until that is done each counts as one that
     /// has read everything.
     recording: Vec<u64>,
-    /// Pivots: sequence number of T2, and of the oldest T3.
-    pivots: BTreeMap<u64, u64>,
-    /// Every commit up to this one counts as a pivot.
-    pivots_through: u64,
     /// There may be limits or pivots.
     has_records: bool,
     /// Times that a table was given up for one number.
@@ -230,13 +191,13 @@ impl Dependencies {
     #[inline(never)]
     fn forget_all(&mut self) {
         self.has_records = false;
-        self.points.clear();
-        self.points.shrink_to(FEW_ENTRIES);
-        self.ranges.clear();
-        self.pivots.clear();
+        self.points.limits.clear();
+        self.points.limits.shrink_to(FEW_ENTRIES);
+        self.ranges.of.clear();
+        self.pivots.rows.clear();
         self.recording.clear();
-        (self.everything, self.pivots_through) = (0, 0);
-        (self.point_bytes, self.points_kept, self.range_bytes) = (0, 0, 0);
+        (self.everything, self.pivots.through) = (0, 0);
+        (self.points.bytes, self.points.kept, self.ranges.bytes) = (0, 0, 0);
     }
 
     /// Bounds the memory: a third of `bytes` each for points, ranges and pivots.
@@ -250,7 +211,7 @@ impl Dependencies {
 
     /// About how many bytes of memory are held.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        (self.point_bytes + self.range_bytes + self.pivots.len() * ENTRY_BYTES) as u64
+        (self.points.bytes + self.ranges.bytes + self.pivots.rows.len() * ENTRY_BYTES) as u64
     }
 
     /// Highest sequence number of a serializable commit.
@@ -288,21 +249,21 @@ impl Dependencies {
 
     fn meets_pivot(&self, candidate: Candidate<'_>) -> bool {
         let oldest = candidate.overwritten.oldest(candidate.snapshot);
-        if oldest.is_some_and(|oldest| oldest <= self.pivots_through) {
+        if oldest.is_some_and(|oldest| oldest <= self.pivots.through) {
             return true;
         }
-        if self.pivots.is_empty() {
+        if self.pivots.rows.is_empty() {
             return false;
         }
         // Of a transaction that only read, the row's end must have been there before its snapshot.
         let first = |last: u64| candidate.commit.is_some() || last <= candidate.snapshot;
         let Overwritten { commits, hidden_through, any_through, is_sorted, .. } =
             candidate.overwritten;
-        let found = if *is_sorted && commits.len() > self.pivots.len() {
+        let found = if *is_sorted && commits.len() > self.pivots.rows.len() {
             let is_known = |commit: &u64| commits.binary_search(commit).is_ok();
-            self.pivots.iter().any(|(commit, &last)| first(last) && is_known(commit))
+            self.pivots.rows.iter().any(|(commit, &last)| first(last) && is_known(commit))
         } else {
-            commits.iter().filter_map(|commit| self.pivots.get(commit)).copied().any(first)
+            commits.iter().filter_map(|commit| self.pivots.rows.get(commit)).copied().any(first)
         };
         if found {
             return true;
@@ -310,7 +271,7 @@ impl Dependencies {
         let through = *hidden_through.max(any_through);
         through > candidate.snapshot && {
             let span = candidate.snapshot + 1..=through;
-            self.pivots.range(span).any(|(_, &last)| first(last))
+            self.pivots.rows.range(span).any(|(_, &last)| first(last))
         }
     }
 
@@ -326,9 +287,9 @@ impl Dependencies {
     }
 
     fn limit(&self, family: u32, key: &[u8], scratch: &mut Vec<u8>) -> u64 {
-        let ranges = self.ranges.get(&family).map_or(0, |ranges| ranges.limit(key));
+        let ranges = self.ranges.of.get(&family).map_or(0, |ranges| ranges.limit(key));
         set_point(scratch, family, key);
-        let point = self.points.get(scratch.as_slice()).copied().unwrap_or(0);
+        let point = self.points.limits.get(scratch.as_slice()).copied().unwrap_or(0);
         let recording = self.recording.iter().copied().max().unwrap_or(0);
         self.everything.max(recording).max(ranges).max(point)
     }
@@ -358,7 +319,7 @@ impl Dependencies {
         if let Some(commit) = candidate.commit
             && let Some(first) = candidate.overwritten.oldest(candidate.snapshot)
         {
-            self.pivots.insert(commit, first);
+            self.pivots.rows.insert(commit, first);
             self.sweep_pivots();
         }
         let limit = candidate.commit.unwrap_or(candidate.snapshot);
@@ -372,16 +333,16 @@ impl Dependencies {
         }
         let mut point = std::mem::take(&mut self.scratch);
         set_point(&mut point, family, key);
-        match self.points.get_mut(point.as_slice()) {
+        match self.points.limits.get_mut(point.as_slice()) {
             Some(known) => *known = limit.max(*known),
             None => {
-                self.point_bytes += point.len() + ENTRY_BYTES;
-                self.points.insert(point.as_slice().into(), limit);
+                self.points.bytes += point.len() + ENTRY_BYTES;
+                self.points.limits.insert(point.as_slice().into(), limit);
             }
         }
         self.scratch = point;
-        let grown = self.points.len() > 2 * self.points_kept + FEW_ENTRIES;
-        if grown || self.point_bytes > self.most_bytes() {
+        let grown = self.points.limits.len() > 2 * self.points.kept + FEW_ENTRIES;
+        if grown || self.points.bytes > self.most_bytes() {
             self.sweep_points();
         }
     }
@@ -395,15 +356,15 @@ impl Dependencies {
         limit: u64,
     ) {
         let oldest = self.oldest();
-        let ranges = self.ranges.entry(family).or_default();
+        let ranges = self.ranges.of.entry(family).or_default();
         ranges.raise(start, end, limit);
         // Steps that went meanwhile are counted until the next sweep.
-        self.range_bytes += start.len() + end.map_or(0, <[u8]>::len) + 2 * ENTRY_BYTES;
+        self.ranges.bytes += start.len() + end.map_or(0, <[u8]>::len) + 2 * ENTRY_BYTES;
         if ranges.steps.len() > 2 * ranges.kept + FEW_ENTRIES {
             ranges.sweep(oldest);
-            self.range_bytes = self.ranges.values().map(bytes_of).sum();
+            self.ranges.bytes = self.ranges.of.values().map(bytes_of).sum();
         }
-        if self.range_bytes > self.most_bytes() {
+        if self.ranges.bytes > self.most_bytes() {
             self.bound_ranges();
         }
     }
@@ -411,23 +372,23 @@ impl Dependencies {
     #[cold]
     fn bound_ranges(&mut self) {
         let oldest = self.oldest();
-        self.ranges.values_mut().for_each(|ranges| ranges.sweep(oldest));
-        self.ranges.retain(|_, ranges| !ranges.steps.is_empty());
-        self.range_bytes = self.ranges.values().map(bytes_of).sum();
-        if self.range_bytes > self.most_bytes() / 2 {
-            let limits = self.ranges.values().flat_map(|ranges| ranges.steps.values());
+        self.ranges.of.values_mut().for_each(|ranges| ranges.sweep(oldest));
+        self.ranges.of.retain(|_, ranges| !ranges.steps.is_empty());
+        self.ranges.bytes = self.ranges.of.values().map(bytes_of).sum();
+        if self.ranges.bytes > self.most_bytes() / 2 {
+            let limits = self.ranges.of.values().flat_map(|ranges| ranges.steps.values());
             let highest = limits.max().copied().unwrap_or(0);
-            self.ranges = HashMap::new();
-            self.range_bytes = 0;
+            self.ranges.of = HashMap::new();
+            self.ranges.bytes = 0;
             self.raise_everything(highest);
         }
     }
 
     fn sweep_points(&mut self) {
         let oldest = self.oldest();
-        self.points.retain(|_, limit| *limit > oldest);
+        self.points.limits.retain(|_, limit| *limit > oldest);
         self.count_points();
-        if self.point_bytes > self.most_bytes() / 2 {
+        if self.points.bytes > self.most_bytes() / 2 {
             self.halve_points();
         }
     }
@@ -435,18 +396,18 @@ impl Dependencies {
     /// Makes one number of the lower half of the limits: those who began lately are not concerned.
     #[cold]
     fn halve_points(&mut self) {
-        let mut limits: Vec<u64> = self.points.values().copied().collect();
+        let mut limits: Vec<u64> = self.points.limits.values().copied().collect();
         let middle = limits.len() / 2;
         let (_, &mut median, _) = limits.select_nth_unstable(middle);
-        self.points.retain(|_, limit| *limit > median);
-        self.points.shrink_to_fit();
+        self.points.limits.retain(|_, limit| *limit > median);
+        self.points.limits.shrink_to_fit();
         self.count_points();
         self.raise_everything(median);
     }
 
     fn count_points(&mut self) {
-        self.points_kept = self.points.len();
-        self.point_bytes = self.points.keys().map(|key| key.len() + ENTRY_BYTES).sum();
+        self.points.kept = self.points.limits.len();
+        self.points.bytes = self.points.limits.keys().map(|key| key.len() + ENTRY_BYTES).sum();
     }
 
     fn raise_everything(&mut self, limit: u64) {
@@ -456,16 +417,17 @@ impl Dependencies {
 
     fn sweep_pivots(&mut self) {
         let oldest = self.oldest();
-        while let Some(first) = self.pivots.first_entry()
+        while let Some(first) = self.pivots.rows.first_entry()
             && *first.key() <= oldest
         {
             first.remove();
         }
-        if self.pivots.len() * ENTRY_BYTES > self.most_bytes() {
+        if self.pivots.rows.len() * ENTRY_BYTES > self.most_bytes() {
             // The older half: those who began lately are not concerned.
-            let middle = self.pivots.keys().nth(self.pivots.len() / 2).copied().unwrap_or(0);
-            self.pivots = self.pivots.split_off(&(middle + 1));
-            self.pivots_through = middle;
+            let middle =
+                self.pivots.rows.keys().nth(self.pivots.rows.len() / 2).copied().unwrap_or(0);
+            self.pivots.rows = self.pivots.rows.split_off(&(middle + 1));
+            self.pivots.through = middle;
             self.coarsened += 1;
         }
     }

@@ -50,7 +50,7 @@ const PURE: &[&str] = &[
     "compaction/plan",
     "compaction/drop_rules",
     "numbers",
-    "dependencies",
+    "dependencies/overwritten",
 ];
 
 fn rank(module: &str) -> Option<usize> {

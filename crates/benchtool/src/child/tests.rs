@@ -1,8 +1,10 @@
 //! Jobs on the in-memory engine: sound ones pass every check, broken ones are caught.
 
 use super::phases::run as run_phase;
+use super::summary::{describe, hit_share};
 use super::*;
 use crate::data::keys::Layout;
+use crate::measure::recorder::Kind;
 use crate::measure::recorder::Recorder;
 use crate::spec::{Isolation, Mix, Overlap, Pattern, RowCount, Setup, Sizes};
 use std::path::PathBuf;

@@ -1,6 +1,8 @@
 //! How the end of a child is taken.
 
-use super::*;
+use super::process::is_interruption;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 /// A child that Ctrl-C ended before it could handle that was called failed, now and then. The
 /// statuses are made here: a shell that was started with the signal ignored can't be ended by it.

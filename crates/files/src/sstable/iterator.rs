@@ -38,12 +38,17 @@ const LEAST_OVERLAPPED_BYTES: usize = 128 << 10;
 /// Block boundaries crossed in a row at which automatic read-ahead starts.
 const SEQUENTIAL_BLOCKS: u32 = 2;
 
-/// Stored bytes of consecutive blocks.
+/// Stored bytes of consecutive blocks, read before they are needed.
 #[derive(Debug, Default)]
 struct Ahead {
+    how: Readahead,
+    /// Block boundaries crossed forward since the last seek or backward step.
+    sequential: u32,
     bytes: LargeVec<u8>,
     start: u64,
     len: usize,
+    /// Bytes of memory that the source was last told of.
+    told: usize,
 }
 
 #[derive(Debug)]
@@ -66,18 +71,12 @@ impl<B: Deref<Target = Block>> Current<B> {
 
 /// Walks one table. See the module's documentation. `T` is how the table is held: `&Table`,
 /// `Arc<Table>` or a handle that keeps it open.
-// More than a dozen fields: the place in index, block and entry, and what is read ahead.
 #[derive(Debug)]
 pub struct TableIterator<T, S: BlockSource> {
     table: T,
     source: S,
-    readahead: Readahead,
     ahead: Ahead,
-    /// Bytes of memory that the source was last told of.
-    kept: usize,
     leaves: Leaves<S::Block>,
-    /// Block boundaries crossed forward since the last seek or backward step.
-    sequential: u32,
     current: Current<S::Block>,
     /// Number of the block in `current`.
     at: usize,
@@ -98,11 +97,8 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
         Self {
             table,
             source,
-            readahead,
-            ahead: Ahead::default(),
-            kept: 0,
+            ahead: Ahead { how: readahead, ..Ahead::default() },
             leaves: Leaves::new(),
-            sequential: 0,
             current: Current::None,
             at: 0,
             position: 0,
@@ -271,7 +267,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
         if !self.valid() {
             return self.failure.clone().map_or(Ok(()), Err);
         }
-        self.sequential = self.sequential.saturating_add(1);
+        self.ahead.sequential = self.ahead.sequential.saturating_add(1);
         self.entry = None;
         if self.load(self.at + 1)? { self.stand_on(0) } else { Ok(()) }
     }
@@ -287,7 +283,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
         if let Some(before) = self.position.checked_sub(1) {
             return self.stand_on(before);
         }
-        self.sequential = 0;
+        self.ahead.sequential = 0;
         self.entry = None;
         let Some(before) = self.at.checked_sub(1) else {
             return Ok(());
@@ -296,7 +292,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
     }
 
     fn restart(&mut self) {
-        self.sequential = 0;
+        self.ahead.sequential = 0;
         self.entry = None;
         self.failure = None;
     }
@@ -361,13 +357,13 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
     }
 
     fn fetch(&mut self, at: usize, handle: BlockHandle) -> Result<Current<S::Block>> {
-        let piece = match self.readahead {
+        let piece = match self.ahead.how {
             Readahead::Bytes(bytes) => bytes,
-            Readahead::Auto(most) if self.sequential >= SEQUENTIAL_BLOCKS => {
+            Readahead::Auto(most) if self.ahead.sequential >= SEQUENTIAL_BLOCKS => {
                 if let Some(block) = self.source.cached(&self.table, handle) {
                     return Ok(Current::Shared(block));
                 }
-                let doublings = (self.sequential - SEQUENTIAL_BLOCKS).min(20);
+                let doublings = (self.ahead.sequential - SEQUENTIAL_BLOCKS).min(20);
                 most.min(FIRST_PIECE_BYTES << doublings)
             }
             Readahead::Auto(_) | Readahead::None => {
@@ -417,9 +413,9 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
 
 impl<T, S: BlockSource> TableIterator<T, S> {
     fn tell_kept(&mut self, bytes: usize) {
-        if bytes != self.kept {
-            self.source.kept_by_reader(self.kept, bytes);
-            self.kept = bytes;
+        if bytes != self.ahead.told {
+            self.source.kept_by_reader(self.ahead.told, bytes);
+            self.ahead.told = bytes;
         }
     }
 }

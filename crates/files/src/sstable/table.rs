@@ -5,70 +5,30 @@
 //! for index and filter, these are read part by part as well ([`super::parts`]). Immutable, shared
 //! by all threads. Whether a table's key range or filter excludes a key is asked by the caller
 //! ([`Table::may_contain`]), which has the hash for all tables; [`Table::get`] asks it as well.
+//!
+//! | file | what |
+//! |---|---|
+//! | `opening` | reading and checking footer, index, filter and properties |
+//! | `reading` | reading data blocks |
+//! | `found` | what a lookup answers |
 
-use super::block::{
-    Block, EntryMeta, EntrySpan, Place, TRAILER_BYTES, is_stored_as_it_is, open_stored,
-};
-use super::footer::{FOOTER_BYTES, Footer, Section};
-use super::index::{FlatIndex, Index, Leaves, NodeMemory, TreeIndex};
+mod found;
+mod opening;
+mod reading;
+
+use super::block::Block;
+use super::index::{Index, Leaves, NodeMemory, TreeIndex};
 use super::parts::Parts;
 use super::properties::{TableSummary, ValueReferences};
-use super::writer::MIN_TABLE_BYTES;
 use super::{BlockHandle, BlockSource, Uncached};
 use crate::filter::{Filters, prefix_hash};
-use std::io;
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidesdb_base::key_ranges::prefix_end;
-use tidesdb_base::{Error, Result, SequenceNumber};
-use tidesdb_sys::large_vec::LargeVec;
+use tidesdb_base::{Result, SequenceNumber};
 use tidesdb_sys::vfs::File;
 
-/// A version found by a lookup. Keeps its block alive, so the value is borrowed without a copy.
-#[derive(Debug)]
-pub struct Found<B> {
-    block: B,
-    entry: EntrySpan,
-}
-
-impl<B: Deref<Target = Block>> Found<B> {
-    /// Sequence number, kind and expiry.
-    #[must_use]
-    pub const fn meta(&self) -> EntryMeta {
-        self.entry.meta
-    }
-
-    /// The same version, in a handle on the block made of this one.
-    #[must_use]
-    pub fn map<C>(self, block: impl FnOnce(B) -> C) -> Found<C> {
-        Found { block: block(self.block), entry: self.entry }
-    }
-
-    /// The block.
-    #[must_use]
-    pub fn block(&self) -> &Block {
-        &self.block
-    }
-
-    /// The value, or the encoded value pointer, or nothing for a tombstone.
-    #[must_use]
-    pub fn value(&self) -> &[u8] {
-        self.block.value(&self.entry)
-    }
-}
-
-/// What one block tells of a key.
-#[derive(Debug)]
-pub enum FoundInBlock<'b> {
-    /// The version.
-    Here(Found<&'b Block>),
-    /// There is none that is visible.
-    Absent,
-    /// All of the block lies before it: usually there is none, but versions of one key may straddle
-    /// blocks, and [`Table::lookup`] looks on.
-    Beyond,
-}
+pub use self::found::{Found, FoundInBlock};
 
 /// An open table. See the module's documentation.
 #[derive(Debug)]
@@ -86,88 +46,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// Opens the table in `file`, called `path` in errors, that was written as `identity`.
-    ///
-    /// # Errors
-    /// [`Error::Corruption`] when anything but the data blocks is damaged, or [`Error::Io`].
-    pub fn open(file: Arc<dyn File>, path: &Path, identity: u64) -> Result<Self> {
-        Self::open_within(file, path, identity, |_| true)
-    }
-
-    /// As [`Table::open`], with index and filter in memory when `has_room` says so of about how
-    /// many bytes they take; otherwise they are read part by part through the block source of each
-    /// call.
-    ///
-    /// # Errors
-    /// As [`Table::open`].
-    pub fn open_within(
-        file: Arc<dyn File>,
-        path: &Path,
-        identity: u64,
-        has_room: impl FnOnce(u64) -> bool,
-    ) -> Result<Self> {
-        let len = file.len().map_err(|error| Error::io("read length", path, error))?;
-        if len < MIN_TABLE_BYTES {
-            let text = format!("table of {len} bytes, shorter than an empty one");
-            return Err(Error::corruption(path, len, text));
-        }
-        let footer_at = len - FOOTER_BYTES as u64;
-        let mut bytes = vec![0; FOOTER_BYTES];
-        read_exact(file.as_ref(), path, &mut bytes, footer_at)?;
-        let footer = Footer::decode(&bytes, identity, footer_at)
-            .map_err(|text| Error::corruption(path, footer_at, text))?;
-        let section = |section: Section| read_section(file.as_ref(), path, identity, section);
-        let damaged = |section: Section, what: &str| {
-            Error::corruption(path, section.offset, format!("{what} is malformed"))
-        };
-        // In memory an index has another form, of about twice the size.
-        let wanted = footer.filter.len + 2 * footer.index.len;
-        let mut parts =
-            (!has_room(wanted)).then(|| Box::new(Parts::new(footer.filter.offset, wanted)));
-        let bytes = section(footer.index)?;
-        let index = match (&mut parts, footer.has_tree_index) {
-            (_, true) => TreeIndex::decode(&bytes).map(Index::Tree),
-            // Parts are read where they lie, so the section must lie there as it is.
-            (Some(parts), false) if is_stored_raw(footer.index, &bytes) => {
-                parts.cut_index(identity, footer.index, &bytes).map(Index::Tree)
-            }
-            (_, false) => FlatIndex::decode(&bytes).map(Index::Flat),
-        };
-        let index = index.map_err(|_| damaged(footer.index, "index"))?;
-        let blocks_end = match (&parts, footer.has_tree_index) {
-            (Some(_), false) => Some(index.data_bytes()),
-            _ => index.blocks_end(),
-        };
-        if blocks_end != Some(footer.filter.offset) {
-            return Err(damaged(footer.index, "index does not cover the data blocks and so"));
-        }
-        drop(bytes);
-        let filters = match footer.filter.len {
-            0 => Filters::default(),
-            _ => {
-                let bytes = section(footer.filter)?;
-                let in_parts = parts.as_mut().is_some_and(|parts| {
-                    is_stored_raw(footer.filter, &bytes)
-                        && parts.cut_filter(identity, footer.filter, &bytes)
-                });
-                let all = if in_parts { Ok(Filters::default()) } else { Filters::decode(&bytes) };
-                all.map_err(|_| damaged(footer.filter, "filter"))?
-            }
-        };
-        let properties = TableSummary::decode(&section(footer.properties)?)
-            .map_err(|_| damaged(footer.properties, "properties section"))?;
-        let summary = TableSummary {
-            file_len: len,
-            entries: footer.entries,
-            tombstones: footer.tombstones,
-            data_blocks: index.len() as u64,
-            index_nodes: if footer.has_tree_index { index.nodes() as u64 } else { 0 },
-            ..properties
-        };
-        let path = path.to_path_buf();
-        Ok(Self { file, path, identity, index, filters, parts, summary, node_memory: None })
-    }
-
     /// The table, which from now on holds the index nodes that lookups need as long as `memory` has
     /// room, until it is dropped.
     #[must_use]
@@ -405,96 +283,6 @@ impl Table {
         }
         self.lookup(key, snapshot, blocks)
     }
-
-    /// Reads, checks and decodes one data block; `scratch` holds the stored bytes meanwhile.
-    ///
-    /// # Errors
-    /// [`Error::Corruption`] or [`Error::Io`].
-    pub fn read_block(&self, handle: BlockHandle, scratch: &mut Vec<u8>) -> Result<Block> {
-        self.read_block_into(handle, scratch, Vec::new())
-    }
-
-    /// As [`Table::read_block`]; the block takes over the allocation of `raw` if it is large
-    /// enough.
-    ///
-    /// # Errors
-    /// As [`Table::read_block`].
-    pub fn read_block_into(
-        &self,
-        handle: BlockHandle,
-        scratch: &mut Vec<u8>,
-        raw: Vec<u8>,
-    ) -> Result<Block> {
-        let stored = self.read_stored(handle.offset, handle.len as usize, scratch)?;
-        match &self.parts {
-            Some(parts) if parts.hold(handle) => parts
-                .decode(handle, self.identity, stored, raw)
-                .map_err(|text| Error::corruption(&self.path, handle.offset, text)),
-            _ => self.decode_block(handle, stored, raw),
-        }
-    }
-
-    /// Reads `len` bytes at `offset` into the front of `scratch`, which grows as needed.
-    pub(super) fn read_stored<'a>(
-        &self,
-        offset: u64,
-        len: usize,
-        scratch: &'a mut Vec<u8>,
-    ) -> Result<&'a [u8]> {
-        // A longer buffer is kept as it is: growing it again would mean clearing it again.
-        if scratch.len() < len {
-            scratch.resize(len, 0);
-        }
-        let buffer = scratch.get_mut(..len).unwrap_or_default();
-        read_exact(self.file.as_ref(), &self.path, buffer, offset)?;
-        Ok(buffer)
-    }
-
-    /// Replaces `buffer` by `len` bytes at `offset`.
-    pub(super) fn read_ahead(
-        &self,
-        offset: u64,
-        len: usize,
-        buffer: &mut LargeVec<u8>,
-    ) -> Result<()> {
-        // A longer buffer is kept as it is: growing it again would mean clearing it again.
-        if buffer.len() < len {
-            buffer.resize(len, 0);
-        }
-        let buffer = buffer.get_mut(..len).unwrap_or_default();
-        read_exact(self.file.as_ref(), &self.path, buffer, offset)
-    }
-
-    /// Has the system begin to read a block that will be wanted soon.
-    pub fn start_reading_block(&self, handle: BlockHandle) {
-        self.file.start_reading(handle.offset, u64::from(handle.len));
-    }
-
-    /// Has the system begin to read data blocks that will be wanted soon.
-    pub(super) fn start_reading(&self, offset: u64, len: u64) {
-        let len = len.min(self.index.data_bytes().saturating_sub(offset));
-        if len > 0 {
-            self.file.start_reading(offset, len);
-        }
-    }
-
-    /// Checks and decodes the stored bytes of a data block, reusing the allocation of `raw`.
-    pub(super) fn decode_block(
-        &self,
-        handle: BlockHandle,
-        stored: &[u8],
-        mut raw: Vec<u8>,
-    ) -> Result<Block> {
-        let place = Place { identity: self.identity, offset: handle.offset };
-        open_stored(stored, place, &mut raw)
-            .map_err(|text| Error::corruption(&self.path, handle.offset, text))?;
-        Block::from_raw(raw).map_err(|_| self.malformed(handle))
-    }
-
-    #[cold]
-    pub(super) fn malformed(&self, handle: BlockHandle) -> Error {
-        Error::corruption(&self.path, handle.offset, "block is malformed")
-    }
 }
 
 impl Drop for Table {
@@ -515,60 +303,4 @@ fn share_prefix(lower: &[u8], upper: Option<&[u8]>, prefix_bytes: usize) -> bool
         // Nothing lies behind a prefix of the highest bytes.
         (None, _) => true,
     }
-}
-
-/// Whether the raw bytes of a section lie in the file as they are.
-const fn is_stored_raw(section: Section, raw: &[u8]) -> bool {
-    section.len == (raw.len() + TRAILER_BYTES) as u64
-}
-
-fn read_exact(file: &dyn File, path: &Path, buffer: &mut [u8], at: u64) -> Result<()> {
-    file.read_exact_at(buffer, at).map_err(|error| {
-        if error.kind() == io::ErrorKind::UnexpectedEof {
-            return Error::corruption(path, at, error.to_string());
-        }
-        Error::io("read", path, error)
-    })
-}
-
-/// A section of a table, which was checked.
-enum SectionBytes {
-    /// As it lies in the file, with its trailer.
-    Stored(LargeVec<u8>),
-    Decoded(Vec<u8>),
-}
-
-impl Deref for SectionBytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Stored(bytes) => {
-                bytes.get(..bytes.len().saturating_sub(TRAILER_BYTES)).unwrap_or_default()
-            }
-            Self::Decoded(bytes) => bytes,
-        }
-    }
-}
-
-fn read_section(
-    file: &dyn File,
-    path: &Path,
-    identity: u64,
-    section: Section,
-) -> Result<SectionBytes> {
-    // The footer was checked to lie behind all sections, so this allocates at most the file.
-    let len = usize::try_from(section.len)
-        .map_err(|_| Error::corruption(path, section.offset, "section too long for memory"))?;
-    let mut stored = LargeVec::filled(len, 0);
-    read_exact(file, path, &mut stored, section.offset)?;
-    let place = Place { identity, offset: section.offset };
-    let damaged = |text| Error::corruption(path, section.offset, text);
-    // Sections are large and never compressed: most of them are not copied once more.
-    if is_stored_as_it_is(&stored, place).map_err(damaged)? {
-        return Ok(SectionBytes::Stored(stored));
-    }
-    let mut raw = Vec::new();
-    open_stored(&stored, place, &mut raw).map_err(damaged)?;
-    Ok(SectionBytes::Decoded(raw))
 }

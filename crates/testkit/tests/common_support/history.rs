@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::scans::{Move, OpenScan};
+use self::scans::OpenScan;
 use tidesdb::{
     Components, Db, DbOptions, ErrorKind, Family, FamilyOptions, KeyOrder, ScanOptions, Snapshot,
     WriteBatch, WriteOptions,
@@ -356,88 +356,6 @@ impl Run {
         } else {
             let snapshot = self.db().snapshot();
             self.snapshots.push((snapshot, self.models.clone(), self.now()));
-        }
-    }
-
-    fn new_scan(&mut self) {
-        if self.scans.len() >= 3 {
-            let at = self.random.index(self.scans.len());
-            self.scans.swap_remove(at);
-        }
-        let (name, family) = self.family();
-        let mut options = ScanOptions::new();
-        let (mut lower, mut upper) = (None, None);
-        match self.random.below(4) {
-            0 => {
-                let key = self.key();
-                let prefix = key[..self.random.index(key.len() + 1)].to_vec();
-                // Keys that share a prefix lie together in most orders.
-                if let Ok(stored) = self.order().stored_prefix(&prefix) {
-                    options = options.prefix(&prefix);
-                    upper = stored.iter().rposition(|&byte| byte != 255).map(|last| {
-                        let mut end = stored[..=last].to_vec();
-                        end[last] += 1;
-                        end
-                    });
-                    lower = Some(stored.into_owned());
-                }
-            }
-            1 => {
-                let bounds = [self.key(), self.key()];
-                options = options.lower(&bounds[0]).upper(&bounds[1]);
-                [lower, upper] = bounds.map(|key| Some(self.place(&key)));
-            }
-            2 => {
-                let key = self.key();
-                options = options.lower(&key);
-                lower = Some(self.place(&key));
-            }
-            _ => {}
-        }
-        let (mut model, mut now) = (Rc::clone(&self.models[&name]), self.now());
-        if !self.snapshots.is_empty() && self.random.chance(1, 3) {
-            let (snapshot, models, taken_at) =
-                &self.snapshots[self.random.index(self.snapshots.len())];
-            if let Some(then) = models.get(&name) {
-                options = options.snapshot(snapshot);
-                (model, now) = (Rc::clone(then), *taken_at);
-            }
-        }
-        let scan = family.scan(options).unwrap();
-        assert!(!scan.valid());
-        let order = self.order().clone();
-        let open = OpenScan { scan, order, model, lower, upper, now, at: None };
-        self.scans.push(open);
-        if self.random.chance(1, 10) {
-            self.walk_through();
-        }
-    }
-
-    /// Walks the newest scan from one end to the other.
-    fn walk_through(&mut self) {
-        let forward = self.random.chance(1, 2);
-        let Some(open) = self.scans.last_mut() else { return };
-        open.go(if forward { Move::First } else { Move::Last });
-        while open.at.is_some() {
-            open.go(if forward { Move::Next } else { Move::Prev });
-        }
-    }
-
-    fn move_scan(&mut self) {
-        if self.scans.is_empty() {
-            return;
-        }
-        let at = self.random.index(self.scans.len());
-        for _ in 0..1 + self.random.below(12) {
-            let step = match self.random.below(12) {
-                0 => Move::First,
-                1 => Move::Last,
-                2..4 => Move::Seek(self.key()),
-                4..6 => Move::SeekForPrev(self.key()),
-                6..9 => Move::Next,
-                _ => Move::Prev,
-            };
-            self.scans[at].go(step);
         }
     }
 

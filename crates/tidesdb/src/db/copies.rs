@@ -15,8 +15,9 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_sys::sched::NoThreads;
 use tidesdb_sys::vfs::OpenHow;
 
+use super::components::Components;
 use super::directory::sync_parent;
-use super::open::{Components, open_core};
+use super::open::open_core;
 use super::target::Target;
 use crate::core::Core;
 use crate::flush::Cut;

@@ -1,6 +1,7 @@
 //! The handle of a database, and its life: opening, families, closing.
 
 mod close;
+mod components;
 mod control;
 mod copies;
 mod directory;
@@ -14,6 +15,6 @@ mod target;
 mod tests;
 mod transactions;
 
+pub use self::components::Components;
 pub use self::copies::CheckpointOptions;
 pub use self::handle::Db;
-pub use self::open::Components;

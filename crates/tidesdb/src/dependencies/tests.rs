@@ -1,5 +1,6 @@
 //! Tests of the dependency rules, against the plain statement of them and at their bounds.
 
+use super::overwritten::MOST_OVERWRITERS;
 use super::*;
 
 fn overwritten(commits: &[u64]) -> Overwritten {
@@ -49,13 +50,13 @@ fn overwriters_that_are_too_many_are_not_told_apart() {
         assert!(overwritten.commits.capacity() <= MOST_OVERWRITERS);
     }
     let mut dependencies = with_live(&[10, 10]);
-    dependencies.pivots.insert(5000, 20);
+    dependencies.pivots.rows.insert(5000, 20);
     let candidate = |commit| Candidate { snapshot: 10, commit, overwritten: &overwritten };
     let written = || std::iter::empty();
     assert_eq!(dependencies.danger(candidate(Some(1 << 40)), written()), Some(Danger::MeetsPivot));
     // The oldest is known still.
     assert_eq!(overwritten.oldest(10), Some(11));
-    dependencies.pivots.clear();
+    dependencies.pivots.rows.clear();
     assert_eq!(dependencies.danger(candidate(Some(1 << 40)), written()), None);
 }
 
@@ -179,8 +180,12 @@ fn what_nobody_needs_is_swept_out_while_others_run() {
             dependencies.end(oldest);
         }
     }
-    assert!(dependencies.points.len() < 4 * FEW_ENTRIES, "{}", dependencies.points.len());
-    let steps = dependencies.ranges[&1].steps.len();
+    assert!(
+        dependencies.points.limits.len() < 4 * FEW_ENTRIES,
+        "{}",
+        dependencies.points.limits.len()
+    );
+    let steps = dependencies.ranges.of[&1].steps.len();
     assert!(steps < 4 * FEW_ENTRIES, "{steps}");
     assert_eq!(dependencies.coarsened(), 0);
 }
@@ -193,7 +198,7 @@ fn beyond_the_bound_one_number_stands_for_all_keys() {
         dependencies.record_point(1, format!("{n}-{pad}").as_bytes(), 20 + n);
     }
     assert!(dependencies.coarsened() > 0);
-    assert!(dependencies.point_bytes <= MOST_BYTES);
+    assert!(dependencies.points.bytes <= MOST_BYTES);
     // A reader of any key may have been there.
     assert!(!commit(&mut dependencies, (10, Some(9000)), &[], &["unread"], &[15]));
 }

@@ -1,12 +1,15 @@
 //! Questions that the log is asked while it moves on.
 
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use tidesdb_lockfree::sync::lock;
 use tidesdb_sim::{ManualClock, SimVfs};
+use tidesdb_sys::vfs::LogSegment;
 
 use super::*;
 

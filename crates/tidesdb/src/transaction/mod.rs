@@ -21,16 +21,20 @@
 //! | `range_index` | the ranges it read, sorted |
 //! | `views` | the views of families that a commit looks at |
 //! | `figures` | statistics |
+//! | `commit` | the commit, from its checks to what follows it |
 //! | `validation` | what is checked at commit, and when |
+//! | `written_keys` | the check of written keys |
+//! | `overwritten_reads` | what others have changed of what was read |
 //!
 //! The rules of serializable transactions are in `dependencies`. A transaction is used by one
 //! thread at a time and may be handed from one to another.
 
 mod changes;
+mod commit;
 mod figures;
 mod handle;
-
 mod offset_index;
+mod overwritten_reads;
 mod range_index;
 mod read_set;
 mod reads;
@@ -40,6 +44,7 @@ mod second_look;
 mod validation;
 mod views;
 mod write_set;
+mod written_keys;
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@ use tidesdb_sim::rng::SplitMix64;
 
 use super::*;
 
+mod garbage;
 mod simulation;
 
 const RULES: PlanRules = PlanRules {
@@ -39,6 +40,16 @@ fn runs(sizes: &[u64]) -> Vec<RunSummary> {
 
 fn count(sizes: &[u64], pace: Pace) -> Option<usize> {
     next_merge(&runs(sizes), &RULES, pace).map(|plan| plan.count)
+}
+
+/// An old merged run of 1,000 keys below so many newer ones, which hold `each` of the same keys.
+fn overwritten(newer: usize, each: u64) -> Vec<RunSummary> {
+    let mut state = runs(&[&vec![each; newer][..], &[1000]].concat());
+    for run in &mut state {
+        run.through.needed = run.through.needed.min(1000);
+    }
+    state.iter_mut().take(newer).for_each(|run| run.level = 1);
+    state
 }
 
 #[test]
@@ -105,48 +116,6 @@ fn the_output_takes_the_number_of_its_newest_input() {
     );
     let all = Some(MergePlan { count: 3, level: 2, run: 4, into_oldest: false, by_slices: false });
     assert_eq!(full_merge(&state), all);
-}
-
-#[test]
-fn garbage_is_collected_where_it_lies() {
-    let mut state = runs(&[1, 1, 10]);
-    assert_eq!(next_merge(&state, &RULES, Pace::Busy), None);
-    // Ten entries of old keys above the ten live ones.
-    for (run, (versions, needed)) in state.iter_mut().zip([(5, 5), (10, 10), (20, 10)]) {
-        run.through = liveness(versions, needed);
-    }
-    assert_eq!(next_merge(&state, &RULES, Pace::Busy).map(|plan| plan.count), Some(3));
-    // The same five keys in both new runs, and a large old run: the new ones suffice.
-    for (run, (versions, needed)) in state.iter_mut().zip([(50, 5), (100, 5), (110, 15)]) {
-        run.through = liveness(versions, needed);
-    }
-    assert_eq!(next_merge(&state, &RULES, Pace::Busy).map(|plan| plan.count), Some(2));
-    let small = PlanRules { least_garbage_bytes: 1000, ..RULES };
-    assert_eq!(next_merge(&state, &small, Pace::Busy), None, "too little in all");
-}
-
-#[test]
-fn deletions_count_as_garbage_with_what_they_delete() {
-    let mut state = runs(&[8, 8]);
-    state[1].through = liveness(16, 0);
-    assert_eq!(next_merge(&state, &RULES, Pace::Busy).map(|plan| plan.count), Some(2));
-}
-
-/// Each flush of mostly deletions had everything rewritten, however little that was of it.
-#[test]
-fn tombstones_have_the_rest_rewritten_when_they_are_a_part_of_it_or_at_rest() {
-    let planned = |sizes: &[u64], pace| {
-        let mut state = runs(sizes);
-        for run in state.iter_mut().take(2) {
-            run.tombstone_bytes = run.bytes;
-        }
-        next_merge(&state, &RULES, pace).map(|plan| plan.count)
-    };
-    assert_eq!(planned(&[1, 1, 40], Pace::Busy), None);
-    assert_eq!(planned(&[2, 2, 36], Pace::Busy), Some(3));
-    let quiet = |most_bytes| Pace::Quiet { most_bytes };
-    assert_eq!(planned(&[1, 1, 40], quiet(41)), Some(2), "for readers");
-    assert_eq!(planned(&[1, 1, 40], quiet(42)), Some(3));
 }
 
 #[test]
@@ -267,115 +236,11 @@ fn small_runs_below_a_larger_one_count_as_larger_ones() {
 }
 
 #[test]
-fn garbage_in_value_logs_is_worth_a_merge_however_small_the_tables_are() {
-    let run = |id, value_bytes, through| RunSummary {
-        level: 2,
-        id,
-        bytes: 1,
-        value_bytes,
-        alone: liveness(100, 100),
-        through,
-        ..RunSummary::default()
-    };
-    let rules =
-        PlanRules { max_space_amplification: 1.5, least_garbage_bytes: 1_000, fan_in: 8, ..RULES };
-    let all_overwritten = |value_bytes| {
-        [run(2, value_bytes, liveness(100, 100)), run(1, value_bytes, liveness(200, 100))]
-    };
-    let plan = |value_bytes| next_merge(&all_overwritten(value_bytes), &rules, Pace::Busy);
-    assert_eq!(plan(100), None);
-    assert_eq!(plan(1_000).map(|plan| plan.count), Some(2));
-}
-
-/// What one run holds in vain, since snapshots are gone or ranges were deleted.
-fn with_own_garbage(sizes: &[u64], garbage: &[u64]) -> Vec<RunSummary> {
-    let mut runs = runs(sizes);
-    let mut sum = 0;
-    for (run, garbage) in runs.iter_mut().zip(garbage) {
-        sum += garbage;
-        run.alone.needed -= garbage;
-        run.through.needed -= sum;
-    }
-    runs
-}
-
-/// Garbage that a run has by itself is collected down to the oldest run that has much of it; little
-/// is not worth it whatever is allowed. While the family is written, what all of it may have
-/// counts.
-#[test]
-fn what_a_run_holds_in_vain_is_collected() {
-    let with = |released: [u64; 3]| with_own_garbage(&[10, 100, 10_000], &released);
-    let count = |released, rules: &PlanRules, pace| {
-        next_merge(&with(released), rules, pace).map(|plan| plan.count)
-    };
-    assert_eq!(count([0, 0, 0], &RULES, Pace::RESTING), Some(2), "for readers");
-    assert_eq!(count([0, 0, 5_000], &RULES, Pace::RESTING), Some(3));
-    assert_eq!(count([0, 0, 2_400], &RULES, Pace::RESTING), Some(2), "1.31 versions per key");
-    assert_eq!(count([0, 0, 5_000], &RULES, Pace::Busy), Some(3));
-    assert_eq!(count([0, 0, 2_000], &RULES, Pace::Busy), None);
-    assert_eq!(count([0, 60, 0], &RULES, Pace::RESTING), Some(2));
-    assert_eq!(count([0, 60, 0], &RULES, Pace::Busy), None);
-    let small = PlanRules { least_garbage_bytes: 20_000, ..RULES };
-    assert_eq!(count([0, 0, 5_000], &small, Pace::RESTING), Some(2), "not worth it");
-    let eager = PlanRules { max_space_amplification: 1.1, collected_from: 16.0 / 15.0, ..RULES };
-    assert_eq!(count([0, 0, 500], &eager, Pace::RESTING), Some(2));
-    assert_eq!(count([0, 0, 700], &eager, Pace::RESTING), Some(3));
-    for pace in [Pace::Busy, Pace::RESTING] {
-        let alone = with_own_garbage(&[100], &[50]);
-        let plan = next_merge(&alone, &RULES, pace).unwrap();
-        assert_eq!((plan.count, plan.into_oldest), (1, true));
-    }
-}
-
-/// An old merged run of 1,000 keys below so many newer ones, which hold `each` of the same keys.
-fn overwritten(newer: usize, each: u64) -> Vec<RunSummary> {
-    let mut state = runs(&[&vec![each; newer][..], &[1000]].concat());
-    for run in &mut state {
-        run.through.needed = run.through.needed.min(1000);
-    }
-    state.iter_mut().take(newer).for_each(|run| run.level = 1);
-    state
-}
-
-#[test]
-fn overwritten_keys_are_merged_by_slices_before_the_bound_is_reached() {
-    let plan = |runs: &[RunSummary]| next_merge(runs, &RULES, Pace::Busy);
-    let by_slices =
-        |count| Some(MergePlan { count, level: 2, run: 1, into_oldest: true, by_slices: true });
-    assert_eq!(plan(&overwritten(3, 110)), None, "within two thirds of what is allowed");
-    assert_eq!(plan(&overwritten(3, 120)), by_slices(4));
-    // An oldest run that was never merged, or values elsewhere: everything at once.
-    let mut flushed = overwritten(3, 120);
-    flushed[3].level = 1;
-    assert_eq!(plan(&flushed).map(|plan| (plan.count, plan.by_slices)), Some((4, false)));
-    let mut elsewhere = overwritten(3, 120);
-    elsewhere[3].value_bytes = 2000;
-    let all = Some(MergePlan { by_slices: false, ..by_slices(4).unwrap() });
-    assert_eq!(plan(&elsewhere), all);
-    // What only a snapshot keeps is no garbage.
-    let mut held = overwritten(3, 120);
-    held[3].through = liveness(1360, 1360);
-    assert_eq!(plan(&held), None);
-}
-
-#[test]
 fn tiers_come_before_slices_when_there_are_very_many_runs() {
     let plan = |newer| next_merge(&overwritten(newer, 40), &RULES, Pace::Busy);
     assert_eq!(plan(15).map(|plan| (plan.count, plan.by_slices)), Some((16, true)));
     let tiers = plan(16).unwrap();
     assert!(tiers.count < 17 && !tiers.by_slices && !tiers.into_oldest, "{tiers:?}");
-}
-
-#[test]
-fn what_has_expired_counts_like_other_garbage_up_to_a_half() {
-    let near = |share: f64, expected: f64| (share - expected).abs() < 1e-9;
-    assert!(near(expired_share(4.0 / 3.0), 0.25));
-    assert!(near(expired_share(16.0 / 15.0), 1.0 / 16.0));
-    assert!(near(expired_share(1000.0), 0.5));
-    let all = Some(MergePlan { count: 3, level: 2, run: 1, into_oldest: true, by_slices: false });
-    let mut state = runs(&[1, 1, 16]);
-    state[0].damaged = true;
-    assert_eq!(merge_down(&state), all, "other keys than the damaged ones");
 }
 
 #[test]

@@ -1,0 +1,148 @@
+//! Opening a table: all but its data blocks is read and checked.
+
+use super::super::block::{Place, TRAILER_BYTES, is_stored_as_it_is, open_stored};
+use super::super::footer::{FOOTER_BYTES, Footer, Section};
+use super::super::index::{FlatIndex, Index, TreeIndex};
+use super::super::parts::Parts;
+use super::super::properties::TableSummary;
+use super::super::writer::MIN_TABLE_BYTES;
+use super::Table;
+use super::reading::read_exact;
+use crate::filter::Filters;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+use tidesdb_base::{Error, Result};
+use tidesdb_sys::large_vec::LargeVec;
+use tidesdb_sys::vfs::File;
+
+impl Table {
+    /// Opens the table in `file`, called `path` in errors, that was written as `identity`.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] when anything but the data blocks is damaged, or [`Error::Io`].
+    pub fn open(file: Arc<dyn File>, path: &Path, identity: u64) -> Result<Self> {
+        Self::open_within(file, path, identity, |_| true)
+    }
+
+    /// As [`Table::open`], with index and filter in memory when `has_room` says so of about how
+    /// many bytes they take; otherwise they are read part by part through the block source of each
+    /// call.
+    ///
+    /// # Errors
+    /// As [`Table::open`].
+    pub fn open_within(
+        file: Arc<dyn File>,
+        path: &Path,
+        identity: u64,
+        has_room: impl FnOnce(u64) -> bool,
+    ) -> Result<Self> {
+        let len = file.len().map_err(|error| Error::io("read length", path, error))?;
+        if len < MIN_TABLE_BYTES {
+            let text = format!("table of {len} bytes, shorter than an empty one");
+            return Err(Error::corruption(path, len, text));
+        }
+        let footer_at = len - FOOTER_BYTES as u64;
+        let mut bytes = vec![0; FOOTER_BYTES];
+        read_exact(file.as_ref(), path, &mut bytes, footer_at)?;
+        let footer = Footer::decode(&bytes, identity, footer_at)
+            .map_err(|text| Error::corruption(path, footer_at, text))?;
+        let section = |section: Section| read_section(file.as_ref(), path, identity, section);
+        let damaged = |section: Section, what: &str| {
+            Error::corruption(path, section.offset, format!("{what} is malformed"))
+        };
+        // In memory an index has another form, of about twice the size.
+        let wanted = footer.filter.len + 2 * footer.index.len;
+        let mut parts =
+            (!has_room(wanted)).then(|| Box::new(Parts::new(footer.filter.offset, wanted)));
+        let bytes = section(footer.index)?;
+        let index = match (&mut parts, footer.has_tree_index) {
+            (_, true) => TreeIndex::decode(&bytes).map(Index::Tree),
+            // Parts are read where they lie, so the section must lie there as it is.
+            (Some(parts), false) if is_stored_raw(footer.index, &bytes) => {
+                parts.cut_index(identity, footer.index, &bytes).map(Index::Tree)
+            }
+            (_, false) => FlatIndex::decode(&bytes).map(Index::Flat),
+        };
+        let index = index.map_err(|_| damaged(footer.index, "index"))?;
+        let blocks_end = match (&parts, footer.has_tree_index) {
+            (Some(_), false) => Some(index.data_bytes()),
+            _ => index.blocks_end(),
+        };
+        if blocks_end != Some(footer.filter.offset) {
+            return Err(damaged(footer.index, "index does not cover the data blocks and so"));
+        }
+        drop(bytes);
+        let filters = match footer.filter.len {
+            0 => Filters::default(),
+            _ => {
+                let bytes = section(footer.filter)?;
+                let in_parts = parts.as_mut().is_some_and(|parts| {
+                    is_stored_raw(footer.filter, &bytes)
+                        && parts.cut_filter(identity, footer.filter, &bytes)
+                });
+                let all = if in_parts { Ok(Filters::default()) } else { Filters::decode(&bytes) };
+                all.map_err(|_| damaged(footer.filter, "filter"))?
+            }
+        };
+        let properties = TableSummary::decode(&section(footer.properties)?)
+            .map_err(|_| damaged(footer.properties, "properties section"))?;
+        let summary = TableSummary {
+            file_len: len,
+            entries: footer.entries,
+            tombstones: footer.tombstones,
+            data_blocks: index.len() as u64,
+            index_nodes: if footer.has_tree_index { index.nodes() as u64 } else { 0 },
+            ..properties
+        };
+        let path = path.to_path_buf();
+        Ok(Self { file, path, identity, index, filters, parts, summary, node_memory: None })
+    }
+}
+
+/// A section of a table, which was checked.
+enum SectionBytes {
+    /// As it lies in the file, with its trailer.
+    Stored(LargeVec<u8>),
+    Decoded(Vec<u8>),
+}
+
+impl Deref for SectionBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Stored(bytes) => {
+                bytes.get(..bytes.len().saturating_sub(TRAILER_BYTES)).unwrap_or_default()
+            }
+            Self::Decoded(bytes) => bytes,
+        }
+    }
+}
+
+fn read_section(
+    file: &dyn File,
+    path: &Path,
+    identity: u64,
+    section: Section,
+) -> Result<SectionBytes> {
+    // The footer was checked to lie behind all sections, so this allocates at most the file.
+    let len = usize::try_from(section.len)
+        .map_err(|_| Error::corruption(path, section.offset, "section too long for memory"))?;
+    let mut stored = LargeVec::filled(len, 0);
+    read_exact(file, path, &mut stored, section.offset)?;
+    let place = Place { identity, offset: section.offset };
+    let damaged = |text| Error::corruption(path, section.offset, text);
+    // Sections are large and never compressed: most of them are not copied once more.
+    if is_stored_as_it_is(&stored, place).map_err(damaged)? {
+        return Ok(SectionBytes::Stored(stored));
+    }
+    let mut raw = Vec::new();
+    open_stored(&stored, place, &mut raw).map_err(damaged)?;
+    Ok(SectionBytes::Decoded(raw))
+}
+
+/// Whether the raw bytes of a section lie in the file as they are.
+const fn is_stored_raw(section: Section, raw: &[u8]) -> bool {
+    section.len == (raw.len() + TRAILER_BYTES) as u64
+}

@@ -1,0 +1,130 @@
+//! Commits whose durability failed, and openings that can write to no segment.
+
+use super::*;
+
+/// A database that syncs each commit, some of whose calls fail, and the commits that its hook was
+/// told of.
+struct Watched {
+    sim: Arc<SimVfs>,
+    vfs: Arc<FaultVfs>,
+    db: Db,
+    family: Family,
+    told: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Watched {
+    fn open() -> Self {
+        let sim = SimVfs::new(1);
+        let vfs = FaultVfs::new(Arc::clone(&sim) as _);
+        let components = Components {
+            vfs: Arc::clone(&vfs) as _,
+            scheduler: Arc::new(ManualScheduler::new(1)),
+            clock: Arc::new(ManualClock::new(1_000_000)),
+        };
+        let db = Db::open_with("/db", options(SyncMode::Full), components).unwrap();
+        let family = db.create_family("one", family_options()).unwrap();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&told);
+        family.set_commit_hook(Some(Arc::new(move |batch| {
+            let keys = batch.operations.iter().map(|operation| operation.key.to_vec());
+            noted.lock().unwrap().extend(keys);
+        })));
+        Self { sim, vfs, db, family, told }
+    }
+
+    fn fail_syncs(&self, kind: FaultKind) {
+        self.vfs.count_only(OpSet::SYNCS);
+        self.vfs.reset();
+        self.vfs.fail_call(0, kind, FaultError::IO);
+    }
+
+    /// What a power cut leaves that takes everything that was not synced.
+    fn after_a_power_cut(&self) -> Vec<Vec<u8>> {
+        let image =
+            open_on(self.sim.crash_image(CrashProfile::Nothing, 1), SyncMode::Full).unwrap();
+        content(&image.family("one").unwrap()).into_iter().map(|(key, _)| key).collect()
+    }
+
+    fn told(&self) -> Vec<Vec<u8>> {
+        self.told.lock().unwrap().clone()
+    }
+}
+
+fn keys(keys: &[&[u8]]) -> Vec<Vec<u8>> {
+    keys.iter().map(|key| key.to_vec()).collect()
+}
+
+/// A sync that fails once: the repair makes the commit durable, and the caller waits for it. The
+/// commit was visible and told to have failed; its hook was never called.
+#[test]
+fn a_commit_whose_sync_fails_is_made_durable_by_the_repair() {
+    let watched = Watched::open();
+    watched.fail_syncs(FaultKind::Once);
+    watched.family.put(b"a", b"value").unwrap();
+    assert_eq!(watched.vfs.fired(), 1);
+    assert_eq!(watched.after_a_power_cut(), keys(&[b"a"]));
+    watched.fail_syncs(FaultKind::Once);
+    let mut transaction = watched.db.begin(IsolationLevel::Snapshot).unwrap();
+    transaction.put(&watched.family, b"b", b"value").unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(watched.vfs.fired(), 1);
+    assert_eq!(watched.after_a_power_cut(), keys(&[b"a", b"b"]));
+    assert_eq!(watched.told(), keys(&[b"a", b"b"]));
+    watched.fail_syncs(FaultKind::Once);
+    watched.db.sync_log().unwrap();
+}
+
+/// A disk on which the repair fails as well: the caller is told that the commit is visible and may
+/// be lost. It is told to hooks once, and is durable with the next repair that works.
+#[test]
+fn a_commit_that_the_disk_does_not_take_is_doubtful_and_visible() {
+    let watched = Watched::open();
+    watched.fail_syncs(FaultKind::Forever);
+    let doubt = watched.family.put(b"a", b"value").unwrap_err();
+    assert_eq!(doubt.kind(), ErrorKind::Doubtful, "{doubt}");
+    assert_eq!(watched.family.get(b"a").unwrap(), Some(b"value".to_vec()));
+    assert_eq!(watched.family.put(b"b", b"value").unwrap_err().kind(), ErrorKind::ReadOnly);
+    assert_eq!(watched.after_a_power_cut(), keys(&[]));
+    assert_eq!(watched.db.sync_log().unwrap_err().kind(), ErrorKind::Doubtful);
+    watched.vfs.clear_faults();
+    watched.db.sync_log().unwrap();
+    assert_eq!(watched.after_a_power_cut(), keys(&[b"a"]));
+
+    watched.fail_syncs(FaultKind::Forever);
+    let mut transaction = watched.db.begin(IsolationLevel::Snapshot).unwrap();
+    transaction.put(&watched.family, b"c", b"value").unwrap();
+    for _ in 0..2 {
+        assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Doubtful);
+    }
+    watched.vfs.clear_faults();
+    assert!(transaction.commit().unwrap().is_some());
+    assert_eq!(watched.after_a_power_cut(), keys(&[b"a", b"c"]));
+    assert_eq!(watched.told(), keys(&[b"a", b"c"]));
+}
+
+/// Where blocks are never overwritten the space of a new segment is there, and writing to it fails.
+/// Each opening of the full disk left such a file.
+#[test]
+fn an_opening_that_can_not_write_to_its_segment_leaves_none() {
+    let sim = SimVfs::new(1);
+    let db = open_on(Arc::clone(&sim) as _, SyncMode::None).unwrap();
+    db.create_family("one", family_options()).unwrap().put(b"key", b"value").unwrap();
+    drop(db);
+    let segments = || {
+        let entries = sim.list(Path::new("/db")).unwrap();
+        entries.iter().filter(|entry| entry.name.ends_with(".log")).count()
+    };
+    let before = segments();
+    for _ in 0..3 {
+        let vfs = FaultVfs::new(Arc::clone(&sim) as _);
+        vfs.count_only(OpSet::of(&[Op::SegmentWrite]));
+        vfs.fail_call(0, FaultKind::Forever, FaultError::NO_SPACE);
+        let db = open_on(Arc::clone(&vfs) as _, SyncMode::None).unwrap();
+        let family = db.family("one").unwrap();
+        assert_eq!(family.get(b"key").unwrap(), Some(b"value".to_vec()));
+        assert_eq!(family.put(b"key", b"other").unwrap_err().kind(), ErrorKind::Full);
+        drop((db, family));
+        assert!(vfs.fired() > 0);
+    }
+    assert!(segments() <= before, "{} segments, {before} before", segments());
+}

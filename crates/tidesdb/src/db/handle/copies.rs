@@ -1,0 +1,75 @@
+//! Checkpoints and backups.
+
+use std::path::Path;
+
+use tidesdb_base::error::Result;
+
+use super::super::copies::{CheckpointOptions, Sharing};
+use super::Db;
+
+impl Db {
+    /// Makes a copy of the database in another directory of the same file system, which shares its
+    /// files: it costs a flush and a name per file, whatever the size, and no space at first. The
+    /// copy is a database of its own: it shows all families at one point of the order of commits,
+    /// no earlier than the call, and nothing that is done to one of the two changes the other.
+    /// Where files can't have two names, on another file system for one, they are copied. Readers
+    /// and writers go on meanwhile.
+    ///
+    /// `path` is an empty directory, or one that an interrupted copy left, or is created (one
+    /// level). To go back to a copy, open it, or put a copy of its directory in the place of the
+    /// database's; no other step is needed. When this returns, the copy survives a power cut. What
+    /// one that was interrupted leaves never opens.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// use tidesdb::{Db, DbOptions, FamilyOptions};
+    /// let db = Db::open(directory.path().join("db"), DbOptions::default())?;
+    /// let family = db.create_family("default", FamilyOptions::default())?;
+    /// family.put(b"key", b"before")?;
+    /// db.checkpoint(directory.path().join("copy"))?;
+    /// family.put(b"key", b"after")?;
+    /// let copy = Db::open(directory.path().join("copy"), DbOptions::default())?;
+    /// assert_eq!(copy.family("default")?.get(b"key")?, Some(b"before".to_vec()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Exists` when the directory is not empty, `Invalid` for the database's own directory and
+    /// what lies in it, `Locked` when another process or handle uses it, `Full`, `Stalled` while
+    /// flushes are paused or get nowhere, `ReadOnly`, `Closed`, `Io`. What was written of the copy
+    /// is removed then.
+    pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.checkpoint_with(path, CheckpointOptions::default())
+    }
+
+    /// As [`Db::checkpoint`], with options.
+    ///
+    /// # Errors
+    /// As [`Db::checkpoint`]; `Corrupt` when the copy does not verify.
+    pub fn checkpoint_with(
+        &self,
+        path: impl AsRef<Path>,
+        options: CheckpointOptions,
+    ) -> Result<()> {
+        self.core().copy_to(path.as_ref(), Sharing::Linked, options)
+    }
+
+    /// As [`Db::checkpoint`], and every byte is copied, so that the copy shares nothing with the
+    /// database and may lie anywhere. It takes as long as reading and writing that much. Writers
+    /// and merges go on; files that merges replace meanwhile stay until they are copied. Closing
+    /// the database ends it with an error.
+    ///
+    /// # Errors
+    /// As [`Db::checkpoint`].
+    pub fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.backup_with(path, CheckpointOptions::default())
+    }
+
+    /// As [`Db::backup`], with options.
+    ///
+    /// # Errors
+    /// As [`Db::checkpoint_with`].
+    pub fn backup_with(&self, path: impl AsRef<Path>, options: CheckpointOptions) -> Result<()> {
+        self.core().copy_to(path.as_ref(), Sharing::Copied, options)
+    }
+}

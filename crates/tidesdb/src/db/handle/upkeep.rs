@@ -1,0 +1,99 @@
+//! What users have done to the files of a database, and when.
+
+use tidesdb_base::error::Result;
+use tidesdb_base::options::RuntimeOptions;
+
+use super::Db;
+use crate::core::Core;
+use crate::verify::VerifyReport;
+
+impl Db {
+    /// Writes the memory of all families to tables and waits for it.
+    ///
+    /// # Errors
+    /// Why a flush failed; the data stays in memory and in the log then.
+    pub fn flush(&self) -> Result<()> {
+        self.core().each_family(Core::flush_family)
+    }
+
+    /// Merges each family into one sorted run, and waits for it.
+    ///
+    /// # Errors
+    /// Why a flush or a merge failed; nothing is lost then.
+    pub fn compact(&self) -> Result<()> {
+        self.core().each_family(Core::compact_family)
+    }
+
+    /// Waits until no flush and no merge is queued or running, and merges that wait for a quiet
+    /// moment are done as well.
+    ///
+    /// # Errors
+    /// Why background work failed; `Stalled` when it gets nowhere.
+    pub fn wait_idle(&self) -> Result<()> {
+        self.core().wait_idle()
+    }
+
+    /// Flushes and merges all families and waits until no background work is left.
+    ///
+    /// # Errors
+    /// The first error; the other families are purged all the same.
+    pub fn purge(&self) -> Result<()> {
+        self.core().purge()
+    }
+
+    /// Keeps flushes and merges from starting, and returns when none runs any more. Calls that ask
+    /// for some get an error of kind `Stalled`. Reads and writes go on; writers whose memtables are
+    /// full wait, and get such an error in the end. Calls add up: as many calls of
+    /// [`Db::resume_background`] are needed.
+    ///
+    /// # Errors
+    /// `Closed`; `Stalled` when what runs gets nowhere. Nothing is paused then.
+    pub fn pause_background(&self) -> Result<()> {
+        self.core().pause_background()
+    }
+
+    /// Takes one call of [`Db::pause_background`] back; a call too many does nothing.
+    pub fn resume_background(&self) {
+        self.core().resume_background();
+    }
+
+    /// Gives up all merges that run, without effect, and starts no more until the database is
+    /// opened again: later calls of [`Db::compact`] only flush. Flushes, reads and writes go on.
+    /// Returns when no merge runs any more.
+    ///
+    /// # Errors
+    /// `Closed`; `Stalled` when a merge has not ended within 30 seconds.
+    pub fn cancel_background_work(&self) -> Result<()> {
+        self.core().cancel_merges()
+    }
+
+    /// Changes settings of the open database; they hold until it is closed.
+    ///
+    /// # Errors
+    /// `Invalid` when a value is out of range (nothing has changed then), `Closed`.
+    pub fn set_options(&self, options: RuntimeOptions) -> Result<()> {
+        self.core().set_runtime_options(options)
+    }
+
+    /// Returns when everything committed so far survives a power cut.
+    ///
+    /// # Errors
+    /// `Doubtful` when the log can neither be synced nor repaired; `Closed`.
+    pub fn sync_log(&self) -> Result<()> {
+        let core = self.core();
+        core.health.check_open()?;
+        if core.env.options.read_only {
+            return Ok(());
+        }
+        core.sync_log()
+    }
+
+    /// Reads every table and value log and checks everything that can be checked.
+    ///
+    /// # Errors
+    /// `Closed`; damage is not an error of the call but listed in the report.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        self.core().health.check_open()?;
+        Ok(VerifyReport::of(self.core()))
+    }
+}

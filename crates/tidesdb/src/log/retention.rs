@@ -1,0 +1,82 @@
+//! Which segments are kept: those that recovery would read, and those that wait to be used.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use tidesdb_lockfree::sync::lock;
+
+use super::Log;
+use super::segments::SegmentFiles;
+
+impl Log {
+    /// Creates and warms the segment that will be needed next, unless a repair will. In the
+    /// background.
+    pub(crate) fn prepare_next(&self) {
+        // A failure is met again, and reported, by the commit that needs the segment.
+        let prepare = |()| SegmentFiles::prepare(&self.files, &self.config);
+        let _ = self.condition.check().and_then(prepare);
+    }
+
+    /// Makes segments no larger than this from now on, and prepares none if that is less than
+    /// usual.
+    pub(crate) fn limit_segments(&self, bytes: u64) {
+        lock(&self.files).limit(bytes);
+    }
+
+    /// True once after each time that a segment was taken into use: another should be prepared.
+    #[inline]
+    pub(crate) fn wants_preparation(&self) -> bool {
+        // ORDERING: relaxed; a hint, and preparing twice does nothing.
+        self.consumed.load(Ordering::Relaxed) && self.consumed.swap(false, Ordering::Relaxed)
+    }
+
+    /// Number of the oldest segment with records behind `position`, which recovery would need if
+    /// everything up to `position` were in tables.
+    pub(crate) fn first_needed_segment(&self, position: u64) -> u64 {
+        let files = lock(&self.files);
+        files.first_needed(position).unwrap_or_else(|| self.active.load().header.number)
+    }
+
+    /// Gives up the segments whose records all end at or before `position`. Only after the
+    /// manifest, on disk, no longer needs them.
+    pub(crate) fn retire_before(&self, position: u64) {
+        let surplus = lock(&self.files).retire_before(&self.config, position);
+        for path in surplus {
+            // A file that stays behind is dead by the manifest and removed at the next open.
+            let _ = self.config.vfs.remove(&path);
+        }
+    }
+
+    /// As [`Log::retire_before`] of a log that failed. No file is used again: what a failed sync
+    /// left in it, and whether the disk is sound there, is not known.
+    pub(crate) fn remove_before(&self, position: u64) {
+        let dead = lock(&self.files).take_before(position);
+        dead.iter().for_each(|path| drop(self.config.vfs.remove(path)));
+    }
+
+    /// Gives the disk back what is kept for writers, when there are none.
+    pub(crate) fn remove_free_segments(&self) {
+        let free = lock(&self.files).take_all_free();
+        for path in free {
+            // A file that stays behind is dead by the manifest and removed at the next open.
+            let _ = self.config.vfs.remove(&path);
+        }
+    }
+
+    /// Bytes of log that recovery would read.
+    pub(crate) fn retained_bytes(&self) -> u64 {
+        // The position last: it only grows, so that it lies behind whatever segment was found.
+        let oldest = lock(&self.files).oldest_base();
+        let oldest = oldest.unwrap_or_else(|| self.active.load().header.base);
+        self.published() - oldest
+    }
+
+    /// Removes every segment file; the tables hold everything.
+    pub(crate) fn remove_all(&self) {
+        let paths = lock(&self.files).take_all_paths();
+        let active = self.active.load();
+        for path in paths.iter().map(PathBuf::as_path).chain([active.path.as_path()]) {
+            let _ = self.config.vfs.remove(path);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Committing a transaction: what its level has checked first, and what follows.
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_lockfree::sync::lock;
+
+use super::handle::{State, Transaction};
+use super::validation::Validation;
+use super::write_set::WriteSet;
+use super::written_keys::WrittenKeys;
+use crate::moments::Moment;
+use crate::write::{Unchecked, Visible, WriteOptions};
+
+impl Transaction {
+    /// Makes all writes visible at once and as durable as the sync mode says, and finishes the
+    /// transaction. Answers the sequence number of the commit; none when nothing was written.
+    ///
+    /// # Errors
+    /// `Conflict` as the isolation level demands, `Invalid` for a finished transaction, `Closed`,
+    /// `Full`, `Io`, `ReadOnly`: nothing was written, and the transaction is as it was. Only after
+    /// `Doubtful` the commit is visible, and stays so: committing again tries to make it durable,
+    /// and all else but a rollback, which only lets go of the memory, is refused.
+    #[inline]
+    pub fn commit(&mut self) -> Result<Option<u64>> {
+        self.commit_with(WriteOptions::default())
+    }
+
+    /// As [`Transaction::commit`], with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    #[inline]
+    pub fn commit_with(&mut self, options: WriteOptions) -> Result<Option<u64>> {
+        if self.is_plain() {
+            self.finish();
+            return Ok(None);
+        }
+        if self.core().telemetry.watch.is_due() {
+            self.commit_timed(options)
+        } else {
+            self.commit_changes(options)
+        }
+    }
+
+    pub(super) fn commit_changes(&mut self, options: WriteOptions) -> Result<Option<u64>> {
+        if !self.core().health.is_at_home() {
+            return Err(Error::Forked);
+        }
+        let (visible, again) = match self.state {
+            State::Finished => return Err(Error::TransactionFinished),
+            State::Visible(visible) => (Some(visible), true),
+            State::Active => (self.make_visible()?, false),
+        };
+        if let (Some(visible), Some(writes)) = (visible, &self.writes) {
+            self.state = State::Visible(visible);
+            let (core, batch) = (self.core(), writes.batch());
+            if again {
+                // Hooks have been called.
+                core.make_batch_durable(batch, visible, options)?;
+            } else {
+                core.settle_batch(batch, visible, options)?;
+            }
+        }
+        self.finish();
+        Ok(visible.map(|visible| visible.sequence))
+    }
+
+    fn make_visible(&self) -> Result<Option<Visible>> {
+        match (&self.writes, self.snapshot) {
+            (Some(writes), None) if !writes.is_empty() => {
+                self.core().commit_batch(writes.batch(), &mut Unchecked).map(Some)
+            }
+            (_, None) => Ok(None),
+            (_, Some(snapshot)) => self.check_and_commit(snapshot),
+        }
+    }
+
+    #[inline(never)]
+    fn check_and_commit(&self, snapshot: Moment) -> Result<Option<Visible>> {
+        let batch = self.writes.as_deref().map(WriteSet::batch);
+        let batch = batch.filter(|batch| !batch.is_empty());
+        // A scan that outlives the transaction reads before the commit or after it.
+        let reads = self.reads.get().map(|reads| lock(reads));
+        let core = self.core();
+        if let Some(batch) = batch
+            && self.level.checks_writes()
+            && reads.as_ref().is_none_or(|reads| reads.is_empty())
+        {
+            let mut check = WrittenKeys::new(core, batch, snapshot.sequence);
+            check.look(core.storage.log.published())?;
+            return core.commit_batch(batch, &mut check).map(Some);
+        }
+        let mut check = Validation::new(core, self.level, snapshot, batch, reads);
+        match batch {
+            Some(batch) => {
+                let committed = loop {
+                    check.look(core.storage.log.published())?;
+                    check.catch_up()?;
+                    let committed = core.commit_batch(batch, &mut check);
+                    if !check.begin_again() {
+                        break committed;
+                    }
+                };
+                check.finish_recording();
+                committed.map(Some)
+            }
+            None => check.finish_reading().map(|()| None),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What others have changed of what a serializable transaction has read.
+
+use std::sync::Arc;
+
+use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::error::Result;
+
+use super::changes::{Window, changes_of_key, changes_of_range, deletion_in_range};
+use super::range_index::RangeIndex;
+use super::read_set::ReadSet;
+use super::second_look::{MOST_KEYS, logged_changes};
+use super::views::Views;
+use super::written_keys::named;
+use crate::cache::BlockCache;
+use crate::dependencies::Overwritten;
+use crate::log::Log;
+use crate::moments::Moment;
+
+/// Changes of what was read, as far as they were looked for.
+pub(super) struct OverwrittenReads {
+    /// Changes up to here were looked for.
+    pub through: SequenceNumber,
+    /// The commits that made them.
+    pub commits: Overwritten,
+    /// The first key that was found overwritten, with its family's name.
+    pub first: Option<(String, Vec<u8>)>,
+    /// The ranges among the reads, sorted when that is worth it.
+    ranges: Option<RangeIndex>,
+    /// So much was read that a look at all of it takes long.
+    pub is_wide: bool,
+}
+
+impl OverwrittenReads {
+    /// No change after `through` was looked for.
+    pub(super) fn after(through: SequenceNumber) -> Self {
+        let commits = Overwritten::default();
+        Self { through, commits, first: None, ranges: None, is_wide: false }
+    }
+
+    /// Notes the changes in the window from what was logged in it. False when that is more than so
+    /// many bytes, or does not tell them.
+    pub(super) fn note_logged(
+        &mut self,
+        log: &Log,
+        (reads, snapshot): (&ReadSet, Moment),
+        (window, most_bytes): (Window, u64),
+    ) -> bool {
+        let ranges = self.ranges.get_or_insert_with(|| RangeIndex::of(reads));
+        let (overwritten, first) = (&mut self.commits, &mut self.first);
+        let (of, bounds) = ((reads, &*ranges), (window, most_bytes));
+        logged_changes(log, of, bounds, snapshot, |id, key, sequence| {
+            if first.is_none() {
+                let family = reads.families().iter().find(|family| family.id == id);
+                *first = family.map(|family| named(family, key));
+            }
+            overwritten.add(sequence, false);
+        })
+    }
+
+    /// Notes the changes in the window from the versions of what was read. False when that is more
+    /// than `most` keys.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Io` when a table can't be read.
+    pub(super) fn note_versions(
+        &mut self,
+        blocks: &Arc<BlockCache>,
+        (reads, snapshot): (&ReadSet, Moment),
+        (window, most): (Window, u64),
+    ) -> Result<bool> {
+        let mut budget = most;
+        let mut views = Views::new(reads.families());
+        for (family, key) in reads.points() {
+            let Some(left) = budget.checked_sub(1) else { return Ok(false) };
+            budget = left;
+            let Some(family) = views.enter(family) else { continue };
+            let (overwritten, first) = (&mut self.commits, &mut self.first);
+            changes_of_key(blocks, family.view(), key, window, |change| {
+                first.get_or_insert_with(|| named(family.state, key));
+                overwritten.add(change.sequence, change.hides);
+                true
+            })?;
+        }
+        for range in reads.ranges() {
+            let Some(family) = views.enter(range.family) else { continue };
+            if let Some(change) = deletion_in_range(family.view(), range, window) {
+                let named = || named(family.state, &range.start);
+                self.first.get_or_insert_with(named);
+                self.commits.add(change.sequence, change.hides);
+            }
+            let dead = family.dead_before(window, snapshot);
+            let (overwritten, first) = (&mut self.commits, &mut self.first);
+            let (view, within) = (family.view(), (&dead, &mut budget));
+            let all = changes_of_range(blocks, view, range, window, within, |key, change| {
+                first.get_or_insert_with(|| named(family.state, key));
+                overwritten.add(change.sequence, change.hides);
+                Ok(())
+            })?;
+            if !all {
+                return Ok(false);
+            }
+        }
+        self.is_wide |= most - budget > MOST_KEYS;
+        Ok(true)
+    }
+}
