@@ -4,6 +4,8 @@
 //! pure Rust one. A block is never stored larger than raw: the caller keeps the raw bytes when
 //! [`Compression::compress`] answers `None`.
 
+use std::cell::RefCell;
+
 use crate::codec::Malformed;
 
 /// How blocks and large values are compressed. The discriminants are persisted.
@@ -25,6 +27,54 @@ pub enum Compression {
 
 const LZ4_FAST_ACCELERATION: i32 = 8;
 const ZSTD_LEVEL: i32 = 3;
+
+/// Raw bytes up to which a thread's context is used. One that has seen more holds megabytes.
+const MOST_RAW_BYTES: usize = 256 << 10;
+
+/// What the codecs work with. To make it takes longer than to compress or decompress a block, so a
+/// thread makes it once and keeps it: some 160 KiB to decompress Zstandard, up to 1.5 MiB to
+/// compress with it, 64 KiB for Snappy.
+struct Contexts {
+    snappy: Option<snap::raw::Encoder>,
+    zstd_in: Option<zstd::bulk::Compressor<'static>>,
+    zstd_out: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+thread_local! {
+    static CONTEXTS: RefCell<Contexts> =
+        const { RefCell::new(Contexts { snappy: None, zstd_in: None, zstd_out: None }) };
+}
+
+/// Calls `work` with the contexts of the thread: with none made yet when it handles `raw_bytes`
+/// that are many, or when the thread is ending.
+fn with_contexts<R>(raw_bytes: usize, mut work: impl FnMut(&mut Contexts) -> R) -> R {
+    let fresh = || Contexts { snappy: None, zstd_in: None, zstd_out: None };
+    if raw_bytes > MOST_RAW_BYTES {
+        return work(&mut fresh());
+    }
+    let kept = CONTEXTS.try_with(|contexts| work(&mut contexts.borrow_mut()));
+    kept.unwrap_or_else(|_| work(&mut fresh()))
+}
+
+impl Contexts {
+    fn snappy(&mut self) -> &mut snap::raw::Encoder {
+        self.snappy.get_or_insert_with(snap::raw::Encoder::new)
+    }
+
+    fn zstd_in(&mut self) -> Option<&mut zstd::bulk::Compressor<'static>> {
+        if self.zstd_in.is_none() {
+            self.zstd_in = zstd::bulk::Compressor::new(ZSTD_LEVEL).ok();
+        }
+        self.zstd_in.as_mut()
+    }
+
+    fn zstd_out(&mut self) -> Option<&mut zstd::bulk::Decompressor<'static>> {
+        if self.zstd_out.is_none() {
+            self.zstd_out = zstd::bulk::Decompressor::new().ok();
+        }
+        self.zstd_out.as_mut()
+    }
+}
 
 impl Compression {
     /// Every codec, in the order of the persisted numbers.
@@ -71,13 +121,15 @@ impl Compression {
             Self::None => return false,
             Self::Snappy => {
                 out.resize(snap::raw::max_compress_len(raw.len()), 0);
-                snap::raw::Encoder::new().compress(raw, out).ok()
+                with_contexts(raw.len(), |with| with.snappy().compress(raw, out).ok())
             }
             Self::Lz4 => lz4_compress(raw, out, None),
             Self::Lz4Fast => lz4_compress(raw, out, Some(LZ4_FAST_ACCELERATION)),
             Self::Zstd => {
                 out.resize(zstd::zstd_safe::compress_bound(raw.len()), 0);
-                zstd::bulk::compress_to_buffer(raw, out.as_mut_slice(), ZSTD_LEVEL).ok()
+                with_contexts(raw.len(), |with| {
+                    with.zstd_in()?.compress_to_buffer(raw, out.as_mut_slice()).ok()
+                })
             }
         };
         match length {
@@ -109,7 +161,10 @@ impl Compression {
                 let size = i32::try_from(raw.len()).map_err(|_| Malformed)?;
                 lz4::block::decompress_to_buffer(stored, Some(size), raw).map_err(|_| Malformed)?
             }
-            Self::Zstd => zstd::bulk::decompress_to_buffer(stored, raw).map_err(|_| Malformed)?,
+            Self::Zstd => with_contexts(raw.len(), |with| {
+                with.zstd_out()?.decompress_to_buffer(stored, raw).ok()
+            })
+            .ok_or(Malformed)?,
         };
         if length == raw.len() { Ok(()) } else { Err(Malformed) }
     }
@@ -180,5 +235,50 @@ mod tests {
         for codec in Compression::ALL {
             assert!(!codec.compress(&noise, &mut Vec::new()));
         }
+    }
+
+    #[test]
+    fn blocks_of_all_lengths_do_not_meet_what_the_thread_compressed_before() {
+        let lengths = [70_000, 64, MOST_RAW_BYTES + 1, 4096, MOST_RAW_BYTES, 100];
+        for codec in [Compression::Snappy, Compression::Zstd] {
+            for length in lengths {
+                let raw = sample(length);
+                let (mut here, mut elsewhere) = (Vec::new(), Vec::new());
+                assert!(codec.compress(&raw, &mut here));
+                // Another thread begins with contexts of its own.
+                std::thread::scope(|scope| {
+                    scope.spawn(|| assert!(codec.compress(&raw, &mut elsewhere)));
+                });
+                assert_eq!(here, elsewhere, "{codec:?} {length}");
+                let mut back = vec![0; length];
+                codec.decompress(&here, &mut back).unwrap();
+                assert!(back == raw, "{codec:?} {length}");
+                let damaged = here.get(..here.len() / 2).unwrap();
+                assert!(codec.decompress(damaged, &mut back).is_err(), "{codec:?} {length}");
+            }
+        }
+    }
+
+    /// Values are read and written in destructors, too.
+    #[test]
+    fn a_thread_that_is_ending_still_compresses() {
+        struct AtTheEnd;
+        impl Drop for AtTheEnd {
+            fn drop(&mut self) {
+                let (raw, mut stored) = (sample(4096), Vec::new());
+                assert!(Compression::Zstd.compress(&raw, &mut stored));
+                let mut back = vec![0; raw.len()];
+                Compression::Zstd.decompress(&stored, &mut back).unwrap();
+                ENDED.store(true, std::sync::atomic::Ordering::SeqCst);
+            }
+        }
+        static ENDED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+        thread_local!(static AT_THE_END: AtTheEnd = const { AtTheEnd });
+        let thread = std::thread::spawn(|| {
+            AT_THE_END.with(|_| ());
+            assert!(Compression::Zstd.compress(&sample(64 << 10), &mut Vec::new()));
+        });
+        thread.join().unwrap();
+        assert!(ENDED.load(std::sync::atomic::Ordering::SeqCst));
     }
 }
