@@ -144,7 +144,7 @@ pub enum Error {
     /// Merges were cancelled; this one was given up without effect.
     Cancelled,
     /// A writer, a flush or a merge waited for background work that got nowhere for
-    /// `stall_timeout_ms`.
+    /// `stall_timeout_ms`, or that took longer than a caller would wait.
     Stalled {
         /// What it waited for.
         reason: StallReason,

@@ -8,6 +8,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 use std::ops::Bound;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tidesdb::{Error, Family, FamilyOptions, KeyOrder, StallReason};
 
@@ -26,6 +27,9 @@ use crate::types::{CommitHookFn, FamilyConfig, MOST_FAMILY_NAME_BYTES};
 
 /// Under this name the options of the interface are stored with the engine's.
 const STORED_AS: &str = "c-interface";
+
+/// How long a compaction of a range waits for the merges of the family that are under way.
+const LONGEST_WAIT_FOR_MERGES: Duration = Duration::from_secs(1);
 
 /// What a `tidesdb_column_family_t` is.
 pub struct FamilyHandle {
@@ -395,8 +399,8 @@ pub unsafe extern "C" fn tidesdb_compact_range(
         }
         let from = start.map_or(Bound::Unbounded, Bound::Included);
         let to = end.map_or(Bound::Unbounded, Bound::Excluded);
-        match handle.family.compact_range((from, to)) {
-            // Another merge of the family went on for too long.
+        match handle.family.try_compact_range((from, to), LONGEST_WAIT_FOR_MERGES) {
+            // Another merge of the family went on for longer.
             Err(Error::Stalled { reason: StallReason::MergeDebt, .. }) => refuse(codes::LOCKED),
             other => unless_cancelled(other),
         }

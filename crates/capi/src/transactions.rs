@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-use tidesdb::{Error, Family, IsolationLevel, Transaction};
+use tidesdb::{Error, ErrorKind, Family, IsolationLevel, Transaction};
 use tidesdb_base::limits::MAX_KEY_BYTES;
 
 use crate::allocator;
-use crate::boundary::{Outcome, answer, any_text, bytes, c_string, call, key, object_mut, refuse};
+use crate::boundary::{Failure, Outcome, answer, any_text, bytes, c_string, call, key};
+use crate::boundary::{object_mut, refuse};
 use crate::codes;
 use crate::database::{Database, database};
 use crate::families::{FamilyHandle, family};
@@ -362,6 +363,10 @@ pub unsafe extern "C" fn tidesdb_txn_contains(
     })
 }
 
+fn is_for_want_of_disk(error: &Error) -> bool {
+    error.kind() == ErrorKind::Full && !matches!(error, Error::OutOfMemory(_))
+}
+
 /// See `tidesdb_txn_commit` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_txn_commit(txn: *mut TransactionHandle) -> c_int {
@@ -372,6 +377,11 @@ pub unsafe extern "C" fn tidesdb_txn_commit(txn: *mut TransactionHandle) -> c_in
             Ok(_) => {
                 handle.end(State::Committed);
                 Ok(())
+            }
+            // It had no effect, and succeeds once there is room again, as with other back-pressure.
+            Err(error) if is_for_want_of_disk(&error) => {
+                Failure::from(error).tell("tidesdb_txn_commit");
+                refuse(codes::BUSY)
             }
             Err(error) => {
                 if matches!(error, Error::Doubtful(_)) {

@@ -124,6 +124,11 @@ fn a_commit_that_stays_is_not_said_to_be_rolled_back() {
 }
 
 #[test]
+fn calls_that_meet_other_work_or_a_full_disk_answer_what_is_stated() {
+    holds("pressure");
+}
+
+#[test]
 fn objects_in_a_directory_are_whole_or_not_there() {
     holds("objects");
 }

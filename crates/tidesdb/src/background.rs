@@ -19,6 +19,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::{Event, StallReason};
 use tidesdb_sys::sched::{Job, Lane};
 
+pub(crate) use self::manual_merges::Wait;
 use crate::core::Core;
 use crate::counters::Work;
 use crate::family::{Failure, FamilyState};

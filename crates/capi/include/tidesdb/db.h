@@ -51,13 +51,14 @@ extern "C"
 #define TDB_ERR_MEMORY_LIMIT -9
 /* The database is being opened or closed. */
 #define TDB_ERR_INVALID_DB -10
-/* Transient contention; the same call may be repeated. */
+/* Transient contention at a commit, which may be repeated. No call of this version answers it. */
 #define TDB_ERR_UNKNOWN -11
 /* The directory is open elsewhere; another compaction of the family is under way. */
 #define TDB_ERR_LOCKED -12
 /* The database takes no writes. */
 #define TDB_ERR_READONLY -13
-/* Writers are held back and nothing moved for a while; the same call may be repeated. */
+/* Writers are held back and nothing moved for a while, or the disk is full; the same call may be
+   repeated. */
 #define TDB_ERR_BUSY -14
 /* A conditional write to an object store lost against another writer. */
 #ifndef TDB_ERR_PRECONDITION
@@ -528,7 +529,8 @@ int tidesdb_flush_memtable(tidesdb_column_family_t *cf);
 /* Flushes and merges the whole family, and waits. */
 int tidesdb_compact(tidesdb_column_family_t *cf);
 
-/* Flushes and merges the tables that overlap [start, end), and waits. One bound may be NULL. */
+/* Flushes and merges the tables that overlap [start, end), and waits. One bound may be NULL.
+   TDB_ERR_LOCKED: another compaction of the family was under way for a second; nothing was merged. */
 int tidesdb_compact_range(tidesdb_column_family_t *cf, const uint8_t *start_key,
                           size_t start_key_size, const uint8_t *end_key, size_t end_key_size);
 
@@ -581,7 +583,8 @@ int tidesdb_txn_single_delete(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, c
 /* Makes the buffered operations visible, all or nothing. After an error other than TDB_ERR_IO
    nothing has changed and the transaction is as it was: commit again, roll back, or free it.
    TDB_ERR_CONFLICT: another transaction was quicker; roll back and begin anew.
-   TDB_ERR_BUSY: writers are held back, and nothing moved for a while; try again.
+   TDB_ERR_BUSY: writers are held back, and nothing moved for a while, or the disk is full; try
+   again, which works once there is room.
    TDB_ERR_NOT_FOUND: a family was dropped meanwhile.
    TDB_ERR_IO: the log can't be written or synced. In sync mode FULL the operations may be visible
    all the same, and lost with the power: rolling back does not undo them. Read them back, or

@@ -15,6 +15,15 @@ use crate::flow::Patience;
 use crate::key_parts::KeyRange;
 use crate::version::{LivenessRules, Run, TableFile, Version};
 
+/// How long a caller waits for the merges under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wait {
+    /// While they get on.
+    WhileTheyGetOn,
+    /// No longer than this, however they get on, in milliseconds.
+    AtMost(u64),
+}
+
 /// What a caller wants merged of a version.
 struct Chosen {
     version: Arc<Version>,
@@ -27,17 +36,18 @@ impl Core {
     /// that are flushed meanwhile are merged beside it.
     ///
     /// # Errors
-    /// [`Error::Stalled`] when the merges under way get nowhere, [`Error::Closed`],
-    /// [`Error::Paused`]; why the merge failed.
+    /// [`Error::Stalled`] when the merges under way get nowhere, or take longer than `wait`,
+    /// [`Error::Closed`], [`Error::Paused`]; why the merge failed.
     fn merge_chosen(
         &self,
         family: &Arc<FamilyState>,
+        wait: Wait,
         choose: impl Fn(&Arc<Version>) -> Option<MergePlan>,
         check: impl FnOnce(&Version) -> Result<()>,
     ) -> Result<()> {
         let _at_work = self.work.callers.enter()?;
         family.merges.caller_waits();
-        let claimed = self.claim_chosen(family, choose);
+        let claimed = self.claim_chosen(family, wait, choose);
         family.merges.caller_has_waited();
         let result = claimed.and_then(|Chosen { version, merge }| {
             // A caller that pauses sets the mark first and looks at the claims second.
@@ -62,12 +72,21 @@ impl Core {
     fn claim_chosen(
         &self,
         family: &Arc<FamilyState>,
+        wait: Wait,
         choose: impl Fn(&Arc<Version>) -> Option<MergePlan>,
     ) -> Result<Chosen> {
         // ORDERING: relaxed; only whether it changes matters.
-        let progress = || self.flow.merged.load(Ordering::Relaxed);
+        let progress = || match wait {
+            Wait::WhileTheyGetOn => self.flow.merged.load(Ordering::Relaxed),
+            // Nothing but their end counts.
+            Wait::AtMost(_) => 0,
+        };
+        let limit_ms = match wait {
+            Wait::WhileTheyGetOn => self.env.options.stall_timeout_ms,
+            Wait::AtMost(milliseconds) => milliseconds.max(1),
+        };
         let now = || self.env.clock.monotonic_nanos();
-        let mut patience = Patience::new(self.env.options.stall_timeout_ms, progress(), now());
+        let mut patience = Patience::new(limit_ms, progress(), now());
         loop {
             let seen = self.work.progress.now();
             if self.work.control.is_paused() {
@@ -117,7 +136,10 @@ impl Core {
             let runs = summarize(version, &family.options.load(), LivenessRules::default());
             (!settled).then(|| plan::full_merge(&runs)).flatten()
         };
-        let merge = || self.merge_chosen(family, choose, |version| left_out(version.tables()));
+        let merge = || {
+            let check = |version: &Version| left_out(version.tables());
+            self.merge_chosen(family, Wait::WhileTheyGetOn, choose, check)
+        };
         merge()?;
         if family.current_version().has_mostly_dead_value_logs() {
             // What the merge dropped had kept them alive.
@@ -141,8 +163,8 @@ impl Core {
     pub(crate) fn compact_family_range(
         &self,
         family: &Arc<FamilyState>,
-        start: Option<&[u8]>,
-        end: Option<&[u8]>,
+        (start, end): (Option<&[u8]>, Option<&[u8]>),
+        wait: Wait,
     ) -> Result<()> {
         self.flush_family(family)?;
         if self.work.control.merges_are_cancelled() {
@@ -156,7 +178,8 @@ impl Core {
             let runs = summarize(version, &family.options.load(), LivenessRules::default());
             (!settled).then(|| plan::merge_newest(&runs, last + 1)).flatten()
         };
-        self.merge_chosen(family, choose, |version| left_out(version.tables_between(start, end)))
+        let check = |version: &Version| left_out(version.tables_between(start, end));
+        self.merge_chosen(family, wait, choose, check)
     }
 }
 

@@ -11,6 +11,7 @@ use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::Result;
 use tidesdb_base::options::FamilyOptions;
 
+use crate::background::Wait;
 use crate::family::{CommitHook, CommittedBatch};
 use crate::family_handle::Family;
 use crate::iterator::{KeyRange, Scan, ScanOptions};
@@ -279,11 +280,27 @@ impl Family {
     /// # Errors
     /// As [`Family::compact`].
     pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
+        self.merge_range(range, Wait::WhileTheyGetOn)
+    }
+
+    /// As [`Family::compact_range`], for callers that can do without: waits no longer than
+    /// `longest` for merges of the family that are under way, however they get on.
+    ///
+    /// # Errors
+    /// As [`Family::compact`]; [`crate::Error::Stalled`] with [`crate::StallReason::MergeDebt`]
+    /// when others are under way for longer. What was in memory is in tables then, and nothing was
+    /// merged.
+    pub fn try_compact_range(&self, range: impl KeyRange, longest: Duration) -> Result<()> {
+        let milliseconds = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
+        self.merge_range(range, Wait::AtMost(milliseconds))
+    }
+
+    fn merge_range(&self, range: impl KeyRange, wait: Wait) -> Result<()> {
         // What is left are limits in an order of the application's own: keys between them may lie
         // anywhere by bytes.
         let (bounds, _) = ScanOptions::new().range(range).into_bounds(&self.state.keys.order)?;
-        let (from, to) = (bounds.lower.as_deref(), bounds.upper.as_deref());
-        self.core().compact_family_range(&self.state, from, to)
+        let bounds = (bounds.lower.as_deref(), bounds.upper.as_deref());
+        self.core().compact_family_range(&self.state, bounds, wait)
     }
 
     /// Flushes and merges, and waits until no background work of the family is left.
