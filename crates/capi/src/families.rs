@@ -92,7 +92,7 @@ fn spellings(database: &Database, family: &Family) -> Outcome<Option<Arc<Spellin
     let (KeyOrder::Custom(_), Some(comparator)) = (&order, database.comparators.find(&name)) else {
         return Ok(None);
     };
-    let (spellings, hidden) = Spellings::of(family, comparator)?;
+    let (spellings, hidden) = Spellings::of(&database.db, family, comparator)?;
     if hidden > 0 {
         let name = family.name();
         let text = format!(

@@ -15,6 +15,7 @@
 //! | `database`, `families`, `transactions`, `iterators` | the functions of each handle |
 //! | `hooks`, `comparators` | callbacks in C |
 //! | `spellings` | which keys are the same key, in an order of the program's |
+//! | `told_spellings` | what a transaction knows of that |
 //! | `statistics` | figures |
 //! | `object_store` | the connector to a directory |
 //!
@@ -41,5 +42,6 @@ mod iterators;
 mod object_store;
 mod spellings;
 mod statistics;
+mod told_spellings;
 mod transactions;
 mod types;

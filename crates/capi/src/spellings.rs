@@ -6,83 +6,91 @@
 //! mean that one: gets, puts, deletes, and with them what is checked at a commit.
 //!
 //! The spellings are kept in memory, in the family's order. They are read from the family when its
-//! handle is made, which is before anything is written to it. Those that were added and that no
-//! commit has stored are dropped at the next moment when no transaction has any in its buffer and
-//! none reads an old state of the database, in which such a key may still be. Those of keys that
-//! have gone are dropped at such a moment once they are many.
+//! handle is made, which is before anything is written to it. One is *in doubt* when the
+//! transaction for which it came ends without a committed put of it, and when one ends that deleted
+//! its key. It goes once
+//!
+//! 1. no transaction holds it, since a commit of one that does may store it,
+//! 2. the family does not have it, and
+//! 3. no snapshot is left from between the moment when it came and the moment when 2 was seen.
+//!
+//! So those that are in doubt are no more than transactions and snapshots keep, however they
+//! overlap (I-320). Those of keys that expire nobody deletes: they are looked for when spellings
+//! have become many.
 //!
 //! Lock: the spellings of one family are read-locked while a known key is looked up, and locked
-//! while one is added and while they are read anew. The program's function is called with them
-//! locked.
+//! while one is added, and while those in doubt are looked at. The program's function is called
+//! with them locked.
 
 use std::borrow::{Borrow, Cow};
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering as Memory, fence};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering as Memory, fence};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use tidesdb::{Family, IsolationLevel, ScanOptions};
+use tidesdb::{Db, Family, ScanOptions};
 
 use crate::boundary::Outcome;
 use crate::comparators::Comparator;
 
 /// Spellings that may be kept for nothing, beside as many as there are keys.
 const MOST_USELESS: usize = 1024;
-
-/// Transactions of the process that read an old state of their database.
-static VIEWS: AtomicUsize = AtomicUsize::new(0);
-
-/// Counts a transaction that does so.
-pub struct View(());
-
-impl View {
-    /// Counts a transaction of this level that begins now, if it needs to be.
-    #[inline]
-    pub fn open(level: IsolationLevel) -> Option<Self> {
-        (level >= IsolationLevel::RepeatableRead).then(|| {
-            // ORDERING: relaxed, and a fence. Who finds none, behind a fence of its own, is so late
-            // that this transaction begins with all that it has seen.
-            VIEWS.fetch_add(1, Memory::Relaxed);
-            fence(Memory::SeqCst);
-            Self(())
-        })
-    }
-
-    fn any() -> bool {
-        // ORDERING: see `open`.
-        fence(Memory::SeqCst);
-        VIEWS.load(Memory::Relaxed) > 0
-    }
-}
-
-impl Drop for View {
-    fn drop(&mut self) {
-        // ORDERING: relaxed; that it is seen late only puts off what is dropped.
-        VIEWS.fetch_sub(1, Memory::Relaxed);
-    }
-}
+/// Spellings in doubt that the end of a transaction looks at, beside twice as many as it adds.
+const LOOKED_AT: usize = 8;
+/// The spelling may be stored.
+const NOT_SEEN_GONE: u64 = u64::MAX;
 
 /// See the module's documentation.
 pub struct Spellings {
+    db: Db,
     family: Family,
     comparator: Comparator,
     known: RwLock<Known>,
+    /// How many are in doubt, for those who hold no lock.
+    in_doubt: AtomicUsize,
+    /// They have become many.
+    is_much: AtomicBool,
 }
 
 struct Known {
-    spellings: BTreeSet<Spelling>,
-    /// Those that were added, of which it is not known yet whether a commit has stored them.
-    added: Vec<Arc<[u8]>>,
-    /// Transactions that have used the family and are not over.
-    users: usize,
-    /// With so many, those of keys that have gone are dropped.
+    spellings: BTreeSet<Arc<Spelling>>,
+    in_doubt: VecDeque<Arc<Spelling>>,
+    /// With so many, those of keys that have gone are looked for.
     prune_at: usize,
 }
 
-/// A key in the order of its family.
-struct Spelling {
-    key: Arc<[u8]>,
+/// A key in the order of its family. Whoever holds one may store the key.
+pub struct Spelling {
+    key: Box<[u8]>,
     comparator: Comparator,
+    /// The sequence number of the database when it came: no snapshot up to there shows it.
+    born: u64,
+    /// A sequence number at which the family did not have it, if that was seen and it was told to
+    /// nobody since.
+    gone: AtomicU64,
+    is_in_doubt: AtomicBool,
+}
+
+impl Spelling {
+    fn new(key: &[u8], comparator: Comparator, born: u64) -> Arc<Self> {
+        let (gone, is_in_doubt) = (AtomicU64::new(NOT_SEEN_GONE), AtomicBool::new(false));
+        Arc::new(Self { key: key.into(), comparator, born, gone, is_in_doubt })
+    }
+
+    /// Whether anything but the set and the caller has it. Only while the spellings are locked, so
+    /// that it is told to nobody.
+    fn is_held(self: &Arc<Self>) -> bool {
+        let held = Arc::strong_count(self) > 2;
+        // ORDERING: acquire pairs with the release by which a transaction lets go of it: what it
+        // has committed is seen then.
+        fence(Memory::Acquire);
+        held
+    }
+
+    /// Whether one of the snapshots may show a key that was gone at this sequence number.
+    fn is_shown_by(&self, snapshots: &[u64], gone: u64) -> bool {
+        snapshots.iter().any(|&snapshot| self.born < snapshot && snapshot <= gone)
+    }
 }
 
 /// A key that is looked for, or known. A set finds what it has by something that can be borrowed of
@@ -103,9 +111,9 @@ impl Comparable for (&[u8], Comparator) {
     }
 }
 
-impl<'a> Borrow<dyn Comparable + 'a> for Spelling {
+impl<'a> Borrow<dyn Comparable + 'a> for Arc<Spelling> {
     fn borrow(&self) -> &(dyn Comparable + 'a) {
-        self
+        &**self
     }
 }
 
@@ -150,15 +158,42 @@ impl PartialEq for Spelling {
 
 impl Eq for Spelling {}
 
+/// A spelling that a transaction was told.
+pub struct Told<'k> {
+    /// As which the key is stored.
+    pub key: Cow<'k, [u8]>,
+    /// Keeps the spelling.
+    pub spelling: Arc<Spelling>,
+    /// There was none of this key.
+    pub is_new: bool,
+}
+
+/// What has become of a spelling in doubt.
+enum Fate {
+    /// A transaction may store it yet.
+    Held,
+    Stored,
+    /// Not stored at this sequence number, nor later.
+    Gone(u64),
+}
+
 impl Spellings {
     /// The spellings of the keys in a family. The second number is of keys that are equal to
     /// another one and were written by other means than this interface: they can't be reached by
     /// it.
-    pub fn of(family: &Family, comparator: Comparator) -> Outcome<(Arc<Self>, usize)> {
+    pub fn of(db: &Db, family: &Family, comparator: Comparator) -> Outcome<(Arc<Self>, usize)> {
         let (spellings, hidden) = read(family, comparator)?;
-        let prune_at = most(&spellings);
-        let known = RwLock::new(Known { spellings, added: Vec::new(), users: 0, prune_at });
-        Ok((Arc::new(Self { family: family.clone(), comparator, known }), hidden))
+        let prune_at = most(spellings.len());
+        let known = RwLock::new(Known { spellings, in_doubt: VecDeque::new(), prune_at });
+        let spellings = Self {
+            db: db.clone(),
+            family: family.clone(),
+            comparator,
+            known,
+            in_doubt: AtomicUsize::new(0),
+            is_much: AtomicBool::new(false),
+        };
+        Ok((Arc::new(spellings), hidden))
     }
 
     fn known(&self) -> RwLockReadGuard<'_, Known> {
@@ -169,84 +204,147 @@ impl Spellings {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A transaction uses the family: the spellings that it is told stay until [`Self::leave`].
-    pub fn enter(&self) {
-        self.known_mut().users += 1;
-    }
-
-    /// The transaction is over.
-    pub fn leave(&self) {
-        let mut known = self.known_mut();
-        known.users = known.users.saturating_sub(1);
-        let is_much = known.spellings.len() >= known.prune_at;
-        if known.users > 0 || (known.added.is_empty() && !is_much) {
-            return;
-        }
-        // Nothing is written to the family while they are locked: who would write waits to be told
-        // a spelling. So a view that is opened later shows no key that is not read here.
-        if View::any() {
-            return;
-        }
-        let added = std::mem::take(&mut known.added);
-        if !is_much {
-            for key in added {
-                // One that can't be read may be stored.
-                if self.family.contains(&key).is_ok_and(|is_stored| !is_stored) {
-                    known.spellings.remove(&Spelling { key, comparator: self.comparator });
-                }
-            }
-            return;
-        }
-        if let Ok((spellings, _)) = read(&self.family, self.comparator) {
-            known.spellings = spellings;
-        }
-        known.prune_at = most(&known.spellings);
-    }
-
     /// The spelling in use of a key, for a read that leaves no trace: its own if there is none.
     pub fn present<'k>(&self, key: &'k [u8]) -> Cow<'k, [u8]> {
         let known = self.known();
         known.find(key, self.comparator).map_or(Cow::Borrowed(key), |found| in_use(key, found))
     }
 
-    /// The spelling in use of a key, which becomes its own if there is none.
-    pub fn settle<'k>(&self, key: &'k [u8]) -> Cow<'k, [u8]> {
-        if let Some(found) = self.known().find(key, self.comparator) {
-            return in_use(key, found);
+    /// The spelling in use of a key, which becomes its own if there is none. It stays as long as
+    /// the caller holds it, and is given back by [`Self::leave`].
+    pub fn settle<'k>(&self, key: &'k [u8]) -> Told<'k> {
+        if let Some(found) = self.known().tell(key, self.comparator) {
+            return found;
         }
         let mut known = self.known_mut();
-        if let Some(found) = known.find(key, self.comparator) {
-            return in_use(key, found);
+        if let Some(found) = known.tell(key, self.comparator) {
+            return found;
         }
-        let own: Arc<[u8]> = key.into();
-        known.added.push(Arc::clone(&own));
-        known.spellings.insert(Spelling { key: own, comparator: self.comparator });
-        Cow::Borrowed(key)
+        let own = Spelling::new(key, self.comparator, self.db.sequence());
+        known.spellings.insert(Arc::clone(&own));
+        if known.spellings.len() >= known.prune_at {
+            // ORDERING: relaxed; a hint for the next transaction that ends.
+            self.is_much.store(true, Memory::Relaxed);
+        }
+        Told { key: Cow::Borrowed(key), spelling: own, is_new: true }
+    }
+
+    /// A transaction is over that was told spellings; see the module's documentation for those that
+    /// are in doubt then.
+    pub fn leave(&self, in_doubt: Vec<Arc<Spelling>>) {
+        // ORDERING: relaxed; hints, and the next one that ends comes by as well.
+        let others = self.in_doubt.load(Memory::Relaxed);
+        let is_much = self.is_much.load(Memory::Relaxed);
+        if in_doubt.is_empty() && others == 0 && !is_much {
+            return;
+        }
+        let mut known = self.known_mut();
+        let looked_at = LOOKED_AT + 2 * in_doubt.len();
+        in_doubt.into_iter().for_each(|spelling| known.doubt(spelling));
+        if is_much {
+            self.doubt_what_is_not_stored(&mut known);
+            let all = known.in_doubt.len();
+            self.look(&mut known, all);
+            known.prune_at = most(known.spellings.len());
+            // ORDERING: as above.
+            self.is_much.store(false, Memory::Relaxed);
+        } else {
+            self.look(&mut known, looked_at);
+        }
+        // ORDERING: as above.
+        self.in_doubt.store(known.in_doubt.len(), Memory::Relaxed);
+    }
+
+    /// Looks at so many of those that are in doubt, the longest known first.
+    fn look(&self, known: &mut Known, count: usize) {
+        let count = count.min(known.in_doubt.len());
+        let looked_at = known.in_doubt.drain(..count);
+        let seen: Vec<_> = looked_at.map(|spelling| (self.fate(&spelling), spelling)).collect();
+        // Behind all that was seen: a snapshot that is taken later shows nothing older.
+        let snapshots = self.db.live_snapshots();
+        for (fate, spelling) in seen {
+            match fate {
+                // ORDERING: relaxed, by the lock.
+                Fate::Stored => spelling.is_in_doubt.store(false, Memory::Relaxed),
+                Fate::Gone(at) if !spelling.is_shown_by(&snapshots, at) => {
+                    known.spellings.remove(&spelling);
+                }
+                Fate::Held | Fate::Gone(_) => known.in_doubt.push_back(spelling),
+            }
+        }
+    }
+
+    /// What has become of a spelling in doubt. The spellings are locked, so that it is told to
+    /// nobody.
+    fn fate(&self, spelling: &Arc<Spelling>) -> Fate {
+        if spelling.is_held() {
+            return Fate::Held;
+        }
+        // ORDERING: relaxed, by the lock.
+        let seen = spelling.gone.load(Memory::Relaxed);
+        if seen != NOT_SEEN_GONE {
+            return Fate::Gone(seen);
+        }
+        // One that can't be read may be stored.
+        if self.family.contains(&spelling.key).unwrap_or(true) {
+            return Fate::Stored;
+        }
+        // Nobody can store it meanwhile, so it is not there at whatever is visible now.
+        let now = self.db.sequence();
+        spelling.gone.store(now, Memory::Relaxed);
+        Fate::Gone(now)
+    }
+
+    /// Spellings have become many: those that the family does not have are in doubt.
+    fn doubt_what_is_not_stored(&self, known: &mut Known) {
+        let Ok((stored, _)) = read(&self.family, self.comparator) else { return };
+        let missing = |spelling: &&Arc<Spelling>| !stored.contains(*spelling);
+        let missing: Vec<_> = known.spellings.iter().filter(missing).map(Arc::clone).collect();
+        missing.into_iter().for_each(|spelling| known.doubt(spelling));
     }
 }
 
 impl Known {
-    fn find(&self, key: &[u8], comparator: Comparator) -> Option<&[u8]> {
+    fn find(&self, key: &[u8], comparator: Comparator) -> Option<&Arc<Spelling>> {
         let sought: &dyn Comparable = &(key, comparator);
-        self.spellings.get(sought).map(|spelling| &*spelling.key)
+        self.spellings.get(sought)
+    }
+
+    /// Tells a spelling to a caller that may store it.
+    fn tell<'k>(&self, key: &'k [u8], comparator: Comparator) -> Option<Told<'k>> {
+        let found = self.find(key, comparator)?;
+        // ORDERING: relaxed; who looks at it has the lock that keeps this out.
+        if found.gone.load(Memory::Relaxed) != NOT_SEEN_GONE {
+            found.gone.store(NOT_SEEN_GONE, Memory::Relaxed);
+        }
+        Some(Told { key: in_use(key, found), spelling: Arc::clone(found), is_new: false })
+    }
+
+    fn doubt(&mut self, spelling: Arc<Spelling>) {
+        // ORDERING: relaxed; all that use it have the lock.
+        if !spelling.is_in_doubt.swap(true, Memory::Relaxed) {
+            self.in_doubt.push_back(spelling);
+        }
     }
 }
 
-fn in_use<'k>(key: &'k [u8], found: &[u8]) -> Cow<'k, [u8]> {
-    if key == found { Cow::Borrowed(key) } else { Cow::Owned(found.to_vec()) }
+fn in_use<'k>(key: &'k [u8], found: &Spelling) -> Cow<'k, [u8]> {
+    if *key == *found.key { Cow::Borrowed(key) } else { Cow::Owned(found.key.to_vec()) }
 }
 
-/// With so many spellings there may be as many useless ones as others.
-fn most(spellings: &BTreeSet<Spelling>) -> usize {
-    spellings.len() * 2 + MOST_USELESS
+/// So many spellings for so many keys: as many useless ones as others.
+const fn most(keys: usize) -> usize {
+    keys * 2 + MOST_USELESS
 }
 
-fn read(family: &Family, comparator: Comparator) -> Outcome<(BTreeSet<Spelling>, usize)> {
+/// The keys that are stored, and how many are equal to another one.
+fn read(family: &Family, comparator: Comparator) -> Outcome<(BTreeSet<Arc<Spelling>>, usize)> {
     let (mut spellings, mut hidden) = (BTreeSet::new(), 0);
     let mut scan = family.scan(ScanOptions::new())?;
     scan.seek_to_first()?;
     while scan.valid() {
-        let is_new = spellings.insert(Spelling { key: scan.key().into(), comparator });
+        // They may be of any age.
+        let is_new = spellings.insert(Spelling::new(scan.key(), comparator, 0));
         hidden += usize::from(!is_new);
         scan.next()?;
     }

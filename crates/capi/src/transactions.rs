@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 use std::ffi::{c_char, c_int};
-use std::sync::Arc;
 
 use tidesdb::{Error, ErrorKind, Family, IsolationLevel, Transaction};
-use tidesdb_base::limits::MAX_KEY_BYTES;
 
 use crate::allocator;
 use crate::boundary::{Failure, Outcome, answer, any_text, bytes, c_string, call, key};
@@ -13,7 +11,7 @@ use crate::boundary::{object_mut, refuse};
 use crate::codes;
 use crate::database::{Database, database};
 use crate::families::{FamilyHandle, family};
-use crate::spellings::{Spellings, View};
+use crate::told_spellings::{ToldSpellings, Use};
 
 /// The largest key or value, and the largest sum of both, in bytes.
 const MOST_BYTES: usize = u32::MAX as usize;
@@ -38,10 +36,8 @@ pub struct TransactionHandle {
     state: State,
     /// Bytes that one key and value may take together.
     most_entry_bytes: u64,
-    /// Counted while it is active and reads an old state.
-    view: Option<View>,
-    /// Which families have told it spellings that it may have written.
-    told: Vec<Arc<Spellings>>,
+    /// Of families whose order the program has registered: spellings that it may have written.
+    told: ToldSpellings,
 }
 
 impl TransactionHandle {
@@ -53,33 +49,16 @@ impl TransactionHandle {
     #[inline]
     fn end(&mut self, state: State) {
         self.state = state;
-        // First, so that it is no reason to keep spellings.
-        self.view = None;
-        for spellings in self.told.drain(..) {
-            spellings.leave();
-        }
+        self.told.give_back(state == State::Committed);
     }
 
     /// The bytes under which a key is stored that is written, or whose absence is remembered.
     #[inline]
-    fn settled<'k>(&mut self, family: &FamilyHandle, key: &'k [u8]) -> Cow<'k, [u8]> {
+    fn settled<'k>(&mut self, family: &FamilyHandle, key: &'k [u8], used: Use) -> Cow<'k, [u8]> {
         match &family.spellings {
             None => Cow::Borrowed(key),
-            Some(spellings) => self.settled_among(spellings, key),
+            Some(spellings) => self.told.settle(spellings, key, used),
         }
-    }
-
-    #[cold]
-    fn settled_among<'k>(&mut self, spellings: &Arc<Spellings>, key: &'k [u8]) -> Cow<'k, [u8]> {
-        // The engine refuses it, and no key must come to be stored under it.
-        if key.len() > MAX_KEY_BYTES {
-            return spellings.present(key);
-        }
-        if !self.told.iter().any(|told| Arc::ptr_eq(told, spellings)) {
-            spellings.enter();
-            self.told.push(Arc::clone(spellings));
-        }
-        spellings.settle(key)
     }
 
     /// The bytes under which a key is stored that is read.
@@ -89,7 +68,7 @@ impl TransactionHandle {
             None => Cow::Borrowed(key),
             // Two that both find nothing must not both put it.
             Some(_) if self.transaction.isolation_level() >= IsolationLevel::Snapshot => {
-                self.settled(family, key)
+                self.settled(family, key, Use::Read)
             }
             Some(spellings) => spellings.present(key),
         }
@@ -156,14 +135,11 @@ pub unsafe extern "C" fn tidesdb_txn_begin_with_isolation(
             return refuse(codes::INVALID);
         }
         let level = level(isolation)?;
-        // First: the state that is read is that of a moment at which it is counted.
-        let view = View::open(level);
         let pointer = allocator::boxed(TransactionHandle {
             transaction: database.db.begin(level)?,
             state: State::Active,
             most_entry_bytes: (database.memory_limit / 4 * 3).max(LEAST_ENTRY_LIMIT),
-            view,
-            told: Vec::new(),
+            told: ToldSpellings::default(),
         });
         if pointer.is_null() {
             return refuse(codes::MEMORY);
@@ -197,7 +173,7 @@ pub unsafe extern "C" fn tidesdb_txn_put(
             return refuse(codes::MEMORY_LIMIT);
         }
         let expires_at = u64::try_from(ttl).unwrap_or(0);
-        let key = &*handle.settled(family, key);
+        let key = &*handle.settled(family, key, Use::Put);
         Ok(handle.transaction.put_expiring(&family.family, key, value, expires_at)?)
     })
 }
@@ -250,7 +226,7 @@ unsafe fn delete(
     let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
     // SAFETY: by contract.
     let key = unsafe { key(key_bytes, key_size) }?;
-    let key = handle.settled(family, key);
+    let key = handle.settled(family, key, Use::Deletion);
     Ok(delete(&mut handle.transaction, &family.family, &key)?)
 }
 
@@ -427,10 +403,8 @@ pub unsafe extern "C" fn tidesdb_txn_reset(txn: *mut TransactionHandle, isolatio
         if handle.is_active() {
             return refuse(codes::INVALID);
         }
-        let level = level(isolation)?;
-        let view = View::open(level);
-        handle.transaction.reset(level)?;
-        (handle.state, handle.view) = (State::Active, view);
+        handle.transaction.reset(level(isolation)?)?;
+        handle.state = State::Active;
         Ok(())
     })
 }
@@ -472,7 +446,9 @@ pub unsafe extern "C" fn tidesdb_txn_rollback_to_savepoint(
         if !handle.transaction.has_savepoints() {
             return refuse(codes::INVALID);
         }
-        Ok(handle.transaction.rollback_to(&name)?)
+        handle.transaction.rollback_to(&name)?;
+        handle.told.forget_puts();
+        Ok(())
     })
 }
 

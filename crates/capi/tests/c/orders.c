@@ -342,6 +342,90 @@ static void spellings_go(tidesdb_t *db)
     tidesdb_txn_free(txn);
 }
 
+static long compared;
+
+static int counting(const uint8_t *key1, size_t size1, const uint8_t *key2, size_t size2, void *ctx)
+{
+    compared++;
+    return folded(key1, size1, key2, size2, ctx);
+}
+
+/* Keys that come and go leave no spellings behind, though no moment is without a transaction that
+   writes and one that reads an old state. How many there are is told by the comparisons of a look. */
+static void overlapping(tidesdb_t *db)
+{
+    tidesdb_column_family_t *cf = family_in(db, "overlapping", "counting");
+    const tidesdb_isolation_level_t snapshot = TDB_ISOLATION_SNAPSHOT;
+    tidesdb_txn_t *turns[2], *old, *reader = begin(db, TDB_ISOLATION_READ_COMMITTED);
+    long all = 0;
+    int n;
+
+    old = begin(db, snapshot);
+    turns[0] = begin(db, snapshot);
+    turns[1] = begin(db, snapshot);
+    for (n = 0; n < 20000; n++)
+    {
+        tidesdb_txn_t *txn = turns[n % 2];
+        char key[32], before[32];
+        snprintf(key, sizeof key, "Passing %d", n);
+        snprintf(before, sizeof before, "passing %d", n - 2);
+        CHECK_OK(put(txn, cf, key, "v"));
+        CHECK_OK(tidesdb_txn_delete(txn, cf, bytes(before), strlen(before)));
+        /* Looked for, and not there. */
+        snprintf(key, sizeof key, "absent %d", n);
+        CHECK(holds(txn, cf, key, NULL));
+        if (n % 5 == 4)
+        {
+            CHECK_OK(put(txn, cf, key, "never committed"));
+            CHECK_OK(tidesdb_txn_delete(txn, cf, bytes(key), strlen(key)));
+        }
+        CHECK_OK(tidesdb_txn_commit(txn));
+        CHECK_OK(tidesdb_txn_reset(txn, snapshot));
+        if (n % 7 == 6)
+        {
+            snprintf(key, sizeof key, "rolled back %d", n);
+            CHECK_OK(put(txn, cf, key, "v"));
+            CHECK_OK(tidesdb_txn_rollback(txn));
+            CHECK_OK(tidesdb_txn_reset(txn, snapshot));
+        }
+        if (n < 19900) continue;
+        compared = 0;
+        CHECK(holds(reader, cf, "q", NULL));
+        all += compared;
+    }
+    printf("comparisons of a hundred looks: %ld\n", all);
+    CHECK(all < 1400);
+    /* What is there is known by any spelling. */
+    CHECK(holds(reader, cf, "PASSING 19999", "v") && holds(reader, cf, "passing 19998", "v"));
+    CHECK(holds(reader, cf, "passing 19997", NULL) && holds(old, cf, "passing 0", NULL));
+    tidesdb_txn_free(turns[0]);
+    tidesdb_txn_free(turns[1]);
+    tidesdb_txn_free(old);
+    tidesdb_txn_free(reader);
+}
+
+/* Nor do keys that expire, which nobody deletes. */
+static void expiring(tidesdb_t *db)
+{
+    tidesdb_column_family_t *cf = family_in(db, "expiring", "counting");
+    tidesdb_txn_t *txn = begin(db, TDB_ISOLATION_READ_COMMITTED);
+    int n;
+    for (n = 0; n < 20000; n++)
+    {
+        char key[32];
+        snprintf(key, sizeof key, "Passing %d", n);
+        CHECK_OK(tidesdb_txn_put(txn, cf, bytes(key), strlen(key), bytes("v"), 1, 1));
+        CHECK_OK(tidesdb_txn_commit(txn));
+        CHECK_OK(tidesdb_txn_reset(txn, TDB_ISOLATION_READ_COMMITTED));
+    }
+    /* Not more than a thousand of them at any time. */
+    compared = 0;
+    CHECK(holds(txn, cf, "Passing 7000", NULL));
+    printf("comparisons of a look: %ld\n", compared);
+    CHECK(compared < 40);
+    tidesdb_txn_free(txn);
+}
+
 #define THREADS 8
 
 static tidesdb_t *shared;
@@ -422,6 +506,9 @@ int main(int count, char **arguments)
     equal_keys(db);
     uncommitted_spellings(db);
     spellings_go(db);
+    CHECK_OK(tidesdb_register_comparator(db, "counting", counting, NULL, NULL));
+    overlapping(db);
+    expiring(db);
     threads(db);
     CHECK_OK(tidesdb_close(db));
 

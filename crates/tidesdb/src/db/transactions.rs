@@ -1,4 +1,4 @@
-//! Transactions that are tried again when they conflict.
+//! Transactions that are tried again when they conflict, and up to which commits readers see.
 
 use std::time::Duration;
 
@@ -15,6 +15,21 @@ const FIRST_WAIT_MICROS: u64 = 20;
 const MOST_DOUBLINGS: u32 = 8;
 
 impl Db {
+    /// Everything committed up to this sequence number is visible, and nothing behind it; see
+    /// [`crate::Snapshot::sequence`].
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.core().storage.log.published()
+    }
+
+    /// The sequence numbers at which snapshots, transactions and scans read that are not gone yet,
+    /// oldest first. A snapshot that is taken later has none below [`Db::sequence`] as it was
+    /// before this call.
+    #[must_use]
+    pub fn live_snapshots(&self) -> Vec<u64> {
+        self.core().isolation.snapshots.list()
+    }
+
     /// Runs `work` in a transaction and commits it. When the commit conflicts, everything begins
     /// anew after a short while of random length, so `work` may be called several times and should
     /// have no effect but on the transaction.

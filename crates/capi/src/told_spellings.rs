@@ -1,0 +1,100 @@
+//! The spellings that a transaction was told, and what it used them for.
+//!
+//! It holds them until it is over: a commit of it may store them. See [`crate::spellings`].
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidesdb_base::limits::MAX_KEY_BYTES;
+
+use crate::spellings::{Spelling, Spellings, Told};
+
+/// What a key is named for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    Put,
+    Deletion,
+    Read,
+}
+
+/// Of each family whose order the program has registered.
+#[derive(Default)]
+pub struct ToldSpellings(Vec<ToldBy>);
+
+/// The spellings that a family has told, by address.
+struct ToldBy {
+    family: Arc<Spellings>,
+    spellings: HashMap<*const Spelling, ToldOnce>,
+}
+
+struct ToldOnce {
+    spelling: Arc<Spelling>,
+    /// It came for this transaction.
+    is_own: bool,
+    /// The last write of the key, if there was one.
+    last: Use,
+}
+
+impl ToldSpellings {
+    /// The bytes under which a key is stored that is written, or whose absence is remembered.
+    #[cold]
+    pub fn settle<'k>(
+        &mut self,
+        family: &Arc<Spellings>,
+        key: &'k [u8],
+        used: Use,
+    ) -> Cow<'k, [u8]> {
+        // The engine refuses it, and no key must come to be stored under it.
+        if key.len() > MAX_KEY_BYTES {
+            return family.present(key);
+        }
+        let told = family.settle(key);
+        if let Some(by) = self.0.iter_mut().find(|by| Arc::ptr_eq(&by.family, family)) {
+            by.note(&told, used);
+        } else {
+            let mut by = ToldBy { family: Arc::clone(family), spellings: HashMap::new() };
+            by.note(&told, used);
+            self.0.push(by);
+        }
+        told.key
+    }
+
+    /// Writes were taken back: which keys were put last is not known any more.
+    pub fn forget_puts(&mut self) {
+        let told = self.0.iter_mut().flat_map(|by| by.spellings.values_mut());
+        told.filter(|told| told.last == Use::Put).for_each(|told| told.last = Use::Read);
+    }
+
+    /// The transaction is over.
+    #[inline]
+    pub fn give_back(&mut self, is_committed: bool) {
+        for by in self.0.drain(..) {
+            by.give_back(is_committed);
+        }
+    }
+}
+
+impl ToldBy {
+    fn note(&mut self, told: &Told<'_>, used: Use) {
+        let known = self.spellings.entry(Arc::as_ptr(&told.spelling)).or_insert_with(|| ToldOnce {
+            spelling: Arc::clone(&told.spelling),
+            is_own: told.is_new,
+            last: Use::Read,
+        });
+        if used != Use::Read {
+            known.last = used;
+        }
+    }
+
+    /// Those that were put by a commit are stored.
+    fn give_back(self, is_committed: bool) {
+        let is_in_doubt = |told: &ToldOnce| match told.last {
+            Use::Deletion => true,
+            Use::Put => told.is_own && !is_committed,
+            Use::Read => told.is_own,
+        };
+        let in_doubt = self.spellings.into_values().filter(is_in_doubt);
+        self.family.leave(in_doubt.map(|told| told.spelling).collect());
+    }
+}
