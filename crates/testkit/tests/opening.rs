@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -181,5 +182,46 @@ fn an_opening_cut_short_after_a_lost_log_can_be_repeated() {
         for n in 0..entries {
             assert!(a.get(&n.to_be_bytes()).unwrap().is_some(), "entry {n} after {when}");
         }
+    }
+}
+
+/// What an opening waits for is syncs. One of a database that was closed made six: the directory
+/// was synced for the name of the manifest, and again for that of the log segment, and an edit
+/// named the segment.
+#[test]
+fn an_opening_makes_no_more_syncs_than_a_new_manifest_needs() {
+    let sim = SimVfs::new(1);
+    let db = open(&sim, Flusher::new(false));
+    let family = db.create_family("a", FamilyOptions::default()).unwrap();
+    family.put(b"k", b"in a table").unwrap();
+    db.close().unwrap();
+    drop(family);
+
+    let (syncs, images) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let (counting, taking) = (Arc::clone(&syncs), Arc::clone(&images));
+    sim.on_mutation(Some(Arc::new(move |sim, mutation| {
+        if mutation.phase == Phase::Before {
+            return;
+        }
+        let kinds = [MutationKind::SyncDir, MutationKind::Sync, MutationKind::SegmentSync];
+        counting.fetch_add(u64::from(kinds.contains(&mutation.kind)), Ordering::Relaxed);
+        let when = format!("{:?} of {}", mutation.kind, mutation.path.display());
+        for profile in [CrashProfile::Everything, CrashProfile::Nothing, CrashProfile::Random] {
+            taking.lock().unwrap().push((when.clone(), sim.crash_image(profile, 7)));
+        }
+    })));
+    let check = |db: Db, when: &str| {
+        let family = db.family("a").unwrap();
+        assert_eq!(family.get(b"k").unwrap().as_deref(), Some(&b"in a table"[..]), "{when}");
+        family.put(b"k", b"in a table").unwrap();
+    };
+    let opened = open(&sim, Flusher::new(false));
+    // The manifest, its name and that of the segment, CURRENT, and its name.
+    assert_eq!(syncs.load(Ordering::Relaxed), 4);
+    sim.on_mutation(None);
+    check(opened, "the opening");
+    for (when, image) in std::mem::take(&mut *images.lock().unwrap()) {
+        check(open(&image, Flusher::new(false)), &when);
+        check(open(&image, Flusher::new(false)), &when);
     }
 }

@@ -9,7 +9,7 @@ use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_base::event::Event;
 use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::options::{DbOptions, FamilyOptions};
-use tidesdb_files::manifest::{Change, TableRecord, ValueLogRecord};
+use tidesdb_files::manifest::{Change, TableRecord, ValueLogRecord, current};
 use tidesdb_files::naming::FileKind;
 use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_sys::clock::{Clock, SteadyClock};
@@ -107,7 +107,7 @@ fn build(
     let numbers = Arc::new(FileNumbers::starting_at(next_number));
     let leftovers = found.as_ref().map(|found| Leftovers::of(found, &replayed.retained));
     let config = log_config(path, &options, &vfs, &components.clock, &numbers);
-    let full = if options.read_only { None } else { make_durable(&vfs, path, &replayed)? };
+    let full = if options.read_only { None } else { make_durable(&vfs, &replayed)? };
     let leftover = LeftoverLog::of(&replayed);
     let (catalog, log) = start(&options, config, state, found, (replayed, full))?;
     // CRASH: only now, with the new log named by the manifest, may the last old segment go.
@@ -184,8 +184,8 @@ fn first_segment_bytes(vfs: &dyn Vfs, path: &Path, usual: u64) -> u64 {
 
 /// Puts on disk what was replayed. Answers the error when there is no space for that: writing over
 /// what is there needs space where blocks are never overwritten, and reading needs none.
-fn make_durable(vfs: &Arc<dyn Vfs>, path: &Path, replayed: &Replayed) -> Result<Option<Error>> {
-    match recovery::make_durable(vfs.as_ref(), path, &replayed.retained, replayed.synced) {
+fn make_durable(vfs: &Arc<dyn Vfs>, replayed: &Replayed) -> Result<Option<Error>> {
+    match recovery::make_durable(vfs.as_ref(), &replayed.retained, replayed.synced) {
         Err(e) if e.kind() == ErrorKind::Full => Ok(Some(e)),
         other => other.map(|()| None),
     }
@@ -278,51 +278,100 @@ fn start(
 ) -> Result<(Catalog, Log)> {
     let (vfs, dir) = (Arc::clone(&config.vfs), config.dir.clone());
     let numbers = Arc::clone(&config.numbers);
-    let on_disk = full.is_none();
-    let mut full = full;
-    let catalog = match found {
+    match found {
         Some(found) if options.read_only => {
-            Catalog::resume(vfs, &dir, numbers, found.manifest, state)
+            let catalog = Catalog::resume(vfs, &dir, numbers, found.manifest, state);
+            Ok((catalog, Log::read_only(config, replayed.newest)))
         }
-        // Always another file: the old one may be torn, or hold edits that only the kernel's
-        // cache has since a sync failed, and neither may be written behind.
-        None => Catalog::create(vfs, &dir, numbers, state)?,
-        Some(old) if !on_disk => {
-            Catalog::resume(vfs, &dir, numbers, old.manifest, old.state).without_appending()
+        // Of a directory without CURRENT a log segment would be the remains of a database.
+        None => {
+            start_log(Catalog::create(vfs, &dir, numbers, state)?, config, replayed, (None, true))
         }
+        Some(old) if full.is_some() => {
+            let catalog = Catalog::resume(vfs, &dir, numbers, old.manifest, old.state);
+            start_log(catalog.without_appending(), config, replayed, (full, false))
+        }
+        Some(old) if replayed.retained.is_empty() => start_named_log(config, state, old, replayed),
         Some(old) => {
-            let created = Catalog::create(Arc::clone(&vfs), &dir, Arc::clone(&numbers), state);
-            match created {
-                // What is there can be read. The first edit begins with another manifest.
-                Err(e) if e.kind() == ErrorKind::Full => {
-                    full = Some(e);
-                    Catalog::resume(vfs, &dir, numbers, old.manifest, old.state).without_appending()
-                }
-                other => {
-                    let catalog = other?;
-                    // Dead now that CURRENT names another one.
-                    let number = old.manifest.number();
-                    let _ = vfs.remove(&dir.join(FileKind::Manifest(number).name()));
-                    catalog
-                }
-            }
+            let created = Catalog::create(vfs, &dir, numbers, state);
+            go_on(config, created, old, replayed)
         }
-    };
-    if options.read_only {
-        return Ok((catalog, Log::read_only(config, replayed.newest)));
     }
+}
+
+/// Starts a log where none is left, and then a manifest that begins with it: the sync that makes
+/// the name of one durable does so for both.
+fn start_named_log(
+    config: LogConfig,
+    mut state: PersistedState,
+    old: Inventory,
+    replayed: Replayed,
+) -> Result<(Catalog, Log)> {
     let position = replayed.goes_on_at();
-    start_log(catalog, config, position, replayed, (full, on_disk))
+    // CRASH: nothing refers to the segment until CURRENT names the new manifest. The old one says
+    // that there is no log, and the segment holds no record.
+    let log = match Log::start(config.clone(), position, replayed.promised_at_most(), Vec::new()) {
+        Err(e) if e.kind() == ErrorKind::Full => return go_on(config, Err(e), old, replayed),
+        other => other?,
+    };
+    state.log_start = log.active_segment();
+    state.last_sequence = state.last_sequence.max(position);
+    let (vfs, numbers) = (Arc::clone(&config.vfs), Arc::clone(&config.numbers));
+    match Catalog::create(Arc::clone(&vfs), &config.dir, numbers, state) {
+        Ok(catalog) => {
+            log.note_names();
+            remove_old_manifest(&config, &old);
+            Ok((catalog, log))
+        }
+        Err(e) => {
+            // CRASH: where CURRENT may name the new manifest the segment has to stay.
+            let number = old.manifest.number();
+            if current::read_current(vfs.as_ref(), &config.dir).is_ok_and(|n| n == Some(number)) {
+                log.remove_all();
+            }
+            go_on(config, Err(e), old, replayed)
+        }
+    }
+}
+
+/// Starts the log with the manifest that was `created`; on a full disk with the old one.
+fn go_on(
+    config: LogConfig,
+    created: Result<Catalog>,
+    old: Inventory,
+    replayed: Replayed,
+) -> Result<(Catalog, Log)> {
+    match created {
+        // What is there can be read. The first edit begins with another manifest.
+        Err(e) if e.kind() == ErrorKind::Full => {
+            let (vfs, numbers) = (Arc::clone(&config.vfs), Arc::clone(&config.numbers));
+            let catalog = Catalog::resume(vfs, &config.dir, numbers, old.manifest, old.state);
+            start_log(catalog.without_appending(), config, replayed, (Some(e), true))
+        }
+        other => {
+            let catalog = other?;
+            remove_old_manifest(&config, &old);
+            start_log(catalog, config, replayed, (None, true))
+        }
+    }
+}
+
+/// The manifest that was in force is dead once CURRENT names another one. It is never written to:
+/// it may be torn, or hold edits that only the kernel's cache has since a sync failed.
+fn remove_old_manifest(config: &LogConfig, old: &Inventory) {
+    let name = FileKind::Manifest(old.manifest.number()).name();
+    // One that stays is removed by the next opening.
+    let _ = config.vfs.remove(&config.dir.join(name));
 }
 
 /// Starts the log; on a full disk one that takes no commits until its repair finds space.
 fn start_log(
     mut catalog: Catalog,
     config: LogConfig,
-    position: u64,
     replayed: Replayed,
     (full, on_disk): (Option<Error>, bool),
 ) -> Result<(Catalog, Log)> {
+    let position = replayed.goes_on_at();
     // What the next life promises is compared with where this one's records end.
     let on_disk_through = replayed.promised_at_most();
     let retained = replayed.retained;

@@ -122,6 +122,13 @@ impl Log {
         Ok(())
     }
 
+    /// Notes that the directory was synced since all segments were created.
+    pub(crate) fn note_names(&self) {
+        let created = lock(&self.files).created;
+        // ORDERING: release; see `sync_names`.
+        self.named.fetch_max(created, Ordering::AcqRel);
+    }
+
     fn sync_earlier(&self, segments: &[Retained]) -> Result<()> {
         for segment in segments {
             let Some(io) = segment.unsynced.as_ref().map(Arc::clone) else { continue };

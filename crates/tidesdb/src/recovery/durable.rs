@@ -1,7 +1,6 @@
 //! Making durable what was recovered.
 
 use std::io;
-use std::path::Path;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::wal::RECORDS_OFFSET;
@@ -17,14 +16,12 @@ const REWRITE_BYTES: usize = 1 << 20;
 /// sync of it succeed, and none fail before. Of a directory that can't be written nothing will be
 /// built upon.
 ///
+/// CRASH: the process that wrote them may have died before it made their names durable. The sync of
+/// the directory that follows does so: no edit is on disk before a new manifest has its name.
+///
 /// # Errors
 /// [`Error::Io`].
-pub(crate) fn make_durable(
-    vfs: &dyn Vfs,
-    dir: &Path,
-    retained: &[Retained],
-    synced: u64,
-) -> Result<()> {
+pub(crate) fn make_durable(vfs: &dyn Vfs, retained: &[Retained], synced: u64) -> Result<()> {
     // No mark tells of the header of a segment without records.
     let may_be_lost = |s: &&Retained| s.end > synced || s.end == s.base;
     for segment in retained.iter().filter(may_be_lost) {
@@ -43,14 +40,7 @@ pub(crate) fn make_durable(
             other => other.map_err(|e| Error::io("sync", path, e))?,
         }
     }
-    if retained.is_empty() {
-        return Ok(());
-    }
-    // The process that wrote them may have died before it made their names durable.
-    match vfs.sync_dir(dir) {
-        Err(e) if is_read_only(&e) => Ok(()),
-        other => other.map_err(|e| Error::io("sync", dir, e)),
-    }
+    Ok(())
 }
 
 fn is_read_only(error: &io::Error) -> bool {
