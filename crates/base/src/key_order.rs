@@ -34,9 +34,10 @@ use crate::error::{Error, Result};
 
 /// In what order a column family has its keys. Fixed when the family is created.
 ///
-/// Scans, bounds and range deletions go by it. All but [`KeyOrder::Bytewise`] and
-/// [`KeyOrder::Custom`] transform each key on its way in and out; a limit on the size of keys holds
-/// for the transformed ones.
+/// Scans, bounds and range deletions go by it, except that range deletions are refused with
+/// [`KeyOrder::Custom`]. Prefixes are refused with the orders of integers. All but
+/// [`KeyOrder::Bytewise`] and [`KeyOrder::Custom`] transform each key on its way in and out; a
+/// limit on the size of keys holds for the transformed ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum KeyOrder {

@@ -17,6 +17,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! | to | see |
+//! |---|---|
+//! | open, copy, measure a database | [`Db`], [`DbOptions`] |
+//! | read and write keys | [`Family`], [`WriteBatch`], [`WriteOptions`] |
+//! | walk keys in order | [`Scan`], [`ScanOptions`] |
+//! | group reads and writes | [`Transaction`], [`IsolationLevel`], [`Db::transaction`] |
+//! | know what an error asks of you | [`ErrorKind`] |
+//! | mend a damaged database | [`rescue`] |
+//!
+//! Features: `toml` (default) reads options from TOML files; `tracing` emits spans and events.
+//!
 //! To read the code, start with `ARCHITECTURE.md`; in short:
 //!
 //! * the write path is `write/`, then `log/`, then `memtable`;

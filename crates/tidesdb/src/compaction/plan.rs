@@ -17,18 +17,18 @@
 //! 4. *Tiers.* Runs fall into classes by size, each `fan_in` times the one below. When the newest
 //!    runs hold `fan_in` of one class, they are merged, with everything newer, into one run of the
 //!    next; if that fills the next class, the merge takes it in at once. Each byte is rewritten
-//!    about once per class, and `n` flushes leave some `(fan_in - 1) * log(n)` runs. While nobody
-//!    reads the family, and while there are not very many runs, classes above the lowest wait for
+//!    about once per class, and `n` flushes leave some `(fan_in - 1) * log(n)` runs. While the
+//!    family is not read, and while there are not very many runs, classes above the lowest wait for
 //!    twice as many: fewer runs help readers only. Large families wait for fewer (`tiers`).
 //!
-//! A family that is not being written is merged into a single run, which reads best; the more there
-//! is to merge, the longer it must have been at rest, so that pauses between commits cost little.
-//! What snapshots held in it goes some time after they do.
+//! A family that is not being written is merged for its readers, down to the oldest run that is
+//! worth it: one more than `level_size_ratio` times as large as all newer ones stays as it is. The
+//! more there is to merge, the longer the family must have been at rest, so that pauses between
+//! commits cost little. What snapshots held in it goes some time after they do.
 //!
 //! The levelled policy of Spooky (Dayan and others, PVLDB 15(11), 2022) was simulated beside this
-//! one: with unique random keys and a size ratio of 10 it rewrites each byte 5.4 times over 50
-//! flushes and 8.8 times over 200, this one 2.0 and 2.8 times. What is taken from Spooky is how a
-//! merge runs: by steps of bounded key ranges, see `job`.
+//! one; `docs/design/0001` and `0002` have the figures. What is taken from Spooky is how a merge
+//! runs: by steps of bounded key ranges, see `job`.
 
 mod tiers;
 

@@ -1,4 +1,4 @@
-//! One step of a merge: what all inputs hold of some keys is read in order, what nobody needs is
+//! One step of a merge: what all inputs hold of some keys is read in order, what is not needed is
 //! dropped, the rest is written to the output run and made known by one edit, which lets go of all
 //! that the step used up.
 //!

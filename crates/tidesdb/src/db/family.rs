@@ -112,7 +112,7 @@ impl Family {
         self.core().write_one(&self.state, ValueKind::Tombstone, NEVER_EXPIRES, key.as_ref(), &[])
     }
 
-    /// Deletes a key that was put at most once since it was last deleted, by whatever method; the
+    /// Deletes a key that was put at most once since it was last deleted, by any method; the
     /// expiry of a value deletes nothing. Readers see no difference to [`Family::delete`], but a
     /// put and a deletion that follow each other within one memtable may leave nothing behind.
     /// When the promise is broken an older value may show again.

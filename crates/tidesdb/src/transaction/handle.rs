@@ -170,7 +170,7 @@ impl Transaction {
         self.add(family, ValueKind::Tombstone, NEVER_EXPIRES, key.as_ref(), &[])
     }
 
-    /// Deletes a key that was put at most once since it was last deleted in this way. See
+    /// Deletes a key that was put at most once since it was last deleted, by any method. See
     /// [`Family::single_delete`].
     ///
     /// # Errors

@@ -25,8 +25,8 @@
 //! | repeatable read | no | what it read | once | - |
 //! | snapshot | yes | what it wrote | before its place, and in it | - |
 //! | serializable, nothing read | yes | what it wrote | before its place, and in it | - |
-//! | serializable | yes | what it wrote and read | before its place, and in it | second look, judgement |
-//! | serializable | no | what it read | once | recording in parts, judgement |
+//! | serializable | yes | what it wrote and read | before its place, and in it | second look,
+//! judgement | | serializable | no | what it read | once | recording in parts, judgement |
 //!
 //! Other commits are not checked.
 
@@ -213,7 +213,7 @@ impl<'t> Validation<'t> {
 
     /// Repeatable read: no other commit may have changed a key that was read and found.
     fn look_at_reads(&mut self, reads: &ReadSet, through: SequenceNumber) -> Result<()> {
-        const REASON: &str = "somebody else has changed a key that it has read";
+        const REASON: &str = "another commit has changed a key that it has read";
         let window = Window { since: self.overwritten.through, through };
         if window.is_empty() {
             return Ok(());

@@ -86,7 +86,7 @@ impl<'t> WrittenKeys<'t> {
                     self.core,
                     family.state,
                     operation.key,
-                    "somebody else has changed a key that it writes",
+                    "another commit has changed a key that it writes",
                 ));
             }
         }

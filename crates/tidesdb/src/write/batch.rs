@@ -135,7 +135,7 @@ impl WriteBatch {
         self.add(family.state(), ValueKind::Tombstone, NEVER_EXPIRES, key.as_ref(), &[])
     }
 
-    /// Adds a deletion of a key that was put at most once since it was last deleted in this way.
+    /// Adds a deletion of a key that was put at most once since it was last deleted, by any method.
     /// See [`Family::single_delete`].
     ///
     /// # Errors
