@@ -35,6 +35,10 @@ impl Failure {
     #[cold]
     pub fn tell(&self, name: &str) {
         let Self::Engine(error) = self else { return };
+        // In a forked child the log may be locked for good.
+        if matches!(**error, Error::Forked) {
+            return;
+        }
         let level = match (self.code(), &**error) {
             (codes::NOT_FOUND, Error::KeyOrderNotRegistered { .. }) => Level::Warn,
             (codes::NOT_FOUND | codes::CONFLICT, _) => return,

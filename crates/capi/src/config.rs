@@ -16,7 +16,7 @@ const SYNC_INTERVAL_US: u64 = 128_000;
 /// Interval of the shared log when none is given, in microseconds.
 const SHARED_SYNC_INTERVAL_US: u64 = 1_000_000;
 /// `TDB_MAX_LEVELS`.
-const MOST_LEVELS: c_int = 32;
+pub const MOST_LEVELS: c_int = 32;
 /// Share of the machine's memory below which an explicit limit is raised: one in twenty.
 const LEAST_SHARE_OF_MEMORY: u64 = 20;
 /// Default of [`FamilyConfig::min_disk_space`], in bytes.

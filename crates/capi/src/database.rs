@@ -8,6 +8,7 @@ use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidesdb::{Db, Error, EventListener, LogLevel};
+use tidesdb_sys::forks::ProcessMark;
 
 use crate::allocator;
 use crate::boundary::{Failure, Outcome, answer, call, object, path, refuse};
@@ -21,6 +22,8 @@ use crate::types::Config;
 /// What a `tidesdb_t` is.
 pub struct Database {
     pub db: Db,
+    /// The process that opened it. In a forked child the locks may be locked for good.
+    pub home: ProcessMark,
     pub log: Arc<EngineLog>,
     /// Key orders that the program has registered.
     pub comparators: Comparators,
@@ -170,6 +173,7 @@ fn open_with(directory: &Path, config: &Config, log: &Arc<EngineLog>) -> Outcome
     Ok(Database {
         memory_limit: db.stats().memory.budget_bytes,
         db,
+        home: ProcessMark::of_this(),
         log: Arc::clone(log),
         comparators: Comparators::default(),
         families: Mutex::default(),
@@ -199,6 +203,10 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut Database) -> c_int {
     call("tidesdb_close", || {
         // SAFETY: by the interface the handle came from `tidesdb_open` and is not used again.
         let database = unsafe { allocator::unbox(db) };
+        if !database.home.is_here() {
+            std::mem::forget(database);
+            return Ok(());
+        }
         if database.finish_compactions_on_close {
             // What it could not finish is left as it is.
             let _ = database.db.wait_idle();
@@ -220,13 +228,14 @@ fn close_failure(error: &Error) -> String {
     )
 }
 
-/// The database behind a handle.
+/// The database behind a handle, which this process has opened.
 ///
 /// # Safety
 /// The handle is null or open.
 pub unsafe fn database<'a>(db: *const Database) -> Outcome<&'a Database> {
     // SAFETY: by contract.
-    unsafe { object(db) }
+    let database = unsafe { object(db) }?;
+    if database.home.is_here() { Ok(database) } else { refuse(codes::INVALID_DB) }
 }
 
 /// See `tidesdb_backup` in `db.h`.

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidesdb::{Error, Family, FamilyOptions, KeyOrder, StallReason};
+use tidesdb_sys::forks::ProcessMark;
 
 use crate::allocator;
 use crate::boundary::{Failure, Outcome, answer, bytes, call, call_for, key, object, refuse};
@@ -34,6 +35,8 @@ const LONGEST_WAIT_FOR_MERGES: Duration = Duration::from_secs(1);
 /// What a `tidesdb_column_family_t` is.
 pub struct FamilyHandle {
     pub family: Family,
+    /// As of its database.
+    home: ProcessMark,
     /// The database's own handle, for what concerns all families.
     database: *const Database,
     config: Mutex<FamilyConfig>,
@@ -57,8 +60,9 @@ impl FamilyHandle {
         let family = database.db.family(name)?;
         let config = with_comparator(database, named(stored_config(&family), name));
         let spellings = spellings(database, &family)?;
+        let home = database.home;
         let (database, config) = (ptr::from_ref(database), Mutex::new(config));
-        let pointer = allocator::boxed(Self { family, database, config, spellings });
+        let pointer = allocator::boxed(Self { family, home, database, config, spellings });
         if pointer.is_null() {
             return refuse(codes::MEMORY);
         }
@@ -76,13 +80,14 @@ impl FamilyHandle {
     }
 }
 
-/// The family behind a handle.
+/// The family behind a handle, of a database that this process has opened.
 ///
 /// # Safety
 /// The handle is null or in use: its family is not dropped, its database not closed.
 pub unsafe fn family<'a>(cf: *const FamilyHandle) -> Outcome<&'a FamilyHandle> {
     // SAFETY: by contract.
-    unsafe { object(cf) }
+    let family = unsafe { object(cf) }?;
+    if family.home.is_here() { Ok(family) } else { refuse(codes::INVALID_DB) }
 }
 
 /// The spellings in use in a family whose order the program has registered.

@@ -29,6 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering as Memory, 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tidesdb::{Db, Family, ScanOptions};
+use tidesdb_sys::forks::ProcessMark;
 
 use crate::boundary::Outcome;
 use crate::comparators::Comparator;
@@ -43,6 +44,8 @@ const NOT_SEEN_GONE: u64 = u64::MAX;
 /// See the module's documentation.
 pub struct Spellings {
     db: Db,
+    /// In a forked child they may be locked for good.
+    home: ProcessMark,
     family: Family,
     comparator: Comparator,
     known: RwLock<Known>,
@@ -187,6 +190,7 @@ impl Spellings {
         let known = RwLock::new(Known { spellings, in_doubt: VecDeque::new(), prune_at });
         let spellings = Self {
             db: db.clone(),
+            home: ProcessMark::of_this(),
             family: family.clone(),
             comparator,
             known,
@@ -235,7 +239,8 @@ impl Spellings {
         // ORDERING: relaxed; hints, and the next one that ends comes by as well.
         let others = self.in_doubt.load(Memory::Relaxed);
         let is_much = self.is_much.load(Memory::Relaxed);
-        if in_doubt.is_empty() && others == 0 && !is_much {
+        let nothing = in_doubt.is_empty() && others == 0 && !is_much;
+        if nothing || !self.home.is_here() {
             return;
         }
         let mut known = self.known_mut();

@@ -8,6 +8,7 @@ use tidesdb::{FamilyStats, LevelStats, MemoryLevel, WorkStats};
 use crate::allocator;
 use crate::boundary::{Outcome, answer, call, call_for, refuse};
 use crate::codes;
+use crate::config::MOST_LEVELS;
 use crate::database::{Database, database};
 use crate::families::{FamilyHandle, family};
 use crate::types::{CacheStats, DbStats, Stats, Written};
@@ -66,7 +67,9 @@ fn make(handle: &FamilyHandle) -> Outcome<*mut Stats> {
     let figures = handle.family.stats();
     let config = *handle.config();
     let deepest = figures.levels.iter().map(|level| level.level as usize).max().unwrap_or(0);
-    let levels = deepest.max(usize::try_from(config.min_levels).unwrap_or(1)).max(1);
+    // Whatever another program has stored.
+    let least = usize::try_from(config.min_levels).unwrap_or(1).clamp(1, MOST_LEVELS as usize);
+    let levels = deepest.max(least);
     let made: *mut Stats = allocator::zeroed(1);
     if made.is_null() {
         return refuse(codes::MEMORY);

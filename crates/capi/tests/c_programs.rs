@@ -129,6 +129,11 @@ fn calls_that_meet_other_work_or_a_full_disk_answer_what_is_stated() {
 }
 
 #[test]
+fn odd_arguments_and_odd_moments_do_no_harm() {
+    holds("hostile");
+}
+
+#[test]
 fn objects_in_a_directory_are_whole_or_not_there() {
     holds("objects");
 }
@@ -193,7 +198,7 @@ fn preloaded_allocators_do_no_harm() {
 #[test]
 fn the_address_sanitizer_finds_nothing() {
     let flags = ["-fsanitize=address", "-fno-omit-frame-pointer"];
-    for name in ["basics", "errors", "allocations", "orders", "objects", "semantics"] {
+    for name in ["basics", "errors", "allocations", "orders", "objects", "semantics", "hostile"] {
         Program::build(name, &flags).check(&[], &[]);
     }
     for name in HABITS {
@@ -237,6 +242,7 @@ fn valgrind_finds_nothing_in_any_program() {
             "values",
             "doubts",
             "objects",
+            "hostile",
             "allocations",
             "stress",
         ],

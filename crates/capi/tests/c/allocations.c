@@ -165,6 +165,57 @@ static int connect(void)
     return TDB_SUCCESS;
 }
 
+/* A database is opened, used and closed; whatever fails, it can be closed. */
+static int a_whole_life(void)
+{
+    tidesdb_config_t config = tidesdb_default_config();
+    tidesdb_t *opened = NULL;
+    tidesdb_column_family_t *family;
+    tidesdb_txn_t *used = NULL;
+    tidesdb_iter_t *iter = NULL;
+    tidesdb_stats_t *stats = NULL;
+    uint8_t *value = NULL;
+    size_t size = 0;
+    char life[sizeof path + 8], **names = NULL;
+    int code, count = 0;
+
+    snprintf(life, sizeof life, "%s-life", path);
+    config.db_path = life;
+    config.log_level = TDB_LOG_NONE;
+    code = tidesdb_open(&config, &opened);
+    if (code != TDB_SUCCESS) return code;
+    if ((family = tidesdb_get_column_family(opened, "default")) == NULL)
+    {
+        const tidesdb_column_family_config_t defaults = tidesdb_default_column_family_config();
+        code = tidesdb_create_column_family(opened, "default", &defaults);
+        CHECK(code == TDB_ERR_EXISTS || code == TDB_SUCCESS);
+        if (code == TDB_SUCCESS) family = tidesdb_get_column_family(opened, "default");
+        code = TDB_ERR_MEMORY;
+    }
+    if (family != NULL) code = tidesdb_txn_begin(opened, &used);
+    if (used != NULL)
+    {
+        /* None of these asks the caller for memory. */
+        CHECK_OK(put(used, family, "k", "value"));
+        CHECK_OK(tidesdb_txn_savepoint(used, "s"));
+        CHECK_OK(tidesdb_txn_commit(used));
+        CHECK_OK(tidesdb_txn_reset(used, TDB_ISOLATION_SERIALIZABLE));
+        code = tidesdb_txn_get(used, family, bytes("k"), 1, &value, &size);
+        if (code == TDB_SUCCESS) code = tidesdb_iter_new(used, family, &iter);
+        if (code == TDB_SUCCESS) CHECK_OK(tidesdb_iter_seek_to_first(iter));
+        if (code == TDB_SUCCESS) code = tidesdb_get_stats(family, &stats);
+        if (code == TDB_SUCCESS) code = tidesdb_list_column_families(opened, &names, &count);
+    }
+    while (count > 0) tidesdb_free(names[--count]);
+    tidesdb_free(names);
+    tidesdb_free_stats(stats);
+    tidesdb_iter_free(iter);
+    tidesdb_free(value);
+    tidesdb_txn_free(used);
+    CHECK_OK(tidesdb_close(opened));
+    return code;
+}
+
 static int descriptors(void)
 {
     DIR *dir = opendir("/proc/self/fd");
@@ -212,6 +263,8 @@ int main(int count, char **arguments)
     db = open_in(path);
     cf = small_family(db, "default");
     put_alone(db, cf, "key", "value");
+    a_whole_life();
+    fail_at_each("a whole life", a_whole_life);
     fail_at_each("open", open_and_close);
     fail_at_each("get_column_family", get_family);
     fail_at_each("create with a hook", create_family);

@@ -1,5 +1,6 @@
 /* What a forked child and a second process do to a database: nothing. The argument is an empty
    directory. */
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -44,6 +45,84 @@ static int use_in_child(tidesdb_t *db, tidesdb_column_family_t *cf, tidesdb_txn_
     tidesdb_txn_free(txn);
     tidesdb_close(db);
     return 0;
+}
+
+static tidesdb_t *used;
+static tidesdb_column_family_t *plain, *ordered;
+static volatile int running;
+
+static int as_bytes(const uint8_t *key1, size_t size1, const uint8_t *key2, size_t size2, void *ctx)
+{
+    return tidesdb_comparator_memcmp(key1, size1, key2, size2, ctx);
+}
+
+/* Holds what can be locked in a handle, most of the time. */
+static void *use_on(void *argument)
+{
+    const int number = *(int *)argument;
+    tidesdb_column_family_config_t config = tidesdb_default_column_family_config();
+    int n;
+    for (n = 0; running; n++)
+    {
+        char name[32];
+        snprintf(name, sizeof name, "%d %d", number, n);
+        if (number == 0) CHECK_OK(tidesdb_cf_update_runtime_config(plain, &config, 1));
+        if (number == 1)
+        {
+            CHECK_OK(tidesdb_create_column_family(used, name, &config));
+            CHECK(tidesdb_get_column_family(used, name) != NULL);
+            CHECK_OK(tidesdb_drop_column_family(used, name));
+        }
+        if (number == 2) put_alone(used, ordered, name, "v");
+    }
+    return NULL;
+}
+
+/* Children of a process whose other threads are in the middle of calls get answers all the same. */
+static void forks_beside_threads(const char *directory)
+{
+    char path[4096];
+    tidesdb_column_family_config_t config = tidesdb_default_column_family_config();
+    pthread_t threads[3];
+    int numbers[3] = {0, 1, 2}, n, round;
+
+    snprintf(path, sizeof path, "%s/used", directory);
+    used = open_in(path);
+    plain = small_family(used, "plain");
+    CHECK_OK(tidesdb_register_comparator(used, "as bytes", as_bytes, NULL, NULL));
+    strcpy(config.comparator_name, "as bytes");
+    CHECK_OK(tidesdb_create_column_family(used, "ordered", &config));
+    ordered = tidesdb_get_column_family(used, "ordered");
+    running = 1;
+    for (n = 0; n < 3; n++) CHECK(pthread_create(&threads[n], NULL, use_on, &numbers[n]) == 0);
+    for (round = 0; round < 60; round++)
+    {
+        tidesdb_txn_t *txn = begin(used, TDB_ISOLATION_SNAPSHOT);
+        pid_t child;
+        CHECK_OK(put(txn, ordered, "of the parent", "v"));
+        child = fork();
+        CHECK(child >= 0);
+        if (child == 0)
+        {
+            tidesdb_stats_t *stats = NULL;
+            tidesdb_db_stats_t all;
+            if (put(txn, ordered, "k", "v") != TDB_ERR_INVALID_DB) _exit(1);
+            if (tidesdb_get_stats(plain, &stats) != TDB_ERR_INVALID_DB) _exit(2);
+            if (tidesdb_get_db_stats(used, &all) != TDB_ERR_INVALID_DB) _exit(3);
+            if (tidesdb_get_column_family(used, "plain") != NULL) _exit(4);
+            if (tidesdb_cf_set_commit_hook(plain, NULL, NULL) != TDB_ERR_INVALID_DB) _exit(5);
+            if (tidesdb_txn_commit(txn) != TDB_ERR_INVALID_DB) _exit(6);
+            tidesdb_txn_free(txn);
+            if (tidesdb_close(used) != TDB_SUCCESS) _exit(7);
+            _exit(0);
+        }
+        CHECK_CODE(wait_for(child), 0);
+        CHECK_OK(tidesdb_txn_rollback(txn));
+        tidesdb_txn_free(txn);
+    }
+    running = 0;
+    for (n = 0; n < 3; n++) CHECK(pthread_join(threads[n], NULL) == 0);
+    CHECK_OK(tidesdb_close(used));
 }
 
 int main(int count, char **arguments)
@@ -120,6 +199,7 @@ int main(int count, char **arguments)
     CHECK(holds(txn, cf, "beside it", "v") && holds(txn, cf, "of the child", "v"));
     tidesdb_txn_free(txn);
     CHECK_OK(tidesdb_close(db));
+    forks_beside_threads(arguments[1]);
     puts("all checks hold");
     return 0;
 }
