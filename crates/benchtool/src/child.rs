@@ -136,7 +136,7 @@ fn run_checked(spec: &JobSpec, interrupted: &AtomicBool) -> Result<JobResult, St
     let mut notes = page_cache_of_its_own(spec);
     let openings = openings::before_the_job(spec)?;
     let base = Sample::now();
-    let mut observer = Observer::start();
+    let mut observer = Observer::start(&spec.directory);
     let start = Instant::now();
     let engine = open(spec)?;
     let open = start.elapsed();

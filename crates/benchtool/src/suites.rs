@@ -18,7 +18,7 @@ use crate::spec::{
 use clap::ValueEnum;
 
 /// Names of all suites, and what they are for.
-pub(crate) const SUITES: [(&str, &str); 17] = [
+pub(crate) const SUITES: [(&str, &str); 18] = [
     ("core", "every kind of operation; what claims are made from"),
     ("compare", "a minute for everybody who has just built the tool"),
     ("reach", "the rows that this engine's goals are measured by"),
@@ -29,6 +29,7 @@ pub(crate) const SUITES: [(&str, &str); 17] = [
     ("batch", "commits of 1 to 10,000 operations"),
     ("values", "values from 1 KiB to 64 MiB (1 GiB in the full profile)"),
     ("ltm", "data larger than memory"),
+    ("large", "a hundred million keys (300 in the full profile), and what is done to them"),
     ("cf", "many column families"),
     ("deletes", "deletes, ranges of deletes, expiry, and scans over what they leave"),
     ("txn", "transactions, disjoint and on hot keys"),
@@ -85,6 +86,8 @@ pub(crate) enum Set {
     Whole,
     /// As long as the profile takes to show a steady state.
     Steady,
+    /// As many operations as this part of the records, in percent, however long they take.
+    Part(u64),
     Families(u64),
     At(Isolation),
     Share(Overlap),
@@ -209,6 +212,10 @@ fn test(row: &Row, profile: Profile, scale: f64) -> Test {
         }
         match set {
             Set::Whole => limit = Limit::None,
+            Set::Part(percent) => {
+                limit = Limit::None;
+                shape.operations = Some((shape.num * percent / 100).max(1));
+            }
             Set::Tenths(tenths) => limit = Limit::Tenths(*tenths),
             Set::Steady => limit = Limit::Tenths((base.steady * 10.0) as u64),
             set => apply_setup(&mut setup, set),
@@ -233,7 +240,7 @@ fn test(row: &Row, profile: Profile, scale: f64) -> Test {
     let bounded = shape.seconds.is_some()
         || matches!(shape.workload, Workload::Write | Workload::Delete | Workload::DeleteRange);
     if !bounded && shape.workload != Workload::Iter {
-        shape.operations = Some(shape.num);
+        shape.operations.get_or_insert(shape.num);
     }
     let repeat = if row.star { base.starred_repetitions } else { base.repetitions };
     Test { name: row.name.to_owned(), shape, setup, repeat }

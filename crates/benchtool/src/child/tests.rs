@@ -450,6 +450,7 @@ fn sizes_are_those_of_the_files() {
     let sizes = [observed.size_phase_end, observed.size_flushed.unwrap(), result.size_settled];
     assert!(sizes.into_iter().all(|size| size >= least), "{sizes:?}");
     assert!(result.size_settled - observed.log_size_settled >= least, "the log is apart");
+    assert!(!observed.space.values.is_empty(), "space is seen on the way");
     assert_eq!(result.sorted_runs, Some(1), "one flush");
     assert!(result.scan_per_second.unwrap() > 0.0 && result.open > 0.0);
     assert_eq!(result.user_bytes, 20_000 * 116);

@@ -23,6 +23,8 @@ use std::time::Instant;
 pub(crate) struct Observed {
     /// Resident bytes from before the engine was opened until it had settled.
     pub(crate) memory: Timeline,
+    /// Bytes that the database took on the device, over the same time.
+    pub(crate) space: Timeline,
     /// Seconds on that time line when the measured phase began.
     pub(crate) phase_start: f64,
     /// Seconds on that time line when the measured phase ended.
@@ -84,9 +86,9 @@ pub(crate) struct Observer {
 
 impl Observer {
     /// Starts observing; call before the engine is opened.
-    pub(crate) fn start() -> Self {
+    pub(crate) fn start(directory: &Path) -> Self {
         Self {
-            watch: MemoryWatch::start(),
+            watch: MemoryWatch::start(directory),
             start: Instant::now(),
             before: Sample::default(),
             observed: Observed::default(),
@@ -133,6 +135,7 @@ impl Observer {
     pub(crate) fn settled(self, directory: &Path) -> Observed {
         let mut observed = self.observed;
         observed.memory = self.watch.resident();
+        observed.space = self.watch.space();
         observed.log_size_settled = disk::log_size_of(directory);
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let read = |file: &str| fs::read_to_string(file).ok();

@@ -1,11 +1,13 @@
 //! The process as the kernel sees it: memory, processor time, bytes written to storage.
 //!
 //! Everything is read from `/proc/self`, so one engine per process is what makes the figures that
-//! engine's own. A [`MemoryWatch`] samples the resident memory over time, and the anonymous part of
-//! it, which the kernel keeps no high-water mark for.
+//! engine's own. A [`MemoryWatch`] samples the resident memory over time, the anonymous part of it,
+//! which the kernel keeps no high-water mark for, and the space on the disk.
 
+use super::disk;
 use super::timeline::Timeline;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{JoinHandle, Thread};
@@ -77,18 +79,23 @@ pub(crate) fn thread_cpu() -> Option<Duration> {
     text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Period of the samples of a [`MemoryWatch`].
+/// Period of the samples of memory, ...
 const WATCH_PERIOD: Duration = Duration::from_millis(20);
+/// ... of which one in so many goes with one of the space on the disk.
+const WATCHES_PER_SPACE: u64 = 50;
 
 #[derive(Debug)]
 struct Watched {
+    directory: PathBuf,
     peak_anonymous: AtomicU64,
     resident: Mutex<Timeline>,
+    space: Mutex<Timeline>,
     stop: Mutex<bool>,
     wake: Condvar,
 }
 
-/// Samples the resident memory every 20 ms until it is stopped.
+/// Samples the resident memory every 20 ms, and the space on the disk every second, until it is
+/// stopped.
 #[derive(Debug)]
 pub(crate) struct MemoryWatch {
     watched: Arc<Watched>,
@@ -96,11 +103,14 @@ pub(crate) struct MemoryWatch {
 }
 
 impl MemoryWatch {
-    /// Starts the sampling thread.
-    pub(crate) fn start() -> Self {
+    /// Starts the sampling thread, for a database in `directory`.
+    pub(crate) fn start(directory: &Path) -> Self {
+        let period = WATCH_PERIOD.as_secs_f64();
         let watched = Arc::new(Watched {
+            directory: directory.to_path_buf(),
             peak_anonymous: AtomicU64::new(0),
-            resident: Mutex::new(Timeline::new(WATCH_PERIOD.as_secs_f64())),
+            resident: Mutex::new(Timeline::new(period)),
+            space: Mutex::new(Timeline::new(period * WATCHES_PER_SPACE as f64)),
             stop: Mutex::new(false),
             wake: Condvar::new(),
         });
@@ -120,16 +130,28 @@ impl MemoryWatch {
     pub(crate) fn resident(&self) -> Timeline {
         self.watched.resident.lock().map(|timeline| timeline.clone()).unwrap_or_default()
     }
+
+    /// Bytes that the database took on the device over time so far.
+    pub(crate) fn space(&self) -> Timeline {
+        self.watched.space.lock().map(|timeline| timeline.clone()).unwrap_or_default()
+    }
 }
 
 fn sample_until_stopped(watched: &Watched) {
     let Ok(mut stop) = watched.stop.lock() else { return };
+    let mut samples = 0_u64;
     while !*stop {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         watched.peak_anonymous.fetch_max(kibibytes(&status, "RssAnon:"), Ordering::Relaxed);
         if let Ok(mut resident) = watched.resident.lock() {
             resident.push(kibibytes(&status, "VmRSS:"));
         }
+        if samples.is_multiple_of(WATCHES_PER_SPACE)
+            && let Ok(mut space) = watched.space.lock()
+        {
+            space.push(disk::size_of(&watched.directory).allocated);
+        }
+        samples += 1;
         match watched.wake.wait_timeout(stop, WATCH_PERIOD) {
             Ok((guard, _)) => stop = guard,
             Err(_) => return,
@@ -252,11 +274,16 @@ mod tests {
     }
 
     #[test]
-    fn the_watch_sees_memory_over_time() {
-        let watch = MemoryWatch::start();
+    fn the_watch_sees_memory_and_space_over_time() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("file"), vec![1; 100_000]).unwrap();
+        fs::File::open(directory.path().join("file")).unwrap().sync_all().unwrap();
+        let watch = MemoryWatch::start(directory.path());
         while watch.resident().values.len() < 3 {
             std::thread::yield_now();
         }
         assert!(watch.resident().values.iter().all(|bytes| *bytes > 1 << 20));
+        let space = watch.space();
+        assert!(space.values.first().is_some_and(|bytes| *bytes >= 100_000), "{space:?}");
     }
 }

@@ -59,7 +59,7 @@ const ORIGINAL: [Column; 33] = [
     ("sync_enabled", |row| u8::from(row.run.spec.setup.sync == Sync::Full).to_string()),
 ];
 
-const ADDED: [Column; 68] = [
+const ADDED: [Column; 69] = [
     ("schema", |row| row.set.schema.to_string()),
     ("run_id", |row| row.set.id()),
     ("rep", |row| row.run.spec.repetition.to_string()),
@@ -121,6 +121,9 @@ const ADDED: [Column; 68] = [
     ("slowest_over_median", |row| optional(metrics::evenness(row.run))),
     ("anon_mb", |row| mebibytes(row.run.result.peak_anonymous)),
     ("size_phase_end_mb", |row| mebibytes(row.run.result.observed.size_phase_end)),
+    ("size_peak_mb", |row| {
+        optional_mebibytes(row.run.result.observed.space.values.iter().copied().max())
+    }),
     ("size_closed_mb", |row| mebibytes(row.run.result.size_closed)),
     ("scan_rows_per_sec", |row| optional(row.run.result.scan_per_second)),
     ("commits_per_sync", |row| optional(row.run.result.commits_per_sync)),

@@ -6,8 +6,8 @@
 
 use super::Set::{
     Allocator, At, Batch, By, CacheMib, Do, Families, Incompressible, Like, LimitMib, MemtableMib,
-    Missing, Mixed, PerTxn, Ramps, Reverse, Rows, Separate, Share, Size, Steady, Synced, Tenths,
-    Threads, Tree, Unscrambled, Unsettled, UpTo, Warm, Whole, Writers,
+    Missing, Mixed, Part, PerTxn, Ramps, Reverse, Rows, Separate, Share, Size, Steady, Synced,
+    Tenths, Threads, Tree, Unscrambled, Unsettled, UpTo, Warm, Whole, Writers,
 };
 use super::presets::{
     READ_WHILE_WRITING, SCAN_WHILE_WRITING, YCSB_A, YCSB_B, YCSB_C, YCSB_D, YCSB_E, YCSB_F,
@@ -40,6 +40,7 @@ pub(super) fn of(name: &str) -> &'static [&'static [Row]] {
         "batch" => &[BATCH],
         "values" => &[VALUES],
         "ltm" => &[LARGER_THAN_MEMORY],
+        "large" => &[LARGE],
         "cf" => &[CF_SHORT, CF],
         "deletes" => &[DELETES],
         "txn" => &[TXN],
@@ -258,6 +259,25 @@ const CF: &[Row] = &[
     row("cf_read_1", HALF, &[READ, UNIFORM, T2]),
     row("cf_read_16", HALF, &[READ, UNIFORM, T2, Families(16)]),
     row("cf_read_128", HALF, &[READ, UNIFORM, T2, Families(128)]),
+];
+
+/// Five million records show that it runs; the goals are about the others.
+const LARGE_NUM: [u64; 3] = [5_000, 100_000, 300_000];
+const MINUTE: Set = Tenths(600);
+/// The first row is the load itself, one by one by two threads; its settling is timed as in every
+/// row. The others share one loaded database, and those that change it have a copy of it.
+const LARGE: &[Row] = &[
+    row("large_load", LARGE_NUM, &[BUFFER, MIB64, Whole, T2]),
+    row("large_read", LARGE_NUM, &[BUFFER, MIB64, READ, UNIFORM, T2, MINUTE]),
+    row("large_seek", LARGE_NUM, &[BUFFER, MIB64, SEEK, UNIFORM, T2, MINUTE]),
+    row("large_range_100", LARGE_NUM, &[BUFFER, MIB64, RANGE, UNIFORM, T2, MINUTE]),
+    row(
+        "large_overwrite_20",
+        LARGE_NUM,
+        &[BUFFER, MIB64, Do(Workload::Overwrite), UNIFORM, T2, Part(20)],
+    ),
+    row("large_delete_20", LARGE_NUM, &[BUFFER, MIB64, DELETE, UNIFORM, T2, Part(20)]),
+    row("large_restart", LARGE_NUM, &[BUFFER, MIB64, Do(Workload::Recover), T2]),
 ];
 
 const DELETES: &[Row] = &[
