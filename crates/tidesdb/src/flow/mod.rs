@@ -36,6 +36,9 @@ pub(crate) use self::pacer::Pacer;
 pub(crate) use self::patience::Patience;
 pub(crate) use self::stalls::{FlushMeter, Stalls, Throttle};
 
+/// What an entry takes in a memtable beyond its key and value, about.
+pub(crate) const ENTRY_OVERHEAD_BYTES: u64 = 40;
+
 /// Flow control of the whole database.
 #[derive(Debug, Default)]
 pub(crate) struct DatabaseFlow {

@@ -92,6 +92,9 @@ pub(crate) struct FlushMeter {
     thread_bytes_per_second: AtomicU64,
     /// Bytes of all flushes, counted as they are written: any change is progress.
     progress_bytes: AtomicU64,
+    /// When the flush that began last did, and how much all had written by then.
+    begun_nanos: AtomicU64,
+    begun_at_bytes: AtomicU64,
 }
 
 impl FlushMeter {
@@ -106,16 +109,35 @@ impl FlushMeter {
         average(&self.thread_bytes_per_second, bytes, thread_nanos);
     }
 
+    /// Notes that a flush begins.
+    pub(crate) fn begun(&self, now_nanos: u64) {
+        // ORDERING: relaxed; an estimate.
+        self.begun_at_bytes.store(self.progress(), Ordering::Relaxed);
+        self.begun_nanos.store(now_nanos, Ordering::Relaxed);
+    }
+
     /// Notes that a flush got on by `bytes`.
     pub(crate) fn advanced(&self, bytes: u64) {
         // ORDERING: relaxed; only whether it changes matters.
         self.progress_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of memtable written out a second; 0 when none was measured yet.
-    pub(crate) fn bytes_per_second(&self) -> u64 {
+    /// Bytes of memtable written out a second; 0 when that is not known yet. During the first flush
+    /// it is that of what is written so far: a guess would hold writers of a fast disk back, or
+    /// have those of a slow one wait.
+    pub(crate) fn bytes_per_second(&self, now_nanos: u64) -> u64 {
         // ORDERING: relaxed; an estimate.
-        self.bytes_per_second.load(Ordering::Relaxed)
+        match self.bytes_per_second.load(Ordering::Relaxed) {
+            0 => self.rate_so_far(now_nanos),
+            measured => measured,
+        }
+    }
+
+    fn rate_so_far(&self, now_nanos: u64) -> u64 {
+        // ORDERING: relaxed; an estimate.
+        let written = self.progress().saturating_sub(self.begun_at_bytes.load(Ordering::Relaxed));
+        let nanos = now_nanos.saturating_sub(self.begun_nanos.load(Ordering::Relaxed));
+        if written < LEAST_MEASURED_BYTES { 0 } else { rate(written, nanos) }
     }
 
     /// The same for a flush by one thread.
@@ -131,13 +153,18 @@ impl FlushMeter {
     }
 }
 
-fn average(rate: &AtomicU64, bytes: u64, nanos: u64) {
-    let latest = u128::from(bytes) * 1_000_000_000 / u128::from(nanos.max(1));
-    let latest = u64::try_from(latest).unwrap_or(u64::MAX).max(1);
+/// Bytes a second.
+fn rate(bytes: u64, nanos: u64) -> u64 {
+    let rate = u128::from(bytes) * 1_000_000_000 / u128::from(nanos.max(1));
+    u64::try_from(rate).unwrap_or(u64::MAX).max(1)
+}
+
+fn average(average: &AtomicU64, bytes: u64, nanos: u64) {
+    let latest = rate(bytes, nanos);
     // ORDERING: relaxed; an estimate.
-    let before = rate.load(Ordering::Relaxed);
+    let before = average.load(Ordering::Relaxed);
     let after = if before == 0 { latest } else { before / 2 + latest / 2 };
-    rate.store(after.max(1), Ordering::Relaxed);
+    average.store(after.max(1), Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -169,18 +196,33 @@ mod tests {
     #[test]
     fn the_flush_rate_is_an_average_and_never_zero_again() {
         let meter = FlushMeter::default();
-        assert_eq!(meter.bytes_per_second(), 0);
+        assert_eq!(meter.bytes_per_second(9), 0);
         meter.finished(100 << 20, 1_000_000_000, 2_000_000_000);
-        assert_eq!(meter.bytes_per_second(), 100 << 20);
+        assert_eq!(meter.bytes_per_second(9), 100 << 20);
         assert_eq!(meter.thread_bytes_per_second(), 50 << 20);
         meter.finished(300 << 20, 1_000_000_000, 2_000_000_000);
-        assert_eq!(meter.bytes_per_second(), 200 << 20);
+        assert_eq!(meter.bytes_per_second(9), 200 << 20);
         assert_eq!(meter.thread_bytes_per_second(), 100 << 20);
         // A flush of next to nothing, which takes as long as the disk's answer, says nothing.
         meter.finished(100, 1_000_000_000, 1_000_000_000);
-        assert_eq!(meter.bytes_per_second(), 200 << 20);
+        assert_eq!(meter.bytes_per_second(9), 200 << 20);
         (0..99).for_each(|_| meter.finished(1 << 20, u64::MAX, u64::MAX));
-        assert_eq!(meter.bytes_per_second(), 1);
+        assert_eq!(meter.bytes_per_second(9), 1);
         meter.finished(u64::MAX, 0, 0);
+    }
+
+    /// A process that begins with many deletions or a load had its writers held to a guess until
+    /// the first flush had ended.
+    #[test]
+    fn the_first_flush_is_measured_while_it_goes_on() {
+        let meter = FlushMeter::default();
+        meter.advanced(77 << 20);
+        meter.begun(1_000_000_000);
+        assert_eq!(meter.bytes_per_second(1_100_000_000), 0, "nothing is known");
+        meter.advanced(30 << 20);
+        assert_eq!(meter.bytes_per_second(1_100_000_000), 300 << 20);
+        assert_eq!(meter.bytes_per_second(1_200_000_000), 150 << 20);
+        meter.finished(40 << 20, 400_000_000, 400_000_000);
+        assert_eq!(meter.bytes_per_second(9_000_000_000), 100 << 20);
     }
 }

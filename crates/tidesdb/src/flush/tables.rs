@@ -19,7 +19,9 @@ use crate::compaction::rewrite::{Rewriter, ValueRewrite};
 use crate::compaction::slices;
 use crate::core::Core;
 use crate::family::{FamilyState, SliceBounds, View};
-use crate::flow::{FamilyFlow, FlushMeter, Holder, flush_parts, table_writer_bytes};
+use crate::flow::{
+    ENTRY_OVERHEAD_BYTES, FamilyFlow, FlushMeter, Holder, flush_parts, table_writer_bytes,
+};
 use crate::key_parts::{KeyParts, KeyRange};
 use crate::memtable::{Memtable, kind_of};
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
@@ -41,8 +43,9 @@ struct FlushProgress<'a> {
 }
 
 impl FlushProgress<'_> {
+    /// Adds an entry with so many bytes of key and value: what it took in the memtable.
     fn add(&mut self, bytes: usize) {
-        self.untold_bytes += bytes as u64;
+        self.untold_bytes += bytes as u64 + ENTRY_OVERHEAD_BYTES;
         if self.untold_bytes >= PROGRESS_BYTES {
             // ORDERING: relaxed; an estimate.
             self.family.flushed_bytes.fetch_add(self.untold_bytes, Ordering::Relaxed);
@@ -136,6 +139,7 @@ impl Core {
         range_tombstones.extend(view.version.range_tombstones.as_slice().iter().cloned());
         // ORDERING: relaxed; an estimate.
         family.writes.flow.flushed_bytes.store(0, Ordering::Relaxed);
+        self.flow.flushes.begun(started_nanos);
         let flush = Arc::new(MemtableFlush {
             family: Arc::clone(family),
             options,

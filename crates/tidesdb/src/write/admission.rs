@@ -15,7 +15,7 @@ use tidesdb_base::event::{Event, MemoryLevel, StallReason};
 
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::flow::{MemoryPlan, Pace, Patience, family_pace, memory_pace};
+use crate::flow::{ENTRY_OVERHEAD_BYTES, MemoryPlan, Pace, Patience, family_pace, memory_pace};
 use crate::spans::{EnteredSpan, span};
 use crate::watch::note_stall;
 
@@ -24,9 +24,6 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
 /// Waits shorter than this are not worth an event.
 const TOLD_WAIT_NANOS: u64 = 10_000_000;
-
-/// What an operation takes in a memtable beyond its key and value, about.
-const OPERATION_OVERHEAD_BYTES: u64 = 40;
 
 /// Families that are frozen at once for the sake of memory.
 const MOST_FROZEN_AT_ONCE: usize = 64;
@@ -64,7 +61,7 @@ impl Core {
         operations: u64,
         deletes: bool,
     ) -> Result<()> {
-        let bytes = bytes + operations * OPERATION_OVERHEAD_BYTES;
+        let bytes = bytes + operations * ENTRY_OVERHEAD_BYTES;
         // ORDERING: acquire pairs with the release where the view is changed.
         if family.writes.flow.held.load(Ordering::Acquire) && !family.writes.flow.pacer.take(bytes)
         {
@@ -84,7 +81,7 @@ impl Core {
     fn wait_for_family(&self, family: &Arc<FamilyState>) -> Result<()> {
         let mut wait = Wait::new(self, family);
         loop {
-            let rate = self.flow.flushes.bytes_per_second();
+            let rate = self.flow.flushes.bytes_per_second(wait.now());
             let signals = family.signals(rate, || self.isolation.snapshots.list());
             match family_pace(&signals) {
                 Pace::Free => {
@@ -127,7 +124,7 @@ impl Core {
         loop {
             let plan = self.review_memory();
             let flushing = self.frozen_bytes();
-            let rate = self.flow.flushes.bytes_per_second();
+            let rate = self.flow.flushes.bytes_per_second(wait.now());
             match memory_pace(plan.level, plan.room_bytes, flushing, rate) {
                 Pace::Free => break,
                 Pace::Slow { bytes_per_second, reason } => {
