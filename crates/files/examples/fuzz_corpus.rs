@@ -113,7 +113,7 @@ fn edit() -> Edit {
             name: "users".into(),
             options: "block_size = 4096".into(),
         },
-        Change::AddTable { family: 1, table },
+        Change::AddTable { family: 1, table: Arc::new(table) },
         Change::AddValueLog { family: 1, file: ValueLogRecord { number: 8, bytes: 500 } },
         Change::AddRangeTombstone { family: 1, tombstone: Arc::new(tombstone) },
         Change::CopyFamily { family: 2, source: 1, name: "copy".into() },

@@ -4,6 +4,7 @@
 //! with the family and given to callers that wait; the work is queued again by the next writer that
 //! needs it, so that a disk that was full is tried again without reopening anything.
 
+mod manifest;
 mod manual_merges;
 mod merges;
 mod repair;

@@ -50,7 +50,7 @@ struct OpenValueLog {
 /// What was written, synced, and not yet named by the manifest.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    pub tables: Vec<TableRecord>,
+    pub tables: Vec<Arc<TableRecord>>,
     pub value_logs: Vec<ValueLogRecord>,
     pub bytes: u64,
     pub paths: Vec<PathBuf>,
@@ -200,7 +200,7 @@ impl<'a> TableOutput<'a> {
         self.core.memory.spare_buffers.give(buffers);
         table.file.sync_data().map_err(|e| Error::io("sync", &table.path, e))?;
         self.written.bytes += summary.file_len;
-        self.written.tables.push(record_of(table.number, self.place, summary));
+        self.written.tables.push(Arc::new(record_of(table.number, self.place, summary)));
         Ok(())
     }
 

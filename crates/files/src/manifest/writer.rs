@@ -67,21 +67,49 @@ impl ManifestWriter {
     /// [`Error::Io`] when the write or the sync fails. Whether the edit is on disk is then
     /// unknown, so the caller must not append to this file again: it starts another one.
     pub fn append(&mut self, edit: &Edit) -> Result<()> {
-        let body = edit.encode();
-        let length = u32::try_from(body.len()).map_err(|_| Error::TooLarge {
-            what: "manifest edit",
-            size: body.len() as u64,
-            limit: u64::from(u32::MAX),
-        })?;
-        let mut record = Vec::with_capacity(RECORD_HEADER_BYTES + body.len());
-        put_u32(&mut record, length);
-        put_u64(&mut record, checksum::placed(self.number, self.offset, &body));
-        record.extend_from_slice(&body);
+        self.append_all(std::slice::from_ref(edit))
+    }
+
+    /// Appends edits, a record each, with one write and one sync. Of several, a power cut before it
+    /// returns may leave the first few.
+    ///
+    /// # Errors
+    /// As [`ManifestWriter::append`].
+    pub fn append_all(&mut self, edits: &[Edit]) -> Result<()> {
+        if edits.is_empty() {
+            return Ok(());
+        }
+        let mut records = Vec::new();
+        for edit in edits {
+            let begin = records.len();
+            records.resize(begin + RECORD_HEADER_BYTES, 0);
+            edit.encode_into(&mut records);
+            let at = self.offset + begin as u64;
+            if let Some(record) = records.get_mut(begin..) {
+                seal(record, self.number, at)?;
+            }
+        }
         self.file
-            .write_all_at(&record, self.offset)
+            .write_all_at(&records, self.offset)
             .map_err(|e| Error::io("write", &self.path, e))?;
         self.file.sync_data().map_err(|e| Error::io("sync", &self.path, e))?;
-        self.offset += record.len() as u64;
+        self.offset += records.len() as u64;
         Ok(())
     }
+}
+
+/// Fills in the header of a record at `offset` of manifest `number`.
+fn seal(record: &mut [u8], number: u64, offset: u64) -> Result<()> {
+    let Some((header, body)) = record.split_at_mut_checked(RECORD_HEADER_BYTES) else {
+        return Err(Error::Internal("a manifest record without a header".to_owned()));
+    };
+    let length = u32::try_from(body.len()).map_err(|_| Error::TooLarge {
+        what: "manifest edit",
+        size: body.len() as u64,
+        limit: u64::from(u32::MAX),
+    })?;
+    let (place_of_length, place_of_sum) = header.split_at_mut(size_of::<u32>());
+    place_of_length.copy_from_slice(&length.to_le_bytes());
+    place_of_sum.copy_from_slice(&checksum::placed(number, offset, body).to_le_bytes());
+    Ok(())
 }

@@ -36,8 +36,8 @@ impl Merged {
         }
         for table in &self.moved {
             let (level, run) = self.place;
-            let table = TableRecord { level, run, ..table.record.clone() };
-            changes.push(Change::AddTable { family, table });
+            let table = TableRecord { level, run, ..(*table.record).clone() };
+            changes.push(Change::AddTable { family, table: Arc::new(table) });
         }
         for written in &self.written {
             let value_logs = written.value_logs.iter();
@@ -58,7 +58,7 @@ impl Merged {
             moved: self.moved.iter().map(number).collect(),
             moved_to: self.place,
             added: records
-                .map(|record| TableFile::new(&core.storage.files, record.clone()))
+                .map(|record| TableFile::new(&core.storage.files, Arc::clone(record)))
                 .collect(),
         }
     }
@@ -139,6 +139,7 @@ impl Core {
         let next = Arc::new(next);
         family.change_view(|view| View { version: next, ..view.clone() });
         drop(old);
+        self.restate_manifest_later(&mut catalog);
         drop(catalog);
         for written in &merged.written {
             family.counters.add(Work::MergeBytesWritten, written.bytes);

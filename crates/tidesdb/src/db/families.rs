@@ -36,6 +36,7 @@ impl Core {
         }
         changes.push(Change::NextFamily { family: first + wanted.len() as u32 });
         catalog.commit(changes)?;
+        self.restate_manifest_later(&mut catalog);
         let mut created = Vec::with_capacity(wanted.len());
         for (id, (name, options)) in (first..).zip(wanted) {
             let view = View {
@@ -84,6 +85,7 @@ impl Core {
         let before = family.options.load().sync_mode;
         let (timed, text) = (options.sync_mode != before, options.to_text());
         catalog.commit(vec![Change::SetOptions { family: family.id, options: text }])?;
+        self.restate_manifest_later(&mut catalog);
         family.apply_options(options);
         drop(catalog);
         drop(at_work);

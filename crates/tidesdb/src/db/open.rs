@@ -443,8 +443,8 @@ impl KnownFiles<'_> {
     }
 
     /// A table as the manifest describes it.
-    fn table(&mut self, record: &TableRecord) -> Arc<TableFile> {
-        TableFile::of(self.name(FileKind::Table(record.number)), record.clone())
+    fn table(&mut self, record: &Arc<TableRecord>) -> Arc<TableFile> {
+        TableFile::of(self.name(FileKind::Table(record.number)), Arc::clone(record))
     }
 
     /// A value log as the manifest describes it. One that was not closed is as long as its file.

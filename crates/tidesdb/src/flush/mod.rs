@@ -51,10 +51,10 @@ impl Flushed {
         }
         let version = self.family.current_version();
         let same_family = flushes.iter().filter(|other| Arc::ptr_eq(&other.family, &self.family));
-        let new: Vec<&TableRecord> =
+        let new: Vec<&Arc<TableRecord>> =
             same_family.flat_map(|flushed| &flushed.written.tables).collect();
         let needed = |tombstone: &&Arc<RangeTombstone>| {
-            let needs = |table: &&TableRecord| {
+            let needs = |table: &&Arc<TableRecord>| {
                 table_overlaps(table, tombstone) && table_needs(table, tombstone)
             };
             version.needs_tombstone(tombstone) || new.iter().any(needs)
@@ -190,7 +190,7 @@ impl Core {
             let family = flushed.family.id;
             let boundary = flushed.memtable.sealed_through();
             for table in &flushed.written.tables {
-                changes.push(Change::AddTable { family, table: table.clone() });
+                changes.push(Change::AddTable { family, table: Arc::clone(table) });
             }
             for &file in &flushed.written.value_logs {
                 changes.push(Change::AddValueLog { family, file });
@@ -214,6 +214,7 @@ impl Core {
         changes.push(Change::LastSequence { sequence: needed_from });
         let outputs = || flushes.iter().flat_map(|flushed| flushed.written.paths.clone()).collect();
         catalog.commit_files(changes, outputs)?;
+        self.restate_manifest_later(&mut catalog);
         for flushed in flushes {
             if flushed.family.is_dropped() {
                 remove_all(self.env.vfs.as_ref(), &flushed.written.paths);

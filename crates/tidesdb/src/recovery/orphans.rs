@@ -66,6 +66,7 @@ impl Leftovers {
 /// [`Error::Io`].
 pub(crate) fn tidy(vfs: &dyn Vfs, dir: &Path, leftovers: &Leftovers) -> Result<()> {
     let state = &leftovers.state;
+    let live = LiveFiles::of(state);
     empty_set_aside(vfs, dir, state)?;
     remove(vfs, &dir.join(current::CURRENT_TEMPORARY))?;
     for &kind in leftovers.files.keys() {
@@ -76,10 +77,10 @@ pub(crate) fn tidy(vfs: &dyn Vfs, dir: &Path, leftovers: &Leftovers) -> Result<(
             {
                 remove(vfs, &path)?;
             }
-            FileKind::Table(number) if !is_live_table(state, number) => {
+            FileKind::Table(number) if !live.tables.contains(&number) => {
                 remove_or_set_aside(vfs, dir, kind, number < state.next_file)?;
             }
-            FileKind::ValueLog(number) if !is_live_value_log(state, number) => {
+            FileKind::ValueLog(number) if !live.value_logs.contains(&number) => {
                 remove_or_set_aside(vfs, dir, kind, number < state.next_file)?;
             }
             _ => {}
@@ -88,12 +89,21 @@ pub(crate) fn tidy(vfs: &dyn Vfs, dir: &Path, leftovers: &Leftovers) -> Result<(
     Ok(())
 }
 
-fn is_live_table(state: &PersistedState, number: u64) -> bool {
-    state.families.values().any(|family| family.tables.contains_key(&number))
+/// Numbers of the files that some family lists. There may be many families with many files.
+#[derive(Debug)]
+struct LiveFiles {
+    tables: BTreeSet<u64>,
+    value_logs: BTreeSet<u64>,
 }
 
-fn is_live_value_log(state: &PersistedState, number: u64) -> bool {
-    state.families.values().any(|family| family.value_logs.contains_key(&number))
+impl LiveFiles {
+    fn of(state: &PersistedState) -> Self {
+        let families = || state.families.values();
+        Self {
+            tables: families().flat_map(|family| family.tables.keys().copied()).collect(),
+            value_logs: families().flat_map(|family| family.value_logs.keys().copied()).collect(),
+        }
+    }
 }
 
 fn remove_or_set_aside(vfs: &dyn Vfs, dir: &Path, kind: FileKind, dead: bool) -> Result<()> {

@@ -22,7 +22,7 @@ use crate::rescue::source::Source;
 pub(crate) struct KnownFamily {
     pub(crate) name: Option<String>,
     pub(crate) options: Option<String>,
-    pub(crate) tables: BTreeMap<u64, TableRecord>,
+    pub(crate) tables: BTreeMap<u64, Arc<TableRecord>>,
     pub(crate) range_tombstones: BTreeSet<Arc<RangeTombstone>>,
     pub(crate) flushed_through: u64,
 }
@@ -57,6 +57,7 @@ impl Catalog {
         let named = catalog.read_current(source)?;
         let mut candidates: Vec<u64> = named.into_iter().collect();
         candidates.extend(source.manifests().into_iter().filter(|&number| Some(number) != named));
+        let is_certain = named.is_some() || candidates.len() == 1;
         for (at, number) in candidates.into_iter().enumerate() {
             let remains = match survey(source, number) {
                 Ok(remains) => remains,
@@ -66,8 +67,9 @@ impl Catalog {
                 }
                 Err(other) => return Err(other),
             };
-            // An older one does not know of what came since.
-            let in_force = at == 0;
+            // An older one does not know of what came since, and the newest, where no name tells
+            // which was in force, may have been written beside that one and lack the last edits.
+            let in_force = at == 0 && is_certain;
             catalog.torn_bytes = remains.tail;
             catalog.whole = remains.is_whole() && remains.tail == 0 && in_force;
             catalog.problems.extend(remains.problems.iter().cloned());
@@ -81,7 +83,7 @@ impl Catalog {
 
     /// What a family that lists a table says of it.
     pub(crate) fn record_of(&self, table: u64) -> Option<&TableRecord> {
-        self.families.values().find_map(|family| family.tables.get(&table))
+        self.families.values().find_map(|family| family.tables.get(&table)).map(Arc::as_ref)
     }
 
     /// Whether a table with that number, which no family lists, is known not to be in use.
@@ -173,7 +175,7 @@ impl Catalog {
             }
             Change::AddTable { family, table } => {
                 let tables = &mut self.families.entry(*family).or_default().tables;
-                return tables.insert(table.number, table.clone()).is_none();
+                return tables.insert(table.number, Arc::clone(table)).is_none();
             }
             Change::RemoveTable { family, number } => {
                 self.removed_tables.insert(*number);

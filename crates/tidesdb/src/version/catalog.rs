@@ -4,151 +4,33 @@
 //! checked against the state before it is written. When it can't be appended it is not applied: its
 //! bytes may be on disk, so the catalog starts another manifest file from the state before it, and
 //! refuses further edits until that has worked. Until then the edit is *doubtful*: an opening may
-//! find it.
+//! find it. A manifest that has become long is restated beside the edits (`restating`).
 
-use std::collections::{BTreeMap, BTreeSet};
+mod restating;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_base::range_tombstone::RangeTombstone;
-use tidesdb_files::manifest::{Change, Edit, ManifestWriter, TableRecord, ValueLogRecord, current};
+use tidesdb_files::manifest::{Change, Edit, ManifestWriter, current};
 use tidesdb_files::naming;
 use tidesdb_sys::vfs::Vfs;
 
 use super::edit_check::admits;
+use super::persisted_state::PersistedState;
 use crate::numbers::FileNumbers;
 
-/// A manifest is restated in a new file when it is longer than this and mostly history.
+use self::restating::Beside;
+pub(crate) use self::restating::restate_beside;
+
+/// A manifest is restated in a new file when it is longer than this and half of it is history.
 const LONG_MANIFEST_BYTES: u64 = 1 << 20;
 
-/// What the manifest says of one family.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FamilyRecord {
-    pub name: String,
-    pub options: String,
-    pub tables: BTreeMap<u64, TableRecord>,
-    pub value_logs: BTreeMap<u64, ValueLogRecord>,
-    pub range_tombstones: BTreeSet<Arc<RangeTombstone>>,
-    pub flushed_through: u64,
-}
-
-impl FamilyRecord {
-    /// A family of this name with the same files. Of the value logs only those that its tables
-    /// point into: commits of this family may point into others, and those of the copy never will.
-    fn copied_as(&self, name: String) -> Self {
-        let mut copy = Self { name, ..self.clone() };
-        copy.keep_referenced_value_logs();
-        copy
-    }
-
-    /// Forgets the value logs that no table points into.
-    pub(crate) fn keep_referenced_value_logs(&mut self) {
-        let references = self.tables.values().flat_map(|table| &table.value_references);
-        let referenced: BTreeSet<u64> = references.map(|&(file, _)| file).collect();
-        self.value_logs.retain(|file, _| referenced.contains(file));
-    }
-}
-
-/// Everything the manifest says.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PersistedState {
-    pub families: BTreeMap<u32, FamilyRecord>,
-    pub next_family: u32,
-    pub next_file: u64,
-    pub log_start: u64,
-    pub last_sequence: u64,
-}
-
-impl PersistedState {
-    /// Applies an edit. False when it contradicts the state, which only damage can cause.
-    #[must_use]
-    pub(crate) fn apply(&mut self, edit: &Edit) -> bool {
-        edit.changes.iter().all(|change| self.apply_change(change).is_some())
-    }
-
-    fn apply_change(&mut self, change: &Change) -> Option<()> {
-        match change {
-            Change::CreateFamily { family, name, options } => {
-                let record = FamilyRecord {
-                    name: name.clone(),
-                    options: options.clone(),
-                    ..FamilyRecord::default()
-                };
-                return self.families.insert(*family, record).is_none().then_some(());
-            }
-            Change::DropFamily { family } => {
-                self.families.remove(family)?;
-            }
-            Change::RenameFamily { family, name } => {
-                self.families.get_mut(family)?.name.clone_from(name);
-            }
-            Change::CopyFamily { family, source, name } => {
-                let copy = self.families.get(source)?.copied_as(name.clone());
-                return self.families.insert(*family, copy).is_none().then_some(());
-            }
-            Change::SetOptions { family, options } => {
-                self.families.get_mut(family)?.options.clone_from(options);
-            }
-            Change::AddTable { family, table } => {
-                let tables = &mut self.families.get_mut(family)?.tables;
-                return tables.insert(table.number, table.clone()).is_none().then_some(());
-            }
-            Change::RemoveTable { family, number } => {
-                self.families.get_mut(family)?.tables.remove(number)?;
-            }
-            Change::AddValueLog { family, file } => {
-                self.families.get_mut(family)?.value_logs.insert(file.number, *file);
-            }
-            Change::RemoveValueLog { family, number } => {
-                self.families.get_mut(family)?.value_logs.remove(number)?;
-            }
-            Change::FlushedThrough { family, sequence } => {
-                self.families.get_mut(family)?.flushed_through = *sequence;
-            }
-            Change::AddRangeTombstone { family, tombstone } => {
-                self.families.get_mut(family)?.range_tombstones.insert(Arc::clone(tombstone));
-            }
-            Change::RemoveRangeTombstone { family, tombstone } => {
-                let known = &mut self.families.get_mut(family)?.range_tombstones;
-                return known.remove(tombstone).then_some(());
-            }
-            Change::LogStart { segment } => self.log_start = *segment,
-            Change::NextFile { number } => self.next_file = self.next_file.max(*number),
-            Change::NextFamily { family } => self.next_family = *family,
-            Change::LastSequence { sequence } => {
-                self.last_sequence = self.last_sequence.max(*sequence);
-            }
-        }
-        Some(())
-    }
-
-    /// One edit that restates everything.
-    pub(crate) fn restate(&self) -> Edit {
-        let mut changes = vec![
-            Change::NextFamily { family: self.next_family },
-            Change::NextFile { number: self.next_file },
-            Change::LogStart { segment: self.log_start },
-            Change::LastSequence { sequence: self.last_sequence },
-        ];
-        for (&family, record) in &self.families {
-            let (name, options) = (record.name.clone(), record.options.clone());
-            changes.push(Change::CreateFamily { family, name, options });
-            for table in record.tables.values() {
-                changes.push(Change::AddTable { family, table: table.clone() });
-            }
-            for &file in record.value_logs.values() {
-                changes.push(Change::AddValueLog { family, file });
-            }
-            for tombstone in &record.range_tombstones {
-                let tombstone = Arc::clone(tombstone);
-                changes.push(Change::AddRangeTombstone { family, tombstone });
-            }
-            changes.push(Change::FlushedThrough { family, sequence: record.flushed_through });
-        }
-        Edit::new(changes)
-    }
-}
+/// How many times as long as it was when it was restated last it may become before it is restated
+/// beside the edits, ...
+const LONG_FACTOR: u64 = 2;
+/// ... and before an edit does so that waits for it, since no job came to it.
+const TOO_LONG_FACTOR: u64 = 4;
 
 /// What an edit that is doubtful would make undone.
 pub(crate) trait InDoubt: Send + Sync + std::fmt::Debug {
@@ -190,6 +72,10 @@ pub(crate) struct Catalog {
     writer: ManifestWriter,
     /// Length of the file after its first record.
     restated_bytes: u64,
+    /// Manifests shorter than this are not restated.
+    least_long_bytes: u64,
+    /// What is to be known of another manifest that is written meanwhile.
+    beside: Beside,
     /// An append failed, so the file in force may end in an edit that was refused.
     uncertain: bool,
     /// Files that the doubtful edit may name.
@@ -224,6 +110,8 @@ impl Catalog {
     ) -> Self {
         Self {
             restated_bytes: writer.bytes(),
+            least_long_bytes: LONG_MANIFEST_BYTES,
+            beside: Beside::default(),
             vfs,
             dir: dir.to_path_buf(),
             numbers,
@@ -326,7 +214,7 @@ impl Catalog {
 
     /// Makes an edit durable and applies it to the state.
     pub(crate) fn propose(&mut self, mut changes: Vec<Change>) -> Outcome {
-        if (self.uncertain || self.is_long())
+        if (self.uncertain || self.is_longer_than(TOO_LONG_FACTOR))
             && let Err(cause) = self.replace()
         {
             // This edit was not written. An earlier one may be in doubt still.
@@ -348,19 +236,26 @@ impl Catalog {
             };
         }
         if self.state.apply(&edit) {
+            self.beside.note(edit);
             Outcome::Applied
         } else {
             Outcome::Refused(Error::Internal("an edit that was checked does not apply".to_owned()))
         }
     }
 
-    fn is_long(&self) -> bool {
+    fn is_longer_than(&self, factor: u64) -> bool {
         let bytes = self.writer.bytes();
-        bytes > LONG_MANIFEST_BYTES && bytes > 4 * self.restated_bytes
+        bytes > self.least_long_bytes && bytes > factor * self.restated_bytes
+    }
+
+    fn path_of(&self, number: u64) -> PathBuf {
+        self.dir.join(naming::FileKind::Manifest(number).name())
     }
 
     fn replace(&mut self) -> Result<()> {
-        let old = self.dir.join(naming::FileKind::Manifest(self.writer.number()).name());
+        // One that is being written beside it would begin with a doubtful end.
+        self.beside.call_off();
+        let old = self.path_of(self.writer.number());
         let mut state = self.state.clone();
         let writer = Self::new_manifest(self.vfs.as_ref(), &self.dir, &self.numbers, &mut state)?;
         self.restated_bytes = writer.bytes();

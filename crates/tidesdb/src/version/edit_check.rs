@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use tidesdb_files::manifest::{Change, Edit};
 
-use super::catalog::PersistedState;
+use super::persisted_state::PersistedState;
 
 /// What the edit has made (true) or removed (false) so far.
 #[derive(Default)]

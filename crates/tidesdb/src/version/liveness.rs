@@ -50,7 +50,7 @@ pub(crate) struct KeyCounts {
 }
 
 impl KeyCounts {
-    pub(crate) fn of<'a>(records: impl IntoIterator<Item = &'a TableRecord>) -> Self {
+    pub(crate) fn of<'a>(records: impl IntoIterator<Item = &'a Arc<TableRecord>>) -> Self {
         let mut counts = Self { oldest: SequenceNumber::MAX, ..Self::default() };
         for record in records {
             counts.entries += record.entries;

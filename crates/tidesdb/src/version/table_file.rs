@@ -40,7 +40,7 @@ pub(crate) type OpenTable = arc_swap::Guard<Option<Arc<Table>>>;
 pub(crate) struct TableFile {
     /// Level and run are those that the table was opened or written with: a table that was moved
     /// since is elsewhere, see `Run`.
-    pub record: TableRecord,
+    pub record: Arc<TableRecord>,
     file: Arc<NamedFile>,
     open: ArcSwapOption<Table>,
     /// Used in this period of [`TableMemory`].
@@ -61,13 +61,17 @@ pub(crate) struct TableFile {
 
 impl TableFile {
     /// The table of this record; opened at its first use.
-    pub(crate) fn new(context: &Arc<FileContext>, record: TableRecord) -> Arc<Self> {
+    pub(crate) fn new(
+        context: &Arc<FileContext>,
+        record: impl Into<Arc<TableRecord>>,
+    ) -> Arc<Self> {
+        let record = record.into();
         let file = NamedFile::new(context, FileKind::Table(record.number));
         Self::of(file, record)
     }
 
     /// As [`TableFile::new`], of a file that other families may have as well.
-    pub(crate) fn of(file: Arc<NamedFile>, record: TableRecord) -> Arc<Self> {
+    pub(crate) fn of(file: Arc<NamedFile>, record: Arc<TableRecord>) -> Arc<Self> {
         file.context().budget.take(Holder::References, reference_bytes(&record));
         Arc::new(Self {
             record,
@@ -189,8 +193,8 @@ impl TableFile {
 
     /// The table as it is for another family, in this run.
     pub(super) fn for_another_family(&self, (level, run): (u32, u64)) -> Arc<Self> {
-        let record = TableRecord { level, run, ..self.record.clone() };
-        Self::of(self.file.named_again(), record)
+        let record = TableRecord { level, run, ..(*self.record).clone() };
+        Self::of(self.file.named_again(), Arc::new(record))
     }
 
     /// The manifest on disk names the table no more as one of its family.

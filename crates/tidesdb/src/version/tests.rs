@@ -73,7 +73,7 @@ fn the_deadest_value_logs_are_collected_first_and_not_too_many_at_once() {
     let tables = live.map(|(number, bytes)| {
         let like = table(&context, (2, 1), number, number * KEYS);
         let value_references = if bytes > 0 { vec![(number, bytes)] } else { vec![] };
-        TableFile::new(&context, TableRecord { value_references, ..like.record.clone() })
+        TableFile::new(&context, TableRecord { value_references, ..(*like.record).clone() })
     });
     let logs = live.map(|(number, _)| {
         let bytes = VLOG_HEADER_BYTES + 100_000;
@@ -141,7 +141,7 @@ fn small_value_logs_that_no_other_table_points_into_are_joined_when_they_are_man
     // Another table points into the fourth.
     let value_references = vec![(4, 1000)];
     let like = table(&context, (2, 0), 20, 0);
-    let record = TableRecord { value_references, ..like.record.clone() };
+    let record = TableRecord { value_references, ..(*like.record).clone() };
     let added = vec![TableFile::new(&context, record)];
     version = version.with_tables(TableChange { added, ..TableChange::default() });
     assert!(joined(&version, 10).is_empty());

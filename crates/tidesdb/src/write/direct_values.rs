@@ -222,6 +222,7 @@ impl Core {
         let begun = Change::AddValueLog { family: family.id, file: ValueLogRecord::open(number) };
         let changes = closed.into_iter().chain([begun]).collect();
         catalog.commit_files(changes, || vec![path.clone()])?;
+        self.restate_manifest_later(&mut catalog);
         family.change_view(|view| {
             let mut version = view.version.as_ref().clone();
             version.value_logs.insert(number, Arc::clone(&known));

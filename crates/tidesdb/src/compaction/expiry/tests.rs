@@ -41,7 +41,7 @@ fn version_of(level: u32, tables: &[Given]) -> Version {
         let record = TableRecord {
             expiry: ExpiryOctiles::new(octiles),
             highest_sequence: given.newest,
-            ..like.record.clone()
+            ..(*like.record).clone()
         };
         TableFile::new(&context, record)
     });

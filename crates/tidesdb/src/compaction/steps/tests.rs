@@ -50,7 +50,7 @@ fn a_step_cuts_a_table_of_the_oldest_run_that_is_too_long() {
     assert_eq!(next_border(&all, &range(None, None), 2 * TABLE), Some(key(4)));
     let mut long = all[0].clone();
     let context = context();
-    let mut record = long.remove(0).record.clone();
+    let mut record = (*long.remove(0).record).clone();
     record.largest_key = key(20);
     all[1] = vec![TableFile::new(&context, record)];
     let border = next_border(&all, &range(None, None), 3 * TABLE).unwrap();

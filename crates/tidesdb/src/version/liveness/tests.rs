@@ -10,7 +10,7 @@ use crate::version::SpaceEstimate;
 fn two_runs(newer: impl Fn(&mut TableRecord)) -> Vec<Run> {
     let context = context();
     let tables = [(2, 20..=30), (1, 1..=10)].map(|(run, sequences)| {
-        let mut record = table(&context, (1, run), run, 0).record.clone();
+        let mut record = (*table(&context, (1, run), run, 0).record).clone();
         (record.lowest_sequence, record.highest_sequence) = (*sequences.start(), *sequences.end());
         if run == 2 {
             newer(&mut record);

@@ -1,0 +1,138 @@
+//! What the manifest says: the families and their files.
+//!
+//! Tables are shared with who describes them elsewhere, so that a copy of the state costs little
+//! even where there are very many: it is made while the catalog is locked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tidesdb_base::range_tombstone::RangeTombstone;
+use tidesdb_files::manifest::{Change, Edit, TableRecord, ValueLogRecord};
+
+/// What the manifest says of one family.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FamilyRecord {
+    pub name: String,
+    pub options: String,
+    pub tables: BTreeMap<u64, Arc<TableRecord>>,
+    pub value_logs: BTreeMap<u64, ValueLogRecord>,
+    pub range_tombstones: BTreeSet<Arc<RangeTombstone>>,
+    pub flushed_through: u64,
+}
+
+impl FamilyRecord {
+    /// A family of this name with the same files. Of the value logs only those that its tables
+    /// point into: commits of this family may point into others, and those of the copy never will.
+    fn copied_as(&self, name: String) -> Self {
+        let mut copy = Self { name, ..self.clone() };
+        copy.keep_referenced_value_logs();
+        copy
+    }
+
+    /// Forgets the value logs that no table points into.
+    pub(crate) fn keep_referenced_value_logs(&mut self) {
+        let references = self.tables.values().flat_map(|table| &table.value_references);
+        let referenced: BTreeSet<u64> = references.map(|&(file, _)| file).collect();
+        self.value_logs.retain(|file, _| referenced.contains(file));
+    }
+}
+
+/// Everything the manifest says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PersistedState {
+    pub families: BTreeMap<u32, FamilyRecord>,
+    pub next_family: u32,
+    pub next_file: u64,
+    pub log_start: u64,
+    pub last_sequence: u64,
+}
+
+impl PersistedState {
+    /// Applies an edit. False when it contradicts the state, which only damage can cause.
+    #[must_use]
+    pub(crate) fn apply(&mut self, edit: &Edit) -> bool {
+        edit.changes.iter().all(|change| self.apply_change(change).is_some())
+    }
+
+    fn apply_change(&mut self, change: &Change) -> Option<()> {
+        match change {
+            Change::CreateFamily { family, name, options } => {
+                let record = FamilyRecord {
+                    name: name.clone(),
+                    options: options.clone(),
+                    ..FamilyRecord::default()
+                };
+                return self.families.insert(*family, record).is_none().then_some(());
+            }
+            Change::DropFamily { family } => {
+                self.families.remove(family)?;
+            }
+            Change::RenameFamily { family, name } => {
+                self.families.get_mut(family)?.name.clone_from(name);
+            }
+            Change::CopyFamily { family, source, name } => {
+                let copy = self.families.get(source)?.copied_as(name.clone());
+                return self.families.insert(*family, copy).is_none().then_some(());
+            }
+            Change::SetOptions { family, options } => {
+                self.families.get_mut(family)?.options.clone_from(options);
+            }
+            Change::AddTable { family, table } => {
+                let tables = &mut self.families.get_mut(family)?.tables;
+                return tables.insert(table.number, Arc::clone(table)).is_none().then_some(());
+            }
+            Change::RemoveTable { family, number } => {
+                self.families.get_mut(family)?.tables.remove(number)?;
+            }
+            Change::AddValueLog { family, file } => {
+                self.families.get_mut(family)?.value_logs.insert(file.number, *file);
+            }
+            Change::RemoveValueLog { family, number } => {
+                self.families.get_mut(family)?.value_logs.remove(number)?;
+            }
+            Change::FlushedThrough { family, sequence } => {
+                self.families.get_mut(family)?.flushed_through = *sequence;
+            }
+            Change::AddRangeTombstone { family, tombstone } => {
+                self.families.get_mut(family)?.range_tombstones.insert(Arc::clone(tombstone));
+            }
+            Change::RemoveRangeTombstone { family, tombstone } => {
+                let known = &mut self.families.get_mut(family)?.range_tombstones;
+                return known.remove(tombstone).then_some(());
+            }
+            Change::LogStart { segment } => self.log_start = *segment,
+            Change::NextFile { number } => self.next_file = self.next_file.max(*number),
+            Change::NextFamily { family } => self.next_family = *family,
+            Change::LastSequence { sequence } => {
+                self.last_sequence = self.last_sequence.max(*sequence);
+            }
+        }
+        Some(())
+    }
+
+    /// One edit that restates everything.
+    pub(crate) fn restate(&self) -> Edit {
+        let mut changes = vec![
+            Change::NextFamily { family: self.next_family },
+            Change::NextFile { number: self.next_file },
+            Change::LogStart { segment: self.log_start },
+            Change::LastSequence { sequence: self.last_sequence },
+        ];
+        for (&family, record) in &self.families {
+            let (name, options) = (record.name.clone(), record.options.clone());
+            changes.push(Change::CreateFamily { family, name, options });
+            for table in record.tables.values() {
+                changes.push(Change::AddTable { family, table: Arc::clone(table) });
+            }
+            for &file in record.value_logs.values() {
+                changes.push(Change::AddValueLog { family, file });
+            }
+            for tombstone in &record.range_tombstones {
+                let tombstone = Arc::clone(tombstone);
+                changes.push(Change::AddRangeTombstone { family, tombstone });
+            }
+            changes.push(Change::FlushedThrough { family, sequence: record.flushed_through });
+        }
+        Edit::new(changes)
+    }
+}
