@@ -90,8 +90,10 @@ pub use tidesdb_base::latency::{LatencyHistogram, TimedOperation};
 pub use tidesdb_base::limits;
 pub use tidesdb_base::options::{DbOptions, FamilyOptions, FilterKind, RuntimeOptions, SyncMode};
 pub use tidesdb_sys::clock::Clock;
-pub use tidesdb_sys::sched::Scheduler;
-pub use tidesdb_sys::vfs::Vfs;
+pub use tidesdb_sys::sched::{Job, Lane, Scheduler};
+pub use tidesdb_sys::vfs::{
+    DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, SegmentHow, Vfs,
+};
 
 pub use crate::db::{CheckpointOptions, Components, Db};
 pub use crate::family::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
