@@ -20,7 +20,7 @@ use crate::options_files;
 use crate::told::ToldArgs;
 
 pub(crate) use self::records::{
-    DeleteArgs, DumpArgs, GetArgs, LoadArgs, PutArgs, ScanArgs, ScanFormat,
+    DeleteArgs, DeletedArgs, DumpArgs, GetArgs, LoadArgs, PutArgs, ScanArgs, ScanFormat, ShownArgs,
 };
 pub(crate) use self::target::{DatabaseArgs, EncodingArgs, RangeArgs, TargetArgs};
 

@@ -56,6 +56,17 @@ pub(crate) struct PutArgs {
     pub(crate) encoding: EncodingArgs,
 }
 
+/// What `delete` removes, if not the key alone.
+#[derive(Debug, Args)]
+pub(crate) struct DeletedArgs {
+    /// Remove every key that starts with KEY
+    #[arg(long, conflicts_with = "to")]
+    pub(crate) prefix: bool,
+    /// Remove every key from KEY on that comes before this one
+    #[arg(long, value_name = "END")]
+    pub(crate) to: Option<OsString>,
+}
+
 /// Arguments of `delete`.
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
@@ -63,12 +74,8 @@ pub(crate) struct DeleteArgs {
     pub(crate) target: TargetArgs,
     /// The key; removing one that is not there is no error
     pub(crate) key: OsString,
-    /// Remove every key that starts with KEY
-    #[arg(long, conflicts_with = "to")]
-    pub(crate) prefix: bool,
-    /// Remove every key from KEY on that comes before this one
-    #[arg(long, value_name = "END")]
-    pub(crate) to: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) deleted: DeletedArgs,
     #[command(flatten)]
     pub(crate) told: ToldArgs,
     #[command(flatten)]
@@ -100,13 +107,9 @@ impl ScanFormat {
     }
 }
 
-/// Arguments of `scan`.
+/// Which records of its range `scan` shows, and what of them.
 #[derive(Debug, Args)]
-pub(crate) struct ScanArgs {
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-    #[command(flatten)]
-    pub(crate) range: RangeArgs,
+pub(crate) struct ShownArgs {
     /// Stop after this many records
     #[arg(long, short = 'n', value_name = "N")]
     pub(crate) limit: Option<u64>,
@@ -116,6 +119,17 @@ pub(crate) struct ScanArgs {
     /// Print no values
     #[arg(long, short)]
     pub(crate) keys_only: bool,
+}
+
+/// Arguments of `scan`.
+#[derive(Debug, Args)]
+pub(crate) struct ScanArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+    #[command(flatten)]
+    pub(crate) shown: ShownArgs,
     /// Show when keys expire, as Unix seconds; in the formats text and jsonl
     #[arg(long)]
     pub(crate) expiry: bool,

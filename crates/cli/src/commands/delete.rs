@@ -15,14 +15,18 @@ use crate::failure::Result;
 /// When the database or the family does not exist, and those of the engine.
 pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     let key = args.encoding.decode("key", &args.key)?;
-    let end =
-        args.to.as_ref().map(|end| args.encoding.decode("end of the range", end)).transpose()?;
+    let end = args
+        .deleted
+        .to
+        .as_ref()
+        .map(|end| args.encoding.decode("end of the range", end))
+        .transpose()?;
     let db = database::open(&args.target.database.db, Access::Change)?;
     let family = database::family(&db, &args.target.family)?;
     let mut batch = WriteBatch::new();
     let removed = match end {
         Some(end) => batch.delete_range(&family, &key, &end).map(|()| "range")?,
-        None if args.prefix => batch.delete_prefix(&family, &key).map(|()| "prefix")?,
+        None if args.deleted.prefix => batch.delete_prefix(&family, &key).map(|()| "prefix")?,
         None => batch.delete(&family, &key).map(|()| "key")?,
     };
     db.write_with(&batch, WriteOptions::new().sync(true))?;

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &ScanArgs) -> Result<()> {
     let db = database::open(&args.target.database.db, Access::Read)?;
     let family = database::family(&db, &args.target.family)?;
     let mut scan = range.scan(&family)?;
-    if args.reverse {
+    if args.shown.reverse {
         scan.seek_to_last()?
     } else {
         scan.seek_to_first()?
@@ -36,15 +36,15 @@ pub(crate) fn run(args: &ScanArgs) -> Result<()> {
     };
     let mut output = BufWriter::new(stdout);
     let failed = |error: io::Error| Failure::output(&error);
-    writer.begin(&mut output, !args.keys_only).map_err(failed)?;
-    let mut remaining = args.limit.unwrap_or(u64::MAX);
+    writer.begin(&mut output, !args.shown.keys_only).map_err(failed)?;
+    let mut remaining = args.shown.limit.unwrap_or(u64::MAX);
     while remaining > 0 && scan.valid() {
         remaining -= 1;
-        let value = if args.keys_only { None } else { Some(scan.value()?) };
+        let value = if args.shown.keys_only { None } else { Some(scan.value()?) };
         let expires_at = if args.expiry { scan.expires_at_unix_seconds() } else { None };
         let row = Row { key: scan.key(), value, expires_at, ..Row::default() };
         writer.write(&mut output, row).map_err(failed)?;
-        if args.reverse { scan.prev()? } else { scan.next()? }
+        if args.shown.reverse { scan.prev()? } else { scan.next()? }
     }
     output.flush().map_err(failed)
 }

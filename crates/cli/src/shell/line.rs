@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, value_parser};
 use tidesdb::IsolationLevel;
 
-use crate::args::{EncodingArgs, RangeArgs};
+use crate::args::{DeletedArgs, EncodingArgs, RangeArgs, ShownArgs};
 use crate::commands::OptionsFormat;
 
 /// A line.
@@ -121,12 +121,8 @@ pub(crate) struct PutArgs {
 pub(crate) struct DeleteArgs {
     /// The key
     pub(crate) key: OsString,
-    /// Remove every key that starts with KEY
-    #[arg(long, conflicts_with = "to")]
-    pub(crate) prefix: bool,
-    /// Remove every key from KEY on that comes before this one
-    #[arg(long, value_name = "END")]
-    pub(crate) to: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) deleted: DeletedArgs,
     /// Wait until it is on the disk
     #[arg(long)]
     pub(crate) sync: bool,
@@ -139,15 +135,8 @@ pub(crate) struct DeleteArgs {
 pub(crate) struct ScanArgs {
     #[command(flatten)]
     pub(crate) range: RangeArgs,
-    /// Stop after this many records
-    #[arg(long, short = 'n', value_name = "N")]
-    pub(crate) limit: Option<u64>,
-    /// From the largest key down
-    #[arg(long, short)]
-    pub(crate) reverse: bool,
-    /// Print no values
-    #[arg(long, short)]
-    pub(crate) keys_only: bool,
+    #[command(flatten)]
+    pub(crate) shown: ShownArgs,
     /// Print one JSON object a line
     #[arg(long)]
     pub(crate) json: bool,

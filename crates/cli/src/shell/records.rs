@@ -80,11 +80,12 @@ impl Session {
 
     pub(super) fn delete(&mut self, args: &DeleteArgs) -> Result<()> {
         let key = decode(&args.encoding, "key", &args.key)?;
-        let end = args.to.as_ref().map(|end| decode(&args.encoding, "end of the range", end));
+        let end =
+            args.deleted.to.as_ref().map(|end| decode(&args.encoding, "end of the range", end));
         let end = end.transpose()?;
         let family = self.family_to_write()?;
         if let Some(transaction) = &mut self.transaction {
-            if args.prefix || end.is_some() {
+            if args.deleted.prefix || end.is_some() {
                 return Err(Failure::usage("a range is not deleted in a transaction"));
             }
             return Ok(transaction.delete(&family, &key)?);
@@ -92,7 +93,7 @@ impl Session {
         let mut batch = tidesdb::WriteBatch::new();
         match end {
             Some(end) => batch.delete_range(&family, &key, &end)?,
-            None if args.prefix => batch.delete_prefix(&family, &key)?,
+            None if args.deleted.prefix => batch.delete_prefix(&family, &key)?,
             None => batch.delete(&family, &key)?,
         }
         let options = WriteOptions::new();
@@ -112,7 +113,7 @@ impl Session {
 
     pub(super) fn scan(&mut self, args: &ScanArgs, output: &mut dyn Write) -> Result<()> {
         let mut scan = self.open_scan(&args.range, &args.encoding)?;
-        begin(&mut scan, args.reverse)?;
+        begin(&mut scan, args.shown.reverse)?;
         let mut writer = if args.json {
             formats::writer(Format::Jsonl, args.encoding.encoding())
         } else {
@@ -120,14 +121,14 @@ impl Session {
         };
         let failed = |error: io::Error| Failure::output(&error);
         let mut output = BufWriter::new(output);
-        let mut remaining = args.limit.unwrap_or(u64::MAX);
+        let mut remaining = args.shown.limit.unwrap_or(u64::MAX);
         while remaining > 0 && scan.valid() {
             check_interrupt()?;
             remaining -= 1;
-            let value = if args.keys_only { None } else { Some(scan.value()?) };
+            let value = if args.shown.keys_only { None } else { Some(scan.value()?) };
             let row = Row { key: scan.key(), value, ..Row::default() };
             writer.write(&mut output, row).map_err(failed)?;
-            step(&mut scan, args.reverse)?;
+            step(&mut scan, args.shown.reverse)?;
         }
         output.flush().map_err(failed)
     }
