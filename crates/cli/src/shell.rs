@@ -12,6 +12,7 @@
 //!
 //! Ctrl-C gives up the command that runs and keeps the shell; Ctrl-D leaves. Work that cannot be
 //! given up (a flush, a merge) goes on in the background then.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod completion;
 mod line;

@@ -84,10 +84,12 @@ pub(crate) fn seeded() -> SplitMix64 {
     SplitMix64::new(seed)
 }
 
-/// Passes only corruption errors that name our file and an offset inside it, or at its old end.
+/// Passes only corruption errors that name our file and an offset inside it, or at its old end, and
+/// say what was expected there.
 pub(crate) fn assert_names_place<T>(result: Result<T>, len: usize, context: &str) {
     match result {
-        Err(Error::Corruption { file, offset, .. }) => {
+        Err(Error::Corruption { file, offset, detail }) => {
+            assert!(detail.contains("expected"), "{context}: {detail}");
             assert_eq!(file, Path::new(PATH), "{context}");
             assert!(offset <= len as u64, "{context}: offset {offset} of {len}");
         }

@@ -78,14 +78,18 @@ impl VerifyReport {
         self.blocks += table.block_count() as u64;
         self.entries += table.summary().entries;
         self.bytes += file.record.bytes;
-        let summary = table.summary();
-        let known = &file.record;
-        if summary.min_key != known.smallest_key
-            || summary.max_key != known.largest_key
-            || summary.tombstones != known.tombstones
-            || summary.max_seq != known.highest_sequence
-        {
-            let detail = "the manifest describes another table";
+        let (held, told) = (table.summary(), &file.record);
+        let keys = (key_range(&held.min_key, &held.max_key), held.tombstones, held.max_seq);
+        let expected = (
+            key_range(&told.smallest_key, &told.largest_key),
+            told.tombstones,
+            told.highest_sequence,
+        );
+        if keys != expected {
+            let detail = format!(
+                "expected keys, deletions and last sequence {expected:?}, as the manifest says, \
+                 found {keys:?}"
+            );
             return Err(Error::corruption(file.path(), 0, detail));
         }
         Ok(())
@@ -95,7 +99,12 @@ impl VerifyReport {
         for pair in run.tables.windows(2) {
             let [left, right] = pair else { continue };
             if left.record.largest_key >= right.record.smallest_key {
-                let detail = "the table overlaps the one before it in its sorted run";
+                let behind = left.record.largest_key.escape_ascii();
+                let found = right.record.smallest_key.escape_ascii();
+                let detail = format!(
+                    "expected keys behind '{behind}', where the table before it in the run ends, \
+                     found '{found}'"
+                );
                 self.problems.push(Error::corruption(right.path(), 0, detail));
             }
         }
@@ -177,4 +186,9 @@ fn check_pointers_into(view: &View, file: &ValueLogFile) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A range of keys as it is told.
+fn key_range(first: &[u8], last: &[u8]) -> String {
+    format!("{}..={}", first.escape_ascii(), last.escape_ascii())
 }

@@ -85,16 +85,22 @@ pub fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Option<u64>> {
         Err(e) => return Err(Error::io("open", &path, e)),
     };
     let length = file.len().map_err(|e| Error::io("read length", &path, e))?;
-    let damaged = || Error::corruption(&path, 0, "CURRENT does not name a manifest");
-    let length =
-        usize::try_from(length).ok().filter(|&l| l <= LONGEST_BYTES).ok_or_else(damaged)?;
+    let damaged = |found: String| {
+        let detail = format!("expected the name of a manifest and its checksum, found {found}");
+        Error::corruption(&path, 0, detail)
+    };
+    let length = usize::try_from(length)
+        .ok()
+        .filter(|&length| length <= LONGEST_BYTES)
+        .ok_or_else(|| damaged(format!("{length} bytes")))?;
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, 0).map_err(|e| Error::io("read", &path, e))?;
     if bytes == UNFINISHED {
         let reason = "it is a copy of a database that was not finished".to_owned();
         return Err(Error::NotADatabase { path: dir.to_path_buf(), reason });
     }
-    number_in(&bytes).map(Some).ok_or_else(damaged)
+    let found = || damaged(format!("'{}'", bytes.escape_ascii()));
+    number_in(&bytes).map(Some).ok_or_else(found)
 }
 
 /// The number of the manifest that the content of a `CURRENT` names; `None` when it is damaged.

@@ -28,6 +28,10 @@ pub(crate) const VERSION: u32 = 4;
 pub(crate) const OLDEST_VERSION: u32 = 2;
 
 /// Manifest `number` with these bytes as its only record, sealed.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "an edit of a test or fuzzer is shorter than 4 GiB"
+)]
 pub(crate) fn sealed(number: u64, body: &[u8]) -> Vec<u8> {
     let mut out = MAGIC.to_le_bytes().to_vec();
     out.extend_from_slice(&VERSION.to_le_bytes());

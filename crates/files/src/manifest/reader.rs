@@ -10,7 +10,7 @@ use tidesdb_sys::vfs::File;
 use super::edit::Edit;
 use super::{HEADER_BYTES, MAGIC, OLDEST_VERSION, RECORD_HEADER_BYTES, VERSION};
 
-/// Reads the edits of manifest `number`, and the offset behind the last one.
+/// Reads the edits of manifest `number`, each with its offset, and the offset behind the last one.
 ///
 /// An unreadable record at the very end is what a power cut in the middle of an append leaves: the
 /// edit was never acted upon and is left out. An unreadable record with a readable one behind it
@@ -18,28 +18,23 @@ use super::{HEADER_BYTES, MAGIC, OLDEST_VERSION, RECORD_HEADER_BYTES, VERSION};
 ///
 /// # Errors
 /// [`Error::Corruption`] for damage, [`Error::NotADatabase`] for another version, [`Error::Io`].
-pub fn read_manifest(file: &dyn File, path: &Path, number: u64) -> Result<(Vec<Edit>, u64)> {
+pub fn read_manifest(file: &dyn File, path: &Path, number: u64) -> Result<(Vec<(u64, Edit)>, u64)> {
     let bytes = read_whole(file, path)?;
     check_header(&bytes, path, number)?;
     let mut edits = Vec::new();
     let mut offset = HEADER_BYTES;
     while let Some((body, end)) = record_at(&bytes, offset, number) {
-        let edit = Edit::decode(body).map_err(|_| {
-            Error::corruption(path, offset as u64, "manifest edit of an unknown form")
-        })?;
-        edits.push(edit);
+        let edit = Edit::decode(body)
+            .map_err(|_| Error::corruption(path, offset as u64, unknown_form(body)))?;
+        edits.push((offset as u64, edit));
         offset = end;
     }
     if edits.is_empty() {
-        return Err(Error::corruption(
-            path,
-            offset as u64,
-            "the manifest's first record is damaged",
-        ));
+        return Err(damaged_record(&bytes, path, offset, number));
     }
     let behind = (offset + 1..bytes.len()).find(|&at| record_at(&bytes, at, number).is_some());
     if behind.is_some() {
-        return Err(Error::corruption(path, offset as u64, "manifest record checksum mismatch"));
+        return Err(damaged_record(&bytes, path, offset, number));
     }
     Ok((edits, offset as u64))
 }
@@ -56,12 +51,15 @@ pub(super) fn read_whole(file: &dyn File, path: &Path) -> Result<Vec<u8>> {
 }
 
 pub(super) fn check_header(bytes: &[u8], path: &Path, number: u64) -> Result<()> {
-    let damaged = |detail: &str| Error::corruption(path, 0, detail.to_owned());
+    let damaged = |offset: u64, detail: String| Error::corruption(path, offset, detail);
     let mut decoder = Decoder::new(bytes);
-    if decoder.u64() != Ok(MAGIC) {
-        return Err(damaged("no manifest header"));
+    let cut_short =
+        |_| damaged(0, format!("expected a header of {HEADER_BYTES} bytes, found {}", bytes.len()));
+    let magic = decoder.u64().map_err(cut_short)?;
+    if magic != MAGIC {
+        return Err(damaged(0, format!("expected the magic {MAGIC:016x}, found {magic:016x}")));
     }
-    let version = decoder.u32().map_err(|_| damaged("manifest header cut short"))?;
+    let version = decoder.u32().map_err(cut_short)?;
     if !(OLDEST_VERSION..=VERSION).contains(&version) {
         let read = format!("this build reads {OLDEST_VERSION} to {VERSION}");
         return Err(Error::NotADatabase {
@@ -69,10 +67,41 @@ pub(super) fn check_header(bytes: &[u8], path: &Path, number: u64) -> Result<()>
             reason: format!("manifest format version {version}; {read}"),
         });
     }
-    if decoder.u32() != Ok(0) || decoder.u64() != Ok(number) {
-        return Err(damaged("the manifest header names another file"));
+    let reserved = decoder.u32().map_err(cut_short)?;
+    if reserved != 0 {
+        return Err(damaged(12, format!("expected four bytes of zero, found {reserved:08x}")));
+    }
+    let named = decoder.u64().map_err(cut_short)?;
+    if named != number {
+        return Err(damaged(16, format!("expected manifest {number}, found {named}")));
     }
     Ok(())
+}
+
+/// What is wrong with a record whose checksum is right.
+pub(super) fn unknown_form(body: &[u8]) -> String {
+    format!("expected changes of format version {VERSION}, found {} other bytes", body.len())
+}
+
+/// What is wrong with the record at `offset`, which [`record_at`] does not answer.
+pub(super) fn damaged_record(bytes: &[u8], path: &Path, offset: usize, number: u64) -> Error {
+    let rest = bytes.get(offset..).unwrap_or_default();
+    let mut decoder = Decoder::new(rest);
+    let found = match (decoder.u32(), decoder.u64()) {
+        (Ok(length), Ok(sum)) => match decoder.take(length as usize) {
+            Ok(body) => {
+                let sum_of_body = checksum::placed(number, offset as u64, body);
+                format!("{length} bytes with checksum {sum_of_body:016x}, expected {sum:016x}")
+            }
+            Err(_) => format!("a length of {length}, where {} bytes are left", rest.len()),
+        },
+        _ => format!("{} bytes", rest.len()),
+    };
+    Error::corruption(
+        path,
+        offset as u64,
+        format!("expected a record of the manifest, found {found}"),
+    )
 }
 
 /// The body of a whole record at `offset` and the offset behind it.
@@ -94,6 +123,49 @@ mod tests {
     use super::super::{Change, ManifestWriter};
     use super::*;
 
+    #[test]
+    fn damage_tells_what_was_expected_and_what_was_found() {
+        let vfs = SimVfs::new(1);
+        let (dir, path) = (Path::new("/db"), Path::new("/db/MANIFEST-000004"));
+        vfs.create_dir(dir).unwrap();
+        let changes = (1..9).map(|number| Change::NextFile { number });
+        let edit = Edit::new(changes.collect());
+        ManifestWriter::create(vfs.as_ref(), dir, 4, &edit).unwrap();
+        let file = vfs.open(path, OpenHow::ReadWrite).unwrap();
+        let told = || read_manifest(file.as_ref(), path, 4).unwrap_err().to_string();
+        let record = HEADER_BYTES as u64;
+        let len = file.len().unwrap() - record;
+        let body = len - RECORD_HEADER_BYTES as u64;
+        for (at, bytes, expected, found, offset) in [
+            (0, [0; 4], format!("magic {MAGIC:016x}"), "found".to_owned(), 0),
+            (16, [5, 0, 0, 0], "manifest 4".to_owned(), "found 5".to_owned(), 16),
+            (
+                record,
+                [0, 0, 1, 0],
+                "a record".to_owned(),
+                format!("length of 65536, where {len} bytes are left"),
+                record,
+            ),
+            (
+                record + RECORD_HEADER_BYTES as u64,
+                [0xff; 4],
+                "expected".to_owned(),
+                format!("found {body} bytes with checksum"),
+                record,
+            ),
+        ] {
+            let mut before = [0; 4];
+            file.read_exact_at(&mut before, at).unwrap();
+            file.write_all_at(&bytes, at).unwrap();
+            let told = told();
+            let offset = format!("/db/MANIFEST-000004 is damaged at offset {offset}: ");
+            assert!(told.starts_with(&offset), "{told}");
+            assert!(told.contains(&expected) && told.contains(&found), "{told}");
+            file.write_all_at(&before, at).unwrap();
+        }
+        read_manifest(file.as_ref(), path, 4).unwrap();
+    }
+
     /// Version 2 differs in its changes, each of which says what it is.
     #[test]
     fn manifests_of_known_versions_are_read_and_others_are_not_touched() {
@@ -108,7 +180,7 @@ mod tests {
             read_manifest(file.as_ref(), path, 4)
         };
         for version in [2, 3, 4] {
-            assert_eq!(read(version).unwrap().0, std::slice::from_ref(&edit));
+            assert_eq!(read(version).unwrap().0, [(HEADER_BYTES as u64, edit.clone())]);
         }
         for version in [0, 1, 5] {
             let error = read(version).unwrap_err();

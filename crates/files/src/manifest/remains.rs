@@ -11,7 +11,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_sys::vfs::File;
 
 use super::edit::Edit;
-use super::reader::{check_header, read_whole, record_at};
+use super::reader::{check_header, damaged_record, read_whole, record_at, unknown_form};
 use super::{HEADER_BYTES, MAGIC};
 use crate::naming::{self, FileKind};
 
@@ -64,8 +64,7 @@ impl ManifestRemains {
             };
             if at > sound {
                 remains.gaps.push((sound as u64, (at - sound) as u64));
-                let text = "manifest record checksum mismatch";
-                remains.problems.push(Error::corruption(path, sound as u64, text));
+                remains.problems.push(damaged_record(&bytes, path, sound, number));
             }
             match Edit::decode(body) {
                 Ok(edit) => remains.edits.push(RemainingEdit {
@@ -75,15 +74,14 @@ impl ManifestRemains {
                 }),
                 Err(_) => {
                     remains.gaps.push((at as u64, (end - at) as u64));
-                    let text = "manifest edit of an unknown form";
-                    remains.problems.push(Error::corruption(path, at as u64, text));
+                    remains.problems.push(Error::corruption(path, at as u64, unknown_form(body)));
                 }
             }
             (at, sound) = (end, end);
         }
         remains.tail = (bytes.len() - sound) as u64;
         if remains.edits.is_empty() {
-            let text = "no record of the manifest can be read";
+            let text = format!("expected a record, found none in {} bytes", bytes.len());
             remains.problems.push(Error::corruption(path, HEADER_BYTES as u64, text));
         }
         Ok(remains)

@@ -44,6 +44,7 @@ pub(crate) struct Footer {
 
 impl Footer {
     /// Appends the footer, which will lie at `offset`.
+    #[expect(clippy::indexing_slicing, reason = "begins at what was the end")]
     pub(crate) fn encode(&self, offset: u64, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&MAGIC);
@@ -67,17 +68,25 @@ impl Footer {
     /// A text saying what is wrong.
     pub(crate) fn decode(bytes: &[u8], identity: u64, offset: u64) -> Result<Self, String> {
         let Some((covered, sum)) = bytes.split_last_chunk() else {
-            return Err("footer is cut short".to_owned());
+            return Err(format!(
+                "expected a footer of {FOOTER_BYTES} bytes, found {}",
+                bytes.len()
+            ));
         };
         if !covered.starts_with(&MAGIC) {
-            return Err("footer has no table magic".to_owned());
+            let (found, expected) = (covered.get(..MAGIC.len()), MAGIC.escape_ascii());
+            let found = found.unwrap_or(covered).escape_ascii();
+            return Err(format!("footer begins with '{found}', expected '{expected}'"));
         }
         let (found, expected) =
             (checksum::placed(identity, offset, covered), u64::from_le_bytes(*sum));
         if found != expected {
             return Err(format!("footer checksum is {found:016x}, expected {expected:016x}"));
         }
-        let footer = Self::parse(covered).map_err(|Malformed| "footer is cut short".to_owned())?;
+        let footer = Self::parse(covered).map_err(|Malformed| {
+            let found = covered.get(MAGIC.len()..MAGIC.len() + 8).unwrap_or_default();
+            format!("footer tells the form {found:02x?}, expected version {VERSION}")
+        })?;
         footer.check(identity, offset)?;
         Ok(footer)
     }
@@ -101,17 +110,19 @@ impl Footer {
 
     fn check(&self, identity: u64, offset: u64) -> Result<(), String> {
         if self.identity != identity {
-            return Err(format!("footer is of file {}, not {identity}", self.identity));
+            return Err(format!("footer is of file {}, expected {identity}", self.identity));
         }
         let mut end = self.filter.offset;
         for section in [self.filter, self.index, self.properties] {
             if section.offset != end {
-                return Err("sections do not lie back to back".to_owned());
+                return Err(format!("a section begins at {}, expected {end}", section.offset));
             }
-            end = end.checked_add(section.len).ok_or("a section has an impossible length")?;
+            end = end
+                .checked_add(section.len)
+                .ok_or("a section has more bytes than any file, expected fewer")?;
         }
         if end != offset {
-            return Err("sections do not end at the footer".to_owned());
+            return Err(format!("sections end at {end}, expected the footer at {offset}"));
         }
         Ok(())
     }

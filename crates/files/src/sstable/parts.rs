@@ -96,14 +96,14 @@ impl Parts {
         let of_filter = self.filter.as_ref().and_then(|filter| filter.sum(handle.offset));
         let expected = of_filter.or_else(|| self.index.sum(handle.offset));
         if expected != Some(found) {
-            return Err("bytes of a section are not those that the table was opened with".into());
+            return Err("expected the bytes that the table was opened with, found others".into());
         }
         if of_filter.is_some() {
             raw.clear();
             raw.extend_from_slice(stored);
             return Ok(Block::of_bytes(raw));
         }
-        let malformed = |Malformed| "part of the index is malformed".to_owned();
+        let malformed = |Malformed| "expected an entry of the index, found none".to_owned();
         self.index.build(stored, &mut raw).map_err(malformed)?;
         Block::from_raw(raw).map_err(malformed)
     }
@@ -226,10 +226,10 @@ impl FilterParts {
     fn cut(identity: u64, section: Section, raw: &[u8]) -> Option<Self> {
         let (lines, bytes) = LinesOfKeys::decode(raw)?;
         let begin = section.offset + (raw.len() - bytes.len()) as u64;
-        let part_bytes = LINES_OF_PART as usize * LinesOfKeys::LINE_BYTES;
-        let parts = bytes.chunks(part_bytes).enumerate();
+        let part_bytes = Self::PART_BYTES;
+        let parts = bytes.chunks(usize::try_from(part_bytes).ok()?).zip(0..);
         let sums = parts
-            .map(|(at, part)| checksum::placed(identity, begin + (at * part_bytes) as u64, part));
+            .map(|(part, at): (_, u64)| checksum::placed(identity, begin + at * part_bytes, part));
         let sums = sums.collect();
         Some(Self { lines, begin, sums })
     }
@@ -238,9 +238,11 @@ impl FilterParts {
 
     fn handle(&self, part: u64) -> BlockHandle {
         let left = self.lines.count().saturating_sub(part * LINES_OF_PART).min(LINES_OF_PART);
+        let len = left * LinesOfKeys::LINE_BYTES as u64;
         BlockHandle {
             offset: self.begin + part * Self::PART_BYTES,
-            len: left as u32 * LinesOfKeys::LINE_BYTES as u32,
+            // Of one part at most.
+            len: u32::try_from(len).unwrap_or(u32::MAX),
         }
     }
 

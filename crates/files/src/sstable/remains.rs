@@ -22,6 +22,9 @@ use tidesdb_base::codec::Decoder;
 use tidesdb_base::{Error, Result, ValueKind};
 use tidesdb_sys::vfs::File;
 
+/// What is wrong with a block whose checksum is right.
+const NO_BLOCK: &str = "expected entries in order, found other bytes";
+
 /// Bytes that are walked at a time.
 const WINDOW_BYTES: usize = 4 * LONGEST_BLOCK;
 
@@ -181,7 +184,7 @@ impl TableRemains {
         (0..block.len())
             .map(|position| {
                 let (key, entry) = (block.key(position), block.entry(position));
-                let (key, entry) = key.zip(entry).ok_or_else(|| damaged("block is malformed"))?;
+                let (key, entry) = key.zip(entry).ok_or_else(|| damaged(NO_BLOCK))?;
                 Ok(RemainingEntry { key, meta: entry.meta, value: block.value(&entry).to_vec() })
             })
             .collect()
@@ -197,8 +200,8 @@ impl TableRemains {
     fn block_of(&self, sealed: &[u8], offset: u64) -> Result<Block, String> {
         let mut raw = Vec::new();
         super::block::open_stored(sealed, Place { identity: self.identity, offset }, &mut raw)?;
-        let block = Block::from_raw(raw).map_err(|_| "block is malformed".to_owned())?;
-        if block.is_exact() { Ok(block) } else { Err("block is malformed".to_owned()) }
+        let block = Block::from_raw(raw).map_err(|_| NO_BLOCK.to_owned())?;
+        if block.is_exact() { Ok(block) } else { Err(NO_BLOCK.to_owned()) }
     }
 
     fn problem(&mut self, offset: u64, text: impl Into<String>) {
@@ -214,7 +217,8 @@ impl TableRemains {
 
     fn read_footer(&mut self) -> Result<()> {
         let Some(at) = self.file_len.checked_sub(FOOTER_BYTES as u64) else {
-            let text = format!("table of {} bytes, shorter than its footer", self.file_len);
+            let text =
+                format!("table has {} bytes, expected {FOOTER_BYTES} and more", self.file_len);
             self.problem(self.file_len, text);
             return Ok(());
         };
@@ -234,7 +238,10 @@ impl TableRemains {
         let place = Place { identity: self.identity, offset: section.offset };
         let raw = walk::opened(&sealed, place);
         if raw.is_none() {
-            self.problem(section.offset, format!("{what} is damaged"));
+            self.problem(
+                section.offset,
+                format!("expected the {what} with its checksum, found {len} other bytes"),
+            );
         }
         Ok(raw)
     }
@@ -255,7 +262,10 @@ impl TableRemains {
             (_, Some(index)) if index.nodes_end() == Some(data_end) => self.survey_tree(&index)?,
             _ => {
                 if index.is_some() {
-                    self.problem(footer.index.offset, "index is malformed");
+                    self.problem(
+                        footer.index.offset,
+                        "expected an index of all data blocks, found none",
+                    );
                 }
                 self.walk(0, data_end)?;
             }
@@ -263,12 +273,12 @@ impl TableRemains {
         let has_filter = footer.filter.len > 0;
         let filter = if has_filter { self.section(footer.filter, "filter")? } else { None };
         if filter.is_some_and(|raw| Filters::decode(&raw).is_err()) {
-            self.problem(footer.filter.offset, "filter is malformed");
+            self.problem(footer.filter.offset, "expected a filter, found none");
         }
         if let Some(raw) = self.section(footer.properties, "properties section")? {
             match TableSummary::decode(&raw) {
                 Ok(summary) => self.summary = Some(self.complete(summary, Some(footer))),
-                Err(_) => self.problem(footer.properties.offset, "properties section is malformed"),
+                Err(_) => self.problem(footer.properties.offset, "expected properties, found none"),
             }
         }
         Ok(())
@@ -338,8 +348,9 @@ impl TableRemains {
                 next = from + found.len();
                 match found {
                     Found::Block(handle) => {
-                        let within = (from - at) as usize;
-                        let sealed = bytes.get(within..within + handle.len as usize);
+                        let within = usize::try_from(from - at).unwrap_or(usize::MAX);
+                        let end = within.saturating_add(handle.len as usize);
+                        let sealed = bytes.get(within..end);
                         self.sort_in(handle, sealed.unwrap_or_default(), &mut behind_data);
                     }
                     Found::Gap { offset, len }

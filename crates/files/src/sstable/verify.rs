@@ -40,7 +40,7 @@ impl Table {
         if counted == *expected {
             return Ok(());
         }
-        let text = format!("table holds {counted:?} but says that it holds {expected:?}");
+        let text = format!("table holds {counted:?}, expected {expected:?}, which it says");
         Err(Error::corruption(self.path(), self.index.data_bytes(), text))
     }
 
@@ -53,33 +53,41 @@ impl Table {
         for at in 0..self.block_count() {
             let Some(handle) = leaves.handle(self, &Uncached, at)? else { break };
             if handle.offset != end {
-                let text = format!("block {at} is said to lie here, the one before ends at {end}");
+                let text = format!(
+                    "block {at} is said to lie here, expected at {end}, where the one before ends"
+                );
                 return Err(Error::corruption(self.path(), handle.offset, text));
             }
             end = handle.offset + u64::from(handle.len);
             let damaged = |text: &str| Error::corruption(self.path(), handle.offset, text);
             let block = self.read_block(handle, &mut scratch)?;
             if !block.is_exact() {
-                return Err(damaged("block is malformed"));
+                return Err(self.malformed(handle));
             }
             let (Some(first), Some(last)) = (block.key(0), block.key(block.len() - 1)) else {
-                return Err(damaged("block is malformed"));
+                return Err(self.malformed(handle));
             };
             let separator = leaves.separator(self, &Uncached, at)?;
             if last > separator {
-                return Err(damaged("block's last key lies above its separator in the index"));
+                return Err(damaged(
+                    "expected keys up to the separator in the index, found a last key above",
+                ));
             }
             if self.index.separator_in_root(at).is_some_and(|in_root| in_root != separator) {
-                return Err(damaged("the root has another separator for the block than its node"));
+                return Err(damaged(
+                    "expected one separator in root and node of the index, found two",
+                ));
             }
             // Equal only where versions of one key straddle two blocks.
             if before.is_some_and(|before| before > first) {
-                return Err(damaged("block's first key lies below the separator before it"));
+                return Err(damaged(
+                    "expected keys from the separator before on, found a first key below",
+                ));
             }
             before = Some(separator);
         }
         if end != self.index.data_bytes() {
-            let text = format!("data blocks end here, not at {}", self.index.data_bytes());
+            let text = format!("data blocks end here, expected at {}", self.index.data_bytes());
             return Err(Error::corruption(self.path(), end, text));
         }
         Ok(())
@@ -100,20 +108,25 @@ impl Table {
                 last_key.as_slice().cmp(key).then_with(|| meta.seq.cmp(last_seq))
             });
             if order.is_some_and(|order| order != Ordering::Less) {
-                return Err(self.contradiction(key, "comes out of order"));
+                return Err(self
+                    .contradiction(key, "comes out of order, expected behind the one before it"));
             }
             let new_key = last.as_ref().is_none_or(|(last_key, _)| last_key.as_slice() != key);
             if new_key {
                 let hash = key_hash(key);
                 summary.keys.add(hash);
                 if !self.filters_know(key, hash)? {
-                    return Err(self.contradiction(key, "is not in a filter"));
+                    return Err(self.contradiction(
+                        key,
+                        "is expected in each filter, and one has not found it",
+                    ));
                 }
             }
             let mut bytes = (key.len() + entries.value().len()) as u64;
             if meta.kind == ValueKind::ValuePointer {
-                let pointer = ValuePointer::decode(entries.value())
-                    .map_err(|_| self.contradiction(key, "has a malformed value pointer"))?;
+                let pointer = ValuePointer::decode(entries.value()).map_err(|_| {
+                    self.contradiction(key, "has no value pointer where one is expected")
+                })?;
                 let reference = references.entry(pointer.file).or_insert(ValueReferences {
                     file: pointer.file,
                     bytes: 0,
@@ -136,7 +149,7 @@ impl Table {
         let all = summary.bytes_with_values();
         let too_early = |(eighths, expired): (u64, &u64)| expired.saturating_mul(8) < eighths * all;
         if (1..).zip(&expired).any(too_early) {
-            let text = "table says that more of it expires than does";
+            let text = "table says that more of it expires than the expected share, which does";
             return Err(Error::corruption(self.path(), self.index.data_bytes(), text));
         }
         Ok(summary)

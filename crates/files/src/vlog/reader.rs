@@ -42,7 +42,10 @@ impl VlogReader {
         if header == file_header(number) {
             return Ok(reader);
         }
-        Err(reader.damaged(0, format!("header is not that of value log {number}")))
+        Err(reader.damaged(0, {
+            let found = header.escape_ascii();
+            format!("expected the header of value log {number}, found '{found}'")
+        }))
     }
 
     /// Opens the value log `number` without a look at its header, which may be damaged: each record
@@ -164,7 +167,13 @@ impl VlogReader {
     /// Checks the record at `pointer`, whose bytes these are, and replaces `value` by its value.
     fn decode(&self, pointer: &ValuePointer, record: &[u8], value: &mut Vec<u8>) -> Result<()> {
         let Some((bytes, stored)) = record.split_first_chunk() else {
-            return Err(self.damaged(pointer.offset, "record is cut short"));
+            return Err(self.damaged(
+                pointer.offset,
+                format!(
+                    "expected a record of {RECORD_HEADER_BYTES} bytes and more, found {}",
+                    record.len()
+                ),
+            ));
         };
         let header = self.check(bytes, pointer, stored)?;
         if header.codec == Compression::None {
@@ -173,10 +182,12 @@ impl VlogReader {
             return Ok(());
         }
         resize(value, pointer.raw_len as usize);
-        header
-            .codec
-            .decompress(stored, value)
-            .map_err(|_| self.damaged(pointer.offset, "value does not decode to its length"))
+        header.codec.decompress(stored, value).map_err(|_| {
+            let (stored, raw) = (stored.len(), pointer.raw_len);
+            let text =
+                format!("expected a value of {raw} bytes, found {stored} stored bytes of none");
+            self.damaged(pointer.offset, text)
+        })
     }
 
     /// Reads a value that is stored as it is without copying it.
@@ -207,7 +218,10 @@ impl VlogReader {
         if inside {
             return Ok(());
         }
-        Err(self.damaged(pointer.offset, "a pointer's lengths are not possible in this file"))
+        Err(self.damaged(pointer.offset, {
+            let end = pointer.offset.saturating_add(pointer.record_bytes());
+            format!("expected a record that ends at {end}, found a file of {len} bytes")
+        }))
     }
 
     fn check(
@@ -217,13 +231,21 @@ impl VlogReader {
         stored: &[u8],
     ) -> Result<RecordHeader> {
         let at = pointer.offset;
-        let header = RecordHeader::parse(bytes)
-            .map_err(|_| self.damaged(at, "record header is malformed"))?;
-        if header.raw_len != pointer.raw_len || header.stored_len != pointer.stored_len {
-            return Err(self.damaged(at, "record has other lengths than its pointer"));
+        let header = RecordHeader::parse(bytes).map_err(|_| self.damaged(at, no_header(bytes)))?;
+        let (found, told) =
+            ((header.raw_len, header.stored_len), (pointer.raw_len, pointer.stored_len));
+        if found != told {
+            let text = format!("record has lengths {found:?}, expected {told:?}");
+            return Err(self.damaged(at, text));
         }
         if !header.matches(bytes, pointer, stored) {
-            return Err(self.damaged(at, "record checksum does not match"));
+            let expected = header.encode(pointer.file, pointer.offset, stored);
+            let sum = |bytes: &[u8; RECORD_HEADER_BYTES]| {
+                bytes.last_chunk::<8>().map_or(0, |sum| u64::from_le_bytes(*sum))
+            };
+            let (found, expected) = (sum(bytes), sum(&expected));
+            let text = format!("record checksum is {found:016x}, expected {expected:016x}");
+            return Err(self.damaged(at, text));
         }
         Ok(header)
     }
@@ -241,12 +263,14 @@ impl VlogReader {
         }
         let mut bytes = [0; RECORD_HEADER_BYTES];
         self.read_exact(&mut bytes, offset)?;
-        let header = RecordHeader::parse(&bytes)
-            .map_err(|_| self.damaged(offset, "record header is malformed"))?;
+        let header =
+            RecordHeader::parse(&bytes).map_err(|_| self.damaged(offset, no_header(&bytes)))?;
         let RecordHeader { raw_len, stored_len, .. } = header;
         let pointer = ValuePointer { file: self.number, offset, stored_len, raw_len };
         if offset.checked_add(pointer.record_bytes()).is_none_or(|end| end > len) {
-            return Err(self.damaged(offset, "record is cut short by the end of the file"));
+            let wanted = pointer.record_bytes();
+            let text = format!("expected a record of {wanted} bytes, found a file of {len}");
+            return Err(self.damaged(offset, text));
         }
         Ok(Some(pointer))
     }
@@ -292,6 +316,11 @@ impl VlogReader {
     fn damaged(&self, offset: u64, detail: impl Into<String>) -> Error {
         Error::corruption(&self.path, offset, detail)
     }
+}
+
+#[cold]
+fn no_header(found: &[u8; RECORD_HEADER_BYTES]) -> String {
+    format!("expected the header of a record, found '{}'", found.escape_ascii())
 }
 
 /// Gives `buffer` that length; what it holds is overwritten next. Fresh memory comes zeroed from

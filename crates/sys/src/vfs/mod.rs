@@ -356,7 +356,7 @@ fn offset_after(at: u64, done: usize) -> io::Result<u64> {
 }
 
 fn short_read(at: u64, wanted: usize, got: usize) -> io::Error {
-    let text = format!("file ends after {got} of {wanted} bytes wanted at offset {at}");
+    let text = format!("expected {wanted} bytes at offset {at}, found {got}");
     io::Error::new(io::ErrorKind::UnexpectedEof, text)
 }
 

@@ -306,7 +306,7 @@ impl Merge {
             let (versions, entries) =
                 (read.remove(&table.record.number).unwrap_or(0), table.record.entries);
             if versions != entries {
-                let detail = format!("a merge read {versions} entries of {entries}");
+                let detail = format!("expected {entries} entries, a merge has found {versions}");
                 return Err(Error::corruption(table.path(), 0, detail));
             }
         }

@@ -61,9 +61,10 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
     let file = file.map_err(|e| Error::missing_or_io("open", &path, e))?;
     let (edits, end) = read_manifest(file.as_ref(), &path, number)?;
     let mut state = PersistedState::default();
-    for edit in &edits {
+    for (offset, edit) in &edits {
         if !state.apply(edit) {
-            return Err(Error::corruption(&path, 0, "an edit contradicts the ones before it"));
+            let detail = "expected an edit that goes with those before it, found one that does not";
+            return Err(Error::corruption(&path, *offset, detail));
         }
     }
     let manifest = ManifestWriter::resume(file, path, number, end);

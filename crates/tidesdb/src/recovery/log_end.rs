@@ -39,7 +39,9 @@ pub(super) fn refuse_damaged_header(file: &dyn File, path: &Path, found: &Invent
     }
     for number in possible_numbers(found) {
         if decode_sync_mark(number, &mark).is_some() {
-            let detail = format!("the header of log segment {number} is damaged");
+            let detail = format!(
+                "expected the header of log segment {number}, whose sync mark is there, found none"
+            );
             return Err(Error::corruption(path, 0, detail));
         }
     }
@@ -75,7 +77,10 @@ pub(super) fn refuse_lost_beginning(
     let later_life = spaces.fold(replayed.newest, u64::max).next_multiple_of(8);
     for base in [same_life, later_life] {
         if let Some(number) = segment_that_promised(&searched, base, end, found) {
-            let detail = format!("the beginning of log segment {number} is lost");
+            let detail = format!(
+                "expected the header of log segment {number} with base {base}, found records of it \
+                 and no header"
+            );
             return Err(Error::corruption(path, 0, detail));
         }
     }
@@ -110,12 +115,13 @@ pub(super) fn refuse_missing_log(dir: &Path, found: &Inventory) -> Result<()> {
     let has = |wanted: fn(&FileKind) -> bool| found.files.keys().any(wanted);
     if start == 0 && has(|kind| matches!(kind, FileKind::Table(_) | FileKind::ValueLog(_))) {
         let name = FileKind::Manifest(found.manifest.number()).name();
-        let detail = "edits are missing: there are tables, and it knows of no log yet";
+        let detail = "expected an edit that names the log, since there are tables, found none";
         return Err(Error::corruption(dir.join(name), found.manifest.bytes(), detail));
     }
     if start != 0 && start != NO_LOG && !has(|kind| matches!(kind, FileKind::LogSegment(_))) {
         let name = FileKind::LogSegment(start).name();
-        return Err(Error::corruption(dir.join(name), 0, "the log is missing"));
+        let detail = "expected the log from this segment on, found no segment";
+        return Err(Error::corruption(dir.join(name), 0, detail));
     }
     Ok(())
 }

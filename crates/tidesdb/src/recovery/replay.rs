@@ -137,7 +137,8 @@ fn explain(
         Failure::Other(error) => error,
         Failure::UnknownFamily(family) => {
             let manifest = FileKind::Manifest(found.manifest.number()).name();
-            let detail = format!("it never had family {family}, which the log tells of");
+            let detail =
+                format!("expected family {family}, which the log tells of, found no edit of it");
             Error::corruption(dir.join(manifest), 0, detail)
         }
         Failure::Undecodable => {

@@ -135,7 +135,8 @@ impl Catalog {
             if !fits && self.whole {
                 self.whole = false;
                 let path = source.path(FileKind::Manifest(number));
-                let text = "an edit contradicts the ones before it";
+                let text =
+                    "expected an edit that goes with those before it, found one that does not";
                 self.problems.push(Error::corruption(path, edit.offset, text));
             }
         }

@@ -152,7 +152,7 @@ impl TableFile {
         }
         let (found, known) = (table.summary().entries, self.record.entries);
         if found != known || table.summary().file_len != self.record.bytes {
-            let detail = format!("holds {found} entries, the manifest says {known}");
+            let detail = format!("expected {known} entries, as the manifest says, found {found}");
             return Err(Error::corruption(self.path(), 0, detail));
         }
         let table = Arc::new(table);

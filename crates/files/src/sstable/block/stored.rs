@@ -26,6 +26,11 @@ pub(crate) struct Place {
 
 /// Appends the sealed form of `raw`, compressed with `codec` where that pays, to `out`, whose end
 /// lies at `place`. `scratch` is overwritten. `raw` is shorter than 4 GiB.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing,
+    reason = "what is written is shorter than 4 GiB, and begins at what was the end"
+)]
 pub(crate) fn seal_stored(
     raw: &[u8],
     codec: Compression,
@@ -57,18 +62,21 @@ pub(crate) fn open_stored(sealed: &[u8], place: Place, raw: &mut Vec<u8>) -> Res
     let Some((stored, trailer)) =
         covered.split_at_checked(covered.len().wrapping_sub(TRAILER_BYTES - CHECKSUM_BYTES))
     else {
-        return Err("block is shorter than its trailer".to_owned());
+        return Err(shorter_than_trailer(sealed));
     };
     let mut trailer = Decoder::new(trailer);
     let (Ok(codec), Ok(raw_len)) = (trailer.u8(), trailer.u32()) else {
-        return Err("block is shorter than its trailer".to_owned());
+        return Err(shorter_than_trailer(sealed));
     };
     let Some(codec) = Compression::from_u8(codec) else {
-        return Err(format!("block has the unknown codec {codec}"));
+        return Err(format!("block has codec {codec}, expected a known one"));
     };
     let raw_len = raw_len as usize;
     if raw_len > longest_raw(codec, stored.len()) {
-        return Err(format!("{} stored bytes cannot hold {raw_len} raw ones", stored.len()));
+        return Err(format!(
+            "block tells of {raw_len} raw bytes, expected at most what {} stored ones can be",
+            stored.len()
+        ));
     }
     if codec == Compression::None {
         raw.clear();
@@ -104,7 +112,7 @@ pub(crate) fn is_stored_as_it_is(sealed: &[u8], place: Place) -> Result<bool, St
 /// What comes before the checksum of sealed bytes, which is right.
 fn check_sum(sealed: &[u8], place: Place) -> Result<&[u8], String> {
     let Some((covered, sum)) = sealed.split_last_chunk::<CHECKSUM_BYTES>() else {
-        return Err("block is shorter than its trailer".to_owned());
+        return Err(shorter_than_trailer(sealed));
     };
     let found = checksum::placed(place.identity, place.offset, covered);
     let expected = u64::from_le_bytes(*sum);
@@ -114,8 +122,12 @@ fn check_sum(sealed: &[u8], place: Place) -> Result<&[u8], String> {
     Ok(covered)
 }
 
+fn shorter_than_trailer(sealed: &[u8]) -> String {
+    format!("block has {} bytes, expected {TRAILER_BYTES} and more", sealed.len())
+}
+
 fn wrong_length(raw_len: usize) -> String {
-    format!("block does not decode to its {raw_len} raw bytes")
+    format!("block decodes to another length than the expected {raw_len} bytes")
 }
 
 /// Most raw bytes that so many stored bytes can stand for: bounds what a forged length allocates.

@@ -259,5 +259,9 @@ fn separator_within(index: &FlatIndex, at: usize) -> Vec<u8> {
 fn malformed(table: &Table, index: &TreeIndex, node: usize) -> Error {
     let handle = index.node_handle(node);
     let handle = handle.unwrap_or(BlockHandle { offset: index.leaf_bytes(), len: 0 });
-    Error::corruption(table.path(), handle.offset, "index node is malformed")
+    Error::corruption(
+        table.path(),
+        handle.offset,
+        format!("expected a node of the index, found {} bytes that are none", handle.len),
+    )
 }

@@ -39,7 +39,7 @@ impl Table {
     ) -> Result<Self> {
         let len = file.len().map_err(|error| Error::io("read length", path, error))?;
         if len < MIN_TABLE_BYTES {
-            let text = format!("table of {len} bytes, shorter than an empty one");
+            let text = format!("table has {len} bytes, expected {MIN_TABLE_BYTES} and more");
             return Err(Error::corruption(path, len, text));
         }
         let footer_at = len - FOOTER_BYTES as u64;
@@ -49,7 +49,9 @@ impl Table {
             .map_err(|text| Error::corruption(path, footer_at, text))?;
         let section = |section: Section| read_section(file.as_ref(), path, identity, section);
         let damaged = |section: Section, what: &str| {
-            Error::corruption(path, section.offset, format!("{what} is malformed"))
+            let len = section.len;
+            let text = format!("expected {what}, found {len} bytes that are none");
+            Error::corruption(path, section.offset, text)
         };
         // In memory an index has another form, of about twice the size.
         let wanted = footer.filter.len + 2 * footer.index.len;
@@ -64,13 +66,15 @@ impl Table {
             }
             (_, false) => FlatIndex::decode(&bytes).map(Index::Flat),
         };
-        let index = index.map_err(|_| damaged(footer.index, "index"))?;
+        let index = index.map_err(|_| damaged(footer.index, "an index"))?;
         let blocks_end = match (&parts, footer.has_tree_index) {
             (Some(_), false) => Some(index.data_bytes()),
             _ => index.blocks_end(),
         };
         if blocks_end != Some(footer.filter.offset) {
-            return Err(damaged(footer.index, "index does not cover the data blocks and so"));
+            let (end, told) = (footer.filter.offset, blocks_end.unwrap_or(0));
+            let text = format!("the index tells of blocks up to {told}, expected {end}");
+            return Err(Error::corruption(path, footer.index.offset, text));
         }
         drop(bytes);
         let filters = match footer.filter.len {
@@ -82,11 +86,11 @@ impl Table {
                         && parts.cut_filter(identity, footer.filter, &bytes)
                 });
                 let all = if in_parts { Ok(Filters::default()) } else { Filters::decode(&bytes) };
-                all.map_err(|_| damaged(footer.filter, "filter"))?
+                all.map_err(|_| damaged(footer.filter, "a filter"))?
             }
         };
         let properties = TableSummary::decode(&section(footer.properties)?)
-            .map_err(|_| damaged(footer.properties, "properties section"))?;
+            .map_err(|_| damaged(footer.properties, "properties"))?;
         let summary = TableSummary {
             file_len: len,
             entries: footer.entries,
@@ -127,8 +131,13 @@ fn read_section(
     section: Section,
 ) -> Result<SectionBytes> {
     // The footer was checked to lie behind all sections, so this allocates at most the file.
-    let len = usize::try_from(section.len)
-        .map_err(|_| Error::corruption(path, section.offset, "section too long for memory"))?;
+    let len = usize::try_from(section.len).map_err(|_| {
+        Error::corruption(
+            path,
+            section.offset,
+            format!("section has {} bytes, expected what fits into memory", section.len),
+        )
+    })?;
     let mut stored = LargeVec::filled(len, 0);
     read_exact(file, path, &mut stored, section.offset)?;
     let place = Place { identity, offset: section.offset };

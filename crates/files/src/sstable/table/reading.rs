@@ -97,7 +97,9 @@ impl Table {
 
     #[cold]
     pub(in crate::sstable) fn malformed(&self, handle: BlockHandle) -> Error {
-        Error::corruption(&self.path, handle.offset, "block is malformed")
+        let BlockHandle { offset, len } = handle;
+        let text = format!("expected entries in order, found {len} bytes that are none");
+        Error::corruption(&self.path, offset, text)
     }
 }
 

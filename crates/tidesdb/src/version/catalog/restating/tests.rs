@@ -133,7 +133,7 @@ fn read(vfs: &dyn Vfs, dir: &Path) -> PersistedState {
     let file = vfs.open(&path, OpenHow::Read).unwrap();
     let (edits, _) = read_manifest(file.as_ref(), &path, number).unwrap();
     let mut state = PersistedState::default();
-    edits.iter().for_each(|edit| assert!(state.apply(edit)));
+    edits.iter().for_each(|(_, edit)| assert!(state.apply(edit)));
     state
 }
 
