@@ -6,6 +6,7 @@
 
 /// Appends `value` as a LEB128 integer of at most ten bytes.
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "takes seven bits at a time")]
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push((value as u8) | 0x80);

@@ -246,6 +246,7 @@ impl KeyOrder {
 
     /// Replaces `out` by the key that is stored as `stored`; `stored_value` is needed where the
     /// order keeps the spelling.
+    #[expect(clippy::host_endian_bytes, reason = "such keys are integers of the machine")]
     pub fn put_key(&self, stored: &[u8], stored_value: &[u8], out: &mut Vec<u8>) {
         out.clear();
         match self {

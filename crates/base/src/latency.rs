@@ -19,6 +19,7 @@ pub const BUCKETS: usize = (MOST_BITS - STEP_BITS + 1) as usize * STEPS;
 /// The bucket of a time. A bucket holds its upper bound and not its lower one.
 #[inline]
 #[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "of a few bits, which the bounds leave")]
 pub const fn bucket_of(nanos: u64) -> usize {
     let time = nanos.saturating_sub(1);
     if time < STEPS as u64 {
@@ -181,6 +182,7 @@ impl LatencyHistogram {
     /// The time in nanoseconds that `per_cent` of the operations did not exceed: at most a
     /// sixteenth more than the true one, and never less. 0 of none.
     #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "a share of a count")]
     pub fn percentile(&self, per_cent: f64) -> u64 {
         let count = self.count();
         let wanted = ((per_cent.clamp(0.0, 100.0) / 100.0 * count as f64).ceil() as u64).max(1);

@@ -4,6 +4,9 @@
 //! This is layer 0. It does no I/O, starts no thread, holds no lock and contains no `unsafe`
 //! code; every other crate of the workspace may import it and it imports none of them.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
+#![cfg_attr(not(test), deny(clippy::host_endian_bytes))]
 
 pub mod checksum;
 pub mod codec;

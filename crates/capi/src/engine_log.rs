@@ -170,7 +170,11 @@ pub fn write(level: Level, text: &str) {
 /// `[YYYY-MM-DDTHH:MM:SS.mmmZ] [LEVEL] text`, in UTC.
 fn format_line(level: Level, text: &str) -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    format!("[{}] [{}] {text}\n", timestamp(since.as_millis() as u64), level.name())
+    format!(
+        "[{}] [{}] {text}\n",
+        timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)),
+        level.name()
+    )
 }
 
 /// Writes a line of the C program; called by `tidesdb_log_write`, see `c/log_write.c`.

@@ -132,7 +132,8 @@ fn codec_text(config: &FamilyConfig) -> Option<String> {
 
 fn set_codec(config: &mut FamilyConfig, value: &str) -> bool {
     let codec = CODECS.iter().position(|codec| *codec == value);
-    codec.map(|codec| config.compression_algorithm = codec as c_int).is_some()
+    let codec = codec.and_then(|codec| c_int::try_from(codec).ok());
+    codec.map(|codec| config.compression_algorithm = codec).is_some()
 }
 
 /// The lines of a config, with its values as they are.

@@ -27,6 +27,7 @@
     reason = "one contract, that of a function of the interface, covers all of its raw arguments"
 )]
 #![allow(unreachable_pub, reason = "what C reaches, Rust does not")]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod allocator;
 mod boundary;

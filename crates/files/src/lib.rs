@@ -9,6 +9,9 @@
 //! checksum that is seeded with the file's identity and the block's offset, and damage is always
 //! `Error::Corruption` naming file and offset, never a missing or wrong answer and never a panic.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
+#![cfg_attr(not(test), deny(clippy::host_endian_bytes))]
 
 pub mod filter;
 pub mod formats;

@@ -4,6 +4,7 @@
 //! between threads. Everything here may be used from any thread, and every module names the loom
 //! models that cover it. Synchronisation primitives come from [`sync`] only, so that the models
 //! explore the very code that ships.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod arena;
 pub mod cache;

@@ -10,6 +10,7 @@
 //! With all three a whole database runs on one thread, and the same seed gives the same run, byte
 //! for byte. Only tests and the test kit depend on this crate.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod clock;
 mod fault_vfs;

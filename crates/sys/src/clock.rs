@@ -4,6 +4,7 @@
 //! may jump either way when an operator sets the machine's clock. Monotonic nanoseconds measure
 //! durations, never go back, and mean nothing outside this process. [`SteadyClock`] keeps the jumps
 //! of the former from its users.
+#![expect(clippy::disallowed_methods, reason = "the door to the clocks of the machine")]
 
 mod steady;
 

@@ -11,6 +11,7 @@
 //! | [`clock::Clock`] | [`clock::SystemClock`], [`clock::SteadyClock`] around it |
 //!
 //! Nothing in this crate knows what a key, a log record or a table is.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod clock;
 pub mod descriptors;

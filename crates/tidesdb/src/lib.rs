@@ -37,6 +37,7 @@
 //! * `recovery/` and `db/open` bring a directory back to life;
 //! * `rescue/` works on databases that do not open.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod background;
 mod cache;

@@ -20,6 +20,7 @@
 //! Reading checks every name and value; the error lists all problems, each with its line and what
 //! would be accepted. The INI form has one section for each family, with the keys that C programs
 //! know; see [`OptionsFile::from_ini`].
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod accepted;
 pub mod ini;

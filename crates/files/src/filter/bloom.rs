@@ -8,6 +8,11 @@
 //!
 //! Persisted form: version byte (which fixes hash and layout), probes, two zero bytes, number of
 //! lines (u32), then the lines, each eight little-endian 64-bit words.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing,
+    reason = "takes some bits of a hash: three for a word of eight"
+)]
 
 use tidesdb_base::codec::{Decoder, Malformed, put_u32};
 use tidesdb_sys::large_vec::LargeVec;

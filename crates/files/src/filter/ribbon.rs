@@ -18,6 +18,10 @@
 //! ```
 //!
 //! The first `short blocks` blocks have a column less than `columns`.
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "takes some bits of a hash, and sizes that its options bound"
+)]
 
 use tidesdb_base::codec::{Decoder, Malformed, put_u32};
 use tidesdb_sys::large_vec::LargeVec;

@@ -8,6 +8,7 @@
 //! The writer counts bytes in a histogram by the time that is left, an eighth of that time wide: an
 //! octile is late by an eighth of the entries' time to live at most. Kept in the table's properties
 //! and in its manifest record.
+#![expect(clippy::cast_possible_truncation, reason = "counts of few buckets")]
 
 use tidesdb_base::codec::{Decoder, Malformed, put_varint};
 

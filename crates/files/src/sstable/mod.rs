@@ -155,7 +155,8 @@ pub(crate) fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
         }
         shared += 8;
     }
-    let tails = a[shared..].iter().zip(&b[shared..]);
+    let tail = |bytes| <[u8]>::get(bytes, shared..).unwrap_or_default();
+    let tails = tail(a).iter().zip(tail(b));
     shared + tails.take_while(|(left, right)| left == right).count()
 }
 

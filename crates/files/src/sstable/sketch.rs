@@ -9,6 +9,11 @@
 //!
 //! Written by the table writer from the same hashes as the filter; kept in the table's properties
 //! and in its manifest record.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing,
+    reason = "takes some bits of a hash: as many as there are registers"
+)]
 
 /// Registers of a sketch.
 const REGISTERS: usize = 256;

@@ -184,7 +184,8 @@ pub(super) fn walk(bytes: &[u8], base: u64, identity: u64) -> Vec<Found> {
         if block.start > at {
             found.push(Found::Gap { offset: base + at as u64, len: (block.start - at) as u64 });
         }
-        let len = (block.end - block.start) as u32;
+        // It ends where its trailer says, which has 32 bits for that.
+        let len = u32::try_from(block.end - block.start).unwrap_or(u32::MAX);
         found.push(Found::Block(BlockHandle { offset: base + block.start as u64, len }));
         at = block.end;
     }

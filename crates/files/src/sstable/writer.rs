@@ -428,7 +428,7 @@ impl TableWriter {
         if output.len() >= WRITE_BYTES {
             self.write_buffer()?;
         }
-        Ok(len as u32)
+        Ok(u32::try_from(len).unwrap_or(u32::MAX))
     }
 
     fn write_buffer(&mut self) -> Result<()> {

@@ -15,6 +15,7 @@ pub(super) const VERSION: u8 = 1;
 const RECORD_KIND: u8 = b'V';
 
 /// The header of the value log with that number.
+#[expect(clippy::indexing_slicing, reason = "of a header of that length")]
 pub(super) fn file_header(number: u64) -> [u8; FILE_HEADER_BYTES] {
     let mut header = [0; FILE_HEADER_BYTES];
     let (covered, sum) = header.split_at_mut(FILE_HEADER_BYTES - 8);

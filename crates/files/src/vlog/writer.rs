@@ -106,7 +106,8 @@ impl VlogWriter {
             (Compression::None, value)
         };
         // Compressed bytes are fewer than the value's, whose length fits.
-        let header = RecordHeader { codec, raw_len, stored_len: stored.len() as u32 };
+        let stored_len = u32::try_from(stored.len()).unwrap_or(raw_len);
+        let header = RecordHeader { codec, raw_len, stored_len };
         let (file, offset) = (self.options.number, self.written + self.buffer.len() as u64);
         let pointer = ValuePointer { file, offset, stored_len: header.stored_len, raw_len };
         self.buffer.extend_from_slice(&header.encode(file, offset, stored));

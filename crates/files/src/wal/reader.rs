@@ -13,6 +13,12 @@ use super::segment::{SegmentHeader, decode_sync_mark};
 /// Bytes read from the file at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// What lies in front of the records, and where the sync mark lies in it.
+#[expect(clippy::cast_possible_truncation, reason = "a few hundred bytes")]
+const HEADER_BYTES: usize = RECORDS_OFFSET as usize;
+#[expect(clippy::cast_possible_truncation, reason = "a few hundred bytes")]
+const SYNC_MARK_AT: usize = SYNC_MARK_OFFSET as usize;
+
 /// How many times the bytes behind a break are read and checked in vain before that ends.
 const FAILED_FACTOR: u64 = 8;
 
@@ -52,13 +58,13 @@ impl SegmentReader {
     /// [`Error::Io`] when the file can't be read, [`Error::NotADatabase`] for an unknown version.
     pub fn open(file: Arc<dyn File>, path: &Path) -> Result<Option<Self>> {
         let file_bytes = file.len().map_err(|e| Error::io("read length", path, e))?;
-        let mut start = [0; RECORDS_OFFSET as usize];
+        let mut start = [0; HEADER_BYTES];
         let usable =
             read_up_to(file.as_ref(), &mut start, 0).map_err(|e| Error::io("read", path, e))?;
         let start = start.get(..usable).unwrap_or_default();
         let Some(header) = SegmentHeader::decode(start, path)? else { return Ok(None) };
         let mark = start
-            .get(SYNC_MARK_OFFSET as usize..SYNC_MARK_OFFSET as usize + SYNC_MARK_BYTES)
+            .get(SYNC_MARK_AT..SYNC_MARK_AT + SYNC_MARK_BYTES)
             .and_then(|bytes| decode_sync_mark(header.number, bytes));
         Ok(Some(Self {
             file,
@@ -126,8 +132,7 @@ impl SegmentReader {
         if !self.fill(offset, length)? {
             return Ok(None);
         }
-        let from = (offset - self.buffer_offset) as usize;
-        let bytes = self.buffer.get(from..from + length).unwrap_or_default();
+        let bytes = Self::within(&self.buffer, self.buffer_offset, offset, length);
         let Some(view) = record::open(bytes, self.header.number, self.position) else {
             return Ok(None);
         };
@@ -163,8 +168,7 @@ impl SegmentReader {
                 continue;
             };
             if self.fill(offset, length)? {
-                let from = (offset - self.buffer_offset) as usize;
-                let bytes = self.buffer.get(from..from + length).unwrap_or_default();
+                let bytes = self.buffered(offset, length);
                 if let Some(view) = record::open(bytes, self.header.number, position) {
                     highest = highest.max(view.synced);
                     offset += view.length as u64;
@@ -195,8 +199,7 @@ impl SegmentReader {
             if let Some(length) = self.claimed_length(offset)?
                 && self.fill(offset, length)?
             {
-                let from = (offset - self.buffer_offset) as usize;
-                let bytes = self.buffer.get(from..from + length).unwrap_or_default();
+                let bytes = self.buffered(offset, length);
                 if record::open(bytes, self.header.number, position).is_some() {
                     self.position = position;
                     return Ok(Some(offset - start));
@@ -212,11 +215,23 @@ impl SegmentReader {
         if !self.fill(offset, RECORD_HEADER_BYTES)? {
             return Ok(None);
         }
-        let from = (offset - self.buffer_offset) as usize;
         let position = self.header.base + (offset - RECORDS_OFFSET);
-        let length =
-            self.buffer.get(from..).and_then(|bytes| record::claimed_length(bytes, position));
+        let bytes = self.buffered(offset, RECORD_HEADER_BYTES);
+        let length = record::claimed_length(bytes, position);
         Ok(length.filter(|&length| offset + length as u64 <= self.file_bytes))
+    }
+
+    /// Bytes of the file that are in `buffer`.
+    fn buffered(&self, offset: u64, length: usize) -> &[u8] {
+        Self::within(&self.buffer, self.buffer_offset, offset, length)
+    }
+
+    /// The bytes at an offset of the file, of a buffer that begins at another; none where it has
+    /// not all of them.
+    fn within(buffer: &[u8], buffer_offset: u64, offset: u64, length: usize) -> &[u8] {
+        let from = offset.checked_sub(buffer_offset).and_then(|from| usize::try_from(from).ok());
+        let range = from.and_then(|from| Some(from..from.checked_add(length)?));
+        range.and_then(|range| buffer.get(range)).unwrap_or_default()
     }
 
     /// Makes `buffer` hold the bytes `[offset, offset + length)`; false when the file ends first.
@@ -248,7 +263,8 @@ fn may_fail(file_bytes: u64) -> u64 {
 fn read_up_to(file: &dyn File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
-        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+        let rest = buffer.get_mut(filled..).unwrap_or_default();
+        match file.read_at(rest, offset + filled as u64) {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}

@@ -74,6 +74,10 @@ pub fn void_header(payload_bytes: usize, place: RecordPlace) -> [u8; RECORD_HEAD
 }
 
 #[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a payload is shorter than 4 GiB, which batches see to"
+)]
 fn header(
     kind: RecordKind,
     payload_bytes: usize,
@@ -92,6 +96,7 @@ fn header(
 /// Checksum of a record, which holds in its own place only: of the rest of its header, and of
 /// the part of its payload that counts.
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "32 bits of a checksum")]
 fn place_sum(segment: u64, position: u64, header: &[u8], payload: &[u8]) -> u32 {
     let header_sum = checksum::placed(segment, position, header);
     checksum::placed(header_sum, 0, payload) as u32

@@ -4,6 +4,7 @@
 //! through the callback given at construction, and costs neither the thread nor other jobs.
 //! Delayed jobs wait in a heap beside the queue; whichever thread of the lane is idle wakes for
 //! the earliest.
+#![expect(clippy::disallowed_methods, reason = "the door to threads, and to the time until timers")]
 
 use std::any::Any;
 use std::cell::Cell;

@@ -5,6 +5,7 @@
 //! mapped where the file system is known to overwrite in place (see [`mapping_rule`]) and written
 //! with `pwrite` everywhere else, or when the caller asks for it with [`RealVfs::without_mapping`].
 //! Every descriptor is close-on-exec.
+#![expect(clippy::disallowed_methods, reason = "the door to the file system")]
 
 mod access;
 mod claims;

@@ -66,7 +66,7 @@ const TEXTS: [&str; 2] = ["comparator_", "property."];
 /// What stands in front of the first blank with a `;` or `#` behind it.
 fn before_remark(text: &str) -> &str {
     let bytes = text.as_bytes();
-    let begins = |pair: &[u8]| pair[0].is_ascii_whitespace() && matches!(pair[1], b';' | b'#');
+    let begins = |pair: &[u8]| matches!(pair, [blank, b';' | b'#'] if blank.is_ascii_whitespace());
     let end = bytes.windows(2).position(begins);
     // A blank is a character of one byte, so the text can be cut there.
     end.and_then(|end| text.get(..end)).unwrap_or(text).trim_ascii_end()

@@ -38,7 +38,7 @@ impl Crew {
     /// A crew of the scheduler's threads that merge, for a database with this memory budget.
     pub(crate) fn new(scheduler: &Arc<dyn Scheduler>, helpers: usize, budget_bytes: u64) -> Self {
         let part = |(least, most): (u64, u64), part: u64| {
-            (budget_bytes / part).clamp(least, most) as usize
+            usize::try_from((budget_bytes / part).clamp(least, most)).unwrap_or(usize::MAX)
         };
         Self {
             scheduler: Arc::clone(scheduler),

@@ -3,6 +3,7 @@
 //! (`log_end`), making that durable (`durable`), what is left over (`orphans`).
 //!
 //! Opening changes nothing that a second opening would miss: it may be interrupted anywhere.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod crew;
 mod durable;

@@ -13,6 +13,7 @@
 //! believed when its checksum matches, and a place that the disk can't read counts as damaged. The
 //! source is never written to. What [`salvage`] writes it writes through [`crate::Db`], so
 //! its result is a database like any other. To read the code, begin with `salvage.rs`.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod catalog;
 mod damage;

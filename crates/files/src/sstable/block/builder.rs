@@ -3,6 +3,11 @@
 //! The prefix is known only when the last key is, so entries are staged (keys and values back to
 //! back, the rest in an array) and copied once more by [`BlockBuilder::finish`]. The caller adds
 //! entries in order; the builder does not check that. One thread.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing,
+    reason = "writes what it holds: a block is shorter than 4 GiB"
+)]
 
 use super::{
     EntryMeta, FLAG_WIDE_LENGTHS, HEAD_BYTES, HEADER_BYTES, TAG_HAS_EXPIRY, TAG_SEQ_SHIFT, head_of,

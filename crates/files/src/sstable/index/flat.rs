@@ -59,6 +59,11 @@ impl IndexBuilder {
         8 + self.keys.len() + self.ends.len() * 10
     }
 
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::indexing_slicing,
+        reason = "writes what it holds, one end for each key"
+    )]
     pub(crate) fn encode(&self, out: &mut impl Sink) {
         let key = |at: usize| {
             let start = if at == 0 { 0 } else { self.ends[at - 1] };
@@ -152,7 +157,8 @@ impl FlatIndex {
         let end = places.get(at)?.end;
         let offset = at.checked_sub(1).and_then(|before| places.get(before));
         let offset = offset.map_or(0, |place| place.end);
-        Some(BlockHandle { offset, len: (end - offset) as u32 })
+        // As it was when it was decoded: the ends are sums of lengths of 32 bits.
+        Some(BlockHandle { offset, len: u32::try_from(end.checked_sub(offset)?).ok()? })
     }
 
     /// The separator of block `at` in full.

@@ -112,7 +112,7 @@ pub(crate) fn shortest_separator(last: &[u8], next: &[u8], out: &mut Vec<u8>) {
     // Cutting right behind the first difference is shortest; where the raised byte would reach
     // `next`, a longer prefix is tried, past bytes that cannot be raised.
     for cut in shared + 1..last.len() {
-        let byte = last[cut - 1];
+        let Some((&byte, before)) = last.get(..cut).and_then(<[u8]>::split_last) else { break };
         if byte == 0xFF {
             continue;
         }
@@ -121,7 +121,7 @@ pub(crate) fn shortest_separator(last: &[u8], next: &[u8], out: &mut Vec<u8>) {
                 byte + 1 < limit || (byte + 1 == limit && next.len() > shared + 1)
             });
         if below_next {
-            out.extend_from_slice(&last[..cut - 1]);
+            out.extend_from_slice(before);
             out.push(byte + 1);
             return;
         }
