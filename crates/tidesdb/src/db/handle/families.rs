@@ -20,7 +20,8 @@ impl Db {
     /// Registers an order of keys of the application's own, for families that are created with it
     /// from now on and those that have it already: until then, asking for one of these is an error
     /// of kind `NotFound`, and everything in it is kept. See [`KeyOrders`](crate::KeyOrders) for
-    /// what such an order can do; [`DbOptions::key_orders`] takes them with the opening.
+    /// what such an order can do; [`DbOptions::key_orders`](crate::DbOptions::key_orders) takes
+    /// them with the opening.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
