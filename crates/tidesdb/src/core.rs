@@ -22,7 +22,7 @@ use tidesdb_lockfree::sync::lock;
 pub(crate) use self::callers::{CallerAtWork, Callers};
 pub(crate) use self::control::Control;
 pub(crate) use self::environment::Environment;
-pub(crate) use self::families::{Families, check_number_of_families};
+pub(crate) use self::families::{Families, check_name, check_number_of_families};
 pub(crate) use self::health::Health;
 pub(crate) use self::isolation::Isolation;
 pub(crate) use self::jobs::Jobs;

@@ -59,6 +59,12 @@ impl RealVfs {
         fs::canonicalize(path)
     }
 
+    /// Whether `path` itself is a link, whatever it leads to.
+    #[must_use]
+    pub fn is_link(path: &Path) -> bool {
+        fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
+    }
+
     fn place(&self, path: &Path) -> Place {
         Place::of(self.held.as_ref(), path)
     }

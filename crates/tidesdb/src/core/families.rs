@@ -141,7 +141,10 @@ impl Families {
 }
 
 /// Family names are stored and printed, and other tools make files of them.
-fn check_name(name: &str) -> Result<()> {
+///
+/// # Errors
+/// [`Error::InvalidArgument`].
+pub(crate) fn check_name(name: &str) -> Result<()> {
     let problem = if name.is_empty() {
         "is empty"
     } else if name.len() > MAX_FAMILY_NAME_BYTES {

@@ -62,10 +62,16 @@ pub(crate) fn parent_of(path: &Path) -> &Path {
 /// link.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] when the path has no last name and nothing is there; [`Error::Io`].
+/// [`Error::InvalidArgument`] when nothing is there and the path has no last name, or is a link;
+/// [`Error::Io`].
 pub(crate) fn resolved(path: &Path) -> Result<PathBuf> {
     match RealVfs::canonical(path) {
         Ok(whole) => Ok(whole),
+        // Nothing can get its name.
+        Err(e) if e.kind() == io::ErrorKind::NotFound && RealVfs::is_link(path) => {
+            let text = format!("{} is a link that leads to nothing", path.display());
+            Err(Error::InvalidArgument(text))
+        }
         Err(e) if e.kind() == io::ErrorKind::NotFound && path.file_name().is_some() => {
             Ok(path.to_path_buf())
         }

@@ -21,6 +21,7 @@ use tidesdb_base::entry::ValueKind;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
 
+use crate::core::check_name;
 use crate::rescue::catalog::Catalog;
 use crate::rescue::destination::Destination;
 use crate::rescue::family::{Salvaged, Tombstones, options_from};
@@ -150,7 +151,9 @@ impl Work<'_> {
     ) -> Result<Option<Salvaged>> {
         let known = catalog.families.get(&number).cloned().unwrap_or_default();
         let origin = tables.origins.get(&number);
-        let name = known.name.clone().or_else(|| origin.map(|origin| origin.name.clone()));
+        let mut names = known.name.iter().chain(origin.map(|origin| &origin.name));
+        // What is in a file may be a name that no family can have.
+        let name = names.find(|name| check_name(name).is_ok()).cloned();
         let mut summary = SalvagedFamily {
             name_is_known: name.is_some(),
             name: name.unwrap_or_else(|| made_up_name(number)),

@@ -195,6 +195,29 @@ fn options_that_do_not_parse_leave_keys_what_they_were() {
     }
 }
 
+/// A name that no family can have ended the whole work.
+#[test]
+fn a_family_with_a_name_that_none_can_have_is_salvaged_under_another() {
+    for name in ["../above", "two\nlines", &"n".repeat(200), ""] {
+        for in_tables in [false, true] {
+            let place = Place::new();
+            let dir = place.killed(DbOptions::default(), |db| {
+                let family = db.create_family("family", FamilyOptions::default()).unwrap();
+                put_all(&family, 0..3);
+                if in_tables {
+                    family.flush().unwrap();
+                }
+            });
+            edit_manifest(&dir, Change::RenameFamily { family: 0, name: name.to_owned() });
+            let (report, found) = place.salvaged();
+            // A table tells the name that it was written under.
+            let expected = if in_tables { "family" } else { "family-0" };
+            assert_eq!(keys_of(&found, expected), keys(0..3), "{name:?}: {report:?}");
+            assert_eq!(report.families[0].name_is_known, in_tables, "{report:?}");
+        }
+    }
+}
+
 #[test]
 fn losses_name_keys_as_they_were_given_and_families_by_their_names() {
     let place = Place::new();

@@ -289,6 +289,7 @@ fn a_backup_is_restored_to_a_new_place_or_not_at_all() {
 
 #[test]
 fn what_is_in_the_way_is_left_alone() {
+    let stop = || tidesdb_base::Error::Cancelled;
     let place = tempfile::tempdir().unwrap();
     let made = Made::random(7, &place.path().join("source"));
     let taken = place.path().join("taken");
@@ -315,6 +316,11 @@ fn what_is_in_the_way_is_left_alone() {
     }
     assert_eq!(files(), before);
     std::fs::rename(&unfinished, &made.dir).unwrap();
+    // Nothing could get the name of a link in the end.
+    let dangling = place.path().join("dangling");
+    std::os::unix::fs::symlink("absent", &dangling).unwrap();
+    let error = salvage(&made.dir, &dangling, &mut |_| Err(stop())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     let error = salvage(&taken, &place.path().join("copy"), &mut |_| Ok(())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     let db = Db::open(&made.dir, DbOptions::default()).unwrap();
@@ -322,7 +328,6 @@ fn what_is_in_the_way_is_left_alone() {
     assert_eq!(error.kind(), ErrorKind::Locked);
     db.close().unwrap();
     // Who interrupts it leaves nothing.
-    let stop = || tidesdb_base::Error::Cancelled;
     salvage(&made.dir, &place.path().join("copy"), &mut |_| Err(stop())).unwrap_err();
     assert!(!place.path().join("copy").exists());
     assert!(!place.path().join("copy.unfinished").exists());
