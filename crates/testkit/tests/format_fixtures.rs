@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use archives::{copy_alive, files_of, fixtures, pack, unpack};
-use tidesdb::{Db, DbOptions, Family, FamilyOptions, ScanOptions};
+use tidesdb::{Db, DbOptions, Family, FamilyOptions, FilterKind, ScanOptions};
 use tidesdb_base::compress::Compression;
 
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -32,29 +32,39 @@ const CODECS: [Compression; 5] = [
     Compression::Zstd,
     Compression::Lz4Fast,
 ];
-/// A fixture: form of tables, codec, and whether it was closed or killed.
+/// A fixture: form of tables, codec, whether it has what a family has by its options alone (ribbon
+/// filters, filters of prefixes) and single deletions, and whether it was closed or killed.
 struct Fixture {
     tree: bool,
     codec: Compression,
+    ribbon: bool,
     closed: bool,
 }
 
 impl Fixture {
     fn all() -> Vec<Self> {
-        let forms = [false, true].into_iter();
-        let killed = forms.flat_map(|tree| CODECS.map(|codec| Self { tree, codec, closed: false }));
-        let closed = Self { tree: true, codec: Compression::Zstd, closed: true };
-        killed.chain([closed]).collect()
+        let of = |tree, codec| Self { tree, codec, ribbon: false, closed: false };
+        let forms = [false, true];
+        let killed = forms.into_iter().flat_map(|tree| CODECS.map(|codec| of(tree, codec)));
+        let closed = Self { closed: true, ..of(true, Compression::Zstd) };
+        let ribbon = forms.map(|tree| Self { ribbon: true, ..of(tree, Compression::Lz4) });
+        killed.chain([closed]).chain(ribbon).collect()
     }
 
     fn name(&self) -> String {
         let form = if self.tree { "tree" } else { "flat" };
         let end = if self.closed { "closed" } else { "killed" };
-        format!("{form}-{}-{end}.archive", self.codec.name())
+        let filters = if self.ribbon { "-ribbon" } else { "" };
+        format!("{form}-{}{filters}-{end}.archive", self.codec.name())
     }
 
     fn options(&self) -> FamilyOptions {
-        FamilyOptions::default()
+        let options = FamilyOptions::default();
+        let options = match self.ribbon {
+            true => options.filter_kind(FilterKind::Ribbon).prefix_bytes(PREFIX.len()),
+            false => options,
+        };
+        options
             .use_btree(self.tree)
             .compression(self.codec)
             .block_size(1024)
@@ -71,7 +81,14 @@ impl Fixture {
         for number in 0..400_u32 {
             main.put(&key(number), &value(number, 1)).unwrap();
         }
+        if self.ribbon {
+            main.put(b"once", b"deleted in a table").unwrap();
+            main.put(b"only", b"deleted in the log").unwrap();
+        }
         db.flush().unwrap();
+        if self.ribbon {
+            main.single_delete(b"once").unwrap();
+        }
         for number in 100..200_u32 {
             main.put(&key(number), &value(number, 2)).unwrap();
         }
@@ -90,6 +107,10 @@ impl Fixture {
         db.clone_family("first name", "copy").unwrap();
         db.rename_family("first name", "main").unwrap();
         // From here on in the log alone, unless the database is closed.
+        if self.ribbon {
+            main.single_delete(b"only").unwrap();
+            db.family("copy").unwrap().delete(b"only").unwrap();
+        }
         main.put(&key(150), &value(150, 4)).unwrap();
         main.delete(&key(151)).unwrap();
         main.delete_range(&key(380), &key(390)).unwrap();
@@ -106,6 +127,9 @@ impl Fixture {
         std::fs::remove_dir_all(&alive).unwrap();
     }
 }
+
+/// The prefix of fixtures that have filters of prefixes: of as many bytes.
+const PREFIX: &[u8] = b"key 001";
 
 fn key(number: u32) -> Vec<u8> {
     format!("key {number:05}").into_bytes()
@@ -166,6 +190,9 @@ fn check(db: &Db, fixture: &Fixture) {
             let got = db.family(family).unwrap().get(key).unwrap();
             assert!(got.as_ref() == Some(value), "{name}: {family} {key:?}");
         }
+        let within = content.keys().filter(|key| key.starts_with(PREFIX)).count();
+        let scan = db.family(family).unwrap().scan(ScanOptions::new().prefix(PREFIX)).unwrap();
+        assert_eq!(scan.entries().count(), within, "{name}: {family}");
     }
     assert_eq!(db.family("main").unwrap().options(), fixture.options(), "{name}");
     let report = db.verify().unwrap();
