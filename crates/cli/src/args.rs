@@ -6,6 +6,7 @@
 
 mod records;
 mod target;
+mod what;
 
 use std::path::PathBuf;
 
@@ -23,6 +24,7 @@ pub(crate) use self::records::{
     DeleteArgs, DeletedArgs, DumpArgs, GetArgs, LoadArgs, PutArgs, ScanArgs, ScanFormat, ShownArgs,
 };
 pub(crate) use self::target::{DatabaseArgs, EncodingArgs, RangeArgs, TargetArgs};
+pub(crate) use self::what::{CopyTarget, Counted, Names};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -95,7 +97,7 @@ pub(crate) enum Command {
     /// Write everything to a file that load turns into the same database
     Dump(DumpArgs),
     /// Show sizes, levels and counters
-    Stats(ReportArgs),
+    Stats(StatsArgs),
     /// Check every checksum, order and count
     Verify(ReportArgs),
     /// Count the keys of a family or of a range
@@ -160,7 +162,8 @@ impl Command {
             Self::Options(args) => &mut args.database,
             Self::Load(args) => &mut args.database,
             Self::Dump(args) => &mut args.database,
-            Self::Stats(args) | Self::Verify(args) | Self::Upgrade(args) => &mut args.database,
+            Self::Stats(args) => &mut args.database,
+            Self::Verify(args) | Self::Upgrade(args) => &mut args.database,
             Self::Flush(args) => &mut args.database,
             Self::Compact(args) => &mut args.database,
             Self::Families(args) => &mut args.database,
@@ -187,12 +190,11 @@ pub(crate) struct CountArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
     #[command(flatten)]
-    pub(crate) range: RangeArgs,
-    /// Print JSON
+    pub(crate) what: Counted,
+    /// Print JSON; of an estimate also what reading a range from --from to --to costs, in a unit of
+    /// its own
     #[arg(long)]
     pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) encoding: EncodingArgs,
 }
 
 /// Arguments of `flush`.
@@ -216,7 +218,20 @@ pub(crate) struct CompactArgs {
     pub(crate) told: ToldArgs,
 }
 
-/// Arguments of `stats` and `verify`.
+/// Arguments of `stats`.
+#[derive(Debug, Args)]
+pub(crate) struct StatsArgs {
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    /// Print JSON instead of tables
+    #[arg(long, conflicts_with = "prometheus")]
+    pub(crate) json: bool,
+    /// Print the text format of Prometheus
+    #[arg(long)]
+    pub(crate) prometheus: bool,
+}
+
+/// Arguments of `verify` and `upgrade`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
     #[command(flatten)]

@@ -31,6 +31,7 @@ pub(crate) use self::options::{OptionsArgs, OptionsFormat, shown as options_of};
 pub(crate) use self::rescue::{RepairArgs, RestoreArgs, SalvageArgs};
 pub(crate) use self::shell::ShellArgs;
 pub(crate) use self::stats::text as stats_of;
+pub(crate) use self::verify::verdict_on;
 use crate::args::Command;
 use crate::failure::Result;
 

@@ -3,6 +3,7 @@
 //! Reading commands open for reading only: they create nothing, not even a directory, and change
 //! no byte. Writing commands create what is missing. Errors say what the user can do.
 
+use std::ops::Bound;
 use std::path::Path;
 
 use tidesdb::{Db, Error, Family, KeyOrder, Scan, ScanOptions};
@@ -187,6 +188,31 @@ impl KeyRange {
         Ok(options)
     }
 
+    /// About how many keys of a family lie in the range.
+    ///
+    /// # Errors
+    /// A usage failure for bounds in an order of an application, and for a prefix in other orders
+    /// than that of bytes, where what begins with it may lie apart; those of the engine.
+    pub(crate) fn estimate(&self, family: &Family) -> Result<u64> {
+        self.options(family, ScanOptions::new())?;
+        let order = family.options().key_order;
+        if self.prefix.is_some() && order != KeyOrder::Bytewise {
+            let text = format!("--estimate takes no --prefix in the order of keys {order}");
+            return Err(Failure::usage(text).hint("leave out --estimate, or use --from and --to"));
+        }
+        let end = self.prefix.as_deref().map(behind_prefix);
+        let from = self.prefix.iter().chain(&self.from).max();
+        let to = self.to.iter().chain(end.iter().flatten()).min();
+        let lower = from.map_or(Bound::Unbounded, |from| Bound::Included(from.clone()));
+        let upper = to.map_or(Bound::Unbounded, |to| Bound::Excluded(to.clone()));
+        Ok(family.approximate_count((lower, upper))?)
+    }
+
+    /// What reading the keys between two bounds costs, where both are given.
+    pub(crate) fn cost(&self, family: &Family) -> Option<f64> {
+        Some(family.range_cost(self.from.as_ref()?, self.to.as_ref()?))
+    }
+
     /// A scan over the range, not yet positioned.
     ///
     /// # Errors
@@ -194,4 +220,17 @@ impl KeyRange {
     pub(crate) fn scan(&self, family: &Family) -> Result<Scan> {
         Ok(family.scan(self.options(family, ScanOptions::new())?)?)
     }
+}
+
+/// The first key behind all that begin with a prefix, in the order of bytes. There is none behind a
+/// prefix of the highest bytes.
+fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if let Some(raised) = last.checked_add(1) {
+            end.push(raised);
+            return Some(end);
+        }
+    }
+    None
 }

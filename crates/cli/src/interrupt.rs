@@ -3,13 +3,22 @@
 //! A command that has something to finish calls [`install`] and asks [`requested`] between its
 //! steps. The first signal (SIGINT, SIGTERM or SIGHUP) only sets a flag; the second one ends the
 //! process at once, which costs nothing that was committed. Commands that do not install the
-//! handler are ended by the first signal.
+//! handler are ended by the first signal. Work of the engine that asks nobody is ended by closing
+//! the database under it ([`ending`]).
 //!
 //! The handler runs on a thread of the `ctrlc` crate, so it may print.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use tidesdb::{Db, Error};
 
 use crate::failure::{Failure, Result, note};
+
+/// Time between two looks at whether work is to end.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Exit code of a process that was interrupted, as shells report SIGINT.
 const INTERRUPTED: i32 = 130;
@@ -66,4 +75,35 @@ pub(crate) fn end_command() {
 pub(crate) fn requested() -> bool {
     // ORDERING: relaxed; see `install`.
     REQUESTED.load(Ordering::Relaxed)
+}
+
+/// Does work on a database, which is closed when the user asks the command to stop: the work ends
+/// then, and leaves what its documentation says of an error. `interrupted` is what is told.
+///
+/// # Errors
+/// That of the work, or that it was interrupted.
+pub(crate) fn ending<T>(
+    db: &Db,
+    interrupted: &str,
+    work: impl FnOnce() -> tidesdb::Result<T>,
+) -> Result<T> {
+    install()?;
+    let (working, ended) = mpsc::channel::<()>();
+    let closer = db.clone();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while ended.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                if requested() {
+                    // The work tells what became of it.
+                    return drop(closer.close());
+                }
+            }
+        });
+        let done = work();
+        drop(working);
+        match done {
+            Err(Error::Closed) if requested() => Err(Failure::interrupted(interrupted)),
+            done => Ok(done?),
+        }
+    })
 }

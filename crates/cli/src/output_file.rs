@@ -3,14 +3,19 @@
 //! What is written goes to a new file beside it, whose name ends in `.partial`; it is synced, and
 //! renamed at the end: under its own name there is either the old file or all of the new one. No
 //! file or link that was there is opened, so two commands never write to one file. What a failed or
-//! interrupted command wrote is removed. A device or a pipe is written as it is.
+//! interrupted command wrote is removed, and what a killed one left is removed by the next that
+//! writes to the same name: the lock of a file tells whether a command still writes to it. A device
+//! or a pipe is written as it is.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
+
+/// What the names of files end in that are not complete.
+const PARTIAL: &str = ".partial";
 
 /// Has `write` fill the file at `path`.
 ///
@@ -25,6 +30,7 @@ pub(crate) fn write(path: &Path, write: impl FnOnce(File, &Path) -> Result<File>
         let output = File::options().write(true).open(path).map_err(|e| failed(path, e))?;
         return write(output, path).map(drop);
     }
+    remove_left_behind(path);
     let (output, partial) = create_partial(path)?;
     let partial = &partial;
     let complete = write(output, partial)
@@ -81,21 +87,77 @@ fn is_database(directory: &Path) -> bool {
         && fs::read_dir(directory).is_ok_and(|mut entries| entries.any(is_manifest))
 }
 
-/// Creates a file beside `path` under a name that nothing has.
+/// Creates a file beside `path` under a name that nothing has, and locks it.
 fn create_partial(path: &Path) -> Result<(File, PathBuf)> {
     /// More than a process that was given the same number again can have left.
     const MOST_TRIES: u32 = 1000;
-    let mut tried = 0;
-    loop {
+    for tried in 0..MOST_TRIES {
         let mut name = OsString::from(path);
-        name.push(format!(".{}-{tried}.partial", std::process::id()));
+        name.push(format!(".{}-{tried}{PARTIAL}", std::process::id()));
         let partial = PathBuf::from(name);
         match File::create_new(&partial) {
-            Ok(file) => return Ok((file, partial)),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tried < MOST_TRIES => tried += 1,
+            // A file system may be without locks. Then nothing is removed either.
+            Ok(file)
+                if !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+                    && is_at(&file, &partial) =>
+            {
+                return Ok((file, partial));
+            }
+            // Another command took it for one that was left behind.
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(Failure::file("write", &partial, &e)),
         }
     }
+    Err(Failure::new(format!("cannot write {}: no name is free beside it", path.display())))
+}
+
+/// Whether the file still has the name.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(own), Ok(named)) => (own.dev(), own.ino()) == (named.dev(), named.ino()),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_at(_file: &File, path: &Path) -> bool {
+    path.exists()
+}
+
+/// Removes what commands that were killed have left of files for `path`. What can't be removed
+/// stays: it is in nobody's way.
+fn remove_left_behind(path: &Path) {
+    let Some(name) = path.file_name() else { return };
+    for entry in fs::read_dir(directory_of(path)).into_iter().flatten().flatten() {
+        let is_ours = is_partial_name(&entry.file_name(), name)
+            && entry.file_type().is_ok_and(|kind| kind.is_file());
+        if is_ours
+            && let Ok(file) = File::options().write(true).open(entry.path())
+            && file.try_lock().is_ok()
+            && is_at(&file, &entry.path())
+        {
+            // With the lock held: a command that has just created it notices that it is gone.
+            let _in_nobodys_way = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether `entry` is the name of a file that a command fills for the name `name`.
+fn is_partial_name(entry: &OsStr, name: &OsStr) -> bool {
+    let middle = entry
+        .as_encoded_bytes()
+        .strip_prefix(name.as_encoded_bytes())
+        .and_then(|rest| rest.strip_prefix(b"."))
+        .and_then(|rest| rest.strip_suffix(PARTIAL.as_bytes()));
+    let Some(middle) = middle else { return false };
+    let mut numbers = middle.split(|&byte| byte == b'-');
+    let is_number = |part: Option<&[u8]>| {
+        part.is_some_and(|part| !part.is_empty() && part.iter().all(u8::is_ascii_digit))
+    };
+    is_number(numbers.next()) && is_number(numbers.next()) && numbers.next().is_none()
 }
 
 fn directory_of(path: &Path) -> &Path {

@@ -153,10 +153,13 @@ impl Source {
     /// When the input cannot be read, or the line is longer than a record may be.
     pub(crate) fn first_line_with(&mut self, prefix: &[u8]) -> Result<Option<Vec<u8>>> {
         let limit = usize::try_from(self.tap.record_limit).unwrap_or(usize::MAX);
-        let mut line = Vec::new();
+        let (mut line, mut searched) = (Vec::new(), 0);
         loop {
             let compared = line.len().min(prefix.len());
-            let end = line.iter().position(|&byte| byte == b'\n');
+            // What was read before has no end of a line.
+            let unseen = line.get(searched..).unwrap_or_default();
+            let end = unseen.iter().position(|&byte| byte == b'\n').map(|at| searched + at);
+            searched = line.len();
             let differs = line[..compared] != prefix[..compared];
             if end.is_some() || differs {
                 let found = end.filter(|_| !differs && compared == prefix.len());

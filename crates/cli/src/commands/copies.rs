@@ -1,15 +1,16 @@
 //! `tidesdb rename-family`, `clone-family`, `checkpoint` and `backup`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 use serde_json::json;
-use tidesdb::CheckpointOptions;
+use tidesdb::Db;
 
-use crate::args::DatabaseArgs;
+use crate::args::{CopyTarget, DatabaseArgs, Names};
 use crate::database::{self, Access};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::progress;
 use crate::table::bytes;
 use crate::told::ToldArgs;
@@ -19,10 +20,8 @@ use crate::told::ToldArgs;
 pub(crate) struct NamesArgs {
     #[command(flatten)]
     pub(crate) database: DatabaseArgs,
-    /// The family
-    pub(crate) from: String,
-    /// The new name, or the name of the copy
-    pub(crate) to: String,
+    #[command(flatten)]
+    pub(crate) names: Names,
     #[command(flatten)]
     pub(crate) told: ToldArgs,
 }
@@ -32,11 +31,8 @@ pub(crate) struct NamesArgs {
 pub(crate) struct CopyArgs {
     #[command(flatten)]
     pub(crate) database: DatabaseArgs,
-    /// An empty directory, or one to be created
-    pub(crate) to: PathBuf,
-    /// Read the copy back and check it
-    #[arg(long)]
-    pub(crate) verify: bool,
+    #[command(flatten)]
+    pub(crate) target: CopyTarget,
     #[command(flatten)]
     pub(crate) told: ToldArgs,
 }
@@ -46,12 +42,11 @@ pub(crate) struct CopyArgs {
 /// # Errors
 /// Those of the engine.
 pub(crate) fn rename(args: &NamesArgs) -> Result<()> {
-    database::refuse_hidden(&args.to)?;
+    let names = &args.names;
     let db = database::open(&args.database.db, Access::Change)?;
-    database::family(&db, &args.from)?;
-    db.rename_family(&args.from, &args.to)?;
+    names.rename(&db)?;
     db.close()?;
-    args.told.tell(&json!({ "renamed": args.from, "to": args.to }))
+    args.told.tell(&json!({ "renamed": names.from, "to": names.to }))
 }
 
 /// Copies a family.
@@ -59,40 +54,38 @@ pub(crate) fn rename(args: &NamesArgs) -> Result<()> {
 /// # Errors
 /// Those of the engine.
 pub(crate) fn clone(args: &NamesArgs) -> Result<()> {
-    database::refuse_hidden(&args.to)?;
+    let names = &args.names;
     let db = database::open(&args.database.db, Access::Change)?;
-    database::family(&db, &args.from)?;
-    drop(db.clone_family(&args.from, &args.to)?);
+    names.clone_in(&db)?;
     db.close()?;
-    args.told.tell(&json!({ "cloned": args.from, "to": args.to }))
+    args.told.tell(&json!({ "cloned": names.from, "to": names.to }))
 }
 
 /// Makes a copy that shares files.
 ///
 /// # Errors
-/// Those of the engine.
+/// Those of the engine; when interrupted.
 pub(crate) fn checkpoint(args: &CopyArgs) -> Result<()> {
-    let db = database::open(&args.database.db, Access::Change)?;
-    let options = CheckpointOptions::default().verify_copy(args.verify);
-    let so_far = || bytes_in(&args.to);
-    progress::during("copying", so_far, || db.checkpoint_with(&args.to, options))?;
-    db.close()?;
-    let (to, verified) = (args.to.display().to_string(), args.verify);
-    args.told.tell(&json!({ "checkpoint": to, "verified": verified }))
+    copy(args, "checkpoint", |db| args.target.checkpoint(db))
 }
 
 /// Makes a copy that shares nothing.
 ///
 /// # Errors
-/// Those of the engine.
+/// As [`checkpoint`].
 pub(crate) fn backup(args: &CopyArgs) -> Result<()> {
+    copy(args, "backup", |db| args.target.backup(db))
+}
+
+fn copy(args: &CopyArgs, what: &str, make: impl FnOnce(&Db) -> tidesdb::Result<()>) -> Result<()> {
     let db = database::open(&args.database.db, Access::Change)?;
-    let options = CheckpointOptions::default().verify_copy(args.verify);
-    let so_far = || bytes_in(&args.to);
-    progress::during("copying", so_far, || db.backup_with(&args.to, options))?;
+    let so_far = || bytes_in(&args.target.to);
+    interrupt::ending(&db, "nothing was kept of the copy", || {
+        progress::during("copying", so_far, || make(&db))
+    })?;
     db.close()?;
-    let (to, verified) = (args.to.display().to_string(), args.verify);
-    args.told.tell(&json!({ "backup": to, "verified": verified }))
+    let (to, verified) = (args.target.to.display().to_string(), args.target.verify);
+    args.told.tell(&json!({ what: to, "verified": verified }))
 }
 
 /// How much lies in a directory by now.

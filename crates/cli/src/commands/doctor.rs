@@ -3,7 +3,6 @@
 //! Nothing is changed. Counters (cache hits, stalls) begin with the open, so they say something
 //! in a shell that has been in use, and little in a command of its own.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
@@ -12,7 +11,8 @@ use tidesdb::Db;
 use crate::args::DatabaseArgs;
 use crate::database::{self, Access};
 use crate::doctor::{Facts, diagnose, report};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
+use crate::told::print;
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
@@ -34,11 +34,7 @@ pub(crate) struct DoctorArgs {
 pub(crate) fn run(args: &DoctorArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Read)?;
     let text = examine(&db, args.json)?;
-    let mut output = io::stdout().lock();
-    output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-        .map_err(|error| Failure::output(&error))
+    print(text)
 }
 
 /// The report on an open database.

@@ -1,7 +1,5 @@
 //! `tidesdb families`, `create-family` and `drop-family`.
 
-use std::io::{self, Write};
-
 use serde_json::json;
 
 use crate::args::{CreateFamilyArgs, DropFamilyArgs, FamiliesArgs};
@@ -9,6 +7,7 @@ use crate::database::{self, Access};
 use crate::failure::{Failure, Result};
 use crate::formats::DumpedFamily;
 use crate::options_files;
+use crate::told::{pretty, print};
 
 /// Prints the names, one a line, or names and options as JSON.
 ///
@@ -22,20 +21,11 @@ pub(crate) fn list(args: &FamiliesArgs) -> Result<()> {
             let family = db.family(name)?;
             Ok(DumpedFamily::new(name, &family.options()))
         });
-        as_json(&families.collect::<Result<Vec<_>>>()?)?
+        pretty(&families.collect::<Result<Vec<_>>>()?)?
     } else {
         names.into_iter().map(|name| name + "\n").collect()
     };
-    let mut output = io::stdout().lock();
-    output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-        .map_err(|error| Failure::output(&error))
-}
-
-fn as_json(families: &[DumpedFamily]) -> Result<String> {
-    let text = serde_json::to_string_pretty(families);
-    Ok(text.map_err(|error| Failure::new(error.to_string()))? + "\n")
+    print(text)
 }
 
 /// Creates a family with the given settings; creates the database if need be.

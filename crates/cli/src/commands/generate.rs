@@ -2,7 +2,6 @@
 //! line, so that it says what the tool does.
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, ValueHint};
@@ -10,6 +9,7 @@ use clap_complete::Shell;
 
 use crate::args::Cli;
 use crate::failure::{Failure, Result};
+use crate::told::print;
 
 const NAME: &str = "tidesdb";
 
@@ -36,8 +36,7 @@ pub(crate) struct ManArgs {
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), NAME, &mut script);
-    let mut output = io::stdout().lock();
-    output.write_all(&script).and_then(|()| output.flush()).map_err(|error| Failure::output(&error))
+    print(script)
 }
 
 /// Writes the man pages.

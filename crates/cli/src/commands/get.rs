@@ -16,6 +16,7 @@ use crate::database::{self, Access};
 use crate::encoding::Encoding;
 use crate::failure::{Failure, Result, judged, note};
 use crate::formats::{self, Format, RecordWriter, Row};
+use crate::told::print;
 
 /// Keys that are looked up together.
 const KEYS_AT_ONCE: usize = 1000;
@@ -62,9 +63,8 @@ fn single(family: &Family, key: &[u8], encoding: Encoding) -> Result<()> {
     let Some(mut value) = family.get(key)? else {
         return Err(Failure::not_found());
     };
-    let mut output = io::stdout().lock();
     if encoding == Encoding::Text {
-        if output.is_terminal() && !value.ends_with(b"\n") {
+        if io::stdout().is_terminal() && !value.ends_with(b"\n") {
             value.push(b'\n');
         }
     } else {
@@ -73,7 +73,7 @@ fn single(family: &Family, key: &[u8], encoding: Encoding) -> Result<()> {
         text.push(b'\n');
         value = text;
     }
-    output.write_all(&value).and_then(|()| output.flush()).map_err(|error| Failure::output(&error))
+    print(value)
 }
 
 /// Calls `work` with the keys of a file or of standard input, one a line, some at a time.

@@ -5,16 +5,19 @@ use serde_json::json;
 use crate::args::{CompactArgs, FlushArgs};
 use crate::database::{self, Access};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::progress;
 use crate::table::bytes;
 
 /// Writes what is only in the log to tables, so that the next open has nothing to replay.
 ///
 /// # Errors
-/// Those of the engine.
+/// Those of the engine; when interrupted.
 pub(crate) fn flush(args: &FlushArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Change)?;
-    progress::during("flushing", String::new, || db.flush())?;
+    interrupt::ending(&db, "what was not flushed is in the log", || {
+        progress::during("flushing", String::new, || db.flush())
+    })?;
     let flushed = database::visible_families(&db);
     db.close()?;
     args.told.tell(&json!({ "flushed": flushed }))
@@ -23,17 +26,17 @@ pub(crate) fn flush(args: &FlushArgs) -> Result<()> {
 /// Merges one family or all.
 ///
 /// # Errors
-/// When the family does not exist, and those of the engine.
+/// When the family does not exist, when interrupted, and those of the engine.
 pub(crate) fn compact(args: &CompactArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Change)?;
     let so_far = || format!("{} read", bytes(db.stats().work.compaction_bytes_read));
-    match &args.family {
-        Some(name) => {
-            let family = database::family(&db, name)?;
-            progress::during("merging", so_far, || family.compact())?;
-        }
-        None => progress::during("merging", so_far, || db.compact())?,
-    }
+    let one = args.family.as_deref().map(|name| database::family(&db, name)).transpose()?;
+    interrupt::ending(&db, "merges that were done are kept", || {
+        progress::during("merging", so_far, || match &one {
+            Some(family) => family.compact(),
+            None => db.compact(),
+        })
+    })?;
     let all = || database::visible_families(&db);
     let compacted = args.family.clone().map_or_else(all, |name| vec![name]);
     db.close()?;

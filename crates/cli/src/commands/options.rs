@@ -1,7 +1,6 @@
 //! `tidesdb options`: shows the options of families, and changes them.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
@@ -13,6 +12,7 @@ use crate::database::{self, Access};
 use crate::failure::{Failure, Result, note};
 use crate::options_files;
 use crate::table::printable;
+use crate::told::{pretty, print};
 
 /// The family of commands that name none.
 const DEFAULT_FAMILY: &str = "default";
@@ -72,11 +72,7 @@ pub(crate) fn run(args: &OptionsArgs) -> Result<()> {
     if changes {
         db.close()?;
     }
-    let mut output = io::stdout().lock();
-    output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-        .map_err(|error| Failure::output(&error))
+    print(text)
 }
 
 /// The options as text.
@@ -100,9 +96,7 @@ pub(crate) fn shown(db: &Db, family: Option<&str>, format: OptionsFormat) -> Res
 fn json(db: &Db, family: Option<&str>) -> Result<String> {
     let options = shown(db, family, OptionsFormat::Lines)?;
     let pairs = options.lines().filter_map(|line| line.split_once(" = "));
-    let map: BTreeMap<&str, &str> = pairs.collect();
-    let text = serde_json::to_string_pretty(&map);
-    Ok(text.map_err(|error| Failure::new(error.to_string()))? + "\n")
+    pretty(&pairs.collect::<BTreeMap<&str, &str>>())
 }
 
 /// Changes what the file names, of one family or of all, and tells what has changed. All

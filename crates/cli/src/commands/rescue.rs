@@ -1,7 +1,6 @@
 //! `tidesdb salvage`, `repair` and `restore`: a new database of what is left of a damaged one, and
 //! a verified copy of a backup.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
@@ -14,7 +13,9 @@ use crate::encoding::Encoding;
 use crate::failure::{Failure, Result, judged};
 use crate::interrupt;
 use crate::progress::WorkBar;
-use crate::table::{bytes, count, render};
+use crate::resume;
+use crate::table::{bytes, count, printable, render};
+use crate::told::{pretty, print};
 
 /// Arguments of `salvage`.
 #[derive(Debug, Args)]
@@ -107,22 +108,14 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<()> {
         let (files, entries) = (count(done.files), count(done.entries));
         format!("Restored {files} files, {}, and read {entries} entries back\n", bytes(done.bytes))
     };
-    print(&text)
-}
-
-fn print(text: &str) -> Result<()> {
-    let mut output = io::stdout().lock();
-    let written = output.write_all(text.as_bytes()).and_then(|()| output.flush());
-    written.map_err(|error| Failure::output(&error))
+    print(text)
 }
 
 fn tell(report: &SalvageReport, to: &Path, kept: Option<&Path>, json: bool) -> Result<()> {
     let printed = if json {
-        let text = serde_json::to_string_pretty(&as_json(report, to, kept));
-        let text = text.map_err(|e| Failure::new(format!("cannot write the report: {e}")))?;
-        print(&format!("{text}\n"))
+        pretty(&as_json(report, to, kept)).and_then(print)
     } else {
-        print(&as_text(report, to, kept))
+        print(as_text(report, to, kept))
     };
     let verdict = match report.losses.len() {
         0 => Ok(()),
@@ -139,12 +132,11 @@ fn text_of(key: &[u8]) -> String {
 }
 
 fn as_text(report: &SalvageReport, to: &Path, kept: Option<&Path>) -> String {
-    let rows: Vec<Vec<String>> = report
-        .families
-        .iter()
+    let of_users = report.families.iter().filter(|family| family.name != resume::FAMILY);
+    let rows: Vec<Vec<String>> = of_users
         .map(|family| {
             let (lost, deleted) = (count(family.values_lost), count(family.deleted));
-            vec![family.name.clone(), count(family.entries), bytes(family.bytes), deleted, lost]
+            vec![printable(&family.name), count(family.entries), bytes(family.bytes), deleted, lost]
         })
         .collect();
     let header = ["family", "keys", "bytes", "deleted", "values lost"];
@@ -156,7 +148,7 @@ fn as_text(report: &SalvageReport, to: &Path, kept: Option<&Path>) -> String {
         if !lines.is_empty() {
             text.push_str(&format!("\n{title}\n"));
             for line in lines {
-                text.push_str(&format!("  {line}\n"));
+                text.push_str(&format!("  {}\n", printable(&line)));
             }
         }
     };
@@ -182,7 +174,11 @@ fn loss_text(loss: &Loss) -> String {
         text.push_str(&format!(", {} entries", count(entries)));
     }
     if !loss.families.is_empty() {
-        text.push_str(&format!(" of {}", loss.families.join(", ")));
+        let names = loss.families.iter().map(|name| match name.as_str() {
+            resume::FAMILY => "the progress of loads",
+            name => name,
+        });
+        text.push_str(&format!(" of {}", names.collect::<Vec<_>>().join(", ")));
     }
     if let (Some(first), Some(last)) = (&loss.first_key, &loss.last_key) {
         text.push_str(&format!(", keys from '{}' to '{}'", text_of(first), text_of(last)));
@@ -199,6 +195,7 @@ fn as_json(report: &SalvageReport, to: &Path, kept: Option<&Path>) -> Value {
             json!({
                 "name": family.name,
                 "number": family.number,
+                "of_the_tool": family.name == resume::FAMILY,
                 "name_is_known": family.name_is_known,
                 "options_are_known": family.options_are_known,
                 "keys": family.entries,

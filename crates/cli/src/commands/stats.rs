@@ -1,30 +1,25 @@
-//! `tidesdb stats`: sizes, levels and counters, as tables or as JSON.
+//! `tidesdb stats`: sizes, levels and counters, as tables, as JSON, or for Prometheus.
 //!
 //! The database is opened for the command, so counters of work (cache hits, bytes flushed) tell
 //! what opening it took; sizes and levels are those of the stored data.
 
-use std::io::{self, Write};
-
 use serde_json::{Value, json};
-use tidesdb::{Db, DbStats, FamilyStats, MemoryStats};
+use tidesdb::{Db, DbStats, Family, FamilyStats, MemoryStats};
 
-use crate::args::ReportArgs;
+use crate::args::StatsArgs;
 use crate::database::{self, Access};
-use crate::failure::{Failure, Result};
-use crate::table::{bytes, count, render};
+use crate::failure::Result;
+use crate::table::{bytes, count, printable, render};
+use crate::told::{pretty, print};
 
 /// Runs the command.
 ///
 /// # Errors
 /// Those of the engine and of standard output.
-pub(crate) fn run(args: &ReportArgs) -> Result<()> {
+pub(crate) fn run(args: &StatsArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Read)?;
-    let text = text(&db, args.json)?;
-    let mut output = io::stdout().lock();
-    output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-        .map_err(|error| Failure::output(&error))
+    let text = if args.prometheus { db.metrics_prometheus() } else { text(&db, args.json)? };
+    print(text)
 }
 
 /// The figures of an open database, in words or as JSON.
@@ -38,13 +33,14 @@ pub(crate) fn text(db: &Db, json: bool) -> Result<String> {
 fn as_json(db: &Db) -> Result<String> {
     let families = database::visible_families(db)
         .iter()
-        .map(|name| Ok(family_json(name, &db.family(name)?.stats())))
+        .map(|name| Ok(family_json(name, &db.family(name)?)))
         .collect::<Result<Vec<Value>>>()?;
-    let report = json!({ "database": database_json(&db.stats()), "families": families });
-    let mut text = serde_json::to_string_pretty(&report)
-        .map_err(|error| Failure::new(format!("cannot write the report: {error}")))?;
-    text.push('\n');
-    Ok(text)
+    pretty(&json!({ "database": database_json(&db.stats()), "families": families }))
+}
+
+/// About how many keys a family has. Nothing is told where a table that tells can't be read.
+fn keys_about(family: &Family) -> Option<u64> {
+    family.approximate_count(..).ok()
 }
 
 fn memory_json(memory: &MemoryStats) -> Value {
@@ -100,7 +96,8 @@ fn database_json(stats: &DbStats) -> Value {
     })
 }
 
-fn family_json(name: &str, stats: &FamilyStats) -> Value {
+fn family_json(name: &str, family: &Family) -> Value {
+    let (stats, about) = (family.stats(), keys_about(family));
     let levels: Vec<Value> = stats
         .levels
         .iter()
@@ -117,6 +114,7 @@ fn family_json(name: &str, stats: &FamilyStats) -> Value {
         .collect();
     json!({
         "name": name,
+        "keys_about": about,
         "memtable_bytes": stats.memtable_bytes,
         "immutable_memtables": stats.immutable_memtables,
         "range_tombstones": stats.range_tombstones,
@@ -133,8 +131,9 @@ fn family_json(name: &str, stats: &FamilyStats) -> Value {
 fn as_tables(db: &Db) -> Result<String> {
     let mut text = format!("Database\n{}", database_table(&db.stats()));
     for name in database::visible_families(db) {
-        let stats = db.family(&name)?.stats();
-        text.push_str(&format!("\nFamily {name}\n{}", family_tables(&stats)));
+        let family = db.family(&name)?;
+        let tables = family_tables(&family.stats(), keys_about(&family));
+        text.push_str(&format!("\nFamily {}\n{tables}", printable(&name)));
     }
     Ok(text)
 }
@@ -219,8 +218,10 @@ fn stall_table(stats: &DbStats) -> String {
     render(&["writers held up by", "times", "in all", "longest"], &rows)
 }
 
-fn family_tables(stats: &FamilyStats) -> String {
+fn family_tables(stats: &FamilyStats, keys_about: Option<u64>) -> String {
+    let about = keys_about.map_or("not known".to_owned(), count);
     let rows = [
+        ("keys, about", about),
         ("memtable", bytes(stats.memtable_bytes)),
         ("memtables waiting", stats.immutable_memtables.to_string()),
         ("range tombstones", count(stats.range_tombstones)),

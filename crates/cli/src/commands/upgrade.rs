@@ -3,8 +3,6 @@
 //! Files of older formats are read as they are and written anew in the course of things, so there
 //! is nothing that has to be done at once.
 
-use std::io::{self, Write};
-
 use serde_json::{Value, json};
 use tidesdb::rescue::{FormatReport, FoundFormat, formats_of};
 
@@ -12,6 +10,7 @@ use crate::args::ReportArgs;
 use crate::database;
 use crate::failure::{Failure, Result, judged};
 use crate::table::{count, render};
+use crate::told::print;
 
 /// Runs the command.
 ///
@@ -22,8 +21,6 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     database::must_exist(&args.database.db)?;
     let report = formats_of(&args.database.db)?;
     let text = if args.json { as_json(&report) } else { as_text(&report) };
-    let mut output = io::stdout().lock();
-    let written = output.write_all(text.as_bytes()).and_then(|()| output.flush());
     let verdict = match report.found.iter().find(|found| !found.is_readable()) {
         None => match report.unreadable.len() {
             0 => Ok(()),
@@ -39,7 +36,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         ))
         .hint("a newer build wrote them: open the database with that one")),
     };
-    judged(written.map_err(|error| Failure::output(&error)), verdict)
+    judged(print(text), verdict)
 }
 
 /// What would be done with the files.

@@ -3,7 +3,6 @@
 //! Nothing is changed and nothing is repaired. Damage is listed with file and offset, and makes
 //! the command fail.
 
-use std::io::{self, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -14,7 +13,8 @@ use crate::args::ReportArgs;
 use crate::database::{self, Access};
 use crate::failure::{Failure, Result, judged, note};
 use crate::progress::{WorkBar, spinner};
-use crate::table::{bytes, count, render};
+use crate::table::{bytes, count, printable, render};
+use crate::told::{pretty, print};
 
 /// What was looked at, and what is wrong with it.
 #[derive(Default)]
@@ -74,15 +74,26 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         }
         Err(_) => Findings::from(database::open(directory, Access::Read)?.verify()?),
     };
-    let text = if args.json { as_json(&report)? } else { as_text(&report) };
-    let mut output = io::stdout().lock();
-    let printed = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+    let (text, verdict) = told(&report, args.json)?;
+    judged(print(text), verdict)
+}
+
+/// What there is to say of a verification, in words or as JSON, and the verdict.
+///
+/// # Errors
+/// When it can't be written as JSON.
+pub(crate) fn verdict_on(report: VerifyReport, json: bool) -> Result<(String, Result<()>)> {
+    told(&report.into(), json)
+}
+
+fn told(report: &Findings, json: bool) -> Result<(String, Result<()>)> {
+    let text = if json { as_json(report)? } else { as_text(report) };
     let verdict = match report.problems.len() {
         0 => Ok(()),
         1 => Err(Failure::new("the database has 1 problem")),
         problems => Err(Failure::new(format!("the database has {problems} problems"))),
     };
-    judged(printed.map_err(|error| Failure::output(&error)), verdict)
+    Ok((text, verdict))
 }
 
 fn as_text(report: &Findings) -> String {
@@ -101,7 +112,7 @@ fn as_text(report: &Findings) -> String {
     } else {
         text.push_str("\nProblems\n");
         for problem in &report.problems {
-            text.push_str(&format!("  {problem}\n"));
+            text.push_str(&format!("  {}\n", printable(&problem.to_string())));
         }
     }
     text
@@ -109,7 +120,7 @@ fn as_text(report: &Findings) -> String {
 
 fn as_json(report: &Findings) -> Result<String> {
     let problems: Vec<Value> = report.problems.iter().map(problem_json).collect();
-    let report = json!({
+    pretty(&json!({
         "ok": report.problems.is_empty(),
         "tables": report.tables,
         "blocks": report.blocks,
@@ -117,11 +128,7 @@ fn as_json(report: &Findings) -> Result<String> {
         "bytes": report.bytes,
         "value_log_files": report.value_logs,
         "problems": problems,
-    });
-    let mut text = serde_json::to_string_pretty(&report)
-        .map_err(|error| Failure::new(format!("cannot write the report: {error}")))?;
-    text.push('\n');
-    Ok(text)
+    }))
 }
 
 fn problem_json(problem: &Error) -> Value {

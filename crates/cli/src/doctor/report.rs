@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::diagnosis::reserve_bytes;
 use super::{Facts, FamilyFacts, Finding};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::table::{bytes, count, render};
+use crate::told::pretty;
 
 /// The report as JSON.
 ///
@@ -18,7 +19,7 @@ pub(crate) fn as_json(facts: &Facts, findings: &[Finding]) -> Result<String> {
     let stalls = facts.stalls.iter().map(|stall| {
         json!({ "reason": stall.reason.name(), "count": stall.count, "nanos": stall.nanos })
     });
-    let report = json!({
+    pretty(&json!({
         "files": {
             "bytes": facts.files.bytes(),
             "table_bytes": facts.files.tables,
@@ -59,9 +60,7 @@ pub(crate) fn as_json(facts: &Facts, findings: &[Finding]) -> Result<String> {
         "stalls": stalls.collect::<Vec<_>>(),
         "families": families,
         "findings": findings,
-    });
-    let text = serde_json::to_string_pretty(&report);
-    Ok(text.map_err(|error| Failure::new(format!("cannot write the report: {error}")))? + "\n")
+    }))
 }
 
 fn finding_json(finding: &Finding) -> Value {

@@ -43,7 +43,9 @@ impl Completion {
             ("options", Some("--format")) => {
                 starting(word, ["lines", "toml", "ini"].map(str::to_owned))
             }
-            ("use" | "drop-family", None) => starting(word, database::visible_families(&self.db)),
+            ("use" | "drop-family" | "rename-family" | "clone-family", None) => {
+                starting(word, database::visible_families(&self.db))
+            }
             ("help", None) => commands(word),
             ("begin", None) => starting(word, values_of("begin")),
             ("get" | "put" | "delete", None) => self.keys(word),

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, value_parser};
 use tidesdb::IsolationLevel;
 
-use crate::args::{DeletedArgs, EncodingArgs, RangeArgs, ShownArgs};
+use crate::args::{CopyTarget, Counted, DeletedArgs, EncodingArgs, Names, RangeArgs, ShownArgs};
 use crate::commands::OptionsFormat;
 
 /// A line.
@@ -34,7 +34,7 @@ pub(crate) enum Command {
     /// Print keys and values in order
     Scan(ScanArgs),
     /// Count the keys of the family or of a range
-    Count(CountArgs),
+    Count(Counted),
     /// List the column families
     Families,
     /// Use another column family from now on
@@ -43,6 +43,10 @@ pub(crate) enum Command {
     CreateFamily(CreateArgs),
     /// Drop a column family and all of its data
     DropFamily(DropArgs),
+    /// Give a column family another name
+    RenameFamily(Names),
+    /// Copy a column family at once; the copy shares its files
+    CloneFamily(Names),
     /// Begin a transaction
     Begin(BeginArgs),
     /// Commit the transaction
@@ -57,6 +61,12 @@ pub(crate) enum Command {
     Stats(JsonArgs),
     /// Explain the state of the database, and what could be done about it
     Doctor(JsonArgs),
+    /// Check every checksum, order and count
+    Verify(JsonArgs),
+    /// Copy the database to a directory at once; the copy shares its files
+    Checkpoint(CopyTarget),
+    /// Copy every byte of the database to a directory
+    Backup(CopyTarget),
     /// Write what is only in the log to tables
     Flush,
     /// Merge the tables of the family into one sorted run
@@ -140,15 +150,6 @@ pub(crate) struct ScanArgs {
     /// Print one JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) encoding: EncodingArgs,
-}
-
-/// Arguments of `count`.
-#[derive(Debug, Args)]
-pub(crate) struct CountArgs {
-    #[command(flatten)]
-    pub(crate) range: RangeArgs,
     #[command(flatten)]
     pub(crate) encoding: EncodingArgs,
 }

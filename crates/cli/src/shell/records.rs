@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tidesdb::{Scan, ScanOptions, WriteOptions};
 
-use super::line::{CountArgs, DeleteArgs, GetArgs, PutArgs, ScanArgs};
+use super::line::{DeleteArgs, GetArgs, PutArgs, ScanArgs};
 use super::session::{Outcome, Session, print};
-use crate::args::{EncodingArgs, RangeArgs};
+use crate::args::{Counted, EncodingArgs, RangeArgs};
 use crate::commands::Values;
 use crate::failure::{Failure, Result};
 use crate::formats::{self, Format, Row};
@@ -133,7 +133,11 @@ impl Session {
         output.flush().map_err(failed)
     }
 
-    pub(super) fn count(&mut self, args: &CountArgs, output: &mut dyn Write) -> Result<()> {
+    pub(super) fn count(&mut self, args: &Counted, output: &mut dyn Write) -> Result<()> {
+        if args.estimate {
+            let range = args.range.range(&args.encoding)?;
+            return print(output, &format!("{}\n", range.estimate(&self.family()?)?));
+        }
         let mut scan = self.open_scan(&args.range, &args.encoding)?;
         begin(&mut scan, false)?;
         let mut count = 0u64;

@@ -9,11 +9,14 @@ use clap::Parser;
 use clap::error::ErrorKind as ClapError;
 use tidesdb::{Db, ErrorKind, Family, Snapshot, Transaction};
 
-use super::line::{BeginArgs, Command, CreateArgs, DropArgs, Line, OptionsArgs, RollbackArgs};
+use super::line::{
+    BeginArgs, Command, CreateArgs, DropArgs, JsonArgs, Line, OptionsArgs, RollbackArgs,
+};
 use super::words;
+use crate::args::Names;
 use crate::commands;
 use crate::database;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, judged};
 use crate::interrupt;
 use crate::options_files;
 
@@ -118,6 +121,8 @@ impl Session {
             }
             Command::CreateFamily(args) => self.create_family(&args)?,
             Command::DropFamily(args) => self.drop_family(&args)?,
+            Command::RenameFamily(args) => self.rename_family(args)?,
+            Command::CloneFamily(args) => args.clone_in(&self.db)?,
             Command::Begin(args) => self.begin(&args)?,
             Command::Commit => self.commit()?,
             Command::Rollback(args) => self.rollback(&args)?,
@@ -127,6 +132,15 @@ impl Session {
             }
             Command::Stats(args) => print(output, &commands::stats_of(&self.db, args.json)?)?,
             Command::Doctor(args) => print(output, &commands::examine(&self.db, args.json)?)?,
+            Command::Verify(args) => self.verify(&args, output)?,
+            Command::Checkpoint(args) => {
+                let db = self.db.clone();
+                in_background(move || args.checkpoint(&db))?;
+            }
+            Command::Backup(args) => {
+                let db = self.db.clone();
+                in_background(move || args.backup(&db))?;
+            }
             Command::Flush => {
                 let db = self.db.clone();
                 in_background(move || db.flush())?;
@@ -148,6 +162,7 @@ impl Session {
     fn create_family(&self, args: &CreateArgs) -> Result<()> {
         database::refuse_hidden(&args.name)?;
         let options = options_files::changed(options_files::family(&args.name)?, &args.set)?;
+        database::know_order(&self.db, &options.key_order)?;
         self.db.create_family(&args.name, options)?;
         Ok(())
     }
@@ -156,6 +171,21 @@ impl Session {
         commands::confirm_drop(&args.name, args.yes)?;
         database::family(&self.db, &args.name)?;
         Ok(self.db.drop_family(&args.name)?)
+    }
+
+    /// Renames a family. The one in use stays in use.
+    fn rename_family(&mut self, names: Names) -> Result<()> {
+        names.rename(&self.db)?;
+        if self.family == names.from {
+            self.family = names.to;
+        }
+        Ok(())
+    }
+
+    fn verify(&self, args: &JsonArgs, output: &mut dyn Write) -> Result<()> {
+        let db = self.db.clone();
+        let (text, verdict) = commands::verdict_on(in_background(move || db.verify())?, args.json)?;
+        judged(print(output, &text), verdict)
     }
 
     pub(super) fn open_transaction(&mut self) -> Result<&mut Transaction> {
@@ -238,7 +268,9 @@ pub(super) fn print(output: &mut dyn Write, text: &str) -> Result<()> {
 }
 
 /// Does work that cannot be given up. When the user asks for it, the shell goes on without it.
-fn in_background(work: impl FnOnce() -> tidesdb::Result<()> + Send + 'static) -> Result<()> {
+fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> tidesdb::Result<T> + Send + 'static,
+) -> Result<T> {
     let (send, receive) = mpsc::channel();
     // The receiver may have gone on; the result is lost then, as was said.
     thread::spawn(move || drop(send.send(work())));

@@ -38,7 +38,8 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
     interrupt::install_for_shell()?;
     let history = history_path();
     if let Some(path) = &history {
-        // There is none before the first shell ends.
+        // There is none before the first line of the first shell.
+        let _ = path.parent().map(fs::create_dir_all);
         let _ = editor.load_history(path);
     }
     note("`help` lists the commands, Tab completes, Ctrl-D leaves");
@@ -52,8 +53,13 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(failed(error)),
         };
-        // A history that can't be kept is no reason to stop.
-        let _ = editor.add_history_entry(&line);
+        // A history that can't be kept is no reason to stop. Each line is kept at once, behind
+        // those of other shells: the terminal may go at any time.
+        if editor.add_history_entry(&line).is_ok_and(|added| added)
+            && let Some(path) = &history
+        {
+            let _ = editor.append_history(path);
+        }
         interrupt::begin_command();
         let done = session.execute(&line, &mut io::stdout().lock());
         interrupt::end_command();
@@ -62,12 +68,6 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
             Ok(Outcome::NotFound) => note("not found"),
             Ok(Outcome::Exit) => break,
             Err(failure) => drop(failure.report()),
-        }
-    }
-    if let Some(path) = &history {
-        let kept = path.parent().map_or(Ok(()), fs::create_dir_all);
-        if kept.is_ok() {
-            let _ = editor.save_history(path);
         }
     }
     Ok(())

@@ -285,3 +285,38 @@ fn every_command_that_changes_something_says_so_as_json_when_asked() {
     let dump = place.run("dump", &["--json"]).ok();
     place.run_with_input("load", &["-", "--json"], dump.text().as_bytes()).ok();
 }
+
+#[test]
+fn numbers_are_estimated_and_figures_told_to_prometheus() {
+    let place = Place::new();
+    place.file("in.jsonl", json_lines(3000));
+    place.run("load", &["in.jsonl"]).ok();
+    place.run("compact", &[]).ok();
+    let number = |arguments: &[&str]| -> i64 {
+        let run = place.run("count", arguments).ok();
+        run.text().trim().parse().unwrap()
+    };
+    for range in [&[][..], &["--prefix", "a"], &["--from", "3", "--to", "c"], &["--from", "x"]] {
+        let (about, exactly) = (number(&[&["--estimate"], range].concat()), number(range));
+        assert!((about - exactly).abs() < 100, "{about} for {exactly} in {range:?}");
+    }
+    for apart in [["--from", "x"], ["--to", "5"]] {
+        assert_eq!(number(&[&["--estimate", "--prefix", "a"], &apart[..]].concat()), 0);
+    }
+    let cost = |from: &str, to: &str| {
+        let run = place.run("count", &["--estimate", "--json", "--from", from, "--to", to]).ok();
+        let json: serde_json::Value = serde_json::from_str(run.text()).unwrap();
+        json["cost"].as_f64().unwrap()
+    };
+    assert!(cost("0", "f") > 2.0 * cost("0", "2") && cost("x", "y") < cost("0", "2"));
+    place.run("create-family", &["r", "--set", "key_order=reverse"]).ok();
+    let run = place.run("count", &["-f", "r", "--estimate", "--prefix", "a"]);
+    run.fails(2, &["--estimate takes no --prefix"]);
+
+    let run = place.run("stats", &["--prometheus"]).ok();
+    assert!(run.text().contains("tidesdb_level_entries{family=\"default\""), "{}", run.text());
+    place.run("stats", &["--prometheus", "--json"]).fails(2, &["cannot be used with"]);
+    let run = place.run("stats", &["--json"]).ok();
+    let json: serde_json::Value = serde_json::from_str(run.text()).unwrap();
+    assert_eq!(json["families"][0]["keys_about"], 3000, "{json}");
+}

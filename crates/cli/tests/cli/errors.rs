@@ -248,6 +248,31 @@ fn a_dump_touches_no_file_but_its_own() {
 }
 
 #[test]
+fn what_a_killed_dump_left_is_removed_by_the_next_to_the_same_file() {
+    let place = Place::new();
+    place.run("put", &["k", "v"]).ok();
+    // Left: nobody holds its lock.
+    place.file("out.tsv.4194400-0.partial", "half");
+    // Of a dump that still runs, of another file, and what only looks like one.
+    let held = place.file("out.tsv.1-0.partial", "growing");
+    let held = std::fs::File::options().write(true).open(held).unwrap();
+    held.lock().unwrap();
+    let others = ["out.tsv.1-x.partial", "out.tsv.1-2-3.partial", "out.tsv2.1-0.partial"];
+    others.iter().for_each(|name| drop(place.file(name, "mine")));
+    std::fs::create_dir(place.path("out.tsv.7-0.partial")).unwrap();
+    place.run("dump", &["out.tsv"]).ok();
+    let mut left = vec!["out.tsv.1-0.partial", "out.tsv.7-0.partial"];
+    left.extend(others);
+    left.sort_unstable();
+    assert_eq!(place.partial_files(), left);
+    assert_eq!(place.read("out.tsv.1-0.partial"), b"growing");
+    drop(held);
+    place.run("dump", &["out.tsv"]).ok();
+    left.retain(|name| *name != "out.tsv.1-0.partial");
+    assert_eq!(place.partial_files(), left);
+}
+
+#[test]
 fn a_closed_pipe_changes_no_verdict() {
     let place = Place::new();
     place.file("input.jsonl", json_lines(2000));

@@ -170,6 +170,49 @@ fn a_csv_load_goes_on_behind_its_header() {
 }
 
 #[test]
+fn an_interrupted_copy_leaves_nothing_behind_and_a_killed_one_is_no_obstacle() {
+    let place = Place::new();
+    place.run("create-family", &["default", "--set", "compression=none"]).ok();
+    place.file("value", vec![7; 96 << 20]);
+    place.run("put", &["k", "--value-file", "value"]).ok();
+    let made = place.path("made");
+    let is_being_written = || {
+        let entries = std::fs::read_dir(&made).into_iter().flatten().flatten();
+        entries.into_iter().any(|entry| entry.path().extension().is_some_and(|e| e == "vlog"))
+    };
+    for name in ["-INT", "-TERM", "-KILL"] {
+        let mut interrupted = false;
+        // It may be done before the signal comes.
+        for _ in 0..20 {
+            let mut child = place.spawn("backup", &["made", "--verify"]);
+            while !is_being_written() && child.try_wait().unwrap().is_none() {
+                pass(Duration::from_millis(1));
+            }
+            signal(&child, name);
+            let output = child.wait_with_output().unwrap();
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            if output.status.success() {
+                std::fs::remove_dir_all(&made).unwrap();
+                continue;
+            }
+            interrupted = true;
+            if name == "-KILL" {
+                assert!(made.exists());
+                place.run_in("made", "get", &["k"]).fails(2, &["not finished"]);
+            } else {
+                assert_eq!(output.status.code(), Some(130), "{stderr}");
+                assert!(stderr.contains("nothing was kept of the copy"), "{stderr}");
+                assert!(!made.exists());
+            }
+            break;
+        }
+        assert!(interrupted, "{name} always came too late");
+    }
+    place.run("backup", &["made"]).ok();
+    assert_eq!(place.run_in("made", "count", &[]).ok().text(), "1\n");
+}
+
+#[test]
 fn an_interrupted_dump_leaves_nothing_behind() {
     let place = Place::new();
     place.file("input.jsonl", json_lines(20_000));

@@ -67,6 +67,25 @@ fn salvage_writes_what_is_left_and_lists_what_is_lost() {
 }
 
 #[test]
+fn the_family_of_the_tool_is_not_shown_as_one_of_the_users() {
+    let place = Place::new();
+    with_a_table(&place);
+    let (from, to) =
+        (place.path("db").display().to_string(), place.path("new").display().to_string());
+    assert!(place.run("families", &["--all"]).ok().text().contains("__load_progress"));
+    let run = place.run("salvage", &[&from, &to]).ok();
+    assert!(run.text().contains("default") && !run.text().contains("__load"), "{}", run.text());
+    std::fs::remove_dir_all(&to).unwrap();
+    let json = place.run("salvage", &[&from, &to, "--json"]).ok();
+    let json: serde_json::Value = serde_json::from_str(json.text()).unwrap();
+    let families = json["families"].as_array().unwrap();
+    for family in families {
+        assert_eq!(family["of_the_tool"], family["name"] == "__load_progress", "{family}");
+    }
+    assert_eq!(families.len(), 2);
+}
+
+#[test]
 fn repair_puts_a_salvaged_database_in_place() {
     let place = Place::new();
     with_a_table(&place);

@@ -63,6 +63,26 @@ fn families_options_and_reports() {
 }
 
 #[test]
+fn copies_names_and_checks() {
+    let place = Place::new();
+    let run = script(
+        &place,
+        "put a 1\nclone-family default copy\nrename-family default first\nput b 2\nfamilies\n\
+         count\ncount --estimate\nuse copy\ncount\nbackup made --verify\ncheckpoint 'point 1'\n\
+         verify --json\n",
+    );
+    let run = run.ok();
+    let begin = "copy\nfirst\n2\n2\n1\n{\n";
+    assert!(run.text().starts_with(begin) && run.text().contains("\"ok\": true"), "{}", run.text());
+    for copy in ["made", "point 1"] {
+        assert_eq!(place.run_in(copy, "families", &[]).ok().text(), "copy\nfirst\n");
+    }
+    script(&place, "backup made\n").fails(2, &["line 1:", "not empty"]);
+    script(&place, "rename-family first __load_progress\n").fails(2, &["how far a load"]);
+    script(&place, "create-family own --set key_order=custom:mine\nuse own\nput a 1\n").ok();
+}
+
+#[test]
 fn transactions_and_snapshots() {
     let place = Place::new();
     let run = script(
@@ -185,6 +205,9 @@ fn a_terminal_has_completion_and_history_and_ctrl_d_leaves() {
     terminal.expect("not found");
     terminal.send("begin\r");
     terminal.expect("tidesdb default*> ");
+    // Kept already: the terminal may go at any time.
+    let history = || String::from_utf8(place.read("state/tidesdb/history")).unwrap();
+    assert!(history().contains("put user:one 1\n") && history().ends_with("begin\n"));
     terminal.send("rollback\r");
     terminal.expect("tidesdb default> ");
     // Ctrl-C gives up the line.
@@ -195,8 +218,7 @@ fn a_terminal_has_completion_and_history_and_ctrl_d_leaves() {
     terminal.expect("tidesdb default> ");
     terminal.send("\x04");
     assert_eq!(terminal.end(), Some(0));
-    let history = String::from_utf8(place.read("state/tidesdb/history")).unwrap();
-    assert!(history.contains("put user:one 1\n"), "{history}");
+    assert_eq!(history().matches("put user:one 1\n").count(), 1, "{}", history());
 
     let mut terminal = Terminal::start(&place);
     // The line before the last of the other shell.

@@ -1,0 +1,89 @@
+//! Arguments that a command of the tool has in common with that of the shell: what it is about.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use tidesdb::{CheckpointOptions, Db};
+
+use super::{EncodingArgs, RangeArgs};
+use crate::database;
+use crate::failure::Result;
+
+/// What is counted.
+#[derive(Debug, Args)]
+pub(crate) struct Counted {
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+    /// Estimate the number without reading the records
+    #[arg(long)]
+    pub(crate) estimate: bool,
+    #[command(flatten)]
+    pub(crate) encoding: EncodingArgs,
+}
+
+/// A family, and a name for it or for its copy.
+#[derive(Debug, Args)]
+pub(crate) struct Names {
+    /// The family
+    pub(crate) from: String,
+    /// The new name, or the name of the copy
+    pub(crate) to: String,
+}
+
+impl Names {
+    /// Renames the family.
+    ///
+    /// # Errors
+    /// When the name belongs to the tool, and those of the engine.
+    pub(crate) fn rename(&self, db: &Db) -> Result<()> {
+        self.check(db)?;
+        Ok(db.rename_family(&self.from, &self.to)?)
+    }
+
+    /// Copies the family.
+    ///
+    /// # Errors
+    /// As [`Names::rename`].
+    pub(crate) fn clone_in(&self, db: &Db) -> Result<()> {
+        self.check(db)?;
+        Ok(db.clone_family(&self.from, &self.to).map(drop)?)
+    }
+
+    fn check(&self, db: &Db) -> Result<()> {
+        database::refuse_hidden(&self.to)?;
+        database::family(db, &self.from).map(drop)
+    }
+}
+
+/// Where a copy of the database goes.
+#[derive(Debug, Args)]
+pub(crate) struct CopyTarget {
+    /// An empty directory, or one to be created
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) to: PathBuf,
+    /// Read the copy back and check it
+    #[arg(long)]
+    pub(crate) verify: bool,
+}
+
+impl CopyTarget {
+    /// Makes a copy that shares files.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub(crate) fn checkpoint(&self, db: &Db) -> tidesdb::Result<()> {
+        db.checkpoint_with(&self.to, self.options())
+    }
+
+    /// Makes a copy that shares nothing.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub(crate) fn backup(&self, db: &Db) -> tidesdb::Result<()> {
+        db.backup_with(&self.to, self.options())
+    }
+
+    fn options(&self) -> CheckpointOptions {
+        CheckpointOptions::default().verify_copy(self.verify)
+    }
+}
