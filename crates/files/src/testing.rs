@@ -5,6 +5,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tidesdb_base::{Error, Result};
 use tidesdb_sim::rng::SplitMix64;
@@ -17,17 +18,24 @@ pub(crate) const PATH: &str = "database/000007.klog";
 #[derive(Debug, Default)]
 pub(crate) struct MemoryFile {
     bytes: Mutex<Vec<u8>>,
+    reads: AtomicUsize,
 }
 
 const LONGEST_WRITE: usize = 10_000;
 
 impl MemoryFile {
     pub(crate) fn new(bytes: Vec<u8>) -> Arc<Self> {
-        Arc::new(Self { bytes: Mutex::new(bytes) })
+        Arc::new(Self { bytes: Mutex::new(bytes), ..Self::default() })
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.bytes.lock().unwrap().clone()
+    }
+
+    /// Reads so far.
+    pub(crate) fn reads(&self) -> usize {
+        // ORDERING: one thread; here and below.
+        self.reads.load(Ordering::Relaxed)
     }
 
     /// Changes the content in place, without copying it.
@@ -38,6 +46,7 @@ impl MemoryFile {
 
 impl File for MemoryFile {
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         let bytes = self.bytes.lock().unwrap();
         let rest = bytes.get(at as usize..).unwrap_or_default();
         let count = rest.len().min(buffer.len());

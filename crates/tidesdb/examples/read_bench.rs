@@ -1,13 +1,16 @@
 //! Times reads of both forms of tables, one key at a time and many at once.
 //!
-//! `cargo run --release -p tidesdb --example read_bench -- DIRECTORY [KEYS [CACHE_KIB [BLOCK_BYTES]]]`
+//! ```text
+//! cargo run --release -p tidesdb --example read_bench -- \
+//!     DIRECTORY [KEYS [CACHE_KIB [BLOCK_BYTES [FORM]]]]
+//! ```
 //!
 //! 16-byte random keys, 100-byte values of which half is noise, one sorted run, LZ4, blocks of 4
-//! KiB or BLOCK_BYTES, a filter of 1 %, one thread. "Cached" means that the block cache holds all
-//! blocks, "warm" that it has CACHE_KIB, 64 if none are given, and the operating system has the
-//! files in its page cache, "cold" that it has none of them: its cache is dropped before each
-//! measurement, for which the program must be root, and each key is read once. Every answer is
-//! checked.
+//! KiB or BLOCK_BYTES, a filter of 1 %, one thread; of FORM block or btree, or both. "Cached" means
+//! that the block cache holds all blocks, "warm" that it has CACHE_KIB, 64 if none are given, and
+//! the operating system has the files in its page cache, "cold" that it has none of them: its cache
+//! is dropped before each measurement, for which the program must be root, and each key is read
+//! once. Every answer is checked.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -170,8 +173,9 @@ fn measure(plan: &Plan, btree: bool) -> Outcome<()> {
 
 fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1);
-    let directory =
-        arguments.next().ok_or("usage: read_bench DIRECTORY [KEYS [CACHE_KIB [BLOCK_BYTES]]]")?;
+    let directory = arguments
+        .next()
+        .ok_or("usage: read_bench DIRECTORY [KEYS [CACHE_KIB [BLOCK_BYTES [FORM]]]]")?;
     let mut number = |usual: usize| arguments.next().map_or(Ok(usual), |text| text.parse());
     let plan = Plan {
         directory: directory.into(),
@@ -179,8 +183,11 @@ fn main() -> Outcome<()> {
         small_cache: number(64)? << 10,
         block_bytes: number(4096)?,
     };
-    for btree in [false, true] {
-        measure(&plan, btree)?;
+    let form = arguments.next();
+    for (name, btree) in [("block", false), ("btree", true)] {
+        if form.as_deref().is_none_or(|form| form == name) {
+            measure(&plan, btree)?;
+        }
     }
     Ok(())
 }

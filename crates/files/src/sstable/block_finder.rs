@@ -26,6 +26,9 @@ impl<'t, S: BlockSource> BlockFinder<'t, S> {
     #[inline]
     pub fn announce(&mut self, key: &[u8]) {
         let Index::Tree(index) = &self.table.index else { return };
+        if index.whole().is_some() {
+            return;
+        }
         let node = index.node_for(key);
         if self.announced == Some(node) {
             return;

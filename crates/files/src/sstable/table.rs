@@ -17,6 +17,7 @@ mod opening;
 mod reading;
 
 use super::block::Block;
+use super::index::whole::read as read_whole;
 use super::index::{Index, Leaves, NodeMemory, TreeIndex};
 use super::parts::Parts;
 use super::properties::{TableSummary, ValueReferences};
@@ -172,8 +173,26 @@ impl Table {
         let Some(bytes) = index.hold(node, block) else { return false };
         if bytes > 0 {
             memory.take(bytes);
+            self.hold_whole(index, memory.as_ref());
         }
         true
+    }
+
+    /// Holds all of the index, once lookups have needed much of it and if there is room. Nobody is
+    /// told of what fails: lookups go on through the nodes, and meet what is wrong with theirs.
+    #[cold]
+    fn hold_whole(&self, index: &TreeIndex, memory: &dyn NodeMemory) {
+        let has_room = index.wanted_whole().is_some_and(|bytes| memory.has_room_for(bytes));
+        // Parts of a flat index are read so because there was no room for all.
+        if !has_room || self.parts.is_some() || !index.begin_whole() {
+            return;
+        }
+        let Ok(whole) = read_whole(self, index) else { return };
+        let bytes = whole.memory_bytes() as u64;
+        if memory.has_room_for(bytes) {
+            memory.take(bytes);
+            index.set_whole(whole);
+        }
     }
 
     /// Number of data blocks.

@@ -244,6 +244,11 @@ impl NodeMemory for MemoryBudget {
         self.index_nodes.load(Ordering::Relaxed) < self.bytes() / INDEX_NODES_SHARE
     }
 
+    fn has_room_for(&self, bytes: u64) -> bool {
+        let with_them = self.index_nodes.load(Ordering::Relaxed).saturating_add(bytes);
+        with_them <= self.bytes() / INDEX_NODES_SHARE
+    }
+
     fn take(&self, bytes: u64) {
         self.index_nodes.fetch_add(bytes, Ordering::Relaxed);
         Self::take(self, Holder::Tables, bytes);

@@ -59,6 +59,16 @@ impl IndexBuilder {
         8 + self.keys.len() + self.ends.len() * 10
     }
 
+    /// The index of these blocks.
+    ///
+    /// # Errors
+    /// [`Malformed`] when there are more bytes of separators than an index can tell of.
+    pub(crate) fn into_index(self) -> Result<FlatIndex, Malformed> {
+        let mut encoded = LargeVec::with_capacity(self.encoded_bound());
+        self.encode(&mut encoded);
+        FlatIndex::decode(&encoded)
+    }
+
     #[expect(
         clippy::cast_possible_truncation,
         clippy::indexing_slicing,

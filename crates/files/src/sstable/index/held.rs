@@ -27,6 +27,9 @@ pub trait NodeMemory: Debug + Send + Sync {
     /// Whether another node may be held.
     fn has_room(&self) -> bool;
 
+    /// Whether so many bytes more may be.
+    fn has_room_for(&self, bytes: u64) -> bool;
+
     /// Notes that a node is held, which takes so many bytes.
     fn take(&self, bytes: u64);
 

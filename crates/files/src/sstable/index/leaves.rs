@@ -68,6 +68,9 @@ impl<B: Deref<Target = Block>> Leaves<B> {
         match &table.index {
             Index::Flat(index) => Ok(index.first_at_or_after(key)),
             Index::Tree(index) => {
+                if let Some(whole) = self.whole(index) {
+                    return Ok(whole.first_at_or_after(key));
+                }
                 let node = index.node_for(key);
                 if node >= index.nodes() {
                     return Ok(index.leaves());
@@ -98,6 +101,9 @@ impl<B: Deref<Target = Block>> Leaves<B> {
         match &table.index {
             Index::Flat(index) => Ok(index.handle(at)),
             Index::Tree(index) => {
+                if let Some(whole) = self.whole(index) {
+                    return Ok(whole.handle(at));
+                }
                 let Some((node, within)) = self.place(index, at) else { return Ok(None) };
                 let found = self.node((table, index), source, node, Purpose::Walk)?;
                 match handle_in(index, node, &found, within) {
@@ -114,6 +120,9 @@ impl<B: Deref<Target = Block>> Leaves<B> {
         match &table.index {
             Index::Flat(index) => index.handle(at),
             Index::Tree(index) => {
+                if let Some(whole) = self.whole(index) {
+                    return whole.handle(at);
+                }
                 let at_hand = self.at_hand.as_ref().filter(|it| it.leaves.contains(&at))?;
                 let node = at_hand.at(index)?;
                 handle_in(index, at_hand.node, &node, at - at_hand.leaves.start)
@@ -137,6 +146,9 @@ impl<B: Deref<Target = Block>> Leaves<B> {
         match &table.index {
             Index::Flat(index) => Ok(index.separator_is(at, key)),
             Index::Tree(index) => {
+                if let Some(whole) = self.whole(index) {
+                    return Ok(whole.separator_is(at, key));
+                }
                 let Some((node, within)) = self.place(index, at) else { return Ok(false) };
                 match self.node((table, index), source, node, Purpose::Walk)? {
                     Node::Held(held) => Ok(held.separator_is(within, key)),
@@ -163,6 +175,9 @@ impl<B: Deref<Target = Block>> Leaves<B> {
         match &table.index {
             Index::Flat(index) => Ok(separator_within(index, at)),
             Index::Tree(index) => {
+                if let Some(whole) = self.whole(index) {
+                    return Ok(separator_within(whole, at));
+                }
                 let Some((node, within)) = self.place(index, at) else { return Ok(Vec::new()) };
                 match self.node((table, index), source, node, Purpose::Walk)? {
                     Node::Held(held) => Ok(held.separator(within)),
@@ -172,6 +187,12 @@ impl<B: Deref<Target = Block>> Leaves<B> {
                 }
             }
         }
+    }
+
+    /// All nodes in one, if the table holds them so.
+    #[inline]
+    fn whole<'t>(&self, index: &'t TreeIndex) -> Option<&'t FlatIndex> {
+        if self.uses_held { index.whole() } else { None }
     }
 
     /// The node of a leaf, and the leaf's place in it. The node of the last question is the likely

@@ -6,7 +6,8 @@
 //! its separator *equals* the key can the key's versions go on in the next one.
 //!
 //! The entries lie in one resident piece ([`flat`]), or in the nodes of a B+tree ([`tree`]) of
-//! which the root is resident, and so are nodes that lookups have needed ([`held`]), within bounds.
+//! which the root is resident, and so are nodes that lookups have needed ([`held`]), or all of them
+//! ([`whole`]), within bounds.
 //! [`Leaves`] finds data blocks in either.
 
 mod flat;
@@ -14,6 +15,7 @@ mod heads;
 mod held;
 mod leaves;
 pub(super) mod tree;
+pub(super) mod whole;
 
 pub(crate) use self::flat::{FlatIndex, IndexBuilder};
 pub(crate) use self::held::HeldNode;

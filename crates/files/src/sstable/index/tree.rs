@@ -3,7 +3,8 @@
 //! The data blocks are the leaves. One inner level holds their separators in *index nodes*, which
 //! are ordinary blocks: sorted, prefix-compressed, checksummed, and read through the same block
 //! source as the leaves. Nodes that lookups need are held by the open table as long as there is
-//! room ([`super::held`]); of the others, hot ones stay in the cache and cold ones take no memory.
+//! room ([`super::held`]), and once these are half of them all are ([`super::whole`]); of the
+//! others, hot ones stay in the cache and cold ones take no memory.
 //! The root is a flat index of the nodes and always resident. It takes some ninety bytes for each
 //! node.
 //!
@@ -19,6 +20,7 @@
 //! pass when a table is finished, so every node but the last is full. Immutable once built.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::sink::Sink;
 use tidesdb_base::SequenceNumber;
@@ -28,6 +30,9 @@ use super::super::BlockHandle;
 use super::super::block::Block;
 use super::flat::{FlatIndex, IndexBuilder};
 use super::held::HeldNode;
+
+/// About what an entry of a flat index takes in memory.
+const BYTES_OF_ENTRY: u64 = 28;
 
 /// Where the leaves of a node begin.
 #[derive(Debug, Default)]
@@ -67,8 +72,6 @@ impl RootBuilder {
 
     /// The root of nodes that lie from `nodes_at` on, without a form in the file.
     pub(crate) fn into_tree(self, nodes_at: u64) -> Result<TreeIndex, Malformed> {
-        let mut nodes = Vec::with_capacity(self.nodes.encoded_bound());
-        self.nodes.encode(&mut nodes);
         let mut starts = Vec::with_capacity(self.spans.len() + 1);
         let (mut leaf, mut offset) = (0, 0);
         for (leaves, bytes) in self.spans {
@@ -76,7 +79,7 @@ impl RootBuilder {
             (leaf, offset) = (leaf + leaves, offset + bytes);
         }
         starts.push(Start { leaf, offset, held: OnceLock::new() });
-        Ok(TreeIndex { nodes_at, root: FlatIndex::decode(&nodes)?, starts })
+        Ok(TreeIndex::new(nodes_at, self.nodes.into_index()?, starts))
     }
 
     /// Appends the root section of a table whose first node lies at `nodes_at`.
@@ -107,9 +110,20 @@ pub(crate) struct TreeIndex {
     root: FlatIndex,
     /// Where each node's leaves begin, and behind the last one where they end.
     starts: Vec<Start>,
+    /// Nodes that are held.
+    held: AtomicUsize,
+    /// All entries of all nodes, once lookups have needed many of them and there was room.
+    whole: OnceLock<FlatIndex>,
+    /// A thread has begun to make it. It is tried once.
+    whole_is_begun: AtomicBool,
 }
 
 impl TreeIndex {
+    fn new(nodes_at: u64, root: FlatIndex, starts: Vec<Start>) -> Self {
+        let (held, whole) = (AtomicUsize::new(0), OnceLock::new());
+        Self { nodes_at, root, starts, held, whole, whole_is_begun: AtomicBool::new(false) }
+    }
+
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
         let nodes_at = decoder.u64()?;
@@ -131,7 +145,7 @@ impl TreeIndex {
         if !decoder.is_empty() || offset != nodes_at {
             return Err(Malformed);
         }
-        Ok(Self { nodes_at, root, starts })
+        Ok(Self::new(nodes_at, root, starts))
     }
 
     /// Number of leaves.
@@ -178,13 +192,45 @@ impl TreeIndex {
         let held = HeldNode::of(self, node, block)?;
         let bytes = held.memory_bytes() as u64;
         let is_first = self.starts.get(node)?.held.set(held).is_ok();
+        if is_first {
+            // ORDERING: relaxed; when the whole is made is no matter of correctness.
+            self.held.fetch_add(1, Ordering::Relaxed);
+        }
         Some(if is_first { bytes } else { 0 })
     }
 
-    /// Bytes of memory of the nodes that are held.
+    /// Bytes of memory of what is held: nodes, and the whole.
     pub(crate) fn held_bytes(&self) -> u64 {
         let held = self.starts.iter().filter_map(|start| start.held.get());
-        held.map(|node| node.memory_bytes() as u64).sum()
+        let nodes: u64 = held.map(|node| node.memory_bytes() as u64).sum();
+        nodes + self.whole.get().map_or(0, |whole| whole.memory_bytes() as u64)
+    }
+
+    /// All entries of all nodes, if they are held so.
+    #[inline]
+    pub(crate) fn whole(&self) -> Option<&FlatIndex> {
+        self.whole.get()
+    }
+
+    /// About how many bytes the whole would take, once it is worth having: when lookups have needed
+    /// half of the nodes. `None` before that, and once it was tried.
+    pub(crate) fn wanted_whole(&self) -> Option<u64> {
+        // ORDERING: relaxed, as in `hold`.
+        let is_begun = self.whole_is_begun.load(Ordering::Relaxed);
+        let needed = 2 * self.held.load(Ordering::Relaxed) >= self.nodes();
+        (needed && !is_begun).then_some(self.leaves() as u64 * BYTES_OF_ENTRY)
+    }
+
+    /// True for the one thread that is to make the whole.
+    pub(crate) fn begin_whole(&self) -> bool {
+        // ORDERING: relaxed; the index itself goes through the `OnceLock`.
+        !self.whole_is_begun.swap(true, Ordering::Relaxed)
+    }
+
+    /// Holds the whole.
+    pub(crate) fn set_whole(&self, whole: FlatIndex) {
+        // One thread makes it.
+        let _ = self.whole.set(whole);
     }
 
     /// The node whose leaves may hold `key` first; the number of nodes if there is none.

@@ -1,0 +1,62 @@
+//! All nodes of a tree index as one flat index.
+//!
+//! A lookup in a flat index waits for one line of memory, one through the root and a node that is
+//! held for three or four, on as many pages: a fifth of what a get takes that reads its leaf from
+//! the page cache. So a table of which lookups have needed half of the nodes reads the others as
+//! well, in large pieces, and makes a flat index of all: about what a table without index nodes
+//! holds from its opening on.
+
+use tidesdb_base::{Error, Result};
+use tidesdb_sys::large_vec::LargeVec;
+
+use super::super::Table;
+use super::super::block::Block;
+use super::flat::{FlatIndex, IndexBuilder};
+use super::tree::TreeIndex;
+
+/// Bytes of nodes that are read together.
+const PIECE_BYTES: u64 = 256 << 10;
+
+/// Reads all nodes.
+///
+/// # Errors
+/// [`Error::Corruption`] or [`Error::Io`] when a node can't be read or is malformed.
+pub(crate) fn read(table: &Table, index: &TreeIndex) -> Result<FlatIndex> {
+    let malformed = || {
+        Error::corruption(table.path(), index.leaf_bytes(), "the nodes of the index are malformed")
+    };
+    let nodes_end = index.nodes_end().ok_or_else(malformed)?;
+    let (mut leaves, mut buffer, mut raw) = (IndexBuilder::default(), LargeVec::new(), Vec::new());
+    let mut piece = 0..0;
+    for node in 0..index.nodes() {
+        let handle = index.node_handle(node).ok_or_else(malformed)?;
+        let len = u64::from(handle.len);
+        if handle.offset + len > piece.end {
+            let count = PIECE_BYTES.min(nodes_end.saturating_sub(handle.offset)).max(len);
+            let bytes = usize::try_from(count).map_err(|_| malformed())?;
+            table.read_ahead(handle.offset, bytes, &mut buffer)?;
+            piece = handle.offset..handle.offset + count;
+        }
+        let at = usize::try_from(handle.offset - piece.start).map_err(|_| malformed())?;
+        let stored = buffer.get(at..at + handle.len as usize).unwrap_or_default();
+        let block = table.decode_block(handle, stored, raw)?;
+        add(index, node, &block, &mut leaves).ok_or_else(malformed)?;
+        raw = block.into_raw();
+    }
+    leaves.into_index().ok().filter(|whole| whole.len() == index.leaves()).ok_or_else(malformed)
+}
+
+/// Adds the entries of a node; `None` when it contradicts itself or the root.
+fn add(index: &TreeIndex, node: usize, block: &Block, leaves: &mut IndexBuilder) -> Option<()> {
+    let mut end = index.first_offset(node);
+    for position in 0..block.len() {
+        let handle = index.leaf_handle(node, block, position)?;
+        // Leaves lie back to back, which is all that a flat index knows of them.
+        if handle.offset != end {
+            return None;
+        }
+        end += u64::from(handle.len);
+        leaves.push(&block.key(position)?, handle.len);
+    }
+    (block.len() == index.leaves_of(node) && end == index.first_offset(node + 1)).then_some(())
+}
