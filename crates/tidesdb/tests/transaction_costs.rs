@@ -12,12 +12,14 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use tidesdb::{Db, DbOptions, Family, FamilyOptions, IsolationLevel, Transaction};
+use tidesdb::{Db, DbOptions, Family, FamilyOptions, IsolationLevel, ScanOptions, Transaction};
 
 thread_local! {
     /// Bytes that this thread has allocated and not freed, and how often it has allocated.
     static BYTES: Cell<isize> = const { Cell::new(0) };
     static CALLS: Cell<u64> = const { Cell::new(0) };
+    /// Bytes that it has allocated in all.
+    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
 }
 
 struct Counting;
@@ -27,6 +29,7 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + layout.size() as isize));
         let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
+        let _ = ALLOCATED.try_with(|bytes| bytes.set(bytes.get() + layout.size()));
         // SAFETY: the caller's promises are passed on unchanged.
         unsafe { System.alloc(layout) }
     }
@@ -158,4 +161,32 @@ fn commits_do_not_slow_down_with_the_number_of_finished_transactions() {
     let later = best(|| commit_some(500));
     println!("500 commits: {first:?} at first, {later:?} after 50,000");
     assert!(later < first * 8, "500 commits: {first:?} at first, {later:?} after 50,000");
+}
+
+/// Each scan sorted and copied all own writes.
+#[test]
+fn a_scan_after_each_write_costs_what_the_write_does() {
+    let (_directory, db, family) = open();
+    let allocated = |writes: u64, held: usize| {
+        let mut transaction = db.begin(IsolationLevel::Snapshot).unwrap();
+        let mut scans = std::collections::VecDeque::new();
+        let before = ALLOCATED.get();
+        for n in 0..writes {
+            let key = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+            transaction.put(&family, &key, b"value").unwrap();
+            let mut scan = transaction.scan(&family, ScanOptions::new()).unwrap();
+            scan.seek(key).unwrap();
+            assert_eq!(scan.value().unwrap(), b"value");
+            scans.push_back(scan);
+            if scans.len() > held {
+                scans.pop_front();
+            }
+        }
+        ALLOCATED.get() - before
+    };
+    for held in [0, 3] {
+        let (few, many) = (allocated(2_000, held), allocated(16_000, held));
+        println!("{few} bytes for 2,000 writes with a scan each, {many} for 16,000");
+        assert!(many < few * 12, "{few} bytes for 2,000 writes, {many} for 16,000");
+    }
 }

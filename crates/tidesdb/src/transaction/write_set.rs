@@ -42,8 +42,17 @@ struct Index {
     entries: OffsetIndex,
     /// How far the batch is indexed: offset in the record, number of direct values.
     through: (usize, usize),
-    /// Own writes in order, by family, as long as nothing was written since.
-    in_order: Vec<(u32, Arc<OwnWrites>)>,
+    /// Of families that were scanned.
+    in_order: Vec<InOrder>,
+}
+
+/// The last operations on the keys of a family in key order, up to a place in the batch.
+#[derive(Debug)]
+struct InOrder {
+    family: u32,
+    own: Arc<OwnWrites>,
+    /// As in [`Index`].
+    through: (usize, usize),
 }
 
 /// See the module's documentation.
@@ -79,10 +88,6 @@ impl WriteSet {
         key: &[u8],
         value: &[u8],
     ) -> Result<()> {
-        let index = self.index.get_mut();
-        if !index.in_order.is_empty() {
-            index.in_order.clear();
-        }
         let capacity = self.batch.record.capacity();
         self.batch.add(family, kind, expires_at, key, value)?;
         if capacity != self.batch.record.capacity() || !self.batch.direct.is_empty() {
@@ -114,15 +119,32 @@ impl WriteSet {
     /// The last operations on the keys of a family, in key order.
     pub(super) fn in_order(&self, family: u32, budget: &Arc<MemoryBudget>) -> Arc<OwnWrites> {
         let mut index = self.index.borrow_mut();
-        if let Some((_, known)) = index.in_order.iter().find(|(of, _)| *of == family) {
-            return Arc::clone(known);
+        let known = index.in_order.iter_mut().find(|known| known.family == family);
+        // What is much to what there is, is sorted at once.
+        let has_most = |known: &InOrder| {
+            !known.own.is_empty() || known.through.0 >= self.batch.record.len() / 2
+        };
+        if let Some(known) = known.filter(|known| has_most(known)) {
+            self.bring_in_order(known, budget);
+            return Arc::clone(&known.own);
         }
         self.bring_up_to_date(&mut index);
         let operations = index.entries.entries().filter_map(|entry| self.operation(entry));
         let operations = operations.filter(|op| op.family == family).collect();
-        let made = Arc::new(OwnWrites::new(operations, budget));
-        index.in_order.push((family, Arc::clone(&made)));
-        made
+        let own = Arc::new(OwnWrites::new(operations, budget));
+        index.in_order.retain(|known| known.family != family);
+        let through = index.through;
+        index.in_order.push(InOrder { family, own: Arc::clone(&own), through });
+        own
+    }
+
+    /// Adds what was written since it was made.
+    fn bring_in_order(&self, known: &mut InOrder, budget: &Arc<MemoryBudget>) {
+        let mut operations = self.batch.operations_from(known.through.0, known.through.1);
+        for operation in operations.by_ref().filter(|op| op.family == known.family) {
+            Arc::make_mut(&mut known.own).put(&operation, budget);
+        }
+        known.through = operations.place();
     }
 
     fn operation(&self, entry: u32) -> Option<Operation<'_>> {
@@ -203,8 +225,9 @@ impl WriteSet {
 
     fn cut(&mut self, mark: BatchMark) {
         let index = self.index.get_mut();
-        index.in_order.clear();
-        if index.through.0 > mark.record_bytes || index.through.1 > mark.direct {
+        let is_behind = |(position, direct)| position > mark.record_bytes || direct > mark.direct;
+        index.in_order.retain(|known| !is_behind(known.through));
+        if is_behind(index.through) {
             index.entries.clear();
             index.through = (0, 0);
         }
