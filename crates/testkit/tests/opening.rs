@@ -3,13 +3,15 @@
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidesdb::{Components, Db, DbOptions, FamilyOptions, SyncMode};
+use tidesdb::{Components, Db, DbOptions, FamilyOptions, ScanOptions, SyncMode};
 use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
 use tidesdb_sys::sched::{Job, Lane, Scheduler};
+use tidesdb_sys::vfs::Vfs;
 
 /// Only writers step it and callers who wait, except that an eager one does flushes at
 /// once.
@@ -224,4 +226,100 @@ fn an_opening_makes_no_more_syncs_than_a_new_manifest_needs() {
         check(open(&image, Flusher::new(false)), &when);
         check(open(&image, Flusher::new(false)), &when);
     }
+}
+
+/// Bytes of all log segments on the disk.
+fn log_bytes(sim: &SimVfs) -> u64 {
+    let dir = Path::new("/db");
+    let entries = sim.list(dir).unwrap().into_iter();
+    let logs = entries.filter(|entry| entry.name.ends_with(".log"));
+    logs.map(|entry| sim.content(&dir.join(entry.name)).unwrap().len() as u64).sum()
+}
+
+/// Bytes of a segment in the test below.
+const SEGMENT: u64 = 1 << 20;
+
+/// Writes more than an opening would wait for, and a process that dies before its first flush.
+fn crash_with_log() -> Arc<SimVfs> {
+    let sim = SimVfs::new(1);
+    let db = open_with_segments(&sim);
+    let family = db.create_family("f", FamilyOptions::default().min_disk_space(0)).unwrap();
+    (0..4500u64).for_each(|n| family.put(&n.to_be_bytes(), &[7; 1000]).unwrap());
+    sim.crash_image(CrashProfile::Everything, 1)
+}
+
+fn open_with_segments(sim: &Arc<SimVfs>) -> Db {
+    let options = DbOptions::default().log_segment_bytes(SEGMENT).sync_mode(SyncMode::None);
+    let (clock, scheduler) = (Arc::new(ManualClock::new(1_000_000)), Flusher::new(false));
+    Db::open_with("/db", options, Components { vfs: Arc::clone(sim) as _, scheduler, clock })
+        .unwrap()
+}
+
+/// One life that writes little and ends before a flush does. The disk then, unless the opening has
+/// waited for a flush.
+fn short_life(sim: &Arc<SimVfs>, number: u64) -> (Arc<SimVfs>, bool) {
+    let db = open_with_segments(sim);
+    let has_flushed = db.stats().work.flush_count > 0;
+    let family = db.family("f").unwrap();
+    for n in 0..PUTS_OF_LIFE {
+        family.put(&((number + 1) << 32 | n).to_be_bytes(), &[7; 1000]).unwrap();
+    }
+    (sim.crash_image(CrashProfile::Everything, 1), has_flushed)
+}
+
+/// More than fits into the small segment that such an opening begins with.
+const PUTS_OF_LIFE: u64 = 100;
+
+/// I-297. Each opening left a segment more, or two, as long as the first flush after it did not
+/// end.
+#[test]
+fn processes_that_die_before_their_first_flush_do_not_pile_up_log() {
+    let mut sim = crash_with_log();
+    let (mut most, mut without) = (0, 0);
+    for n in 0..60 {
+        let (next, has_flushed) = short_life(&sim, n);
+        sim = next;
+        without += u64::from(!has_flushed);
+        most = most.max(log_bytes(&sim));
+    }
+    println!("{without} openings did not wait, at most {} segments", most / SEGMENT);
+    assert!(without > 10, "{without} openings did not wait for a flush");
+    assert!(most < 24 * SEGMENT, "{most} bytes of log");
+    let db = open_with_segments(&sim);
+    let keys = db.family("f").unwrap().scan(ScanOptions::new()).unwrap().entries().count();
+    assert_eq!(keys as u64, 4500 + 60 * PUTS_OF_LIFE);
+}
+
+/// I-297. The same when not even the opening ends.
+#[test]
+fn openings_that_are_cut_short_do_not_pile_up_log() {
+    let mut sim = crash_with_log();
+    // As long as the openings do not wait for a flush.
+    for n in 0..40 {
+        let before = sim.crash_image(CrashProfile::Everything, 1);
+        let (next, has_flushed) = short_life(&sim, n);
+        sim = if has_flushed { before } else { next };
+        if has_flushed {
+            break;
+        }
+    }
+    let before = log_bytes(&sim);
+    for cut in 0..20 {
+        let image = Arc::new(Mutex::new(None));
+        let taking = Arc::clone(&image);
+        sim.on_mutation(Some(Arc::new(move |sim, mutation| {
+            let is_table = mutation.path.to_string_lossy().ends_with(".klog");
+            let mut image = taking.lock().unwrap();
+            if is_table && mutation.phase == Phase::After && image.is_none() {
+                *image = Some(sim.crash_image(CrashProfile::Everything, 1));
+            }
+        })));
+        drop(open_with_segments(&sim));
+        sim.on_mutation(None);
+        let image = image.lock().unwrap().take();
+        sim = image.unwrap_or_else(|| panic!("opening {cut} did not wait for a flush"));
+    }
+    let after = log_bytes(&sim);
+    println!("{before} bytes of log before, {after} afterwards");
+    assert!(after < before + 3 * SEGMENT, "{after} bytes of log where {before} were");
 }

@@ -9,6 +9,7 @@ mod families;
 mod family;
 mod family_changes;
 mod handle;
+mod leftover_log;
 mod open;
 mod target;
 #[cfg(test)]

@@ -18,6 +18,7 @@ use tidesdb_sys::vfs::Vfs;
 
 use super::components::Components;
 use super::directory::{self, OwnedDirectory};
+use super::leftover_log::LeftoverLog;
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
 use crate::core::{
     Core, CoreCounters, Environment, Families, FileWork, Health, Isolation, Memory, Storage,
@@ -106,9 +107,10 @@ fn build(
     let next_number = next_number.max(replayed.highest_segment + 1);
     let numbers = Arc::new(FileNumbers::starting_at(next_number));
     let leftovers = found.as_ref().map(|found| Leftovers::of(found, &replayed.retained));
+    let leftover = LeftoverLog::of(&replayed, options.log_segment_bytes);
     let config = log_config(path, &options, &vfs, &components.clock, &numbers);
+    let (config, most_segment_bytes) = leftover.begin_small(config);
     let full = if options.read_only { None } else { make_durable(&vfs, &replayed)? };
-    let leftover = LeftoverLog::of(&replayed);
     let (catalog, log) = start(&options, config, state, found, (replayed, full))?;
     // CRASH: only now, with the new log named by the manifest, may the last old segment go.
     let goes_on = !options.read_only && log.failure().is_none();
@@ -148,6 +150,7 @@ fn build(
     let families = families.into_values().collect();
     make_known(&core, families);
     if !core.env.options.read_only {
+        core.storage.log.limit_segments(most_segment_bytes);
         core.review_disk(0);
     }
     core.start_interval_sync();
@@ -232,39 +235,6 @@ fn shared_memory(
         budget,
     });
     (files, memory)
-}
-
-/// What a recovery leaves of the log: each open starts a segment of its own, so processes that
-/// open, write little and die would pile them up.
-struct LeftoverLog {
-    segments: usize,
-    record_bytes: u64,
-}
-
-impl LeftoverLog {
-    /// Segments left over from which on they are released.
-    const MOST_SEGMENTS: usize = 4;
-    /// With fewer bytes of records than this, the open waits until they are in tables.
-    const LITTLE_BYTES: u64 = 4 << 20;
-
-    fn of(replayed: &Replayed) -> Self {
-        let record_bytes = replayed.retained.iter().map(|segment| segment.end - segment.base);
-        Self { segments: replayed.retained.len(), record_bytes: record_bytes.sum() }
-    }
-
-    /// Writes what was recovered to tables, so that its log can go.
-    fn release(&self, core: &Arc<Core>) {
-        if core.env.options.read_only || self.segments < Self::MOST_SEGMENTS {
-            return;
-        }
-        for family in core.families.all() {
-            core.rotate(&family, 0);
-            if self.record_bytes < Self::LITTLE_BYTES {
-                // A failure leaves the log as it is; the next flush meets it again.
-                let _ = core.flush_family(&family);
-            }
-        }
-    }
 }
 
 /// Starts manifest and log for writing, or neither for reading only. `full` says why what was
