@@ -10,6 +10,10 @@
 //! **A sync that fails** meets commits that are visible already, and stay so. A caller that waits
 //! for one to be durable then waits for a repair ([`Core::heal`]), and its answer is the outcome of
 //! that: done, or `Doubtful`. Any other error of a commit means that it has no effect.
+//!
+//! **A pause** holds repairs back like any flush: until it ends commits are refused, and those that
+//! were visible when their sync failed are `Doubtful`. A pause waits for a repair that has begun
+//! (I-298).
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -26,7 +30,8 @@ use crate::spans::span;
 impl Core {
     /// Queues the repair of a log that failed, unless one is queued or running.
     pub(crate) fn repair_log_later(&self) {
-        if self.storage.log.failure().is_some() && self.storage.log.begin_repair() {
+        let may_repair = !self.work.control.is_paused() && self.storage.log.failure().is_some();
+        if may_repair && self.storage.log.begin_repair() {
             self.submit(Lane::Flush, |core| core.repair_log());
         }
     }
@@ -78,8 +83,9 @@ impl Core {
         let _span = span!(WARN, "log_repair");
         let mut repair = Repair { core: self, healed: false };
         REPAIRING.set(true);
-        // A failure leaves the log as it was; the next writer starts another try.
-        repair.healed = self.restart_log().is_ok();
+        // A caller that pauses sets the mark first and looks for a repair second. A failure leaves
+        // the log as it was; the next writer starts another try.
+        repair.healed = !self.work.control.is_paused() && self.restart_log().is_ok();
     }
 
     fn restart_log(&self) -> Result<()> {

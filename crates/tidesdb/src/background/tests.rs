@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use tidesdb_base::compress::Compression;
 use tidesdb_base::error::{Error, ErrorKind};
-use tidesdb_base::options::{DbOptions, FamilyOptions};
+use tidesdb_base::options::{DbOptions, FamilyOptions, SyncMode};
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::KeySketch;
 use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
+use tidesdb_sys::vfs::Vfs;
 
 use crate::compaction::plan::Pace;
 use crate::db::{Components, Db};
@@ -296,4 +297,59 @@ fn nothing_is_removed_by_a_call_that_is_refused_in_a_pause() {
     assert_eq!(tables(), 1);
     assert!(matches!(family.compact(), Err(Error::Paused)));
     assert_eq!(tables(), 1);
+}
+
+/// I-298. A repair wrote all memory to tables in the middle of a pause, and began another log.
+#[test]
+fn a_pause_holds_back_the_repair_of_the_log() {
+    let (sim, scheduler) = (SimVfs::new(1), Arc::new(ManualScheduler::new(1)));
+    let components = Components {
+        vfs: Arc::clone(&sim) as _,
+        scheduler: Arc::clone(&scheduler) as _,
+        clock: Arc::new(ManualClock::new(1000)),
+    };
+    let options = DbOptions::default().sync_mode(SyncMode::Full).log_segment_bytes(64 << 10);
+    let db = Db::open_with("/db", options, components).unwrap();
+    let family = db.create_family("family", FamilyOptions::default().min_disk_space(0)).unwrap();
+    family.put(b"before", b"").unwrap();
+    db.pause_background().unwrap();
+    scheduler.run_until_idle();
+    let names = || {
+        let entries = sim.list(std::path::Path::new("/db")).unwrap().into_iter();
+        entries.map(|entry| entry.name).collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = names();
+    sim.fail_sync_after(0);
+    assert_eq!(family.put(b"visible", b"").unwrap_err().kind(), ErrorKind::Doubtful);
+    for _ in 0..3 {
+        assert_eq!(family.put(b"refused", b"").unwrap_err().kind(), ErrorKind::ReadOnly);
+        scheduler.run_until_idle();
+    }
+    assert_eq!(names(), before, "nothing was written in the pause");
+    assert_eq!(db.stats().work.flush_count, 0);
+    db.resume_background();
+    scheduler.run_until_idle();
+    family.put(b"after", b"").unwrap();
+    assert!(family.contains(b"visible").unwrap() && !family.contains(b"refused").unwrap());
+    assert!(db.stats().work.flush_count > 0);
+}
+
+/// I-298.
+#[test]
+fn a_pause_waits_for_a_repair_of_the_log() {
+    let (db, scheduler) = open_stepped();
+    let family = with_runs(&db, 0);
+    family.put(b"key", b"value").unwrap();
+    assert!(!db.core().storage.log.is_under_repair());
+    let cause = Error::io("sync", "log", std::io::Error::other("planted"));
+    db.core().storage.log.fail_for_tests(cause);
+    db.core().repair_log_later();
+    assert!(db.core().storage.log.is_under_repair());
+    // It waits by doing what is queued.
+    db.pause_background().unwrap();
+    assert!(!db.core().storage.log.is_under_repair());
+    assert!(family.put(b"key", b"other").is_err());
+    db.resume_background();
+    scheduler.run_until_idle();
+    family.put(b"key", b"other").unwrap();
 }

@@ -59,7 +59,8 @@ impl Core {
             let seen = self.work.progress.now();
             self.health.check_open()?;
             let runs = self.families.all().iter().any(|family| family.has_running_work());
-            if !runs && !self.work.control.has_rescues() {
+            let repairs = self.storage.log.is_under_repair();
+            if !runs && !self.work.control.has_rescues() && !repairs {
                 return Ok(());
             }
             // A job that panicked leaves its family's flags as they were.
@@ -72,6 +73,7 @@ impl Core {
     pub(crate) fn resume_background(&self) {
         let works = !self.env.options.read_only && self.health.is_at_home();
         if self.work.control.resume() && works {
+            self.repair_log_later();
             for family in self.families.all() {
                 self.schedule_flush(&family);
                 self.schedule_compaction(&family);

@@ -48,13 +48,19 @@ impl Log {
         self.condition.failure()
     }
 
+    /// As if a sync had failed.
+    #[cfg(test)]
+    pub(crate) fn fail_for_tests(&self, cause: Error) {
+        self.condition.fail(super::state::Fault::Sync, cause);
+    }
+
     /// Takes the right to repair a log that failed; false when it is in order, sealed or under
     /// repair.
     pub(crate) fn begin_repair(&self) -> bool {
         self.condition.begin_repair()
     }
 
-    /// Whether a thread has taken the right to repair the log.
+    /// Whether a thread has taken the right to repair the log, or a job that is queued.
     pub(crate) fn is_under_repair(&self) -> bool {
         self.condition.is_under_repair()
     }

@@ -43,8 +43,9 @@ impl Db {
 
     /// Keeps flushes and merges from starting, and returns when none runs any more. Calls that ask
     /// for some get an error of kind `Stalled`. Reads and writes go on; writers whose memtables are
-    /// full wait, and get such an error in the end. Calls add up: as many calls of
-    /// [`Db::resume_background`] are needed.
+    /// full wait, and get such an error in the end. A log that fails is not repaired meanwhile:
+    /// writes are refused from then on. Calls add up: as many calls of [`Db::resume_background`]
+    /// are needed.
     ///
     /// # Errors
     /// `Closed`; `Stalled` when what runs gets nowhere. Nothing is paused then.
