@@ -31,6 +31,7 @@ use super::steps::{Cut, StepSizes, tables_over};
 use crate::core::Core;
 use crate::counters::Work;
 use crate::family::{FamilyState, RunPlace, SliceBounds, interrupting};
+use crate::flow::PromisedSpace;
 use crate::key_parts::KeyRange;
 use crate::spans::span;
 use crate::version::{Run, TableFile, Version};
@@ -38,6 +39,9 @@ use crate::version::{Run, TableFile, Version};
 /// Value logs below this share of a write buffer are joined by merges, so that there are not very
 /// many: each is a file, and a table knows all that it points into.
 const SMALL_VALUE_LOG_SHARE: u64 = 16;
+
+/// Below this share of a table, a step for which there is no space is made as small as can be.
+const SMALLEST_STEP_SHARE: u64 = 8;
 
 /// A merge that others interrupt goes on for this part of the time that each of them took.
 const LEAST_SHARE: u64 = 4;
@@ -105,6 +109,10 @@ impl Core {
                 bytes,
                 milliseconds: nanos / 1_000_000,
             });
+        }
+        if self.flow.disk.take_may_fit() {
+            // Families that had no space beside this merge have nothing else that wakes them.
+            self.families.all().iter().for_each(|family| self.schedule_compaction(family));
         }
         result
     }
@@ -199,13 +207,14 @@ impl Merge {
         loop {
             self.pause_for_others(core, &mut next_pause)?;
             let now = version.take().unwrap_or_else(|| self.family.current_version());
-            let step = self.next_step(core, now, from)?;
+            let (step, promised) = self.next_step(core, now, from)?;
             let until = step.cut.range.until.clone();
             let is_last = !self.plan.into_oldest || until == self.range.until;
             self.family.counters.add(Work::MergeBytesRead, step.bytes());
             step.run(core, is_last)?;
             drop(step);
             core.storage.files.garbage.sweep();
+            drop(promised);
             if is_last {
                 return Ok(());
             }
@@ -214,39 +223,57 @@ impl Merge {
         }
     }
 
-    /// The step that begins at `from`: as large as there is space for.
-    fn next_step(
+    /// The step that begins at `from`, as large as there is space for, and that space.
+    fn next_step<'c>(
         self: &Arc<Self>,
-        core: &Core,
+        core: &'c Core,
         version: Arc<Version>,
         from: Option<Vec<u8>>,
-    ) -> Result<Arc<Step>> {
-        let room = core.room_for_merges(&self.family).unwrap_or(u64::MAX);
-        let step = self.step(core, version, from, self.sizes.step_bytes.min(room));
-        let expected = step.expected_bytes();
-        if expected <= room {
-            return Ok(Arc::new(step));
+    ) -> Result<(Arc<Step>, PromisedSpace<'c>)> {
+        let mut step_bytes = self.sizes.step_bytes;
+        loop {
+            let cut = self.cut(&version, from.clone(), step_bytes);
+            let step = self.step(core, Arc::clone(&version), cut);
+            let expected = step.expected_bytes();
+            let room = || core.room_for_merges(&self.family).unwrap_or(u64::MAX);
+            match core.flow.disk.promise(expected, room) {
+                Ok(promised) => return Ok((Arc::new(step), promised)),
+                Err(_) if self.plan.into_oldest && step_bytes > 0 => {
+                    let least = self.sizes.table_bytes / SMALLEST_STEP_SHARE;
+                    step_bytes = if step_bytes > least { step_bytes / 2 } else { 0 };
+                }
+                Err(short) => return Err(short.error(&core.env.path, expected)),
+            }
         }
-        let what = format!("{room} bytes are free beside min_disk_space, a merge needs {expected}");
-        let full = std::io::Error::new(std::io::ErrorKind::StorageFull, what);
-        Err(Error::io("reserve space for tables", &core.env.path, full))
+    }
+
+    /// What the step from `from` on merges that has about `step_bytes`, or as few as can be if that
+    /// is 0.
+    fn cut(
+        &self,
+        version: &Version,
+        from: Option<Vec<u8>>,
+        step_bytes: u64,
+    ) -> Cut<Arc<TableFile>> {
+        if !self.plan.into_oldest {
+            let tables = |run: &Run| tables_within(&run.tables, &self.range).to_vec();
+            let runs = self.runs(version).map(|run| run.map(tables).unwrap_or_default());
+            return Cut { range: KeyRange::default(), runs: runs.collect(), rests: Vec::new() };
+        }
+        let range = KeyRange { from, until: self.range.until.clone() };
+        let runs = self.tables(version, &range);
+        match step_bytes {
+            0 => Cut::smallest(runs, range),
+            bytes => Cut::first(runs, range, bytes),
+        }
     }
 
     fn step(
         self: &Arc<Self>,
         core: &Core,
         version: Arc<Version>,
-        from: Option<Vec<u8>>,
-        step_bytes: u64,
+        cut: Cut<Arc<TableFile>>,
     ) -> Step {
-        let cut = if self.plan.into_oldest {
-            let range = KeyRange { from, until: self.range.until.clone() };
-            Cut::first(self.tables(&version, &range), range, step_bytes)
-        } else {
-            let tables = |run: &Run| tables_within(&run.tables, &self.range).to_vec();
-            let runs = self.runs(&version).map(|run| run.map(tables).unwrap_or_default());
-            Cut { range: KeyRange::default(), runs: runs.collect(), rests: Vec::new() }
-        };
         Step {
             // Listed before the first version is read: later snapshots see the newest of each key.
             snapshots: core.isolation.snapshots.list(),

@@ -81,7 +81,8 @@ impl Step {
         steps::bytes_within(&self.cut.runs, &self.cut.range)
     }
 
-    /// Bytes that it will write, about.
+    /// Bytes that it will write, about: what is needed of what it merges, the rests of tables that
+    /// it cuts, and with both the values that leave their value logs.
     pub(super) fn expected_bytes(&self) -> u64 {
         let mut count = LivenessCount::new(self.version.liveness_rules(&self.snapshots, self.now));
         for tables in &self.cut.runs {
@@ -89,7 +90,15 @@ impl Step {
         }
         let liveness = count.liveness(self.merge.bottom);
         let share = liveness.needed as f64 / liveness.versions.max(1) as f64;
-        (self.bytes() as f64 * share.min(1.0)) as u64
+        let (merged, rests) = self.cut.bytes_by(|table| table.record.bytes + self.moved(table));
+        (merged as f64 * share.min(1.0)) as u64 + rests
+    }
+
+    /// Bytes of values in value logs that are written anew with the table.
+    fn moved(&self, table: &TableFile) -> u64 {
+        let references = table.record.value_references.iter();
+        let moved = references.filter(|(file, _)| self.rewrite.files.contains(file));
+        moved.map(|(_, bytes)| bytes).sum()
     }
 
     /// Does all parts, with the help of other threads where there are any, and makes the result

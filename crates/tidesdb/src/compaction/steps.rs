@@ -69,14 +69,42 @@ pub(super) struct Cut<T> {
 impl<T: StepTable> Cut<T> {
     /// The first step of what is left of a merge into its oldest input: `runs` are the tables of
     /// each input that may have keys in `range`, newest run first.
-    pub(super) fn first(mut runs: Vec<Vec<T>>, mut range: KeyRange, step_bytes: u64) -> Self {
-        range.until = next_border(&runs, &range, step_bytes).or(range.until);
+    pub(super) fn first(runs: Vec<Vec<T>>, range: KeyRange, step_bytes: u64) -> Self {
+        let border = next_border(&runs, &range, step_bytes);
+        Self::ending_at(border, runs, range)
+    }
+
+    /// As [`Cut::first`], but with as few keys as a step can have.
+    pub(super) fn smallest(runs: Vec<Vec<T>>, range: KeyRange) -> Self {
+        let border = nearest_border(&runs, &range);
+        Self::ending_at(border, runs, range)
+    }
+
+    fn ending_at(border: Option<Vec<u8>>, mut runs: Vec<Vec<T>>, mut range: KeyRange) -> Self {
+        range.until = border.or(range.until);
         for tables in &mut runs {
             let within = tables_over(tables, &range).len();
             tables.truncate(within);
         }
         let rests = rests(runs.last().map_or(&[], Vec::as_slice), &range);
         Self { range, runs, rests }
+    }
+
+    /// What `bytes_of` says of the tables, added up: the parts of them that are merged, and the
+    /// rests of those that are cut and have to be written anew as a whole.
+    pub(super) fn bytes_by(&self, bytes_of: impl Fn(&T) -> u64) -> (u64, u64) {
+        let (mut merged, mut rests) = (0, 0);
+        for (at, tables) in self.runs.iter().enumerate() {
+            let is_oldest = at + 1 == self.runs.len();
+            for table in tables_over(tables, &self.range) {
+                let all = bytes_of(table);
+                let part = part_within(all, table, &self.range);
+                merged += part;
+                // What is left of newer tables stays as it is.
+                rests += if is_oldest { all - part } else { 0 };
+            }
+        }
+        (merged, rests)
     }
 }
 
@@ -104,11 +132,12 @@ pub(super) fn holds(range: &KeyRange, table: &impl StepTable) -> bool {
 /// About as many bytes as tables of the runs have in the range.
 pub(super) fn bytes_within<T: StepTable>(runs: &[Vec<T>], range: &KeyRange) -> u64 {
     let tables = runs.iter().flat_map(|tables| tables_over(tables, range));
-    tables.map(|table| part_within(table, range)).sum()
+    tables.map(|table| part_within(table.bytes(), table, range)).sum()
 }
 
-fn part_within(table: &impl StepTable, range: &KeyRange) -> u64 {
-    if holds(range, table) { table.bytes() } else { table.bytes() / 2 }
+/// About as many of a table's `bytes` as belong to keys in the range.
+fn part_within(bytes: u64, table: &impl StepTable, range: &KeyRange) -> u64 {
+    if holds(range, table) { bytes } else { bytes / 2 }
 }
 
 /// Where a step ends that begins where `range` does and has about `step_bytes`; `None` where the
@@ -128,7 +157,7 @@ fn next_border<T: StepTable>(
             if range.from.as_deref().is_none_or(|from| key > from) {
                 begins.push((key, table.bytes(), at + 1 == runs.len()));
             } else {
-                bytes += part_within(table, range);
+                bytes += part_within(table.bytes(), table, range);
             }
             of_run += table.bytes();
             if of_run > most {
@@ -155,6 +184,16 @@ fn next_border<T: StepTable>(
     }
     let border = of_oldest.or(anywhere).filter(|_| bytes > step_bytes);
     border.map(<[u8]>::to_vec)
+}
+
+/// The first key at which a step can end that begins where `range` does; `None` where the range
+/// ends.
+fn nearest_border<T: StepTable>(runs: &[Vec<T>], range: &KeyRange) -> Option<Vec<u8>> {
+    let begins =
+        || runs.iter().flat_map(|tables| tables_over(tables, range)).map(StepTable::smallest_key);
+    let lowest = begins().min()?;
+    let is_within = |key: &&[u8]| *key > lowest && range.from.as_deref().is_none_or(|f| *key > f);
+    begins().filter(is_within).min().map(<[u8]>::to_vec)
 }
 
 /// What has to be written anew beside a step, of tables of the oldest input that reach beyond its

@@ -9,8 +9,12 @@
 //!
 //! The decision is pure; the rest is atomics.
 
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tidesdb_base::error::Error;
+use tidesdb_lockfree::sync::lock;
 
 /// Volumes below this size are used to the last byte.
 const LEAST_VOLUME_BYTES: u64 = 32 << 20;
@@ -94,6 +98,56 @@ pub(crate) struct DiskFlow {
     pub next_rescue_nanos: AtomicU64,
     /// Held while garbage is collected for the sake of space.
     pub rescue: Mutex<()>,
+    promises: Mutex<Promises>,
+}
+
+/// Space that steps of merges have been promised.
+#[derive(Debug, Default)]
+struct Promises {
+    /// Bytes that steps under way will write in all. What they have written counts until they end,
+    /// as space that is not free as well: too much rather than too little.
+    bytes: u64,
+    /// A step was refused for which there might have been space without these.
+    refused: bool,
+    /// One of these has ended since.
+    may_fit: bool,
+}
+
+/// Space for one step of a merge, which counts as taken while this lives.
+#[derive(Debug)]
+pub(crate) struct PromisedSpace<'d> {
+    disk: &'d DiskFlow,
+    bytes: u64,
+}
+
+impl Drop for PromisedSpace<'_> {
+    fn drop(&mut self) {
+        let mut promises = lock(&self.disk.promises);
+        promises.bytes -= self.bytes;
+        promises.may_fit |= std::mem::take(&mut promises.refused);
+    }
+}
+
+/// There is no space for a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooShort {
+    /// Bytes that merges may write, and how many of them are promised to others.
+    pub room: u64,
+    pub promised: u64,
+}
+
+impl TooShort {
+    /// As an error of a merge that needs so many bytes.
+    pub(crate) fn error(self, path: &Path, needed: u64) -> Error {
+        let Self { room, promised } = self;
+        let mut what =
+            format!("{room} bytes are free beside min_disk_space, a merge needs {needed}");
+        if promised > 0 {
+            what.push_str(&format!(" and others {promised}"));
+        }
+        let full = std::io::Error::new(std::io::ErrorKind::StorageFull, what);
+        Error::io("reserve space for tables", path, full)
+    }
 }
 
 // ORDERING: relaxed throughout: each flag stands alone, and a late look costs one more try.
@@ -119,6 +173,32 @@ impl DiskFlow {
     /// Whether something was deleted since garbage was last collected for the sake of space.
     pub(crate) fn has_deletions(&self) -> bool {
         self.deleted.load(Ordering::Relaxed)
+    }
+
+    /// Promises a step of a merge so many bytes, if `room` has them beside what is promised. The
+    /// room is looked at meanwhile: a step that ends at the same time counts as not ended.
+    ///
+    /// # Errors
+    /// [`TooShort`].
+    pub(crate) fn promise(
+        &self,
+        bytes: u64,
+        room: impl FnOnce() -> u64,
+    ) -> Result<PromisedSpace<'_>, TooShort> {
+        let mut promises = lock(&self.promises);
+        let (room, promised) = (room(), promises.bytes);
+        if bytes > room.saturating_sub(promised) {
+            promises.refused |= promised > 0;
+            return Err(TooShort { room, promised });
+        }
+        promises.bytes += bytes;
+        Ok(PromisedSpace { disk: self, bytes })
+    }
+
+    /// Whether a step was refused for the sake of others, of which one has ended since: merges
+    /// should be looked for in all families. Once only.
+    pub(crate) fn take_may_fit(&self) -> bool {
+        std::mem::take(&mut lock(&self.promises).may_fit)
     }
 
     /// Garbage is collected from now on: deletions that come later are for the next time.
@@ -150,5 +230,22 @@ mod tests {
         let tiny = DiskSpace { volume_bytes: 1 << 20, free_bytes: 0 };
         assert!(!is_short(tiny, 1 << 20) && !is_half_used(tiny, 1));
         assert_eq!(largest_table_bytes(tiny.volume_bytes), u64::MAX);
+    }
+
+    #[test]
+    fn what_is_promised_is_promised_once() {
+        let disk = DiskFlow::default();
+        let room = || 100;
+        let first = disk.promise(60, room).unwrap();
+        assert_eq!(disk.promise(41, room).unwrap_err(), TooShort { room: 100, promised: 60 });
+        assert!(!disk.take_may_fit(), "nothing has ended since");
+        let second = disk.promise(40, room).unwrap();
+        drop(second);
+        assert!(disk.take_may_fit());
+        drop(first);
+        assert!(!disk.take_may_fit(), "once only");
+        assert_eq!(disk.promise(101, room).unwrap_err(), TooShort { room: 100, promised: 0 });
+        drop(disk.promise(100, room).unwrap());
+        assert!(!disk.take_may_fit(), "nothing would help");
     }
 }

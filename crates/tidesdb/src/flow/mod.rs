@@ -25,7 +25,7 @@ mod stalls;
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-pub(crate) use self::disk::DiskFlow;
+pub(crate) use self::disk::{DiskFlow, PromisedSpace};
 pub(crate) use self::levels::MemoryPlan;
 pub(crate) use self::memory::{BoundedCache, Holder, Lent, MemoryBudget, table_writer_bytes};
 pub(crate) use self::pace::flush_parts;

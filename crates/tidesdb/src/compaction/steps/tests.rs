@@ -105,3 +105,26 @@ fn what_hides_versions_of_a_table_that_stays_stays_as_well() {
     let settled = BTreeSet::from([4]);
     assert_eq!(numbers(&released(&newer, &merged(4), &settled)), [1, 5]);
 }
+
+#[test]
+fn the_smallest_step_ends_at_the_first_key_that_it_can() {
+    let all = runs(&[&[1, 3, 5, 7], &[0, 2, 4, 6]]);
+    let smallest = |from| Cut::smallest(all.clone(), range(from, None));
+    let cut = smallest(None);
+    assert_eq!((cut.range.until, cut.rests.len()), (Some(key(1)), 1));
+    assert_eq!(smallest(Some(1)).range.until, Some(key(2)));
+    assert_eq!(smallest(Some(6)).range.until, Some(key(7)));
+    assert_eq!(smallest(Some(7)).range.until, None, "all that is left lies there");
+    // Between two tables there is nothing to be merged.
+    let apart = Cut::smallest(runs(&[&[6], &[10, 20]]), range(Some(2), None));
+    assert_eq!(apart.range.until, Some(key(10)));
+}
+
+#[test]
+fn a_cut_table_of_the_oldest_run_counts_as_a_whole() {
+    let all = runs(&[&[2, 4], &[1, 3, 5]]);
+    let cut = Cut::first(all, range(Some(2), Some(4)), u64::MAX);
+    // Of the oldest run one table begins before the step, and one goes on behind it.
+    assert_eq!(cut.rests.len(), 2);
+    assert_eq!(cut.bytes_by(|table| table.record.bytes), (2 * TABLE, TABLE));
+}
