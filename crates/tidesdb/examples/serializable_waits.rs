@@ -1,0 +1,194 @@
+//! How long others wait while a serializable transaction commits that has read very much.
+//!
+//! `cargo run --release -p tidesdb --example serializable_waits -- [keys] [rounds]`
+//!
+//! In each round one thread reads all keys (a million by default) within a serializable
+//! transaction, by gets, by ranges of a hundred, or by one scan, writes one key, and commits. All
+//! the while another thread commits small batches, or small serializable transactions, and notes
+//! how long each commit took. To compare with, the first thread reads as much outside of any
+//! transaction: what others wait for then is the processor and the disk, and not a lock.
+//!
+//! Printed are times of the small commits in microseconds: those that ran beside the commit of the
+//! large one, and those beside reading alone.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tidesdb::{
+    Db, DbOptions, Family, FamilyOptions, IsolationLevel, ScanOptions, Transaction, WriteBatch,
+};
+
+const KEYS_PER_RANGE: u64 = 100;
+
+#[derive(Clone, Copy, Debug)]
+enum Reads {
+    /// Each key by a get.
+    Points,
+    /// Ranges of some keys each.
+    Ranges,
+    /// One scan over everything.
+    Scan,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writer {
+    Batches,
+    Transactions,
+}
+
+struct Place {
+    db: Db,
+    read: Family,
+    written: Family,
+    keys: u64,
+}
+
+/// A small commit: when it began, and how long it took.
+type Commit = (Instant, Duration);
+
+impl Place {
+    fn read_all(&self, transaction: &Transaction, reads: Reads) -> tidesdb::Result<()> {
+        match reads {
+            Reads::Points => {
+                for n in 0..self.keys {
+                    transaction.contains(&self.read, n.to_be_bytes())?;
+                }
+            }
+            Reads::Ranges => {
+                for start in (0..self.keys).step_by(KEYS_PER_RANGE as usize) {
+                    // One key lies between two ranges, so that they stay apart.
+                    let range = start.to_be_bytes()..(start + KEYS_PER_RANGE - 1).to_be_bytes();
+                    let scan = transaction.scan(&self.read, ScanOptions::new().range(range))?;
+                    for entry in scan.entries() {
+                        entry?;
+                    }
+                }
+            }
+            Reads::Scan => {
+                for entry in transaction.iter(&self.read)?.entries() {
+                    entry?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits small things until it is over.
+    fn write(&self, writer: Writer, over: &AtomicBool) -> tidesdb::Result<Vec<Commit>> {
+        let mut commits = Vec::new();
+        let mut n = 0u64;
+        // ORDERING: relaxed; one commit more does no harm.
+        while !over.load(Ordering::Relaxed) {
+            n += 1;
+            let key = (n % 10_000).to_be_bytes();
+            let begun = Instant::now();
+            match writer {
+                Writer::Batches => {
+                    let mut batch = WriteBatch::new();
+                    batch.put(&self.written, &key, b"small")?;
+                    self.db.write(&batch)?;
+                }
+                Writer::Transactions => {
+                    let mut transaction = self.db.begin(IsolationLevel::Serializable)?;
+                    transaction.get(&self.written, key)?;
+                    transaction.put(&self.written, &key, b"small")?;
+                    transaction.commit()?;
+                }
+            }
+            commits.push((begun, begun.elapsed()));
+            // A writer that never rests would fill the log that the second look reads back.
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        Ok(commits)
+    }
+
+    /// Reads everything once and commits, beside a writer. Answers the small commits that ran
+    /// meanwhile: beside the commit, or beside reading alone.
+    fn round(&self, reads: Reads, writer: Writer) -> tidesdb::Result<[Vec<Duration>; 2]> {
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let small = scope.spawn(|| self.write(writer, &over));
+            let committed = self.read_and_commit(reads);
+            let (began, ended) = committed?;
+            // As long again, reading outside of any transaction.
+            while ended.elapsed() < (ended - began) * 2 {
+                (0..self.keys.min(1000))
+                    .try_for_each(|n| self.read.contains(n.to_be_bytes()).map(drop))?;
+            }
+            // ORDERING: relaxed; see `write`.
+            over.store(true, Ordering::Relaxed);
+            let panicked = |_| Err(tidesdb::Error::Internal("the writer panicked".to_owned()));
+            let small = small.join().unwrap_or_else(panicked)?;
+            let beside = |commit: &&Commit| commit.0 + commit.1 >= began && commit.0 <= ended;
+            let alone = |commit: &&Commit| commit.0 > ended;
+            let times = |commit: &Commit| commit.1;
+            Ok([
+                small.iter().filter(beside).map(times).collect(),
+                small.iter().filter(alone).map(times).collect(),
+            ])
+        })
+    }
+
+    fn read_and_commit(&self, reads: Reads) -> tidesdb::Result<(Instant, Instant)> {
+        let mut transaction = self.db.begin(IsolationLevel::Serializable)?;
+        self.read_all(&transaction, reads)?;
+        transaction.put(&self.written, b"large", b"")?;
+        let began = Instant::now();
+        transaction.commit()?;
+        Ok((began, Instant::now()))
+    }
+}
+
+fn show(what: &str, times: &mut [Duration]) {
+    times.sort_unstable();
+    let micros = |per_mille: usize| {
+        let at = (times.len() * per_mille / 1000).min(times.len().saturating_sub(1));
+        times.get(at).map_or(0.0, |time| time.as_secs_f64() * 1e6)
+    };
+    println!(
+        "{what:<46} {:>7} {:>8.1} {:>8.1} {:>8.1} {:>9.1}",
+        times.len(),
+        micros(500),
+        micros(990),
+        micros(999),
+        micros(1000)
+    );
+}
+
+fn main() -> tidesdb::Result<()> {
+    let mut numbers = std::env::args().skip(1).map(|number| number.parse::<u64>());
+    let mut next = |usual| numbers.next().and_then(Result::ok).unwrap_or(usual);
+    let (keys, rounds) = (next(1_000_000), next(5));
+    let directory = tempfile::tempdir().map_err(|e| tidesdb::Error::io("create", "", e))?;
+    let db = Db::open(directory.path(), DbOptions::default())?;
+    let read = db.create_family("read", FamilyOptions::default())?;
+    let written = db.create_family("written", FamilyOptions::default())?;
+    let mut batch = WriteBatch::new();
+    for n in 0..keys {
+        batch.put(&read, &n.to_be_bytes(), b"a value")?;
+        if batch.len() == 1000 {
+            db.write(&batch)?;
+            batch.clear();
+        }
+    }
+    db.write(&batch)?;
+    read.compact()?;
+    let place = Place { db, read, written, keys };
+    println!(
+        "{:<46} {:>7} {:>8} {:>8} {:>8} {:>9}",
+        "", "commits", "half", "99 %", "99.9 %", "worst"
+    );
+    for reads in [Reads::Points, Reads::Ranges, Reads::Scan] {
+        for writer in [Writer::Batches, Writer::Transactions] {
+            let mut all = [Vec::new(), Vec::new()];
+            for _ in 0..rounds {
+                let [beside, alone] = place.round(reads, writer)?;
+                all[0].extend(beside);
+                all[1].extend(alone);
+            }
+            show(&format!("{reads:?}, {writer:?}: beside the commit"), &mut all[0]);
+            show(&format!("{reads:?}, {writer:?}: beside reads alone"), &mut all[1]);
+        }
+    }
+    Ok(())
+}
