@@ -1,7 +1,7 @@
 //! The arena: memory of one memtable, handed out by bumping a cursor, freed all at once.
 //!
 //! An [`Arena`] cuts allocations from blocks that it takes from a [`BlockPool`] and gives back when
-//! it is dropped. Nothing is freed earlier, so an [`Offset`] that was ever handed out stays valid
+//! it is dropped. Nothing is freed earlier, so an `Offset` that was ever handed out stays valid
 //! for the life of the arena: the ordered indexes rely on that to let readers follow stale links.
 //! Offsets count units of eight bytes in 32 bits, so that links in index nodes are half the size
 //! of pointers and an arena may hold 32 GiB.
@@ -30,7 +30,7 @@ pub use pool::{BLOCK_BYTES, BlockPool, PoolUsage};
 
 use pool::Block;
 
-/// Bytes in one unit of an [`Offset`]; every allocation is a multiple of it and aligned to it.
+/// Bytes in one unit of an `Offset`; every allocation is a multiple of it and aligned to it.
 pub const UNIT_BYTES: usize = 8;
 const BLOCK_UNITS: u64 = (BLOCK_BYTES / UNIT_BYTES) as u64;
 const BLOCK_SHIFT: u32 = BLOCK_UNITS.trailing_zeros();

@@ -136,7 +136,7 @@ impl DbOptions {
     /// Checks every setting.
     ///
     /// # Errors
-    /// [`Error::InvalidOptions`] listing all problems.
+    /// [`crate::Error::InvalidOptions`] listing all problems.
     pub fn validate(&self) -> Result<()> {
         let mut problems = Vec::new();
         if self.log_segment_bytes < 64 << 10 || self.log_segment_bytes > 1 << 30 {
@@ -164,7 +164,7 @@ impl DbOptions {
     /// Checks a memory budget for this database.
     ///
     /// # Errors
-    /// [`Error::InvalidOptions`] when it is too small to work with.
+    /// [`crate::Error::InvalidOptions`] when it is too small to work with.
     pub fn validate_memory_budget(&self, bytes: u64) -> Result<()> {
         refuse(self.memory_problem(bytes).into_iter().collect())
     }

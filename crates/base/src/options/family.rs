@@ -161,7 +161,7 @@ impl FamilyOptions {
     /// Checks every setting.
     ///
     /// # Errors
-    /// [`Error::InvalidOptions`] listing all problems.
+    /// [`crate::Error::InvalidOptions`] listing all problems.
     pub fn validate(&self) -> Result<()> {
         let mut problems = Vec::new();
         let mut within = |name: &str, value: u64, low: u64, high: u64| {

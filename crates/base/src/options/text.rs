@@ -58,7 +58,8 @@ impl FamilyOptions {
     /// version may have written, are ignored.
     ///
     /// # Errors
-    /// [`Error::InvalidOptions`] listing all lines that do not parse and all values out of range.
+    /// [`crate::Error::InvalidOptions`] listing all lines that do not parse and all values out of
+    /// range.
     pub fn from_text(text: &str) -> Result<Self> {
         let mut options = Self::default();
         let mut problems = Vec::new();

@@ -104,7 +104,8 @@ impl Table {
     /// that can't tell without reading.
     ///
     /// # Errors
-    /// [`Error::Corruption`] or [`Error::Io`] when the part of the filter can't be read.
+    /// [`tidesdb_base::Error::Corruption`] or [`tidesdb_base::Error::Io`] when the part of the
+    /// filter can't be read.
     pub fn may_contain_by_parts<S: BlockSource>(&self, hash: u64, blocks: &S) -> Result<bool> {
         self.parts.as_ref().map_or(Ok(true), |parts| parts.may_contain(self, hash, blocks))
     }
@@ -204,7 +205,8 @@ impl Table {
     /// Where data block `at` lies; `None` past the last.
     ///
     /// # Errors
-    /// [`Error::Corruption`] or [`Error::Io`] when the index node that tells can't be read.
+    /// [`tidesdb_base::Error::Corruption`] or [`tidesdb_base::Error::Io`] when the index node that
+    /// tells can't be read.
     pub fn block_handle<S: BlockSource>(
         &self,
         at: usize,
@@ -230,7 +232,7 @@ impl Table {
     /// without asking filter or key range.
     ///
     /// # Errors
-    /// [`Error::Corruption`] or [`Error::Io`].
+    /// [`tidesdb_base::Error::Corruption`] or [`tidesdb_base::Error::Io`].
     #[inline]
     pub fn lookup<S: BlockSource>(
         &self,
@@ -259,10 +261,10 @@ impl Table {
     }
 
     /// The newest version of `key` with a sequence number of at most `snapshot` in a data block of
-    /// this table at `handle`, which [`BlockFinder::first_for`] told.
+    /// this table at `handle`, which [`super::BlockFinder::first_for`] told.
     ///
     /// # Errors
-    /// [`Error::Corruption`].
+    /// [`tidesdb_base::Error::Corruption`].
     pub fn lookup_in<'b>(
         &self,
         (handle, block): (BlockHandle, &'b Block),

@@ -152,7 +152,7 @@ impl SegmentReader {
     /// they knew to be on disk decides whether the hole is legal.
     ///
     /// Any bytes may look like the header of a long record, those of values too, so the work is
-    /// bounded: after checksums that failed over [`FAILED_FACTOR`] times the bytes there are, the
+    /// bounded: after checksums that failed over eight times the bytes there are, the
     /// search ends. Records of an earlier life make up for one time.
     ///
     /// # Errors

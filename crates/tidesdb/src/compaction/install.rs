@@ -74,7 +74,7 @@ impl Core {
     /// Makes the result of a merge known and lets go of what it replaces, range tombstones too.
     ///
     /// # Errors
-    /// [`Error::Io`] when the manifest can't be written, [`Error::FamilyDropped`]; nothing has
+    /// `Io` when the manifest can't be written, `FamilyDropped`; nothing has
     /// changed then, and the outputs are removed. Only range tombstones may stay when all else is
     /// done.
     pub(super) fn install_merged(&self, family: &Arc<FamilyState>, merged: &Merged) -> Result<()> {

@@ -2,16 +2,16 @@
 //!
 //! | function | what |
 //! |---|---|
-//! | [`salvage`] | writes a new database of everything that can be read of a damaged one |
-//! | [`repair`] | does so, and puts the new one in the place of the old one, which is kept |
+//! | [`salvage()`] | writes a new database of everything that can be read of a damaged one |
+//! | [`repair()`] | does so, and puts the new one in the place of the old one, which is kept |
 //! | [`find_damage`] | lists everything that is damaged, with or without a manifest |
-//! | [`inspect`] | shows what is in a file, part by part, as far as it can be read |
-//! | [`restore`] | makes a verified copy of a backup |
+//! | [`inspect()`] | shows what is in a file, part by part, as far as it can be read |
+//! | [`restore()`] | makes a verified copy of a backup |
 //! | [`formats_of`] | tells the formats of a database's files |
 //!
 //! Nothing here opens the database that it looks at: the files are read as they lie, each part is
 //! believed when its checksum matches, and a place that the disk can't read counts as damaged. The
-//! source is never written to. What [`salvage`] writes it writes through [`crate::Db`], so
+//! source is never written to. What [`salvage()`] writes it writes through [`crate::Db`], so
 //! its result is a database like any other. To read the code, begin with `salvage.rs`.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 

@@ -37,7 +37,7 @@ pub struct Repaired {
 /// would not be in the new database. What the two renames need is tried before the work.
 ///
 /// # Errors
-/// As [`crate::rescue::salvage`], and [`Error::Locked`] also while another process reads it;
+/// As [`crate::rescue::salvage()`], and [`Error::Locked`] also while another process reads it;
 /// [`Error::InvalidArgument`] when `directory` is a mount point; [`Error::Io`] when its owner can't
 /// be given to the new one. The damaged database is where it
 /// was then.

@@ -44,6 +44,6 @@ pub enum FoundInBlock<'b> {
     /// There is none that is visible.
     Absent,
     /// All of the block lies before it: usually there is none, but versions of one key may straddle
-    /// blocks, and [`Table::lookup`] looks on.
+    /// blocks, and [`super::Table::lookup`] looks on.
     Beyond,
 }
