@@ -74,6 +74,12 @@ impl Load {
         Ok(())
     }
 
+    /// Whether each writer has written all of its keys: one may be ahead of the other.
+    fn is_written(&self) -> bool {
+        let own = self.keys / WRITERS;
+        self.written.iter().all(|written| written.load(Ordering::Acquire) == own)
+    }
+
     fn read(&self, reader: u64) -> tidesdb::Result<()> {
         let mut draw = reader << 48;
         while !self.over.load(Ordering::Relaxed) {
@@ -179,7 +185,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 resident_mib().1,
             );
             (puts, gets) = now;
-            if (is_loaded || now.0 >= load.keys) && until.is_none() {
+            if (is_loaded || load.is_written()) && until.is_none() {
                 until =
                     Some(Instant::now() + Duration::from_secs(argument("seconds").unwrap_or(0)));
             }
