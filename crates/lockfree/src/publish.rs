@@ -266,8 +266,9 @@ impl CommitSequencer {
     /// published.
     ///
     /// Needs exclusive use: no reservation that will still be completed is open, and no other
-    /// thread is in any call that reserves, completes or waits. Reservations that were given up
-    /// are forgotten.
+    /// thread is in any call that reserves, completes or waits for rivals. Reservations that were
+    /// given up are forgotten. A thread that waits for a position in front of `position` is told
+    /// that it is published, also of one behind a hole.
     pub fn reset(&self, position: u64) {
         // ORDERING: relaxed suffices for the ring and the tail, since exclusive use means that
         // other threads are ordered with this one by what excludes them.
@@ -285,9 +286,13 @@ impl CommitSequencer {
         }
         // ORDERING: an exchange, and acquire and release, for `reserved`.
         self.tail.swap(position, Ordering::AcqRel);
-        self.broken_from.store(u64::MAX, Ordering::Relaxed);
-        // ORDERING: release, for threads that only read `published`.
-        self.published.store(position, Ordering::Release);
+        // The position first: a waiter that finds neither would sleep.
+        // ORDERING: sequentially consistent against those about to sleep, see `wake`; it includes
+        // release, for threads that only read `published`.
+        self.published.store(position, Ordering::SeqCst);
+        self.broken_from.store(u64::MAX, Ordering::SeqCst);
+        fence_for_loom();
+        self.wake();
     }
 
     /// Puts a range that is not yet the next to publish into the ring.

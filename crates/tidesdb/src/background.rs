@@ -49,6 +49,8 @@ impl Drop for JobGuard {
     fn drop(&mut self) {
         self.0.work.jobs.remove();
         self.0.work.progress.ring();
+        // After the count: see `sweep_in_background`.
+        self.0.storage.files.garbage.sweep();
     }
 }
 
@@ -136,6 +138,20 @@ impl Core {
         self.storage.log.remove_free_segments();
         self.memory.pool.release_idle();
         self.memory.spare_buffers.release();
+    }
+
+    /// From now on files that nothing refers to any more are deleted in the background, whichever
+    /// thread was the last to read them. A job that is queued or runs sweeps when it has ended, so
+    /// that one is queued for this alone only when there is none.
+    pub(crate) fn sweep_in_background(&self) {
+        let this = self.this.clone();
+        self.storage.files.garbage.on_first(move || {
+            // In a forked child the files and threads are the parent's.
+            let core = this.upgrade().filter(|core| core.health.is_at_home());
+            if let Some(core) = core.filter(|core| core.work.jobs.are_done()) {
+                core.submit(Lane::Housekeeping, |_| ());
+            }
+        });
     }
 
     /// Queues flushes of the families that keep the log from being shortened.

@@ -265,6 +265,23 @@ mod models {
         });
     }
 
+    /// A waiter that is in no commit meets a hole that is healed: it is told of either.
+    #[test]
+    fn loom_publish_a_reset_wakes_who_waits() {
+        model(None, || {
+            let sequencer = Arc::new(CommitSequencer::with_ring(0, 2));
+            let start = sequencer.reserve(32);
+            let waiter = {
+                let sequencer = Arc::clone(&sequencer);
+                thread::spawn(move || sequencer.wait_published(start + 32))
+            };
+            sequencer.break_at(start);
+            sequencer.reset(64);
+            waiter.join().unwrap();
+            assert_eq!(sequencer.published(), 64);
+        });
+    }
+
     /// Reservation is part of the race: each thread takes whatever range comes.
     #[test]
     fn loom_publish_concurrent_reservations_never_overlap() {

@@ -17,6 +17,7 @@
 //! tables.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tidesdb_base::entry::ValueKind;
 use tidesdb_base::error::{Error, ErrorKind, Result};
@@ -153,7 +154,7 @@ impl Core {
         }
         let merged = Merged {
             replaced: vec![Arc::clone(table)],
-            place: (table.record.level, table.record.run),
+            place: thin.place(),
             written: vec![written],
             ..Merged::default()
         };
@@ -196,15 +197,24 @@ impl<'a> Thinning<'a> {
         any.then_some(Self { version, table, runs, own, emptied })
     }
 
+    /// Level and number of the run that the table is in. A merge may have moved it since its record
+    /// was written.
+    fn place(&self) -> (u32, u64) {
+        let record = &self.table.record;
+        let run = self.version.runs.get(self.own);
+        run.map_or((record.level, record.run), Run::place)
+    }
+
     fn write(&self, core: &Core, family: &FamilyState) -> Result<Written> {
         let record = &self.table.record;
         let options = family.options.load_full();
         let snapshots = core.isolation.snapshots.list();
         let mut rules = DropRules::new(snapshots, false, core.expired_for_all())
             .with_range_tombstones(self.version.range_tombstones.clone());
+        let (level, run) = self.place();
         let place = OutputPlace {
-            level: record.level,
-            run: record.run,
+            level,
+            run,
             table_bytes: options.target_table_bytes.min(core.env.largest_table_bytes()),
             range_deletes_applied_through: rules.range_deletes_applied_through(),
             expected_entries: usize::try_from(record.entries).unwrap_or(0),
@@ -245,7 +255,10 @@ impl<'a> Thinning<'a> {
             }
             merge.next()?;
         }
-        output.complete()
+        let written = output.complete()?;
+        // ORDERING: relaxed; those who wait for merges ask whether anything gets on.
+        core.flow.merged.fetch_add(1, Ordering::Relaxed);
+        Ok(written)
     }
 
     /// Whether a value lies in the value log that is emptied.
@@ -258,3 +271,6 @@ impl<'a> Thinning<'a> {
 fn is(one: &TableFile, other: &TableFile) -> bool {
     one.record.number == other.record.number
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ use tidesdb_lockfree::stripe::thread_number;
 use tidesdb_lockfree::sync::CachePadded;
 
 use super::Core;
+use crate::family::RetiredHook;
 
 /// Keeps the database running as long as a handle exists, and shuts it down with the last one.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ impl Drop for Owner {
             std::mem::forget(Arc::clone(&self.0));
             return;
         }
-        self.0.shut_down(false);
+        self.0.shut_down(false).into_iter().for_each(RetiredHook::let_go);
     }
 }
 

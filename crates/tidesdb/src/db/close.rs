@@ -11,7 +11,7 @@ use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
 use crate::core::Core;
-use crate::family::FamilyState;
+use crate::family::{FamilyState, RetiredHook};
 use crate::recovery::NO_LOG;
 use crate::spans::span;
 
@@ -28,7 +28,7 @@ impl Core {
             return Err(Error::Forked);
         }
         // A caller that was told that the database is closed may open the directory again.
-        let _closing = lock(&self.health.closing);
+        let closing = lock(&self.health.closing);
         if self.health.is_closed() {
             return Ok(());
         }
@@ -39,7 +39,10 @@ impl Core {
             Err(cause) if cause.kind() == ErrorKind::Full => self.keep_in_log(cause),
             other => other,
         };
-        self.shut_down(in_tables);
+        let hooks = self.shut_down(in_tables);
+        drop(closing);
+        // What they have captured may call the database when it is dropped.
+        hooks.into_iter().for_each(RetiredHook::let_go);
         closed
     }
 
@@ -75,19 +78,18 @@ impl Core {
 
     /// Stops background work and gives up the directory. A second call does nothing. No call is
     /// in the middle of a commit, a merge or an edit of the manifest when the directory is given
-    /// up: another handle may own it then.
-    pub(crate) fn shut_down(&self, flushed: bool) {
+    /// up: another handle may own it then. Answers the hooks, to be let go of without any lock.
+    pub(crate) fn shut_down(&self, flushed: bool) -> Vec<RetiredHook> {
         if !self.health.is_at_home() || !self.health.close() {
-            return;
+            return Vec::new();
         }
         self.work.progress.ring();
         self.env.scheduler.shutdown();
         self.work.callers.refuse();
         let healthy = self.storage.log.failure().is_none();
         self.storage.log.seal();
-        if flushed && healthy {
-            self.retire_log();
-        } else if self.syncs_at_intervals() {
+        let retired = flushed && healthy && self.retire_log();
+        if !retired && self.syncs_at_intervals() {
             // There is no caller to tell of a failure; what was synced before stays promised.
             let _ = self.storage.log.sync_sealed();
         }
@@ -95,7 +97,8 @@ impl Core {
         self.telemetry.events.write(&Event::Closed);
         self.storage.files.lock.give_up();
         // They may hold handles of this database, which would never be freed.
-        self.families.all().iter().for_each(|family| family.writes.commit_hook.replace(None));
+        let families = self.families.all();
+        families.iter().map(|family| family.writes.commit_hook.exchange(None)).collect()
     }
 
     /// Whether commits are promised to be on disk a while after they were acknowledged.
@@ -106,23 +109,26 @@ impl Core {
         !self.env.options.read_only && modes.any(|mode| matches!(mode, SyncMode::Interval { .. }))
     }
 
-    /// Removes the log, which is sealed, if no commit came after the flush.
-    fn retire_log(&self) {
+    /// Removes the log, which is sealed, if no commit came after the flush. True when it did.
+    fn retire_log(&self) -> bool {
         let all_flushed = self
             .families
             .all()
             .iter()
             .all(|family| family.view.load().first_unflushed() == u64::MAX);
-        if all_flushed {
-            let families = self.families.all();
-            let closed = families.iter().filter_map(|family| self.close_direct_file(family));
-            let mut changes: Vec<_> = closed.collect();
-            changes.push(Change::LogStart { segment: NO_LOG });
-            changes.push(Change::LastSequence { sequence: self.storage.log.published() });
-            if lock(&self.storage.catalog).commit(changes).is_ok() {
-                self.storage.log.remove_all();
-            }
+        if !all_flushed {
+            return false;
         }
+        let families = self.families.all();
+        let closed = families.iter().filter_map(|family| self.close_direct_file(family));
+        let mut changes: Vec<_> = closed.collect();
+        changes.push(Change::LogStart { segment: NO_LOG });
+        changes.push(Change::LastSequence { sequence: self.storage.log.published() });
+        let known = lock(&self.storage.catalog).commit(changes).is_ok();
+        if known {
+            self.storage.log.remove_all();
+        }
+        known
     }
 
     /// Starts the timer of [`SyncMode::Interval`]: the shortest interval that the database or a

@@ -20,6 +20,7 @@ use super::directory::sync_parent;
 use super::open::open_core;
 use super::target::Target;
 use crate::core::Core;
+use crate::family::RetiredHook;
 use crate::flush::Cut;
 use crate::recovery::NO_LOG;
 use crate::spans::span;
@@ -172,7 +173,7 @@ impl Core {
         options.event_log = false;
         let copy = open_core(path, options, components)?;
         let problems = VerifyReport::of(&copy).problems;
-        copy.shut_down(false);
+        copy.shut_down(false).into_iter().for_each(RetiredHook::let_go);
         problems.into_iter().next().map_or(Ok(()), Err)
     }
 }

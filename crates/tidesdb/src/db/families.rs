@@ -103,8 +103,8 @@ impl Core {
     /// See [`crate::Db::drop_family`].
     pub(crate) fn drop_family(&self, name: &str) -> Result<()> {
         self.check_changeable()?;
-        let _at_work = self.work.callers.enter()?;
-        let _changing = lock(&self.families.changing);
+        let at_work = self.work.callers.enter()?;
+        let changing = lock(&self.families.changing);
         let mut catalog = lock(&self.storage.catalog);
         let family = self.families.find(name)?;
         let changes = vec![Change::DropFamily { family: family.id }];
@@ -141,9 +141,11 @@ impl Core {
         // Not with the catalog held: a commit that starts a value-log file takes them the other
         // way round.
         *lock(&family.writes.direct_values) = None;
-        // It may hold a handle of this family, which would never be freed.
-        family.writes.commit_hook.replace(None);
         self.storage.files.garbage.sweep();
+        drop(changing);
+        drop(at_work);
+        // It may hold a handle of this family, which would never be freed.
+        family.writes.commit_hook.exchange(None).let_go();
         Ok(())
     }
 }

@@ -141,7 +141,7 @@ impl Family {
     /// handles does not close it then. [`crate::Db::close`] and [`crate::Db::drop_family`] remove
     /// the hooks of what they end.
     pub fn set_commit_hook(&self, hook: Option<CommitHook>) {
-        self.state.writes.commit_hook.replace(hook);
+        self.state.writes.commit_hook.exchange(hook).let_go();
     }
 
     /// As [`Family::set_commit_hook`], with a function as it is.

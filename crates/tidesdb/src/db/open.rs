@@ -196,6 +196,7 @@ fn make_durable(vfs: &Arc<dyn Vfs>, replayed: &Replayed) -> Result<Option<Error>
 
 /// Makes the families known to a database that is being opened, and starts what is due of them.
 fn make_known(core: &Arc<Core>, families: Vec<Arc<FamilyState>>) {
+    core.sweep_in_background();
     // CRASH: a flush gives up the log that no family needs, so it must not begin before all are
     // known: what was replayed for the others would be lost with the next crash.
     for family in &families {

@@ -1,7 +1,9 @@
 //! Dropping and closing when the disk fails or is full.
 
+mod closing;
+
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{ErrorKind, Result};
@@ -12,6 +14,7 @@ use tidesdb_sim::{
 use tidesdb_sys::vfs::Vfs;
 
 use super::{Components, Db};
+use crate::family_handle::Family;
 use crate::write::{CommitCheck, WriteBatch};
 
 /// The drop's edit is written, its sync fails, and so does another manifest. Commits to the family

@@ -147,6 +147,18 @@ pub struct CommittedBatch<'a> {
     pub operations: &'a [CommittedOperation<'a>],
 }
 
+/// A hook that is called no more. What it has captured may call the database when it is dropped, so
+/// its holder lets go of it when he holds no lock.
+#[must_use]
+pub(crate) struct RetiredHook(Option<CommitHook>);
+
+impl RetiredHook {
+    /// Drops it. A panic of what it has captured ends here.
+    pub(crate) fn let_go(self) {
+        call_out(|| drop(self.0));
+    }
+}
+
 /// The place of a family's hook.
 #[derive(Default)]
 pub(crate) struct CommitHookSlot {
@@ -161,15 +173,12 @@ impl std::fmt::Debug for CommitHookSlot {
 }
 
 impl CommitHookSlot {
-    /// Replaces or removes the hook.
-    pub(crate) fn replace(&self, hook: Option<CommitHook>) {
+    /// Replaces or removes the hook, and answers the old one.
+    pub(crate) fn exchange(&self, hook: Option<CommitHook>) -> RetiredHook {
         let mut slot = lock(&self.hook);
         // ORDERING: relaxed; the hook itself is read with the lock held.
         self.set.store(hook.is_some(), Ordering::Relaxed);
-        let old = std::mem::replace(&mut *slot, hook);
-        drop(slot);
-        // What the old hook has captured may use the family when it is dropped.
-        drop(old);
+        RetiredHook(std::mem::replace(&mut *slot, hook))
     }
 
     /// True when there is something to call.

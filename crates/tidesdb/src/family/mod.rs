@@ -10,8 +10,8 @@ mod state;
 mod view;
 
 pub(crate) use self::background::{Failure, FamilyFlushes, FamilyMerges, SliceBounds};
-pub(crate) use self::hook::CommitHookSlot;
 pub use self::hook::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
+pub(crate) use self::hook::{CommitHookSlot, RetiredHook};
 pub(crate) use self::keys::not_registered;
 pub(crate) use self::merges::{MergeClaim, MergesUnderWay, RunPlace, RunningMerges, interrupting};
 pub(crate) use self::read_watch::ReadWatch;

@@ -16,7 +16,9 @@ use crate::counters::FamilyCounters;
 use crate::dead_ranges::DeadRanges;
 use crate::flow::{FamilyFlow, FamilySignals, is_held, is_slowed_by_garbage};
 use crate::numbers::DatabaseId;
-use crate::version::{DirectValueWriter, InDoubt, SpaceEstimate, Version, collected_from};
+use crate::version::{
+    DirectValueWriter, InDoubt, SpaceEstimate, ValueLogFile, Version, collected_from,
+};
 
 /// One column family of an open database.
 #[derive(Debug)]
@@ -116,9 +118,22 @@ impl FamilyState {
     /// Has value logs go by what tables point into them, into which no commit outside of tables
     /// does.
     pub(crate) fn settle_value_logs(&self) {
+        self.settle(&self.closed_value_logs());
+    }
+
+    /// The value logs to which nothing is appended any more.
+    fn closed_value_logs(&self) -> Vec<Arc<ValueLogFile>> {
         let view = self.view.load();
-        let first_unflushed = view.first_unflushed();
-        for file in view.version.value_logs.values() {
+        let value_logs = view.version.value_logs.values();
+        value_logs.filter(|file| !file.life().is_appended_to()).cloned().collect()
+    }
+
+    /// Settles those of `closed` into which no commit in memory points. They were closed before:
+    /// the commits that point into them were complete by then, so they are in the view that is
+    /// loaded here, in memory or in a table. In an older view they may be missing (I-35).
+    fn settle(&self, closed: &[Arc<ValueLogFile>]) {
+        let first_unflushed = self.view.load().first_unflushed();
+        for file in closed {
             file.change_life(|life| life.settle(first_unflushed));
         }
     }
@@ -229,3 +244,6 @@ fn signals_of_space(
         ..signals
     }
 }
+
+#[cfg(test)]
+mod tests;

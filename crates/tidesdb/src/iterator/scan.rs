@@ -91,10 +91,11 @@ impl StoredScan {
     }
 
     pub(super) fn refresh(&mut self) -> Result<()> {
+        // Also when that fails: the place was one of the old moment.
+        self.place = Place::Unpositioned;
         let own = self.transaction.as_ref().and_then(|part| part.own.as_ref());
         self.sight = Sight::open(&self.owner, &self.family, &self.bounds, own)?;
         self.values = ScannedValues::new(&self.owner);
-        self.place = Place::Unpositioned;
         Ok(())
     }
 

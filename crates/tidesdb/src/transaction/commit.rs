@@ -30,6 +30,7 @@ impl Transaction {
     /// As [`Transaction::commit`].
     #[inline]
     pub fn commit_with(&mut self, options: WriteOptions) -> Result<Option<u64>> {
+        let options = options.without_ttl()?;
         if self.is_plain() {
             self.finish();
             return Ok(None);
@@ -93,7 +94,7 @@ impl Transaction {
         match batch {
             Some(batch) => {
                 let committed = loop {
-                    check.look(core.storage.log.published())?;
+                    check.look_outside()?;
                     check.catch_up()?;
                     let committed = core.commit_batch(batch, &mut check);
                     if !check.begin_again() {

@@ -1,11 +1,12 @@
 //! Files that nothing refers to any more, deleted off the critical path.
 //!
 //! The last reader of an obsolete file may be a foreground thread in the middle of a get, so it
-//! only notes the file here; background jobs sweep.
+//! only notes the file here; background jobs sweep. The first file that is noted asks for one: with
+//! nothing else to do, files that a scan had kept would stay as long as the program only reads.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::vfs::Vfs;
@@ -21,29 +22,53 @@ struct Dead {
     tables: BTreeSet<u64>,
 }
 
+/// Has the garbage swept soon, in the background.
+type SweepLater = Box<dyn Fn() + Send + Sync>;
+
 /// Files waiting to be deleted, and to be forgotten by the block cache.
-#[derive(Debug)]
 pub(crate) struct Garbage {
     vfs: Arc<dyn Vfs>,
     blocks: Arc<BlockCache>,
     dead: Mutex<Dead>,
+    sweep_later: OnceLock<SweepLater>,
+}
+
+impl std::fmt::Debug for Garbage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Garbage").field("dead", &self.dead).finish_non_exhaustive()
+    }
 }
 
 impl Garbage {
     pub(crate) fn new(vfs: Arc<dyn Vfs>, blocks: Arc<BlockCache>) -> Self {
-        Self { vfs, blocks, dead: Mutex::default() }
+        Self { vfs, blocks, dead: Mutex::default(), sweep_later: OnceLock::new() }
+    }
+
+    /// Has `sweep_later` called by the thread that notes the first file. It must not sweep itself.
+    pub(crate) fn on_first(&self, sweep_later: impl Fn() + Send + Sync + 'static) {
+        // Set once, by the opening.
+        let _ = self.sweep_later.set(Box::new(sweep_later));
     }
 
     /// Notes a value log for deletion. The manifest on disk must no longer name it.
     pub(crate) fn add(&self, path: PathBuf) {
-        lock(&self.dead).paths.push(path);
+        self.note(path, None);
     }
 
     /// As [`Garbage::add`], for the table of this number.
     pub(crate) fn add_table(&self, number: u64, path: PathBuf) {
+        self.note(path, Some(number));
+    }
+
+    fn note(&self, path: PathBuf, table: Option<u64>) {
         let mut dead = lock(&self.dead);
+        let is_first = dead.paths.is_empty();
         dead.paths.push(path);
-        dead.tables.insert(number);
+        dead.tables.extend(table);
+        drop(dead);
+        if is_first && let Some(sweep_later) = self.sweep_later.get() {
+            sweep_later();
+        }
     }
 
     /// Deletes what was noted, and has the cache forget it: all of it in one walk. A file that

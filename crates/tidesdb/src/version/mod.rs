@@ -148,7 +148,8 @@ impl Version {
         let range_tombstones = self.range_tombstones.clone();
         let mut next = Self::of_placed(placed, self.value_logs.clone());
         next.runs.extend(untouched.into_iter().cloned());
-        next.runs.sort_by_key(|run| std::cmp::Reverse(run.id));
+        // As `of_placed` does, so that a version is the same after a reopening.
+        next.runs.sort_by_key(|run| (std::cmp::Reverse(run.id), run.level));
         next.range_tombstones = range_tombstones;
         next.space = next.space_for(&[]);
         next

@@ -93,6 +93,11 @@ impl ValueLogLife {
         }
     }
 
+    /// Whether commits append to the file.
+    pub(crate) const fn is_appended_to(self) -> bool {
+        matches!(self, Self::Appending { .. })
+    }
+
     /// Whether tables alone point into the file.
     pub(crate) const fn is_settled(self) -> bool {
         matches!(self, Self::Settled { .. })

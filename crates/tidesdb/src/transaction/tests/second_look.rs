@@ -115,3 +115,44 @@ fn a_deleted_range_is_found_by_the_second_look_whether_it_has_an_end_or_not() {
         }
     }
 }
+
+/// T reads much, then a key of `b` that another commit has changed. Before its look comes to that
+/// family the key is changed again and flushed, which leaves the second change alone. That one is
+/// newer than a third commit, which read the first change and what T writes: by it there is no
+/// danger, and no order of the three explains what was read.
+#[test]
+fn the_oldest_change_counts_although_a_flush_drops_it_during_the_look() {
+    let (db, families) = open(&SimVfs::new(1), SyncMode::None);
+    let [a, b, c] = &families[..] else { unreachable!() };
+    let mut batch = WriteBatch::new();
+    (0..KEYS).for_each(|n| batch.put(a, &key(n), b"old").unwrap());
+    batch.put(b, b"k", b"old").unwrap();
+    batch.put(c, b"y", b"old").unwrap();
+    db.write(&batch).unwrap();
+    let oldest = db.begin(IsolationLevel::Serializable).unwrap();
+    c.put(b"unrelated", b"").unwrap();
+    let mut long = db.begin(IsolationLevel::Serializable).unwrap();
+    by_points(&mut long, a);
+    long.get(b, b"k").unwrap();
+    b.put(b"k", b"first").unwrap();
+    let mut third = db.begin(IsolationLevel::Serializable).unwrap();
+    assert_eq!(third.get(b, b"k").unwrap(), Some(b"first".to_vec()));
+    third.get(c, b"y").unwrap();
+    third.put(c, b"z", b"new").unwrap();
+    third.commit().unwrap();
+    long.put(c, b"y", b"new").unwrap();
+    let (changed, mut looks) = (b.clone(), 0);
+    steps::put(&steps::BEFORE_A_VIEW, move || {
+        looks += 1;
+        // What it writes, what it read in `a`, what it read in `b`.
+        if looks == 3 {
+            changed.put(b"k", b"second").unwrap();
+            changed.flush().unwrap();
+        }
+    });
+    let committed = long.commit();
+    steps::remove(&steps::BEFORE_A_VIEW);
+    drop(oldest);
+    let error = committed.expect_err("the first change was missed");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+}

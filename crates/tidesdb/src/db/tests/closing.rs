@@ -1,0 +1,152 @@
+//! What happens last: the end of hooks, of files that were read, of the log.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use tidesdb_base::event::{Event, EventListener, LogLevel};
+use tidesdb_base::options::SyncMode;
+
+use super::*;
+use crate::iterator::ScanOptions;
+
+/// Calls the database when it is dropped, as a handle that cleans up behind itself does.
+struct AtTheEnd<F: Fn()>(F);
+
+impl<F: Fn()> Drop for AtTheEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Fails when `work` does not return: what it waits for it holds itself.
+fn returns(what: &str, work: impl FnOnce() + Send + 'static) {
+    let (ended, end) = mpsc::channel();
+    std::thread::spawn(move || {
+        work();
+        ended.send(()).unwrap();
+    });
+    end.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| panic!("{what} hangs"));
+}
+
+fn with_hook(at_the_end: impl Fn(&Db) + Send + Sync + 'static) -> Db {
+    let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+    db.create_family("index", FamilyOptions::default()).unwrap();
+    let users = db.create_family("users", FamilyOptions::default()).unwrap();
+    let handle = db.clone();
+    let held = AtTheEnd(move || at_the_end(&handle));
+    users.on_commit(move |_| {
+        let _ = &held;
+    });
+    db
+}
+
+#[test]
+fn a_hook_may_call_the_database_when_it_is_dropped() {
+    let db = with_hook(|db| db.drop_family("index").unwrap());
+    let dropping = db.clone();
+    returns("a drop in a drop", move || dropping.drop_family("users").unwrap());
+    assert!(db.family_names().is_empty(), "{:?}", db.family_names());
+
+    let db = with_hook(|db| db.clone().close().unwrap());
+    returns("a close in a drop", move || db.drop_family("users").unwrap());
+
+    let db = with_hook(|db| db.clone().close().unwrap());
+    returns("a close in a close", move || db.close().unwrap());
+
+    let db = with_hook(|_| panic!("on purpose"));
+    returns("a panic in a close", move || db.close().unwrap());
+}
+
+/// The commit comes when its family was flushed for the close already.
+#[test]
+fn a_commit_during_a_close_is_synced_as_the_interval_promises() {
+    let sim = SimVfs::new(1);
+    let late = Arc::new(Mutex::new(None::<Family>));
+    let (writes, done) = (Arc::clone(&late), AtomicBool::new(false));
+    let listen = move |event: &Event| {
+        if let (Event::Flushed { family, .. }, Some(first)) = (event, &*writes.lock().unwrap())
+            && family == "second"
+            && !done.swap(true, Ordering::SeqCst)
+        {
+            first.put(b"late", b"value").unwrap();
+        }
+    };
+    let options = DbOptions::default()
+        .sync_mode(SyncMode::Interval { interval_us: 1_000_000 })
+        .event_listener(EventListener::new(listen))
+        .event_listener_level(LogLevel::Info);
+    let components = |sim: &Arc<SimVfs>| Components {
+        vfs: Arc::clone(sim) as _,
+        scheduler: Arc::new(ManualScheduler::new(1)),
+        clock: Arc::new(ManualClock::new(1000)),
+    };
+    let db = Db::open_with("/db", options.clone(), components(&sim)).unwrap();
+    let first = db.create_family("first", FamilyOptions::default()).unwrap();
+    let second = db.create_family("second", FamilyOptions::default()).unwrap();
+    second.put(b"key", b"value").unwrap();
+    *late.lock().unwrap() = Some(first.clone());
+    db.close().unwrap();
+    *late.lock().unwrap() = None;
+    let image = sim.crash_image(CrashProfile::Nothing, 1);
+    let db = Db::open_with("/db", options, components(&image)).unwrap();
+    assert_eq!(db.family("second").unwrap().get(b"key").unwrap(), Some(b"value".to_vec()));
+    assert_eq!(db.family("first").unwrap().get(b"late").unwrap(), Some(b"value".to_vec()));
+}
+
+/// Files that a merge left to a scan stayed for as long as the program only read.
+#[test]
+fn files_go_with_the_last_scan_that_needed_them() {
+    let sim = SimVfs::new(1);
+    let scheduler = Arc::new(ManualScheduler::new(1));
+    let components = Components {
+        vfs: Arc::clone(&sim) as _,
+        scheduler: Arc::clone(&scheduler) as _,
+        clock: Arc::new(ManualClock::new(1000)),
+    };
+    let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    for round in 0..2_u8 {
+        family.put(b"key", [round]).unwrap();
+        family.flush().unwrap();
+    }
+    let scan = family.scan(ScanOptions::new()).unwrap();
+    family.compact().unwrap();
+    scheduler.run_until_idle();
+    let tables = || {
+        let names = sim.list(Path::new("/db")).unwrap().into_iter().map(|entry| entry.name);
+        names.filter(|name| name.ends_with(".klog")).count()
+    };
+    assert_eq!(tables(), 3, "the scan keeps two");
+    drop(scan);
+    scheduler.run_until_idle();
+    assert_eq!(tables(), 1);
+}
+
+#[test]
+fn a_scan_that_can_not_be_refreshed_is_nowhere() {
+    let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    family.put(b"key", b"value").unwrap();
+    let mut scan = family.scan(ScanOptions::new()).unwrap();
+    scan.seek_to_first().unwrap();
+    assert!(scan.valid());
+    db.drop_family("family").unwrap();
+    scan.refresh().unwrap_err();
+    assert!(!scan.valid());
+}
+
+#[test]
+fn a_time_to_live_of_a_commit_is_refused() {
+    use crate::transaction::IsolationLevel;
+    use crate::write::WriteOptions;
+    let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    let mut transaction = db.begin(IsolationLevel::Snapshot).unwrap();
+    transaction.put(&family, b"key", b"value").unwrap();
+    let options = WriteOptions::new().ttl(Duration::from_secs(60));
+    let refused = transaction.commit_with(options).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    transaction.commit().unwrap();
+    assert!(family.contains(b"key").unwrap());
+}
