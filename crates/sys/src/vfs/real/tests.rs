@@ -35,7 +35,7 @@ fn files_are_created_once_and_read_back() {
     let mut buffer = [0; 9];
     let error = read_only.read_exact_at(&mut buffer, 0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
-    assert!(error.to_string().contains("8 of 9 bytes"), "{error}");
+    assert!(error.to_string().contains("expected 9 bytes at offset 0, found 8"), "{error}");
 }
 
 #[test]
