@@ -49,8 +49,11 @@ impl Drop for JobGuard {
     fn drop(&mut self) {
         self.0.work.jobs.remove();
         self.0.work.progress.ring();
-        // After the count: see `sweep_in_background`.
-        self.0.storage.files.garbage.sweep();
+        // After the count: see `sweep_in_background`. Once the database is closed the directory may
+        // be another's.
+        if !self.0.health.is_closed() {
+            self.0.storage.files.garbage.sweep();
+        }
     }
 }
 
@@ -146,9 +149,10 @@ impl Core {
     pub(crate) fn sweep_in_background(&self) {
         let this = self.this.clone();
         self.storage.files.garbage.on_first(move || {
+            let Some(core) = this.upgrade() else { return };
             // In a forked child the files and threads are the parent's.
-            let core = this.upgrade().filter(|core| core.health.is_at_home());
-            if let Some(core) = core.filter(|core| core.work.jobs.are_done()) {
+            let is_ours = core.health.is_at_home() && !core.health.is_closed();
+            if is_ours && core.work.jobs.are_done() {
                 core.submit(Lane::Housekeeping, |_| ());
             }
         });

@@ -148,7 +148,7 @@ pub struct CommittedBatch<'a> {
 }
 
 /// A hook that is called no more. What it has captured may call the database when it is dropped, so
-/// its holder lets go of it when he holds no lock.
+/// it is let go of with no lock held.
 #[must_use]
 pub(crate) struct RetiredHook(Option<CommitHook>);
 

@@ -121,11 +121,11 @@ impl FamilyState {
         self.settle(&self.closed_value_logs());
     }
 
-    /// The value logs to which nothing is appended any more.
+    /// The value logs to which nothing is appended any more, and that are not settled.
     fn closed_value_logs(&self) -> Vec<Arc<ValueLogFile>> {
         let view = self.view.load();
         let value_logs = view.version.value_logs.values();
-        value_logs.filter(|file| !file.life().is_appended_to()).cloned().collect()
+        value_logs.filter(|file| file.life().is_closed()).cloned().collect()
     }
 
     /// Settles those of `closed` into which no commit in memory points. They were closed before:

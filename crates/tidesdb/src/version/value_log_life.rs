@@ -93,9 +93,9 @@ impl ValueLogLife {
         }
     }
 
-    /// Whether commits append to the file.
-    pub(crate) const fn is_appended_to(self) -> bool {
-        matches!(self, Self::Appending { .. })
+    /// Whether nothing is appended, and commits outside of tables may point into the file.
+    pub(crate) const fn is_closed(self) -> bool {
+        matches!(self, Self::Closed { .. })
     }
 
     /// Whether tables alone point into the file.

@@ -123,6 +123,27 @@ fn files_go_with_the_last_scan_that_needed_them() {
     assert_eq!(tables(), 1);
 }
 
+/// The directory may be another's by then, with other files of these names.
+#[test]
+fn a_scan_that_outlives_its_database_removes_nothing() {
+    let sim = SimVfs::new(1);
+    let components = Components { vfs: Arc::clone(&sim) as _, ..Components::simulated() };
+    let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    for round in 0..2_u8 {
+        family.put(b"key", [round]).unwrap();
+        family.flush().unwrap();
+    }
+    let scan = family.scan(ScanOptions::new()).unwrap();
+    family.compact().unwrap();
+    db.close().unwrap();
+    let files = || sim.list(Path::new("/db")).unwrap();
+    let before = files();
+    drop(scan);
+    drop(family);
+    assert_eq!(files(), before);
+}
+
 #[test]
 fn a_scan_that_can_not_be_refreshed_is_nowhere() {
     let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
