@@ -18,7 +18,7 @@ use tidesdb::{Db, Error};
 use crate::failure::{Failure, Result, note};
 
 /// Time between two looks at whether work is to end.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Exit code of a process that was interrupted, as shells report SIGINT.
 const INTERRUPTED: i32 = 130;

@@ -66,6 +66,22 @@ fn bytes_on_disk(directory: &Path) -> u64 {
     counted.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
 }
 
+/// Bytes of all files but the log, once they stay as they are: what was replaced is removed by a
+/// job soon after.
+fn settled_bytes_on_disk(directory: &Path) -> u64 {
+    let begun = Instant::now();
+    let mut bytes = bytes_on_disk(directory);
+    loop {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = bytes_on_disk(directory);
+        if now == bytes {
+            return bytes;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{bytes} bytes became {now}");
+        bytes = now;
+    }
+}
+
 /// Waits until the files take at most `most` bytes; answers what they took at last.
 fn wait_for_bytes(directory: &Path, most: u64, longest: Duration) -> u64 {
     let begun = Instant::now();
@@ -100,7 +116,7 @@ fn delete_and_put(with_scan: bool) -> Deleted {
     let (db, family) = open(directory.path());
     put(&family, 0, keys());
     db.wait_idle().unwrap();
-    let loaded = bytes_on_disk(directory.path());
+    let loaded = settled_bytes_on_disk(directory.path());
     let before = bytes_written();
     let mut scan = with_scan.then(|| family.scan(ScanOptions::new()).unwrap().entries());
     let mut seen = scan.iter_mut().filter_map(Iterator::next).count() as u64;
@@ -151,7 +167,7 @@ fn small_range_deletions_give_space_back_in_seconds() {
     let (db, family) = open(directory.path());
     put(&family, 0, keys());
     db.wait_idle().unwrap();
-    let loaded = bytes_on_disk(directory.path());
+    let loaded = settled_bytes_on_disk(directory.path());
     for first in (0..keys()).step_by(100) {
         family.delete_range(&key(first), &key(first + 90)).unwrap();
     }
@@ -175,7 +191,7 @@ fn deleting_everything_is_not_slowed_for_its_garbage() {
     let (db, family) = open(directory.path());
     put(&family, 0, keys());
     db.wait_idle().unwrap();
-    let loaded = bytes_on_disk(directory.path());
+    let loaded = settled_bytes_on_disk(directory.path());
     let begun = Instant::now();
     for batch in 0..keys() / 100 {
         let mut deletions = WriteBatch::new();
@@ -205,7 +221,7 @@ fn what_a_snapshot_kept_of_deleted_ranges_goes_with_it() {
     let (db, family) = open(directory.path());
     put(&family, 0, keys());
     db.compact().unwrap();
-    let loaded = bytes_on_disk(directory.path());
+    let loaded = settled_bytes_on_disk(directory.path());
     let snapshot = db.snapshot();
     for first in (0..keys()).step_by(100) {
         family.delete_range(&key(first), &key(first + 90)).unwrap();
