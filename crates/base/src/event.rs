@@ -1,5 +1,4 @@
-//! What an open database tells its owner without being asked: rare lines for a log, never one per
-//! operation.
+//! What an open database reports by itself: rare lines for a log, never one per operation.
 //!
 //! The engine calls the [`EventListener`] of the database options from whichever thread notices: a
 //! writer that was held up, a background job that failed. Of what may come up all the time (stalls,
@@ -21,11 +20,11 @@ pub enum StallReason {
     /// So many memtables wait for their flush that one more would reach
     /// `l0_queue_stall_threshold`.
     FlushQueue,
-    /// Merges are behind: the first level has many runs.
-    MergeDebt,
+    /// Compaction is behind: the first level has many runs.
+    CompactionDebt,
     /// The database is near its memory budget.
     MemoryBudget,
-    /// Merges are behind with garbage: the tables of the family take far more than
+    /// Compaction is behind with garbage: the tables of the family take far more than
     /// `max_space_amplification` allows.
     SpaceAmplification,
 }
@@ -35,7 +34,7 @@ impl StallReason {
     pub const ALL: [Self; 5] = [
         Self::MemtableBytes,
         Self::FlushQueue,
-        Self::MergeDebt,
+        Self::CompactionDebt,
         Self::MemoryBudget,
         Self::SpaceAmplification,
     ];
@@ -46,7 +45,7 @@ impl StallReason {
         match self {
             Self::MemtableBytes => "memtable bytes",
             Self::FlushQueue => "flush queue",
-            Self::MergeDebt => "merge debt",
+            Self::CompactionDebt => "compaction debt",
             Self::MemoryBudget => "memory budget",
             Self::SpaceAmplification => "space amplification",
         }
@@ -120,10 +119,10 @@ impl LogLevel {
     }
 }
 
-/// What an operation has met on its way; what does not concern it is zero.
+/// What an operation did and waited for; what does not concern it is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct OperationMet {
+pub struct OperationProfile {
     /// Memtables that were searched.
     pub memtables_searched: u64,
     /// Tables that a get searched, or sorted runs that a scan has.
@@ -144,7 +143,7 @@ pub struct OperationMet {
     pub sync_micros: u64,
 }
 
-impl fmt::Display for OperationMet {
+impl fmt::Display for OperationProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut first = true;
         let mut part = |amount: u64, text: &dyn fmt::Display| {
@@ -197,7 +196,7 @@ pub enum Event {
         /// The budget in bytes.
         budget_bytes: u64,
     },
-    /// A flush or a merge failed. It is tried again when a writer needs it.
+    /// A flush or a compaction failed. It is tried again when a writer needs it.
     BackgroundFailed {
         /// The family.
         family: String,
@@ -211,7 +210,7 @@ pub enum Event {
         /// How long it took, with the replay of the log, in milliseconds.
         milliseconds: u64,
     },
-    /// The database was closed. Only the log of events tells that.
+    /// The database was closed. Only the log of events has this event.
     Closed,
     /// A family was created or cloned.
     FamilyCreated {
@@ -241,8 +240,8 @@ pub enum Event {
         /// How long it took, in milliseconds.
         milliseconds: u64,
     },
-    /// Runs of a family were merged.
-    Merged {
+    /// Runs of a family were compacted.
+    Compacted {
         /// The family.
         family: String,
         /// Bytes of tables that were read.
@@ -250,7 +249,8 @@ pub enum Event {
         /// How long it took, in milliseconds.
         milliseconds: u64,
     },
-    /// An operation took at least `DbOptions::slow_operation_us`. Told at most ten times a second.
+    /// An operation took at least `DbOptions::slow_operation_us`. Reported at most ten times a
+    /// second.
     SlowOperation {
         /// What it was.
         operation: TimedOperation,
@@ -262,10 +262,10 @@ pub enum Event {
         operations: u64,
         /// How long it took, in microseconds.
         micros: u64,
-        /// What it met.
-        met: OperationMet,
-        /// Slow operations that were not told since the last that was.
-        untold: u64,
+        /// What it did and waited for.
+        profile: OperationProfile,
+        /// Slow operations that were not reported since the last that was.
+        suppressed: u64,
     },
 }
 
@@ -285,7 +285,7 @@ impl Event {
             | Self::FamilyDropped { .. }
             | Self::FamilyRenamed { .. }
             | Self::Flushed { .. }
-            | Self::Merged { .. } => LogLevel::Info,
+            | Self::Compacted { .. } => LogLevel::Info,
         }
     }
 }
@@ -319,18 +319,30 @@ impl fmt::Display for Event {
                 write!(f, "memtable of '{family}' was written out: ")?;
                 write!(f, "{bytes} bytes in {tables} tables in {milliseconds} ms")
             }
-            Self::Merged { family, bytes, milliseconds } => {
-                write!(f, "runs of '{family}' were merged: {bytes} bytes in {milliseconds} ms")
+            Self::Compacted { family, bytes, milliseconds } => {
+                write!(f, "runs of '{family}' were compacted: {bytes} bytes in {milliseconds} ms")
             }
-            Self::SlowOperation { operation, family, bytes, operations, micros, met, untold } => {
+            Self::SlowOperation {
+                operation,
+                family,
+                bytes,
+                operations,
+                micros,
+                profile,
+                suppressed,
+            } => {
                 write!(f, "slow {operation} of '{family}': {micros} us, {bytes} bytes")?;
                 if *operations > 1 {
                     write!(f, " in {operations} operations")?;
                 }
-                if *met != OperationMet::default() {
-                    write!(f, "; {met}")?;
+                if *profile != OperationProfile::default() {
+                    write!(f, "; {profile}")?;
                 }
-                if *untold > 0 { write!(f, "; {untold} more since the last line") } else { Ok(()) }
+                if *suppressed > 0 {
+                    write!(f, "; {suppressed} more since the last line")
+                } else {
+                    Ok(())
+                }
             }
         }
     }
@@ -341,8 +353,8 @@ impl fmt::Display for Event {
 /// It is called by the thread that notices, with no lock of the engine held, and should return
 /// soon: writers and background work go on only then. It may read the database that it listens to,
 /// scan it and ask for figures. It may write too, but must not do anything that waits for
-/// background work (flushes, merges, closing, writes to a family that is at its limits): its thread
-/// may be the one that is waited for. Such a call ends with an error of kind `Stalled` after
+/// background work (flushes, compactions, closing, writes to a family that is at its limits): its
+/// thread may be the one that is waited for. Such a call ends with an error of kind `Stalled` after
 /// `stall_timeout_ms`. Events that a listener causes itself are not passed on to it.
 ///
 /// A panic of the listener is caught: it is reported by the process's panic hook, and has no other
@@ -357,7 +369,7 @@ impl EventListener {
     }
 
     /// Calls the function.
-    pub fn tell(&self, event: &Event) {
+    pub fn call(&self, event: &Event) {
         (self.0)(event);
     }
 }

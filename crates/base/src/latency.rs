@@ -57,8 +57,8 @@ pub enum TimedOperation {
     Step,
     /// A memtable written out.
     Flush,
-    /// A merge of runs.
-    Merge,
+    /// A compaction.
+    Compaction,
     /// A sync of the log, which may be for many commits.
     Sync,
     /// An opening of the database, with the replay of its log.
@@ -75,7 +75,7 @@ impl TimedOperation {
         Self::Seek,
         Self::Step,
         Self::Flush,
-        Self::Merge,
+        Self::Compaction,
         Self::Sync,
         Self::Open,
         Self::MultiGet,
@@ -90,7 +90,7 @@ impl TimedOperation {
             Self::Seek => "seek",
             Self::Step => "step",
             Self::Flush => "flush",
-            Self::Merge => "merge",
+            Self::Compaction => "compaction",
             Self::Sync => "sync",
             Self::Open => "open",
             Self::MultiGet => "multi_get",

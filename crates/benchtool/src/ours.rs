@@ -64,7 +64,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Box<dyn Engine>> {
     let threads = options.background_threads as usize;
     let database_options = DbOptions::default()
         .block_cache_bytes(size(options.cache_bytes))
-        .max_open_tables(0)
+        .max_open_files(0)
         .flush_threads(1)
         .compaction_threads(threads.saturating_sub(1).max(1))
         .sync_mode(sync_mode);
@@ -223,7 +223,7 @@ impl Session for OurSession<'_> {
             return match *op {
                 Op::Put { key, value } => family.put(key, value),
                 Op::Delete { key } => family.delete(key),
-                Op::PutExpiring { key, value, at } => family.put_expiring(key, value, at),
+                Op::PutExpiring { key, value, at } => family.put_expiring_at(key, value, at),
                 Op::DeleteRange { start, end } => family.delete_range(start, end),
             }
             .map_err(failed("write"));
@@ -234,7 +234,7 @@ impl Session for OurSession<'_> {
                 Op::Put { key, value } => self.batch.put(family, key, value),
                 Op::Delete { key } => self.batch.delete(family, key),
                 Op::PutExpiring { key, value, at } => {
-                    self.batch.put_expiring(family, key, value, at)
+                    self.batch.put_expiring_at(family, key, value, at)
                 }
                 Op::DeleteRange { start, end } => self.batch.delete_range(family, start, end),
             }

@@ -208,7 +208,7 @@ pub fn db_options(config: &Config, machine_memory: u64) -> Outcome<DbOptions> {
     let threads = |number: c_int| usize::try_from(number).unwrap_or(0).min(256);
     Ok(defaults
         .block_cache_bytes(config.block_cache_size)
-        .max_open_tables(config.max_open_sstables)
+        .max_open_files(config.max_open_sstables)
         .flush_threads(threads(config.num_flush_threads))
         .compaction_threads(threads(config.num_compaction_threads))
         .sync_mode(if shared {

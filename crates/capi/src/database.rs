@@ -290,7 +290,7 @@ pub unsafe extern "C" fn tidesdb_wait_idle(db: *mut Database) -> c_int {
 pub unsafe extern "C" fn tidesdb_cancel_background_work(db: *mut Database) -> c_int {
     call("tidesdb_cancel_background_work", || {
         // SAFETY: the caller's handle, by the interface.
-        Ok(unsafe { database(db) }?.db.cancel_background_work()?)
+        Ok(unsafe { database(db) }?.db.cancel_compactions()?)
     })
 }
 

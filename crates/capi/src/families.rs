@@ -406,7 +406,9 @@ pub unsafe extern "C" fn tidesdb_compact_range(
         let to = end.map_or(Bound::Unbounded, Bound::Excluded);
         match handle.family.try_compact_range((from, to), LONGEST_WAIT_FOR_MERGES) {
             // Another merge of the family went on for longer.
-            Err(Error::Stalled { reason: StallReason::MergeDebt, .. }) => refuse(codes::LOCKED),
+            Err(Error::Stalled { reason: StallReason::CompactionDebt, .. }) => {
+                refuse(codes::LOCKED)
+            }
             other => unless_cancelled(other),
         }
     })
@@ -465,7 +467,7 @@ pub unsafe extern "C" fn tidesdb_cf_estimate_cardinality(
         // SAFETY: the caller's handle, by the interface.
         let handle = unsafe { family(cf) }?;
         // SAFETY: the caller's place, by the interface.
-        unsafe { answer(out_estimate, handle.family.estimate_keys()) }
+        unsafe { answer(out_estimate, handle.family.estimated_key_count()) }
     })
 }
 

@@ -41,7 +41,7 @@ const fn written(work: &WorkStats, is_log_shared: bool) -> Written {
         compaction_bytes_written: work.compaction_bytes_written,
         compaction_bytes_read: work.compaction_bytes_read,
         user_bytes_written: work.user_bytes_written,
-        flush_count: work.flush_count,
+        flush_count: work.flush_tables_written,
         compaction_count: work.compaction_tables_written,
     }
 }
@@ -116,9 +116,9 @@ unsafe fn fill_level(out: &mut Stats, level: &LevelStats) {
     unsafe { out.level_key_counts.add(at).write(level.entries) };
     // SAFETY: by contract.
     unsafe { out.level_tombstone_counts.add(at).write(level.tombstones) };
-    let (tombstones, entries) = level.densest_table;
-    if ratio(tombstones, entries) > out.max_sst_density {
-        out.max_sst_density = ratio(tombstones, entries);
+    let density = level.densest_table.ratio();
+    if density > out.max_sst_density {
+        out.max_sst_density = density;
         out.max_sst_density_level = as_int(u64::from(level.level));
     }
 }
@@ -139,7 +139,7 @@ fn fill(out: &mut Stats, handle: &FamilyHandle, figures: &FamilyStats, memtable_
         out.avg_key_size = mixed * 0.3 / keys;
         out.avg_value_size = (mixed * 0.7 + figures.value_log_bytes as f64) / keys;
     }
-    out.read_amp = 1.0 + figures.immutable_memtables as f64 + sum(|level| level.runs) as f64;
+    out.read_amp = 1.0 + figures.frozen_memtables as f64 + sum(|level| level.runs) as f64;
     out.hit_rate = cache.hit_rate();
     out.use_btree = handle.config().use_btree;
     if out.use_btree != 0 {
@@ -228,7 +228,7 @@ fn of_database(database: &Database) -> DbStats {
     let handles: Vec<_> = names.iter().filter_map(|name| database.db.family(name).ok()).collect();
     let families: Vec<FamilyStats> = handles.iter().map(|family| family.stats()).collect();
     let sum = |of: fn(&FamilyStats) -> u64| families.iter().map(of).sum::<u64>();
-    let frozen = sum(|family| family.immutable_memtables);
+    let frozen = sum(|family| family.frozen_memtables);
     let flushing = handles.iter().filter(|family| family.is_flushing()).count() as u64;
     let compacting = handles.iter().filter(|family| family.is_compacting()).count();
     let shared = database.shared_memtable;
@@ -251,7 +251,7 @@ fn of_database(database: &Database) -> DbStats {
             family.levels.iter().map(|level| level.tables).sum()
         })),
         total_data_size_bytes: sum(data_bytes),
-        num_open_sstables: as_int(figures.open_tables),
+        num_open_sstables: as_int(figures.open_files),
         global_seq: figures.sequence.max(1),
         txn_memory_bytes: figures.memory.transaction_bytes.cast_signed(),
         compaction_queue_size: compacting,

@@ -174,7 +174,7 @@ pub unsafe extern "C" fn tidesdb_txn_put(
         }
         let expires_at = u64::try_from(ttl).unwrap_or(0);
         let key = &*handle.settled(family, key, Use::Put);
-        Ok(handle.transaction.put_expiring(&family.family, key, value, expires_at)?)
+        Ok(handle.transaction.put_expiring_at(&family.family, key, value, expires_at)?)
     })
 }
 

@@ -14,7 +14,7 @@ mod load;
 mod maintain;
 mod options;
 mod put;
-mod rescue;
+mod salvage;
 mod scan;
 mod shell;
 mod stats;
@@ -28,7 +28,7 @@ pub(crate) use self::generate::{CompletionsArgs, ManArgs};
 pub(crate) use self::get::Values;
 pub(crate) use self::inspect::InspectArgs;
 pub(crate) use self::options::{OptionsArgs, OptionsFormat, shown as options_of};
-pub(crate) use self::rescue::{RepairArgs, RestoreArgs, SalvageArgs};
+pub(crate) use self::salvage::{RepairArgs, RestoreArgs, SalvageArgs};
 pub(crate) use self::shell::ShellArgs;
 pub(crate) use self::stats::text as stats_of;
 pub(crate) use self::verify::verdict_on;
@@ -64,9 +64,9 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Shell(args) => shell::run(&args),
         Command::Completions(args) => generate::completions(&args),
         Command::Man(args) => generate::man(&args),
-        Command::Restore(args) => rescue::restore(&args),
-        Command::Salvage(args) => rescue::salvage(&args),
-        Command::Repair(args) => rescue::repair(&args),
+        Command::Restore(args) => salvage::restore(&args),
+        Command::Salvage(args) => salvage::salvage(&args),
+        Command::Repair(args) => salvage::repair(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Upgrade(args) => upgrade::run(&args),
     }

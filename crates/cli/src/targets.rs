@@ -101,7 +101,7 @@ impl Targets {
             (Self::Named(_), None) => return Ok(Err("it names no family".to_owned())),
         };
         let expires_at = record.expires_at.unwrap_or(0);
-        match batch.put_expiring(family, &record.key, &record.value, expires_at) {
+        match batch.put_expiring_at(family, &record.key, &record.value, expires_at) {
             Ok(()) => Ok(Ok(())),
             Err(error) if error.kind() == ErrorKind::Invalid => Ok(Err(error.to_string())),
             Err(error) => Err(error.into()),

@@ -8,6 +8,7 @@ pub mod sweep;
 
 use std::sync::{Arc, Mutex};
 
+use tidesdb::testing::refuse_memtable_blocks;
 use tidesdb::{Db, Error, ErrorKind};
 use tidesdb_sim::{FaultError, FaultKind, FaultVfs, OpSet, SimVfs};
 use tidesdb_sys::vfs::Vfs;
@@ -89,7 +90,7 @@ impl Faults {
     pub fn give_memory(&self, db: &Db) {
         let (given, refused) =
             locked(&self.memory).map_or((0, 0), |refusal| (refusal.given, refusal.refused));
-        db.refuse_memtable_blocks(given, refused);
+        refuse_memtable_blocks(db, given, refused);
     }
 
     /// How often something has failed.

@@ -83,7 +83,9 @@ impl Write {
             (None, None) if self.single => batch.single_delete(family, &self.key),
             (None, None) => batch.delete(family, &self.key),
             (None, Some(value)) if value.expires_at == 0 => batch.put(family, &self.key, bytes),
-            (None, Some(value)) => batch.put_expiring(family, &self.key, bytes, value.expires_at),
+            (None, Some(value)) => {
+                batch.put_expiring_at(family, &self.key, bytes, value.expires_at)
+            }
         }
     }
 
@@ -97,7 +99,7 @@ impl Write {
             (None, None) if self.single => family.single_delete(&self.key),
             (None, None) => family.delete(&self.key),
             (None, Some(value)) if value.expires_at == 0 => family.put(&self.key, bytes),
-            (None, Some(value)) => family.put_expiring(&self.key, bytes, value.expires_at),
+            (None, Some(value)) => family.put_expiring_at(&self.key, bytes, value.expires_at),
         }
     }
 }

@@ -41,7 +41,7 @@ impl PlannedCommit {
             }
             (Self::Transaction(transaction), None) => transaction.delete(family, &write.key),
             (Self::Transaction(transaction), Some(value)) => {
-                transaction.put_expiring(family, &write.key, bytes, value.expires_at)
+                transaction.put_expiring_at(family, &write.key, bytes, value.expires_at)
             }
         }
     }

@@ -42,7 +42,7 @@ impl Settings {
     pub fn random(random: &mut SplitMix64, sync_mode: SyncMode) -> Self {
         let database = DbOptions::default()
             .block_cache_bytes(pick(random, &[0, 16 << 10, 1 << 20]))
-            .max_open_tables(pick(random, &[0, 2, 64]))
+            .max_open_files(pick(random, &[0, 2, 64]))
             .sync_mode(sync_mode)
             .log_segment_bytes(64 << 10)
             .max_retained_log_bytes(pick(random, &[0, 96 << 10, 256 << 10]));

@@ -56,14 +56,14 @@ fn an_empty_key_is_invalid_everywhere() {
     let mut batch = WriteBatch::new();
     refused(family.put(b"", b"v"), ErrorKind::Invalid, &["key"]);
     refused(family.put_with_ttl(b"", b"v", Duration::from_secs(9)), ErrorKind::Invalid, &["key"]);
-    refused(family.put_expiring(b"", b"v", 9), ErrorKind::Invalid, &["key"]);
+    refused(family.put_expiring_at(b"", b"v", 9), ErrorKind::Invalid, &["key"]);
     refused(family.delete(b""), ErrorKind::Invalid, &["key"]);
     refused(family.get(b""), ErrorKind::Invalid, &["key"]);
     refused(family.get_at(&db.snapshot(), b""), ErrorKind::Invalid, &["key"]);
     refused(family.get_into(b"", &mut Vec::new()), ErrorKind::Invalid, &["key"]);
     refused(family.contains(b""), ErrorKind::Invalid, &["key"]);
     refused(batch.put(&family, b"", b"v"), ErrorKind::Invalid, &["key"]);
-    refused(batch.put_expiring(&family, b"", b"v", 9), ErrorKind::Invalid, &["key"]);
+    refused(batch.put_expiring_at(&family, b"", b"v", 9), ErrorKind::Invalid, &["key"]);
     refused(batch.delete(&family, b""), ErrorKind::Invalid, &["key"]);
     assert!(batch.is_empty());
     assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 0);
@@ -312,8 +312,8 @@ fn times_to_live_follow_the_time_that_passes_and_no_clock_that_jumps() {
         family.put_with_ttl(b"over", b"new", Duration::from_secs(10)).unwrap();
         family.put_with_ttl(b"brief", b"v", Duration::from_millis(1)).unwrap();
         family.put_with_ttl(b"long", b"v", Duration::MAX).unwrap();
-        family.put_expiring(b"never", b"v", 0).unwrap();
-        family.put_expiring(b"past", b"v", 1).unwrap();
+        family.put_expiring_at(b"never", b"v", 0).unwrap();
+        family.put_expiring_at(b"past", b"v", 1).unwrap();
         if flushed {
             db.flush().unwrap();
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use copies::{Crashes, small};
-use tidesdb::{CheckpointOptions, Components, Db, DbOptions, Error, ErrorKind, Family, WriteBatch};
+use tidesdb::{Components, CopyOptions, Db, DbOptions, Error, ErrorKind, Family, WriteBatch};
 use tidesdb_sim::{
     FaultError, FaultKind, FaultVfs, ManualClock, ManualScheduler, Op, OpSet, SimVfs,
 };
@@ -22,8 +22,8 @@ use tidesdb_testkit::oracle::Content;
 const SOURCE: &str = "/db";
 const COPY: &str = "/copy";
 
-fn verified() -> CheckpointOptions {
-    CheckpointOptions::default().verify_copy(true)
+fn verified() -> CopyOptions {
+    CopyOptions::default().verify_copy(true)
 }
 
 fn open_at(vfs: Arc<dyn Vfs>, path: &str, create_if_missing: bool) -> Result<Db, Error> {
@@ -81,7 +81,7 @@ fn check(sim: &SimVfs, path: &str, expected: &[Content; 2]) {
     db.close().unwrap();
 }
 
-type Copying = fn(&Db, &str, CheckpointOptions) -> Result<(), Error>;
+type Copying = fn(&Db, &str, CopyOptions) -> Result<(), Error>;
 
 const WAYS: [Copying; 2] =
     [|db, to, o| db.checkpoint_with(to, o), |db, to, o| db.backup_with(to, o)];
@@ -162,7 +162,7 @@ fn a_copy_that_fails_leaves_nothing() {
                 faults.count_only(counted);
                 faults.reset();
                 faults.fail_call(call, FaultKind::Once, FaultError::NO_SPACE);
-                let result = copy(&db, COPY, CheckpointOptions::default());
+                let result = copy(&db, COPY, CopyOptions::default());
                 let fired = faults.fired() > 0;
                 faults.clear_faults();
                 failed += u64::from(result.is_err());
@@ -193,7 +193,7 @@ fn a_crash_leaves_a_whole_copy_or_none() {
         let sim = golden.fork();
         let db = open(&sim, SOURCE);
         let crashes = Crashes::of(&sim);
-        copy(&db, COPY, CheckpointOptions::default()).unwrap();
+        copy(&db, COPY, CopyOptions::default()).unwrap();
         let when_done = crashes.count();
         // The source goes on, and lets go of what the copy has.
         db.family("a").unwrap().put(b"k", b"v").unwrap();

@@ -94,7 +94,7 @@ impl Bench {
     /// Merges done, and what they read.
     fn merges(&self) -> (u64, u64) {
         let stats = self.db.stats();
-        (stats.work.compaction_count, stats.work.compaction_bytes_read)
+        (stats.work.compactions, stats.work.compaction_bytes_read)
     }
 
     fn get(&self, n: u32) -> Option<Vec<u8>> {
@@ -105,7 +105,7 @@ impl Bench {
     fn put(&self, keys: Range<u32>, fill: u8, expires_at: u64) {
         for n in keys {
             let key = n.to_be_bytes();
-            self.family.put_expiring(&key, &[fill; 1000], expires_at).unwrap();
+            self.family.put_expiring_at(&key, &[fill; 1000], expires_at).unwrap();
         }
         self.family.flush().unwrap();
     }
@@ -236,7 +236,7 @@ fn a_value_log_that_expired_in_part_is_rewritten() {
     let bench = Bench::new();
     for n in 0..KEYS {
         let expires_at = if n % 4 == 0 { 0 } else { NOW + 100 };
-        bench.family.put_expiring(&n.to_be_bytes(), &[1; 1000], expires_at).unwrap();
+        bench.family.put_expiring_at(&n.to_be_bytes(), &[1; 1000], expires_at).unwrap();
     }
     bench.family.flush().unwrap();
     let all = bench.value_bytes();
@@ -325,7 +325,7 @@ fn a_merge_for_expired_values_takes_the_tables_that_hold_them() {
     let bench = Bench::with_values_from(100_000);
     for n in 0..KEYS * 4 {
         let expires_at = if n < KEYS && n % 2 == 0 { NOW + 100 } else { 0 };
-        bench.family.put_expiring(&n.to_be_bytes(), &[1; 1000], expires_at).unwrap();
+        bench.family.put_expiring_at(&n.to_be_bytes(), &[1; 1000], expires_at).unwrap();
     }
     bench.family.compact().unwrap();
     let (all, merges) = (bench.table_bytes(), bench.merges());
@@ -401,7 +401,7 @@ fn a_transaction_meets_a_version_that_has_expired() {
         let bench = Bench::with_values_from(100_000);
         let mut transaction = bench.db.begin(IsolationLevel::Snapshot).unwrap();
         assert_eq!(transaction.get(&bench.family, b"key").unwrap(), None);
-        bench.family.put_expiring(b"key", b"between", expires_at).unwrap();
+        bench.family.put_expiring_at(b"key", b"between", expires_at).unwrap();
         bench.family.flush().unwrap();
         bench.idle_for(150);
         transaction.put(&bench.family, b"key", b"value").unwrap();
@@ -461,7 +461,7 @@ fn families_share_a_timer_and_need_none_without_expiry() {
     let families: Vec<_> = (0..50_u64)
         .map(|n| {
             let family = bench.db.create_family(&format!("family {n}"), options.clone()).unwrap();
-            family.put_expiring(b"key", b"value", NOW + 1_000 + n * 100).unwrap();
+            family.put_expiring_at(b"key", b"value", NOW + 1_000 + n * 100).unwrap();
             family.flush().unwrap();
             family
         })

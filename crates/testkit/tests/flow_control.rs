@@ -165,7 +165,7 @@ fn an_explicit_flush_of_a_disk_that_takes_nothing_ends_in_an_error() {
     assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::Stalled);
     world.disk.stuck.store(false, Ordering::SeqCst);
     family.flush().unwrap();
-    assert_eq!((family.stats().work.flush_count, family.stats().immutable_memtables), (1, 0));
+    assert_eq!((family.stats().work.flush_tables_written, family.stats().frozen_memtables), (1, 0));
 }
 
 /// The flush was begun by a writer, and others wait for it without having asked for it.
@@ -222,7 +222,7 @@ fn a_merge_that_gets_nowhere_does_not_hold_up_others_for_ever() {
     let errors = errors.lock().unwrap();
     let [error] = errors.as_slice() else { panic!("{errors:?}") };
     assert_eq!(error.kind(), ErrorKind::Stalled, "{error}");
-    assert!(error.to_string().contains("merge debt"), "{error}");
+    assert!(error.to_string().contains("compaction debt"), "{error}");
     assert_eq!(family.stats().read_amplification, 1);
     assert_eq!(family.get(&7_u64.to_be_bytes()).unwrap(), Some(vec![1; 20]));
 }
@@ -309,7 +309,7 @@ fn a_budget_below_one_memtable_is_kept_and_writers_get_on() {
         }
     }
     let stats = db.stats();
-    assert!(stats.work.flush_count > 3, "{stats:?}");
+    assert!(stats.work.flush_tables_written > 3, "{stats:?}");
     assert!(world.told("memory is") > 0);
     for n in (0_u64..60_000).step_by(97) {
         let value = families[n as usize % 3].get(&n.to_be_bytes()).unwrap();
@@ -338,7 +338,7 @@ fn many_families_with_a_little_each_keep_to_the_budget() {
     for (n, family) in families.iter().enumerate() {
         assert_eq!(family.get(b"key").unwrap(), Some(n.to_be_bytes().to_vec()));
     }
-    assert!(db.stats().work.flush_count > 0);
+    assert!(db.stats().work.flush_tables_written > 0);
     db.close().unwrap();
 }
 
@@ -375,7 +375,7 @@ fn budgets_that_cannot_work_are_refused() {
     let changed = RuntimeOptions::default()
         .max_memory_usage(8 << 20)
         .block_cache_bytes(1 << 20)
-        .max_open_tables(3);
+        .max_open_files(3);
     db.set_options(changed).unwrap();
     let stats = db.stats();
     assert_eq!((stats.memory.budget_bytes, stats.cache.capacity_bytes), (8 << 20, 1 << 20));

@@ -98,8 +98,8 @@ impl Fixture {
         // In the manifest once it is flushed.
         main.delete_range(&key(300), &key(320)).unwrap();
         main.put(&key(310), &value(310, 3)).unwrap();
-        other.put_expiring(b"later", b"still there", 4_000_000_000).unwrap();
-        other.put_expiring(b"gone", b"expired long ago", 1000).unwrap();
+        other.put_expiring_at(b"later", b"still there", 4_000_000_000).unwrap();
+        other.put_expiring_at(b"gone", b"expired long ago", 1000).unwrap();
         other.put(b"large", &value(7, 9).repeat(30)).unwrap();
         // Straight to a value log of its own.
         other.put(b"very large", &vec![b'v'; 1 << 20]).unwrap();

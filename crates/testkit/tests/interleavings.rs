@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use tidesdb::testing::refuse_memtable_blocks;
 use tidesdb::{Components, Db, DbOptions, ErrorKind, Family, FamilyOptions};
 use tidesdb_sim::{ManualClock, ManualScheduler, Mutation, MutationKind, Phase, SimVfs};
 use tidesdb_sys::sched::{Job, Lane, Scheduler};
@@ -253,10 +254,10 @@ fn with_failed_log(sim: &Arc<SimVfs>) -> (Db, Family, Arc<ByHand>) {
     }
     family.put(b"key", b"new").unwrap();
     // A failed sync would be repaired by the caller at once.
-    db.refuse_memtable_blocks(0, 1);
+    refuse_memtable_blocks(&db, 0, 1);
     let refused = (0..100_u64).find_map(|n| family.put(&n.to_be_bytes(), &[7; 200]).err());
     assert_eq!(refused.unwrap().kind(), ErrorKind::Full);
-    db.refuse_memtable_blocks(0, 0);
+    refuse_memtable_blocks(&db, 0, 0);
     assert_eq!(scheduler.flushes.lock().unwrap().len(), 2);
     (db, family, scheduler)
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use tidesdb::testing::refuse_memtable_blocks;
 use tidesdb::{
     Components, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, IsolationLevel, Result,
     ScanOptions, SyncMode, WriteBatch, WriteOptions,
@@ -323,7 +324,7 @@ fn memory_that_is_refused_leaves_nothing_of_the_commit() {
         for given in 0..24 {
             let mut random = SplitMix64::new(seed ^ given);
             let mut small = Small::open(SimVfs::new(seed));
-            small.db.refuse_memtable_blocks(given, 1 + given % 3 * 4);
+            refuse_memtable_blocks(&small.db, given, 1 + given % 3 * 4);
             for _ in 0..70 {
                 if small.step(&mut random) {
                     refusals += 1;
@@ -337,7 +338,7 @@ fn memory_that_is_refused_leaves_nothing_of_the_commit() {
                     small.scheduler.run_until_idle();
                 }
             }
-            small.db.refuse_memtable_blocks(0, 0);
+            refuse_memtable_blocks(&small.db, 0, 0);
             small.scheduler.run_until_idle();
             let mut taken = (0..5).filter(|_| !small.step(&mut random));
             assert!(taken.next().is_some(), "takes no writes although there is memory");

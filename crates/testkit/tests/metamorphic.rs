@@ -35,7 +35,7 @@ fn random_db_options(random: &mut SplitMix64) -> DbOptions {
     let pick = |random: &mut SplitMix64, from: &[usize]| from[random.index(from.len())];
     DbOptions::default()
         .block_cache_bytes(pick(random, &[0, 8 << 10, 1 << 20]))
-        .max_open_tables(pick(random, &[0, 1, 3, 256]))
+        .max_open_files(pick(random, &[0, 1, 3, 256]))
         .sync_mode(random_sync(random))
         .log_segment_bytes(pick(random, &[64 << 10, 100_000, 1 << 20]) as u64)
         .max_retained_log_bytes(pick(random, &[0, 20_000, 200_000]) as u64)

@@ -92,7 +92,7 @@ fn with_log_of(busy: &str) -> Arc<SimVfs> {
         let entries = if name == busy { ENTRIES_OF_BUSY } else { 1 };
         (0..entries).for_each(|n| family.put(&n.to_be_bytes(), &[7; 250]).unwrap());
     }
-    assert_eq!(db.stats().work.flush_count, 0);
+    assert_eq!(db.stats().work.flush_tables_written, 0);
     sim.crash_image(CrashProfile::Nothing, 1)
 }
 
@@ -126,7 +126,7 @@ fn a_flush_during_the_opening_leaves_the_log_to_families_that_come_later() {
         })));
         let db = open(&sim, Flusher::new(true));
         assert_eq!(
-            db.family(busy).unwrap().stats().work.flush_count,
+            db.family(busy).unwrap().stats().work.flush_tables_written,
             1,
             "nothing was put to the test"
         );
@@ -159,7 +159,7 @@ fn an_opening_cut_short_after_a_lost_log_can_be_repeated() {
     // Behind what the flush needs of the log, so that nothing syncs it.
     b.unwrap().put(b"lost", b"with the log").unwrap();
     while flusher.inner.step_lane(Lane::Flush) {}
-    assert_eq!(db.stats().work.flush_count, 1);
+    assert_eq!(db.stats().work.flush_tables_written, 1);
     let lost = sim.crash_image(CrashProfile::Nothing, 1);
 
     let images = Arc::new(Mutex::new(Vec::new()));
@@ -259,7 +259,7 @@ fn open_with_segments(sim: &Arc<SimVfs>) -> Db {
 /// waited for a flush.
 fn short_life(sim: &Arc<SimVfs>, number: u64) -> (Arc<SimVfs>, bool) {
     let db = open_with_segments(sim);
-    let has_flushed = db.stats().work.flush_count > 0;
+    let has_flushed = db.stats().work.flush_tables_written > 0;
     let family = db.family("f").unwrap();
     for n in 0..PUTS_OF_LIFE {
         family.put(&((number + 1) << 32 | n).to_be_bytes(), &[7; 1000]).unwrap();

@@ -36,7 +36,7 @@ fn fill(db: &Db) {
             let value = format!("{round} {n}").repeat(if n % 5 == 0 { 60 } else { 3 });
             family.put(format!("key{n:03}").as_bytes(), value.as_bytes()).unwrap();
         }
-        family.put_expiring(b"gone", b"x", 1).unwrap();
+        family.put_expiring_at(b"gone", b"x", 1).unwrap();
         family.flush().unwrap();
     }
     family.put(b"in the log", b"alone").unwrap();
@@ -75,7 +75,7 @@ fn call_everything(db: &Db) {
     let mut transaction = db.begin(IsolationLevel::Serializable).unwrap();
     refused(transaction.put(&family, b"k", b"v"));
     transaction.commit().unwrap();
-    let small = RuntimeOptions::default().max_open_tables(1);
+    let small = RuntimeOptions::default().max_open_files(1);
     db.set_options(small).unwrap();
     db.sync_log().unwrap();
     db.pause_background().unwrap();
@@ -84,7 +84,7 @@ fn call_everything(db: &Db) {
     assert!(family.get_at(&snapshot, b"key001").unwrap().is_some());
     drop(snapshot);
     db.wait_idle().unwrap();
-    db.cancel_background_work().unwrap();
+    db.cancel_compactions().unwrap();
     look_at_everything(db);
 }
 

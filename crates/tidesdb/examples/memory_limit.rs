@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         // Eight segments of the log must fit into the limit.
         .log_segment_bytes(1 << 20)
         .block_cache_bytes(4 << 20)
-        .max_open_tables(32);
+        .max_open_files(32);
     let db = Db::open(directory.path(), options)?;
     let small = FamilyOptions::default().write_buffer_size(4 << 20).use_btree(true);
     let family = db.open_family("events", small)?;

@@ -8,7 +8,7 @@
 //! | `keys` | records to write, in millions | 30 |
 //! | `seconds` | go on reading, and overwriting what is there, so long after that | 0 |
 //! | `budget` | `max_memory_usage` in MiB, 0 for the default | 0 |
-//! | `tables` | `max_open_tables`, unless it is 1 for the default | 1 |
+//! | `tables` | `max_open_files`, unless it is 1 for the default | 1 |
 //! | `readers` | threads that read | 2 |
 //! | `loaded` | 1: all records are there already, in the directory of `at` | 0 |
 //! | `at` | directory of the database, which is kept | one that is removed |
@@ -126,7 +126,7 @@ fn options() -> DbOptions {
     }
     match argument("tables").unwrap_or(1) {
         1 => {}
-        tables => options = options.max_open_tables(tables as usize),
+        tables => options = options.max_open_files(tables as usize),
     }
     options
 }
@@ -177,7 +177,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 rate(now.1, gets),
                 stats.levels.iter().map(|level| level.runs).sum::<u64>(),
                 stats.levels.iter().map(|level| level.tables).sum::<u64>(),
-                of_db.open_tables,
+                of_db.open_files,
                 of_db.memory.table_bytes >> 20,
                 stats.levels.iter().map(|level| level.bytes).sum::<u64>() >> 20,
                 of_db.memory.used_bytes >> 20,

@@ -45,7 +45,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         record(&metrics, "cpu2", second, 0.0)?;
     }
     // A measurement that expired long ago is stored, and not seen.
-    metrics.put_expiring(&key("cpu", 10_000), &1e9f64.to_le_bytes(), 1)?;
+    metrics.put_expiring_at(&key("cpu", 10_000), &1e9f64.to_le_bytes(), 1)?;
 
     assert_eq!(average(&metrics, "cpu", 100, 200)?, Some(149.5));
     assert_eq!(average(&metrics, "cpu", 9000, 20_000)?, None);

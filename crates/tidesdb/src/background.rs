@@ -131,7 +131,7 @@ impl Core {
             Event::BackgroundFailed { family: family.name().to_string(), error: error.clone() };
         failure.keep(error);
         if self.flow.failure_told.is_due(self.env.clock.monotonic_nanos()) {
-            self.telemetry.events.tell(&event);
+            self.telemetry.events.report(&event);
         }
     }
 
@@ -268,7 +268,7 @@ impl Core {
     /// [`Error::Stalled`] when none makes progress for as long as `patience` allows.
     pub(crate) fn wait_for_work(&self, patience: &mut Patience, seen: u64) -> Result<()> {
         let flushing = self.families.all().iter().any(|family| family.is_flushing());
-        let reason = if flushing { StallReason::FlushQueue } else { StallReason::MergeDebt };
+        let reason = if flushing { StallReason::FlushQueue } else { StallReason::CompactionDebt };
         patience.check(self.all_progress(), self.env.clock.monotonic_nanos(), reason)?;
         self.wait_for_progress(seen);
         Ok(())

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidesdb_base::event::OperationMet;
+use tidesdb_base::event::OperationProfile;
 use tidesdb_lockfree::stripe::StripedCounters;
 
 /// What puts, gets and scans count.
@@ -92,15 +92,15 @@ pub(crate) struct ReadTally {
 
 impl ReadTally {
     /// The same as it is told.
-    pub(crate) fn met(&self) -> OperationMet {
-        let mut met = OperationMet::default();
-        met.memtables_searched = u64::from(self.memtables_searched.get());
-        met.tables_searched = u64::from(self.tables_searched.get());
-        met.filters_excluded = u64::from(self.filters_excluded.get());
-        met.blocks_cached = u64::from(self.blocks_cached.get());
-        met.blocks_read = u64::from(self.blocks_read.get());
-        met.values_read = u64::from(self.values_read.get());
-        met
+    pub(crate) fn profile(&self) -> OperationProfile {
+        let mut profile = OperationProfile::default();
+        profile.memtables_searched = u64::from(self.memtables_searched.get());
+        profile.tables_searched = u64::from(self.tables_searched.get());
+        profile.filters_excluded = u64::from(self.filters_excluded.get());
+        profile.blocks_cached = u64::from(self.blocks_cached.get());
+        profile.blocks_read = u64::from(self.blocks_read.get());
+        profile.values_read = u64::from(self.values_read.get());
+        profile
     }
 }
 

@@ -43,7 +43,7 @@ impl Events {
     /// Tells an event to all. Events that the listener itself causes are not passed on to it: it
     /// would be called within itself.
     #[cold]
-    pub(crate) fn tell(&self, event: &Event) {
+    pub(crate) fn report(&self, event: &Event) {
         self.write(event);
         let Some(listener) = &self.listener else { return };
         if event.level() < self.listener_level || LISTENING.get() {
@@ -65,7 +65,7 @@ impl Events {
 
 fn call_listener(listener: &EventListener, event: &Event) {
     LISTENING.set(true);
-    call_out(|| listener.tell(event));
+    call_out(|| listener.call(event));
     LISTENING.set(false);
 }
 

@@ -24,7 +24,7 @@
 //! | walk keys in order | [`Scan`], [`ScanOptions`] |
 //! | group reads and writes | [`Transaction`], [`IsolationLevel`], [`Db::transaction`] |
 //! | know what an error asks of you | [`ErrorKind`] |
-//! | mend a damaged database | [`rescue`] |
+//! | mend a damaged database | [`salvage`] |
 //!
 //! Features: `toml` (default) reads options from TOML files; `tracing` emits spans and events.
 //!
@@ -35,7 +35,7 @@
 //! * `flush/` turns memtables into tables, `compaction/` merges tables;
 //! * `version/` is the set of files and the manifest behind it;
 //! * `recovery/` and `db/open` bring a directory back to life;
-//! * `rescue/` works on databases that do not open.
+//! * `salvage/` works on databases that do not open.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
@@ -66,12 +66,14 @@ pub mod options_file;
 mod range_tombstones;
 mod read;
 mod recovery;
-pub mod rescue;
+pub mod salvage;
 mod snapshot;
 mod spans;
 mod spare_buffers;
 mod stats;
 mod table_output;
+#[doc(hidden)]
+pub mod testing;
 mod thread_buffer;
 mod timing;
 mod transaction;
@@ -84,7 +86,7 @@ mod write;
 pub use tidesdb_base::compress::Compression;
 pub use tidesdb_base::error::{Error, ErrorKind, Result};
 pub use tidesdb_base::event::{
-    Event, EventListener, LogLevel, MemoryLevel, OperationMet, StallReason,
+    Event, EventListener, LogLevel, MemoryLevel, OperationProfile, StallReason,
 };
 pub use tidesdb_base::key_order::{CompareKeys, KeyOrder, KeyOrders};
 pub use tidesdb_base::latency::{LatencyHistogram, TimedOperation};
@@ -96,7 +98,7 @@ pub use tidesdb_sys::vfs::{
     DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, SegmentHow, Vfs,
 };
 
-pub use crate::db::{CheckpointOptions, Components, Db};
+pub use crate::db::{Components, CopyOptions, Db};
 pub use crate::family::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
 pub use crate::family_handle::Family;
 pub use crate::iterator::{KeyRange, Scan, ScanEntries, ScanOptions};
@@ -104,7 +106,7 @@ pub use crate::read::PinnedValue;
 pub use crate::snapshot::Snapshot;
 pub use crate::stats::{
     CacheStats, DbStats, FamilySpace, FamilyStats, LatencyStats, LevelStats, MemoryStats,
-    ReadStats, StallStats, TreeLevelStats, TreeStats, WorkStats,
+    ReadStats, StallStats, TombstoneDensity, TreeLevelStats, TreeStats, WorkStats,
 };
 pub use crate::transaction::{IsolationLevel, Transaction, TransactionStats};
 pub use crate::verify::VerifyReport;

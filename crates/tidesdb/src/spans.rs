@@ -89,10 +89,10 @@ mod events {
                     micros: Some(milliseconds * 1000),
                     ..named("flushed", family)
                 },
-                Event::Merged { family, bytes, milliseconds } => Self {
+                Event::Compacted { family, bytes, milliseconds } => Self {
                     bytes: Some(*bytes),
                     micros: Some(milliseconds * 1000),
-                    ..named("merged", family)
+                    ..named("compacted", family)
                 },
                 Event::SlowOperation { operation, family, bytes, micros, .. } => Self {
                     operation: Some(operation.name()),

@@ -1,9 +1,9 @@
-//! Timing of operations: takes the times of what `watch` says is timed, and tells of slow ones.
+//! Timing of operations: takes the times of what `watch` says is timed, and reports slow ones.
 //!
 //! Background work is always timed. Of what users call one in so many is, or all of it when slow
-//! operations are to be told; when neither is asked for, a call pays one load and one branch.
+//! operations are to be reported; when neither is asked for, a call pays one load and one branch.
 
-use tidesdb_base::event::{Event, OperationMet};
+use tidesdb_base::event::{Event, OperationProfile};
 use tidesdb_base::latency::{LatencyHistogram, TimedOperation};
 
 use crate::core::{Core, Telemetry};
@@ -15,9 +15,9 @@ use crate::watch::{forget_waits, waits};
 #[must_use = "what begins ends"]
 pub(crate) struct Started(u64);
 
-/// An operation as it is told.
+/// What a slow operation is reported with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told<'a> {
+pub(crate) struct TimedCall<'a> {
     pub operation: TimedOperation,
     pub family: Option<&'a FamilyState>,
     /// Of keys and values that are written, or of the key that is looked for.
@@ -32,37 +32,41 @@ impl Telemetry {
         Started(self.clock.monotonic_nanos())
     }
 
-    /// Ends it. `met` is asked for when the operation was slow.
+    /// Ends it. `profile` is called when the operation was slow.
     pub(crate) fn end_timing(
         &self,
         started: Started,
-        told: Told<'_>,
-        met: impl FnOnce() -> OperationMet,
+        call: TimedCall<'_>,
+        profile: impl FnOnce() -> OperationProfile,
     ) {
         let now = self.clock.monotonic_nanos();
         let nanos = now.saturating_sub(started.0);
-        self.watch.record(told.operation, nanos);
+        self.watch.record(call.operation, nanos);
         if self.watch.is_slow(nanos) {
-            self.tell_slow(told, (now, nanos), met());
+            self.report_slow(call, (now, nanos), profile());
         }
     }
 
     #[cold]
-    fn tell_slow(&self, told: Told<'_>, (now, nanos): (u64, u64), met: OperationMet) {
-        let Some(untold) = self.watch.count_slow(now) else { return };
+    fn report_slow(
+        &self,
+        call: TimedCall<'_>,
+        (now, nanos): (u64, u64),
+        mut profile: OperationProfile,
+    ) {
+        let Some(suppressed) = self.watch.count_slow(now) else { return };
         let waits = waits();
-        let mut met = met;
-        met.stall_micros = waits.stall_nanos / 1000;
-        met.stall_reason = waits.stall_reason;
-        met.sync_micros = waits.sync_nanos / 1000;
-        self.events.tell(&Event::SlowOperation {
-            operation: told.operation,
-            family: told.family.map(|family| family.name().to_string()).unwrap_or_default(),
-            bytes: told.bytes,
-            operations: told.operations,
+        profile.stall_micros = waits.stall_nanos / 1000;
+        profile.stall_reason = waits.stall_reason;
+        profile.sync_micros = waits.sync_nanos / 1000;
+        self.events.report(&Event::SlowOperation {
+            operation: call.operation,
+            family: call.family.map(|family| family.name().to_string()).unwrap_or_default(),
+            bytes: call.bytes,
+            operations: call.operations,
             micros: nanos / 1000,
-            met,
-            untold,
+            profile,
+            suppressed,
         });
     }
 }

@@ -52,7 +52,7 @@ fn an_ordered_load_is_never_rewritten() {
     db.wait_idle().unwrap();
     let stats = db.stats();
     assert!(stats.work.flush_bytes_written > 1 << 20);
-    assert!(stats.work.compaction_count > 0, "the tables became one run");
+    assert!(stats.work.compactions > 0, "the tables became one run");
     let rewritten = stats.work.compaction_bytes_written;
     // The last table of a flush may be too small to stay alone.
     assert!(rewritten * 5 < stats.work.flush_bytes_written, "{rewritten}");

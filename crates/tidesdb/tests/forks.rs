@@ -93,7 +93,7 @@ fn first_not_refused(db: &Db, family: &Family) -> i32 {
         db.wait_idle(),
         db.sync_log(),
         db.pause_background(),
-        db.cancel_background_work(),
+        db.cancel_compactions(),
         db.set_options(options),
         db.verify().map(drop),
         db.clone().close(),

@@ -81,7 +81,7 @@ fn a_program_in_the_manner_of_rocksdb() -> Result<()> {
     db.flush()?;
     data.compact_range(..)?;
     db.checkpoint(directory.path().join("checkpoint"))?;
-    assert!(data.estimate_keys() > 0 && data.approximate_count(..)? >= 90);
+    assert!(data.estimated_key_count() > 0 && data.approximate_count(..)? >= 90);
     assert!(db.stats().to_string().contains("memory") && !db.metrics_prometheus().is_empty());
     let mut faster = data.options();
     faster.bloom_fpr = 0.001;
@@ -184,7 +184,7 @@ fn a_program_in_the_manner_of_fjall_and_redb() -> Result<()> {
     let size = items.get_with([1_u8, 1], <[u8]>::len)?;
     assert_eq!((size, items.contains([2_u8])?), (Some(1), false));
     items.put_with_ttl("session", "token", Duration::from_secs(3600))?;
-    assert!(items.estimate_keys() > 0);
+    assert!(items.estimated_key_count() > 0);
 
     // `pop_first`, and `retain` in one commit.
     let mut popped = 0;

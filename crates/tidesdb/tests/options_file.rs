@@ -68,7 +68,7 @@ fn sizes_have_units_and_what_is_not_named_stays() {
     .unwrap();
     let database = file.database_options(DbOptions::default()).unwrap();
     assert_eq!((database.block_cache_bytes, database.flush_threads), (1 << 30, 3));
-    assert_eq!(database.max_open_tables, DbOptions::default().max_open_tables);
+    assert_eq!(database.max_open_files, DbOptions::default().max_open_files);
     let family = file.family_options("f", FamilyOptions::default()).unwrap();
     assert_eq!(family.write_buffer_size, 64 << 10);
     assert_eq!(family.sync_mode, SyncMode::Interval { interval_us: 5 });

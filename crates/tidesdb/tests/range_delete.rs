@@ -404,7 +404,7 @@ fn deletions_meet_expiry() {
     family.put_with_ttl(b"b", b"lives", Duration::from_secs(10_000)).unwrap();
     family.delete_range(b"a", b"c").unwrap();
     family.put_with_ttl(b"a", b"lives", Duration::from_secs(10_000)).unwrap();
-    family.put_expiring(b"b", b"gone", 1).unwrap();
+    family.put_expiring_at(b"b", b"gone", 1).unwrap();
     for _ in 0..2 {
         assert_eq!(family.get(b"a").unwrap().unwrap(), b"lives");
         assert_eq!(family.get(b"b").unwrap(), None);

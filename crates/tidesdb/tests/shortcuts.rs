@@ -46,7 +46,7 @@ fn keys_and_values_are_anything_that_is_bytes() {
     family.put(7_u32.to_be_bytes(), 7_u64.to_le_bytes()).unwrap();
     family.put(&shared, Cow::Borrowed(&b"cow"[..])).unwrap();
     family.put_with_ttl("ttl", "x", Duration::from_secs(600)).unwrap();
-    family.put_expiring("past", "x", 1).unwrap();
+    family.put_expiring_at("past", "x", 1).unwrap();
     assert_eq!(family.get(text).unwrap().as_deref(), Some(&b"text"[..]));
     assert_eq!(family.get(bytes).unwrap().as_deref(), Some(&[][..]));
     assert_eq!(family.get_with(7_u32.to_be_bytes(), <[u8]>::len).unwrap(), Some(8));

@@ -124,7 +124,7 @@ fn openings_background_work_and_waits_are_spans() {
         format!("INFO open path={path}/db read_only=false"),
         "INFO recovery families=2".to_owned(),
         "INFO flush family=orders bytes=".to_owned(),
-        "INFO merge family=orders runs=2 bytes=".to_owned(),
+        "INFO compaction family=orders runs=2 bytes=".to_owned(),
         format!("INFO checkpoint to={path}/checkpoint"),
         format!("INFO backup to={path}/backup"),
         "DEBUG sync_wait sequence=".to_owned(),
@@ -146,7 +146,7 @@ fn openings_background_work_and_waits_are_spans() {
     // What is told while work goes on lies within its span.
     event("INFO event", "within [INFO open path=");
     event("INFO event", "within [INFO flush family=orders");
-    event("INFO event", "within [INFO merge family=orders");
+    event("INFO event", "within [INFO compaction family=orders");
     // A span of nothing is none.
     let stalls = lines.spans.iter().filter(|span| span.starts_with("DEBUG stall")).count();
     assert!(stalls <= 100, "{stalls} stalls");

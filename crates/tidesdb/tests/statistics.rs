@@ -99,13 +99,16 @@ fn background_work_is_counted_by_what_lies_in_the_directory() {
     }
     let flushed = file_bytes(directory.path(), ".klog");
     let stats = family.stats();
-    assert_eq!((stats.work.flushes, stats.work.flush_count, stats.work.flush_failures), (2, 2, 0));
+    assert_eq!(
+        (stats.work.flushes, stats.work.flush_tables_written, stats.work.flush_failures),
+        (2, 2, 0)
+    );
     assert_eq!(stats.work.flush_bytes_written, flushed);
     assert_eq!(db.stats().table_bytes, flushed);
     assert!(stats.work.flush_nanos > 0);
     family.compact().unwrap();
     let stats = family.stats();
-    assert_eq!((stats.work.compaction_count, stats.work.compaction_failures), (1, 0));
+    assert_eq!((stats.work.compactions, stats.work.compaction_failures), (1, 0));
     assert_eq!(stats.work.compaction_bytes_read, flushed);
     let merged: u64 = stats.levels.iter().map(|level| level.bytes).sum();
     assert_eq!(stats.work.compaction_bytes_written, merged);

@@ -35,13 +35,13 @@ pub struct DbOptions {
     /// the process may have when this is set (`ulimit -n`). Indexes and filters of tables stay in
     /// memory, within an eighth of `max_memory_usage`, whether their files are open or not.
     /// Default 0.
-    pub max_open_tables: usize,
+    pub max_open_files: usize,
     /// Threads that write memtables out. On Linux they give way to other threads of the process:
     /// their nice value is 5 above its own. 0 means the number of processors, at most 4. Default 0.
     pub flush_threads: usize,
-    /// Threads that merge tables, and help with a flush that writers outrun. Their nice value is 10
-    /// above the process's own on Linux. When all are busy, a merge interrupts one that is twice as
-    /// large. 0 means 2. Default 2.
+    /// Threads that compact, and help with a flush that writers outrun. Their nice value is 10
+    /// above the process's own on Linux. When all are busy, a compaction interrupts one that is
+    /// twice as large. 0 means 2. Default 2.
     pub compaction_threads: usize,
     /// Sync mode of the log. A family may ask for more, never for less. Default `None`.
     pub sync_mode: SyncMode,
@@ -54,22 +54,22 @@ pub struct DbOptions {
     /// Write the log through `pwrite` instead of a shared mapping. Default `false`.
     pub log_without_mapping: bool,
     /// Bytes of memory that the database may take in all: memtables, block cache, indexes and
-    /// filters, log buffers, scans, transactions, and what flushes and merges need. As it is
-    /// approached, large memtables are written out early and the block cache shrinks, then
-    /// writers are slowed down, then they wait for flushes; reads never wait. A budget smaller
-    /// than a write buffer is kept by freezing memtables earlier. 0 means three quarters of the
-    /// smaller of the machine's memory and the control group's limit; otherwise at least 4 MiB
-    /// and at least eight log segments. Default 0.
+    /// filters, log buffers, scans, transactions, and what flushes and compactions need. As it is
+    /// approached, large memtables are written out early and the block cache shrinks, then writers
+    /// are slowed down, then they wait for flushes; reads never wait. A budget smaller than a write
+    /// buffer is kept by freezing memtables earlier. 0 means three quarters of the smaller of the
+    /// machine's memory and the control group's limit; otherwise at least 4 MiB and at least eight
+    /// log segments. Default 0.
     pub max_memory_usage: u64,
     /// Milliseconds without any progress of flushes after which a writer that waits for them, or
     /// the caller of an explicit flush, gets an error of kind `Stalled` instead of waiting on;
-    /// likewise a caller that asks for a merge and waits for another to end. 0 means no limit.
+    /// likewise a caller that asks for a compaction and waits for another to end. 0 means no limit.
     /// Default 60,000.
     pub stall_timeout_ms: u64,
-    /// Of the gets, commits, seeks and steps of scans one in so many is timed for the histograms
-    /// of latencies; 1 for all, 0 for none. Flushes, merges, syncs and openings are always timed.
-    /// Timing one operation takes two readings of the clock, some 50 ns; with one in 64 the cost
-    /// is about that of a counter. Default 0.
+    /// Of the gets, commits, seeks and steps of scans one in so many is timed for the histograms of
+    /// latencies; 1 for all, 0 for none. Flushes, compactions, syncs and openings are always timed.
+    /// Timing one operation takes two readings of the clock, some 50 ns; with one in 64 the cost is
+    /// about that of a counter. Default 0.
     pub latency_sampling: u32,
     /// Microseconds from which a get, a commit, a seek or a step of a scan is told to the event
     /// listener, with what it met; 0 for never. All operations are timed then, whatever
@@ -101,7 +101,7 @@ impl Default for DbOptions {
             create_if_missing: true,
             read_only: false,
             block_cache_bytes: 64 << 20,
-            max_open_tables: 0,
+            max_open_files: 0,
             flush_threads: 0,
             compaction_threads: 2,
             sync_mode: SyncMode::None,
@@ -124,9 +124,9 @@ impl Default for DbOptions {
 }
 
 impl DbOptions {
-    /// Threads that merge tables, with the default put in for 0.
+    /// [`DbOptions::compaction_threads`], with the default put in for 0.
     #[must_use]
-    pub const fn merging_threads(&self) -> usize {
+    pub const fn resolved_compaction_threads(&self) -> usize {
         match self.compaction_threads {
             0 => 2,
             threads => threads,
@@ -190,8 +190,8 @@ pub struct RuntimeOptions {
     /// See [`DbOptions::block_cache_bytes`]. The number of the cache's shards stays what the open
     /// made it, so a cache that was opened small and is made large has fewer than it would.
     pub block_cache_bytes: Option<usize>,
-    /// See [`DbOptions::max_open_tables`].
-    pub max_open_tables: Option<usize>,
+    /// See [`DbOptions::max_open_files`].
+    pub max_open_files: Option<usize>,
     /// See [`DbOptions::max_memory_usage`].
     pub max_memory_usage: Option<u64>,
 }
@@ -201,7 +201,7 @@ setters! {
         create_if_missing: bool,
         read_only: bool,
         block_cache_bytes: usize,
-        max_open_tables: usize,
+        max_open_files: usize,
         flush_threads: usize,
         compaction_threads: usize,
         sync_mode: SyncMode,
@@ -228,7 +228,7 @@ setters! {
     RuntimeOptions {}
     optional {
         block_cache_bytes: usize,
-        max_open_tables: usize,
+        max_open_files: usize,
         max_memory_usage: u64,
     }
 }

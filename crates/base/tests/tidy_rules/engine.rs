@@ -39,7 +39,7 @@ const ORDER: &[&[&str]] = &[
     &["background"],
     &["db"],
     // What stands beside the engine: it uses what users use.
-    &["guide", "options_file", "rescue"],
+    &["guide", "options_file", "salvage", "testing"],
 ];
 
 /// Files that decide and own no lock, handle or clock: they name nothing of the engine.
@@ -135,6 +135,6 @@ mod tests {
         assert_eq!(check("compaction/plan.rs", "use crate::core::Core;\n").len(), 1);
         assert_eq!(check("utilities.rs", "").len(), 1);
         assert_eq!(check("flush.rs", "use crate::{core, db};\n").len(), 1);
-        assert!(check("rescue/mod.rs", "use crate::{Db, Error};\n").is_empty());
+        assert!(check("salvage/mod.rs", "use crate::{Db, Error};\n").is_empty());
     }
 }

@@ -83,7 +83,7 @@ impl<'a> BatchBuffer<'a> {
     }
 
     /// Adds a put that vanishes at a Unix time.
-    pub(crate) fn put_expiring(&mut self, record: u64, at: u64) {
+    pub(crate) fn put_expiring_at(&mut self, record: u64, at: u64) {
         let bytes = self.fill(record, 0);
         self.add(record, Change::Expiring(bytes, at), bytes);
     }

@@ -62,8 +62,8 @@ pub(crate) fn each(
         position += stride;
         match change {
             Change::Put => batch.put(record, 0),
-            Change::Expire if record.is_multiple_of(2) => batch.put_expiring(record, NEVER),
-            Change::Expire => batch.put_expiring(record, LONG_AGO),
+            Change::Expire if record.is_multiple_of(2) => batch.put_expiring_at(record, NEVER),
+            Change::Expire => batch.put_expiring_at(record, LONG_AGO),
             Change::Delete => batch.delete(record),
         }
         if batch.is_full() {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use tidesdb::{CheckpointOptions, Db};
+use tidesdb::{CopyOptions, Db};
 
 use super::{EncodingArgs, RangeArgs};
 use crate::database;
@@ -83,7 +83,7 @@ impl CopyTarget {
         db.backup_with(&self.to, self.options())
     }
 
-    fn options(&self) -> CheckpointOptions {
-        CheckpointOptions::default().verify_copy(self.verify)
+    fn options(&self) -> CopyOptions {
+        CopyOptions::default().verify_copy(self.verify)
     }
 }

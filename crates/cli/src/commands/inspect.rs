@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use serde_json::{Map, Value, json};
 use tidesdb::Error;
-use tidesdb::rescue::{self, Field, InspectOptions, Item};
+use tidesdb::salvage::{self, Field, InspectOptions, Item};
 
 use crate::args::EncodingArgs;
 use crate::encoding::Encoding;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &InspectArgs) -> Result<()> {
     let mut output = BufWriter::new(io::stdout().lock());
     let options = InspectOptions::default().entries(args.keys).number(args.number);
     let (mut left, mut problems, mut printed) = (args.limit.unwrap_or(u64::MAX), 0_u64, Ok(()));
-    let shown = rescue::inspect(&args.file, options, &mut |item| {
+    let shown = salvage::inspect(&args.file, options, &mut |item| {
         let Some(next) = left.checked_sub(1) else { return Err(Error::Cancelled) };
         left = next;
         problems += u64::from(item.problem.is_some());

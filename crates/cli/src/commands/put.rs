@@ -39,7 +39,7 @@ pub(crate) fn run(args: &PutArgs) -> Result<()> {
     let mut batch = WriteBatch::new();
     match args.ttl {
         None => batch.put(&family, &key, &value)?,
-        Some(seconds) => batch.put_expiring(&family, &key, &value, expiry(seconds)?)?,
+        Some(seconds) => batch.put_expiring_at(&family, &key, &value, expiry(seconds)?)?,
     }
     db.write_with(&batch, WriteOptions::new().sync(true))?;
     drop(family);

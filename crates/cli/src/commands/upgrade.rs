@@ -4,7 +4,7 @@
 //! is nothing that has to be done at once.
 
 use serde_json::{Value, json};
-use tidesdb::rescue::{FormatReport, FoundFormat, formats_of};
+use tidesdb::salvage::{FormatReport, FoundFormat, formats_of};
 
 use crate::args::ReportArgs;
 use crate::database;

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tidesdb::rescue::find_damage;
+use tidesdb::salvage::find_damage;
 use tidesdb::{Error, ErrorKind, VerifyReport};
 
 use crate::args::ReportArgs;

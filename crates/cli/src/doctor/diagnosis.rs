@@ -200,10 +200,10 @@ fn stall_advice(reason: StallReason) -> (&'static str, &'static str) {
             "write_buffer_size",
             "many small memtables wait for their flush; a larger write buffer makes fewer of them",
         ),
-        StallReason::MergeDebt => (
+        StallReason::CompactionDebt => (
             "compaction_threads",
-            "merges are behind and there are many runs; more threads merge faster, and a higher \
-             l1_file_count_trigger merges less at the cost of reads",
+            "compaction is behind and there are many runs; more threads compact faster, and a higher \
+             l1_file_count_trigger compacts less at the cost of reads",
         ),
         StallReason::MemoryBudget => (
             "max_memory_usage",
@@ -212,7 +212,7 @@ fn stall_advice(reason: StallReason) -> (&'static str, &'static str) {
         ),
         StallReason::SpaceAmplification => (
             "max_space_amplification",
-            "keys are overwritten faster than merges collect the garbage; allow more of it, or \
+            "keys are overwritten faster than compaction collects the garbage; allow more of it, or \
              raise compaction_threads",
         ),
         _ => ("stall_timeout_ms", "the documentation of StallReason tells what it means"),
@@ -330,7 +330,7 @@ fn descriptors(facts: &Facts, findings: &mut Findings) {
     if open > most / 10 * 8 {
         findings.add(
             Severity::Problem,
-            Some("max_open_tables"),
+            Some("max_open_files"),
             format!("{} of {} descriptors are open", count(open), count(most)),
             "when there are none left, files and sockets cannot be opened; raise `ulimit -n`, or \
              keep fewer tables open",
@@ -390,7 +390,7 @@ fn space(family: &FamilyFacts, findings: &mut Findings) {
             Severity::Advice,
             Some("max_space_amplification"),
             what,
-            "merges collect it while the database is open; `tidesdb compact` does so now, and a \
+            "compaction collects it while the database is open; `tidesdb compact` does so now, and a \
              lower bound keeps less of it at the price of more merging",
         );
     }

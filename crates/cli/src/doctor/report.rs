@@ -55,7 +55,7 @@ pub(crate) fn as_json(facts: &Facts, findings: &[Finding]) -> Result<String> {
         "descriptors": {
             "open": facts.descriptors.map(|(open, _)| open),
             "most": facts.descriptors.map(|(_, most)| most),
-            "tables": database.open_tables,
+            "tables": database.open_files,
         },
         "stalls": stalls.collect::<Vec<_>>(),
         "families": families,

@@ -163,7 +163,7 @@ fn log_descriptors_and_files_are_judged() {
     });
     expect(&log, Severity::Advice, Some("max_retained_log_bytes"), &["1.0 GiB", "'orders'"]);
     let descriptors = after(|facts| facts.descriptors = Some((900, 1024)));
-    expect(&descriptors, Severity::Problem, Some("max_open_tables"), &["900 of 1,024"]);
+    expect(&descriptors, Severity::Problem, Some("max_open_files"), &["900 of 1,024"]);
     let aside = after(|facts| facts.files.set_aside_files = 3);
     expect(&aside, Severity::Note, None, &["3 files", "set-aside"]);
     let unknown = after(|facts| facts.files.tables = 20 * GIB);

@@ -13,7 +13,7 @@ mod generated;
 mod interruption;
 mod load;
 mod options_files;
-mod rescue;
 mod round_trip;
+mod salvage;
 mod shell;
 mod support;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidesdb::{CheckpointOptions, Db, ErrorKind, WriteBatch};
+use tidesdb::{CopyOptions, Db, ErrorKind, WriteBatch};
 use tidesdb_sys::clock::Clock;
 use tidesdb_sys::vfs::Vfs;
 
@@ -32,7 +32,7 @@ impl Runner {
             (promises.started, promises.families)
         };
         let path = PathBuf::from(format!("/copy{number}-{}", self.random.next_u64()));
-        let options = CheckpointOptions::default().verify_copy(self.random.chance(1, 4));
+        let options = CopyOptions::default().verify_copy(self.random.chance(1, 4));
         let result = match backup {
             true => db.backup_with(&path, options),
             false => db.checkpoint_with(&path, options),

@@ -194,7 +194,7 @@ impl Run {
             350..420 => self.delete(),
             420..430 => self.delete_range(),
             430..530 => self.batch(),
-            530..560 => self.put_expiring(),
+            530..560 => self.put_expiring_at(),
             560..735 => self.get(),
             735..760 => self.read_several(),
             760..800 => self.get_at_snapshot(),
@@ -225,7 +225,7 @@ impl Run {
         self.set(&name, key, Some((value, 0)));
     }
 
-    fn put_expiring(&mut self) {
+    fn put_expiring_at(&mut self) {
         let (name, family) = self.family();
         let (key, value) = (self.key(), self.value());
         let at = self.expiry();
@@ -233,7 +233,7 @@ impl Run {
             let ttl = Duration::from_secs(at - self.now() - 1) + Duration::from_nanos(1);
             family.put_with_ttl(&key, &value, ttl).unwrap();
         } else {
-            family.put_expiring(&key, &value, at).unwrap();
+            family.put_expiring_at(&key, &value, at).unwrap();
         }
         self.set(&name, key, Some((value, at)));
     }
@@ -311,7 +311,7 @@ impl Run {
                 }
                 2 => {
                     let (value, at) = (self.value(), self.expiry());
-                    batch.put_expiring(&family, &key, &value, at).unwrap();
+                    batch.put_expiring_at(&family, &key, &value, at).unwrap();
                     self.set(&name, key, Some((value, at)));
                 }
                 _ => {

@@ -98,7 +98,7 @@ impl Bench {
         self.scheduler.run_until_idle();
         let after = self.family.stats();
         (
-            after.work.compaction_count - before.work.compaction_count,
+            after.work.compactions - before.work.compactions,
             after.work.compaction_bytes_read - before.work.compaction_bytes_read,
         )
     }

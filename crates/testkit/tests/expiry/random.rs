@@ -56,7 +56,7 @@ impl Walk {
     fn put(&mut self, n: u32, fill: u8, expires_at: u64) {
         let length = 10 + self.random.index(400);
         let value = vec![fill; length];
-        self.bench.family.put_expiring(&n.to_be_bytes(), &value, expires_at).unwrap();
+        self.bench.family.put_expiring_at(&n.to_be_bytes(), &value, expires_at).unwrap();
         self.model.insert(n, (fill, expires_at));
     }
 

@@ -8,14 +8,14 @@ fn many_runs_slow_writers_while_merges_are_cancelled() {
     let db = world.open(DbOptions::default());
     let options = small().l1_file_count_trigger(2);
     let family = db.create_family("family", options).unwrap();
-    db.cancel_background_work().unwrap();
+    db.cancel_compactions().unwrap();
     for n in 0_u64..12_000 {
         family.put(&n.to_be_bytes(), &[7; 100]).unwrap();
     }
     let stats = family.stats();
     assert!(stats.read_amplification > 10, "{stats:?}");
-    assert_eq!((stats.work.compaction_count, family.is_compacting()), (0, false));
-    assert!(stall_count(&db, StallReason::MergeDebt) > 0, "{:?}", db.stats());
+    assert_eq!((stats.work.compactions, family.is_compacting()), (0, false));
+    assert!(stall_count(&db, StallReason::CompactionDebt) > 0, "{:?}", db.stats());
     // Compacting only flushes now; a reopened database merges again.
     family.compact().unwrap();
     assert!(family.stats().levels[0].runs > 10);
@@ -43,11 +43,11 @@ fn paused_work_does_not_start_until_it_is_resumed_as_often() {
     db.wait_idle().unwrap();
     db.resume_background();
     world.disk.inner.run_until_idle();
-    assert_eq!(family.stats().work.flush_count, 0);
+    assert_eq!(family.stats().work.flush_tables_written, 0);
     db.resume_background();
     world.disk.inner.run_until_idle();
     assert!(!family.is_flushing());
-    assert_eq!(family.stats().work.flush_count, 1);
+    assert_eq!(family.stats().work.flush_tables_written, 1);
     db.resume_background();
     // A pause that was not ended does not keep the database from closing.
     db.pause_background().unwrap();
@@ -115,15 +115,15 @@ fn compacting_a_range_leaves_the_rest_alone() {
     }
     assert_eq!(family.stats().levels[0].runs, 3);
     family.compact_range("b".."m").unwrap();
-    assert_eq!(family.stats().work.compaction_count, 0, "nothing lies there");
+    assert_eq!(family.stats().work.compactions, 0, "nothing lies there");
     family.compact_range("m".."n").unwrap();
     let stats = family.stats();
-    assert_eq!((stats.work.compaction_count, stats.read_amplification), (1, 2), "{stats:?}");
+    assert_eq!((stats.work.compactions, stats.read_amplification), (1, 2), "{stats:?}");
     family.compact_range(.."b").unwrap();
     assert_eq!(family.stats().read_amplification, 1);
-    let count = family.stats().work.compaction_count;
+    let count = family.stats().work.compactions;
     family.compact_range(..).unwrap();
-    assert_eq!(family.stats().work.compaction_count, count, "it is one run without tombstones");
+    assert_eq!(family.stats().work.compactions, count, "it is one run without tombstones");
     assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 297);
     assert_eq!(family.get(&[b'm', 7]).unwrap(), None);
 }
@@ -163,5 +163,5 @@ fn many_idle_families_do_not_pin_the_log() {
     }
     let retained = db.stats().log_retained_bytes;
     assert!(retained < 2 * bound, "{retained} bytes of log are kept");
-    assert!(idle.iter().all(|family| family.stats().work.flush_count == 1));
+    assert!(idle.iter().all(|family| family.stats().work.flush_tables_written == 1));
 }

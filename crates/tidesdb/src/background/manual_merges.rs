@@ -109,7 +109,7 @@ impl Core {
             }
             drop(merges);
             self.health.check_open()?;
-            patience.check(progress(), now(), StallReason::MergeDebt)?;
+            patience.check(progress(), now(), StallReason::CompactionDebt)?;
             self.wait_for_progress(seen);
         }
     }

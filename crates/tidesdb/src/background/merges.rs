@@ -175,7 +175,8 @@ impl Core {
     ) -> Option<Planned> {
         let Look { version, runs, rules, .. } = look;
         let free = version.runs.iter().take_while(|run| !merges.holds(run.place())).count();
-        let most = self.work.jobs.running_merges.most_now(self.env.options.merging_threads());
+        let most =
+            self.work.jobs.running_merges.most_now(self.env.options.resolved_compaction_threads());
         let small = || {
             let plan = plan::beside_others(runs, free, rules, most)?;
             Some(Planned::of(version, plan, KeyRange::default()))

@@ -268,7 +268,7 @@ fn a_wrong_estimate_has_no_quiet_family_rewritten() {
     let family = db.create_family("family", options).unwrap();
     (0..KEYS).for_each(|n| family.put(&key(set, n), &[n as u8; 100]).unwrap());
     family.compact().unwrap();
-    let counted = || family.stats().work.compaction_count;
+    let counted = || family.stats().work.compactions;
     let before = counted();
     db.core().schedule_compaction(family.state());
     for _ in 0..10 {
@@ -326,12 +326,12 @@ fn a_pause_holds_back_the_repair_of_the_log() {
         scheduler.run_until_idle();
     }
     assert_eq!(names(), before, "nothing was written in the pause");
-    assert_eq!(db.stats().work.flush_count, 0);
+    assert_eq!(db.stats().work.flush_tables_written, 0);
     db.resume_background();
     scheduler.run_until_idle();
     family.put(b"after", b"").unwrap();
     assert!(family.contains(b"visible").unwrap() && !family.contains(b"refused").unwrap());
-    assert!(db.stats().work.flush_count > 0);
+    assert!(db.stats().work.flush_tables_written > 0);
 }
 
 /// I-298.

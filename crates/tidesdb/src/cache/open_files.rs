@@ -31,7 +31,7 @@ pub(crate) struct OpenFiles {
     ring: Mutex<VecDeque<Weak<dyn OpenFile>>>,
 }
 
-/// The bound for a setting of `max_open_tables`, 0 of which means none, on a process that may have
+/// The bound for a setting of `max_open_files`, 0 of which means none, on a process that may have
 /// so many descriptors.
 fn bound(setting: usize, limit: Option<u64>) -> usize {
     let wanted = if setting == 0 { usize::MAX } else { setting };
@@ -49,7 +49,7 @@ impl OpenFiles {
         }
     }
 
-    /// Changes the bound to a setting of `max_open_tables`; it holds from the next file that is
+    /// Changes the bound to a setting of `max_open_files`; it holds from the next file that is
     /// opened on.
     pub(crate) fn set_most(&self, setting: usize) {
         // ORDERING: relaxed; a setting.

@@ -90,7 +90,7 @@ impl Core {
         let started = self.env.clock.monotonic_nanos();
         let merge = Arc::new(self.prepare_merge(family, &version, plan, slice, most_values)?);
         let (name, bytes) = (family.name(), merge.bytes);
-        let _span = span!(INFO, "merge", family = name, runs = plan.count, bytes = bytes);
+        let _span = span!(INFO, "compaction", family = name, runs = plan.count, bytes = bytes);
         let result = merge.run(self, version);
         if let Err(why @ Error::Corruption { file, .. }) = &result {
             set_aside(&family.current_version(), file, why);
@@ -100,11 +100,11 @@ impl Core {
         counters.add(Work::MergedSlices, u64::from(*slice != KeyRange::default()));
         counters.add(Work::MergeFailures, u64::from(result.is_err()));
         let nanos = self.env.clock.monotonic_nanos().saturating_sub(started);
-        self.telemetry.watch.record(TimedOperation::Merge, nanos);
+        self.telemetry.watch.record(TimedOperation::Compaction, nanos);
         counters.add(Work::MergeNanos, nanos);
         if result.is_ok() && self.telemetry.events.are_told(LogLevel::Info) {
             let (family, bytes) = (family.name().to_string(), merge.bytes);
-            self.telemetry.events.tell(&Event::Merged {
+            self.telemetry.events.report(&Event::Compacted {
                 family,
                 bytes,
                 milliseconds: nanos / 1_000_000,
@@ -131,7 +131,8 @@ impl Core {
         let bytes: u64 = tables().map(|table| table.record.bytes).sum();
         let entries: u64 = tables().map(|table| table.record.entries).sum();
         let most_bytes = options.target_table_bytes.min(self.env.largest_table_bytes());
-        let sizes = StepSizes::of(bytes, most_bytes, self.env.options.merging_threads());
+        let sizes =
+            StepSizes::of(bytes, most_bytes, self.env.options.resolved_compaction_threads());
         let small_bytes = options.write_buffer_size as u64 / SMALL_VALUE_LOG_SHARE;
         let mut emptied = version.mostly_dead_value_logs(most_values);
         emptied.extend(version.small_value_logs(tables(), small_bytes));

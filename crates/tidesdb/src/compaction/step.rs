@@ -107,7 +107,7 @@ impl Step {
     /// # Errors
     /// As [`Core::merge_runs`]; nothing has changed then.
     pub(super) fn run(self: &Arc<Self>, core: &Core, is_last: bool) -> Result<()> {
-        let threads = core.env.options.merging_threads();
+        let threads = core.env.options.resolved_compaction_threads();
         let (table_bytes, into_oldest) =
             (self.merge.sizes.table_bytes, self.merge.plan.into_oldest);
         let mut ranges = parts(&self.cut.runs, &self.cut.range, table_bytes, threads, into_oldest)?;

@@ -58,7 +58,7 @@ impl Control {
     }
 
     /// No merge runs any more.
-    pub(crate) fn cancel_merges(&self) {
+    pub(crate) fn cancel_compactions(&self) {
         self.cancelled.store(true, Ordering::SeqCst);
     }
 

@@ -90,7 +90,7 @@ impl Components {
                 0 => processors.min(4),
                 threads => threads,
             },
-            compaction: options.merging_threads(),
+            compaction: options.resolved_compaction_threads(),
             sync: 1,
             housekeeping: 1,
         };

@@ -29,7 +29,7 @@ impl Core {
         if let Some(bytes) = options.block_cache_bytes {
             self.memory.budget.set_cache_wanted(bytes as u64);
         }
-        if let Some(most) = options.max_open_tables {
+        if let Some(most) = options.max_open_files {
             self.storage.files.open_files.set_most(most);
         }
         if !self.env.options.read_only {
@@ -85,9 +85,9 @@ impl Core {
     ///
     /// # Errors
     /// [`Error::Stalled`] when one does not end.
-    pub(crate) fn cancel_merges(&self) -> Result<()> {
+    pub(crate) fn cancel_compactions(&self) -> Result<()> {
         self.health.check_open()?;
-        self.work.control.cancel_merges();
+        self.work.control.cancel_compactions();
         // Nothing but their end counts as progress.
         let mut patience = Patience::new(CANCEL_PATIENCE_MS, 0, self.env.clock.monotonic_nanos());
         loop {
@@ -96,7 +96,7 @@ impl Core {
             if !self.families.all().iter().any(|family| family.is_compacting()) {
                 return Ok(());
             }
-            patience.check(0, self.env.clock.monotonic_nanos(), StallReason::MergeDebt)?;
+            patience.check(0, self.env.clock.monotonic_nanos(), StallReason::CompactionDebt)?;
             self.wait_for_progress(seen);
         }
     }

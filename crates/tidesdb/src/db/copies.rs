@@ -30,13 +30,13 @@ use crate::version::PersistedState;
 /// How [`crate::Db::checkpoint_with`] and [`crate::Db::backup_with`] make a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct CheckpointOptions {
+pub struct CopyOptions {
     /// Opens the copy for reading and reads all of it back before the call returns. Default: false.
     pub verify_copy: bool,
 }
 
-impl CheckpointOptions {
-    /// Sets [`CheckpointOptions::verify_copy`].
+impl CopyOptions {
+    /// Sets [`CopyOptions::verify_copy`].
     #[must_use]
     pub const fn verify_copy(mut self, verify_copy: bool) -> Self {
         self.verify_copy = verify_copy;
@@ -65,7 +65,7 @@ impl Core {
         &self,
         path: &Path,
         sharing: Sharing,
-        options: CheckpointOptions,
+        options: CopyOptions,
     ) -> Result<()> {
         self.check_changeable()?;
         let _at_work = self.work.callers.enter()?;

@@ -79,7 +79,7 @@ impl Family {
         ttl: Duration,
     ) -> Result<()> {
         let expires_at = expiry_after(self.core().env.clock.unix_millis(), ttl);
-        self.put_expiring(key.as_ref(), value.as_ref(), expires_at)
+        self.put_expiring_at(key.as_ref(), value.as_ref(), expires_at)
     }
 
     /// As [`Family::put`]; the value expires at a Unix time in seconds, zero meaning never. A time
@@ -87,7 +87,7 @@ impl Family {
     ///
     /// # Errors
     /// As [`Family::put`].
-    pub fn put_expiring(
+    pub fn put_expiring_at(
         &self,
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
@@ -287,9 +287,9 @@ impl Family {
     /// `longest` for merges of the family that are under way, however they get on.
     ///
     /// # Errors
-    /// As [`Family::compact`]; [`crate::Error::Stalled`] with [`crate::StallReason::MergeDebt`]
-    /// when others are under way for longer. What was in memory is in tables then, and nothing was
-    /// merged.
+    /// As [`Family::compact`]; [`crate::Error::Stalled`] with
+    /// [`crate::StallReason::CompactionDebt`] when others are under way for longer. What was in
+    /// memory is in tables then, and nothing was merged.
     pub fn try_compact_range(&self, range: impl KeyRange, longest: Duration) -> Result<()> {
         let milliseconds = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
         self.merge_range(range, Wait::AtMost(milliseconds))

@@ -141,13 +141,6 @@ impl Db {
         Snapshot::take(self.core())
     }
 
-    /// Has the memory of memtables behave like that of a system that runs out of it: of the blocks
-    /// that are asked for from now on the first `given` are given, the next `refused` are not.
-    #[doc(hidden)]
-    pub fn refuse_memtable_blocks(&self, given: u64, refused: u64) {
-        self.core().memory.pool.refuse_blocks(given, refused);
-    }
-
     /// Writes memory to tables, stops the background work, and gives up the directory. Other
     /// handles answer errors of kind `Closed` from then on. Of two calls at once, the second
     /// returns when the first has ended.

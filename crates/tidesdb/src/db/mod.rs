@@ -17,5 +17,5 @@ mod tests;
 mod transactions;
 
 pub use self::components::Components;
-pub use self::copies::CheckpointOptions;
+pub use self::copies::CopyOptions;
 pub use self::handle::Db;

@@ -65,7 +65,7 @@ pub(super) fn open_core(
     let nanos = core.env.clock.monotonic_nanos().saturating_sub(started);
     core.telemetry.watch.record(TimedOperation::Open, nanos);
     let families = core.families.names().len() as u64;
-    core.telemetry.events.tell(&Event::Opened { families, milliseconds: nanos / 1_000_000 });
+    core.telemetry.events.report(&Event::Opened { families, milliseconds: nanos / 1_000_000 });
     Ok(core)
 }
 
@@ -230,7 +230,7 @@ fn shared_memory(
         dir: path.to_path_buf(),
         lock,
         garbage: Garbage::new(Arc::clone(vfs), Arc::clone(&blocks)),
-        open_files: OpenFiles::new(options.max_open_tables),
+        open_files: OpenFiles::new(options.max_open_files),
         blocks,
         table_memory: TableMemory::new(Arc::clone(&budget)),
         budget,
@@ -459,5 +459,5 @@ fn targets(found: &Inventory, families: &BTreeMap<u32, Arc<FamilyState>>) -> Tar
 /// The threads that help to replay the log, which merge later.
 fn crew(options: &DbOptions, scheduler: &Arc<dyn Scheduler>) -> Crew {
     let budget = memory_budget(options, options.max_memory_usage);
-    Crew::new(scheduler, options.merging_threads(), budget)
+    Crew::new(scheduler, options.resolved_compaction_threads(), budget)
 }

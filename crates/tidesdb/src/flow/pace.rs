@@ -176,7 +176,7 @@ fn memtable_pace(signals: &FamilySignals) -> Pace {
 }
 
 fn merge_pace(signals: &FamilySignals) -> Pace {
-    let (trigger, reason) = (signals.merge_trigger, StallReason::MergeDebt);
+    let (trigger, reason) = (signals.merge_trigger, StallReason::CompactionDebt);
     let from = trigger * SLOWING_RUNS_PER_TRIGGER;
     let to = trigger * SLOWEST_RUNS_PER_TRIGGER;
     let by_young_runs = pace_between(signals, signals.young_runs, from, to, reason);

@@ -174,10 +174,10 @@ mod tests {
     #[test]
     fn waits_are_counted_by_reason() {
         let stalls = Stalls::default();
-        stalls.count(StallReason::MergeDebt, 5);
-        stalls.count(StallReason::MergeDebt, 9);
+        stalls.count(StallReason::CompactionDebt, 5);
+        stalls.count(StallReason::CompactionDebt, 9);
         stalls.count(StallReason::MemoryBudget, 1);
-        assert_eq!(stalls.figures(StallReason::MergeDebt), [2, 14, 9]);
+        assert_eq!(stalls.figures(StallReason::CompactionDebt), [2, 14, 9]);
         assert_eq!(stalls.figures(StallReason::FlushQueue), [0; 3]);
         assert_eq!(stalls.nanos(), 15);
     }
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn the_listener_hears_of_each_reason_now_and_then() {
         let stalls = Stalls::default();
-        let reason = StallReason::MergeDebt;
+        let reason = StallReason::CompactionDebt;
         assert!(stalls.should_tell_slowing(reason, 0));
         assert!(!stalls.should_tell_slowing(reason, TELL_EVERY_NANOS / 2));
         assert!(stalls.should_tell_wait(reason, TELL_EVERY_NANOS / 2));

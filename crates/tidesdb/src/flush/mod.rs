@@ -98,7 +98,7 @@ impl Core {
     fn tell_flush(&self, family: &FamilyState, (tables, bytes): (u64, u64), nanos: u64) {
         if self.telemetry.events.are_told(LogLevel::Info) {
             let (family, milliseconds) = (family.name().to_string(), nanos / 1_000_000);
-            self.telemetry.events.tell(&Event::Flushed { family, tables, bytes, milliseconds });
+            self.telemetry.events.report(&Event::Flushed { family, tables, bytes, milliseconds });
         }
     }
 

@@ -171,7 +171,7 @@ impl Core {
     fn parts_of(&self, memtable: &Memtable, options: &FamilyOptions) -> Vec<KeyRange> {
         let bytes = memtable.used_bytes();
         let worth = bytes / (options.target_table_bytes / LEAST_PART_SHARE).max(1);
-        let most = worth.min(1 + self.env.options.merging_threads() as u64);
+        let most = worth.min(1 + self.env.options.resolved_compaction_threads() as u64);
         let rate = self.flow.flushes.thread_bytes_per_second();
         let parts = flush_parts(bytes, memtable.fill_nanos(), rate, most);
         KeyRange::between(memtable.keys_between(parts))

@@ -20,7 +20,7 @@ use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
 use crate::moments::Moment;
 use crate::thread_buffer::{keep_buffer, take_buffer};
-use crate::timing::Told;
+use crate::timing::TimedCall;
 use crate::version::{TableFile, ValueLogFile, Version as FileVersion};
 
 /// A version in a table, with the block that it lies in.
@@ -123,13 +123,13 @@ impl Get<'_> {
         let (core, tally) = (self.core, &self.tally);
         let started = core.telemetry.start_timing();
         let result = self.look(read);
-        let told = Told {
+        let call = TimedCall {
             operation: TimedOperation::Get,
             family: Some(self.family),
             bytes: self.key.len() as u64,
             operations: 1,
         };
-        core.telemetry.end_timing(started, told, || tally.met());
+        core.telemetry.end_timing(started, call, || tally.profile());
         result
     }
 

@@ -35,7 +35,7 @@ use crate::counters::{ReadTally, tick};
 use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
 use crate::moments::Moment;
-use crate::timing::Told;
+use crate::timing::TimedCall;
 use crate::version::{Run, Version};
 
 /// Of more keys, so many are looked for in tables at a time: their blocks are in memory together.
@@ -65,7 +65,7 @@ impl Core {
             return self.look_many_up(family, moment, (keys, wanted), (collect, &tally));
         }
         let key_bytes = |&at: &usize| keys.get(at).map_or(0, |key| key.as_ref().len() as u64);
-        let told = Told {
+        let call = TimedCall {
             operation: TimedOperation::MultiGet,
             family: Some(family),
             bytes: wanted.iter().map(key_bytes).sum(),
@@ -73,7 +73,7 @@ impl Core {
         };
         let started = self.telemetry.start_timing();
         let result = self.look_many_up(family, moment, (keys, wanted), (collect, &tally));
-        self.telemetry.end_timing(started, told, || tally.met());
+        self.telemetry.end_timing(started, call, || tally.profile());
         result
     }
 

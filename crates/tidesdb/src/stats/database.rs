@@ -28,15 +28,15 @@ pub struct DbStats {
     /// The block cache.
     pub cache: CacheStats,
     /// Tables and value logs open.
-    pub open_tables: u64,
+    pub open_files: u64,
     /// Syncs of the log since the open.
     pub log_syncs: u64,
     /// Commits that waited for a sync since the open.
     pub synced_commits: u64,
     /// Bytes of log that a recovery would read.
     pub log_retained_bytes: u64,
-    /// Memtables waiting to be written out.
-    pub immutable_memtables: u64,
+    /// Frozen memtables of all families: they wait for their flush, or are being flushed.
+    pub frozen_memtables: u64,
     /// Tables of all families.
     pub tables: u64,
     /// Their bytes.
@@ -45,7 +45,7 @@ pub struct DbStats {
     pub value_log_files: u64,
     /// Their bytes.
     pub value_log_bytes: u64,
-    /// What was done since the open: commits, flushes and merges.
+    /// What was done since the open: commits, flushes and compactions.
     pub work: WorkStats,
     /// What reads have met since the open.
     pub reads: ReadStats,
@@ -95,7 +95,7 @@ pub struct MemoryStats {
     pub scan_bytes: u64,
     /// Open transactions.
     pub transaction_bytes: u64,
-    /// Buffers of flushes and merges.
+    /// Buffers of flushes and compactions.
     pub background_bytes: u64,
     /// Mapped log segments.
     pub log_bytes: u64,
@@ -146,11 +146,11 @@ impl DbStats {
             families: families.len() as u64,
             memtable_bytes: sum(|family| family.memtable_bytes),
             cache: CacheStats::of(&core.storage.files.blocks),
-            open_tables: core.storage.files.open_files.count() as u64,
+            open_files: core.storage.files.open_files.count() as u64,
             log_syncs: get(&core.storage.log.counters.syncs),
             synced_commits: get(&core.storage.log.counters.synced_commits),
             log_retained_bytes: core.storage.log.retained_bytes(),
-            immutable_memtables: sum(|family| family.immutable_memtables),
+            frozen_memtables: sum(|family| family.frozen_memtables),
             tables: levels(|level| level.tables),
             table_bytes: levels(|level| level.bytes),
             value_log_files: sum(|family| family.value_log_files),

@@ -98,11 +98,11 @@ impl Display for DbStats {
         line(f, "families", &self.families)?;
         line(f, "last sequence number", &self.sequence)?;
         line(f, "memtables", &Bytes(self.memtable_bytes))?;
-        some(f, "waiting for a flush", self.immutable_memtables, &self.immutable_memtables)?;
+        some(f, "waiting for a flush", self.frozen_memtables, &self.frozen_memtables)?;
         line(f, "tables", &format_args!("{} in {}", Bytes(self.table_bytes), self.tables))?;
         let values = (Bytes(self.value_log_bytes), self.value_log_files);
         some(f, "value logs", values.1, &format_args!("{} in {}", values.0, values.1))?;
-        line(f, "open files", &self.open_tables)?;
+        line(f, "open files", &self.open_files)?;
         line(f, "retained log", &Bytes(self.log_retained_bytes))?;
         some(f, "syncs of the log", self.log_syncs, &self.log_syncs)?;
         write!(f, "{}", self.work)?;
@@ -129,18 +129,18 @@ impl Display for WorkStats {
             nanos: self.flush_nanos,
             read: None,
             written: self.flush_bytes_written,
-            tables: self.flush_count,
+            tables: self.flush_tables_written,
         };
         some(f, "flushes", self.flushes + self.flush_failures, &flushed)?;
-        let merged = Work {
-            done: self.compaction_count,
+        let compacted = Work {
+            done: self.compactions,
             failed: self.compaction_failures,
             nanos: self.compaction_nanos,
             read: Some(self.compaction_bytes_read),
             written: self.compaction_bytes_written,
             tables: self.compaction_tables_written,
         };
-        some(f, "merges", self.compaction_count, &merged)?;
+        some(f, "compactions", self.compactions, &compacted)?;
         let amplification = format!("{:.2}", self.write_amplification());
         some(f, "write amplification", self.operations_written, &amplification)
     }
@@ -149,7 +149,7 @@ impl Display for WorkStats {
 impl Display for FamilyStats {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         line(f, "memtables", &Bytes(self.memtable_bytes))?;
-        some(f, "waiting for a flush", self.immutable_memtables, &self.immutable_memtables)?;
+        some(f, "waiting for a flush", self.frozen_memtables, &self.frozen_memtables)?;
         for level in &self.levels {
             line(f, &format!("level {}", level.level), level)?;
         }
@@ -212,7 +212,7 @@ impl Display for MemoryStats {
             ("  indexes and filters", self.table_bytes),
             ("  scans", self.scan_bytes),
             ("  transactions", self.transaction_bytes),
-            ("  flushes and merges", self.background_bytes),
+            ("  flushes and compactions", self.background_bytes),
             ("  log segments", self.log_bytes),
         ] {
             some(f, name, bytes, &Bytes(bytes))?;

@@ -24,7 +24,7 @@ impl Family {
     /// version is a deletion: after [`Family::compact`] the number is exact, but for keys written
     /// since. Takes time in proportion to the keys in memtables.
     #[must_use]
-    pub fn estimate_keys(&self) -> u64 {
+    pub fn estimated_key_count(&self) -> u64 {
         memtable_keys(self.state()) + table_entries(self.state())
     }
 
@@ -145,9 +145,9 @@ mod tests {
             family.put(&key(n), b"a value of some length").unwrap();
             family.put(&key(n), b"another value of some length").unwrap();
         }
-        assert_eq!((family.estimate_keys(), family.memtable_keys()), (3000, 3000));
+        assert_eq!((family.estimated_key_count(), family.memtable_keys()), (3000, 3000));
         family.flush().unwrap();
-        assert_eq!((family.estimate_keys(), family.memtable_keys()), (3000, 0));
+        assert_eq!((family.estimated_key_count(), family.memtable_keys()), (3000, 0));
         let all = family.range_cost(&key(0), &key(2999));
         let half = family.range_cost(&key(1500), &key(0));
         let one = family.range_cost(&key(7), &key(8));
@@ -159,6 +159,6 @@ mod tests {
         assert_eq!(half, family.range_cost(&key(0), &key(1500)));
         assert!((0.3..0.7).contains(&(half / all)), "{}", half / all);
         family.put(b"new", b"key").unwrap();
-        assert_eq!(family.estimate_keys(), 3001);
+        assert_eq!(family.estimated_key_count(), 3001);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{ReadStats, WorkStats};
+use super::{ReadStats, WorkStats, ratio};
 use crate::family::{FamilyState, View};
 
 /// Figures of one level of a family.
@@ -21,8 +21,31 @@ pub struct LevelStats {
     pub entries: u64,
     /// Tombstones.
     pub tombstones: u64,
-    /// Tombstones and entries of the table with the largest share of tombstones.
-    pub densest_table: (u64, u64),
+    /// The table with the largest share of tombstones.
+    pub densest_table: TombstoneDensity,
+}
+
+/// How many of a table's entries are tombstones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TombstoneDensity {
+    /// Tombstones.
+    pub tombstones: u64,
+    /// Entries, tombstones included.
+    pub entries: u64,
+}
+
+impl TombstoneDensity {
+    /// The share of tombstones, from 0 to 1; 0 for a table without entries.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        ratio(self.tombstones, self.entries)
+    }
+
+    fn is_above(&self, other: &Self) -> bool {
+        u128::from(self.tombstones) * u128::from(other.entries.max(1))
+            > u128::from(other.tombstones) * u128::from(self.entries.max(1))
+    }
 }
 
 /// Figures of one family.
@@ -31,8 +54,9 @@ pub struct LevelStats {
 pub struct FamilyStats {
     /// Bytes of memory held by memtables.
     pub memtable_bytes: u64,
-    /// Memtables waiting to be written out.
-    pub immutable_memtables: u64,
+    /// Frozen memtables: they take no commits any more and wait for their flush, or are being
+    /// flushed.
+    pub frozen_memtables: u64,
     /// The levels that hold anything.
     pub levels: Vec<LevelStats>,
     /// Range deletions that hide something, or may: those in memory, and those on disk that some
@@ -42,7 +66,7 @@ pub struct FamilyStats {
     pub value_log_files: u64,
     /// Bytes of value-log files.
     pub value_log_bytes: u64,
-    /// What was done since the open: commits, flushes and merges.
+    /// What was done since the open: commits, flushes and compactions.
     pub work: WorkStats,
     /// What reads have met since the open.
     pub reads: ReadStats,
@@ -64,19 +88,19 @@ impl FamilyStats {
                 level.bytes += table.record.bytes;
                 level.entries += table.record.entries;
                 level.tombstones += table.record.tombstones;
-                let (tombstones, entries) = (table.record.tombstones, table.record.entries);
-                let (most, of) = level.densest_table;
-                if u128::from(tombstones) * u128::from(of.max(1))
-                    > u128::from(most) * u128::from(entries.max(1))
-                {
-                    level.densest_table = (tombstones, entries);
+                let density = TombstoneDensity {
+                    tombstones: table.record.tombstones,
+                    entries: table.record.entries,
+                };
+                if density.is_above(&level.densest_table) {
+                    level.densest_table = density;
                 }
             }
         }
         let counted = family.counters.counted();
         Self {
             memtable_bytes: memtable_bytes(family),
-            immutable_memtables: view.frozen.len() as u64,
+            frozen_memtables: view.frozen.len() as u64,
             levels: levels.into_values().collect(),
             range_tombstones: range_tombstones(&view),
             value_log_files: view.version.value_logs.len() as u64,

@@ -9,8 +9,8 @@ use crate::core::Core;
 
 /// How long operations took since the open, or the last [`crate::Db::reset_latencies`].
 ///
-/// Flushes, merges, syncs and openings are all in it. Of gets, commits, seeks and steps those are
-/// that were timed, see `DbOptions::latency_sampling`.
+/// Flushes, compactions, syncs and openings are all in it. Of gets, commits, seeks and steps those
+/// are that were timed, see `DbOptions::latency_sampling`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LatencyStats([LatencyHistogram; TimedOperation::ALL.len()]);
 

@@ -37,7 +37,7 @@ const OF_DATABASE: &[Figure<DbStats>] = &[
         Kind::Gauge,
         |db| db.synced_sequence,
     ),
-    ("open_files", "Tables and value logs that are open.", Kind::Gauge, |db| db.open_tables),
+    ("open_files", "Tables and value logs that are open.", Kind::Gauge, |db| db.open_files),
     ("retained_log_bytes", "Bytes of log that a recovery would read.", Kind::Gauge, |db| {
         db.log_retained_bytes
     }),
@@ -70,8 +70,8 @@ const OF_DATABASE: &[Figure<DbStats>] = &[
 
 const OF_FAMILIES: &[Figure<FamilyStats>] = &[
     ("memtable_bytes", "Memory of memtables.", Kind::Gauge, |of| of.memtable_bytes),
-    ("immutable_memtables", "Memtables that wait for a flush.", Kind::Gauge, |of| {
-        of.immutable_memtables
+    ("frozen_memtables", "Frozen memtables, which wait for their flush.", Kind::Gauge, |of| {
+        of.frozen_memtables
     }),
     ("value_log_bytes", "Bytes of value logs.", Kind::Gauge, |of| of.value_log_bytes),
     ("value_log_files", "Value logs.", Kind::Gauge, |of| of.value_log_files),
@@ -93,28 +93,33 @@ const OF_FAMILIES: &[Figure<FamilyStats>] = &[
     ),
     ("flushes_total", "Memtables written out.", Kind::Counter, |of| of.work.flushes),
     ("flush_failures_total", "Flushes that failed.", Kind::Counter, |of| of.work.flush_failures),
-    ("flush_tables_total", "Tables written by flushes.", Kind::Counter, |of| of.work.flush_count),
+    ("flush_tables_total", "Tables written by flushes.", Kind::Counter, |of| {
+        of.work.flush_tables_written
+    }),
     ("flush_written_bytes_total", "Bytes written by flushes.", Kind::Counter, |of| {
         of.work.flush_bytes_written
     }),
     ("flush_seconds_total", "Time that flushes took.", Kind::Counter, |of| of.work.flush_nanos),
-    ("compactions_total", "Merges.", Kind::Counter, |of| of.work.compaction_count),
-    ("compaction_slices_total", "Merges of a part of the key space.", Kind::Counter, |of| {
+    ("compactions_total", "Compactions.", Kind::Counter, |of| of.work.compactions),
+    ("compaction_slices_total", "Compactions of a part of the key space.", Kind::Counter, |of| {
         of.work.compaction_slices
     }),
-    ("compaction_failures_total", "Merges that failed or were given up.", Kind::Counter, |of| {
-        of.work.compaction_failures
-    }),
-    ("compaction_tables_total", "Tables written by merges.", Kind::Counter, |of| {
+    (
+        "compaction_failures_total",
+        "Compactions that failed or were given up.",
+        Kind::Counter,
+        |of| of.work.compaction_failures,
+    ),
+    ("compaction_tables_total", "Tables written by compactions.", Kind::Counter, |of| {
         of.work.compaction_tables_written
     }),
-    ("compaction_read_bytes_total", "Bytes read by merges.", Kind::Counter, |of| {
+    ("compaction_read_bytes_total", "Bytes read by compactions.", Kind::Counter, |of| {
         of.work.compaction_bytes_read
     }),
-    ("compaction_written_bytes_total", "Bytes written by merges.", Kind::Counter, |of| {
+    ("compaction_written_bytes_total", "Bytes written by compactions.", Kind::Counter, |of| {
         of.work.compaction_bytes_written
     }),
-    ("compaction_seconds_total", "Time that merges took.", Kind::Counter, |of| {
+    ("compaction_seconds_total", "Time that compactions took.", Kind::Counter, |of| {
         of.work.compaction_nanos
     }),
     ("table_gets_total", "Gets that no memtable answered.", Kind::Counter, |of| {

@@ -18,7 +18,7 @@ pub struct FamilySpace {
     pub unreferenced_value_bytes: u64,
     /// Versions of keys in tables, deletions included.
     pub versions: u64,
-    /// Those that a merge of everything would keep if there were no snapshot, estimated.
+    /// Those that a compaction of everything would keep if there were no snapshot, estimated.
     pub live_versions: u64,
     /// Those that only live snapshots keep, estimated.
     pub versions_for_snapshots: u64,
@@ -26,7 +26,7 @@ pub struct FamilySpace {
     pub tombstones: u64,
     /// Versions that have expired, to within an eighth of each table.
     pub expired_versions: u64,
-    /// Tables that merges could not read since the open.
+    /// Tables that compactions could not read since the open.
     pub damaged_tables: u64,
     /// Bytes of log behind the oldest commit of the family that is not in a table yet.
     pub unflushed_log_bytes: u64,
@@ -39,7 +39,7 @@ impl FamilySpace {
         self.table_bytes + self.value_log_bytes
     }
 
-    /// About how many of them a merge of everything would leave if there were no snapshot.
+    /// About how many of them a compaction of everything would leave if there were no snapshot.
     #[must_use]
     pub fn live_bytes(&self) -> u64 {
         let values = self.value_log_bytes.saturating_sub(self.unreferenced_value_bytes);
@@ -108,7 +108,7 @@ fn of_version(version: &Version, now: u64) -> FamilySpace {
     space
 }
 
-/// Versions that a merge of everything keeps.
+/// Versions that a compaction of everything keeps.
 fn live(version: &Version, snapshots: &[u64], now: u64) -> u64 {
     let mut count = LivenessCount::new(version.liveness_rules(snapshots, now));
     version.runs.iter().for_each(|run| count.add_run(run));
@@ -147,7 +147,7 @@ mod tests {
         drop(snapshot);
         assert_eq!(family.space().versions_for_snapshots, 0);
 
-        family.put_expiring(b"old", b"value", 1).unwrap();
+        family.put_expiring_at(b"old", b"value", 1).unwrap();
         family.put(b"new", b"value").unwrap();
         let in_memory = family.space();
         assert!(in_memory.unflushed_log_bytes > 0, "{in_memory:?}");

@@ -1,4 +1,4 @@
-//! What commits, flushes and merges have done.
+//! What commits, flushes and compactions have done.
 
 use super::ratio;
 use crate::counters::{Counted, Hot, Work};
@@ -18,27 +18,27 @@ pub struct WorkStats {
     pub log_bytes_written: u64,
     /// Bytes of tables and value logs written by flushes.
     pub flush_bytes_written: u64,
-    /// Tables written by flushes.
-    pub flush_count: u64,
+    /// Tables written by flushes; one flush writes as many as `target_table_bytes` asks for.
+    pub flush_tables_written: u64,
     /// Memtables written out.
     pub flushes: u64,
     /// Flushes that failed; they are tried again.
     pub flush_failures: u64,
     /// Nanoseconds that flushes took.
     pub flush_nanos: u64,
-    /// Bytes of tables and value logs written by merges.
+    /// Bytes of tables and value logs written by compactions.
     pub compaction_bytes_written: u64,
-    /// Bytes of tables read by merges.
+    /// Bytes of tables read by compactions.
     pub compaction_bytes_read: u64,
-    /// Tables written by merges.
+    /// Tables written by compactions.
     pub compaction_tables_written: u64,
-    /// Merges.
-    pub compaction_count: u64,
+    /// Compactions.
+    pub compactions: u64,
     /// Those of them that were of a part of the key space alone, for the garbage in it.
     pub compaction_slices: u64,
     /// Those of them that failed or were given up.
     pub compaction_failures: u64,
-    /// Nanoseconds that merges took.
+    /// Nanoseconds that compactions took.
     pub compaction_nanos: u64,
 }
 
@@ -49,14 +49,14 @@ impl WorkStats {
             operations_written: counted.hot(Hot::Operations),
             log_bytes_written: counted.hot(Hot::LogBytes),
             flush_bytes_written: counted.work(Work::FlushBytes),
-            flush_count: counted.work(Work::FlushTables),
+            flush_tables_written: counted.work(Work::FlushTables),
             flushes: counted.work(Work::Flushes),
             flush_failures: counted.work(Work::FlushFailures),
             flush_nanos: counted.work(Work::FlushNanos),
             compaction_bytes_written: counted.work(Work::MergeBytesWritten),
             compaction_bytes_read: counted.work(Work::MergeBytesRead),
             compaction_tables_written: counted.work(Work::MergedTables),
-            compaction_count: counted.work(Work::Merges),
+            compactions: counted.work(Work::Merges),
             compaction_slices: counted.work(Work::MergedSlices),
             compaction_failures: counted.work(Work::MergeFailures),
             compaction_nanos: counted.work(Work::MergeNanos),

@@ -144,14 +144,14 @@ impl Transaction {
         ttl: Duration,
     ) -> Result<()> {
         let expires_at = expiry_after(self.core().env.clock.unix_millis(), ttl);
-        self.put_expiring(family, key.as_ref(), value.as_ref(), expires_at)
+        self.put_expiring_at(family, key.as_ref(), value.as_ref(), expires_at)
     }
 
     /// As [`Transaction::put`]; the value expires at a Unix time in seconds, zero meaning never.
     ///
     /// # Errors
     /// As [`Transaction::put`].
-    pub fn put_expiring(
+    pub fn put_expiring_at(
         &mut self,
         family: &Family,
         key: impl AsRef<[u8]>,

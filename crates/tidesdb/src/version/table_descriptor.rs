@@ -147,7 +147,7 @@ mod tests {
     /// Each get closes the file of another table, and none reads an index again.
     #[test]
     fn a_closed_table_keeps_its_index() {
-        let options = DbOptions::default().max_open_tables(1);
+        let options = DbOptions::default().max_open_files(1);
         let db = Db::open_with("/db", options, Components::simulated()).unwrap();
         let options = FamilyOptions::default().l1_file_count_trigger(100);
         let family = db.create_family("tables", options).unwrap();
@@ -160,7 +160,7 @@ mod tests {
         let read_all = || {
             for table in 0..10_u8 {
                 assert_eq!(family.get(&[table, 7]).unwrap(), Some(vec![7; 100]), "{table}");
-                assert_eq!(db.stats().open_tables, 1);
+                assert_eq!(db.stats().open_files, 1);
             }
         };
         read_all();

@@ -92,7 +92,7 @@ impl Core {
                     break;
                 }
                 Pace::Slow { bytes_per_second, reason } => {
-                    let for_merges = [StallReason::MergeDebt, StallReason::SpaceAmplification];
+                    let for_merges = [StallReason::CompactionDebt, StallReason::SpaceAmplification];
                     if for_merges.contains(&reason) && !family.merges.have_jobs() {
                         self.schedule_compaction(family);
                     }
@@ -161,7 +161,7 @@ impl Core {
             self.flow.told_level.store(level, Ordering::Relaxed);
             let (used_bytes, budget_bytes) =
                 (self.memory.budget.held().total(), self.memory.budget.bytes());
-            self.telemetry.events.tell(&Event::MemoryLevelChanged {
+            self.telemetry.events.report(&Event::MemoryLevelChanged {
                 level: plan.level,
                 used_bytes,
                 budget_bytes,
@@ -233,7 +233,7 @@ impl<'a> Wait<'a> {
         self.held_up(reason);
         if self.core.flow.stalls.should_tell_slowing(reason, self.now()) {
             let family = self.family.name().to_string();
-            self.core.telemetry.events.tell(&Event::WritesSlowed {
+            self.core.telemetry.events.report(&Event::WritesSlowed {
                 family,
                 reason,
                 bytes_per_second,
@@ -289,7 +289,11 @@ impl Drop for Wait<'_> {
         note_stall(reason, nanos);
         if nanos >= TOLD_WAIT_NANOS && self.core.flow.stalls.should_tell_wait(reason, now) {
             let (family, milliseconds) = (self.family.name().to_string(), nanos / 1_000_000);
-            self.core.telemetry.events.tell(&Event::WriterWaited { family, reason, milliseconds });
+            self.core.telemetry.events.report(&Event::WriterWaited {
+                family,
+                reason,
+                milliseconds,
+            });
         }
     }
 }

@@ -104,14 +104,14 @@ impl WriteBatch {
         ttl: Duration,
     ) -> Result<()> {
         let expires_at = expiry_after(family.core().env.clock.unix_millis(), ttl);
-        self.put_expiring(family, key.as_ref(), value.as_ref(), expires_at)
+        self.put_expiring_at(family, key.as_ref(), value.as_ref(), expires_at)
     }
 
     /// Adds a put that expires at a Unix time in seconds; zero means never.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
-    pub fn put_expiring(
+    pub fn put_expiring_at(
         &mut self,
         family: &Family,
         key: impl AsRef<[u8]>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidesdb_base::codec::Malformed;
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
-use tidesdb_base::event::OperationMet;
+use tidesdb_base::event::OperationProfile;
 use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::limits::DIRECT_VALUE_BYTES;
 use tidesdb_base::options::SyncMode;
@@ -21,7 +21,7 @@ use crate::log::signature_of;
 use crate::memtable::Memtable;
 use crate::spans::span;
 use crate::thread_buffer::{keep_buffer, take_buffer};
-use crate::timing::Told;
+use crate::timing::TimedCall;
 use crate::watch::note_sync;
 
 /// A last look before a commit is written.
@@ -102,8 +102,8 @@ impl Core {
     ) -> R {
         let started = self.telemetry.start_timing();
         let result = commit();
-        let told = Told { operation: TimedOperation::Commit, family, bytes, operations };
-        self.telemetry.end_timing(started, told, OperationMet::default);
+        let call = TimedCall { operation: TimedOperation::Commit, family, bytes, operations };
+        self.telemetry.end_timing(started, call, OperationProfile::default);
         result
     }
 

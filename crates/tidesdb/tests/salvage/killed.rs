@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use tidesdb::rescue::{SalvageReport, salvage};
+use tidesdb::salvage::{SalvageReport, salvage};
 use tidesdb::{Db, DbOptions, Family};
 use tidesdb_base::entry::ValueKind;
 use tidesdb_files::naming::{self, FileKind};

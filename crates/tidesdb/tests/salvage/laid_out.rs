@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tidesdb::rescue::{repair, salvage};
+use tidesdb::salvage::{repair, salvage};
 use tidesdb::{Components, Db, DbOptions, FamilyOptions, KeyOrder};
 use tidesdb_base::ErrorKind;
 use tidesdb_files::manifest::{Change, Edit, ManifestWriter, read_manifest};
@@ -147,7 +147,7 @@ fn what_has_expired_by_the_clock_of_the_rescuer_is_kept() {
     let place = Place::new();
     place.killed(DbOptions::default(), |db| {
         let family = db.create_family("family", FamilyOptions::default()).unwrap();
-        family.put_expiring(b"long ago", b"value", 1000).unwrap();
+        family.put_expiring_at(b"long ago", b"value", 1000).unwrap();
     });
     let report = salvage(&place.source(), &place.copy(), &mut |_| Ok(())).unwrap();
     assert_eq!((report.entries(), report.families[0].deleted), (1, 0));
@@ -246,8 +246,9 @@ fn losses_name_keys_as_they_were_given_and_families_by_their_names() {
     assert!(first.starts_with(b"key ") && last.starts_with(b"key ") && first > last, "{report:?}");
     let lost: Vec<_> = keys(0..500).into_iter().filter(|k| !found["1"].contains_key(k)).collect();
     assert!(!lost.is_empty() && lost.iter().all(|key| last <= *key && *key <= first));
-    let of_key =
-        |loss: &&tidesdb::rescue::Loss| loss.first_key.is_some() && loss.first_key == loss.last_key;
+    let of_key = |loss: &&tidesdb::salvage::Loss| {
+        loss.first_key.is_some() && loss.first_key == loss.last_key
+    };
     let values = report.losses.iter().filter(of_key);
     let mut named: Vec<_> =
         values.map(|loss| (loss.families.clone(), loss.first_key.clone())).collect();

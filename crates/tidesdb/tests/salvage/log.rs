@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use tidesdb::rescue::salvage;
+use tidesdb::salvage::salvage;
 use tidesdb::{Db, DbOptions, FamilyOptions, SyncMode};
 use tidesdb_base::Error;
 use tidesdb_files::naming::FileKind;

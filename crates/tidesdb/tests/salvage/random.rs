@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::support::{Damage, Files, Kept, Made, Places, content_of, open_db, seeds};
-use tidesdb::rescue::{Loss, SalvageReport, find_damage, repair, restore, salvage};
+use tidesdb::salvage::{Loss, SalvageReport, find_damage, repair, restore, salvage};
 use tidesdb::{Compression, Db, DbOptions, FamilyOptions};
 use tidesdb_base::ErrorKind;
 use tidesdb_sim::rng::SplitMix64;

@@ -205,7 +205,7 @@ impl Made {
                 let mut value = format!("{number} of {name}: ").into_bytes();
                 value.extend((0..len).map(|_| b'a' + random.below(20) as u8));
                 let expires_at = if kind < 40 { 4_000_000_000 + number } else { 0 };
-                family.put_expiring(&key, &value, expires_at).unwrap();
+                family.put_expiring_at(&key, &value, expires_at).unwrap();
                 note(&key, Some(value));
             }
         }

@@ -30,7 +30,7 @@ fn a_finished_transaction_refuses_everything_but_a_reset() {
             refused(transaction.delete(family, b"k"), ErrorKind::Invalid);
             let ttl = Duration::from_secs(9);
             refused(transaction.put_with_ttl(family, b"k", b"v", ttl), ErrorKind::Invalid);
-            refused(transaction.put_expiring(family, b"k", b"v", 0), ErrorKind::Invalid);
+            refused(transaction.put_expiring_at(family, b"k", b"v", 0), ErrorKind::Invalid);
             refused(transaction.single_delete(family, b"k"), ErrorKind::Invalid);
             refused(transaction.get(family, b"k"), ErrorKind::Invalid);
             refused(transaction.get_with(family, b"k", <[u8]>::len), ErrorKind::Invalid);

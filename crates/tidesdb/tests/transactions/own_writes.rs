@@ -45,7 +45,7 @@ fn an_own_write_that_has_expired_is_hidden() {
     let place = place();
     place.family.put(b"k", b"committed").unwrap();
     let mut transaction = place.db.begin(ReadCommitted).unwrap();
-    transaction.put_expiring(&place.family, b"k", b"past", 1).unwrap();
+    transaction.put_expiring_at(&place.family, b"k", b"past", 1).unwrap();
     transaction.put_with_ttl(&place.family, b"l", b"future", Duration::from_secs(3600)).unwrap();
     assert_eq!(get(&transaction, &place.family, b"k"), None);
     let scan = transaction.scan(&place.family, ScanOptions::new()).unwrap();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tidesdb_base::error::Result;
 
-use super::super::copies::{CheckpointOptions, Sharing};
+use super::super::copies::{CopyOptions, Sharing};
 use super::Db;
 
 impl Db {
@@ -39,18 +39,14 @@ impl Db {
     /// flushes are paused or get nowhere, `ReadOnly`, `Closed`, `Io`. What was written of the copy
     /// is removed then.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.checkpoint_with(path, CheckpointOptions::default())
+        self.checkpoint_with(path, CopyOptions::default())
     }
 
     /// As [`Db::checkpoint`], with options.
     ///
     /// # Errors
     /// As [`Db::checkpoint`]; `Corrupt` when the copy does not verify.
-    pub fn checkpoint_with(
-        &self,
-        path: impl AsRef<Path>,
-        options: CheckpointOptions,
-    ) -> Result<()> {
+    pub fn checkpoint_with(&self, path: impl AsRef<Path>, options: CopyOptions) -> Result<()> {
         self.core().copy_to(path.as_ref(), Sharing::Linked, options)
     }
 
@@ -62,14 +58,14 @@ impl Db {
     /// # Errors
     /// As [`Db::checkpoint`].
     pub fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.backup_with(path, CheckpointOptions::default())
+        self.backup_with(path, CopyOptions::default())
     }
 
     /// As [`Db::backup`], with options.
     ///
     /// # Errors
     /// As [`Db::checkpoint_with`].
-    pub fn backup_with(&self, path: impl AsRef<Path>, options: CheckpointOptions) -> Result<()> {
+    pub fn backup_with(&self, path: impl AsRef<Path>, options: CopyOptions) -> Result<()> {
         self.core().copy_to(path.as_ref(), Sharing::Copied, options)
     }
 }

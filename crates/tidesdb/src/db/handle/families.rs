@@ -109,7 +109,7 @@ impl Db {
             self.core()
                 .telemetry
                 .events
-                .tell(&Event::FamilyRenamed { old: old.to_owned(), new: new.to_owned() });
+                .report(&Event::FamilyRenamed { old: old.to_owned(), new: new.to_owned() });
         }
         Ok(())
     }
@@ -151,7 +151,7 @@ impl Db {
         self.core()
             .telemetry
             .events
-            .tell(&Event::FamilyCreated { family: family.name().to_string() });
+            .report(&Event::FamilyCreated { family: family.name().to_string() });
     }
 
     /// The family of that name.
@@ -216,7 +216,7 @@ impl Db {
     /// `NotFound`, `ReadOnly`, `Closed`, `Io`.
     pub fn drop_family(&self, name: &str) -> Result<()> {
         self.core().drop_family(name)?;
-        self.core().telemetry.events.tell(&Event::FamilyDropped { family: name.to_owned() });
+        self.core().telemetry.events.report(&Event::FamilyDropped { family: name.to_owned() });
         Ok(())
     }
 

@@ -64,8 +64,8 @@ impl Db {
     ///
     /// # Errors
     /// `Closed`; `Stalled` when a merge has not ended within 30 seconds.
-    pub fn cancel_background_work(&self) -> Result<()> {
-        self.core().cancel_merges()
+    pub fn cancel_compactions(&self) -> Result<()> {
+        self.core().cancel_compactions()
     }
 
     /// Changes settings of the open database; they hold until it is closed.

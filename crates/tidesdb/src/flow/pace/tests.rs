@@ -140,7 +140,7 @@ fn runs_slow_writers_more_and_more_but_never_stop_them() {
 #[test]
 fn many_large_runs_slow_writers_as_well() {
     let slowed = |runs| family_pace(&FamilySignals { frozen: 0, runs, ..usual() });
-    let reason = StallReason::MergeDebt;
+    let reason = StallReason::CompactionDebt;
     for (runs, wanted) in [
         (32, Pace::Free),
         (48, Pace::Slow { bytes_per_second: 100 * MIB, reason }),

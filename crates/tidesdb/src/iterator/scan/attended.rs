@@ -5,12 +5,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use tidesdb_base::error::Result;
-use tidesdb_base::event::OperationMet;
+use tidesdb_base::event::OperationProfile;
 use tidesdb_base::latency::TimedOperation;
 
 use super::{Movement, Place, StoredScan};
 use crate::iterator::own_writes::OwnWrites;
-use crate::timing::Told;
+use crate::timing::TimedCall;
 
 /// What makes a scan one of a transaction.
 #[derive(Debug)]
@@ -72,20 +72,20 @@ impl StoredScan {
         let started = self.owner.core().telemetry.start_timing();
         let result = self.go_unattended(movement);
         let family = Some(self.family.as_ref());
-        let told = Told { operation, family, bytes: key_bytes as u64, operations: 1 };
-        self.owner.core().telemetry.end_timing(started, told, || self.met(before));
+        let call = TimedCall { operation, family, bytes: key_bytes as u64, operations: 1 };
+        self.owner.core().telemetry.end_timing(started, call, || self.profile(before));
         result
     }
 
     /// What the scan has met since its thread had counted as many blocks in the cache and read.
-    fn met(&self, [cached, read]: [u64; 2]) -> OperationMet {
+    fn profile(&self, [cached, read]: [u64; 2]) -> OperationProfile {
         let after = self.family.counters.hot.my_blocks();
-        let mut met = OperationMet::default();
-        met.memtables_searched = 1 + self.sight.view.frozen.len() as u64;
-        met.tables_searched = self.sight.view.version.runs.len() as u64;
-        met.blocks_cached = after[0].saturating_sub(cached);
-        met.blocks_read = after[1].saturating_sub(read);
-        met
+        let mut profile = OperationProfile::default();
+        profile.memtables_searched = 1 + self.sight.view.frozen.len() as u64;
+        profile.tables_searched = self.sight.view.version.runs.len() as u64;
+        profile.blocks_cached = after[0].saturating_sub(cached);
+        profile.blocks_read = after[1].saturating_sub(read);
+        profile
     }
 
     /// Prepares a scan of a transaction for a new position.

@@ -40,7 +40,7 @@ fn change(family: &Family, db: &Db, random: &mut SplitMix64) -> Vec<Snapshot> {
         let (key, value) = (key(random), vec![n as u8; random.index(90)]);
         match random.below(200) {
             0..20 => family.delete(&key).unwrap(),
-            20..30 => family.put_expiring(&key, &value, 900 + random.below(200)).unwrap(),
+            20..30 => family.put_expiring_at(&key, &value, 900 + random.below(200)).unwrap(),
             30..32 => family.delete_range(&key, &[&key[..5], b"9"].concat()).unwrap(),
             32..37 => family.flush().unwrap(),
             37 => family.compact().unwrap(),

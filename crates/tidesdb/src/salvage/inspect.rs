@@ -18,7 +18,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::{self, FileKind};
 use tidesdb_sys::vfs::{File, OpenHow, ReadOnlyFile, RealVfs, Vfs};
 
-use crate::rescue::lenient::LenientFile;
+use crate::salvage::lenient::LenientFile;
 
 /// What to show.
 #[derive(Clone, Copy, Debug, Default)]

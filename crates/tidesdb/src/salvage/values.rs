@@ -8,8 +8,8 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::vlog::{ValuePointer, VlogReader};
 
-use crate::rescue::report::Loss;
-use crate::rescue::source::Source;
+use crate::salvage::report::Loss;
+use crate::salvage::source::Source;
 
 /// Reads values, and remembers which could not be read.
 #[derive(Debug)]

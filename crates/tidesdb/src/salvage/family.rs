@@ -7,10 +7,10 @@ use tidesdb_base::key_order::KeyOrder;
 use tidesdb_base::options::FamilyOptions;
 use tidesdb_base::range_tombstone::{RangeTombstone, RangeTombstones};
 
-use crate::rescue::catalog::{Catalog, KnownFamily};
-use crate::rescue::merge::{Found, Version};
-use crate::rescue::report::SalvagedFamily;
-use crate::rescue::tables::{LostRange, Standing, UsedTable, is_lost};
+use crate::salvage::catalog::{Catalog, KnownFamily};
+use crate::salvage::merge::{Found, Version};
+use crate::salvage::report::SalvagedFamily;
+use crate::salvage::tables::{LostRange, Standing, UsedTable, is_lost};
 
 /// A family that is written to the new database.
 pub(crate) struct Salvaged {

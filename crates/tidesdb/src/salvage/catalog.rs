@@ -15,7 +15,7 @@ use tidesdb_files::manifest::{Change, ManifestRemains, TableRecord, current, nam
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::tells_of_damage;
 
-use crate::rescue::source::Source;
+use crate::salvage::source::Source;
 
 /// What is known of a family from the manifest.
 #[derive(Clone, Debug, Default)]

@@ -12,12 +12,12 @@ use tidesdb_sim::{FaultError, FaultKind, FaultVfs, ManualScheduler, Op, OpSet};
 use tidesdb_sys::clock::SystemClock;
 use tidesdb_sys::vfs::RealVfs;
 
-use crate::rescue::destination::Destination;
-use crate::rescue::place::{Place, check_can_be_renamed, working_for};
-use crate::rescue::report::SalvageReport;
-use crate::rescue::salvage::salvage_into;
-use crate::rescue::source::Source;
-use crate::rescue::{repair, restore, salvage};
+use crate::salvage::destination::Destination;
+use crate::salvage::place::{Place, check_can_be_renamed, working_for};
+use crate::salvage::report::SalvageReport;
+use crate::salvage::salvager::salvage_into;
+use crate::salvage::source::Source;
+use crate::salvage::{repair, restore, salvage};
 
 const KEYS: u32 = 400;
 
@@ -196,7 +196,7 @@ fn a_mount_point_is_no_place_for_a_repair() {
 
 #[test]
 fn a_page_that_can_not_be_read_is_zeros_and_a_missing_permission_an_error() {
-    use crate::rescue::lenient::LenientFile;
+    use crate::salvage::lenient::LenientFile;
     use tidesdb_sys::vfs::{OpenHow, ReadAt, Vfs};
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("file");

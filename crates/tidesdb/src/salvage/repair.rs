@@ -7,11 +7,11 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{RealVfs, Vfs};
 
-use crate::rescue::destination::Destination;
-use crate::rescue::place::{beside, check_can_be_renamed, parent_of, resolved};
-use crate::rescue::report::{Progress, SalvageReport};
-use crate::rescue::salvage::salvage_into;
-use crate::rescue::source::Source;
+use crate::salvage::destination::Destination;
+use crate::salvage::place::{beside, check_can_be_renamed, parent_of, resolved};
+use crate::salvage::report::{Progress, SalvageReport};
+use crate::salvage::salvager::salvage_into;
+use crate::salvage::source::Source;
 
 /// What a repair did.
 #[derive(Clone, Debug)]
@@ -37,10 +37,9 @@ pub struct Repaired {
 /// would not be in the new database. What the two renames need is tried before the work.
 ///
 /// # Errors
-/// As [`crate::rescue::salvage()`], and [`Error::Locked`] also while another process reads it;
+/// As [`crate::salvage::salvage()`], and [`Error::Locked`] also while another process reads it;
 /// [`Error::InvalidArgument`] when `directory` is a mount point; [`Error::Io`] when its owner can't
-/// be given to the new one. The damaged database is where it
-/// was then.
+/// be given to the new one. The damaged database is where it was then.
 pub fn repair(
     directory: &Path,
     progress: &mut dyn FnMut(Progress) -> Result<()>,

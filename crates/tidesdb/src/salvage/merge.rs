@@ -13,8 +13,8 @@ use std::sync::Arc;
 use tidesdb_base::entry::ValueKind;
 use tidesdb_base::error::Result;
 
-use crate::rescue::log::{Log, LogOperation, LogValue};
-use crate::rescue::tables::{FailedBlock, Standing, TableCursor, UsedTable};
+use crate::salvage::log::{Log, LogOperation, LogValue};
+use crate::salvage::tables::{FailedBlock, Standing, TableCursor, UsedTable};
 
 /// Where a version was found.
 #[derive(Clone, Debug)]
@@ -163,7 +163,7 @@ impl<'a> Merge<'a> {
 }
 
 /// Which of several settled versions is newer. A table that a whole manifest does not name is no
-/// older than those that it names; [`crate::rescue::family`] has left out those that are known to
+/// older than those that it names; [`crate::salvage::family`] has left out those that are known to
 /// be.
 const fn rank_of(table: &UsedTable) -> (u8, u64, u64) {
     match table.standing {

@@ -15,7 +15,7 @@ use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_sys::clock::SystemClock;
 use tidesdb_sys::vfs::RealVfs;
 
-use crate::rescue::place::Place;
+use crate::salvage::place::Place;
 
 /// Bytes of records that are committed together.
 const BATCH_BYTES: u64 = 4 << 20;
@@ -107,7 +107,7 @@ impl Destination {
         if self.batch_bytes > 0 && self.batch_bytes + bytes > BATCH_BYTES {
             self.commit()?;
         }
-        self.batch.put_expiring(family, key, value, expires_at)?;
+        self.batch.put_expiring_at(family, key, value, expires_at)?;
         self.batch_bytes += bytes + 64;
         Ok(())
     }

@@ -9,10 +9,10 @@ use tidesdb_files::manifest::TableRecord;
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::sstable::{BlockHandle, Part, RemainingEntry, TableOrigin, TableRemains};
 
-use crate::rescue::catalog::Catalog;
-use crate::rescue::findings::Findings;
-use crate::rescue::report::Loss;
-use crate::rescue::source::Source;
+use crate::salvage::catalog::Catalog;
+use crate::salvage::findings::Findings;
+use crate::salvage::report::Loss;
+use crate::salvage::source::Source;
 
 /// Number of the family that gets the tables of which nothing tells whose they are.
 pub(crate) const UNKNOWN_FAMILY: u32 = u32::MAX;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::formats::Format;
 
-use crate::rescue::source::Source;
+use crate::salvage::source::Source;
 
 /// Files of one format and version.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 use tidesdb::Error;
-use tidesdb::rescue::{self, Loss, SalvageReport};
+use tidesdb::salvage::{self, Loss, SalvageReport};
 
 use crate::args::DatabaseArgs;
 use crate::encoding::Encoding;
@@ -57,7 +57,7 @@ pub(crate) struct RestoreArgs {
 
 /// Runs work that tells how far it is and ends when the user asks for it.
 fn with_progress<T>(
-    work: impl FnOnce(&mut dyn FnMut(rescue::Progress) -> tidesdb::Result<()>) -> tidesdb::Result<T>,
+    work: impl FnOnce(&mut dyn FnMut(salvage::Progress) -> tidesdb::Result<()>) -> tidesdb::Result<T>,
 ) -> Result<T> {
     interrupt::install()?;
     let mut bar = WorkBar::new();
@@ -77,7 +77,7 @@ fn with_progress<T>(
 /// # Errors
 /// Those of the engine; exit code 3 when something was lost.
 pub(crate) fn salvage(args: &SalvageArgs) -> Result<()> {
-    let report = with_progress(|progress| rescue::salvage(&args.source, &args.to, progress))?;
+    let report = with_progress(|progress| salvage::salvage(&args.source, &args.to, progress))?;
     tell(&report, &args.to, None, args.json)
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn salvage(args: &SalvageArgs) -> Result<()> {
 /// As [`salvage`].
 pub(crate) fn repair(args: &RepairArgs) -> Result<()> {
     let db = &args.database.db;
-    let repaired = with_progress(|progress| rescue::repair(db, progress))?;
+    let repaired = with_progress(|progress| salvage::repair(db, progress))?;
     tell(&repaired.report, db, Some(&repaired.kept), args.json)
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<()> {
 /// # Errors
 /// Those of the engine.
 pub(crate) fn restore(args: &RestoreArgs) -> Result<()> {
-    let done = with_progress(|progress| rescue::restore(&args.backup, &args.to, progress))?;
+    let done = with_progress(|progress| salvage::restore(&args.backup, &args.to, progress))?;
     let text = if args.json {
         let to = args.to.display().to_string();
         let (files, bytes, entries) = (done.files, done.bytes, done.entries);

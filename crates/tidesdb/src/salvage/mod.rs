@@ -11,8 +11,8 @@
 //!
 //! Nothing here opens the database that it looks at: the files are read as they lie, each part is
 //! believed when its checksum matches, and a place that the disk can't read counts as damaged. The
-//! source is never written to. What [`salvage()`] writes it writes through [`crate::Db`], so
-//! its result is a database like any other. To read the code, begin with `salvage.rs`.
+//! source is never written to. What [`salvage()`] writes it writes through [`crate::Db`], so its
+//! result is a database like any other. To read the code, begin with `salvager.rs`.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod catalog;
@@ -30,7 +30,7 @@ mod place;
 mod repair;
 mod report;
 mod restore;
-mod salvage;
+mod salvager;
 mod source;
 mod tables;
 #[cfg(test)]
@@ -43,4 +43,4 @@ pub use self::inspect::{Field, InspectOptions, Item, inspect};
 pub use self::repair::{Repaired, repair};
 pub use self::report::{Loss, Progress, SalvageReport, SalvagedFamily};
 pub use self::restore::{Restored, restore};
-pub use self::salvage::salvage;
+pub use self::salvager::salvage;

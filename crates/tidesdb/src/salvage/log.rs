@@ -29,10 +29,10 @@ use tidesdb_sys::vfs::File;
 
 use self::headless::recover_header;
 use self::segments::{Headless, Segment, read_if_there};
-use crate::rescue::catalog::Catalog;
-use crate::rescue::findings::Findings;
-use crate::rescue::report::Loss;
-use crate::rescue::source::Source;
+use crate::salvage::catalog::Catalog;
+use crate::salvage::findings::Findings;
+use crate::salvage::report::Loss;
+use crate::salvage::source::Source;
 
 /// Values up to this length are kept in memory.
 const SHORT_VALUE_BYTES: usize = 512;

@@ -11,9 +11,9 @@ use tidesdb_sys::vfs::{
     File, LockGuard, LockHow, ReadOnlyFile, ReadOnlyVfs, RealVfs, Vfs, tells_of_damage,
 };
 
-use crate::rescue::lenient::LenientFile;
-use crate::rescue::open_files::{OpenFiles, PooledFile};
-use crate::rescue::place::{resolved, working_for};
+use crate::salvage::lenient::LenientFile;
+use crate::salvage::open_files::{OpenFiles, PooledFile};
+use crate::salvage::place::{resolved, working_for};
 
 /// Folder in which an opening puts files that the manifest does not know.
 const SET_ASIDE: &str = "set-aside";

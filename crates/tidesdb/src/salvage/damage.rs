@@ -1,7 +1,7 @@
 //! Lists everything that is damaged in a directory, whether or not the database opens.
 //!
-//! What [`crate::Db::verify`] compares of families, runs and files needs a manifest. This
-//! is the part that needs none: every checksum of every file, and what tables say of themselves.
+//! What [`crate::Db::verify`] compares of families, runs and files needs a manifest. This is the
+//! part that needs none: every checksum of every file, and what tables say of themselves.
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::vlog::{RemainingRecord, VlogReader};
 
-use crate::rescue::catalog::Catalog;
-use crate::rescue::findings::Findings;
-use crate::rescue::log::{Known, Log};
-use crate::rescue::report::Progress;
-use crate::rescue::source::Source;
-use crate::rescue::tables::Tables;
+use crate::salvage::catalog::Catalog;
+use crate::salvage::findings::Findings;
+use crate::salvage::log::{Known, Log};
+use crate::salvage::report::Progress;
+use crate::salvage::source::Source;
+use crate::salvage::tables::Tables;
 
 /// Records of a value log between two looks at whether the work is to end.
 const RECORDS_BETWEEN_LOOKS: u64 = 4096;

@@ -22,16 +22,16 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
 
 use crate::core::check_name;
-use crate::rescue::catalog::Catalog;
-use crate::rescue::destination::Destination;
-use crate::rescue::family::{Salvaged, Tombstones, options_from};
-use crate::rescue::findings::{Findings, Named};
-use crate::rescue::log::{Known, Log};
-use crate::rescue::merge::{Found, Merge, Version};
-use crate::rescue::report::{Loss, Progress, SalvageReport, SalvagedFamily};
-use crate::rescue::source::Source;
-use crate::rescue::tables::{Tables, UNKNOWN_FAMILY, UsedTable};
-use crate::rescue::values::Values;
+use crate::salvage::catalog::Catalog;
+use crate::salvage::destination::Destination;
+use crate::salvage::family::{Salvaged, Tombstones, options_from};
+use crate::salvage::findings::{Findings, Named};
+use crate::salvage::log::{Known, Log};
+use crate::salvage::merge::{Found, Merge, Version};
+use crate::salvage::report::{Loss, Progress, SalvageReport, SalvagedFamily};
+use crate::salvage::source::Source;
+use crate::salvage::tables::{Tables, UNKNOWN_FAMILY, UsedTable};
+use crate::salvage::values::Values;
 
 /// Most bytes of work between two reports of progress.
 const PROGRESS_BYTES: u64 = 4 << 20;

@@ -24,10 +24,10 @@ use tidesdb_files::wal::segment::{SYNC_MARK_BYTES, decode_sync_mark};
 use tidesdb_files::wal::{RECORDS_OFFSET, SYNC_MARK_OFFSET, SegmentHeader, SegmentReader};
 use tidesdb_sys::vfs::File;
 
-use crate::rescue::catalog::Catalog;
-use crate::rescue::findings::Findings;
-use crate::rescue::report::Loss;
-use crate::rescue::source::Source;
+use crate::salvage::catalog::Catalog;
+use crate::salvage::findings::Findings;
+use crate::salvage::report::Loss;
+use crate::salvage::source::Source;
 
 /// Records between two looks at whether the work is to end.
 const RECORDS_BETWEEN_LOOKS: u64 = 4096;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tidesdb_base::key_order::KeyOrder;
 
-use crate::rescue::report::{Loss, SalvageReport};
+use crate::salvage::report::{Loss, SalvageReport};
 
 /// A family of the new database, for what is said of it.
 #[derive(Clone, Debug)]

@@ -12,9 +12,9 @@ use tidesdb_base::options::DbOptions;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{OpenHow, RealVfs, Vfs};
 
-use crate::rescue::place::Place;
-use crate::rescue::report::Progress;
-use crate::rescue::source::Source;
+use crate::salvage::place::Place;
+use crate::salvage::report::Progress;
+use crate::salvage::source::Source;
 
 /// Bytes copied at a time.
 const PIECE_BYTES: u64 = 1 << 20;
