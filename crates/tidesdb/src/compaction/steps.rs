@@ -112,6 +112,11 @@ impl<T: StepTable> Cut<T> {
 /// oldest input then.
 const MOST_OVER: u64 = 2;
 
+/// A step has this many times the bytes of the tables that reach over its beginning, or more. These
+/// are read however soon it ends, and those of the oldest input are written anew as a whole if it
+/// ends in them: so it goes on until as much again begins.
+const LEAST_OF_REACHING: u64 = 2;
+
 /// The tables that may hold a key of the range.
 pub(super) fn tables_over<'a, T: StepTable>(tables: &'a [T], range: &KeyRange) -> &'a [T] {
     let ends_before =
@@ -143,22 +148,27 @@ fn part_within(bytes: u64, table: &impl StepTable, range: &KeyRange) -> u64 {
 /// Where a step ends that begins where `range` does and has about `step_bytes`; `None` where the
 /// range ends. Between tables of the oldest run if possible, so that none of them is cut. `runs`
 /// are given newest first.
+///
+/// What reaches over the beginning may be more than a step by itself: then the step is a multiple
+/// of that (I-237).
 fn next_border<T: StepTable>(
     runs: &[Vec<T>],
     range: &KeyRange,
     step_bytes: u64,
 ) -> Option<Vec<u8>> {
+    let firsts = || runs.iter().filter_map(|tables| tables_over(tables, range).first());
+    let lowest = firsts().map(StepTable::smallest_key).min()?;
+    let beginning = range.from.as_deref().unwrap_or_default().max(lowest);
+    let reaching = firsts().filter(|table| table.smallest_key() <= beginning);
+    let mut bytes: u64 = reaching.map(|table| part_within(table.bytes(), table, range)).sum();
+    let step_bytes = step_bytes.max(bytes.saturating_mul(LEAST_OF_REACHING));
     let most = step_bytes.saturating_mul(MOST_OVER);
-    let (mut bytes, mut begins) = (0, Vec::new());
+    let mut begins = Vec::new();
     for (at, tables) in runs.iter().enumerate() {
         let mut of_run = 0;
-        for table in tables_over(tables, range) {
-            let key = table.smallest_key();
-            if range.from.as_deref().is_none_or(|from| key > from) {
-                begins.push((key, table.bytes(), at + 1 == runs.len()));
-            } else {
-                bytes += part_within(table.bytes(), table, range);
-            }
+        for table in tables_over(tables, range).iter().skip_while(|t| t.smallest_key() <= beginning)
+        {
+            begins.push((table.smallest_key(), table.bytes(), at + 1 == runs.len()));
             of_run += table.bytes();
             if of_run > most {
                 break;
@@ -166,18 +176,16 @@ fn next_border<T: StepTable>(
         }
     }
     begins.sort_unstable();
-    let first = begins.first().filter(|_| bytes == 0).map(|first| first.0);
     let (mut of_oldest, mut anywhere) = (None, None);
     for (key, table_bytes, is_oldest) in begins {
         let fits = bytes <= step_bytes;
         if bytes > most {
             break;
         }
-        let ends = first != Some(key);
-        if ends && (fits || anywhere.is_none()) {
+        if fits || anywhere.is_none() {
             anywhere = Some(key);
         }
-        if ends && is_oldest && (fits || of_oldest.is_none()) {
+        if is_oldest && (fits || of_oldest.is_none()) {
             of_oldest = Some(key);
         }
         bytes += table_bytes;

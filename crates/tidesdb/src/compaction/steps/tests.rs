@@ -53,14 +53,14 @@ fn a_step_cuts_a_table_of_the_oldest_run_that_is_too_long() {
     let mut record = (*long.remove(0).record).clone();
     record.largest_key = key(20);
     all[1] = vec![TableFile::new(&context, record)];
-    let border = next_border(&all, &range(None, None), 3 * TABLE).unwrap();
-    assert_eq!(border, key(4));
+    let border = next_border(&all, &range(None, None), 4 * TABLE).unwrap();
+    assert_eq!(border, key(6));
     let step = KeyRange { from: None, until: Some(border) };
     let mut past = key(20);
     past.push(0);
-    let rest = KeyRange { from: Some(key(4)), until: Some(past) };
+    let rest = KeyRange { from: Some(key(6)), until: Some(past) };
     assert_eq!(rests(&all[1], &step), [rest]);
-    let second = range(Some(4), Some(8));
+    let second = range(Some(6), Some(8));
     assert_eq!(rests(&all[1], &second).len(), 2);
 }
 
@@ -77,6 +77,65 @@ fn every_step_gets_on() {
             from = Some(border);
         }
     }
+}
+
+/// A table with keys from one place to another, of so many tables' bytes.
+fn long(number: u64, (from, until): (u64, u64), tables: u64) -> Arc<TableFile> {
+    let context = context();
+    let mut record = (*table(&context, (2, 1), number, from * KEYS / 2).record).clone();
+    record.largest_key = key(until);
+    record.bytes = tables * TABLE;
+    TableFile::new(&context, record)
+}
+
+/// What each step of a merge of all has, with what it writes anew beside that.
+fn steps(runs: &[Vec<Arc<TableFile>>], step_bytes: u64) -> Vec<(u64, u64)> {
+    let (mut steps, mut range) = (Vec::new(), range(None, None));
+    loop {
+        let tables = runs.iter().map(|tables| tables_over(tables, &range).to_vec()).collect();
+        let cut = Cut::first(tables, range.clone(), step_bytes);
+        steps.push(cut.bytes_by(|table| table.record.bytes));
+        assert!(cut.range.until.is_none() || cut.range.until > range.from);
+        match cut.range.until {
+            Some(until) => range.from = Some(until),
+            None => return steps,
+        }
+        assert!(steps.len() < 1000, "{steps:?}");
+    }
+}
+
+/// I-237. Such a step had no end.
+#[test]
+fn a_step_ends_whatever_reaches_over_its_beginning() {
+    let begins: Vec<u64> = (0..200).map(|n| n * 2).collect();
+    // Some long tables of newer runs, from the first key on and from later on.
+    for from in [0, 3] {
+        let mut all: Vec<_> = (0..4).map(|n| vec![long(1000 + n, (from, 400), 10)]).collect();
+        all.extend(runs(&[&begins]));
+        let steps = steps(&all, 3 * TABLE);
+        let largest = steps.iter().map(|step| step.0).max();
+        assert!(largest <= Some(4 * 40 * TABLE), "{from}: {steps:?}");
+        let rests: u64 = steps.iter().map(|step| step.1).sum();
+        assert!(steps.len() >= 3 && rests <= 2 * TABLE, "{from}: {steps:?}");
+    }
+    // Very many runs of small ones.
+    let run = |at: u64| (0..60).map(|n| n * 2 + at % 2).collect::<Vec<_>>();
+    let many: Vec<_> = (0..40).map(run).collect();
+    let all = runs(&many.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    let steps = steps(&all, 3 * TABLE);
+    assert!(steps.iter().all(|step| step.0 <= 4 * 40 * TABLE), "{steps:?}");
+    assert!(steps.len() >= 15, "{steps:?}");
+}
+
+/// I-237. Steps that end at the next key would write its rest anew each time.
+#[test]
+fn the_rest_of_a_long_table_of_the_oldest_run_is_written_seldom() {
+    let begins: Vec<u64> = (0..200).map(|n| n * 2).collect();
+    let mut all = runs(&[&begins]);
+    all.push(vec![long(1000, (0, 400), 100)]);
+    let steps = steps(&all, 3 * TABLE);
+    let rests: u64 = steps.iter().map(|step| step.1).sum();
+    assert!(rests <= 300 * TABLE && steps.len() > 1, "{steps:?}");
 }
 
 fn numbers(tables: &[Arc<TableFile>]) -> Vec<u64> {
