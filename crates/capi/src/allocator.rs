@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::codes::{MEMORY, SUCCESS};
 
@@ -41,8 +41,9 @@ const C_LIBRARY: Allocator = Allocator {
 #[unsafe(export_name = "tidesdb_allocator")]
 static mut IN_FORCE: Allocator = C_LIBRARY;
 
-/// Whether an allocator was chosen, by `tidesdb_init` or by the first `tidesdb_open`.
-static CHOSEN: Mutex<bool> = Mutex::new(false);
+/// Whether an allocator was chosen, by `tidesdb_init` or by the first `tidesdb_open`. No lock: a
+/// forked child may open a database while a thread of its parent was here at the fork.
+static CHOSEN: AtomicBool = AtomicBool::new(false);
 
 fn in_force() -> Allocator {
     // SAFETY: written only in `tidesdb_init` and `tidesdb_finalize`, which are documented not to
@@ -51,7 +52,7 @@ fn in_force() -> Allocator {
 }
 
 fn set_in_force(allocator: Allocator) {
-    // SAFETY: as in `in_force`; `CHOSEN` is locked by both callers.
+    // SAFETY: as in `in_force`; of several calls of `tidesdb_init` one gets here.
     unsafe { (&raw mut IN_FORCE).write(allocator) }
 }
 
@@ -63,8 +64,8 @@ pub extern "C" fn tidesdb_init(
     realloc: Option<ReallocFn>,
     free: Option<FreeFn>,
 ) -> c_int {
-    let mut chosen = CHOSEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if *chosen {
+    // ORDERING: relaxed, as below; the caller runs no other call beside this one.
+    if CHOSEN.swap(true, Ordering::Relaxed) {
         return MEMORY;
     }
     set_in_force(Allocator {
@@ -73,22 +74,22 @@ pub extern "C" fn tidesdb_init(
         realloc: realloc.unwrap_or(libc::realloc),
         free: free.unwrap_or(libc::free),
     });
-    *chosen = true;
     SUCCESS
 }
 
 /// See `tidesdb_finalize` in `db.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tidesdb_finalize() {
-    let mut chosen = CHOSEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     set_in_force(C_LIBRARY);
-    *chosen = false;
+    // ORDERING: as in `tidesdb_init`.
+    CHOSEN.store(false, Ordering::Relaxed);
 }
 
 /// See `tidesdb_ensure_initialized` in `tidesdb.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tidesdb_ensure_initialized() {
-    *CHOSEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = true;
+    // ORDERING: as in `tidesdb_init`.
+    CHOSEN.store(true, Ordering::Relaxed);
 }
 
 /// See `tidesdb_free` in `db.h`.

@@ -6,11 +6,14 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidesdb_base::utc::timestamp;
+use tidesdb_sys::forks::{self, ProcessMark};
 
 /// Severity of a line, as `tidesdb_log_level_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,11 +65,14 @@ enum Destination {
 
 /// The log of one database.
 pub struct EngineLog {
+    /// Whose log it is: a forked child writes nothing to it, and finds it locked perhaps for good.
+    home: ProcessMark,
     least: Level,
     destination: Mutex<Destination>,
 }
 
-/// The log of the database that was opened last.
+/// The log of the database that was opened last. Locked inside [`forks::keep_out`] only, so that a
+/// forked child finds it free.
 static RECENT: Mutex<Weak<EngineLog>> = Mutex::new(Weak::new());
 
 impl EngineLog {
@@ -75,7 +81,8 @@ impl EngineLog {
     pub fn new(least: Level, to_file: bool) -> Arc<Self> {
         let destination =
             if to_file { Destination::Held(String::new()) } else { Destination::Stderr };
-        Arc::new(Self { least, destination: Mutex::new(destination) })
+        let home = ProcessMark::of_this();
+        Arc::new(Self { home, least, destination: Mutex::new(destination) })
     }
 
     /// From now on lines go to `LOG` in the directory, those held so far first. The file begins
@@ -97,7 +104,9 @@ impl EngineLog {
 
     /// Lines of no database go here from now on.
     pub fn make_recent(self: &Arc<Self>) {
-        *RECENT.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(self);
+        let this = Arc::downgrade(self);
+        // What was there is dropped outside.
+        let _before = with_recent(|recent| std::mem::replace(recent, this));
         connect();
     }
 
@@ -107,7 +116,7 @@ impl EngineLog {
 
     /// Whether a line of this level would be written.
     fn wants(&self, level: Level) -> bool {
-        level >= self.least && self.least != Level::None
+        level >= self.least && self.least != Level::None && self.home.is_here()
     }
 
     /// Writes a line if its level is at least the one in force.
@@ -120,7 +129,7 @@ impl EngineLog {
     fn append(&self, line: &str) {
         // A log that can't be written must not stop the database.
         let _ = match &mut *self.lock() {
-            Destination::Stderr => std::io::stderr().write_all(line.as_bytes()),
+            Destination::Stderr => write_to_stderr(line),
             Destination::Held(lines) => {
                 lines.push_str(line);
                 Ok(())
@@ -138,11 +147,21 @@ impl EngineLog {
 
 impl Drop for EngineLog {
     fn drop(&mut self) {
-        if let Destination::Held(lines) = &*self.lock() {
+        if self.home.is_here()
+            && let Destination::Held(lines) = &*self.lock()
+        {
             // As in `append`.
-            let _ = std::io::stderr().write_all(lines.as_bytes());
+            let _ = write_to_stderr(lines);
         }
     }
+}
+
+/// Without the lock that the standard library has for it: a forked child that has opened a database
+/// would wait for a thread of its parent that held it.
+fn write_to_stderr(lines: &str) -> std::io::Result<()> {
+    // SAFETY: the descriptor is not closed here, and its owner is the process.
+    let stderr = ManuallyDrop::new(unsafe { File::from_raw_fd(libc::STDERR_FILENO) });
+    (&*stderr).write_all(lines.as_bytes())
 }
 
 fn restart(file: &mut File, bytes: &mut u64) {
@@ -157,7 +176,11 @@ fn restart(file: &mut File, bytes: &mut u64) {
 }
 
 fn recent() -> Option<Arc<EngineLog>> {
-    RECENT.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+    with_recent(|recent| recent.upgrade())
+}
+
+fn with_recent<R>(work: impl FnOnce(&mut Weak<EngineLog>) -> R) -> R {
+    forks::keep_out(|| work(&mut RECENT.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
 /// Writes a line of no database to the log that was opened last.

@@ -33,6 +33,12 @@ impl ProcessMark {
         Self(GENERATION.load(Ordering::Relaxed))
     }
 
+    /// A mark of a process that is not this one, for tests of what forked children do.
+    #[must_use]
+    pub fn of_another() -> Self {
+        Self(u32::MAX)
+    }
+
     /// Whether the calling process is the one that was marked.
     #[inline]
     #[must_use]
@@ -55,8 +61,10 @@ pub(crate) fn watch() {
 }
 
 /// Does something in the course of which the process does not fork, and no other thread does such a
-/// thing. It must be short and must not fork.
-pub(crate) fn keep_out<R>(work: impl FnOnce() -> R) -> R {
+/// thing: a lock that is taken in it alone is free in a forked child. It must be short, must not
+/// fork, and must not do this again.
+pub fn keep_out<R>(work: impl FnOnce() -> R) -> R {
+    watch();
     enter();
     let kept = Kept;
     let result = work();

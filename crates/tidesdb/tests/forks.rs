@@ -8,6 +8,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tidesdb::{
@@ -192,4 +193,63 @@ fn a_child_does_not_keep_the_lock_of_a_parent_that_is_gone() {
     assert!(lives, "the child ended before it mattered");
     let db = opened.unwrap();
     assert_eq!(db.family("f").unwrap().get(b"k").unwrap().unwrap(), b"v");
+}
+
+#[test]
+#[ignore = "runs in a process of its own"]
+fn process_whose_children_open_databases() {
+    let Ok(path) = std::env::var(DIRECTORY) else { return };
+    let path = Path::new(&path);
+    let db = Db::open(path.join("parent"), DbOptions::default()).unwrap();
+    let family = db.create_family("f", small()).unwrap();
+    let running = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // ORDERING: relaxed; nothing else hangs on it.
+            for n in 0_u32.. {
+                if !running.load(Ordering::Relaxed) {
+                    break;
+                }
+                family.put(&n.to_be_bytes(), &[b'v'; 1000]).unwrap();
+            }
+        });
+        for round in 0..20 {
+            // Scans of memtables and tables that are gone when the child drops them.
+            let scans: Vec<_> = (0..10)
+                .map(|_| {
+                    std::thread::sleep(Duration::from_millis(3));
+                    let mut scan = family.scan(ScanOptions::new()).unwrap();
+                    scan.seek_to_first().unwrap();
+                    scan
+                })
+                .collect();
+            let child = fork(|| {
+                drop(scans);
+                let path = path.join(format!("child {round}"));
+                let db = Db::open(&path, DbOptions::default()).unwrap();
+                let own = db.create_family("f", small()).unwrap();
+                (0..2000_u32).for_each(|n| own.put(&n.to_be_bytes(), &[b'c'; 100]).unwrap());
+                db.flush().unwrap();
+                let all = own.scan(ScanOptions::new()).unwrap().entries().count();
+                drop(own);
+                db.close().unwrap();
+                i32::from(all != 2000)
+            });
+            assert_eq!(wait(child), Some(0), "round {round}");
+        }
+        // ORDERING: as above.
+        running.store(false, Ordering::Relaxed);
+    });
+    assert!(db.verify().unwrap().problems.is_empty());
+}
+
+/// I-238.
+#[test]
+fn a_child_of_a_busy_parent_opens_a_database_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = run("process_whose_children_open_databases", directory.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let db = Db::open(directory.path().join("child 7"), DbOptions::default()).unwrap();
+    assert_eq!(db.family("f").unwrap().scan(ScanOptions::new()).unwrap().entries().count(), 2000);
 }

@@ -74,8 +74,31 @@ static void *use_on(void *argument)
             CHECK_OK(tidesdb_drop_column_family(used, name));
         }
         if (number == 2) put_alone(used, ordered, name, "v");
+        if (number == 3) tidesdb_log_write(TDB_LOG_INFO, NULL, 0, "a line of %s", "the parent");
     }
     return NULL;
+}
+
+static tidesdb_t *open_with_log(char *path)
+{
+    tidesdb_config_t config = tidesdb_default_config();
+    tidesdb_t *db = NULL;
+    config.db_path = path;
+    config.log_level = TDB_LOG_INFO;
+    config.log_to_file = 1;
+    CHECK_OK(tidesdb_open(&config, &db));
+    return db;
+}
+
+static int lines_with(const char *path, const char *text)
+{
+    char line[4096];
+    int lines = 0;
+    FILE *file = fopen(path, "r");
+    CHECK(file != NULL);
+    while (fgets(line, sizeof line, file) != NULL) lines += strstr(line, text) != NULL;
+    fclose(file);
+    return lines;
 }
 
 /* Children of a process whose other threads are in the middle of calls get answers all the same. */
@@ -83,18 +106,18 @@ static void forks_beside_threads(const char *directory)
 {
     char path[4096];
     tidesdb_column_family_config_t config = tidesdb_default_column_family_config();
-    pthread_t threads[3];
-    int numbers[3] = {0, 1, 2}, n, round;
+    pthread_t threads[4];
+    int numbers[4] = {0, 1, 2, 3}, n, round;
 
     snprintf(path, sizeof path, "%s/used", directory);
-    used = open_in(path);
+    used = open_with_log(path);
     plain = small_family(used, "plain");
     CHECK_OK(tidesdb_register_comparator(used, "as bytes", as_bytes, NULL, NULL));
     strcpy(config.comparator_name, "as bytes");
     CHECK_OK(tidesdb_create_column_family(used, "ordered", &config));
     ordered = tidesdb_get_column_family(used, "ordered");
     running = 1;
-    for (n = 0; n < 3; n++) CHECK(pthread_create(&threads[n], NULL, use_on, &numbers[n]) == 0);
+    for (n = 0; n < 4; n++) CHECK(pthread_create(&threads[n], NULL, use_on, &numbers[n]) == 0);
     for (round = 0; round < 60; round++)
     {
         tidesdb_txn_t *txn = begin(used, TDB_ISOLATION_SNAPSHOT);
@@ -114,6 +137,17 @@ static void forks_beside_threads(const char *directory)
             if (tidesdb_txn_commit(txn) != TDB_ERR_INVALID_DB) _exit(6);
             tidesdb_txn_free(txn);
             if (tidesdb_close(used) != TDB_SUCCESS) _exit(7);
+            /* A line that no log takes, and a database of the child's own. */
+            tidesdb_log_write(TDB_LOG_INFO, NULL, 0, "a line of the child");
+            if (round % 6 == 0)
+            {
+                snprintf(path, sizeof path, "%s/of child %d", directory, round);
+                used = open_with_log(path);
+                plain = small_family(used, "plain");
+                put_alone(used, plain, "k", "v");
+                tidesdb_log_write(TDB_LOG_INFO, NULL, 0, "a line of the child");
+                if (tidesdb_close(used) != TDB_SUCCESS) _exit(8);
+            }
             _exit(0);
         }
         CHECK_CODE(wait_for(child), 0);
@@ -121,8 +155,12 @@ static void forks_beside_threads(const char *directory)
         tidesdb_txn_free(txn);
     }
     running = 0;
-    for (n = 0; n < 3; n++) CHECK(pthread_join(threads[n], NULL) == 0);
+    for (n = 0; n < 4; n++) CHECK(pthread_join(threads[n], NULL) == 0);
     CHECK_OK(tidesdb_close(used));
+    snprintf(path, sizeof path, "%s/used/LOG", directory);
+    CHECK(lines_with(path, "of the parent") > 0 && lines_with(path, "of the child") == 0);
+    snprintf(path, sizeof path, "%s/of child 0/LOG", directory);
+    CHECK(lines_with(path, "of the parent") == 0 && lines_with(path, "of the child") == 1);
 }
 
 int main(int count, char **arguments)

@@ -12,7 +12,7 @@
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Size of the blocks that are recycled, in bytes: one huge page on the usual machines.
 pub const BLOCK_BYTES: usize = 2 << 20;
@@ -300,8 +300,16 @@ impl BlockPool {
         }
     }
 
+    /// Keeps the block for the next memtable if there is room; whether it did. A drop ends here: in
+    /// a forked child, where a thread that is not there may hold the lock for good, it must not
+    /// wait (I-238). So a block is freed when the lock is taken.
     fn keep(&self, block: Block) -> bool {
-        let mut idle = self.lock_idle();
+        let mut idle = match self.idle.try_lock() {
+            Ok(idle) => idle,
+            // As in `lock_idle`.
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
         let room = idle.len() < self.idle_cap_blocks();
         if room {
             idle.push(block);
@@ -316,7 +324,7 @@ impl BlockPool {
         (self.idle_cap_bytes.load(Ordering::Relaxed) / BLOCK_BYTES as u64) as usize
     }
 
-    fn lock_idle(&self) -> MutexGuard<'_, Vec<Block>> {
+    pub(super) fn lock_idle(&self) -> MutexGuard<'_, Vec<Block>> {
         // A list of blocks cannot be half changed, so poison says nothing.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }

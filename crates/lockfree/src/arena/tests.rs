@@ -11,6 +11,26 @@ fn empty_arena_holds_no_block_and_is_small() {
     assert_eq!(arena.allocated_bytes(), 4 << 10);
 }
 
+/// I-238. A forked child may drop an arena, and a thread that held the lock is not there.
+#[test]
+fn an_arena_is_dropped_without_waiting_for_the_pool() {
+    let pool = BlockPool::new(4 * BLOCK_BYTES as u64);
+    let arena = Arena::new(Arc::clone(&pool), NO_LIMIT);
+    // Blocks that the pool would keep.
+    while arena.allocated_bytes() < 4 * BLOCK_BYTES as u64 {
+        arena.allocate(1000).unwrap();
+    }
+    let held = pool.lock_idle();
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        drop(arena);
+        ended.send(()).unwrap();
+    });
+    assert!(end.recv_timeout(std::time::Duration::from_secs(10)).is_ok(), "it waits");
+    drop(held);
+    assert_eq!(pool.usage(), PoolUsage::default());
+}
+
 #[test]
 fn use_is_counted_to_the_byte() {
     let arena = Arena::new(BlockPool::new(0), NO_LIMIT);

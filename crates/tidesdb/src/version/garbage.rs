@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::forks::ProcessMark;
 use tidesdb_sys::vfs::Vfs;
 
 use crate::cache::BlockCache;
@@ -31,6 +32,8 @@ pub(crate) struct Garbage {
     blocks: Arc<BlockCache>,
     dead: Mutex<Dead>,
     sweep_later: OnceLock<SweepLater>,
+    /// Whose files they are.
+    home: ProcessMark,
 }
 
 impl std::fmt::Debug for Garbage {
@@ -41,7 +44,7 @@ impl std::fmt::Debug for Garbage {
 
 impl Garbage {
     pub(crate) fn new(vfs: Arc<dyn Vfs>, blocks: Arc<BlockCache>) -> Self {
-        Self { vfs, blocks, dead: Mutex::default(), sweep_later: OnceLock::new() }
+        Self { vfs, blocks, dead: Mutex::default(), sweep_later: OnceLock::new(), home: ProcessMark::of_this() }
     }
 
     /// Has `sweep_later` called by the thread that notes the first file. It must not sweep itself.
@@ -61,6 +64,11 @@ impl Garbage {
     }
 
     fn note(&self, path: PathBuf, table: Option<u64>) {
+        // In a forked child, where the last reader may be as well, files stay and the lock may be
+        // held for good (I-238).
+        if !self.home.is_here() {
+            return;
+        }
         let mut dead = lock(&self.dead);
         let is_first = dead.paths.is_empty();
         dead.paths.push(path);
@@ -81,5 +89,33 @@ impl Garbage {
         if !tables.is_empty() {
             self.blocks.erase_files(&tables);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::db::Components;
+
+    /// I-238. A thread of the parent may have held the lock at the fork.
+    #[test]
+    fn a_forked_child_does_not_wait_to_note_a_file() {
+        let vfs = Components::simulated().vfs;
+        let blocks = Arc::new(BlockCache::new(1 << 20, 4096));
+        let mut garbage = Garbage::new(vfs, blocks);
+        garbage.add(PathBuf::from("/db/1.vlog"));
+        garbage.home = ProcessMark::of_another();
+        let garbage = Arc::new(garbage);
+        let held = lock(&garbage.dead);
+        let (noted, ended) = (Arc::clone(&garbage), mpsc::channel());
+        std::thread::spawn(move || {
+            noted.add_table(2, PathBuf::from("/db/2.klog"));
+            ended.0.send(()).unwrap();
+        });
+        assert!(ended.1.recv_timeout(Duration::from_secs(10)).is_ok(), "it waits");
+        assert_eq!(held.paths.len(), 1);
     }
 }
