@@ -226,3 +226,29 @@ fn merge_with_room_for(tables: u64) {
     assert_eq!((runs(&family), keys(&family)), (1, 8000));
     deep_check(&place.db, place.sim.as_ref(), Path::new(DIR)).unwrap();
 }
+
+/// I-239. Nothing else wakes a merge that found no space where no one writes.
+#[test]
+fn a_merge_without_space_is_done_when_there_is_some() {
+    let place = place();
+    let options = options().target_table_bytes(1 << 20).l1_file_count_trigger(2);
+    let family = place.db.create_family("waits", options).unwrap();
+    let flush = |round: u32| {
+        (0..500u32).for_each(|n| family.put(&(n * 4 + round).to_be_bytes(), &[7; 100]).unwrap());
+        family.flush().unwrap();
+        place.scheduler.run_until_idle();
+    };
+    (0..3).for_each(flush);
+    place.leave(100 << 10);
+    flush(3);
+    let fire = || {
+        place.scheduler.fire_timer();
+        place.scheduler.run_until_idle();
+    };
+    // Whatever else looks for merges has looked.
+    (0..10).for_each(|_| fire());
+    assert_eq!(runs(&family), 4, "there was space");
+    place.sim.set_capacity(None);
+    (0..40).for_each(|_| fire());
+    assert_eq!((runs(&family), keys(&family)), (1, 2000));
+}

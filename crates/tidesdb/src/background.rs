@@ -2,13 +2,15 @@
 //!
 //! At most one flush of a family is queued or running; of merges, see `merges`. A failure is kept
 //! with the family and given to callers that wait; the work is queued again by the next writer that
-//! needs it, so that a disk that was full is tried again without reopening anything.
+//! needs it, or when there is space again (`retries`), so that a disk that was full is tried again
+//! without reopening anything.
 
 mod manifest;
 mod manual_merges;
 mod merges;
 mod repair;
 mod rescue;
+mod retries;
 mod wakeups;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidesdb_base::error::{Error, Result};
+use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_base::event::{Event, StallReason};
 use tidesdb_sys::sched::{Job, Lane};
 
@@ -129,6 +131,9 @@ impl Core {
     fn note_failure(&self, family: &FamilyState, failure: &Failure, error: Error) {
         let event =
             Event::BackgroundFailed { family: family.name().to_string(), error: error.clone() };
+        if error.kind() == ErrorKind::Full {
+            self.retry_when_there_is_space();
+        }
         failure.keep(error);
         if self.flow.failure_told.is_due(self.env.clock.monotonic_nanos()) {
             self.telemetry.events.report(&event);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::family::RunningMerges;
 
@@ -13,6 +13,8 @@ pub(crate) struct Jobs {
     count: AtomicU64,
     /// When timers go off that look for what has expired, in Unix seconds.
     pub expiry_timers: Mutex<BTreeSet<u64>>,
+    /// A timer is set that looks whether there is space for work that found none.
+    pub awaits_space: AtomicBool,
     /// Merges that started by themselves and run.
     pub running_merges: RunningMerges,
 }

@@ -44,7 +44,13 @@ impl std::fmt::Debug for Garbage {
 
 impl Garbage {
     pub(crate) fn new(vfs: Arc<dyn Vfs>, blocks: Arc<BlockCache>) -> Self {
-        Self { vfs, blocks, dead: Mutex::default(), sweep_later: OnceLock::new(), home: ProcessMark::of_this() }
+        Self {
+            vfs,
+            blocks,
+            dead: Mutex::default(),
+            sweep_later: OnceLock::new(),
+            home: ProcessMark::of_this(),
+        }
     }
 
     /// Has `sweep_later` called by the thread that notes the first file. It must not sweep itself.

@@ -1,0 +1,55 @@
+//! Work that found no space on the disk is tried again when there is some.
+//!
+//! Where no one writes, nothing else would wake it: what another program freed would be of no use,
+//! and the garbage that a merge was to collect would stay.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tidesdb_sys::sched::Lane;
+
+use crate::core::Core;
+
+/// How long until the disk is looked at again.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
+
+/// After so many looks the work is tried anyway: not every limit of space, a quota for one, shows
+/// in what the volume says.
+const MOST_LOOKS: u32 = 30;
+
+impl Core {
+    /// Has flushes and merges that are due tried again when more space is free than now.
+    pub(super) fn retry_when_there_is_space(&self) {
+        // ORDERING: pairs with the store in `look_for_space`, which comes before the retry.
+        if self.work.jobs.awaits_space.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let free = self.env.vfs.free_bytes(&self.env.path).unwrap_or(0);
+        self.look_for_space_later(free, MOST_LOOKS);
+    }
+
+    fn look_for_space_later(&self, free: u64, looks: u32) {
+        let core = self.this.clone();
+        let look = move || {
+            if let Some(core) = core.upgrade()
+                && !core.health.is_closed()
+            {
+                core.look_for_space(free, looks);
+            }
+        };
+        self.env.scheduler.submit_after(Lane::Housekeeping, BETWEEN_LOOKS, Box::new(look));
+    }
+
+    fn look_for_space(&self, free: u64, looks: u32) {
+        let now = self.env.vfs.free_bytes(&self.env.path).unwrap_or(u64::MAX);
+        if now <= free && looks > 1 {
+            return self.look_for_space_later(free, looks - 1);
+        }
+        // ORDERING: release, so that a failure of what is queued now waits anew.
+        self.work.jobs.awaits_space.store(false, Ordering::Release);
+        for family in self.families.all() {
+            self.schedule_flush(&family);
+            self.schedule_compaction(&family);
+        }
+    }
+}
