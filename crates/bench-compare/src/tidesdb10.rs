@@ -91,6 +91,17 @@ impl TidesDb10 {
         self.database.get_column_family(&family_name(number)).map_err(failed("get_column_family"))
     }
 
+    /// All families but those that the benchmark has dropped.
+    fn all_families(&self) -> Result<Vec<ColumnFamily<'_>>> {
+        let all = (0..=self.numbers).map(|number| {
+            match self.database.get_column_family(&family_name(number)) {
+                Err(error) if error.code() == Some(ErrorCode::NotFound) => Ok(None),
+                found => found.map(Some).map_err(failed("get_column_family")),
+            }
+        });
+        all.filter_map(Result::transpose).collect()
+    }
+
     fn is_busy(&self) -> Result<bool> {
         let stats = self.database.get_db_stats().map_err(failed("get_db_stats"))?;
         if stats.is_flushing
@@ -99,12 +110,7 @@ impl TidesDb10 {
         {
             return Ok(true);
         }
-        for number in 0..=self.numbers {
-            if self.family(number)?.is_compacting() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(self.all_families()?.iter().any(ColumnFamily::is_compacting))
     }
 }
 
@@ -173,8 +179,7 @@ impl Engine for TidesDb10 {
     }
 
     fn compact(&self) -> Result<()> {
-        let family = self.family(0)?;
-        retried("compact", || family.compact())
+        self.all_families()?.iter().try_for_each(|family| retried("compact", || family.compact()))
     }
 
     fn checkpoint(&self, directory: &Path) -> Result<()> {

@@ -115,6 +115,8 @@ pub struct TidesDbC {
     api: Api,
     database: Handle,
     family_config: FamilyConfig,
+    /// Families beside the first.
+    families: u32,
 }
 
 // SAFETY: database and family handles may be used from any number of threads; the configuration is
@@ -138,7 +140,7 @@ impl TidesDbC {
         let code = unsafe { (api.open)(&config, &mut database) };
         checked("tidesdb_open", code)?;
         let family_config = configure_family(&api, options);
-        let engine = Self { api, database, family_config };
+        let engine = Self { api, database, family_config, families: options.families };
         for number in 0..=options.families {
             engine.create_family(number)?;
         }
@@ -146,13 +148,21 @@ impl TidesDbC {
     }
 
     fn family(&self, number: u32) -> Result<Handle> {
+        let missing = || EngineError::new(format!("there is no family {number}"));
+        self.family_if_there(number)?.ok_or_else(missing)
+    }
+
+    fn family_if_there(&self, number: u32) -> Result<Option<Handle>> {
         let name = family_name(number)?;
         // SAFETY: the database is open and the name valid for the call.
         let family = unsafe { (self.api.get_family)(self.database, name.as_ptr()) };
-        if family.is_null() {
-            return Err(EngineError::new(format!("there is no family {number}")));
-        }
-        Ok(family)
+        Ok((!family.is_null()).then_some(family))
+    }
+
+    /// All families but those that the benchmark has dropped.
+    fn all_families(&self) -> Result<Vec<Handle>> {
+        let all = (0..=self.families).map(|number| self.family_if_there(number).transpose());
+        all.flatten().collect()
     }
 
     fn db_stats(&self) -> Result<DbStats> {
@@ -165,16 +175,17 @@ impl TidesDbC {
 
     fn is_busy(&self) -> Result<bool> {
         let stats = self.db_stats()?;
-        let family = self.family(0)?;
-        // SAFETY: the family is live.
-        let flushing = unsafe { (self.api.is_flushing)(family) };
-        // SAFETY: the family is live.
-        let compacting = unsafe { (self.api.is_compacting)(family) };
-        Ok(stats.flush_pending_count > 0
+        let is_queued = stats.flush_pending_count > 0
             || stats.flush_queue_size > 0
-            || stats.compaction_queue_size > 0
-            || flushing != 0
-            || compacting != 0)
+            || stats.compaction_queue_size > 0;
+        let is_at_work = |family: Handle| {
+            // SAFETY: the family is live.
+            let flushing = unsafe { (self.api.is_flushing)(family) };
+            // SAFETY: the family is live.
+            let compacting = unsafe { (self.api.is_compacting)(family) };
+            flushing != 0 || compacting != 0
+        };
+        Ok(is_queued || self.all_families()?.into_iter().any(is_at_work))
     }
 }
 
@@ -239,10 +250,11 @@ impl Engine for TidesDbC {
     }
 
     fn flush(&self) -> Result<()> {
-        let family = self.family(0)?;
-        retried("tidesdb_flush_memtable", || {
-            // SAFETY: the family is live.
-            unsafe { (self.api.flush_memtable)(family) }
+        self.all_families()?.into_iter().try_for_each(|family| {
+            retried("tidesdb_flush_memtable", || {
+                // SAFETY: the family is live.
+                unsafe { (self.api.flush_memtable)(family) }
+            })
         })
     }
 
@@ -257,9 +269,10 @@ impl Engine for TidesDbC {
     }
 
     fn compact(&self) -> Result<()> {
-        let family = self.family(0)?;
-        // SAFETY: the family is live.
-        checked("tidesdb_compact", unsafe { (self.api.compact)(family) })
+        self.all_families()?.into_iter().try_for_each(|family| {
+            // SAFETY: the family is live.
+            checked("tidesdb_compact", unsafe { (self.api.compact)(family) })
+        })
     }
 
     fn checkpoint(&self, directory: &Path) -> Result<()> {

@@ -2,10 +2,11 @@
 //!
 //! What is written goes to a new file beside it, whose name ends in `.partial`; it is synced, and
 //! renamed at the end: under its own name there is either the old file or all of the new one. No
-//! file or link that was there is opened, so two commands never write to one file. What a failed or
-//! interrupted command wrote is removed, and what a killed one left is removed by the next that
-//! writes to the same name: the lock of a file tells whether a command still writes to it. A device
-//! or a pipe is written as it is.
+//! file or link that was there is opened, so two commands never write to one file. What a failed
+//! or interrupted command wrote is removed, and what a killed one left is removed by the next that
+//! writes to the same name: the lock of a file tells whether a command still writes to it. A file
+//! that was there keeps its mode, and its owner where this process may give files away; until then
+//! the new one is its writer's alone. A device or a pipe is written as it is.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, TryLockError};
@@ -31,10 +32,14 @@ pub(crate) fn write(path: &Path, write: impl FnOnce(File, &Path) -> Result<File>
         return write(output, path).map(drop);
     }
     remove_left_behind(path);
-    let (output, partial) = create_partial(path)?;
+    let earlier = fs::metadata(path).ok();
+    let (output, partial) = create_partial(path, earlier.is_some())?;
     let partial = &partial;
     let complete = write(output, partial)
-        .and_then(|output| output.sync_all().map_err(|e| failed(partial, e)))
+        .and_then(|output| {
+            let given = earlier.map_or(Ok(()), |earlier| give_access(&output, &earlier));
+            given.and_then(|()| output.sync_all()).map_err(|e| failed(partial, e))
+        })
         .and_then(|()| fs::rename(partial, path).map_err(|e| failed(partial, e)));
     if complete.is_err() {
         // The reason for the failure is what the user needs to hear.
@@ -88,14 +93,14 @@ fn is_database(directory: &Path) -> bool {
 }
 
 /// Creates a file beside `path` under a name that nothing has, and locks it.
-fn create_partial(path: &Path) -> Result<(File, PathBuf)> {
+fn create_partial(path: &Path, private: bool) -> Result<(File, PathBuf)> {
     /// More than a process that was given the same number again can have left.
     const MOST_TRIES: u32 = 1000;
     for tried in 0..MOST_TRIES {
         let mut name = OsString::from(path);
         name.push(format!(".{}-{tried}{PARTIAL}", std::process::id()));
         let partial = PathBuf::from(name);
-        match File::create_new(&partial) {
+        match create_new(&partial, private) {
             // A file system may be without locks. Then nothing is removed either.
             Ok(file)
                 if !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
@@ -110,6 +115,35 @@ fn create_partial(path: &Path) -> Result<(File, PathBuf)> {
         }
     }
     Err(Failure::new(format!("cannot write {}: no name is free beside it", path.display())))
+}
+
+/// Creates a file that was not there. A private one is for the user who runs the command alone.
+fn create_new(path: &Path, private: bool) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    if private {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    #[cfg(not(unix))]
+    let _ = private;
+    options.open(path)
+}
+
+/// Gives a file the owner, the group and the mode of the one that it replaces.
+#[cfg(unix)]
+fn give_access(file: &File, earlier: &fs::Metadata) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+    let given = fchown(file, Some(earlier.uid()), Some(earlier.gid()));
+    // What the group of the old file may do is not for the group of the new one.
+    let most = if given.is_ok() { 0o777 } else { 0o600 };
+    file.set_permissions(fs::Permissions::from_mode(earlier.mode() & most))
+}
+
+#[cfg(not(unix))]
+fn give_access(file: &File, earlier: &fs::Metadata) -> io::Result<()> {
+    file.set_permissions(earlier.permissions())
 }
 
 /// Whether the file still has the name.

@@ -105,7 +105,6 @@ pub(super) fn hit_share(first: Option<(u64, u64)>, last: Option<(u64, u64)>) -> 
 
 pub(super) fn describe(operation: &str, series: &Series, measured: &Measured) -> OperationResult {
     let seconds = measured.duration().as_secs_f64().max(1e-9);
-    let longest_gap = measured.longest_gap;
     let histogram = &series.histogram;
     let micros = |nanos: u64| nanos as f64 / 1_000.0;
     let quantile = |quantile: f64| micros(histogram.value_at_quantile(quantile));
@@ -123,7 +122,7 @@ pub(super) fn describe(operation: &str, series: &Series, measured: &Measured) ->
         p99_us: quantile(0.99),
         p999_us: quantile(0.999),
         p9999_us: quantile(0.9999),
-        max_us: micros(histogram.max().max(longest_gap.as_nanos() as u64)),
+        max_us: micros(histogram.max().max(series.longest_gap.as_nanos() as u64)),
         worst_thread: Some(WorstThread { p50_us, p95_us, p99_us, p999_us }),
         histogram: steps(histogram),
     }

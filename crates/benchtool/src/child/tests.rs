@@ -400,8 +400,10 @@ fn latencies_and_rates_follow_from_known_calls() {
     let interrupted = AtomicBool::new(false);
     let mut measured = Recorder::start(limits(&spec.shape, &interrupted)).unwrap().finish();
     measured.span.1 = measured.span.0 + Duration::from_secs(2);
-    measured.longest_gap = Duration::from_millis(7);
+    // Another operation's.
+    measured.longest_gap = Duration::from_secs(7);
     let series = &mut measured.series[Kind::Primary as usize];
+    series.longest_gap = Duration::from_millis(7);
     series.operations = 4_000;
     for micros in 1..=1_000 {
         series.histogram.record(micros * 1_000).unwrap();

@@ -77,6 +77,9 @@ pub(crate) struct Series {
     pub(crate) histogram: Histogram<u64>,
     /// Operations completed.
     pub(crate) operations: u64,
+    /// Longest time between two readings of the clock that one of these operations ended: of a call
+    /// that was timed, or of those before it that were not.
+    pub(crate) longest_gap: Duration,
     /// For each of [`WORST`] the highest latency of a single thread; `None`: of one thread anyway.
     worst: Option<[u64; WORST.len()]>,
 }
@@ -115,6 +118,8 @@ pub(crate) struct Recorder<'a> {
     start: Instant,
     call_start: Instant,
     last_sample: Instant,
+    /// Time between the last timed call and this one.
+    gap_before: Duration,
     due: Instant,
     until_sample: u32,
     /// One call in this many is timed now.
@@ -139,7 +144,7 @@ pub(crate) struct Measured {
     pub(crate) series: [Series; KINDS],
     /// Operations of all kinds per [`BUCKET_MILLIS`].
     pub(crate) buckets: Vec<u64>,
-    /// Longest time between two readings of the clock.
+    /// Longest time between two readings of the clock, whatever ended it.
     pub(crate) longest_gap: Duration,
     /// When that time ended.
     pub(crate) longest_gap_at: Instant,
@@ -153,7 +158,7 @@ impl Series {
     fn new() -> Result<Self, String> {
         let histogram = Histogram::new_with_bounds(1, MAX_LATENCY_NANOS, 3)
             .map_err(|error| format!("latency histogram: {error}"))?;
-        Ok(Self { histogram, operations: 0, worst: None })
+        Ok(Self { histogram, operations: 0, longest_gap: Duration::ZERO, worst: None })
     }
 
     /// The medians, 95, 99 and 99.9 % of the threads, the highest of each, in nanoseconds.
@@ -168,11 +173,13 @@ impl Series {
         let (ours, theirs) = (self.worst_thread(), other.worst_thread());
         self.worst = Some(std::array::from_fn(|index| ours[index].max(theirs[index])));
         self.operations += other.operations;
+        self.longest_gap = self.longest_gap.max(other.longest_gap);
         self.histogram.add(&other.histogram).map_err(|error| format!("latency histogram: {error}"))
     }
 
     fn clear(&mut self) {
         self.operations = 0;
+        self.longest_gap = Duration::ZERO;
         self.histogram.reset();
     }
 }
@@ -203,6 +210,7 @@ impl<'a> Recorder<'a> {
             start,
             call_start: start,
             last_sample: start,
+            gap_before: Duration::ZERO,
             due: start,
             until_sample: 0,
             // How fast calls are is known after the first tenth of a second.
@@ -249,7 +257,8 @@ impl<'a> Recorder<'a> {
             return;
         }
         self.call_start = now;
-        self.note_gap(now.duration_since(self.last_sample), now);
+        self.gap_before = now.duration_since(self.last_sample);
+        self.note_gap(self.gap_before, now);
     }
 
     fn note_gap(&mut self, gap: Duration, now: Instant) {
@@ -277,6 +286,7 @@ impl<'a> Recorder<'a> {
         let now = Instant::now();
         let latency = now.duration_since(self.call_start);
         let nanos = latency.as_nanos() as u64;
+        series.longest_gap = series.longest_gap.max(latency).max(self.gap_before);
         series.histogram.saturating_record_n(nanos, u64::from(self.sample_every));
         self.timed += 1;
         self.timed_slow += u32::from(latency > SLOW_CALL);

@@ -15,10 +15,35 @@ use ::csv::{ByteRecord, ReaderBuilder};
 use super::{Columns, Position, ReaderOptions, Record, RecordReader, RecordWriter, Row, Step};
 use crate::encoding::Encoding;
 
+/// The parser takes one off the beginning of what it reads.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// An input with a byte order mark in front of it, if there is to be one.
+struct Marked<R> {
+    mark: &'static [u8],
+    input: R,
+}
+
+impl<R: Read> Read for Marked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // In one piece with what follows: the parser takes a piece with nothing else for the end.
+        match buffer.split_at_mut_checked(self.mark.len()) {
+            Some((front, rest)) if !rest.is_empty() => {
+                let read = self.input.read(rest)?;
+                front.copy_from_slice(self.mark);
+                Ok(std::mem::take(&mut self.mark).len() + read)
+            }
+            _ => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+}
+
 /// Reads CSV.
 pub(super) struct Reader<R> {
-    rows: ::csv::Reader<R>,
+    rows: ::csv::Reader<Marked<R>>,
     start: Position,
+    /// Bytes that the parser reads before the input.
+    in_front: u64,
     columns: Columns,
     encoding: Encoding,
     row: ByteRecord,
@@ -36,10 +61,14 @@ impl<R: Read> Reader<R> {
         start: Position,
         columns: Option<Columns>,
     ) -> io::Result<Self> {
+        // In the middle of a file such bytes belong to a field: the parser gets a mark to take off.
+        let in_front = if start.offset > 0 { BYTE_ORDER_MARK } else { b"" };
+        let input = Marked { mark: in_front, input };
         let rows = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(input);
         let mut reader = Self {
             rows,
             start,
+            in_front: in_front.len() as u64,
             columns: columns.unwrap_or(Columns { key: 0, value: 1, count: 2 }),
             encoding: options.encoding,
             row: ByteRecord::new(),
@@ -104,7 +133,7 @@ impl<R: Read> RecordReader for Reader<R> {
     fn position(&self) -> Position {
         let position = self.rows.position();
         Position {
-            offset: self.start.offset + position.byte(),
+            offset: self.start.offset + position.byte().saturating_sub(self.in_front),
             line: self.start.line + position.line() - 1,
         }
     }

@@ -208,6 +208,23 @@ fn csv_columns_are_found_by_name() {
 }
 
 #[test]
+fn csv_keeps_a_byte_order_mark_that_belongs_to_a_key() {
+    let text = "key,value\nk1,a\n\u{feff}k2,b\n\u{feff}k3\n\u{feff}k4,c\n";
+    let options = options(Format::Csv, Encoding::Text);
+    let (steps, columns) = found(text.as_bytes(), &options, Position::START, None);
+    let (step, bad) = &steps[2];
+    assert_eq!(complaint(step).0, 4);
+    assert_eq!(steps[1].0, Ok(record("\u{feff}k2", "b")));
+    assert_eq!(steps[3].0, Ok(record("\u{feff}k4", "c")));
+    for (number, (_, position)) in steps.iter().enumerate() {
+        let (rest, _) = found(text.as_bytes(), &options, *position, columns);
+        assert_eq!(rest, steps[number + 1..], "behind step {number}");
+    }
+    let error = reader(&text.as_bytes()[bad.offset as usize..], &options, *bad, columns);
+    assert_eq!(error.unwrap().position(), *bad, "nothing was read yet");
+}
+
+#[test]
 fn headerless_csv_and_bad_tsv() {
     let no_header = ReaderOptions { header: false, ..options(Format::Csv, Encoding::Text) };
     let (steps, _) = found(b"key,value\na,b", &no_header, Position::START, None);

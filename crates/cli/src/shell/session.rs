@@ -146,8 +146,14 @@ impl Session {
                 in_background(move || db.flush())?;
             }
             Command::Compact(args) => {
-                let (db, family) = (self.db.clone(), self.family()?);
-                in_background(move || if args.all { db.compact() } else { family.compact() })?;
+                let db = self.db.clone();
+                match args.all {
+                    true => in_background(move || db.compact())?,
+                    false => {
+                        let family = self.family()?;
+                        in_background(move || family.compact())?;
+                    }
+                }
             }
             Command::Sync => {
                 let db = self.db.clone();
@@ -279,7 +285,9 @@ fn in_background<T: Send + 'static>(
             Ok(done) => return Ok(done?),
             Err(RecvTimeoutError::Timeout) if !interrupt::requested() => {}
             Err(RecvTimeoutError::Timeout) => {
-                return Err(Failure::interrupted("it goes on in the background"));
+                return Err(Failure::interrupted(
+                    "nothing waits for its end now; what is not done when the shell ends is given up",
+                ));
             }
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(Failure::new("the work ended without a result"));

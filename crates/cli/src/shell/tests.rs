@@ -128,6 +128,16 @@ fn a_script_goes_on_without_a_reader_of_its_output() {
 }
 
 #[test]
+fn all_families_are_compacted_without_one_in_use() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+    db.create_family("other", FamilyOptions::default()).unwrap();
+    let mut session = Session::new(db, false);
+    run_lines(&mut session, &b"compact --all\n"[..], &mut io::sink()).unwrap();
+    assert!(run_lines(&mut session, &b"compact\n"[..], &mut io::sink()).is_err());
+}
+
+#[test]
 fn what_is_said_of_a_failed_commit_is_true() {
     assert!(after_commit(ErrorKind::Conflict).contains("nothing was written"));
     assert!(after_commit(ErrorKind::Io).contains("nothing was written"));

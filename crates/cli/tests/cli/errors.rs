@@ -248,6 +248,27 @@ fn a_dump_touches_no_file_but_its_own() {
 }
 
 #[test]
+fn a_dump_that_replaces_a_file_keeps_its_mode() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    place.run("put", &["k", "v"]).ok();
+    let mode = |name| std::fs::metadata(place.path(name)).unwrap().permissions().mode() & 0o7777;
+    place.run("dump", &["new.tsv"]).ok();
+    let of_new_files = mode("new.tsv");
+    for wanted in [0o600, 0o640, 0o666] {
+        let mut permissions = std::fs::metadata(place.path("new.tsv")).unwrap().permissions();
+        permissions.set_mode(wanted);
+        std::fs::set_permissions(place.path("new.tsv"), permissions).unwrap();
+        place.run("dump", &["new.tsv"]).ok();
+        assert_eq!(mode("new.tsv"), wanted);
+    }
+    assert_eq!(of_new_files, {
+        place.file("other", "");
+        mode("other")
+    });
+}
+
+#[test]
 fn what_a_killed_dump_left_is_removed_by_the_next_to_the_same_file() {
     let place = Place::new();
     place.run("put", &["k", "v"]).ok();

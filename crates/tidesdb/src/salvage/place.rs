@@ -261,8 +261,11 @@ fn check_vacant(vfs: &dyn Vfs, path: &Path) -> Result<bool> {
     }
 }
 
-/// Removes the directory of an unfinished copy, in which only files of a database may lie.
-fn remove_copy(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+/// Removes a directory in which only files of a database may lie: an unfinished copy.
+///
+/// # Errors
+/// [`Error::NotEmpty`] when anything else is there, [`Error::Io`].
+pub(super) fn remove_copy(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     remove_files(vfs, dir)?;
     vfs.remove_dir(dir).map_err(|e| Error::io("remove", dir, e))
 }

@@ -8,7 +8,7 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{RealVfs, Vfs};
 
 use crate::salvage::destination::Destination;
-use crate::salvage::place::{beside, check_can_be_renamed, parent_of, resolved};
+use crate::salvage::place::{beside, check_can_be_renamed, parent_of, remove_copy, resolved};
 use crate::salvage::report::{Progress, SalvageReport};
 use crate::salvage::salvager::salvage_into;
 use crate::salvage::source::Source;
@@ -38,8 +38,8 @@ pub struct Repaired {
 ///
 /// # Errors
 /// As [`crate::salvage::salvage()`], and [`Error::Locked`] also while another process reads it;
-/// [`Error::InvalidArgument`] when `directory` is a mount point; [`Error::Io`] when its owner can't
-/// be given to the new one. The damaged database is where it was then.
+/// [`Error::InvalidArgument`] when `directory` is a mount point; [`Error::Io`] when its owner, or
+/// that of its files, can't be given to the new one. The damaged database is where it was then.
 pub fn repair(
     directory: &Path,
     progress: &mut dyn FnMut(Progress) -> Result<()>,
@@ -51,14 +51,19 @@ pub fn repair(
     let kept = vacant_name(vfs.as_ref(), directory)?;
     let made = Destination::create(&repaired)?;
     let prepared = check_can_be_renamed(vfs.as_ref(), directory, made.working());
-    if let Err(e) = prepared.and_then(|()| keep_private(directory, made.working())) {
+    if let Err(e) = prepared.and_then(|()| keep_private(&source, made.working())) {
         made.abandon();
         return Err(e);
     }
     let (made, report) = salvage_into(made, &source, progress)?;
     made.finish()?;
-    give_access(vfs.as_ref(), &source, &repaired)?;
-    vfs.rename(directory, &kept).map_err(|e| Error::io("rename", directory, e))?;
+    let moved = give_access(vfs.as_ref(), &source, &repaired)
+        .and_then(|()| vfs.rename(directory, &kept).map_err(|e| Error::io("rename", directory, e)));
+    if let Err(e) = moved {
+        // The next try needs the name. If the removal fails, its error would hide the reason.
+        let _ = remove_copy(vfs.as_ref(), &repaired);
+        return Err(e);
+    }
     if let Err(e) = vfs.rename(&repaired, directory) {
         // If this fails as well, both lie beside the place, whole.
         let _ = vfs.rename(&kept, directory);
@@ -69,24 +74,32 @@ pub fn repair(
     Ok(Repaired { report, kept })
 }
 
-/// Finds out before the work whether the new directory can have the access of the old one, and
-/// keeps others away from it until then.
-fn keep_private(directory: &Path, working: &Path) -> Result<()> {
-    copy_access(directory, working)?;
+/// Finds out before the work whether the new directory and its files can have the access of the
+/// old ones, and keeps others away from it until then.
+fn keep_private(source: &Source, working: &Path) -> Result<()> {
+    if let Some(like) = old_file(source) {
+        RealVfs::copy_owner(&like, working)
+            .map_err(|e| Error::io("set the owner of", working, e))?;
+    }
+    copy_access(&source.dir, working)?;
     RealVfs::make_private(working).map_err(|e| Error::io("set the mode of", working, e))
 }
 
 /// Gives the new database the owner, the group and the mode of the old one, the files as well: the
 /// process that repairs is often not the one that uses the database.
 fn give_access(vfs: &dyn Vfs, source: &Source, repaired: &Path) -> Result<()> {
-    let is_old = |kind: &&(FileKind, u64)| !matches!(kind.0, FileKind::Lock | FileKind::Diary);
-    if let Some((like, _)) = source.files.iter().find(is_old) {
-        let like = source.path(*like);
+    if let Some(like) = old_file(source) {
         for entry in vfs.list(repaired).map_err(|e| Error::io("list", repaired, e))? {
             copy_access(&like, &repaired.join(entry.name))?;
         }
     }
     copy_access(&source.dir, repaired)
+}
+
+/// A file whose access the new ones get.
+fn old_file(source: &Source) -> Option<PathBuf> {
+    let is_old = |kind: &&(FileKind, u64)| !matches!(kind.0, FileKind::Lock | FileKind::Diary);
+    source.files.iter().find(is_old).map(|(like, _)| source.path(*like))
 }
 
 fn copy_access(from: &Path, to: &Path) -> Result<()> {

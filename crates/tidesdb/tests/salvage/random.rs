@@ -265,6 +265,23 @@ fn a_repaired_database_opens_and_the_damaged_one_is_kept() {
 }
 
 #[test]
+fn a_repair_that_fails_at_its_end_is_not_in_the_way_of_the_next() {
+    let place = tempfile::tempdir().unwrap();
+    let made = Made::random(8, &place.path().join("source"));
+    let kept = place.path().join("source.damaged");
+    // The name was free when the repair chose it.
+    let error = repair(&made.dir, &mut |_| {
+        std::fs::create_dir_all(kept.join("another's")).unwrap();
+        Ok(())
+    });
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Io);
+    assert!(!place.path().join("source.repaired").exists());
+    let repaired = repair(&made.dir, &mut |_| Ok(())).unwrap();
+    assert_eq!(repaired.kept, place.path().join("source.damaged-1"));
+    assert_eq!(content_of(&open_db(&made.dir, DbOptions::default())), made.content());
+}
+
+#[test]
 fn a_backup_is_restored_to_a_new_place_or_not_at_all() {
     let place = tempfile::tempdir().unwrap();
     let made = Made::random(6, &place.path().join("backup"));

@@ -70,6 +70,7 @@ fn merging_adds_and_keeps_extremes() {
         measured.buckets = buckets;
         measured.longest_gap = Duration::from_millis(gap_millis);
         measured.series[0].operations = 7;
+        measured.series[0].longest_gap = Duration::from_millis(gap_millis);
         measured.series[0].histogram.record(1_000 * gap_millis).unwrap();
         measured
     };
@@ -77,6 +78,7 @@ fn merging_adds_and_keeps_extremes() {
     let merged = Measured::merge(parts).unwrap().unwrap();
     assert_eq!(merged.series[0].operations, 14);
     assert_eq!(merged.longest_gap, Duration::from_millis(9));
+    assert_eq!(merged.series[0].longest_gap, Duration::from_millis(9));
     assert_eq!(merged.series[0].histogram.len(), 2);
     assert_eq!(merged.slowest_second(), Some(9.0 * 15.0 + 10.0));
 }
@@ -140,6 +142,21 @@ fn the_warm_up_is_forgotten() {
     let measured = recorder.finish();
     assert_eq!(measured.of(Kind::Put).operations, 15);
     assert_eq!(measured.of(Kind::Put).histogram.len(), 15);
+}
+
+#[test]
+fn a_pause_of_one_operation_is_not_that_of_another() {
+    let interrupted = AtomicBool::new(false);
+    let mut recorder = Recorder::start(limits(&interrupted, 1)).unwrap();
+    for (kind, pause) in [(Kind::Put, 300), (Kind::Get, 0)] {
+        recorder.begin();
+        std::thread::sleep(Duration::from_millis(pause));
+        recorder.end(kind, 1);
+    }
+    let measured = recorder.finish();
+    let pause = Duration::from_millis(300);
+    assert!(measured.longest_gap >= pause && measured.of(Kind::Put).longest_gap >= pause);
+    assert!(measured.of(Kind::Get).longest_gap < pause);
 }
 
 #[test]

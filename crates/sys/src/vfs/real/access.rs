@@ -14,12 +14,21 @@ impl RealVfs {
     /// `PermissionDenied` when the owner or the group differs and this process may not give it, or
     /// the kernel's error.
     pub fn copy_access(from: &Path, to: &Path) -> io::Result<()> {
+        Self::copy_owner(from, to)?;
+        // Behind the owner: giving a file away takes some bits of the mode.
+        fs::set_permissions(to, fs::metadata(from)?.permissions())
+    }
+
+    /// Gives a file the owner and the group of another.
+    ///
+    /// # Errors
+    /// The kernel's error: only a privileged process gives files away.
+    pub fn copy_owner(from: &Path, to: &Path) -> io::Result<()> {
         let (wanted, present) = (fs::metadata(from)?, fs::metadata(to)?);
         if (wanted.uid(), wanted.gid()) != (present.uid(), present.gid()) {
             chown(to, Some(wanted.uid()), Some(wanted.gid()))?;
         }
-        // Behind the owner: giving a file away takes some bits of the mode.
-        fs::set_permissions(to, wanted.permissions())
+        Ok(())
     }
 
     /// Gives the owner of a directory all access to it, and others none.
