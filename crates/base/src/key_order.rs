@@ -214,7 +214,7 @@ impl KeyOrder {
     /// What is stored as the value of a key: behind the spelling, where the order keeps it.
     ///
     /// ```text
-    /// 00 | value                               the stored key tells the spelling
+    /// 00 | value                               the stored key has the spelling
     /// length of the spelling + 1, varint | spelling | value
     /// ```
     ///
@@ -276,7 +276,7 @@ impl KeyOrder {
         }
     }
 
-    /// The key that is stored as `stored`, in whatever spelling the stored key tells; for messages.
+    /// The key that is stored as `stored`, in the spelling that the stored key has; for messages.
     #[must_use]
     pub fn key(&self, stored: &[u8]) -> Vec<u8> {
         let mut key = Vec::new();

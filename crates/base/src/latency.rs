@@ -8,7 +8,7 @@ use std::fmt;
 
 /// Buckets between one power of two and the next.
 const STEPS: usize = 16;
-/// Bits that tell which of them.
+/// Bits that say which of them.
 const STEP_BITS: u32 = STEPS.trailing_zeros();
 /// Times from 2^40 ns on, eighteen minutes, share the last bucket.
 const MOST_BITS: u32 = 40;
@@ -107,7 +107,8 @@ impl fmt::Display for TimedOperation {
 /// How long operations took. Histograms of several threads, databases or hours may be merged.
 ///
 /// ```
-/// use tidesdb_base::latency::LatencyHistogram;
+/// # mod tidesdb { pub use tidesdb_base::latency::LatencyHistogram; }
+/// use tidesdb::LatencyHistogram;
 /// let mut fast = LatencyHistogram::default();
 /// (0..99).for_each(|_| fast.record(1_000));
 /// let mut slow = LatencyHistogram::default();

@@ -161,7 +161,7 @@ pub fn open(name: &str, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     }
 }
 
-/// Version of a database that the named engine has opened in `directory`, if it tells one.
+/// Version of a database that the named engine has opened in `directory`, if it has one.
 pub fn version_of(name: &str, directory: &Path) -> Option<String> {
     match name {
         "rocksdb" | "rocksdb-tuned" => rocksdb::RocksDb::version_in(directory),

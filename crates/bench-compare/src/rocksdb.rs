@@ -48,7 +48,7 @@ pub fn check_library(library: &Path) -> Result<()> {
     Api::load(library).map(drop)
 }
 
-/// What a library's file name and folder tell about its build, to be put behind other notes.
+/// What a library's file name and folder say about its build, to be put behind other notes.
 ///
 /// Only the library that `scripts/fetch-rocksdb` gets is known to be made for an old processor;
 /// how others were compiled, only their builder knows.

@@ -57,7 +57,7 @@ impl ControlGroup {
         Err(problem)
     }
 
-    /// What a child has to be told.
+    /// What a child has to know.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }

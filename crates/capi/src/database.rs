@@ -44,8 +44,8 @@ pub struct Database {
 /// A handle of a family that the caller may hold.
 pub struct FamilyPointer(pub *mut FamilyHandle);
 
-// SAFETY: a handle is shared between threads by the interface, and is `Sync` itself; the pointer
-// is freed once, by whoever takes it out of the map of its database.
+// SAFETY: a handle is shared between threads by the interface, and is `Sync` itself; the pointer is
+// freed once, by the call that takes it out of the map of its database.
 unsafe impl Send for FamilyPointer {}
 
 impl Database {
@@ -220,7 +220,7 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut Database) -> c_int {
     })
 }
 
-/// What is to be told of a close that failed. Nothing says that the log was synced.
+/// What is reported of a close that failed. Nothing says that the log was synced.
 fn close_failure(error: &Error) -> String {
     format!(
         "closing failed: {error}; what was not flushed is read from the log at the next opening, \
@@ -337,10 +337,10 @@ fn list_of(names: &[String]) -> Outcome<*mut *mut c_char> {
         unsafe { list.add(at).write(copy) };
         if copy.is_null() {
             for done in 0..at {
-                // SAFETY: written by an earlier round, and given to nobody.
+                // SAFETY: written by an earlier round, and not given out.
                 unsafe { allocator::tidesdb_free(list.add(done).read().cast()) };
             }
-            // SAFETY: made above, and given to nobody.
+            // SAFETY: made above, and not given out.
             unsafe { allocator::tidesdb_free(list.cast()) };
             return refuse(codes::MEMORY);
         }

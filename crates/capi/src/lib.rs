@@ -15,7 +15,7 @@
 //! | `database`, `families`, `transactions`, `iterators` | the functions of each handle |
 //! | `hooks`, `comparators` | callbacks in C |
 //! | `spellings` | which keys are the same key, in an order of the program's |
-//! | `told_spellings` | what a transaction knows of that |
+//! | `held_spellings` | what a transaction knows of that |
 //! | `statistics` | figures |
 //! | `object_store` | the connector to a directory |
 //!
@@ -37,12 +37,12 @@ mod config;
 mod database;
 mod engine_log;
 mod families;
+mod held_spellings;
 mod hooks;
 mod ini;
 mod iterators;
 mod object_store;
 mod spellings;
 mod statistics;
-mod told_spellings;
 mod transactions;
 mod types;

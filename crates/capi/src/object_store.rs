@@ -33,7 +33,7 @@ pub unsafe extern "C" fn tidesdb_objstore_fs_create(root_dir: *const c_char) -> 
         let context = Box::into_raw(Box::new(directory));
         let store = allocator::boxed(connector(context.cast()));
         if store.is_null() {
-            // SAFETY: made above, and given to nobody.
+            // SAFETY: made above, and not given out.
             drop(unsafe { Box::from_raw(context) });
         }
         store

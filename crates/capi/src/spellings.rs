@@ -15,8 +15,8 @@
 //! 3. no snapshot is left from between the moment when it came and the moment when 2 was seen.
 //!
 //! So those that are in doubt are no more than transactions and snapshots keep, however they
-//! overlap (I-320). Those of keys that expire nobody deletes: they are looked for when spellings
-//! have become many.
+//! overlap (I-320). Keys that expire are not deleted by a call: their spellings are looked for when
+//! spellings have become many.
 //!
 //! Lock: the spellings of one family are read-locked while a known key is looked up, and locked
 //! while one is added, and while those in doubt are looked at. The program's function is called
@@ -62,14 +62,14 @@ struct Known {
     prune_at: usize,
 }
 
-/// A key in the order of its family. Whoever holds one may store the key.
+/// A key in the order of its family. A transaction that holds one may store the key.
 pub struct Spelling {
     key: Box<[u8]>,
     comparator: Comparator,
     /// The sequence number of the database when it came: no snapshot up to there shows it.
     born: u64,
-    /// A sequence number at which the family did not have it, if that was seen and it was told to
-    /// nobody since.
+    /// A sequence number at which the family did not have it, if that was seen and it was given to
+    /// no transaction since.
     gone: AtomicU64,
     is_in_doubt: AtomicBool,
 }
@@ -81,7 +81,7 @@ impl Spelling {
     }
 
     /// Whether anything but the set and the caller has it. Only while the spellings are locked, so
-    /// that it is told to nobody.
+    /// that it is given to no one.
     fn is_held(self: &Arc<Self>) -> bool {
         let held = Arc::strong_count(self) > 2;
         // ORDERING: acquire pairs with the release by which a transaction lets go of it: what it
@@ -161,8 +161,8 @@ impl PartialEq for Spelling {
 
 impl Eq for Spelling {}
 
-/// A spelling that a transaction was told.
-pub struct Told<'k> {
+/// A spelling that a transaction has got.
+pub struct Settled<'k> {
     /// As which the key is stored.
     pub key: Cow<'k, [u8]>,
     /// Keeps the spelling.
@@ -216,12 +216,12 @@ impl Spellings {
 
     /// The spelling in use of a key, which becomes its own if there is none. It stays as long as
     /// the caller holds it, and is given back by [`Self::leave`].
-    pub fn settle<'k>(&self, key: &'k [u8]) -> Told<'k> {
-        if let Some(found) = self.known().tell(key, self.comparator) {
+    pub fn settle<'k>(&self, key: &'k [u8]) -> Settled<'k> {
+        if let Some(found) = self.known().settled(key, self.comparator) {
             return found;
         }
         let mut known = self.known_mut();
-        if let Some(found) = known.tell(key, self.comparator) {
+        if let Some(found) = known.settled(key, self.comparator) {
             return found;
         }
         let own = Spelling::new(key, self.comparator, self.db.sequence());
@@ -230,10 +230,10 @@ impl Spellings {
             // ORDERING: relaxed; a hint for the next transaction that ends.
             self.is_much.store(true, Memory::Relaxed);
         }
-        Told { key: Cow::Borrowed(key), spelling: own, is_new: true }
+        Settled { key: Cow::Borrowed(key), spelling: own, is_new: true }
     }
 
-    /// A transaction is over that was told spellings; see the module's documentation for those that
+    /// A transaction is over that held spellings; see the module's documentation for those that
     /// are in doubt then.
     pub fn leave(&self, in_doubt: Vec<Arc<Spelling>>) {
         // ORDERING: relaxed; hints, and the next one that ends comes by as well.
@@ -279,8 +279,8 @@ impl Spellings {
         }
     }
 
-    /// What has become of a spelling in doubt. The spellings are locked, so that it is told to
-    /// nobody.
+    /// What has become of a spelling in doubt. The spellings are locked, so that it is given to no
+    /// transaction.
     fn fate(&self, spelling: &Arc<Spelling>) -> Fate {
         if spelling.is_held() {
             return Fate::Held;
@@ -294,7 +294,7 @@ impl Spellings {
         if self.family.contains(&spelling.key).unwrap_or(true) {
             return Fate::Stored;
         }
-        // Nobody can store it meanwhile, so it is not there at whatever is visible now.
+        // No transaction can store it meanwhile, so it is not there at whatever is visible now.
         let now = self.db.sequence();
         spelling.gone.store(now, Memory::Relaxed);
         Fate::Gone(now)
@@ -316,13 +316,13 @@ impl Known {
     }
 
     /// Tells a spelling to a caller that may store it.
-    fn tell<'k>(&self, key: &'k [u8], comparator: Comparator) -> Option<Told<'k>> {
+    fn settled<'k>(&self, key: &'k [u8], comparator: Comparator) -> Option<Settled<'k>> {
         let found = self.find(key, comparator)?;
         // ORDERING: relaxed; who looks at it has the lock that keeps this out.
         if found.gone.load(Memory::Relaxed) != NOT_SEEN_GONE {
             found.gone.store(NOT_SEEN_GONE, Memory::Relaxed);
         }
-        Some(Told { key: in_use(key, found), spelling: Arc::clone(found), is_new: false })
+        Some(Settled { key: in_use(key, found), spelling: Arc::clone(found), is_new: false })
     }
 
     fn doubt(&mut self, spelling: Arc<Spelling>) {

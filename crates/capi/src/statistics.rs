@@ -90,7 +90,7 @@ fn make(handle: &FamilyHandle) -> Outcome<*mut Stats> {
         out.config.cast(),
     ];
     if parts.iter().any(|part| part.is_null()) {
-        // SAFETY: made above, and given to nobody.
+        // SAFETY: made above, and not given out.
         unsafe { tidesdb_free_stats(made) };
         return refuse(codes::MEMORY);
     }
@@ -143,7 +143,7 @@ fn fill(out: &mut Stats, handle: &FamilyHandle, figures: &FamilyStats, memtable_
     out.hit_rate = cache.hit_rate();
     out.use_btree = handle.config().use_btree;
     if out.use_btree != 0 {
-        // What can't be opened is told by whoever reads it.
+        // What can't be opened is an error of the reads that need it.
         let trees = handle.family.tree_stats().unwrap_or_default();
         out.btree_total_nodes = trees.nodes();
         out.btree_max_height = u32::try_from(trees.height()).unwrap_or(u32::MAX);

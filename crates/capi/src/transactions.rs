@@ -11,7 +11,7 @@ use crate::boundary::{object_mut, refuse};
 use crate::codes;
 use crate::database::{Database, database};
 use crate::families::{FamilyHandle, family};
-use crate::told_spellings::{ToldSpellings, Use};
+use crate::held_spellings::{HeldSpellings, Use};
 
 /// The largest key or value, and the largest sum of both, in bytes.
 const MOST_BYTES: usize = u32::MAX as usize;
@@ -37,7 +37,7 @@ pub struct TransactionHandle {
     /// Bytes that one key and value may take together.
     most_entry_bytes: u64,
     /// Of families whose order the program has registered: spellings that it may have written.
-    told: ToldSpellings,
+    held: HeldSpellings,
 }
 
 impl TransactionHandle {
@@ -49,7 +49,7 @@ impl TransactionHandle {
     #[inline]
     fn end(&mut self, state: State) {
         self.state = state;
-        self.told.give_back(state == State::Committed);
+        self.held.give_back(state == State::Committed);
     }
 
     /// The bytes under which a key is stored that is written, or whose absence is remembered.
@@ -57,7 +57,7 @@ impl TransactionHandle {
     fn settled<'k>(&mut self, family: &FamilyHandle, key: &'k [u8], used: Use) -> Cow<'k, [u8]> {
         match &family.spellings {
             None => Cow::Borrowed(key),
-            Some(spellings) => self.told.settle(spellings, key, used),
+            Some(spellings) => self.held.settle(spellings, key, used),
         }
     }
 
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn tidesdb_txn_begin_with_isolation(
             transaction: database.db.begin(level)?,
             state: State::Active,
             most_entry_bytes: (database.memory_limit / 4 * 3).max(LEAST_ENTRY_LIMIT),
-            told: ToldSpellings::default(),
+            held: HeldSpellings::default(),
         });
         if pointer.is_null() {
             return refuse(codes::MEMORY);
@@ -447,7 +447,7 @@ pub unsafe extern "C" fn tidesdb_txn_rollback_to_savepoint(
             return refuse(codes::INVALID);
         }
         handle.transaction.rollback_to(&name)?;
-        handle.told.forget_puts();
+        handle.held.forget_puts();
         Ok(())
     })
 }

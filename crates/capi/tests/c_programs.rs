@@ -59,7 +59,7 @@ impl Program {
     }
 }
 
-/// Programs as somebody would write them who knows TidesDB 9.3.
+/// Programs as users of TidesDB 9.3 would write them.
 const HABITS: [&str; 3] = ["habit_shop", "habit_sessions", "habit_wrapper.cpp"];
 
 fn holds(name: &str) {

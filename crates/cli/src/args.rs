@@ -18,7 +18,7 @@ use crate::commands::{
 };
 use crate::failure::{Failure, Result};
 use crate::options_files;
-use crate::told::ToldArgs;
+use crate::output::OutputArgs;
 
 pub(crate) use self::records::{
     DeleteArgs, DeletedArgs, DumpArgs, GetArgs, LoadArgs, PutArgs, ScanArgs, ScanFormat, ShownArgs,
@@ -203,7 +203,7 @@ pub(crate) struct FlushArgs {
     #[command(flatten)]
     pub(crate) database: DatabaseArgs,
     #[command(flatten)]
-    pub(crate) told: ToldArgs,
+    pub(crate) output: OutputArgs,
 }
 
 /// Arguments of `compact`.
@@ -215,7 +215,7 @@ pub(crate) struct CompactArgs {
     #[arg(long, short, value_name = "NAME")]
     pub(crate) family: Option<String>,
     #[command(flatten)]
-    pub(crate) told: ToldArgs,
+    pub(crate) output: OutputArgs,
 }
 
 /// Arguments of `stats`.
@@ -265,7 +265,7 @@ pub(crate) struct CreateFamilyArgs {
     #[arg(long, value_name = "NAME=VALUE", action = ArgAction::Append)]
     pub(crate) set: Vec<String>,
     #[command(flatten)]
-    pub(crate) told: ToldArgs,
+    pub(crate) output: OutputArgs,
 }
 
 /// Arguments of `drop-family`.
@@ -279,7 +279,7 @@ pub(crate) struct DropFamilyArgs {
     #[arg(long)]
     pub(crate) yes: bool,
     #[command(flatten)]
-    pub(crate) told: ToldArgs,
+    pub(crate) output: OutputArgs,
 }
 
 #[cfg(test)]

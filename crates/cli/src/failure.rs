@@ -24,7 +24,7 @@ enum Kind {
     Lossy,
     /// Exit code 130, as shells report a process that SIGINT ended.
     Interrupted,
-    /// Exit code 0: the reader of our output has seen enough, and nothing else is to be told.
+    /// Exit code 0: the reader of our output has seen enough, and there is nothing else to report.
     OutputClosed,
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn judged(printed: Result<()>, verdict: Result<()>) -> Result<()> {
     }
 }
 
-/// Prints a line to standard error. There is no place to tell when that fails, so it is not an
+/// Prints a line to standard error. There is no place to report it when that fails, so it is not an
 /// error.
 pub(crate) fn note(line: impl Display) {
     let _unreportable = writeln!(io::stderr().lock(), "{line}");

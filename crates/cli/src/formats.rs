@@ -62,9 +62,9 @@ pub(crate) struct Record {
     pub(crate) key: Vec<u8>,
     /// The value.
     pub(crate) value: Vec<u8>,
-    /// The family that it belongs to; told by dumps of several.
+    /// The family that it belongs to; dumps of several families have it.
     pub(crate) family: Option<String>,
-    /// Unix second at which it expires; told by dumps.
+    /// Unix second at which it expires; dumps have it.
     pub(crate) expires_at: Option<u64>,
 }
 

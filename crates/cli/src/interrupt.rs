@@ -3,7 +3,7 @@
 //! A command that has something to finish calls [`install`] and asks [`requested`] between its
 //! steps. The first signal (SIGINT, SIGTERM or SIGHUP) only sets a flag; the second one ends the
 //! process at once, which costs nothing that was committed. Commands that do not install the
-//! handler are ended by the first signal. Work of the engine that asks nobody is ended by closing
+//! handler are ended by the first signal. Work of the engine that does not ask is ended by closing
 //! the database under it ([`ending`]).
 //!
 //! The handler runs on a thread of the `ctrlc` crate, so it may print.
@@ -78,7 +78,7 @@ pub(crate) fn requested() -> bool {
 }
 
 /// Does work on a database, which is closed when the user asks the command to stop: the work ends
-/// then, and leaves what its documentation says of an error. `interrupted` is what is told.
+/// then, and leaves what its documentation says of an error. `interrupted` is the message.
 ///
 /// # Errors
 /// That of the work, or that it was interrupted.
@@ -94,7 +94,7 @@ pub(crate) fn ending<T>(
         scope.spawn(move || {
             while ended.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 if requested() {
-                    // The work tells what became of it.
+                    // The work reports what became of it.
                     return drop(closer.close());
                 }
             }

@@ -21,6 +21,7 @@ mod failure;
 mod formats;
 mod interrupt;
 mod options_files;
+mod output;
 mod output_file;
 mod progress;
 mod resume;
@@ -28,7 +29,6 @@ mod shell;
 mod source;
 mod table;
 mod targets;
-mod told;
 
 use std::process::ExitCode;
 

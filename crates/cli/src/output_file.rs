@@ -162,7 +162,7 @@ fn is_at(_file: &File, path: &Path) -> bool {
 }
 
 /// Removes what commands that were killed have left of files for `path`. What can't be removed
-/// stays: it is in nobody's way.
+/// stays: it does no harm.
 fn remove_left_behind(path: &Path) {
     let Some(name) = path.file_name() else { return };
     for entry in fs::read_dir(directory_of(path)).into_iter().flatten().flatten() {
@@ -174,7 +174,7 @@ fn remove_left_behind(path: &Path) {
             && is_at(&file, &entry.path())
         {
             // With the lock held: a command that has just created it notices that it is gone.
-            let _in_nobodys_way = fs::remove_file(entry.path());
+            let _does_no_harm = fs::remove_file(entry.path());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Progress on standard error: a bar or a counter at a terminal, plain lines elsewhere if asked.
 //!
-//! Progress never mixes with output: it goes to standard error, and vanishes when the work is
-//! done. A [`Meter`] may be told of every single record; it looks at the clock rarely.
+//! Progress never mixes with output: it goes to standard error, and vanishes when the work is done.
+//! A [`Meter`] may be called for every single record; it looks at the clock rarely.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -190,8 +190,8 @@ pub(crate) fn spinner(message: &'static str) -> ProgressBar {
     bar
 }
 
-/// Does work that takes nobody knows how long: once that is more than a second, a line at the
-/// terminal tells how long, and what `so_far` says of it.
+/// Does work of unknown length: once it takes more than a second, a line at the terminal shows how
+/// long, and what `so_far` says of it.
 pub(crate) fn during<T>(
     message: &'static str,
     so_far: impl Fn() -> String + Send,

@@ -120,7 +120,7 @@ pub(crate) struct Bookmark {
 
 impl Bookmark {
     /// The bookmark of loading into the family `target` from `source`, or from what the user calls
-    /// `name`; `target` is empty when the input tells the families. Streams without a name have
+    /// `name`; `target` is empty when the input names the families. Streams without a name have
     /// none.
     ///
     /// # Errors

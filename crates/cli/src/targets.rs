@@ -67,7 +67,7 @@ impl Targets {
         })
     }
 
-    /// What the load is remembered by; empty when its input tells the families.
+    /// What the load is remembered by; empty when its input names the families.
     pub(crate) fn label(&self) -> String {
         match self {
             Self::One(family) => family.name().to_string(),

@@ -97,8 +97,8 @@ fn value_of(key: &Key, value: &mut [u8; 100]) {
     value[50..].fill(b'=');
 }
 
-/// Nanoseconds this thread ran on a processor: what is left of a noisy machine's wall clock.
-/// Where the system does not tell, the wall clock.
+/// Nanoseconds this thread ran on a processor: what is left of a noisy machine's wall clock. Where
+/// the system does not report it, the wall clock.
 fn thread_nanos(start: Instant) -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = text.split(' ').next().and_then(|field| field.parse().ok());

@@ -1,6 +1,6 @@
 //! Which formats of files there are, and which versions of each this build reads and writes.
 //!
-//! The page is `docs/formats/README.md`. Versions are told from the first or last bytes of a file,
+//! The page is `docs/formats/README.md`. Versions are read from the first or last bytes of a file,
 //! without a look at checksums: so that a newer file is told from a damaged one.
 
 use std::ops::RangeInclusive;

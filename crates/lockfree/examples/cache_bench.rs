@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release -p tidesdb-lockfree --example cache_bench`, about half a minute.
 //!
-//! Times are the threads' own processor time where the system tells it (Linux), so that other
+//! Times are the threads' own processor time where the system reports it (Linux), so that other
 //! work on the machine and more threads than processors do not count (nor does the time that a
 //! thread spends asleep at the mutex, which flatters the reference); elsewhere wall time.
 
@@ -146,7 +146,7 @@ fn least_recently_used(sequence: &[u64], room: usize) -> f64 {
 fn hit_ratios() {
     let count = 1_000_000;
     let zipfian = draw(count, 1 << 20, true, 42);
-    // Every other access belongs to a scan over keys that nobody else reads.
+    // Every other access belongs to a scan over keys that are not read otherwise.
     let scans = zipfian.iter().enumerate().flat_map(|(n, &hot)| [hot, count + n as u64]).collect();
     for (name, sequence) in [("Zipfian", zipfian), ("Zipfian and a scan", scans)] {
         let sequence: Vec<u64> = sequence;

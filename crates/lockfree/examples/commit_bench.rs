@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release -p tidesdb-lockfree --example commit_bench`, a few seconds. Prints wall
 //! time per operation of all threads together (so more threads than processors gain nothing), and
-//! the processor time of the threads per operation where the system tells it (Linux), which other
+//! the processor time of the threads per operation where the system reports it (Linux), which other
 //! work on the machine disturbs less but which leaves waiting out.
 
 use std::sync::{Mutex, PoisonError};

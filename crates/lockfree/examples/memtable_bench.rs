@@ -166,8 +166,8 @@ fn timed(threads: usize, keys: &[Key], work: impl Fn(usize, &Key) + Sync) -> Cos
 }
 
 fn fill<C: Candidate>(candidate: &C, threads: usize, keys: &[Key]) -> Cost {
-    // As in an engine: whoever is about to insert draws the next number, so that the versions of a
-    // hot key arrive in order or nearly so.
+    // As in an engine: a thread that is about to insert draws the next number, so that the versions
+    // of a hot key arrive in order or nearly so.
     let seq = AtomicU64::new(1);
     timed(threads, keys, |index, key| {
         let mut value = [index as u8; VALUE_BYTES];

@@ -131,7 +131,7 @@ impl<V> BlockCache<V> {
         found
     }
 
-    /// Whether a value is cached under `key`, as far as [`get`](Self::get) would tell. No lookup
+    /// Whether a value is cached under `key`, as far as [`get`](Self::get) would find it. No lookup
     /// for the figures.
     #[must_use]
     pub fn contains(&self, key: CacheKey) -> bool {

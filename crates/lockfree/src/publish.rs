@@ -128,7 +128,7 @@ impl CommitSequencer {
     }
 
     /// The end of what is reserved by now. A thread that reserves behind it sees everything that
-    /// this thread did before the call, and so does a thread that is told of that.
+    /// this thread did before the call, and so does a thread that learns of that.
     #[must_use]
     pub fn reserved(&self) -> u64 {
         // ORDERING: release pairs with the acquire in `reserve`. An exchange and not a load: of a
@@ -227,12 +227,11 @@ impl CommitSequencer {
     }
 
     /// Makes the reserved range that begins at `start` a hole: nothing from there on is published
-    /// until a `reset`, and a thread that waits for it is told so. Takes the place of `complete`.
+    /// until a `reset`, and a thread that waits for it learns so. Takes the place of `complete`.
     #[cold]
     pub fn break_at(&self, start: u64) {
         // ORDERING: sequentially consistent against those about to sleep, see `wake`. It includes
-        // release: a thread that is told of the hole sees what the caller wrote before, such as
-        // why.
+        // release: a thread that learns of the hole sees what the caller wrote before, such as why.
         self.broken_from.fetch_min(start, Ordering::SeqCst);
         fence_for_loom();
         self.wake();
@@ -267,7 +266,7 @@ impl CommitSequencer {
     ///
     /// Needs exclusive use: no reservation that will still be completed is open, and no other
     /// thread is in any call that reserves, completes or waits for rivals. Reservations that were
-    /// given up are forgotten. A thread that waits for a position in front of `position` is told
+    /// given up are forgotten. A thread that waits for a position in front of `position` learns
     /// that it is published, also of one behind a hole.
     pub fn reset(&self, position: u64) {
         // ORDERING: relaxed suffices for the ring and the tail, since exclusive use means that

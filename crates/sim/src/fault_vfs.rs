@@ -1,11 +1,10 @@
 //! A file system whose chosen calls fail: the error sweep's instrument.
 //!
 //! [`FaultVfs`] wraps any other file system and passes calls through, counting those of the
-//! operations it was told to count. A test first runs a scenario to learn how many calls it
-//! makes, then once per call `k` with that call failing once or from there on. Short writes and
-//! flipped bits are ordered by the count of writes or reads alone. A failed call never reaches
-//! the wrapped file system, except that a failed sync tells it to forget unsynced bytes, as a
-//! kernel does.
+//! operations it was set to count. A test first runs a scenario to learn how many calls it makes,
+//! then once per call `k` with that call failing once or from there on. Short writes and flipped
+//! bits are ordered by the count of writes or reads alone. A failed call never reaches the wrapped
+//! file system, except that a failed sync makes it forget unsynced bytes, as a kernel does.
 //!
 //! Threads: any; the plan and the counters share one lock, held only while deciding.
 

@@ -3,7 +3,7 @@
 use crate::os_calls;
 
 /// The number of descriptors that the process may have open at a time, as set now; `None` when
-/// there is no limit, or the platform does not tell.
+/// there is no limit, or the platform does not report one.
 #[must_use]
 pub fn limit() -> Option<u64> {
     os_calls::descriptor_limit()

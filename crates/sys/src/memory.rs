@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use crate::os_calls;
 
-/// Memory available to this process in bytes: the least of the machine's memory and every
-/// enclosing control group's limit. `None` when the platform tells nothing.
+/// Memory available to this process in bytes: the least of the machine's memory and every enclosing
+/// control group's limit. `None` when the platform reports none.
 #[must_use]
 pub fn available_bytes() -> Option<u64> {
     let host = os_calls::physical_memory_bytes();

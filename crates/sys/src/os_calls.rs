@@ -81,7 +81,7 @@ pub(crate) fn lower_thread_priority(_steps: i32) {}
 
 /// Begins to write a range of `file` to the disk without waiting for it.
 ///
-/// An error is not worth telling: the pages stay dirty, or fail for the sync that follows. Asking
+/// An error is not worth reporting: the pages stay dirty, or fail for the sync that follows. Asking
 /// only for the start of writing neither waits for nor reports earlier failures
 /// (`sync_file_range(2)`).
 #[cfg(target_os = "linux")]
@@ -153,7 +153,7 @@ pub(crate) fn unshare(_file: &File, _len: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// The magic number of the file system that holds `file`, if it can be told.
+/// The magic number of the file system that holds `file`, if it is known.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn file_system_magic(file: &File) -> Option<u32> {
     let mut answer = MaybeUninit::<libc::statfs>::uninit();
@@ -193,7 +193,7 @@ pub(crate) fn page_size() -> usize {
     usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096)
 }
 
-/// Physical memory of the machine in bytes, where the platform tells.
+/// Physical memory of the machine in bytes, where the platform reports it.
 pub(crate) fn physical_memory_bytes() -> Option<u64> {
     // SAFETY: the call has no preconditions.
     let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };

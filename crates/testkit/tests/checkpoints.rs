@@ -172,7 +172,7 @@ fn a_copy_that_fails_leaves_nothing() {
                     assert!(sim.list(Path::new(COPY)).is_err(), "call {call}: {result:?}");
                 }
                 assert_eq!(contents(&db), before);
-                // What failed in the background may be told once more.
+                // What failed in the background may be reported once more.
                 let again = (0..4).find(|_| db.checkpoint("/second").is_ok());
                 assert!(again.is_some(), "call {call}");
                 check(&sim, "/second", &before);

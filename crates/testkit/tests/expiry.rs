@@ -1,4 +1,4 @@
-//! Values that expire: what returns their space, when nobody asks for it too, and who still sees
+//! Values that expire: what returns their space, when no call asks for it too, and who still sees
 //! what.
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
@@ -72,7 +72,7 @@ impl Bench {
         Self::open(self.sim, unix_seconds, klog_value_threshold)
     }
 
-    /// Time passes and nobody calls anything: what background work there is gets done.
+    /// Time passes without a call: what background work there is gets done.
     fn idle_for(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
         for _ in 0..6 {
@@ -250,7 +250,7 @@ fn a_value_log_that_expired_in_part_is_rewritten() {
 }
 
 /// A snapshot from before a value that expired sees the older one, one from after it sees it still,
-/// and one from after it has expired neither; so does everybody when the snapshots are gone and the
+/// and one from after it has expired neither; so do all readers when the snapshots are gone and the
 /// space is returned.
 #[test]
 fn snapshots_see_what_lies_below_an_expired_value() {
@@ -278,7 +278,7 @@ fn snapshots_see_what_lies_below_an_expired_value() {
     bench.check_files();
 }
 
-/// A store that was written once kept what had expired for ever.
+/// A store that was written once kept what had expired, without end.
 #[test]
 fn an_idle_store_gives_back_what_has_expired() {
     for threshold in [200, 100_000] {

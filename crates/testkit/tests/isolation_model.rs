@@ -1,5 +1,5 @@
 //! The checker of isolation is tried on a model: it finds nothing when the model is right, finds
-//! every mistake that the model can be told to make, and sees each anomaly that a level allows.
+//! every mistake that the model can be set to make, and sees each anomaly that a level allows.
 //!
 //! `TIDESDB_TEST_SCALE` multiplies the number of runs.
 

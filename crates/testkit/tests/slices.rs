@@ -203,7 +203,8 @@ fn a_disk_that_is_full_in_the_middle_of_a_slice_changes_nothing() {
         let room = round % 15 * 3_000;
         bench.leave_free(room);
         let slices = bench.merge_slices();
-        // Asked in any case: a merge of something else that failed is told here, not further down.
+        // Asked in any case: a merge of something else that failed is reported here, not further
+        // down.
         let full = bench.db.wait_idle().is_err_and(|e| e.kind() == ErrorKind::Full);
         failed += u64::from(full && slices > 0);
         bench.check(&format!("in round {round}, where {room} bytes were free"));

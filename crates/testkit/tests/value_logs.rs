@@ -182,7 +182,7 @@ fn values_of_commits_that_were_replayed_stay() {
     assert!(db.verify().unwrap().problems.is_empty());
 }
 
-/// The manifest tells how long a file was that was closed, so what is cut off is missed.
+/// The manifest says how long a file was that was closed, so what is cut off is missed.
 #[test]
 fn the_length_of_a_closed_file_is_known_after_a_reopening() {
     let mut machine = Machine::new();
@@ -193,7 +193,7 @@ fn the_length_of_a_closed_file_is_known_after_a_reopening() {
     let log = entries.iter().find(|entry| entry.name.ends_with(".vlog")).unwrap();
     let path = Path::new("/db").join(&log.name);
     let file = machine.sim.open(&path, tidesdb_sys::vfs::OpenHow::ReadWrite).unwrap();
-    // Between two records, so that only the length tells.
+    // Between two records, so that only the length shows it.
     file.set_len(log.len - 20 - (MIB + VALUES)).unwrap();
     let (db, _family) = machine.open();
     let problems = db.verify().unwrap().problems;

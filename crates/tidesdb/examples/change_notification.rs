@@ -1,4 +1,4 @@
-//! Being told of changes: a hook that feeds a channel.
+//! Notification of changes: a hook that feeds a channel.
 //!
 //! A hook is called after each commit to its family, when that is visible, by the thread that
 //! committed. It should do little; here it hands keys to a thread that does the work.

@@ -5,7 +5,7 @@
 //! A family of MIB mebibytes (1024 if none are given) of 16-byte random keys and values of 400
 //! bytes of noise, in tables of TABLE_MIB (64): what links cost follows from the number of files. A
 //! copy is compared with the same bytes copied by plain reads and writes of a mebibyte, synced file
-//! by file as a backup does; both read what the page cache has. Clones and checkpoints are told
+//! by file as a backup does; both read what the page cache has. Clones and checkpoints are reported
 //! with the time that one sync of a small file takes there, before and behind each.
 
 use std::error::Error;

@@ -20,7 +20,7 @@ fn options() -> DbOptions {
     DbOptions::default().max_memory_usage(8 << 30).log_segment_bytes(64 << 20)
 }
 
-/// Writes the log, tells how many bytes its records have, and dies.
+/// Writes the log, prints how many bytes its records have, and dies.
 fn fill(path: &Path, mib: usize, value_bytes: usize) -> Result<(), Box<dyn Error>> {
     let db = Db::open(path, options())?;
     let family = FamilyOptions::default().write_buffer_size(WRITE_BUFFER_BYTES);
@@ -44,7 +44,7 @@ fn fill(path: &Path, mib: usize, value_bytes: usize) -> Result<(), Box<dyn Error
     std::process::abort()
 }
 
-/// Opens, tells how long it took, and dies.
+/// Opens, prints how long it took, and dies.
 fn open(path: &Path, mib: usize, log_bytes: usize) -> Result<(), Box<dyn Error>> {
     let started = Instant::now();
     let db = Db::open(path, options())?;

@@ -226,7 +226,7 @@ impl Scheduler for OneThread {
         self.queue.changed.notify_one();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread.filter(|it| it.thread().id() != thread::current().id()) {
-            // A job that panicked was told to the database by its own means.
+            // The database has its own means to learn of a job that panicked.
             let _ = thread.join();
         }
     }

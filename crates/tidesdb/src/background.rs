@@ -5,13 +5,13 @@
 //! needs it, or when there is space again (`retries`), so that a disk that was full is tried again
 //! without reopening anything.
 
+mod compaction_triggers;
+mod full_disk;
 mod manifest;
-mod manual_merges;
+mod manual_compactions;
 mod merges;
 mod repair;
-mod rescue;
 mod retries;
-mod wakeups;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_base::event::{Event, StallReason};
 use tidesdb_sys::sched::{Job, Lane};
 
-pub(crate) use self::manual_merges::Wait;
+pub(crate) use self::manual_compactions::Wait;
 use crate::core::Core;
 use crate::counters::Work;
 use crate::family::{Failure, FamilyState};
-use crate::flow::Patience;
+use crate::flow::StallTimer;
 
 /// A family is quiet when nothing was committed for this long.
 const QUIET_PERIOD: Duration = Duration::from_secs(2);
@@ -69,8 +69,8 @@ impl Core {
         let Some(core) = self.this.upgrade() else { return Box::new(|| ()) };
         let guard = JobGuard::new(&core);
         Box::new(move || {
-            // A job that panics leaves its family's flags as they were; the database refuses
-            // writes from then on and everyone who waits is told why.
+            // A job that panics leaves its family's flags as they were; the database refuses writes
+            // from then on and all that wait get the reason.
             if catch_unwind(AssertUnwindSafe(|| work(&guard.0))).is_err() {
                 let cause = Error::Internal("a background job panicked".to_owned());
                 guard.0.health.fail(cause);
@@ -145,7 +145,7 @@ impl Core {
     fn release_spare(&self) {
         self.storage.log.remove_free_segments();
         self.memory.pool.release_idle();
-        self.memory.spare_buffers.release();
+        self.memory.buffer_pool.release();
     }
 
     /// From now on files that nothing refers to any more are deleted in the background, whichever
@@ -206,7 +206,7 @@ impl Core {
         let target = self.storage.log.published();
         self.rotate(family, 0);
         family.flushes.failure.take();
-        let mut patience = self.patience_with_flushes();
+        let mut stall_timer = self.stall_timer_with_flushes();
         loop {
             if family.view.load().first_unflushed() > target {
                 return Ok(());
@@ -224,7 +224,7 @@ impl Core {
                 return Err(Error::Paused);
             }
             let (progress, now) = (self.flow.flushes.progress(), self.env.clock.monotonic_nanos());
-            patience.check(progress, now, StallReason::FlushQueue)?;
+            stall_timer.check(progress, now, StallReason::FlushQueue)?;
             self.schedule_flush(family);
             self.wait_for_progress(seen);
         }
@@ -235,7 +235,7 @@ impl Core {
     /// # Errors
     /// Why background work failed; [`Error::Stalled`] when it gets nowhere.
     pub(crate) fn wait_idle(&self) -> Result<()> {
-        let mut patience = self.patience_with_all_work();
+        let mut stall_timer = self.stall_timer_with_all_work();
         loop {
             let seen = self.work.progress.now();
             // Before the errors: a job keeps its failure before it ends.
@@ -250,14 +250,14 @@ impl Core {
                 self.storage.files.garbage.sweep();
                 return Ok(());
             }
-            self.wait_for_work(&mut patience, seen)?;
+            self.wait_for_work(&mut stall_timer, seen)?;
         }
     }
 
     /// A wait for background work of any kind that begins now.
-    pub(crate) fn patience_with_all_work(&self) -> Patience {
+    pub(crate) fn stall_timer_with_all_work(&self) -> StallTimer {
         let now = self.env.clock.monotonic_nanos();
-        Patience::new(self.env.options.stall_timeout_ms, self.all_progress(), now)
+        StallTimer::new(self.env.options.stall_timeout_ms, self.all_progress(), now)
     }
 
     /// Changes whenever a flush, a merge or another job gets on.
@@ -270,11 +270,11 @@ impl Core {
     /// Waits until background work has got on since `seen`, or does some of it.
     ///
     /// # Errors
-    /// [`Error::Stalled`] when none makes progress for as long as `patience` allows.
-    pub(crate) fn wait_for_work(&self, patience: &mut Patience, seen: u64) -> Result<()> {
+    /// [`Error::Stalled`] when none makes progress for as long as `stall_timer` allows.
+    pub(crate) fn wait_for_work(&self, stall_timer: &mut StallTimer, seen: u64) -> Result<()> {
         let flushing = self.families.all().iter().any(|family| family.is_flushing());
         let reason = if flushing { StallReason::FlushQueue } else { StallReason::CompactionDebt };
-        patience.check(self.all_progress(), self.env.clock.monotonic_nanos(), reason)?;
+        stall_timer.check(self.all_progress(), self.env.clock.monotonic_nanos(), reason)?;
         self.wait_for_progress(seen);
         Ok(())
     }

@@ -91,7 +91,7 @@ pub(crate) struct ReadTally {
 }
 
 impl ReadTally {
-    /// The same as it is told.
+    /// The same in the form of reports.
     pub(crate) fn profile(&self) -> OperationProfile {
         let mut profile = OperationProfile::default();
         profile.memtables_searched = u64::from(self.memtables_searched.get());

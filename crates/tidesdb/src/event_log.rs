@@ -1,7 +1,7 @@
 //! Events as lines of a file, within a bound on its size.
 //!
 //! The file is for people, and nothing depends on it: a line that can't be written is counted and
-//! dropped, and the operation that it tells of goes on. A line is never torn: what a failed write
+//! dropped, and the operation that it is about goes on. A line is never torn: what a failed write
 //! leaves behind the last whole line is overwritten by the next.
 
 use std::io;

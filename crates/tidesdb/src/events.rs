@@ -14,7 +14,7 @@ use crate::user_code::call_out;
 pub(crate) struct Events {
     log: Option<EventLog>,
     listener: Option<EventListener>,
-    /// The least level that the listener is told of.
+    /// The least level that the listener is called for.
     listener_level: LogLevel,
 }
 
@@ -24,7 +24,7 @@ impl Events {
         Self { log, listener, listener_level: options.event_listener_level }
     }
 
-    /// Whether an event of this level is told to any listener.
+    /// Whether an event of this level goes anywhere.
     pub(crate) fn are_told(&self, level: LogLevel) -> bool {
         spans::wants(level)
             || self.log.as_ref().is_some_and(|log| log.wants(level))
@@ -32,7 +32,7 @@ impl Events {
     }
 
     /// Writes an event to the log of events, and passes it on to `tracing`. The listener, which may
-    /// use the database, is not told.
+    /// use the database, is not called.
     pub(crate) fn write(&self, event: &Event) {
         if let Some(log) = &self.log {
             log.write(event);
@@ -72,16 +72,16 @@ fn call_listener(listener: &EventListener, event: &Event) {
 thread_local! {
     /// This thread is within a call of a listener.
     static LISTENING: Cell<bool> = const { Cell::new(false) };
-    /// What listeners are told later, while this thread holds that back.
+    /// Events that listeners are called with later, while this thread holds them back.
     static HELD: RefCell<Option<Vec<(EventListener, Event)>>> = const { RefCell::new(None) };
 }
 
-/// While this lives, its thread calls no listener: what there is to tell is told when it is
-/// dropped. For work that tells events with a lock held: make this first, so that it goes last.
+/// While this lives, its thread calls no listener: events are reported when it is dropped. For work
+/// that reports events with a lock held: make this first, so that it goes last.
 #[derive(Debug)]
-#[must_use = "dropping it tells the events"]
+#[must_use = "dropping it reports the events"]
 pub(crate) struct HeldEvents {
-    /// Another one, made before, tells them otherwise.
+    /// Otherwise another one, made before, reports them.
     is_outermost: bool,
 }
 

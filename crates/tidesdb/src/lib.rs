@@ -40,36 +40,37 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod background;
+mod buffer_pool;
 mod cache;
 mod compaction;
 mod core;
 mod counters;
 mod db;
 mod dead_ranges;
-mod dependencies;
 mod event_log;
 mod events;
 mod family;
 mod family_handle;
+mod file_numbers;
 mod flow;
 mod flush;
 #[cfg(doctest)]
 mod guide;
 mod iterator;
-mod key_parts;
+mod key_partitions;
 mod latency;
+mod latency_recorder;
 mod log;
 mod memtable;
-mod moments;
-mod numbers;
 pub mod options_file;
 mod range_tombstones;
 mod read;
 mod recovery;
 pub mod salvage;
 mod snapshot;
+mod snapshot_registry;
 mod spans;
-mod spare_buffers;
+mod ssi;
 mod stats;
 mod table_output;
 #[doc(hidden)]
@@ -80,7 +81,6 @@ mod transaction;
 mod user_code;
 mod verify;
 mod version;
-mod watch;
 mod write;
 
 pub use tidesdb_base::compress::Compression;

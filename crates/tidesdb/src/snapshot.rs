@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::core::Core;
-use crate::moments::Moment;
+use crate::snapshot_registry::Moment;
 
 impl Core {
     /// Registers a snapshot of the present moment.

@@ -172,7 +172,7 @@ impl<'a> TableOutput<'a> {
                 now_unix_seconds: self.core.env.clock.unix_seconds(),
                 origin: self.origin.clone(),
             };
-            let buffers = self.core.memory.spare_buffers.take();
+            let buffers = self.core.memory.buffer_pool.take();
             let writer = TableWriter::with_buffers(Arc::clone(&file), &path, options, buffers);
             self.table = Some(OpenTable { number, path, file, writer });
         }
@@ -197,7 +197,7 @@ impl<'a> TableOutput<'a> {
     pub(crate) fn finish_table(&mut self) -> Result<()> {
         let Some(table) = self.table.take() else { return Ok(()) };
         let (summary, buffers) = table.writer.finish()?;
-        self.core.memory.spare_buffers.give(buffers);
+        self.core.memory.buffer_pool.give(buffers);
         table.file.sync_data().map_err(|e| Error::io("sync", &table.path, e))?;
         self.written.bytes += summary.file_len;
         self.written.tables.push(Arc::new(record_of(table.number, self.place, summary)));

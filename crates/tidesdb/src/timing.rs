@@ -1,4 +1,5 @@
-//! Timing of operations: takes the times of what `watch` says is timed, and reports slow ones.
+//! Timing of operations: takes the times of what `latency_recorder` says is timed, and reports slow
+//! ones.
 //!
 //! Background work is always timed. Of what users call one in so many is, or all of it when slow
 //! operations are to be reported; when neither is asked for, a call pays one load and one branch.
@@ -8,7 +9,7 @@ use tidesdb_base::latency::{LatencyHistogram, TimedOperation};
 
 use crate::core::{Core, Telemetry};
 use crate::family::FamilyState;
-use crate::watch::{forget_waits, waits};
+use crate::latency_recorder::{forget_waits, waits};
 
 /// An operation that is timed.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +27,8 @@ pub(crate) struct TimedCall<'a> {
 }
 
 impl Telemetry {
-    /// Begins to time an operation for which [`crate::watch::Watch::is_due`] is true.
+    /// Begins to time an operation for which [`crate::latency_recorder::LatencyRecorder::is_due`]
+    /// is true.
     pub(crate) fn start_timing(&self) -> Started {
         forget_waits();
         Started(self.clock.monotonic_nanos())
@@ -41,8 +43,8 @@ impl Telemetry {
     ) {
         let now = self.clock.monotonic_nanos();
         let nanos = now.saturating_sub(started.0);
-        self.watch.record(call.operation, nanos);
-        if self.watch.is_slow(nanos) {
+        self.latencies.record(call.operation, nanos);
+        if self.latencies.is_slow(nanos) {
             self.report_slow(call, (now, nanos), profile());
         }
     }
@@ -54,7 +56,7 @@ impl Telemetry {
         (now, nanos): (u64, u64),
         mut profile: OperationProfile,
     ) {
-        let Some(suppressed) = self.watch.count_slow(now) else { return };
+        let Some(suppressed) = self.latencies.count_slow(now) else { return };
         let waits = waits();
         profile.stall_micros = waits.stall_nanos / 1000;
         profile.stall_reason = waits.stall_reason;
@@ -76,13 +78,13 @@ impl Core {
     pub(crate) fn latencies(&self, operation: TimedOperation) -> LatencyHistogram {
         match operation {
             TimedOperation::Sync => self.storage.log.counters.sync_times.histogram(),
-            other => self.telemetry.watch.histogram(other),
+            other => self.telemetry.latencies.histogram(other),
         }
     }
 
     /// Has all histograms begin anew.
     pub(crate) fn reset_latencies(&self) {
-        self.telemetry.watch.reset();
+        self.telemetry.latencies.reset();
         self.storage.log.counters.sync_times.reset();
     }
 }

@@ -188,7 +188,7 @@ fn check_pointers_into(view: &View, file: &ValueLogFile) -> Result<()> {
     Ok(())
 }
 
-/// A range of keys as it is told.
+/// A range of keys as it is reported.
 fn key_range(first: &[u8], last: &[u8]) -> String {
     format!("{}..={}", first.escape_ascii(), last.escape_ascii())
 }

@@ -223,7 +223,7 @@ fn a_damaged_table_is_set_aside_and_the_rest_goes_on() {
     }
     let runs: u64 = family.stats().levels.iter().map(|level| level.runs).sum();
     assert!(runs <= 9, "{runs} runs: merges stopped");
-    // A caller that asks for one run is told each time that it could not be had.
+    // A caller that asks for one run gets an error each time that it could not be had.
     for _ in 0..2 {
         for result in [family.compact(), db.compact(), family.compact_range(..)] {
             assert_eq!(result.unwrap_err().kind(), ErrorKind::Corrupt);
@@ -261,7 +261,7 @@ fn a_slow_disk_under_a_merge_that_is_asked_for_blocks_nobody_else() {
     std::fs::rename(&table, &pipe).unwrap();
     std::fs::rename(&aside, &table).unwrap();
     drop(std::fs::OpenOptions::new().write(true).open(&pipe).unwrap());
-    // Nothing can be read from a pipe: that is told, and changes nothing.
+    // Nothing can be read from a pipe: that is an error, and changes nothing.
     let _ = compact.join().unwrap();
     assert!(in_time);
 }

@@ -1,6 +1,6 @@
 //! Scans over many deleted keys: what is remembered of them never hides a key that is alive.
 //!
-//! Gets of a snapshot know nothing of that, so they tell what a scan of the snapshot must show.
+//! Gets of a snapshot know nothing of that, so they show what a scan of the snapshot must show.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -61,7 +61,7 @@ fn fill(family: &Family, first: u32) -> u32 {
     }
 }
 
-fn rescue(min_disk_space: Option<u64>, by_range: bool) {
+fn free_by_deleting(min_disk_space: Option<u64>, by_range: bool) {
     let directory = tempfile::tempdir().unwrap();
     let Some(mounted) = Mounted::at(directory.path()) else {
         println!("skipped: mounting is not allowed");
@@ -94,7 +94,7 @@ fn rescue(min_disk_space: Option<u64>, by_range: bool) {
 fn a_full_tmpfs_is_freed_by_deleting() {
     for min_disk_space in [None, Some(0)] {
         for by_range in [false, true] {
-            rescue(min_disk_space, by_range);
+            free_by_deleting(min_disk_space, by_range);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Memory that the process really takes, as the kernel counts it, not as the engine does.
 //!
 //! Each measurement runs in a process of its own, since allocators keep what was freed. The
-//! allocator is the system's, and is told nothing: an application has it so.
+//! allocator is the system's, and gets no settings: an application has it so.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -133,7 +133,7 @@ fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().unwrap())
 }
 
-/// Values whose first bytes tell their key, of 50 to 800 bytes and now and then of 20 KiB.
+/// Values whose first bytes are their key, of 50 to 800 bytes and now and then of 20 KiB.
 fn value_of(number: u64, turn: u64) -> Vec<u8> {
     let bytes = if turn.is_multiple_of(500) { 20 << 10 } else { 50 + turn % 750 };
     let noise = turn.wrapping_mul(0xff51_afd7_ed55_8ccd).to_le_bytes();
@@ -228,7 +228,7 @@ fn soak() {
 
 /// See docs/testing.md for the command.
 #[test]
-#[ignore = "takes as long as it is told to"]
+#[ignore = "takes as long as is asked for"]
 fn memory_stays_within_its_budget_for_long() {
     assert!(alone("soak").status().unwrap().success());
 }

@@ -13,7 +13,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// What a subscriber was told: spans and events as lines, and spans that were entered and not left.
+/// What a subscriber got: spans and events as lines, and spans that were entered and not left.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Lines>>);
 
@@ -143,7 +143,7 @@ fn openings_background_work_and_waits_are_spans() {
     event("INFO event", "event=\"flushed\" family=\"orders\"");
     event("INFO event", "event=\"closed\"");
     event("WARN event", "event=\"slow_operation\" family=\"orders\" operation=\"commit\" micros=");
-    // What is told while work goes on lies within its span.
+    // What is reported while work goes on lies within its span.
     event("INFO event", "within [INFO open path=");
     event("INFO event", "within [INFO flush family=orders");
     event("INFO event", "within [INFO compaction family=orders");

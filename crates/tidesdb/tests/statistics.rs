@@ -1,4 +1,4 @@
-//! What the statistics tell, held against what was done.
+//! What the statistics say, held against what was done.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

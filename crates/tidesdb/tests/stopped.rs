@@ -1,6 +1,6 @@
 //! A process that is stopped, as a laptop that sleeps, for longer than `stall_timeout_ms`: nothing
-//! can be expected of background work meanwhile, so no caller that waits for it is told that it
-//! stalls.
+//! can be expected of background work meanwhile, so no caller that waits for it gets an error that
+//! it stalls.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]

@@ -14,7 +14,8 @@ const LEAST_MEMORY_BUDGET: u64 = 4 << 20;
 /// Made from the default, one setting at a time; later versions may have more of them.
 ///
 /// ```
-/// use tidesdb_base::options::{DbOptions, SyncMode};
+/// # mod tidesdb { pub use tidesdb_base::options::{DbOptions, SyncMode}; }
+/// use tidesdb::{DbOptions, SyncMode};
 /// let options = DbOptions::default().sync_mode(SyncMode::Full).block_cache_bytes(256 << 20);
 /// assert_eq!(options.sync_mode, SyncMode::Full);
 /// ```
@@ -71,8 +72,8 @@ pub struct DbOptions {
     /// Timing one operation takes two readings of the clock, some 50 ns; with one in 64 the cost is
     /// about that of a counter. Default 0.
     pub latency_sampling: u32,
-    /// Microseconds from which a get, a commit, a seek or a step of a scan is told to the event
-    /// listener, with what it met; 0 for never. All operations are timed then, whatever
+    /// Microseconds from which a get, a commit, a seek or a step of a scan is reported to the event
+    /// listener, with its profile; 0 for never. All operations are timed then, whatever
     /// `latency_sampling` is. Default 0.
     pub slow_operation_us: u64,
     /// Orders of keys of the application's own, for families that were or will be created with a
@@ -80,7 +81,7 @@ pub struct DbOptions {
     pub key_orders: KeyOrders,
     /// Called with rare events worth a line in a log. Default none.
     pub event_listener: Option<EventListener>,
-    /// Events below this level are not told to the listener. Default `Warn`.
+    /// The listener is not called with events below this level. Default `Warn`.
     pub event_listener_level: LogLevel,
     /// Write events as lines to a file. A line that can't be written, on a full disk for one, is
     /// dropped and counted in the next that can; no operation fails for it. An opening for reading

@@ -19,7 +19,8 @@ const USUAL_SHARE_OF_VOLUME: u64 = 20;
 /// Made from the default, one setting at a time; later versions may have more of them.
 ///
 /// ```
-/// use tidesdb_base::options::FamilyOptions;
+/// # mod tidesdb { pub use tidesdb_base::options::FamilyOptions; }
+/// use tidesdb::FamilyOptions;
 /// let options = FamilyOptions::default().write_buffer_size(16 << 20).bloom_fpr(0.001);
 /// assert_eq!(options.write_buffer_size, 16 << 20);
 /// ```

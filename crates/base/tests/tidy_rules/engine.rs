@@ -8,26 +8,26 @@ use super::{is_test_file, shipped_lines};
 /// where no name may.
 const ORDER: &[&[&str]] = &[
     &[
-        "numbers",
-        "dependencies",
+        "file_numbers",
+        "ssi",
         "thread_buffer",
         "counters",
         "latency",
         "event_log",
         "spans",
         "user_code",
-        "watch",
-        "moments",
+        "latency_recorder",
+        "snapshot_registry",
     ],
     &["range_tombstones", "dead_ranges", "events"],
     &["memtable"],
     &["log"],
     &["flow", "cache", "version"],
-    &["spare_buffers"],
+    &["buffer_pool"],
     &["recovery"],
     // What all others share, and what users hold of it.
     &["family", "core", "timing", "snapshot", "family_handle"],
-    &["key_parts", "table_output"],
+    &["key_partitions", "table_output"],
     &["read"],
     &["stats"],
     &["verify"],
@@ -46,11 +46,11 @@ const ORDER: &[&[&str]] = &[
 const PURE: &[&str] = &[
     "flow/levels",
     "flow/pace",
-    "flow/patience",
+    "flow/stall_timer",
     "compaction/plan",
     "compaction/drop_rules",
-    "numbers",
-    "dependencies/overwritten",
+    "file_numbers",
+    "ssi/overwritten",
 ];
 
 fn rank(module: &str) -> Option<usize> {

@@ -1,6 +1,6 @@
 //! The rules of the tidy test, by subject, and what they share: reading Rust text line by line.
 //!
-//! Texts are not parsed: `rustfmt` has brought them into a form in which lines tell enough.
+//! Texts are not parsed: `rustfmt` has brought them into a form in which lines are enough.
 
 pub(crate) mod dependencies;
 pub(crate) mod engine;

@@ -50,7 +50,8 @@ pub(crate) fn columns(path: &str, text: &str) -> Vec<String> {
 const NAMELESS: &[&str] =
     &["whoever", "nobody", "somebody", "everybody", "anybody", "for ever", "has it that"];
 
-/// Lines of a paper that leave open who acts, outside of code and quotations.
+/// Lines of a paper, or of comments in code, that leave open who acts, outside of examples and
+/// quotations.
 pub(crate) fn nameless(path: &str, text: &str) -> Vec<String> {
     if GENERATED.contains(&path) {
         return Vec::new();
@@ -58,13 +59,24 @@ pub(crate) fn nameless(path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut fenced = false;
     for (at, line) in text.lines().enumerate() {
-        fenced ^= line.trim_start().starts_with("```");
+        let Some(line) = prose_of(path, line) else { continue };
+        fenced ^= line.starts_with("```");
         let prose: String = line.split(['`', '"']).step_by(2).collect();
         let prose = prose.to_lowercase();
         let words = NAMELESS.iter().filter(|word| !fenced && super::has_word(&prose, word));
         found.extend(words.map(|word| format!("{path}:{}: '{word}': say who or how long", at + 1)));
     }
     found
+}
+
+/// A line of a paper, or the text of a line of Rust that is a comment.
+fn prose_of<'a>(path: &str, line: &'a str) -> Option<&'a str> {
+    let line = line.trim_start();
+    if !path.ends_with(".rs") {
+        return Some(line);
+    }
+    let comment = line.strip_prefix("//")?;
+    Some(comment.trim_start_matches(['/', '!']).trim_start())
 }
 
 /// The numbers of the invariants that have a heading: `### I-01 What holds`.
@@ -100,7 +112,7 @@ pub(crate) fn intentions(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Absolute paths of somebody's machine.
+/// Absolute paths of one machine.
 pub(crate) fn machine_paths(path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, line) in text.lines().enumerate() {
@@ -205,6 +217,9 @@ mod tests {
         let text = "Nobody waits.\n`nobody` and \"nobody\"\n```\nnobody\n```\nfor ever\n";
         assert_eq!(nameless("a.md", text).len(), 2);
         assert!(nameless("a.md", "slows_nobody, for every one\n").is_empty());
+        let code = "//! Whoever\nfn a() {} // nobody\n    // somebody waits\n\"nobody\"\n";
+        assert_eq!(nameless("a.rs", code).len(), 2);
+        assert!(nameless("a.rs", "/// ```\n/// // nobody\n/// ```\n").is_empty());
     }
 
     #[test]

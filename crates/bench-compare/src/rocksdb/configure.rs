@@ -33,7 +33,7 @@ fn codec(compression: Compression) -> c_int {
     }
 }
 
-/// What an old library cannot be told, for the reports.
+/// What an old library has no setting for, for the reports.
 pub(super) fn differences(api: &Api, profile: Profile) -> Vec<String> {
     let tuned = profile == Profile::Tuned;
     let missing = [

@@ -131,7 +131,7 @@ impl<'a> RocksSession<'a> {
     }
 }
 
-/// Whether an error text means that another transaction was first, or that it cannot be told.
+/// Whether an error text means that another transaction was first, or that this cannot be known.
 fn is_conflict(error: &EngineError) -> bool {
     let text = error.to_string();
     text.contains("Resource busy") || text.contains("Try again")

@@ -192,7 +192,7 @@ fn a_family_that_lost_its_row_is_caught() {
     }
 }
 
-/// What one run records, another repeats; a trace that is told lies notices.
+/// What one run records, another repeats; a trace with wrong expectations notices.
 #[test]
 fn a_recorded_run_can_be_replayed() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! What a child observes around its measured phase, for the reports: memory over time, sizes at
 //! the end of the phase, processor time apart for workers and background, the kernel's limits.
 //!
-//! An [`Observer`] starts before the engine is opened and is told when the phase begins and ends.
+//! An [`Observer`] starts before the engine is opened and is called when the phase begins and ends.
 //! All of it is plain data in the result ([`Observed`]); fields that an older result file does not
 //! have read as empty.
 
@@ -48,7 +48,7 @@ pub(crate) struct Observed {
     pub(crate) log_size_settled: u64,
     /// Bytes written to storage until the phase ended.
     pub(crate) written_phase: u64,
-    /// Highest memory of the control group, page cache included, where the kernel tells.
+    /// Highest memory of the control group, page cache included, where the kernel reports it.
     pub(crate) group_peak: Option<u64>,
     /// Memory limit of the control group, where there is one.
     pub(crate) group_limit: Option<u64>,

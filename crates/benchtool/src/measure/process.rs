@@ -73,7 +73,7 @@ impl Sample {
     }
 }
 
-/// Processor time of the calling thread so far, where the kernel tells it.
+/// Processor time of the calling thread so far, where the kernel reports it.
 pub(crate) fn thread_cpu() -> Option<Duration> {
     let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)

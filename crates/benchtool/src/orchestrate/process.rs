@@ -1,4 +1,4 @@
-//! One job in a child process: started, told to end, killed.
+//! One job in a child process: started, asked to end, killed.
 
 use super::{IMPATIENT, interrupted};
 use crate::child::{INTERRUPTED, MARK};

@@ -2,7 +2,7 @@
 //!
 //! One line per operation of a row; the columns about resources are repeated on each of them. The
 //! header is written only if the file is empty, so that runs can be appended; a file with another
-//! header is refused. Figures that do not apply, or that the engine does not tell, are empty.
+//! header is refused. Figures that do not apply, or that the engine does not report, are empty.
 
 use super::metrics;
 use super::set::ResultSet;

@@ -9,7 +9,7 @@ use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The machine, the build and the time.
-// More than a dozen fields: one for each fact that a report tells of the machine.
+// More than a dozen fields: one for each fact that a report has of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Environment {

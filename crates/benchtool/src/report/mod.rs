@@ -4,7 +4,7 @@
 //!
 //! All are made from one [`set::ResultSet`]; repetitions of a test are summarised by their median,
 //! and figures that are not measured directly are derived in `metrics` alone, so that every report
-//! tells the same.
+//! says the same.
 
 pub(crate) mod checksums;
 pub(crate) mod claims;

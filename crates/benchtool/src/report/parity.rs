@@ -1,9 +1,9 @@
 //! The table of option parity: what every engine was asked for, and what its adapter makes of it.
 //!
-//! A row is an option; a cell says whether the engine does what was asked (`Same`), cannot be told
-//! (`Not`, with the difference and whom it is likely to favour), or has no such thing (`None`). The
-//! cells are written down from the adapters by hand; an engine or an option that is not in the
-//! table is shown as "not stated", never as equal.
+//! A row is an option; a cell says whether the engine does what was asked (`Same`), has no setting
+//! for it (`Not`, with the difference and whom it is likely to favour), or has no such thing
+//! (`None`). The cells are written down from the adapters by hand; an engine or an option that is
+//! not in the table is shown as "not stated", never as equal.
 
 use crate::orchestrate::Run;
 use serde_json::Value;

@@ -207,7 +207,7 @@ fn comparable(before: &ResultSet, after: &ResultSet, engine: &str) -> Result<(),
     Ok(())
 }
 
-/// Compares a candidate with a baseline; `history` are further sets that only tell the noise.
+/// Compares a candidate with a baseline; `history` are further sets that only show the noise.
 pub(crate) fn answer(
     before: &ResultSet,
     after: &ResultSet,

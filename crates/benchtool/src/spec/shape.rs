@@ -150,7 +150,7 @@ pub(crate) enum Isolation {
 }
 
 impl Isolation {
-    /// The level as engines are told it.
+    /// The level as engines are given it.
     pub(crate) fn of_engines(self) -> engine::Isolation {
         match self {
             Self::ReadUncommitted => engine::Isolation::ReadUncommitted,

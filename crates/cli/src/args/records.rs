@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum, ValueHint, value_parser};
 
 use super::{DatabaseArgs, EncodingArgs, RangeArgs, TargetArgs};
 use crate::formats::Format;
+use crate::output::OutputArgs;
 use crate::progress::ProgressMode;
-use crate::told::ToldArgs;
 
 /// Arguments of `get`.
 #[derive(Debug, Args)]
@@ -51,7 +51,7 @@ pub(crate) struct PutArgs {
     #[arg(long)]
     pub(crate) sync: bool,
     #[command(flatten)]
-    pub(crate) told: ToldArgs,
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) encoding: EncodingArgs,
 }
@@ -77,7 +77,7 @@ pub(crate) struct DeleteArgs {
     #[command(flatten)]
     pub(crate) deleted: DeletedArgs,
     #[command(flatten)]
-    pub(crate) told: ToldArgs,
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) encoding: EncodingArgs,
 }
@@ -162,7 +162,7 @@ pub(crate) struct LoadArgs {
     /// The file, or - for standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
-    /// Form of the input; by default the file's extension tells
+    /// Form of the input; by default what the file's extension says
     #[arg(long, value_name = "FORMAT", value_enum)]
     format: Option<Format>,
     /// The same as --format jsonl
@@ -205,7 +205,7 @@ pub(crate) struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// The form of the input, if it was given or the file's extension tells.
+    /// The form of the input, if it was given or follows from the file's extension.
     pub(crate) fn format(&self) -> Option<Format> {
         of_flags(self.json, self.format, &self.file)
     }
@@ -227,7 +227,7 @@ pub(crate) struct DumpArgs {
     /// The file, or - for standard output; it appears under its name when it is complete
     #[arg(default_value = "-", value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
-    /// Form of the output; by default the file's extension tells, otherwise jsonl
+    /// Form of the output; by default what the file's extension says, otherwise jsonl
     #[arg(long, value_name = "FORMAT", value_enum)]
     format: Option<Format>,
     /// The same as --format jsonl

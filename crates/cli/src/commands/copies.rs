@@ -11,9 +11,9 @@ use crate::args::{CopyTarget, DatabaseArgs, Names};
 use crate::database::{self, Access};
 use crate::failure::Result;
 use crate::interrupt;
+use crate::output::OutputArgs;
 use crate::progress;
 use crate::table::bytes;
-use crate::told::ToldArgs;
 
 /// Arguments of `rename-family` and `clone-family`.
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ pub(crate) struct NamesArgs {
     #[command(flatten)]
     pub(crate) names: Names,
     #[command(flatten)]
-    pub(crate) told: ToldArgs,
+    pub(crate) output: OutputArgs,
 }
 
 /// Arguments of `checkpoint` and `backup`.
@@ -34,7 +34,7 @@ pub(crate) struct CopyArgs {
     #[command(flatten)]
     pub(crate) target: CopyTarget,
     #[command(flatten)]
-    pub(crate) told: ToldArgs,
+    pub(crate) output: OutputArgs,
 }
 
 /// Gives a family another name.
@@ -46,7 +46,7 @@ pub(crate) fn rename(args: &NamesArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Change)?;
     names.rename(&db)?;
     db.close()?;
-    args.told.tell(&json!({ "renamed": names.from, "to": names.to }))
+    args.output.report(&json!({ "renamed": names.from, "to": names.to }))
 }
 
 /// Copies a family.
@@ -58,7 +58,7 @@ pub(crate) fn clone(args: &NamesArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Change)?;
     names.clone_in(&db)?;
     db.close()?;
-    args.told.tell(&json!({ "cloned": names.from, "to": names.to }))
+    args.output.report(&json!({ "cloned": names.from, "to": names.to }))
 }
 
 /// Makes a copy that shares files.
@@ -85,7 +85,7 @@ fn copy(args: &CopyArgs, what: &str, make: impl FnOnce(&Db) -> tidesdb::Result<(
     })?;
     db.close()?;
     let (to, verified) = (args.target.to.display().to_string(), args.target.verify);
-    args.told.tell(&json!({ what: to, "verified": verified }))
+    args.output.report(&json!({ what: to, "verified": verified }))
 }
 
 /// How much lies in a directory by now.

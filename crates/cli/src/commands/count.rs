@@ -8,9 +8,9 @@ use tidesdb::Family;
 use crate::args::CountArgs;
 use crate::database::{self, Access, KeyRange};
 use crate::failure::Result;
+use crate::output::print;
 use crate::progress;
 use crate::table::count as human_count;
-use crate::told::print;
 
 /// Runs the command.
 ///

@@ -32,5 +32,5 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     db.write_with(&batch, WriteOptions::new().sync(true))?;
     drop(family);
     db.close()?;
-    args.told.tell(&json!({ "removed": removed, "family": args.target.family }))
+    args.output.report(&json!({ "removed": removed, "family": args.target.family }))
 }

@@ -12,7 +12,7 @@ use crate::args::DatabaseArgs;
 use crate::database::{self, Access};
 use crate::doctor::{Facts, diagnose, report};
 use crate::failure::Result;
-use crate::told::print;
+use crate::output::print;
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]

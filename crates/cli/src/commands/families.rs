@@ -7,7 +7,7 @@ use crate::database::{self, Access};
 use crate::failure::{Failure, Result};
 use crate::formats::DumpedFamily;
 use crate::options_files;
-use crate::told::{pretty, print};
+use crate::output::{pretty, print};
 
 /// Prints the names, one a line, or names and options as JSON.
 ///
@@ -39,7 +39,7 @@ pub(crate) fn create(args: &CreateFamilyArgs) -> Result<()> {
     database::know_order(&db, &options.key_order)?;
     db.create_family(&args.name, options)?;
     db.close()?;
-    args.told.tell(&json!({ "created": args.name }))
+    args.output.report(&json!({ "created": args.name }))
 }
 
 /// Drops a family with its data.
@@ -53,7 +53,7 @@ pub(crate) fn drop(args: &DropFamilyArgs) -> Result<()> {
     database::family(&db, name)?;
     db.drop_family(name)?;
     db.close()?;
-    args.told.tell(&json!({ "dropped": name }))
+    args.output.report(&json!({ "dropped": name }))
 }
 
 /// Refuses to drop a family without a word of confirmation.

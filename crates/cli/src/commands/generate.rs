@@ -9,7 +9,7 @@ use clap_complete::Shell;
 
 use crate::args::Cli;
 use crate::failure::{Failure, Result};
-use crate::told::print;
+use crate::output::print;
 
 const NAME: &str = "tidesdb";
 

@@ -16,7 +16,7 @@ use crate::database::{self, Access};
 use crate::encoding::Encoding;
 use crate::failure::{Failure, Result, judged, note};
 use crate::formats::{self, Format, RecordWriter, Row};
-use crate::told::print;
+use crate::output::print;
 
 /// Keys that are looked up together.
 const KEYS_AT_ONCE: usize = 1000;
@@ -109,7 +109,7 @@ fn each_some(
     work(&keys)
 }
 
-/// Prints values of several keys, and tells which have none.
+/// Prints values of several keys, and which have none.
 pub(crate) struct Values {
     writer: Box<dyn RecordWriter>,
     encoding: Encoding,
@@ -131,8 +131,8 @@ impl Values {
         Self { writer, encoding, json, absent: 0, closed: None }
     }
 
-    /// Prints the values found for some keys. As JSON a key that is not there has no value; as
-    /// text it is told on standard error.
+    /// Prints the values found for some keys. As JSON a key that is not there has no value; as text
+    /// it is written to standard error.
     ///
     /// # Errors
     /// When the output cannot be written.

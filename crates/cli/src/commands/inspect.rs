@@ -28,7 +28,7 @@ pub(crate) struct InspectArgs {
     /// Stop after this many lines
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<u64>,
-    /// Number of the file, where neither its name nor its content tells
+    /// Number of the file, where neither its name nor its content shows it
     #[arg(long, value_name = "N")]
     number: Option<u64>,
     /// Print one JSON object a line

@@ -8,7 +8,7 @@
 //! it, and once the line is repaired the same command goes on there. With --skip-bad such records
 //! are counted and left out. A key that appears twice keeps its last value.
 //!
-//! The first line of a dump tells that it is one: its families are created with their options, and
+//! The first line of a dump says that it is one: its families are created with their options, and
 //! its records get back the times at which they expire.
 
 use std::io;

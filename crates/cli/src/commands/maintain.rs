@@ -20,7 +20,7 @@ pub(crate) fn flush(args: &FlushArgs) -> Result<()> {
     })?;
     let flushed = database::visible_families(&db);
     db.close()?;
-    args.told.tell(&json!({ "flushed": flushed }))
+    args.output.report(&json!({ "flushed": flushed }))
 }
 
 /// Merges one family or all.
@@ -40,5 +40,5 @@ pub(crate) fn compact(args: &CompactArgs) -> Result<()> {
     let all = || database::visible_families(&db);
     let compacted = args.family.clone().map_or_else(all, |name| vec![name]);
     db.close()?;
-    args.told.tell(&json!({ "compacted": compacted }))
+    args.output.report(&json!({ "compacted": compacted }))
 }

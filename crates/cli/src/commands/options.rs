@@ -11,8 +11,8 @@ use crate::args::DatabaseArgs;
 use crate::database::{self, Access};
 use crate::failure::{Failure, Result, note};
 use crate::options_files;
+use crate::output::{pretty, print};
 use crate::table::printable;
-use crate::told::{pretty, print};
 
 /// The family of commands that name none.
 const DEFAULT_FAMILY: &str = "default";
@@ -99,8 +99,8 @@ fn json(db: &Db, family: Option<&str>) -> Result<String> {
     pretty(&pairs.collect::<BTreeMap<&str, &str>>())
 }
 
-/// Changes what the file names, of one family or of all, and tells what has changed. All
-/// mistakes are found before the first family is changed.
+/// Changes what the file names, of one family or of all, and reports what has changed. All mistakes
+/// are found before the first family is changed.
 fn apply(db: &Db, file: &OptionsFile, family: Option<&str>) -> Result<()> {
     let names: Vec<&str> =
         file.families().filter(|name| family.is_none_or(|f| f == *name)).collect();

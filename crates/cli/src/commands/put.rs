@@ -44,7 +44,7 @@ pub(crate) fn run(args: &PutArgs) -> Result<()> {
     db.write_with(&batch, WriteOptions::new().sync(true))?;
     drop(family);
     db.close()?;
-    args.told.tell(&json!({ "stored": 1, "family": name, "value_bytes": value.len() }))
+    args.output.report(&json!({ "stored": 1, "family": name, "value_bytes": value.len() }))
 }
 
 fn value(args: &PutArgs) -> Result<Vec<u8>> {

@@ -12,10 +12,10 @@ use crate::args::DatabaseArgs;
 use crate::encoding::Encoding;
 use crate::failure::{Failure, Result, judged};
 use crate::interrupt;
+use crate::output::{pretty, print};
 use crate::progress::WorkBar;
 use crate::resume;
 use crate::table::{bytes, count, printable, render};
-use crate::told::{pretty, print};
 
 /// Arguments of `salvage`.
 #[derive(Debug, Args)]
@@ -55,7 +55,7 @@ pub(crate) struct RestoreArgs {
     json: bool,
 }
 
-/// Runs work that tells how far it is and ends when the user asks for it.
+/// Runs work that reports how far it is and ends when the user asks for it.
 fn with_progress<T>(
     work: impl FnOnce(&mut dyn FnMut(salvage::Progress) -> tidesdb::Result<()>) -> tidesdb::Result<T>,
 ) -> Result<T> {

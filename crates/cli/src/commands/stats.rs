@@ -1,7 +1,7 @@
 //! `tidesdb stats`: sizes, levels and counters, as tables, as JSON, or for Prometheus.
 //!
-//! The database is opened for the command, so counters of work (cache hits, bytes flushed) tell
-//! what opening it took; sizes and levels are those of the stored data.
+//! The database is opened for the command, so counters of work (cache hits, bytes flushed) say what
+//! opening it took; sizes and levels are those of the stored data.
 
 use serde_json::{Value, json};
 use tidesdb::{Db, DbStats, Family, FamilyStats, MemoryStats};
@@ -9,8 +9,8 @@ use tidesdb::{Db, DbStats, Family, FamilyStats, MemoryStats};
 use crate::args::StatsArgs;
 use crate::database::{self, Access};
 use crate::failure::Result;
+use crate::output::{pretty, print};
 use crate::table::{bytes, count, printable, render};
-use crate::told::{pretty, print};
 
 /// Runs the command.
 ///
@@ -38,7 +38,7 @@ fn as_json(db: &Db) -> Result<String> {
     pretty(&json!({ "database": database_json(&db.stats()), "families": families }))
 }
 
-/// About how many keys a family has. Nothing is told where a table that tells can't be read.
+/// About how many keys a family has. `None` where a table that is needed for it can't be read.
 fn keys_about(family: &Family) -> Option<u64> {
     family.approximate_count(..).ok()
 }

@@ -9,8 +9,8 @@ use tidesdb::salvage::{FormatReport, FoundFormat, formats_of};
 use crate::args::ReportArgs;
 use crate::database;
 use crate::failure::{Failure, Result, judged};
+use crate::output::print;
 use crate::table::{count, render};
-use crate::told::print;
 
 /// Runs the command.
 ///

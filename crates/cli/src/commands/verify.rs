@@ -12,9 +12,9 @@ use tidesdb::{Error, ErrorKind, VerifyReport};
 use crate::args::ReportArgs;
 use crate::database::{self, Access};
 use crate::failure::{Failure, Result, judged, note};
+use crate::output::{pretty, print};
 use crate::progress::{WorkBar, spinner};
 use crate::table::{bytes, count, printable, render};
-use crate::told::{pretty, print};
 
 /// What was looked at, and what is wrong with it.
 #[derive(Default)]

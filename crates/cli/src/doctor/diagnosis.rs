@@ -7,7 +7,7 @@ use crate::table::{bytes, count};
 
 /// Garbage of less than this is not worth a word.
 const LEAST_GARBAGE_BYTES: u64 = 8 << 20;
-/// Lookups in the cache that tell something.
+/// Lookups in the cache from which its hit rate means something.
 const LEAST_LOOKUPS: u64 = 1000;
 /// Tables that a get searches when filters and merges do their work.
 const MANY_TABLES_PER_GET: f64 = 2.0;
@@ -215,7 +215,7 @@ fn stall_advice(reason: StallReason) -> (&'static str, &'static str) {
             "keys are overwritten faster than compaction collects the garbage; allow more of it, or \
              raise compaction_threads",
         ),
-        _ => ("stall_timeout_ms", "the documentation of StallReason tells what it means"),
+        _ => ("stall_timeout_ms", "the documentation of StallReason says what it means"),
     }
 }
 

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::diagnosis::reserve_bytes;
 use super::{Facts, FamilyFacts, Finding};
 use crate::failure::Result;
+use crate::output::pretty;
 use crate::table::{bytes, count, render};
-use crate::told::pretty;
 
 /// The report as JSON.
 ///

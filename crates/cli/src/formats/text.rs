@@ -17,7 +17,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// A writer of fields in that encoding, which cuts long values if told so.
+    /// A writer of fields in that encoding, which cuts long values if asked to.
     pub(super) fn new(encoding: Encoding, cut: bool) -> Self {
         Self { encoding, cut, line: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! What cannot work: each is told clearly, and nothing is changed or created.
+//! What cannot work: each has a clear message, and nothing is changed or created.
 
 use std::io::Write;
 
@@ -272,7 +272,7 @@ fn a_dump_that_replaces_a_file_keeps_its_mode() {
 fn what_a_killed_dump_left_is_removed_by_the_next_to_the_same_file() {
     let place = Place::new();
     place.run("put", &["k", "v"]).ok();
-    // Left: nobody holds its lock.
+    // Left: no process holds its lock.
     place.file("out.tsv.4194400-0.partial", "half");
     // Of a dump that still runs, of another file, and what only looks like one.
     let held = place.file("out.tsv.1-0.partial", "growing");

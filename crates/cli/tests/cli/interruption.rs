@@ -15,7 +15,7 @@ fn pass(time: Duration) {
     drop(keep_open);
 }
 
-/// Makes sure that the stored records are exactly those that the checkpoint tells, which are the
+/// Makes sure that the stored records are exactly those that the checkpoint names, which are the
 /// first ones of the input.
 fn check_prefix(place: &Place, lines: &[String]) -> u64 {
     let Some(records) = place.checkpoint_records() else { return 0 };

@@ -144,7 +144,7 @@ impl Place {
         self.run("scan", &["--family", family, "--format", "jsonl"]).ok().text().to_owned()
     }
 
-    /// Number of records that the checkpoint of the only unfinished load tells, if there is one.
+    /// Number of records that the checkpoint of the only unfinished load names, if there is one.
     pub(crate) fn checkpoint_records(&self) -> Option<u64> {
         if !self.run("families", &["--all"]).ok().text().contains("__load_progress") {
             return None;

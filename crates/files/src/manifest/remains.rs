@@ -31,7 +31,7 @@ pub struct RemainingEdit {
 pub struct ManifestRemains {
     /// Length of the file in bytes.
     pub file_len: u64,
-    /// Format version that the header tells, if it can be read.
+    /// Format version that the header has, if it can be read.
     pub version: Option<u32>,
     /// The edits that were read, in order.
     pub edits: Vec<RemainingEdit>,

@@ -85,7 +85,7 @@ impl Footer {
         }
         let footer = Self::parse(covered).map_err(|Malformed| {
             let found = covered.get(MAGIC.len()..MAGIC.len() + 8).unwrap_or_default();
-            format!("footer tells the form {found:02x?}, expected version {VERSION}")
+            format!("footer has the form {found:02x?}, expected version {VERSION}")
         })?;
         footer.check(identity, offset)?;
         Ok(footer)

@@ -47,7 +47,7 @@ struct Ahead {
     bytes: LargeVec<u8>,
     start: u64,
     len: usize,
-    /// Bytes of memory that the source was last told of.
+    /// Bytes of memory that were last reported to the source.
     told: usize,
 }
 

@@ -152,7 +152,7 @@ impl TableRemains {
         self.footer.map(|footer| footer.has_tree_index)
     }
 
-    /// The sections that the footer tells of, with their offsets and lengths.
+    /// The sections that the footer names, with their offsets and lengths.
     #[must_use]
     pub fn sections(&self) -> Vec<(&'static str, u64, u64)> {
         let Some(footer) = self.footer else { return Vec::new() };
@@ -293,7 +293,7 @@ impl TableRemains {
         }
     }
 
-    /// Checks one data block that an index tells of.
+    /// Checks one data block that an index names.
     fn survey_block(&mut self, handle: BlockHandle) -> Result<()> {
         let bytes = self.read(handle.offset, handle.len as usize)?;
         match self.block_of(&bytes, handle.offset) {
@@ -382,11 +382,7 @@ impl TableRemains {
             *known += len;
             return;
         }
-        self.lose(
-            offset,
-            len,
-            "no whole block is found here, and no index tells of any".to_owned(),
-        );
+        self.lose(offset, len, "no whole block is found here, and no index names any".to_owned());
     }
 
     /// Says what a block is that was found without an index.
@@ -409,7 +405,7 @@ impl TableRemains {
         }
     }
 
-    /// Whether a block tells where data blocks lie, back to back, one of which is known.
+    /// Whether a block lists where data blocks lie, back to back, one of which is known.
     fn is_node(&self, block: &Block) -> bool {
         let (mut next, mut lens) = (0, Vec::new());
         for position in 0..block.len() {
@@ -453,7 +449,7 @@ impl TableRemains {
     }
 }
 
-/// Where the leaves of a node lie; `None` when it is not the node that the root tells of.
+/// Where the leaves of a node lie; `None` when it is not the node that the root names.
 fn leaves_of(index: &TreeIndex, node: usize, block: &Block) -> Option<Vec<BlockHandle>> {
     let mut next = index.first_offset(node);
     let mut leaves = Vec::new();

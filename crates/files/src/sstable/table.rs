@@ -101,7 +101,7 @@ impl Table {
     }
 
     /// As [`Table::may_contain`], of a table that [is read part by part](Table::is_in_parts): what
-    /// that can't tell without reading.
+    /// that can't answer without reading.
     ///
     /// # Errors
     /// [`tidesdb_base::Error::Corruption`] or [`tidesdb_base::Error::Io`] when the part of the
@@ -134,7 +134,7 @@ impl Table {
     }
 
     /// False when the table certainly holds no key from `lower` on and before `upper`, as far as
-    /// the filter of prefixes tells: when all keys in between begin with a prefix that no key of
+    /// the filter of prefixes shows: when all keys in between begin with a prefix that no key of
     /// the table has.
     #[must_use]
     pub fn may_hold_between(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
@@ -179,8 +179,8 @@ impl Table {
         true
     }
 
-    /// Holds all of the index, once lookups have needed much of it and if there is room. Nobody is
-    /// told of what fails: lookups go on through the nodes, and meet what is wrong with theirs.
+    /// Holds all of the index, once lookups have needed much of it and if there is room. What fails
+    /// is no error here: lookups go on through the nodes, and meet what is wrong with theirs.
     #[cold]
     fn hold_whole(&self, index: &TreeIndex, memory: &dyn NodeMemory) {
         let has_room = index.wanted_whole().is_some_and(|bytes| memory.has_room_for(bytes));
@@ -206,7 +206,7 @@ impl Table {
     ///
     /// # Errors
     /// [`tidesdb_base::Error::Corruption`] or [`tidesdb_base::Error::Io`] when the index node that
-    /// tells can't be read.
+    /// names can't be read.
     pub fn block_handle<S: BlockSource>(
         &self,
         at: usize,
@@ -261,7 +261,7 @@ impl Table {
     }
 
     /// The newest version of `key` with a sequence number of at most `snapshot` in a data block of
-    /// this table at `handle`, which [`super::BlockFinder::first_for`] told.
+    /// this table at `handle`, which [`super::BlockFinder::first_for`] returned.
     ///
     /// # Errors
     /// [`tidesdb_base::Error::Corruption`].

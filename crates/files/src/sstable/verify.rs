@@ -3,7 +3,7 @@
 //! Besides checksums: the order of all entries, the exact layout of each block, heads, the index
 //! (each separator lies between its neighbours), the filter (it lets every key through), and every
 //! count and bound of footer and properties. Used by tests, by the command-line tool, and by the
-//! engine when it is told to check what it has written.
+//! engine when it is asked to check what it has written.
 
 use super::index::Leaves;
 use super::iterator::{Readahead, TableIterator};

@@ -1,4 +1,4 @@
-//! Finds sealed blocks in bytes of which no index tells where they begin.
+//! Finds sealed blocks in bytes of which no index says where they begin.
 //!
 //! A block does not say how long it is: its end is where a trailer stands whose checksum matches
 //! for a block of that beginning. So from a known beginning all places are tried at which a trailer
@@ -144,7 +144,7 @@ impl<'a> Search<'a> {
         plain.or(by_trailer)
     }
 
-    /// The first block within a range that is stored as it is: its trailer tells where it begins.
+    /// The first block within a range that is stored as it is: its trailer says where it begins.
     fn first_plain_block(&self, within: Range<usize>) -> Option<Range<usize>> {
         let mut budget = BUDGET_BYTES;
         let first = self.ends.partition_point(|end| end.at <= within.start);

@@ -44,7 +44,7 @@ pub enum IndexForm {
     Tree {
         /// Uncompressed bytes of one index node.
         node_bytes: usize,
-        /// Most data blocks that one index node tells of; at least one.
+        /// Most data blocks that one index node names; at least one.
         node_leaves: usize,
     },
 }

@@ -74,7 +74,7 @@ impl VlogWriter {
         Ok(writer)
     }
 
-    /// A writer that goes on from what [`VlogWriter::summary`] told after a flush of an earlier
+    /// A writer that goes on from what [`VlogWriter::summary`] returned after a flush of an earlier
     /// one. What lies behind in the file is overwritten; the caller has cut it off if it may be
     /// longer than that.
     #[must_use]

@@ -17,7 +17,7 @@ pub const SYNC_MARK_BYTES: usize = 16;
 const MAGIC: u64 = u64::from_le_bytes(*b"TDBWAL\r\n");
 /// What is read and written.
 pub(crate) const FORMAT_VERSION: u32 = 3;
-/// Seed of the header's own checksum; the header can't be seeded by what it tells.
+/// Seed of the header's own checksum; the header can't be seeded by what it says.
 const HEADER_SEED: u64 = 0x5445_4741_4c57;
 const HEADER_BODY_BYTES: usize = 48;
 

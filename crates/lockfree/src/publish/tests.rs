@@ -265,7 +265,7 @@ mod models {
         });
     }
 
-    /// A waiter that is in no commit meets a hole that is healed: it is told of either.
+    /// A waiter that is in no commit meets a hole that is healed: it learns of either.
     #[test]
     fn loom_publish_a_reset_wakes_who_waits() {
         model(None, || {

@@ -32,7 +32,7 @@ pub enum Corruption {
 }
 
 impl SimVfs {
-    /// Damages the file `path` at `offset`. Returns whether readers can tell: false when the
+    /// Damages the file `path` at `offset`. Returns whether readers can notice: false when the
     /// damaged bytes equal the old ones.
     ///
     /// # Errors

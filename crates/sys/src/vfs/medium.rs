@@ -1,4 +1,4 @@
-//! Which errors of the kernel tell that bytes on the disk can't be read.
+//! Which errors of the kernel mean that bytes on the disk can't be read.
 
 use std::io;
 

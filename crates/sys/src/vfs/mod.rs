@@ -68,8 +68,8 @@ pub struct DirEntry {
     pub is_dir: bool,
     /// Length in bytes of a file, 0 for a directory.
     pub len: u64,
-    /// Why the length can't be told: what the file system keeps of the file is damaged. The length
-    /// is 0 then, and whether it is a directory may be wrong.
+    /// Why the length is unknown: what the file system keeps of the file is damaged. The length is
+    /// 0 then, and whether it is a directory may be wrong.
     pub damage: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A picture of a directory's bytes, to tell that a refused call changed nothing.
+//! A picture of a directory's bytes, to show that a refused call changed nothing.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A listener that panics took the call with it that it was told of, and a writer that had waited,
-/// whose wait is told as it ends, took the process.
+/// A listener that panics ended the call that it was called from, and a writer that had waited,
+/// whose wait is reported as it ends, took the process.
 #[test]
 fn a_listener_may_panic() {
     let calls = Arc::new(AtomicU64::new(0));

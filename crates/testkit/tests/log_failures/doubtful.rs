@@ -55,7 +55,7 @@ fn keys(keys: &[&[u8]]) -> Vec<Vec<u8>> {
 }
 
 /// A sync that fails once: the repair makes the commit durable, and the caller waits for it. The
-/// commit was visible and told to have failed; its hook was never called.
+/// commit was visible and reported as failed; its hook was never called.
 #[test]
 fn a_commit_whose_sync_fails_is_made_durable_by_the_repair() {
     let watched = Watched::open();
@@ -74,8 +74,8 @@ fn a_commit_whose_sync_fails_is_made_durable_by_the_repair() {
     watched.db.sync_log().unwrap();
 }
 
-/// A disk on which the repair fails as well: the caller is told that the commit is visible and may
-/// be lost. It is told to hooks once, and is durable with the next repair that works.
+/// A disk on which the repair fails as well: the caller learns that the commit is visible and may
+/// be lost. Hooks are called with it once, and the next repair that works makes it durable.
 #[test]
 fn a_commit_that_the_disk_does_not_take_is_doubtful_and_visible() {
     let watched = Watched::open();

@@ -21,7 +21,7 @@ use crate::compaction::state::{rules, summarize};
 use crate::compaction::{expiry, slices};
 use crate::core::Core;
 use crate::family::{FamilyState, MergeClaim, MergesUnderWay};
-use crate::key_parts::KeyRange;
+use crate::key_partitions::KeyRange;
 use crate::version::{LivenessRules, Run, Version};
 
 /// A version and what the planner knows of it.
@@ -29,7 +29,7 @@ struct Look {
     version: Arc<Version>,
     runs: Vec<RunSummary>,
     rules: PlanRules,
-    /// By what garbage was told: live snapshots, oldest first, and the time in Unix seconds.
+    /// What garbage was estimated by: live snapshots, oldest first, and the time in Unix seconds.
     snapshots: Vec<SequenceNumber>,
     now: u64,
     /// It is not known of all tables how much range tombstones hide of them.
@@ -135,7 +135,7 @@ impl Core {
         let (snapshots, now) = (self.isolation.snapshots.list(), self.expired_for_all());
         let unmeasured = version.measure_range_deleted(&snapshots, most_measured);
         Look {
-            rules: rules(&options, &version, family.reads.watch.is_read()),
+            rules: rules(&options, &version, family.reads.activity.is_read()),
             runs: summarize(&version, &options, version.liveness_rules(&snapshots, now)),
             version,
             snapshots,
@@ -153,7 +153,7 @@ impl Core {
         }
         let options = family.options.load();
         let liveness = version.liveness_rules(&[], self.env.clock.unix_seconds());
-        let rules = rules(&options, version, family.reads.watch.is_read());
+        let rules = rules(&options, version, family.reads.activity.is_read());
         plan::has_garbage(&summarize(version, &options, liveness), &rules)
     }
 
@@ -217,7 +217,7 @@ impl Core {
         pace: Pace,
         bytes: u64,
     ) -> Result<Option<Begun>> {
-        self.drop_whole_tables(family)?;
+        self.drop_dead_tables(family)?;
         loop {
             let mut look = self.look_at(family, MEASURED_PER_LOOK);
             look.rules.awaits_snapshots =

@@ -44,7 +44,7 @@ impl Core {
     }
 
     /// Has what is visible up to `sequence`, and could not be synced, made durable by a repair, and
-    /// waits for that. `cause` tells why the sync failed.
+    /// waits for that. `cause` says why the sync failed.
     ///
     /// # Errors
     /// [`Error::Doubtful`] when the log could not be repaired either, or the database is being
@@ -66,14 +66,14 @@ impl Core {
         {
             return self.repair_log();
         }
-        let mut patience = self.patience_with_all_work();
+        let mut stall_timer = self.stall_timer_with_all_work();
         loop {
             let seen = self.work.progress.now();
             // A repair that was queued when the database was closed never begins.
             if !self.storage.log.is_under_repair() || self.health.is_closed() {
                 return;
             }
-            if self.wait_for_work(&mut patience, seen).is_err() {
+            if self.wait_for_work(&mut stall_timer, seen).is_err() {
                 return;
             }
         }

@@ -56,7 +56,7 @@ fn merges_make_way_for_one_that_a_caller_waits_for() {
 }
 
 /// A merge that failed while a caller waited for a flush made the flush fail, and one that failed
-/// before a flush worked was not told to any caller.
+/// before a flush worked was reported to no caller.
 #[test]
 fn a_failed_merge_is_no_failure_of_a_flush_and_is_told_after_one() {
     let db = open();

@@ -170,7 +170,7 @@ pub(crate) struct CachedBlocks(Arc<KeptBlocks>);
 struct KeptBlocks {
     cache: Arc<BlockCache>,
     counters: Option<Arc<HotCounters>>,
-    /// What is told of the memory that the iterators keep.
+    /// Accounts for the memory that the iterators keep.
     budget: Option<Arc<MemoryBudget>>,
 }
 

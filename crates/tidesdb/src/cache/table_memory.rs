@@ -2,16 +2,16 @@
 //!
 //! A table is held as a whole, or, where there is no room for that, in parts: then its index and
 //! filter are read through the block cache, and little stays here. Tables that are not used give
-//! way to those that are; those that are held in parts only when these alone are too many. Whoever
-//! opens a table asks first; nothing polls.
+//! way to those that are; those that are held in parts only when these alone are too many. A caller
+//! that opens a table asks first; nothing polls.
 //!
 //! A table is idle when no call used it for a whole period. A period ends when a table that is held
 //! in parts was asked often within it, or when room was sought as many times as there are tables.
-//! So whoever seeks room looks at the idle tables that the last period left, and takes nothing from
-//! those in use: where all are in use, a table more is read in parts. Without periods, each opening
-//! would find idle whatever was not used since the opening before. A database with more tables than
-//! its share has room for opens some all the time, each of them would close others, and these are
-//! opened again: an index and a filter are read and checked for each.
+//! So a caller that seeks room looks at the idle tables that the last period left, and takes
+//! nothing from those in use: where all are in use, a table more is read in parts. Without periods,
+//! each opening would find idle whatever was not used since the opening before. A database with
+//! more tables than its share has room for opens some all the time, each of them would close
+//! others, and these are opened again: an index and a filter are read and checked for each.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -268,7 +268,7 @@ mod tests {
         assert!(tables.iter().skip(1).all(|table| table.is_open()));
     }
 
-    /// Without tables that are held in parts and asked, openings alone tell what is idle.
+    /// Without tables that are held in parts and asked, openings alone show what is idle.
     #[test]
     fn many_openings_close_what_is_not_used() {
         let (memory, tables) = full(10);

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
 
-use crate::key_parts::KeyRange;
+use crate::key_partitions::KeyRange;
 use crate::version::{TableFile, Version};
 
 /// By what the expiry of a version is judged.

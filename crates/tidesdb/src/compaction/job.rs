@@ -32,7 +32,7 @@ use crate::core::Core;
 use crate::counters::Work;
 use crate::family::{FamilyState, RunPlace, SliceBounds, interrupting};
 use crate::flow::PromisedSpace;
-use crate::key_parts::KeyRange;
+use crate::key_partitions::KeyRange;
 use crate::spans::span;
 use crate::version::{Run, TableFile, Version};
 
@@ -100,7 +100,7 @@ impl Core {
         counters.add(Work::MergedSlices, u64::from(*slice != KeyRange::default()));
         counters.add(Work::MergeFailures, u64::from(result.is_err()));
         let nanos = self.env.clock.monotonic_nanos().saturating_sub(started);
-        self.telemetry.watch.record(TimedOperation::Compaction, nanos);
+        self.telemetry.latencies.record(TimedOperation::Compaction, nanos);
         counters.add(Work::MergeNanos, nanos);
         if result.is_ok() && self.telemetry.events.are_told(LogLevel::Info) {
             let (family, bytes) = (family.name().to_string(), merge.bytes);
@@ -171,7 +171,7 @@ impl Core {
         }
         let volume = self.env.vfs.volume_bytes(&self.env.path).ok();
         let least = family.options.load().least_free_bytes(volume);
-        // Not knowing is no reason to refuse: the writes themselves will tell.
+        // Not knowing is no reason to refuse: the writes themselves will fail.
         let free = self.env.vfs.free_bytes(&self.env.path).ok()?;
         Some(free.saturating_sub(least))
     }

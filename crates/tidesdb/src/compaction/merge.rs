@@ -1,8 +1,8 @@
 //! All versions of several runs in order: keys ascending, of one key the newest first.
 //!
 //! A merge may cover a part of the key space only ([`KeyRange`]); several such parts are merged by
-//! several threads. Where a table is met at its first entry and no other input has a key within
-//! it, the merge can be told to step over it as a whole, so that tables which overlap nothing are
+//! several threads. Where a table is met at its first entry and no other input has a key within it,
+//! the merge can be asked to step over it as a whole, so that tables which overlap nothing are
 //! moved or left where they are instead of being rewritten.
 
 use std::cmp::Ordering;
@@ -12,7 +12,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::sstable::{EntryMeta, Readahead, Table, TableIterator, Uncached};
 
 use super::steps::holds;
-use crate::key_parts::KeyRange;
+use crate::key_partitions::KeyRange;
 use crate::version::TableFile;
 
 /// Bytes of each input read at a time.

@@ -2,20 +2,20 @@
 //! (`drop_rules`, pure), the order of versions (`merge`), writing those that stay (`rewrite`, also
 //! for flushes), doing it in bounded steps (`job`, `steps`, pure) of parallel parts (`step`,
 //! `parts`), and making the result known (`install`). `slices` cuts the key space so that garbage
-//! can be collected in small steps; `expiry` finds what has expired (pure); `whole_tables` removes
-//! tables without reading them; `thin` writes single tables anew when the disk is full.
+//! can be collected in small steps; `expiry` finds what has expired (pure); `drop_tables` removes
+//! tables without reading them; `reclaim` writes single tables anew when the disk is full.
 
 pub(crate) mod drop_rules;
+mod drop_tables;
 pub(crate) mod expiry;
 mod install;
 pub(crate) mod job;
 mod merge;
-mod parts;
 pub(crate) mod plan;
+mod reclaim;
 pub(crate) mod rewrite;
 pub(crate) mod slices;
 pub(crate) mod state;
 mod step;
 mod steps;
-mod thin;
-mod whole_tables;
+mod subcompactions;

@@ -18,11 +18,11 @@ use std::sync::Arc;
 
 use tidesdb_lockfree::sync::lock;
 
-use super::parts::bounds_between;
 use super::plan::MergePlan;
 use super::steps::LEAST_TABLE_BYTES;
+use super::subcompactions::bounds_between;
 use crate::family::{FamilyState, SliceBounds};
-use crate::key_parts::KeyRange;
+use crate::key_partitions::KeyRange;
 use crate::version::{KeyCounts, LivenessCount, LivenessRules, TableFile, Version};
 
 /// Slices of a family that is large enough. More would make the tables of a flush small.

@@ -63,7 +63,8 @@ fn released_versions(run: &Run, snapshots: &[SequenceNumber]) -> u64 {
     if !many || older(counts.oldest) != older(counts.newest) {
         return 0;
     }
-    // At the beginning of time nothing has expired. What can't be read is for merges to tell of.
+    // At the beginning of time nothing has expired. What can't be read is for compactions to
+    // report.
     let hides = |table: &Arc<TableFile>| !table.is_free_of_garbage(0).unwrap_or(true);
     let hidden = run.tables.iter().any(hides);
     if hidden { counts.entries.saturating_sub(counts.distinct) } else { 0 }

@@ -19,12 +19,12 @@ use super::drop_rules::DropRules;
 use super::install::Merged;
 use super::job::Merge;
 use super::merge::{READAHEAD_BYTES, VersionMerge};
-use super::parts::parts;
 use super::rewrite::{Rewriter, ValueRewrite};
 use super::steps::{self, Cut, StepTable};
+use super::subcompactions::parts;
 use crate::core::Core;
 use crate::flow::{Holder, Lent, table_writer_bytes};
-use crate::key_parts::{KeyParts, KeyRange};
+use crate::key_partitions::{KeyPartitions, KeyRange};
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
 use crate::version::{KeyCounts, LivenessCount, TableFile, Version, is_deleted_in_part};
 
@@ -32,7 +32,7 @@ use crate::version::{KeyCounts, LivenessCount, TableFile, Version, is_deleted_in
 const VERSIONS_PER_CHECK: u64 = 256;
 
 /// A table is left as it is when it has at least this share of the usual size: many small ones
-/// would otherwise stay for ever.
+/// would otherwise stay.
 const LEAST_LONE_SHARE: u64 = 8;
 
 /// One step under way, shared by the threads that do its parts.
@@ -114,7 +114,7 @@ impl Step {
         ranges.extend(self.cut.rests.iter().cloned());
         let step = Arc::clone(self);
         let work = move |core: &Core, range: &KeyRange| step.merge_part(core, range.clone());
-        let results = KeyParts::new(ranges).run(core, &Arc::new(work));
+        let results = KeyPartitions::new(ranges).run(core, &Arc::new(work));
         let checked = match results.failure {
             Some(failure) => Err(failure),
             None => self.result(is_last),

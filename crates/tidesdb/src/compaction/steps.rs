@@ -11,7 +11,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::key_parts::KeyRange;
+use crate::key_partitions::KeyRange;
 
 /// What has to be known of a table to cut a merge into steps.
 pub(super) trait StepTable: Clone {

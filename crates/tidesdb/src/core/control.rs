@@ -1,14 +1,14 @@
-//! What users have told background work to do.
+//! What users have asked of background work.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What users have told background work to do.
+/// What users have asked of background work.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     /// Callers that want no flush and no merge to start.
     paused: AtomicU64,
     /// Threads of callers that free the disk.
-    rescues: AtomicU64,
+    reclaims: AtomicU64,
     /// No merge runs any more until the database is reopened.
     cancelled: AtomicBool,
     /// Number of the timer of interval syncs that is in force; others end.
@@ -43,18 +43,18 @@ impl Control {
     }
 
     /// A thread frees the disk, unless it sees a pause now.
-    pub(crate) fn rescue_begins(&self) {
-        self.rescues.fetch_add(1, Ordering::SeqCst);
+    pub(crate) fn reclaim_begins(&self) {
+        self.reclaims.fetch_add(1, Ordering::SeqCst);
     }
 
     /// It has ended.
-    pub(crate) fn rescue_ends(&self) {
-        self.rescues.fetch_sub(1, Ordering::SeqCst);
+    pub(crate) fn reclaim_ends(&self) {
+        self.reclaims.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// A thread frees the disk.
-    pub(crate) fn has_rescues(&self) -> bool {
-        self.rescues.load(Ordering::SeqCst) > 0
+    pub(crate) fn has_reclaims(&self) -> bool {
+        self.reclaims.load(Ordering::SeqCst) > 0
     }
 
     /// No merge runs any more.

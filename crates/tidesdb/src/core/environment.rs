@@ -8,11 +8,11 @@ use tidesdb_sys::clock::Clock;
 use tidesdb_sys::sched::Scheduler;
 use tidesdb_sys::vfs::Vfs;
 
+use crate::file_numbers::DatabaseId;
 use crate::flow::disk::{self, DiskSpace};
-use crate::numbers::DatabaseId;
 
-/// Where a database lies, what it was told, and its doors to the outside world. Nothing of it
-/// changes while the database is open.
+/// Where a database lies, its options, and its doors to the outside world. Nothing of it changes
+/// while the database is open.
 #[derive(Debug)]
 pub(crate) struct Environment {
     /// Tells this open database from others of the process.

@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use crate::dependencies::Dependencies;
-use crate::moments::SnapshotRegistry;
+use crate::snapshot_registry::SnapshotRegistry;
+use crate::ssi::Dependencies;
 
 /// The moments that readers look at, and what transactions have read at them.
 #[derive(Debug, Default)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tidesdb_lockfree::arena::BlockPool;
 
+use crate::buffer_pool::BufferPool;
 use crate::flow::MemoryBudget;
-use crate::spare_buffers::SpareBuffers;
 
 /// The budget of all memory, and what is lent to memtables and to writers of tables.
 #[derive(Debug)]
@@ -13,5 +13,5 @@ pub(crate) struct Memory {
     pub budget: Arc<MemoryBudget>,
     /// Blocks of memtables.
     pub pool: Arc<BlockPool>,
-    pub spare_buffers: SpareBuffers,
+    pub buffer_pool: BufferPool,
 }

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use crate::file_numbers::FileNumbers;
 use crate::log::Log;
-use crate::numbers::FileNumbers;
 use crate::version::{Catalog, FileContext};
 
 /// The files of a database, as far as no family alone has them.

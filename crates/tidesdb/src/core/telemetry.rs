@@ -1,4 +1,4 @@
-//! What a database tells about itself.
+//! What a database reports about itself.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use tidesdb_sys::clock::Clock;
 
 use crate::counters::Counted;
 use crate::events::Events;
-use crate::watch::Watch;
+use crate::latency_recorder::LatencyRecorder;
 
 /// Counters, times and events.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Telemetry {
     /// By which operations are timed.
     pub clock: Arc<dyn Clock>,
     pub counters: CoreCounters,
-    pub watch: Watch,
+    pub latencies: LatencyRecorder,
     pub events: Events,
 }
 

@@ -22,12 +22,12 @@ impl Core {
     ///
     /// # Errors
     /// Why the flush failed, or the sync of the log; the database is shut down all the same. A
-    /// later call is not told of the error.
+    /// later call does not get the error.
     pub(crate) fn close(&self) -> Result<()> {
         if !self.health.is_at_home() {
             return Err(Error::Forked);
         }
-        // A caller that was told that the database is closed may open the directory again.
+        // A caller that knows that the database is closed may open the directory again.
         let closing = lock(&self.health.closing);
         if self.health.is_closed() {
             return Ok(());
@@ -90,7 +90,7 @@ impl Core {
         self.storage.log.seal();
         let retired = flushed && healthy && self.retire_log();
         if !retired && self.syncs_at_intervals() {
-            // There is no caller to tell of a failure; what was synced before stays promised.
+            // There is no caller to report a failure to; what was synced before stays promised.
             let _ = self.storage.log.sync_sealed();
         }
         self.storage.files.garbage.sweep();

@@ -9,10 +9,10 @@ use tidesdb_base::options::RuntimeOptions;
 use super::open::memory_budget;
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::flow::Patience;
+use crate::flow::StallTimer;
 
 /// How long a call waits for running merges to notice that they were cancelled.
-const CANCEL_PATIENCE_MS: u64 = 30_000;
+const CANCEL_TIMEOUT_MS: u64 = 30_000;
 
 impl Core {
     /// Changes settings of the open database.
@@ -54,18 +54,18 @@ impl Core {
     }
 
     fn wait_until_none_runs(&self) -> Result<()> {
-        let mut patience = self.patience_with_all_work();
+        let mut stall_timer = self.stall_timer_with_all_work();
         loop {
             let seen = self.work.progress.now();
             self.health.check_open()?;
             let runs = self.families.all().iter().any(|family| family.has_running_work());
             let repairs = self.storage.log.is_under_repair();
-            if !runs && !self.work.control.has_rescues() && !repairs {
+            if !runs && !self.work.control.has_reclaims() && !repairs {
                 return Ok(());
             }
             // A job that panicked leaves its family's flags as they were.
             self.health.check()?;
-            self.wait_for_work(&mut patience, seen)?;
+            self.wait_for_work(&mut stall_timer, seen)?;
         }
     }
 
@@ -89,14 +89,15 @@ impl Core {
         self.health.check_open()?;
         self.work.control.cancel_compactions();
         // Nothing but their end counts as progress.
-        let mut patience = Patience::new(CANCEL_PATIENCE_MS, 0, self.env.clock.monotonic_nanos());
+        let mut stall_timer =
+            StallTimer::new(CANCEL_TIMEOUT_MS, 0, self.env.clock.monotonic_nanos());
         loop {
             let seen = self.work.progress.now();
             self.health.check_open()?;
             if !self.families.all().iter().any(|family| family.is_compacting()) {
                 return Ok(());
             }
-            patience.check(0, self.env.clock.monotonic_nanos(), StallReason::CompactionDebt)?;
+            stall_timer.check(0, self.env.clock.monotonic_nanos(), StallReason::CompactionDebt)?;
             self.wait_for_progress(seen);
         }
     }
@@ -107,7 +108,7 @@ impl Core {
     /// Why it failed; [`Error::Stalled`] when it gets nowhere.
     pub(crate) fn purge_family(&self, family: &Arc<FamilyState>) -> Result<()> {
         self.compact_family(family)?;
-        let mut patience = self.patience_with_all_work();
+        let mut stall_timer = self.stall_timer_with_all_work();
         loop {
             let seen = self.work.progress.now();
             self.check_writable(family)?;
@@ -115,7 +116,7 @@ impl Core {
                 return Ok(());
             }
             family.take_background_error().map_or(Ok(()), Err)?;
-            self.wait_for_work(&mut patience, seen)?;
+            self.wait_for_work(&mut stall_timer, seen)?;
         }
     }
 

@@ -15,8 +15,8 @@ use crate::background::Wait;
 use crate::family::{CommitHook, CommittedBatch};
 use crate::family_handle::Family;
 use crate::iterator::{KeyRange, Scan, ScanOptions};
-use crate::moments::Moment;
 use crate::snapshot::Snapshot;
+use crate::snapshot_registry::Moment;
 use crate::stats::{FamilyStats, TreeStats};
 use crate::write::WriteOptions;
 use crate::write::batch::expiry_after;
@@ -132,10 +132,10 @@ impl Family {
     /// Has `hook` called after each commit to this family from now on, in place of an earlier hook;
     /// `None` removes it. It is called by the committing thread, after the commit is visible and
     /// durable as asked for, and outside of all locks: it may use the database. A commit that ends
-    /// `Doubtful` is visible, and told like any other: each commit that readers see is told once. A
-    /// commit of the hook's own to the same family calls it again, within itself. A panic of the
-    /// hook is caught: it is reported by the process's panic hook, and has no other effect. Hooks
-    /// are not stored.
+    /// `Doubtful` is visible, and the hook is called as for any other: once for each commit that
+    /// readers see. A commit of the hook's own to the same family calls it again, within itself. A
+    /// panic of the hook is caught: it is reported by the process's panic hook, and has no other
+    /// effect. Hooks are not stored.
     ///
     /// A hook that holds a [`crate::Db`] or [`Family`] keeps the database open: dropping all other
     /// handles does not close it then. [`crate::Db::close`] and [`crate::Db::drop_family`] remove
@@ -187,7 +187,7 @@ impl Family {
     /// The value of a key, copied; `None` when it is absent, deleted or expired.
     ///
     /// # Errors
-    /// `Invalid` for an empty key, `Corrupt` when the bytes that would tell are damaged, `Io`,
+    /// `Invalid` for an empty key, `Corrupt` when the bytes that decide it are damaged, `Io`,
     /// `Closed`.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.get_copied(None, key.as_ref())

@@ -19,6 +19,7 @@ use tidesdb_sys::vfs::Vfs;
 use super::components::Components;
 use super::directory::{self, OwnedDirectory};
 use super::leftover_log::LeftoverLog;
+use crate::buffer_pool::BufferPool;
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
 use crate::core::{
     Core, CoreCounters, Environment, Families, FileWork, Health, Isolation, Memory, Storage,
@@ -27,19 +28,18 @@ use crate::core::{
 use crate::event_log::EventLog;
 use crate::events::Events;
 use crate::family::{FamilyState, View};
+use crate::file_numbers::{DatabaseId, FileNumbers};
 use crate::flow::disk::{self, DiskSpace};
 use crate::flow::{DatabaseFlow, MemoryBudget};
+use crate::latency_recorder::LatencyRecorder;
 use crate::log::{Log, LogConfig, NoSegmentAt};
 use crate::memtable::Memtable;
-use crate::numbers::{DatabaseId, FileNumbers};
-use crate::recovery::{self, Crew, Inventory, Leftovers, NO_LOG, Replayed, Target, Targets};
+use crate::recovery::{self, Inventory, Leftovers, NO_LOG, Replayed, Target, Targets, Workers};
 use crate::spans::span;
-use crate::spare_buffers::SpareBuffers;
 use crate::version::{
     Catalog, DirectoryLock, Extent, FamilyRecord, FileContext, Garbage, NamedFile, PersistedState,
     TableFile, ValueLogFile, ValueLogLife, Version,
 };
-use crate::watch::Watch;
 
 /// Block size that the cache's slots are laid out for.
 const USUAL_BLOCK_BYTES: usize = 4096;
@@ -63,7 +63,7 @@ pub(super) fn open_core(
         .map_err(|e| lock.explain(e))?;
     lock.check()?;
     let nanos = core.env.clock.monotonic_nanos().saturating_sub(started);
-    core.telemetry.watch.record(TimedOperation::Open, nanos);
+    core.telemetry.latencies.record(TimedOperation::Open, nanos);
     let families = core.families.names().len() as u64;
     core.telemetry.events.report(&Event::Opened { families, milliseconds: nanos / 1_000_000 });
     Ok(core)
@@ -93,10 +93,10 @@ fn build(
     let replayed = match &found {
         Some(found) => {
             let _span = span!(INFO, "recovery", families = families.len());
-            let crew = crew(&options, &components.scheduler);
+            let workers = workers(&options, &components.scheduler);
             memory.set_populates(true);
             let replayed =
-                recovery::replay_log(&vfs, path, found, targets(found, &families), &crew);
+                recovery::replay_log(&vfs, path, found, targets(found, &families), &workers);
             memory.set_populates(false);
             replayed?
         }
@@ -126,7 +126,7 @@ fn build(
         telemetry: Telemetry {
             clock: Arc::clone(&clock),
             counters: CoreCounters::default(),
-            watch: Watch::new(&options),
+            latencies: LatencyRecorder::new(&options),
             events: Events::new(events, &options),
         },
         env: Environment {
@@ -140,7 +140,7 @@ fn build(
         memory: Memory {
             budget: Arc::clone(&files.budget),
             pool: memory,
-            spare_buffers: SpareBuffers::new(Arc::clone(&files.budget)),
+            buffer_pool: BufferPool::new(Arc::clone(&files.budget)),
         },
         storage: Storage { numbers, log, catalog: Mutex::new(catalog), files },
         isolation: Isolation::default(),
@@ -457,7 +457,7 @@ fn targets(found: &Inventory, families: &BTreeMap<u32, Arc<FamilyState>>) -> Tar
 }
 
 /// The threads that help to replay the log, which merge later.
-fn crew(options: &DbOptions, scheduler: &Arc<dyn Scheduler>) -> Crew {
+fn workers(options: &DbOptions, scheduler: &Arc<dyn Scheduler>) -> Workers {
     let budget = memory_budget(options, options.max_memory_usage);
-    Crew::new(scheduler, options.resolved_compaction_threads(), budget)
+    Workers::new(scheduler, options.resolved_compaction_threads(), budget)
 }

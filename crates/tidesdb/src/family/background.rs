@@ -8,7 +8,7 @@ use tidesdb_lockfree::sync::lock;
 
 use super::MergesUnderWay;
 
-/// Why work of one kind last failed. It is told once, and forgotten when the work succeeds.
+/// Why work of one kind last failed. It is returned once, and forgotten when the work succeeds.
 #[derive(Debug, Default)]
 pub(crate) struct Failure(Mutex<Option<Error>>);
 
@@ -44,7 +44,7 @@ pub(crate) struct FamilyFlushes {
 }
 
 impl FamilyFlushes {
-    /// True for the caller that is to flush the family, and tells when that has ended.
+    /// True for the caller that is to flush the family, and that reports when that has ended.
     pub(crate) fn begin(&self) -> bool {
         // ORDERING: decides which caller queues the job; the job clears the flag before it looks
         // for work a last time, so a memtable frozen meanwhile is not forgotten.

@@ -1,4 +1,4 @@
-//! Commit hooks: what a user wants to be told about each commit to a family.
+//! Commit hooks: functions of users that are called after each commit to a family.
 //!
 //! A hook is called by the committing thread, once per commit and family, when the commit is
 //! visible and as durable as it was asked to be, or its durability is in doubt; no lock of the

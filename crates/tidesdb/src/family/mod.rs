@@ -4,7 +4,7 @@ mod background;
 mod hook;
 mod keys;
 mod merges;
-mod read_watch;
+mod read_activity;
 mod settings;
 mod state;
 mod view;
@@ -14,6 +14,6 @@ pub use self::hook::{CommitHook, CommittedBatch, CommittedKind, CommittedOperati
 pub(crate) use self::hook::{CommitHookSlot, RetiredHook};
 pub(crate) use self::keys::not_registered;
 pub(crate) use self::merges::{MergeClaim, MergesUnderWay, RunPlace, RunningMerges, interrupting};
-pub(crate) use self::read_watch::ReadWatch;
+pub(crate) use self::read_activity::ReadActivity;
 pub(crate) use self::state::FamilyState;
 pub(crate) use self::view::View;

@@ -11,11 +11,11 @@ use tidesdb_base::options::FamilyOptions;
 use super::keys::FamilyKeys;
 use super::settings::{FamilySettings, freeze_bytes};
 use super::view::{CurrentView, View};
-use super::{CommitHookSlot, FamilyFlushes, FamilyMerges, ReadWatch};
+use super::{CommitHookSlot, FamilyFlushes, FamilyMerges, ReadActivity};
 use crate::counters::FamilyCounters;
 use crate::dead_ranges::DeadRanges;
+use crate::file_numbers::DatabaseId;
 use crate::flow::{FamilyFlow, FamilySignals, is_held, is_slowed_by_garbage};
-use crate::numbers::DatabaseId;
 use crate::version::{
     DirectValueWriter, InDoubt, SpaceEstimate, ValueLogFile, Version, collected_from,
 };
@@ -62,7 +62,7 @@ pub(crate) struct FamilyWrites {
 #[derive(Debug, Default)]
 pub(crate) struct FamilyReads {
     /// Whether the family is read.
-    pub watch: ReadWatch,
+    pub activity: ReadActivity,
     /// Where scans need not look.
     pub dead_ranges: DeadRanges,
 }
@@ -140,8 +140,9 @@ impl FamilyState {
 
     /// Replaces the view by what `change` makes of it.
     pub(crate) fn change_view(&self, change: impl FnOnce(&View) -> View) {
-        let held =
-            |next: &View| is_held(&signals(&self.options.load(), next, self.reads.watch.is_read()));
+        let held = |next: &View| {
+            is_held(&signals(&self.options.load(), next, self.reads.activity.is_read()))
+        };
         self.view.change(change, |next| {
             // ORDERING: release, so that a writer let in again finds the view that made room.
             self.writes.flow.held.store(held(next), Ordering::Release);
@@ -155,7 +156,7 @@ impl FamilyState {
         self.change_view(View::clone);
     }
 
-    /// Why the last flush or merge failed, if one did. It is told once.
+    /// Why the last flush or merge failed, if one did. It is returned once.
     pub(crate) fn take_background_error(&self) -> Option<Error> {
         self.flushes.failure.take().or_else(|| self.merges.failure.take())
     }
@@ -168,7 +169,7 @@ impl FamilyState {
         snapshots: impl FnOnce() -> Vec<SequenceNumber>,
     ) -> FamilySignals {
         let (options, view) = (self.options.load(), self.view.load());
-        let mut signals = signals(&options, &view, self.reads.watch.is_read());
+        let mut signals = signals(&options, &view, self.reads.activity.is_read());
         if is_slowed_by_garbage(&signals) {
             let space = view.version.space_for(&snapshots());
             signals = signals_of_space(signals, &options, space);

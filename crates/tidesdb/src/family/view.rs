@@ -53,8 +53,8 @@ impl CurrentView {
         self.view.load_full()
     }
 
-    /// Replaces the view by what `change` makes of it, and has `then` told of the new one before
-    /// any other takes its place.
+    /// Replaces the view by what `change` makes of it, and calls `then` with the new one before any
+    /// other takes its place.
     pub(super) fn change(&self, change: impl FnOnce(&View) -> View, then: impl FnOnce(&View)) {
         let _one_at_a_time = lock(&self.changing);
         let next = Arc::new(change(&self.view.load()));

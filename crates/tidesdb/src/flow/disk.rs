@@ -2,7 +2,7 @@
 //!
 //! A deletion takes space itself: a log record, later a place in a table, and a new table before an
 //! old one goes. So puts are refused while as much is left as that takes; commits that hold
-//! deletions only go on, and so does what frees space (`background/rescue.rs`). It is free space
+//! deletions only go on, and so does what frees space (`background/full_disk.rs`). It is free space
 //! and no file: there is nothing to make, to find again after a crash, or to give up, and the
 //! figure follows the volume. Looked at when the log begins a segment, so that no commit pays for
 //! it.
@@ -95,9 +95,9 @@ pub(crate) struct DiskFlow {
     /// Flushes ignore `min_disk_space`: what they write makes room for more than it takes.
     pub flush_anyway: AtomicBool,
     /// From when on, in monotonic nanoseconds, a refused put has garbage collected again.
-    pub next_rescue_nanos: AtomicU64,
+    pub next_reclaim_nanos: AtomicU64,
     /// Held while garbage is collected for the sake of space.
-    pub rescue: Mutex<()>,
+    pub reclaim: Mutex<()>,
     promises: Mutex<Promises>,
 }
 
@@ -202,15 +202,15 @@ impl DiskFlow {
     }
 
     /// Garbage is collected from now on: deletions that come later are for the next time.
-    pub(crate) fn begin_rescue(&self) {
+    pub(crate) fn begin_reclaim(&self) {
         self.deleted.store(false, Ordering::Relaxed);
         self.flush_anyway.store(true, Ordering::Relaxed);
     }
 
     /// Garbage was collected.
-    pub(crate) fn end_rescue(&self, next_nanos: u64) {
+    pub(crate) fn end_reclaim(&self, next_nanos: u64) {
         self.flush_anyway.store(false, Ordering::Relaxed);
-        self.next_rescue_nanos.store(next_nanos, Ordering::Relaxed);
+        self.next_reclaim_nanos.store(next_nanos, Ordering::Relaxed);
     }
 }
 

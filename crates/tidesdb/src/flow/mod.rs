@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `pace` | decides from figures of a family how fast it may be written; pure |
 //! | `levels` | decides from memory in use what has to give way; pure |
-//! | `patience` | how long callers wait for work that gets nowhere |
+//! | `stall_timer` | how long callers wait for work that gets nowhere |
 //! | `pacer` | hands out bytes at a given rate, so that most commits pass with one addition |
 //! | `memory` | the memory budget: who holds how much, and the bound for memtables |
 //! | `disk` | space on the disk that is kept for deletions |
@@ -20,7 +20,7 @@ mod levels;
 mod memory;
 mod pace;
 mod pacer;
-mod patience;
+mod stall_timer;
 mod stalls;
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -33,7 +33,7 @@ pub(crate) use self::pace::{
     FamilySignals, Pace, family_pace, is_held, is_slowed_by_garbage, memory_pace,
 };
 pub(crate) use self::pacer::Pacer;
-pub(crate) use self::patience::Patience;
+pub(crate) use self::stall_timer::StallTimer;
 pub(crate) use self::stalls::{FlushMeter, Stalls, Throttle};
 
 /// What an entry takes in a memtable beyond its key and value, about.
@@ -50,7 +50,7 @@ pub(crate) struct DatabaseFlow {
     pub pacer: Pacer,
     /// The memory budget asks for `pacer` to be used.
     pub held: AtomicBool,
-    /// Level of memory use that was last told to the listener.
+    /// Level of memory use that was last reported.
     pub told_level: AtomicU64,
     pub level_told: Throttle,
     pub failure_told: Throttle,

@@ -1,7 +1,7 @@
 //! Hands out bytes at a rate that another module decides.
 //!
 //! Bytes are granted in lumps worth about two milliseconds. Most commits take theirs from the lump
-//! with one addition; the writer that finds it used up asks for the next and is told how long to
+//! with one addition; the writer that finds it used up asks for the next and gets back how long to
 //! wait for it. A schedule in absolute time keeps many writers at the rate together, and lets a
 //! writer that overslept catch up a little.
 //!

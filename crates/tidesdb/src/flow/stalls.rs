@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidesdb_base::event::StallReason;
 
-/// Events of one kind are told at most this often, in nanoseconds.
+/// Events of one kind are reported at most this often, in nanoseconds.
 const TELL_EVERY_NANOS: u64 = 10_000_000_000;
 
 /// Flushes of less say more about waits for the disk than about how fast bytes are written.
@@ -50,9 +50,9 @@ impl Stalls {
         StallReason::ALL.into_iter().map(|reason| self.figures(reason)[1]).sum()
     }
 
-    /// True when the listener should be told that writers are slowed down for this reason: it
-    /// was not for a while.
-    pub(crate) fn should_tell_slowing(&self, reason: StallReason, now_nanos: u64) -> bool {
+    /// True when it should be reported that writers are slowed down for this reason: it was not for
+    /// a while.
+    pub(crate) fn should_report_slowing(&self, reason: StallReason, now_nanos: u64) -> bool {
         self.reasons.get(reason as usize).is_some_and(|stall| stall.slowing_told.is_due(now_nanos))
     }
 
@@ -186,11 +186,11 @@ mod tests {
     fn the_listener_hears_of_each_reason_now_and_then() {
         let stalls = Stalls::default();
         let reason = StallReason::CompactionDebt;
-        assert!(stalls.should_tell_slowing(reason, 0));
-        assert!(!stalls.should_tell_slowing(reason, TELL_EVERY_NANOS / 2));
+        assert!(stalls.should_report_slowing(reason, 0));
+        assert!(!stalls.should_report_slowing(reason, TELL_EVERY_NANOS / 2));
         assert!(stalls.should_tell_wait(reason, TELL_EVERY_NANOS / 2));
-        assert!(stalls.should_tell_slowing(StallReason::FlushQueue, TELL_EVERY_NANOS / 2));
-        assert!(stalls.should_tell_slowing(reason, 2 * TELL_EVERY_NANOS));
+        assert!(stalls.should_report_slowing(StallReason::FlushQueue, TELL_EVERY_NANOS / 2));
+        assert!(stalls.should_report_slowing(reason, 2 * TELL_EVERY_NANOS));
     }
 
     #[test]

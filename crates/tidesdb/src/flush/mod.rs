@@ -173,7 +173,7 @@ impl Core {
                     format!("{free} bytes are free, min_disk_space is {least}"),
                 ),
             )),
-            // Not knowing is no reason to refuse: the writes themselves will tell.
+            // Not knowing is no reason to refuse: the writes themselves will fail.
             _ => Ok(()),
         }
     }
@@ -246,7 +246,7 @@ impl Core {
         let counters = &family.counters;
         counters.add(Work::Flushes, 1);
         let nanos = self.env.clock.monotonic_nanos().saturating_sub(started_nanos);
-        self.telemetry.watch.record(TimedOperation::Flush, nanos);
+        self.telemetry.latencies.record(TimedOperation::Flush, nanos);
         counters.add(Work::FlushNanos, nanos);
         counters.add(Work::FlushBytes, written.bytes);
         counters.add(Work::FlushTables, written.tables.len() as u64);
@@ -261,7 +261,7 @@ impl Core {
             .collect();
         // ORDERING: relaxed; an estimate. What is the oldest from now on was not begun.
         family.writes.flow.flushed_bytes.store(0, Ordering::Relaxed);
-        family.reads.watch.note_flush();
+        family.reads.activity.note_flush();
         family.change_view(|view| {
             let change = TableChange { added: tables, ..TableChange::default() };
             let mut version = view.version.with_tables(change);

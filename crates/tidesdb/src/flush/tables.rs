@@ -22,7 +22,7 @@ use crate::family::{FamilyState, SliceBounds, View};
 use crate::flow::{
     ENTRY_OVERHEAD_BYTES, FamilyFlow, FlushMeter, Holder, flush_parts, table_writer_bytes,
 };
-use crate::key_parts::{KeyParts, KeyRange};
+use crate::key_partitions::{KeyPartitions, KeyRange};
 use crate::memtable::{Memtable, kind_of};
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
 
@@ -155,7 +155,7 @@ impl Core {
         });
         let shared = Arc::clone(&flush);
         let work = move |core: &Core, range: &KeyRange| shared.write_part(core, range);
-        let results = KeyParts::new(parts).run(self, &Arc::new(work));
+        let results = KeyPartitions::new(parts).run(self, &Arc::new(work));
         if let Some(failure) = results.failure {
             remove_written(self.env.vfs.as_ref(), &results.done);
             return Err(failure);

@@ -5,7 +5,7 @@
 //! | `memtable_source`, `run_source` | one memtable or sorted run as a snapshot sees it |
 //! | `own_writes` | what the transaction that scans has written |
 //! | `merge` | merges sources by key; of equal keys the newest source wins |
-//! | `scan` | hides deletions and expired entries, keeps bounds, tells the transaction what it read |
+//! | `scan` | hides deletions and expired entries, keeps bounds, reports to the transaction what it read |
 //! | `in_order`, `handle` | from stored keys to keys in the family's order; what users hold |
 //! | `scanned_values` | fetches large values, those of one value log in pieces |
 //! | `key_range` | ranges of keys as Rust writes them |

@@ -106,7 +106,7 @@ impl ScanOptions {
     }
 
     /// What the scan covers in a family of this order, and the limits that only the application's
-    /// own order can tell.
+    /// own order can show.
     ///
     /// # Errors
     /// [`tidesdb_base::Error::InvalidArgument`] for a prefix in an order of integers.

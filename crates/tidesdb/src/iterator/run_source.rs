@@ -2,7 +2,7 @@
 //!
 //! Versions of one key never straddle two tables of a run, so each table is walked by itself. A
 //! table of which the snapshot sees nothing, since a range deletion covers it, is passed over
-//! unopened; so is one outside of the scan's bounds. One whose filter of prefixes tells that it
+//! unopened; so is one outside of the scan's bounds. One whose filter of prefixes shows that it
 //! holds nothing within the bounds is passed over unread.
 
 use std::sync::Arc;

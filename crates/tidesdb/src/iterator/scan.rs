@@ -2,7 +2,7 @@
 
 mod attended;
 mod dead_runs;
-mod sight;
+mod sources;
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tidesdb_base::error::Result;
 
 pub(crate) use self::attended::{OfTransaction, RangesRead};
 use self::dead_runs::DEAD_KEYS_IN_A_ROW;
-use self::sight::Sight;
+use self::sources::ScanSources;
 use super::merge::Direction;
 use super::options::Bounds;
 use super::scanned_values::ScannedValues;
@@ -63,8 +63,8 @@ pub(super) struct StoredScan {
     bounds: Bounds,
     /// What a transaction adds, if the scan is one's.
     transaction: Option<OfTransaction>,
-    sight: Sight,
-    /// Movements may have to be timed or told to a transaction.
+    sources: ScanSources,
+    /// Movements may have to be timed or recorded for a transaction.
     attended: bool,
     place: Place,
     values: ScannedValues,
@@ -79,8 +79,8 @@ impl StoredScan {
     ) -> Result<Self> {
         let own = transaction.as_ref().and_then(|part| part.own.as_ref());
         Ok(Self {
-            sight: Sight::open(&owner, &family, &bounds, own)?,
-            attended: transaction.is_some() || owner.core().telemetry.watch.is_on(),
+            sources: ScanSources::open(&owner, &family, &bounds, own)?,
+            attended: transaction.is_some() || owner.core().telemetry.latencies.is_on(),
             values: ScannedValues::new(&owner),
             owner,
             family,
@@ -94,7 +94,7 @@ impl StoredScan {
         // Also when that fails: the place was one of the old moment.
         self.place = Place::Unpositioned;
         let own = self.transaction.as_ref().and_then(|part| part.own.as_ref());
-        self.sight = Sight::open(&self.owner, &self.family, &self.bounds, own)?;
+        self.sources = ScanSources::open(&self.owner, &self.family, &self.bounds, own)?;
         self.values = ScannedValues::new(&self.owner);
         Ok(())
     }
@@ -111,15 +111,15 @@ impl StoredScan {
 
     #[inline]
     pub(super) fn key(&self) -> &[u8] {
-        if self.valid() { self.sight.merge.current().map_or(&[], Source::key) } else { &[] }
+        if self.valid() { self.sources.merge.current().map_or(&[], Source::key) } else { &[] }
     }
 
     #[inline]
     pub(super) fn value(&self) -> Result<&[u8]> {
-        match self.sight.merge.current() {
+        match self.sources.merge.current() {
             Some(source) if self.valid() => match source.kind() {
                 ValueKind::ValuePointer => {
-                    self.values.fetch(&self.sight.view.version, source.value())
+                    self.values.fetch(&self.sources.view.version, source.value())
                 }
                 _ => Ok(source.value()),
             },
@@ -128,7 +128,7 @@ impl StoredScan {
     }
 
     pub(super) fn expires_at_unix_seconds(&self) -> Option<u64> {
-        let source = if self.valid() { self.sight.merge.current() } else { None };
+        let source = if self.valid() { self.sources.merge.current() } else { None };
         source.map(Source::expires_at).filter(|&second| second != NEVER_EXPIRES)
     }
 
@@ -160,7 +160,7 @@ impl StoredScan {
         if !movement.is_step() {
             self.family.counters.hot.add(Hot::Seeks, 1);
         }
-        let (merge, bounds) = (&mut self.sight.merge, &self.bounds);
+        let (merge, bounds) = (&mut self.sources.merge, &self.bounds);
         match movement {
             Movement::Next => merge.next()?,
             Movement::To(key) => match &bounds.lower {
@@ -196,11 +196,11 @@ impl StoredScan {
     #[inline]
     fn settle_forward(&mut self) -> Result<()> {
         let mut dead = 0;
-        while let Some(source) = self.sight.merge.current() {
+        while let Some(source) = self.sources.merge.current() {
             if self.bounds.upper.as_ref().is_some_and(|upper| source.key() >= upper.as_slice()) {
                 return Ok(());
             }
-            if self.sight.shows(source) {
+            if self.sources.shows(source) {
                 self.place = Place::OnKey;
                 return Ok(());
             }
@@ -209,7 +209,7 @@ impl StoredScan {
                 dead = 0;
             } else {
                 dead += 1;
-                self.sight.merge.next()?;
+                self.sources.merge.next()?;
             }
         }
         Ok(())
@@ -217,11 +217,11 @@ impl StoredScan {
 
     fn settle_backward(&mut self) -> Result<()> {
         let mut dead = 0;
-        while let Some(source) = self.sight.merge.current() {
+        while let Some(source) = self.sources.merge.current() {
             if self.bounds.lower.as_ref().is_some_and(|lower| source.key() < lower.as_slice()) {
                 return Ok(());
             }
-            if self.sight.shows(source) {
+            if self.sources.shows(source) {
                 self.place = Place::OnKey;
                 return Ok(());
             }
@@ -230,7 +230,7 @@ impl StoredScan {
                 dead = 0;
             } else {
                 dead += 1;
-                self.sight.merge.prev()?;
+                self.sources.merge.prev()?;
             }
         }
         Ok(())

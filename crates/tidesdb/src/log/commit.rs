@@ -12,8 +12,8 @@ use super::state::Fault;
 /// Signature of a commit that may touch any key.
 pub(crate) const ANY_KEY: u64 = u64::MAX;
 
-/// Signature of a commit that touches a key: one bit, told by the key's hash. A commit that touches
-/// several has the bits of all. Commits without a common bit touch no common key.
+/// Signature of a commit that touches a key: one bit, chosen by the key's hash. A commit that
+/// touches several has the bits of all. Commits without a common bit touch no common key.
 #[inline]
 pub(crate) fn signature_of(family: u32, key: &[u8]) -> u64 {
     1 << ((key_hash(key) ^ u64::from(family).wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 58)
@@ -68,10 +68,10 @@ impl Log {
     /// into the memtables under the sequence number it is given. Returns the sequence number once
     /// the commit is visible.
     ///
-    /// `signature` tells others what the commit touches, see [`signature_of`]. `check` is called
-    /// with the reserved range, inside the gate, before anything is written; it may wait until
-    /// everything in front of the range is published, since no earlier commit ever waits for a
-    /// later one. When it refuses, the space is left as a void record.
+    /// `signature` says what the commit touches, see [`signature_of`]. `check` is called with the
+    /// reserved range, inside the gate, before anything is written; it may wait until everything in
+    /// front of the range is published, since no earlier commit ever waits for a later one. When it
+    /// refuses, the space is left as a void record.
     ///
     /// # Errors
     /// What `check` answers; the failure that stopped the log, which may be what `apply` answers;

@@ -55,8 +55,8 @@ use tidesdb_sys::vfs::Vfs;
 use self::active::{ActiveSegment, NoSegment};
 use self::segments::SegmentFiles;
 use self::state::{Condition, Fault};
+use crate::file_numbers::FileNumbers;
 use crate::latency::LatencyMeter;
-use crate::numbers::FileNumbers;
 
 pub(crate) use self::active::NoSegmentAt;
 pub(crate) use self::commit::{ANY_KEY, signature_of};
@@ -141,8 +141,8 @@ impl Log {
         Self::over(config, (position, position), files, active)
     }
 
-    /// A log for which there was no space, which `cause` tells. It takes no commits until a repair
-    /// has started a segment.
+    /// A log for which there was no space, for which `cause` is the error. It takes no commits
+    /// until a repair has started a segment.
     pub(crate) fn without_segment(
         config: LogConfig,
         NoSegmentAt { number, position, synced }: NoSegmentAt,

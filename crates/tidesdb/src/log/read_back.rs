@@ -9,8 +9,8 @@ use super::Log;
 impl Log {
     /// Calls `each` with payload and sequence number of the commits behind `since`, up to
     /// `through`; both are ends of records, and all in between is published. False when they can't
-    /// be told: they are more than `most_bytes`, not all in the segment that is written now, or
-    /// can't be read. Some may have been told then.
+    /// be read: they are more than `most_bytes`, not all in the segment that is written now, or
+    /// can't be read. Some may have been read then.
     pub(crate) fn read_back(
         &self,
         (since, through): (SequenceNumber, SequenceNumber),

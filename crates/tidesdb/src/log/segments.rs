@@ -33,7 +33,7 @@ pub(crate) struct Retained {
     /// Length of the file.
     pub file_bytes: u64,
     /// Unless all of its records are on disk: what syncs it. The file stays open until then, since
-    /// the kernel tells of bytes that it failed to write only those who had it open.
+    /// the kernel reports bytes that it failed to write only to those who had it open.
     pub unsynced: Option<Arc<dyn LogSegment>>,
 }
 
@@ -267,7 +267,7 @@ fn open_segment(config: &LogConfig, bytes: u64, recycled: Option<PathBuf>) -> Re
             .map_err(|e| Error::io("create", &path, e))?;
         return Ok(Prepared { path, io });
     };
-    // CRASH: the rename need not be durable. Under either name the header tells what it is.
+    // CRASH: the rename need not be durable. Under either name the header says what it is.
     let renamed = config.vfs.rename(&old, &path).map_err(|e| Error::io("rename", &old, e));
     let reused = renamed.and_then(|()| {
         let io = config.vfs.log_segment(&path, bytes, SegmentHow::Reuse);

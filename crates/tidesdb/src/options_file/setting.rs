@@ -15,7 +15,7 @@ pub(super) enum Scope {
 }
 
 impl Scope {
-    /// All settings with their defaults. They tell the names, and of what kind the values are.
+    /// All settings with their defaults. They give the names, and of what kind the values are.
     pub(super) fn defaults(self) -> Vec<Setting> {
         of_text(&match self {
             Self::Database => DbOptions::default().to_text(),

@@ -18,7 +18,7 @@ use crate::core::Core;
 use crate::counters::{Hot, ReadTally, tick};
 use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
-use crate::moments::Moment;
+use crate::snapshot_registry::Moment;
 use crate::thread_buffer::{keep_buffer, take_buffer};
 use crate::timing::TimedCall;
 use crate::version::{TableFile, ValueLogFile, Version as FileVersion};
@@ -68,7 +68,7 @@ impl Core {
     ) -> Result<Option<R>> {
         self.check_readable(family)?;
         let get = Get::new(self, family, key, moment);
-        if self.telemetry.watch.is_due() { get.look_timed(read) } else { get.look(read) }
+        if self.telemetry.latencies.is_due() { get.look_timed(read) } else { get.look(read) }
     }
 }
 
@@ -147,7 +147,7 @@ impl Get<'_> {
         if view.version.runs.is_empty() {
             return Ok(None);
         }
-        self.family.reads.watch.note();
+        self.family.reads.activity.note();
         self.look_in_tables(view, snapshot, read)
     }
 

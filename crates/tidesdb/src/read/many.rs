@@ -5,7 +5,7 @@
 //! looks the keys up. Filters, places in the block cache and blocks are fetched into the
 //! processor's cache before they are looked at, for all keys. A block that several keys need is
 //! read and decoded once. Once a read takes so long that it must have come from the disk, the
-//! system is told of all others, which overlap then; telling it of what it has in its page cache
+//! system is asked for all others, which overlap then; asking it for what it has in its page cache
 //! would cost more than it gains. Nearly all keys are settled by the first round: the next ones are
 //! for keys that a filter let through in vain.
 //!
@@ -34,7 +34,7 @@ use crate::core::Core;
 use crate::counters::{ReadTally, tick};
 use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
-use crate::moments::Moment;
+use crate::snapshot_registry::Moment;
 use crate::timing::TimedCall;
 use crate::version::{Run, Version};
 
@@ -61,7 +61,7 @@ impl Core {
         collect: &mut impl Collect,
     ) -> Result<()> {
         let tally = ReadTally::default();
-        if !self.telemetry.watch.is_due() {
+        if !self.telemetry.latencies.is_due() {
             return self.look_many_up(family, moment, (keys, wanted), (collect, &tally));
         }
         let key_bytes = |&at: &usize| keys.get(at).map_or(0, |key| key.as_ref().len() as u64);
@@ -116,7 +116,7 @@ impl Core {
             }
         }
         if !left.is_empty() && !view.version.runs.is_empty() {
-            family.reads.watch.note();
+            family.reads.activity.note();
             let gets = left.len() as u64;
             let mut pieces = left.chunks(KEYS_AT_ONCE);
             let looked = pieces.try_for_each(|some| many.look_in_tables(some.to_vec()));

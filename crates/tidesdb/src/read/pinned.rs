@@ -15,7 +15,7 @@ use crate::counters::tick;
 use crate::family::{FamilyState, View};
 use crate::flow::{Holder, Lent, MemoryBudget};
 use crate::memtable::{MemtableVersion, kind_of};
-use crate::moments::Moment;
+use crate::snapshot_registry::Moment;
 
 /// A value that was got without copying it: it derefs to its bytes.
 ///
@@ -164,7 +164,7 @@ impl Get<'_> {
         if view.version.runs.is_empty() {
             return Ok(None);
         }
-        self.family.reads.watch.note();
+        self.family.reads.activity.note();
         let found = self.find_in_tables(&view.version, snapshot);
         self.family.counters.hot.add_table_gets(1, &self.tally);
         let Some(found) = found? else { return Ok(None) };

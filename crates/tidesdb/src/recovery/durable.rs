@@ -22,7 +22,7 @@ const REWRITE_BYTES: usize = 1 << 20;
 /// # Errors
 /// [`Error::Io`].
 pub(crate) fn make_durable(vfs: &dyn Vfs, retained: &[Retained], synced: u64) -> Result<()> {
-    // No mark tells of the header of a segment without records.
+    // No mark covers the header of a segment without records.
     let may_be_lost = |s: &&Retained| s.end > synced || s.end == s.base;
     for segment in retained.iter().filter(may_be_lost) {
         let path = &segment.path;

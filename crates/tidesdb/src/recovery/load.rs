@@ -20,9 +20,9 @@ use tidesdb_lockfree::ordered::btree::Loose;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::large_vec::LargeVec;
 
-use super::crew::Crew;
 use super::family_load::FamilyLoad;
 use super::piece::{Failure, Piece, Record, Target, Targets};
+use super::workers::Workers;
 
 /// Notes of a family that are worth sharing between threads.
 const SHARED_NOTES: usize = 16 << 10;
@@ -160,11 +160,11 @@ impl Load {
         notes.sum::<usize>() * size_of::<Loose>()
     }
 
-    /// Makes memtables of what was decoded, with the threads of `crew`.
+    /// Makes memtables of what was decoded, with the threads of `workers`.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Internal`] when a thread panicked.
-    pub(super) fn load(&self, crew: &Crew) -> Result<()> {
+    pub(super) fn load(&self, workers: &Workers) -> Result<()> {
         let mut families: BTreeMap<u32, Vec<Notes>> = BTreeMap::new();
         for decoded in lock(&self.decoded).drain(..) {
             for (family, notes) in decoded {
@@ -179,7 +179,7 @@ impl Load {
             let first = notes.iter().map(|notes| notes.first_sequence).min().unwrap_or(u64::MAX);
             target.memtable.note_first(first);
             let count: usize = notes.iter().map(|notes| notes.loose.len()).sum();
-            let parts = if count < SHARED_NOTES { 1 } else { crew.threads() * 8 };
+            let parts = if count < SHARED_NOTES { 1 } else { workers.threads() * 8 };
             let load = FamilyLoad::new(&target.memtable, notes, parts);
             if parts == 1 {
                 small.push(load);
@@ -187,9 +187,9 @@ impl Load {
             }
             let load = Arc::new(load);
             let shared = Arc::clone(&load);
-            crew.run(load.slices(), move |slice| shared.part(slice), || ())?;
+            workers.run(load.slices(), move |slice| shared.part(slice), || ())?;
             let shared = Arc::clone(&load);
-            crew.run(load.buckets(), move |bucket| shared.load(bucket), || ())?;
+            workers.run(load.buckets(), move |bucket| shared.load(bucket), || ())?;
             load.join()?;
         }
         let (count, failed) = (small.len(), Arc::new(Mutex::new(None)));
@@ -202,7 +202,7 @@ impl Load {
                 *lock(&shared) = Some(e);
             }
         };
-        crew.run(count, load_all, || ())?;
+        workers.run(count, load_all, || ())?;
         let error: Option<Error> = lock(&failed).take();
         error.map_or(Ok(()), Err)
     }

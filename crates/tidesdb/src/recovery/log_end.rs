@@ -1,6 +1,6 @@
 //! Whether the log may end where its records do.
 //!
-//! What is found on disk tells how far the log was known to be on disk: the sync marks of segments
+//! What is found on disk shows how far the log was known to be on disk: the sync marks of segments
 //! and records. A mark behind the end of the chain proves that promised records are damaged or
 //! missing. What the manifest knows of tables says nothing about that: a newer commit of one family
 //! may be in a table while an older one of another family was in the log alone.
@@ -58,8 +58,8 @@ fn possible_numbers(found: &Inventory) -> impl Iterator<Item = u64> {
 /// Fails when a segment without a header, begun where the log seems to end, holds records that knew
 /// of synced ones behind that: then its first sector is lost. A segment of the same life as the one
 /// before it begins where that one's records end, the first of a later life where that opening went
-/// on. Nothing can be told of a segment whose only record lay in its first sector, nor of the one
-/// that the manifest names as the first, whose base no other tells.
+/// on. Nothing is known of a segment whose only record lay in its first sector, nor of the one that
+/// the manifest names as the first, whose base no other names.
 pub(super) fn refuse_lost_beginning(
     file: &Arc<dyn File>,
     path: &Path,
@@ -126,7 +126,7 @@ pub(super) fn refuse_missing_log(dir: &Path, found: &Inventory) -> Result<()> {
     Ok(())
 }
 
-/// Fails when anything that was read tells of synced records behind the end of the chain.
+/// Fails when anything that was read proves synced records behind the end of the chain.
 pub(super) fn refuse_broken_promise(
     readers: &mut [(SegmentReader, u64)],
     last: Option<usize>,

@@ -1,11 +1,10 @@
 //! Opening a database, step by step: what is there (`inventory`, `foreign`), what the log adds
-//! (`replay`, with `piece`, `load`, `family_load` and `crew`), whether it may end there
+//! (`replay`, with `piece`, `load`, `family_load` and `workers`), whether it may end there
 //! (`log_end`), making that durable (`durable`), what is left over (`orphans`).
 //!
 //! Opening changes nothing that a second opening would miss: it may be interrupted anywhere.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
-mod crew;
 mod durable;
 mod family_load;
 mod foreign;
@@ -17,10 +16,11 @@ mod piece;
 mod replay;
 #[cfg(test)]
 mod tests;
+mod workers;
 
-pub(crate) use self::crew::Crew;
 pub(crate) use self::durable::make_durable;
 pub(crate) use self::inventory::{Inventory, take_inventory};
 pub(crate) use self::orphans::{Leftovers, remove_interrupted_creation, tidy};
 pub(crate) use self::piece::{Target, Targets};
 pub(crate) use self::replay::{NO_LOG, Replayed, replay_log};
+pub(crate) use self::workers::Workers;

@@ -1,9 +1,9 @@
 //! Files that are left over after a crash.
 //!
-//! Only what the manifest proves dead is removed: files with numbers that it had given out and
-//! that it does not list. Table and value-log files with higher numbers are outputs of a job that
-//! no edit tells about; they are set aside in a folder of their own, and removed by a later open
-//! when the manifest has gone past their numbers.
+//! Only what the manifest proves dead is removed: files with numbers that it had given out and that
+//! it does not list. Table and value-log files with higher numbers are outputs of a job that no
+//! edit names; they are set aside in a folder of their own, and removed by a later open when the
+//! manifest has gone past their numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -36,7 +36,7 @@ impl Target {
     /// Keeps the value log that an operation points into until the commit is in a table.
     #[inline]
     pub(super) fn keep_value_log(&self, operation: &Operation<'_>, sequence: SequenceNumber) {
-        // A pointer that does not decode is told of by the read that meets it.
+        // A pointer that does not decode is an error of the read that meets it.
         if operation.kind == ValueKind::ValuePointer
             && let Ok(pointer) = ValuePointer::decode(operation.value)
             && let Some(file) = self.version.value_logs.get(&pointer.file)

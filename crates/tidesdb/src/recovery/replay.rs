@@ -15,10 +15,10 @@ use tidesdb_files::wal::{RecordKind, SegmentReader};
 use tidesdb_sys::vfs::{File, OpenHow, Vfs};
 
 use super::Inventory;
-use super::crew::Crew;
 use super::load::Load;
 use super::log_end;
 use super::piece::{Failure, Piece, Targets};
+use super::workers::Workers;
 use crate::log::Retained;
 
 /// Start of the log in the manifest of a database that was closed with everything in tables.
@@ -42,7 +42,7 @@ pub(crate) struct Replayed {
     pub retained: Vec<Retained>,
     /// Position behind the last record of the chain; none when there is no chain.
     pub log_end: Option<u64>,
-    /// Sequence number of the newest commit, in the log or in tables, as far as the manifest tells.
+    /// Sequence number of the newest commit, in the log or in tables, as far as the manifest says.
     pub newest: SequenceNumber,
     /// A position above all that any record, lost ones included, may have had.
     pub beyond: u64,
@@ -73,7 +73,7 @@ pub(crate) fn replay_log(
     dir: &Path,
     found: &Inventory,
     targets: Targets,
-    crew: &Crew,
+    workers: &Workers,
 ) -> Result<Replayed> {
     let (mut readers, headless) = open_segments(vfs, dir, found)?;
     let mut replayed = Replayed { newest: found.state.last_sequence, ..Replayed::default() };
@@ -83,7 +83,7 @@ pub(crate) fn replay_log(
     }
     let mut next = readers.iter().position(|(r, _)| r.header().number == found.state.log_start);
     let mut last = None;
-    let mut replay = Replay::new(targets, crew);
+    let mut replay = Replay::new(targets, workers);
     while let Some(at) = next {
         let Some((reader, bytes)) = readers.get_mut(at) else { break };
         let read = replay.read_segment(reader);
@@ -138,7 +138,7 @@ fn explain(
         Failure::UnknownFamily(family) => {
             let manifest = FileKind::Manifest(found.manifest.number()).name();
             let detail =
-                format!("expected family {family}, which the log tells of, found no edit of it");
+                format!("expected family {family}, which the log names, found no edit of it");
             Error::corruption(dir.join(manifest), 0, detail)
         }
         Failure::Undecodable => {
@@ -158,7 +158,7 @@ fn explain(
 
 /// Records on their way into the memtables: one piece is read while the one before it is decoded.
 struct Replay<'a> {
-    crew: &'a Crew,
+    workers: &'a Workers,
     load: Arc<Load>,
     reading: Piece,
     /// Was read, and is to be decoded.
@@ -169,15 +169,15 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(targets: Targets, crew: &'a Crew) -> Self {
+    fn new(targets: Targets, workers: &'a Workers) -> Self {
         let load = Arc::new(Load::new(targets));
         let (reading, decoded) = (Piece::default(), Vec::new());
-        Self { crew, load, reading, waiting: None, decoded, failure: None }
+        Self { workers, load, reading, waiting: None, decoded, failure: None }
     }
 
     /// Reads a segment to the end of its records. Ends early when there is a failure.
     fn read_segment(&mut self, reader: &mut SegmentReader) -> Result<()> {
-        let (mut more, full) = (true, self.crew.piece_bytes);
+        let (mut more, full) = (true, self.workers.piece_bytes);
         while more && self.failure.is_none() {
             let mut piece = std::mem::take(&mut self.reading);
             let read = self.decode_waiting(|| read_piece(reader, &mut piece, full));
@@ -195,19 +195,19 @@ impl<'a> Replay<'a> {
         self.decode_waiting(|| ())?;
         self.hand_over();
         self.decode_waiting(|| ())?;
-        if self.failure.is_some() { Ok(()) } else { self.load.load(self.crew) }
+        if self.failure.is_some() { Ok(()) } else { self.load.load(self.workers) }
     }
 
     /// Decodes the piece that waits for it, if any, while this thread begins with `first`.
     fn decode_waiting<R>(&mut self, first: impl FnOnce() -> R) -> Result<R> {
         let Some(piece) = self.waiting.take() else { return Ok(first()) };
-        let shares = piece.shares(self.crew.threads());
+        let shares = piece.shares(self.workers.threads());
         let (load, shared) = (Arc::clone(&self.load), Arc::clone(&piece));
-        let result = self.crew.run(shares, move |n| load.decode(&shared, n, shares), first)?;
+        let result = self.workers.run(shares, move |n| load.decode(&shared, n, shares), first)?;
         self.decoded.push(piece);
         self.failure = self.load.failure();
-        if self.failure.is_none() && self.load.note_bytes() > self.crew.note_bytes {
-            self.load.load(self.crew)?;
+        if self.failure.is_none() && self.load.note_bytes() > self.workers.note_bytes {
+            self.load.load(self.workers)?;
         }
         Ok(result)
     }

@@ -96,7 +96,7 @@ fn records_of_a_segments_earlier_life_are_not_replayed() {
 }
 
 /// The sector that holds a segment's header and sync mark is lost. What the records behind it knew
-/// to be on disk tells that they were promised.
+/// to be on disk shows that they were promised.
 #[test]
 fn a_segment_without_its_first_sector_is_damage_when_it_was_synced() {
     let sim = SimVfs::new(1);
@@ -158,7 +158,7 @@ fn damage_record_ending_at(sim: &SimVfs, position: u64) {
 }
 
 /// One family's synced commit is damaged; a later one of another family is in a table, so that the
-/// manifest tells of a newer commit than the log's last whole record.
+/// manifest names a newer commit than the log's last whole record.
 #[test]
 fn a_later_commit_in_a_table_does_not_hide_that_a_synced_one_is_lost() {
     let sim = SimVfs::new(1);

@@ -67,7 +67,7 @@ impl Catalog {
                 }
                 Err(other) => return Err(other),
             };
-            // An older one does not know of what came since, and the newest, where no name tells
+            // An older one does not know of what came since, and the newest, where no name says it
             // which was in force, may have been written beside that one and lack the last edits.
             let in_force = at == 0 && is_certain;
             catalog.torn_bytes = remains.tail;

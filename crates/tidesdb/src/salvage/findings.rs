@@ -32,7 +32,7 @@ impl Findings {
         self.report.warnings.push(text.into());
     }
 
-    /// What was lost, as far as files tell, when families don't matter.
+    /// What was lost, as far as files show, when families don't matter.
     pub(crate) fn losses(&self) -> impl Iterator<Item = &Loss> {
         self.losses.iter().map(|(loss, _)| loss)
     }

@@ -51,7 +51,7 @@ pub struct FormatReport {
 }
 
 /// Tells the formats of the files in the directory of a database, without opening it. A file that
-/// can't be read is listed and keeps none of the others from being told.
+/// can't be read is listed and keeps none of the others from being listed.
 ///
 /// # Errors
 /// [`tidesdb_base::Error::NotADatabase`], [`tidesdb_base::Error::Locked`],

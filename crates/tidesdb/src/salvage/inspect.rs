@@ -2,8 +2,8 @@
 //!
 //! The file may lie outside of any database, have another name, and be damaged: each part is shown
 //! with what is wrong with it, and the rest goes on behind it as far as it can be found. What a
-//! file is tells its name, otherwise its first or last bytes; its number, which seals its
-//! checksums, is taken from the file itself where that is possible.
+//! file is follows from its name, otherwise from its first or last bytes; its number, which seals
+//! its checksums, is taken from the file itself where that is possible.
 
 mod log;
 mod manifest;
@@ -27,7 +27,7 @@ pub struct InspectOptions {
     /// Shows entries of tables, operations of the log and tables of manifest edits one by one.
     /// Default: false.
     pub entries: bool,
-    /// Number of the file, where neither its name nor its content tells. Default: none.
+    /// Number of the file, where neither its name nor its content shows it. Default: none.
     pub number: Option<u64>,
 }
 
@@ -159,7 +159,7 @@ pub(crate) struct Inspected<'a> {
 /// ends the inspection. What is wrong is in the items: damage is no error.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] when the file is none of a database's, as far as can be told;
+/// [`Error::InvalidArgument`] when the file is none of a database's, as far as is known;
 /// [`Error::Io`]; those of `visit`.
 pub fn inspect(
     path: &Path,

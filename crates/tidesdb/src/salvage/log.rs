@@ -85,7 +85,7 @@ pub(crate) struct Known<'a> {
 }
 
 impl Log {
-    /// Reads all segments. `progress` is told of bytes read.
+    /// Reads all segments. `progress` is called with bytes read.
     ///
     /// # Errors
     /// [`Error::Io`] that says nothing of the log; what `progress` answers.
@@ -308,7 +308,7 @@ fn note_missing_start(
 ) {
     let kind = FileKind::LogSegment(catalog.log_start);
     let is_known = segments.iter().any(|segment| segment.header.number == catalog.log_start);
-    // After a close there is none; one without a header is told by itself.
+    // After a close there is none; one without a header is reported by itself.
     let none = catalog.log_start == 0 || catalog.log_start == u64::MAX;
     if catalog.whole && !none && !is_known && !source.has(kind) {
         let reason = "the segment with which the log begins is missing";

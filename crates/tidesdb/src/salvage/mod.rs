@@ -7,7 +7,7 @@
 //! | [`find_damage`] | lists everything that is damaged, with or without a manifest |
 //! | [`inspect()`] | shows what is in a file, part by part, as far as it can be read |
 //! | [`restore()`] | makes a verified copy of a backup |
-//! | [`formats_of`] | tells the formats of a database's files |
+//! | [`formats_of`] | lists the formats of a database's files |
 //!
 //! Nothing here opens the database that it looks at: the files are read as they lie, each part is
 //! believed when its checksum matches, and a place that the disk can't read counts as damaged. The

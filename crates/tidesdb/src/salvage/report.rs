@@ -88,7 +88,7 @@ pub struct SalvageReport {
 }
 
 impl SalvageReport {
-    /// True when nothing is missing in the new database, as far as that can be told.
+    /// True when nothing is missing in the new database, as far as that can be known.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.losses.is_empty() && self.warnings.is_empty()

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | versions | the one with the highest sequence number counts, wherever it was found |
 //! | a version whose value is lost | the key is left out: an older value would be a wrong one |
-//! | deletions | count like other versions; of ranges as far as manifest and log tell |
+//! | deletions | count like other versions; of ranges as far as manifest and log have them |
 //! | the log | what tables have is taken from tables, and from the log where they are damaged |
 //! | tables that the manifest does not name | used unless it proves them dead |
 //! | expiry | kept, as it was written: what has expired shows when the new database is read |
@@ -37,11 +37,11 @@ use crate::salvage::values::Values;
 const PROGRESS_BYTES: u64 = 4 << 20;
 
 /// Reads what is left of the database in `source` and writes a new one to `destination`, which must
-/// be absent or an empty directory. The source is not changed. `progress` is told how far the work
-/// is; an error that it answers ends the work, and the new database is removed then.
+/// be absent or an empty directory. The source is not changed. `progress` is called with how far
+/// the work is; an error that it answers ends the work, and the new database is removed then.
 ///
 /// The report lists everything that was lost, with file, offset, length, family and range of keys,
-/// as far as anything tells of it.
+/// as far as anything shows it.
 ///
 /// # Errors
 /// `NotEmpty` for the destination; `Locked` when the source is open for writing; `NotADatabase`
@@ -136,12 +136,12 @@ impl Work<'_> {
         } else if !catalog.whole {
             self.findings.warn(
                 "the manifest is damaged: families, their options and deleted ranges of keys are \
-                 as far as the rest of it tells",
+                 as far as the rest of it shows",
             );
         }
     }
 
-    /// Makes the family of a number in the new database. `None` when its keys can't be told.
+    /// Makes the family of a number in the new database. `None` when its keys are unknown.
     fn make_family(
         &mut self,
         made: &Destination,

@@ -14,7 +14,7 @@ use crate::salvage::findings::Findings;
 use crate::salvage::report::Loss;
 use crate::salvage::source::Source;
 
-/// Number of the family that gets the tables of which nothing tells whose they are.
+/// Number of the family that gets the tables of which nothing says whose they are.
 pub(crate) const UNKNOWN_FAMILY: u32 = u32::MAX;
 
 /// Keys of a family that something is missing of. Bounds belong to the range; an absent one bounds
@@ -73,7 +73,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Surveys all tables. `progress` is told of bytes read.
+    /// Surveys all tables. `progress` is called with bytes read.
     ///
     /// # Errors
     /// [`Error::Io`] that says nothing of the tables; what `progress` answers.
@@ -276,7 +276,7 @@ impl Tables {
     }
 }
 
-/// The first and the last key of a table, as far as it or the manifest tells.
+/// The first and the last key of a table, as far as it or the manifest says.
 fn bounds_of(
     remains: &TableRemains,
     record: Option<&TableRecord>,

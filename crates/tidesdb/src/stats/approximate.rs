@@ -82,7 +82,7 @@ fn share_of(file: &Arc<TableFile>, range: Range<'_>) -> Result<f64> {
     Ok(even.clamp(0.0, block))
 }
 
-/// By how many keys the memtables change what is in tables, as the filters of the tables tell.
+/// By how many keys the memtables change what is in tables, as the filters of the tables show.
 fn change_by_memtables(
     blocks: &Arc<BlockCache>,
     view: &View,
@@ -185,7 +185,7 @@ mod tests {
             family.flush().unwrap();
         }
         (5000..10_000).for_each(|n| family.delete(&key(n)).unwrap());
-        // In memory they are told by the filters of the tables.
+        // In memory the filters of the tables show them.
         let near = |told: u64, truth: f64| {
             let error = (told as f64 - truth).abs() / truth;
             assert!(error < 0.2, "{told} for {truth}");

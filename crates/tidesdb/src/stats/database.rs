@@ -77,7 +77,7 @@ pub struct StallStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
-    /// The budget; `u64::MAX` when the machine does not tell how much memory it has.
+    /// The budget; `u64::MAX` when the machine does not report how much memory it has.
     pub budget_bytes: u64,
     /// All that is listed below.
     pub used_bytes: u64,
@@ -161,7 +161,7 @@ impl DbStats {
             stalls: StallReason::ALL
                 .map(|reason| StallStats::of(&core.flow.stalls, reason))
                 .to_vec(),
-            slow_operations: core.telemetry.watch.slow_operations(),
+            slow_operations: core.telemetry.latencies.slow_operations(),
             memory: MemoryStats::of(&core.memory.budget),
         }
     }

@@ -22,7 +22,7 @@ enum Kind {
     Histogram,
 }
 
-/// Name without prefix, what it tells, kind, and where the figure is. Times are in nanoseconds
+/// Name without prefix, what it means, kind, and where the figure is. Times are in nanoseconds
 /// there.
 type Figure<T> = (&'static str, &'static str, Kind, fn(&T) -> u64);
 

@@ -16,7 +16,7 @@ pub struct ReadStats {
     pub seeks: u64,
     /// Filters asked by gets, one for each table in whose key range the key lies.
     pub filters_asked: u64,
-    /// Filters that told that the key is not in their table, which was spared thereby.
+    /// Filters that excluded the key from their table, which was not searched then.
     pub filters_excluded: u64,
     /// Filters that let a key pass which was not in their table (or not yet, in a snapshot).
     pub filters_wrong: u64,

@@ -11,7 +11,7 @@ use crate::db::{Components, Db};
 use crate::iterator::ScanOptions;
 use crate::write::{WriteBatch, WriteOptions};
 
-/// A database on a clock that the test moves, and what it told.
+/// A database on a clock that the test moves, and what it reported.
 fn open(options: DbOptions) -> (Db, Arc<ManualClock>, Arc<Mutex<Vec<Event>>>) {
     let clock = Arc::new(ManualClock::new(1000));
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -102,7 +102,7 @@ fn a_slow_operation_is_told_with_what_it_met() {
     let line = told.lock().unwrap()[0].to_string();
     let wanted = "slow get of 'orders': 500 us, 3 bytes; 1 memtables, 1 tables, 1 blocks cached";
     assert_eq!(line, wanted);
-    // Many at once are counted and not told.
+    // Many at once are counted and not reported.
     for _ in 0..3 {
         family.get_with(b"key", |_| clock.advance(Duration::from_micros(600))).unwrap();
     }

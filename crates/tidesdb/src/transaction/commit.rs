@@ -7,7 +7,7 @@ use super::handle::{State, Transaction};
 use super::validation::Validation;
 use super::write_set::WriteSet;
 use super::written_keys::WrittenKeys;
-use crate::moments::Moment;
+use crate::snapshot_registry::Moment;
 use crate::write::{Unchecked, Visible, WriteOptions};
 
 impl Transaction {
@@ -35,7 +35,7 @@ impl Transaction {
             self.finish();
             return Ok(None);
         }
-        if self.core().telemetry.watch.is_due() {
+        if self.core().telemetry.latencies.is_due() {
             self.commit_timed(options)
         } else {
             self.commit_changes(options)

@@ -18,12 +18,12 @@ use crate::family::FamilyState;
 use crate::family_handle::Family;
 use crate::flow::Holder;
 use crate::iterator::{KeyRange, OfTransaction, Scan, ScanOptions};
-use crate::moments::Moment;
 use crate::snapshot::Snapshot;
+use crate::snapshot_registry::Moment;
 use crate::write::batch::expiry_after;
 use crate::write::{Visible, WriteOptions};
 
-/// Change of a transaction's memory that is worth telling the others.
+/// Change of a transaction's memory that is worth accounting for.
 const CHARGED_STEP_BYTES: usize = 16 << 10;
 
 /// What may be done with a transaction.
@@ -40,7 +40,7 @@ pub(super) enum State {
 /// Nothing is visible to others, nor written anywhere, before [`Transaction::commit`]. A commit
 /// that answers an error had no effect, unless it says otherwise, and leaves the transaction as it
 /// was: it may be committed again, rolled back or dropped. Dropping rolls back. What each level
-/// protects from is told by [`IsolationLevel`].
+/// protects from is described at [`IsolationLevel`].
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -72,7 +72,7 @@ pub struct Transaction {
     pub(super) writes: Option<Box<WriteSet>>,
     /// Made by the first read that is tracked, and kept.
     pub(super) reads: OnceCell<Arc<Mutex<ReadSet>>>,
-    /// Memory that the database was told about.
+    /// Memory that the database accounts for.
     charged: Cell<usize>,
 }
 

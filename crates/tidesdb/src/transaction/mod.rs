@@ -15,7 +15,7 @@
 //! | `write_set` | its writes in order, with an index by key made when one is looked up |
 //! | `read_set` | the keys and ranges it read, as far as its level needs them |
 //! | `offset_index` | the hash index of both: exact keys, four bytes an entry |
-//! | `scan_reads` | what its iterators tell the read set |
+//! | `scan_reads` | what its iterators record in the read set |
 //! | `changes` | which keys have newer versions than a snapshot |
 //! | `second_look` | the same for many reads at once, from what was logged a moment ago |
 //! | `range_index` | the ranges it read, sorted |
@@ -26,8 +26,8 @@
 //! | `written_keys` | the check of written keys |
 //! | `overwritten_reads` | what others have changed of what was read |
 //!
-//! The rules of serializable transactions are in `dependencies`. A transaction is used by one
-//! thread at a time and may be handed from one to another.
+//! The rules of serializable transactions are in `ssi`. A transaction is used by one thread at a
+//! time and may be handed from one to another.
 
 mod changes;
 mod commit;

@@ -12,9 +12,9 @@ use super::second_look::{MOST_KEYS, logged_changes};
 use super::views::Views;
 use super::written_keys::named;
 use crate::cache::BlockCache;
-use crate::dependencies::Overwritten;
 use crate::log::Log;
-use crate::moments::Moment;
+use crate::snapshot_registry::Moment;
+use crate::ssi::Overwritten;
 
 /// Changes of what was read, as far as they were looked for.
 pub(super) struct OverwrittenReads {
@@ -38,7 +38,7 @@ impl OverwrittenReads {
     }
 
     /// Notes the changes in the window from what was logged in it. False when that is more than so
-    /// many bytes, or does not tell them.
+    /// many bytes, or does not have them.
     pub(super) fn note_logged(
         &mut self,
         log: &Log,

@@ -15,7 +15,7 @@ use super::read_set::ReadSet;
 #[cfg(test)]
 use super::tests::steps;
 use crate::core::Core;
-use crate::dependencies::Dependencies;
+use crate::ssi::Dependencies;
 
 /// Points or ranges recorded with the lock of the dependencies taken once.
 const RECORDED_AT_ONCE: usize = 256;
@@ -24,7 +24,8 @@ const RECORDED_AT_ONCE: usize = 256;
 /// most.
 const DEPENDENCIES_PART: u64 = 64;
 
-/// The dependencies, locked. When the lock is given back the memory budget is told what they take.
+/// The dependencies, locked. When the lock is given back the memory budget is set to what they
+/// take.
 pub(super) struct Remembered<'t> {
     core: &'t Core,
     dependencies: MutexGuard<'t, Dependencies>,

@@ -1,4 +1,4 @@
-//! What a scan of a transaction tells the transaction's read set.
+//! What a scan of a transaction records in the transaction's read set.
 
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};

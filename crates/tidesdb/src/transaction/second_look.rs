@@ -14,7 +14,7 @@ use super::range_index::RangeIndex;
 use super::read_set::ReadSet;
 use crate::dead_ranges::{KnownRanges, Reader};
 use crate::log::Log;
-use crate::moments::Moment;
+use crate::snapshot_registry::Moment;
 
 /// Keys that are looked at while others wait, some hundred microseconds.
 pub(super) const MOST_KEYS: u64 = 1000;
@@ -27,7 +27,7 @@ pub(super) const MOST_LOGGED_BYTES: u64 = 16 << 20;
 pub(super) const MOST_TRIES: u32 = 4;
 
 /// Calls `found` with the family, the key and the sequence number of each change in the window of
-/// something that was read. False when they can't all be told from the log.
+/// something that was read. False when the log does not have them all.
 pub(super) fn logged_changes(
     log: &Log,
     (reads, ranges): (&ReadSet, &RangeIndex),

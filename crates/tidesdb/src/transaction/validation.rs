@@ -47,10 +47,10 @@ use super::second_look::{MOST_KEYS, MOST_LOGGED_BYTES, MOST_TRIES, MOST_WAITED_F
 use super::views::Views;
 use super::written_keys::{WrittenKeys, conflict, named, wait_for_rivals};
 use crate::core::Core;
-use crate::dependencies::{Candidate, Danger, Overwritten};
 use crate::family::FamilyState;
 use crate::log::ANY_KEY;
-use crate::moments::Moment;
+use crate::snapshot_registry::Moment;
+use crate::ssi::{Candidate, Danger, Overwritten};
 use crate::write::{CommitCheck, WriteBatch};
 
 /// The checks of a commit that has read, or only read.

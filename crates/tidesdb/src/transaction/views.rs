@@ -9,7 +9,7 @@ use super::changes::Window;
 use super::tests::steps;
 use crate::dead_ranges::{KnownRanges, Reader};
 use crate::family::{FamilyState, View};
-use crate::moments::Moment;
+use crate::snapshot_registry::Moment;
 
 /// A family with its view, loaded after what is looked for was published.
 pub(super) struct Viewed<'f> {

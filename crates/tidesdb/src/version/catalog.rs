@@ -18,7 +18,7 @@ use tidesdb_sys::vfs::Vfs;
 
 use super::edit_check::admits;
 use super::persisted_state::PersistedState;
-use crate::numbers::FileNumbers;
+use crate::file_numbers::FileNumbers;
 
 use self::restating::Beside;
 pub(crate) use self::restating::restate_beside;
@@ -183,7 +183,7 @@ impl Catalog {
     }
 
     /// As [`Catalog::commit`], for an edit after which some things must be refused while it is
-    /// doubtful: `in_doubt` is told when that begins and ends.
+    /// doubtful: `in_doubt` is called when that begins and ends.
     pub(crate) fn commit_or_doubt(
         &mut self,
         changes: Vec<Change>,

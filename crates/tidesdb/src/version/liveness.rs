@@ -4,8 +4,8 @@
 //! families at rest and the pace of writers all go by a [`Liveness`]. A merge leaves out
 //!
 //! - versions that newer ones of the same stripe hide. Live snapshots cut the sequence numbers into
-//!   stripes, as in `compaction/drop_rules.rs`; what lies in one is told by the sketches of the
-//!   keys;
+//!   stripes, as in `compaction/drop_rules.rs`; what lies in one is estimated by the sketches of
+//!   the keys;
 //! - deletions, and versions that have expired, where nothing older lies below and no snapshot is
 //!   older;
 //! - versions that range tombstones hide from all readers, as far as that was measured
@@ -67,7 +67,7 @@ impl KeyCounts {
     }
 }
 
-/// By what garbage is told.
+/// What garbage is estimated by.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LivenessRules<'a> {
     /// Live snapshots, oldest first.

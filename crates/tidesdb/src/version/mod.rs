@@ -93,7 +93,7 @@ impl Version {
         self.tables().filter(move |table| table.overlaps(start, end))
     }
 
-    /// By what its garbage is told. `now` in Unix seconds.
+    /// What its garbage is estimated by. `now` in Unix seconds.
     pub(crate) fn liveness_rules<'a>(
         &self,
         snapshots: &'a [SequenceNumber],

@@ -65,7 +65,7 @@ impl TableFile {
 
     fn measure(self: &Arc<Self>, tombstones: &RangeTombstoneSets, snapshots: &[SequenceNumber]) {
         let through = tombstones.highest_sequence();
-        // What can't be read is for merges to tell of.
+        // What can't be read is for compactions to report.
         let seen = self.sample(tombstones, snapshots).unwrap_or_default();
         let of_all = |part: u64| self.record.entries * part / seen.entries.max(1);
         let known = RangeDeleted {

@@ -1,4 +1,4 @@
-//! Which table of a run may hold a key, told without looking at the tables.
+//! Which table of a run may hold a key, found without looking at the tables.
 //!
 //! A get asks this of every run. Comparing its key with those of the tables themselves costs two
 //! lines of memory a step that nothing keeps in the cache; here the first bytes of all bounds,

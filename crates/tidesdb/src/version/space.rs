@@ -1,9 +1,9 @@
 //! By how much garbage has grown a family's tables: what the pace of writers goes by.
 //!
-//! What is no growth is `settled`: the most that was alive at a time of which the runs still tell.
-//! Each run and all older ones are what there was when it was the newest; and the oldest alone was
-//! alive as a whole when it was written. So who deletes much is not slowed while what is alive
-//! shrinks, as long as the disk does not fill. What snapshots hold is needed, see `liveness`.
+//! What is no growth is `settled`: the most that was alive at a time that the runs still show. Each
+//! run and all older ones are what there was when it was the newest; and the oldest alone was alive
+//! as a whole when it was written. So who deletes much is not slowed while what is alive shrinks,
+//! as long as the disk does not fill. What snapshots hold is needed, see `liveness`.
 //!
 //! Runs from the first damaged one on do not count, as they take no part in merges. Values in value
 //! logs count as far as tables point at them.

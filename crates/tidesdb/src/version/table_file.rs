@@ -104,7 +104,7 @@ impl TableFile {
         self.opened(self.if_open())
     }
 
-    /// As [`TableFile::table`], with what [`TableFile::if_open`] told.
+    /// As [`TableFile::table`], with what [`TableFile::if_open`] returned.
     ///
     /// # Errors
     /// As [`TableFile::table`].
@@ -132,7 +132,7 @@ impl TableFile {
         }
         let (memory, bytes) = (&self.file.context().table_memory, table.bytes_as_a_whole());
         if memory.make_room_for_asked(bytes, &self.counts_since) {
-            // What keeps it from being read is met by whoever needs it.
+            // What keeps it from being read is an error of the reads that need it.
             let _ = self.open_as(|_| true);
         }
     }
@@ -157,7 +157,7 @@ impl TableFile {
         }
         let table = Arc::new(table);
         context.budget.take(Holder::Tables, table.memory_bytes() as u64);
-        // ORDERING: relaxed; a hint. Whoever opens a table uses it.
+        // ORDERING: relaxed; a hint. An opened table was used.
         self.recently_used.store(true, Ordering::Relaxed);
         // Two threads that open it at once store one after the other; the first is let go.
         if let Some(first) = self.open.swap(Some(Arc::clone(&table))) {

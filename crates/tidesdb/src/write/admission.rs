@@ -15,9 +15,9 @@ use tidesdb_base::event::{Event, MemoryLevel, StallReason};
 
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::flow::{ENTRY_OVERHEAD_BYTES, MemoryPlan, Pace, Patience, family_pace, memory_pace};
+use crate::flow::{ENTRY_OVERHEAD_BYTES, MemoryPlan, Pace, StallTimer, family_pace, memory_pace};
+use crate::latency_recorder::note_stall;
 use crate::spans::{EnteredSpan, span};
-use crate::watch::note_stall;
 
 /// How long a waiting writer sleeps before it looks again even if it is not woken.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
@@ -34,7 +34,7 @@ struct Wait<'a> {
     family: &'a Arc<FamilyState>,
     started_nanos: u64,
     reason: Option<StallReason>,
-    patience: Patience,
+    stall_timer: StallTimer,
     failures: u32,
     /// From the first moment of waiting on.
     span: Option<EnteredSpan>,
@@ -42,9 +42,9 @@ struct Wait<'a> {
 
 impl Core {
     /// A wait for flushes that begins now.
-    pub(crate) fn patience_with_flushes(&self) -> Patience {
+    pub(crate) fn stall_timer_with_flushes(&self) -> StallTimer {
         let (limit, now) = (self.env.options.stall_timeout_ms, self.env.clock.monotonic_nanos());
-        Patience::new(limit, self.flow.flushes.progress(), now)
+        StallTimer::new(limit, self.flow.flushes.progress(), now)
     }
 
     /// Returns once the family has room for another commit of `bytes` in `operations`. One that
@@ -154,7 +154,7 @@ impl Core {
     }
 
     fn tell_level(&self, plan: &MemoryPlan) {
-        // ORDERING: relaxed; of two that tell at once, one may be late.
+        // ORDERING: relaxed; of two that report at once, one may be late.
         let told = self.flow.told_level.load(Ordering::Relaxed);
         let level = plan.level as u64;
         if told != level && self.flow.level_told.is_due(self.env.clock.monotonic_nanos()) {
@@ -209,8 +209,8 @@ impl Core {
 impl<'a> Wait<'a> {
     fn new(core: &'a Core, family: &'a Arc<FamilyState>) -> Self {
         let started_nanos = core.env.clock.monotonic_nanos();
-        let patience = core.patience_with_flushes();
-        Self { core, family, started_nanos, reason: None, patience, failures: 0, span: None }
+        let stall_timer = core.stall_timer_with_flushes();
+        Self { core, family, started_nanos, reason: None, stall_timer, failures: 0, span: None }
     }
 
     fn now(&self) -> u64 {
@@ -231,7 +231,7 @@ impl<'a> Wait<'a> {
         }
         self.core.check_writable(self.family)?;
         self.held_up(reason);
-        if self.core.flow.stalls.should_tell_slowing(reason, self.now()) {
+        if self.core.flow.stalls.should_report_slowing(reason, self.now()) {
             let family = self.family.name().to_string();
             self.core.telemetry.events.report(&Event::WritesSlowed {
                 family,
@@ -251,7 +251,7 @@ impl<'a> Wait<'a> {
         self.held_up(reason);
         let seen = self.core.work.progress.now();
         self.take_failure()?;
-        self.patience.check(self.core.flow.flushes.progress(), self.now(), reason)?;
+        self.stall_timer.check(self.core.flow.flushes.progress(), self.now(), reason)?;
         self.core.schedule_flush(self.family);
         if !self.core.env.scheduler.help() {
             self.core.work.progress.wait(seen, LONGEST_SLEEP);

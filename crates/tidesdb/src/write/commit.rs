@@ -17,12 +17,12 @@ use super::batch::check_sizes;
 use super::{WriteBatch, WriteOptions};
 use crate::core::Core;
 use crate::family::FamilyState;
+use crate::latency_recorder::note_sync;
 use crate::log::signature_of;
 use crate::memtable::Memtable;
 use crate::spans::span;
 use crate::thread_buffer::{keep_buffer, take_buffer};
 use crate::timing::TimedCall;
-use crate::watch::note_sync;
 
 /// A last look before a commit is written.
 pub(crate) trait CommitCheck {
@@ -85,14 +85,15 @@ impl Core {
         let operation = Operation { family: family.id, kind, expires_at, key, value };
         let commit =
             || self.with_room(kind.is_tombstone(), || self.write_operation(family, &operation));
-        if self.telemetry.watch.is_due() {
+        if self.telemetry.latencies.is_due() {
             let bytes = (key.len() + value.len()) as u64;
             return self.timed_commit(Some(family), (bytes, 1), commit);
         }
         commit()
     }
 
-    /// Times a commit, of which [`crate::watch::Watch::is_due`] said that it is to be timed.
+    /// Times a commit, of which [`crate::latency_recorder::LatencyRecorder::is_due`] said that it
+    /// is to be timed.
     #[inline(never)]
     pub(crate) fn timed_commit<R>(
         &self,
@@ -154,7 +155,7 @@ impl Core {
                 self.settle_batch(batch, visible, options)
             })
         };
-        if self.telemetry.watch.is_due() {
+        if self.telemetry.latencies.is_due() {
             let size = (batch.user_bytes, batch.count as u64);
             return self.timed_commit(batch.families.first().map(Arc::as_ref), size, commit);
         }
@@ -366,7 +367,7 @@ fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result
     Ok(views.iter().any(|(family, view)| is_full(family, &view.active)))
 }
 
-/// Inserts an operation of a commit, and tells those who remember where nothing lives.
+/// Inserts an operation of a commit, and updates what remembers where nothing lives.
 #[inline]
 fn insert(
     family: &FamilyState,

@@ -115,7 +115,7 @@ impl Core {
 
     /// Ends the value log that the family's largest values go to, so that merges may collect it
     /// once the commits that point into it are in tables. One that is being appended to stays open.
-    /// Answers what the manifest is to be told, which may as well be lost.
+    /// Returns what the manifest is to record, which may as well be lost.
     pub(crate) fn close_direct_file(&self, family: &FamilyState) -> Option<Change> {
         let mut writer = family.writes.direct_values.try_lock().ok()?;
         self.close_locked(family, &mut writer)
@@ -188,7 +188,7 @@ impl Core {
         Ok(())
     }
 
-    /// Starts another file, and tells the manifest of the one before in the same edit.
+    /// Starts another file, and records the one before in the manifest with the same edit.
     fn start_direct_file(
         &self,
         family: &Arc<FamilyState>,

@@ -210,7 +210,7 @@ fn a_family_with_a_name_that_none_can_have_is_salvaged_under_another() {
             });
             edit_manifest(&dir, Change::RenameFamily { family: 0, name: name.to_owned() });
             let (report, found) = place.salvaged();
-            // A table tells the name that it was written under.
+            // A table has the name that it was written under.
             let expected = if in_tables { "family" } else { "family-0" };
             assert_eq!(keys_of(&found, expected), keys(0..3), "{name:?}: {report:?}");
             assert_eq!(report.families[0].name_is_known, in_tables, "{report:?}");

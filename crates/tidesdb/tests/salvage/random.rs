@@ -54,9 +54,9 @@ impl Judge<'_> {
         self.is_intact(&kept.file, kept.offset, kept.bytes)
     }
 
-    /// Whether it may be impossible to tell what the block or record is of.
+    /// Whether it may be impossible to know what the block or record is of.
     fn is_doubtful(&self, kept: &Kept) -> bool {
-        // Behind damage in a log it may not be known that a record was a commit, which is told.
+        // Behind damage in a log it may not be known that a record was a commit, which is reported.
         let unproven = |text: &String| text.contains(&kept.file) && text.contains("left out");
         if kept.file.ends_with(".log")
             && !self.is_intact(&kept.file, 128, kept.offset - 128)
@@ -111,7 +111,7 @@ impl Judge<'_> {
         if copies.iter().any(|kept| whole(&kept)) {
             match truth {
                 Some(value) => assert_eq!(found, Some(value), "{}", context()),
-                // Deleted by a range, of which the manifest or the log told.
+                // Deleted by a range, which the manifest or the log has.
                 None if !newest.deletes => {}
                 None => assert_eq!(found, None, "{}", context()),
             }
@@ -124,12 +124,12 @@ impl Judge<'_> {
                 Some((file, offset, bytes)) if block => (file, *offset, *bytes),
                 _ => (&kept.file, kept.offset, kept.bytes),
             };
-            // Behind the last whole record of a log nothing tells that there was more.
+            // Behind the last whole record of a log nothing shows that there was more.
             let at_the_end = kept.file.ends_with(".log")
                 && !places
                     .records_behind(&kept.file, kept.offset)
                     .any(|later| self.is_there(later));
-            // A warning tells of the place behind which nothing shows that records were commits.
+            // A warning names the place behind which nothing shows that records were commits.
             let left_out = |text: &String| text.contains(file) && text.contains("left out");
             let is_warned_of = self.report.warnings.iter().any(left_out);
             assert!(

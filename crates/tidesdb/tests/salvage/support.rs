@@ -244,7 +244,7 @@ pub struct Kept {
     /// Of the block or the record.
     pub offset: u64,
     pub bytes: u64,
-    /// A part of the file without which it may be impossible to tell what it is: offset and length.
+    /// A part of the file without which it may be impossible to know what it is: offset and length.
     pub needs: (u64, u64),
     /// Value log, offset and length of the value's record.
     pub pointer: Option<(String, u64, u64)>,

@@ -23,7 +23,7 @@ pub(crate) struct View<'a> {
     pub(crate) sides: Sides,
 }
 
-/// What a run and its operation tell about a test, for choosing rows.
+/// What a run and its operation say about a test, for choosing rows.
 pub(crate) struct About<'a> {
     /// A run of the test.
     pub(crate) run: &'a Run,

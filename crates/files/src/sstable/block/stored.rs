@@ -74,7 +74,7 @@ pub(crate) fn open_stored(sealed: &[u8], place: Place, raw: &mut Vec<u8>) -> Res
     let raw_len = raw_len as usize;
     if raw_len > longest_raw(codec, stored.len()) {
         return Err(format!(
-            "block tells of {raw_len} raw bytes, expected at most what {} stored ones can be",
+            "block has a length of {raw_len} raw bytes, expected at most what {} stored ones can be",
             stored.len()
         ));
     }

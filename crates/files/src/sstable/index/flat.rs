@@ -62,7 +62,7 @@ impl IndexBuilder {
     /// The index of these blocks.
     ///
     /// # Errors
-    /// [`Malformed`] when there are more bytes of separators than an index can tell of.
+    /// [`Malformed`] when there are more bytes of separators than an index can hold.
     pub(crate) fn into_index(self) -> Result<FlatIndex, Malformed> {
         let mut encoded = LargeVec::with_capacity(self.encoded_bound());
         self.encode(&mut encoded);

@@ -55,7 +55,7 @@ type Ends = [u32; 2];
 
 impl HeldNode {
     /// The node of this number, whose block this is; `None` when it is malformed or its leaves take
-    /// more bytes than a node that is held can tell of.
+    /// more bytes than a held node can name.
     pub(super) fn of(index: &TreeIndex, node: usize, block: &Block) -> Option<Self> {
         let (first, mut end) = (index.first_offset(node), 0_u32);
         let mut separators = Vec::with_capacity(block.len());

@@ -115,7 +115,7 @@ impl<B: Deref<Target = Block>> Leaves<B> {
     }
 
     /// As [`Leaves::handle`], and `None` also for a block of another index node than the last one:
-    /// what can be told without reading.
+    /// what is known without reading.
     pub(crate) fn handle_at_hand(&self, table: &Table, at: usize) -> Option<BlockHandle> {
         match &table.index {
             Index::Flat(index) => index.handle(at),

@@ -36,7 +36,7 @@ impl<B: Deref<Target = Block>> Found<B> {
     }
 }
 
-/// What one block tells of a key.
+/// What one block says of a key.
 #[derive(Debug)]
 pub enum FoundInBlock<'b> {
     /// The version.

@@ -73,7 +73,7 @@ impl Table {
         };
         if blocks_end != Some(footer.filter.offset) {
             let (end, told) = (footer.filter.offset, blocks_end.unwrap_or(0));
-            let text = format!("the index tells of blocks up to {told}, expected {end}");
+            let text = format!("the index has blocks up to {told}, expected {end}");
             return Err(Error::corruption(path, footer.index.offset, text));
         }
         drop(bytes);

@@ -89,7 +89,7 @@ fn tables_answer_the_same_whatever_nodes_they_hold() {
     }
 }
 
-/// A walk over a table that nobody looks anything up in would take the room of others.
+/// A walk over a table without lookups would take the room of others.
 #[test]
 fn walks_make_a_table_hold_nothing_and_checks_read_the_file() {
     let model = many_entries();
@@ -176,8 +176,8 @@ fn all_nodes_are_held_in_one_piece_once_half_of_them_were_needed() {
     assert!(!is_whole && held == nodes, "{held} of {nodes}");
 }
 
-/// What is behind the next block is told by the whole index as by a node: a walk that did not see
-/// it would read block by block.
+/// The whole index shows what is behind the next block as a node does: a walk that did not see it
+/// would read block by block.
 #[test]
 fn walks_read_as_far_ahead_in_a_table_that_holds_all_of_its_nodes() {
     let model = many_entries();

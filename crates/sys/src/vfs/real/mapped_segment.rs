@@ -6,7 +6,7 @@
 //! never a signal. A signal for want of space while writing is excluded by three facts, each
 //! established before the mapping is made: all blocks are reserved, the file system overwrites in
 //! place (see [`super::mapping_rule`]), and the file is at least as long as the mapping. The
-//! database's lock keeps others from cutting it. What remains is told in `docs/assumptions.md`
+//! database's lock keeps others from cutting it. What remains is described in `docs/assumptions.md`
 //!
 //!
 //! Threads: `write` is called by many committers at once on disjoint ranges (see the contract on

@@ -4,9 +4,9 @@ use tidesdb_base::error::{Error, Result};
 
 use crate::family_handle::Family;
 use crate::iterator::{KeyRange, Scan, ScanOptions};
-use crate::moments::Moment;
 use crate::read::{Collect, PinnedValue, Pins};
 use crate::snapshot::Snapshot;
+use crate::snapshot_registry::Moment;
 use crate::stats::approximate_count;
 
 impl Family {
@@ -50,8 +50,8 @@ impl Family {
     /// Of keys that were written once and lie in one run the number is wrong by at most the entries
     /// of two blocks (two index nodes, in B+trees), and exact where the range covers the tables.
     /// Where keys are overwritten or deleted, or lie in several runs, the sketches of the tables
-    /// tell how many are alive, for the family as a whole: their standard error is 6.5 %. Keys in
-    /// memory are counted one by one, and filters tell which of them are in tables as well. Range
+    /// show how many are alive, for the family as a whole: their standard error is 6.5 %. Keys in
+    /// memory are counted one by one, and filters show which of them are in tables as well. Range
     /// deletions in memory do not count for keys in tables. Where the application orders the keys
     /// by a function of its own, all keys are counted, whatever the range.
     ///

@@ -88,7 +88,7 @@ impl Db {
 
     /// Gives a family another name, in one step that survives a power cut when this returns; a
     /// crash leaves the old name or the new one. Readers and writers go on, and handles stay valid:
-    /// [`Family::name`] tells the new name from then on. Equal names change nothing.
+    /// [`Family::name`] returns the new name from then on. Equal names change nothing.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -167,7 +167,7 @@ impl Db {
     /// The family of that name, created with these options when there is none.
     ///
     /// **A family that exists keeps the options that it has**, which are stored with it, whatever
-    /// is given here; [`Family::options`] tells them. [`Db::ensure_family`] changes them.
+    /// is given here; [`Family::options`] returns them. [`Db::ensure_family`] changes them.
     ///
     /// # Errors
     /// As [`Db::create_family`], except `Exists`.

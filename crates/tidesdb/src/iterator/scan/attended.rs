@@ -1,4 +1,4 @@
-//! Movements that are timed, and those of a transaction, which may have to be told of them.
+//! Movements that are timed, and those of a transaction, which may have to record them.
 
 use std::fmt::Debug;
 use std::ops::Bound;
@@ -17,13 +17,13 @@ use crate::timing::TimedCall;
 pub(crate) struct OfTransaction {
     /// Its writes to the family when the scan was made, if there are any.
     pub own: Option<Arc<OwnWrites>>,
-    /// Is told what the scan goes over, if the level asks for it.
+    /// Records what the scan goes over, if the level asks for it.
     pub reads: Option<Box<dyn RangesRead>>,
     /// Each seek takes up what was committed since.
     pub moving: bool,
 }
 
-/// Is told which stored keys a scan has gone over. What lies between two keys shown was read as
+/// Records which stored keys a scan has gone over. What lies between two keys shown was read as
 /// well.
 pub(crate) trait RangesRead: Debug + Send + Sync {
     /// The scan leaves its place: what it went over up to now was read.
@@ -44,7 +44,7 @@ impl StoredScan {
 
     #[inline]
     pub(super) fn needs_attention(&self) -> bool {
-        self.transaction.is_some() || self.owner.core().telemetry.watch.is_due()
+        self.transaction.is_some() || self.owner.core().telemetry.latencies.is_due()
     }
 
     #[inline(never)]
@@ -53,7 +53,7 @@ impl StoredScan {
             return self.go_timed(movement);
         }
         self.leave(movement)?;
-        if self.owner.core().telemetry.watch.is_due() {
+        if self.owner.core().telemetry.latencies.is_due() {
             self.go_timed(movement)?;
         } else {
             self.go_unattended(movement)?;
@@ -81,8 +81,8 @@ impl StoredScan {
     fn profile(&self, [cached, read]: [u64; 2]) -> OperationProfile {
         let after = self.family.counters.hot.my_blocks();
         let mut profile = OperationProfile::default();
-        profile.memtables_searched = 1 + self.sight.view.frozen.len() as u64;
-        profile.tables_searched = self.sight.view.version.runs.len() as u64;
+        profile.memtables_searched = 1 + self.sources.view.frozen.len() as u64;
+        profile.tables_searched = self.sources.view.version.runs.len() as u64;
         profile.blocks_cached = after[0].saturating_sub(cached);
         profile.blocks_read = after[1].saturating_sub(read);
         profile

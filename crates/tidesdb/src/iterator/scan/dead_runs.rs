@@ -19,7 +19,7 @@ impl StoredScan {
     /// reader, so it belongs to no run that is remembered, and a jump must not pass it.
     #[cold]
     pub(super) fn pass_dead_run(&mut self, direction: Direction) -> Result<()> {
-        let reader = Reader { snapshot: self.sight.snapshot.sequence(), now: self.sight.now };
+        let reader = Reader { snapshot: self.sources.snapshot.sequence(), now: self.sources.now };
         let known = self.family.reads.dead_ranges.known_to(reader);
         let run = match direction {
             Direction::Forward => self.pass_forward(known)?,
@@ -38,12 +38,12 @@ impl StoredScan {
         let mut run = DeadRun { start: self.dead_key(), end: Vec::new(), passed: 0 };
         // Stepped on to a dead key last, which is kept in place of the end.
         let mut stepped = false;
-        while let Some(source) = self.sight.merge.current() {
+        while let Some(source) = self.sources.merge.current() {
             let key = source.key();
             if self.bounds.upper.as_ref().is_some_and(|upper| key >= upper.as_slice()) {
                 break;
             }
-            if source.is_own() || self.sight.shows(source) {
+            if source.is_own() || self.sources.shows(source) {
                 break;
             }
             run.passed += 1;
@@ -51,11 +51,11 @@ impl StoredScan {
             if let Some(end) = known.end_over(key) {
                 run.end.extend_from_slice(end);
                 stepped = false;
-                self.sight.merge.pass_committed(end)?;
+                self.sources.merge.pass_committed(end)?;
             } else {
                 run.end.extend_from_slice(key);
                 stepped = true;
-                self.sight.merge.next()?;
+                self.sources.merge.next()?;
             }
         }
         if stepped {
@@ -67,28 +67,28 @@ impl StoredScan {
     fn pass_backward(&mut self, mut known: KnownRanges) -> Result<DeadRun> {
         let end = successor(&self.dead_key());
         let mut run = DeadRun { start: Vec::new(), end, passed: 0 };
-        while let Some(source) = self.sight.merge.current() {
+        while let Some(source) = self.sources.merge.current() {
             let key = source.key();
             if self.bounds.lower.as_ref().is_some_and(|lower| key < lower.as_slice()) {
                 break;
             }
-            if source.is_own() || self.sight.shows(source) {
+            if source.is_own() || self.sources.shows(source) {
                 break;
             }
             run.passed += 1;
             run.start.clear();
             if let Some(start) = known.start_over(key) {
                 run.start.extend_from_slice(start);
-                self.sight.merge.pass_committed_back(start)?;
+                self.sources.merge.pass_committed_back(start)?;
             } else {
                 run.start.extend_from_slice(key);
-                self.sight.merge.prev()?;
+                self.sources.merge.prev()?;
             }
         }
         Ok(run)
     }
 
     fn dead_key(&self) -> Vec<u8> {
-        self.sight.merge.current().map_or_else(Vec::new, |source| source.key().to_vec())
+        self.sources.merge.current().map_or_else(Vec::new, |source| source.key().to_vec())
     }
 }

@@ -1,7 +1,7 @@
 //! The segments of the log, and how far the records of each can be relied upon.
 //!
 //! A hole in the log is damage, or the place of a record that was never written. What lies behind
-//! one of the latter kind was refused, or nobody was told of it, so it must not come back. So
+//! one of the latter kind was refused, or no writer learned of it, so it must not come back. So
 //! records behind a hole count only where something proves that the log had been whole over it:
 //!
 //! | proof | why |

@@ -8,7 +8,8 @@ use crate::db::{Components, Db};
 /// A sample: name, labels, value.
 type Sample = (String, BTreeMap<String, String>, f64);
 
-/// A strict reader of the format: each metric is told once, by its help, its kind and its samples.
+/// A strict reader of the format: each metric is there once, with its help, its kind and its
+/// samples.
 fn parse(text: &str) -> Vec<Sample> {
     assert!(text.ends_with('\n'));
     let mut samples: Vec<Sample> = Vec::new();

@@ -24,7 +24,7 @@ const MOST_ROUNDS: usize = 16;
 /// What the catalog knows of a manifest that is written beside the one in force.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
-    /// A job was told to, and has not begun.
+    /// A job was asked to, and has not begun.
     is_due: bool,
     /// Number of the manifest, and edits that it lacks, once it was begun.
     begun: Option<(u64, Vec<Edit>)>,

@@ -6,7 +6,7 @@ use super::super::test_tables::{KEYS, context, table};
 use super::*;
 use crate::version::SpaceEstimate;
 
-/// Each with the same keys: the oldest, and one above it that `newer` tells of.
+/// Each with the same keys: the oldest, and one above it that `newer` describes.
 fn two_runs(newer: impl Fn(&mut TableRecord)) -> Vec<Run> {
     let context = context();
     let tables = [(2, 20..=30), (1, 1..=10)].map(|(run, sequences)| {
@@ -37,7 +37,7 @@ const SNAPSHOTS: [(&[u64], bool); 8] = [
     (&[40], true),
     (&[15], false),
     (&[10], false),
-    // One that sees a part of a run: of which versions can't be told.
+    // One that sees a part of a run: of which versions is unknown.
     (&[5], false),
     (&[25], false),
     (&[15, 40], false),

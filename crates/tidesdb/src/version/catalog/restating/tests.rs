@@ -10,7 +10,7 @@ use tidesdb_sim::{CrashProfile, FaultError, FaultKind, FaultVfs, SimVfs};
 use tidesdb_sys::vfs::{OpenHow, RealVfs};
 
 use super::*;
-use crate::numbers::FileNumbers;
+use crate::file_numbers::FileNumbers;
 
 type Tables = BTreeSet<u64>;
 

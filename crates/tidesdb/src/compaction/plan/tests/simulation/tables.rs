@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use crate::compaction::steps::StepTable;
-use crate::key_parts::KeyRange;
+use crate::key_partitions::KeyRange;
 
 /// Keys are numbers below this, and spread evenly.
 pub(super) const KEY_SPACE: u64 = 1 << 48;
-/// Parts of the key space that the key counts of a run are told by.
+/// Parts of the key space that the key counts of a run are given for.
 pub(super) const CELLS: usize = 64;
 /// Bytes of an entry on the disk.
 pub(super) const ENTRY: f64 = 100.0;

@@ -37,7 +37,7 @@ impl Core {
     ///
     /// # Errors
     /// [`tidesdb_base::Error::Io`] when the manifest can't be written; nothing has changed then.
-    pub(crate) fn drop_whole_tables(&self, family: &Arc<FamilyState>) -> Result<()> {
+    pub(crate) fn drop_dead_tables(&self, family: &Arc<FamilyState>) -> Result<()> {
         let mut merges = family.merges.lock();
         if merges.count() > 0 {
             return Ok(());

@@ -1,6 +1,6 @@
 //! What a committing transaction has read that others have overwritten since.
 
-/// Commits that one transaction's reads were overwritten by and that are told apart, half a MiB of
+/// Commits that one transaction's reads were overwritten by and that are kept apart, half a MiB of
 /// them; a power of two, as the list grows.
 pub(super) const MOST_OVERWRITERS: usize = 64 << 10;
 

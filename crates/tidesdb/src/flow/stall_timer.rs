@@ -17,7 +17,7 @@ const LONGEST_STEP_NANOS: u64 = 200_000_000;
 
 /// One wait.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct StallTimer {
     limit_ms: u64,
     /// Progress that was seen last.
     progress: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Patience {
     looked_nanos: u64,
 }
 
-impl Patience {
+impl StallTimer {
     /// A wait that begins now. `limit_ms` is `stall_timeout_ms`; 0 means without limit.
     pub(crate) const fn new(limit_ms: u64, progress: u64, now_nanos: u64) -> Self {
         Self { limit_ms, progress, waited_nanos: 0, looked_nanos: now_nanos }
@@ -67,33 +67,33 @@ mod tests {
     #[test]
     fn patience_ends_when_nothing_moves_and_not_when_it_moves_slowly() {
         let reason = StallReason::FlushQueue;
-        let mut patience = Patience::new(100, 7, 0);
+        let mut stall_timer = StallTimer::new(100, 7, 0);
         for step in 1..100 {
             let (progress, now) = (7 + step / 2, step * 60 * MILLISECOND);
-            assert!(patience.check(progress, now, reason).is_ok(), "{step}");
+            assert!(stall_timer.check(progress, now, reason).is_ok(), "{step}");
         }
         let (progress, now) = (1000, 7000 * MILLISECOND);
-        assert!(patience.check(progress, now, reason).is_ok());
-        assert!(patience.check(progress, now + 99 * MILLISECOND, reason).is_ok());
-        let error = patience.check(progress, now + 101 * MILLISECOND, reason).unwrap_err();
+        assert!(stall_timer.check(progress, now, reason).is_ok());
+        assert!(stall_timer.check(progress, now + 99 * MILLISECOND, reason).is_ok());
+        let error = stall_timer.check(progress, now + 101 * MILLISECOND, reason).unwrap_err();
         assert!(matches!(error, Error::Stalled { milliseconds: 101, .. }), "{error}");
     }
 
     #[test]
     fn time_that_nobody_looked_on_does_not_count() {
         let reason = StallReason::FlushQueue;
-        let mut patience = Patience::new(1_000, 7, 0);
+        let mut stall_timer = StallTimer::new(1_000, 7, 0);
         let stopped = 161_000 * MILLISECOND;
         for times in 1..5 {
-            assert!(patience.check(7, times * stopped, reason).is_ok(), "{times}");
+            assert!(stall_timer.check(7, times * stopped, reason).is_ok(), "{times}");
         }
-        let error = patience.check(7, 5 * stopped, reason).unwrap_err();
+        let error = stall_timer.check(7, 5 * stopped, reason).unwrap_err();
         assert!(matches!(error, Error::Stalled { milliseconds: 1_000, .. }), "{error}");
     }
 
     #[test]
     fn no_limit_means_for_ever() {
-        let mut patience = Patience::new(0, 7, 0);
-        assert!(patience.check(7, u64::MAX, StallReason::FlushQueue).is_ok());
+        let mut stall_timer = StallTimer::new(0, 7, 0);
+        assert!(stall_timer.check(7, u64::MAX, StallReason::FlushQueue).is_ok());
     }
 }

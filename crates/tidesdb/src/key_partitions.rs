@@ -2,11 +2,11 @@
 //! help of whichever others are free.
 //!
 //! Helpers are jobs of the compaction lane. A part that was not begun is done by the owner, so
-//! nothing ever waits for a job that has not started: a busy or a manual scheduler only means
-//! that the owner does everything by itself. Flushes and merges use this.
+//! nothing ever waits for a job that has not started: a busy or a manual scheduler only means that
+//! the owner does everything by itself. Flushes and merges use this.
 //!
-//! Invariants: after [`KeyParts::run`] no thread works on a part, whatever failed; a helper that
-//! comes later keeps nothing of the work alive.
+//! Invariants: after [`KeyPartitions::run`] no thread works on a part, whatever failed; a helper
+//! that comes later keeps nothing of the work alive.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex};
@@ -62,7 +62,7 @@ impl KeyRange {
 
 /// Parts that wait and what came of those that were done. See the module's documentation.
 #[derive(Debug)]
-pub(crate) struct KeyParts<R> {
+pub(crate) struct KeyPartitions<R> {
     state: Mutex<State<R>>,
     part_done: Condvar,
 }
@@ -84,7 +84,7 @@ pub(crate) struct Results<R> {
     pub failure: Option<Error>,
 }
 
-impl<R: Send + 'static> KeyParts<R> {
+impl<R: Send + 'static> KeyPartitions<R> {
     pub(crate) fn new(parts: Vec<KeyRange>) -> Arc<Self> {
         let (waiting, running) = (VecDeque::from(parts), 0);
         let state = State { waiting, running, results: Vec::new(), failure: None };
@@ -138,7 +138,7 @@ impl<R: Send + 'static> KeyParts<R> {
 }
 
 /// Counts a part as running until it has ended, in whatever way.
-struct RunningPart<'a, R>(&'a KeyParts<R>);
+struct RunningPart<'a, R>(&'a KeyPartitions<R>);
 
 impl<R> Drop for RunningPart<'_, R> {
     fn drop(&mut self) {

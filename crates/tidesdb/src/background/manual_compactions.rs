@@ -11,8 +11,8 @@ use crate::compaction::plan::{self, MergePlan};
 use crate::compaction::state::summarize;
 use crate::core::Core;
 use crate::family::{FamilyState, MergeClaim};
-use crate::flow::Patience;
-use crate::key_parts::KeyRange;
+use crate::flow::StallTimer;
+use crate::key_partitions::KeyRange;
 use crate::version::{LivenessRules, Run, TableFile, Version};
 
 /// How long a caller waits for the merges under way.
@@ -86,13 +86,13 @@ impl Core {
             Wait::AtMost(milliseconds) => milliseconds.max(1),
         };
         let now = || self.env.clock.monotonic_nanos();
-        let mut patience = Patience::new(limit_ms, progress(), now());
+        let mut stall_timer = StallTimer::new(limit_ms, progress(), now());
         loop {
             let seen = self.work.progress.now();
             if self.work.control.is_paused() {
                 return Err(Error::Paused);
             }
-            self.drop_whole_tables(family)?;
+            self.drop_dead_tables(family)?;
             let version = family.current_version();
             // Before the lock, because it may open tables.
             let chosen = choose(&version);
@@ -109,7 +109,7 @@ impl Core {
             }
             drop(merges);
             self.health.check_open()?;
-            patience.check(progress(), now(), StallReason::CompactionDebt)?;
+            stall_timer.check(progress(), now(), StallReason::CompactionDebt)?;
             self.wait_for_progress(seen);
         }
     }
@@ -149,7 +149,7 @@ impl Core {
     }
 
     /// Whether a merge of nothing else would leave the table as it is. One that can't be read is
-    /// for the merge to tell of.
+    /// for the merge to report.
     fn is_settled(&self, table: &Arc<TableFile>) -> bool {
         table.record.tombstones == 0
             && table.is_free_of_garbage(self.expired_for_all()).unwrap_or(false)
@@ -183,13 +183,13 @@ impl Core {
     }
 }
 
-/// A caller that asks for a merge of tables is told each time that some were left out, not only by
-/// the merge that met the damage.
+/// A caller that asks for a merge of tables gets an error each time that some were left out, not
+/// only by the merge that met the damage.
 fn left_out<'a>(mut tables: impl Iterator<Item = &'a Arc<TableFile>>) -> Result<()> {
     tables.find_map(|table| table.damage().cloned()).map_or(Ok(()), Err)
 }
 
-/// A merge that was cancelled has changed nothing, which is what the caller was told of.
+/// A merge that was cancelled has changed nothing, which is the error that the caller got.
 fn unless_cancelled(result: Result<()>) -> Result<()> {
     match result {
         Err(Error::Cancelled) => Ok(()),

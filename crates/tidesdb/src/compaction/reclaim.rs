@@ -30,7 +30,7 @@ use super::install::Merged;
 use super::merge::VersionMerge;
 use crate::core::Core;
 use crate::family::{FamilyState, MergeClaim};
-use crate::key_parts::KeyRange;
+use crate::key_partitions::KeyRange;
 use crate::read::read_pointer;
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
 use crate::version::{Run, TableFile, Version, is_deleted_in_part};
@@ -47,15 +47,15 @@ impl Core {
     ///
     /// # Errors
     /// [`tidesdb_base::Error::Io`] for other reasons than a full disk; what was done stays done.
-    pub(crate) fn thin_tables(&self, family: &Arc<FamilyState>) -> Result<()> {
-        self.drop_whole_tables(family)?;
+    pub(crate) fn reclaim_tables(&self, family: &Arc<FamilyState>) -> Result<()> {
+        self.drop_dead_tables(family)?;
         self.storage.files.garbage.sweep();
         let Some(_claim) = self.claim_all_runs(family) else { return Ok(()) };
-        self.thin_all(family)?;
+        self.reclaim_all(family)?;
         self.empty_value_logs(family)
     }
 
-    fn thin_all(&self, family: &Arc<FamilyState>) -> Result<()> {
+    fn reclaim_all(&self, family: &Arc<FamilyState>) -> Result<()> {
         let version = family.current_version();
         let mut left: Vec<_> = version.runs.iter().rev().flat_map(|r| r.tables.clone()).collect();
         drop(version);
@@ -63,10 +63,10 @@ impl Core {
             let tables = left.len();
             let mut postponed = Vec::new();
             for table in left {
-                match self.thin_table(family, &table, None) {
+                match self.reclaim_table(family, &table, None) {
                     Ok(()) => {}
                     Err(e) if e.kind() == ErrorKind::Full => postponed.push(Arc::clone(&table)),
-                    // It stays as it is; merges tell of it.
+                    // It stays as it is; compactions report it.
                     Err(e) if e.kind() == ErrorKind::Corrupt => {}
                     Err(e) => return Err(e),
                 }
@@ -122,10 +122,10 @@ impl Core {
                 return Ok(());
             }
             for table in tables {
-                let thinned = self.thin_table(family, &table, Some(number));
+                let rewritten = self.reclaim_table(family, &table, Some(number));
                 self.let_go_of(table);
                 // The other logs may be smaller.
-                match thinned {
+                match rewritten {
                     Err(e) if e.kind() == ErrorKind::Full => break,
                     other => other?,
                 }
@@ -135,7 +135,7 @@ impl Core {
     }
 
     /// Writes a table anew, and with it its values in the value log of that number.
-    fn thin_table(
+    fn reclaim_table(
         &self,
         family: &Arc<FamilyState>,
         table: &Arc<TableFile>,
@@ -146,26 +146,26 @@ impl Core {
             return Err(Error::Paused);
         }
         let version = family.current_version();
-        let Some(thin) = Thinning::of(&version, table, emptied) else { return Ok(()) };
-        let written = thin.write(self, family)?;
+        let Some(rewrite) = TableRewrite::of(&version, table, emptied) else { return Ok(()) };
+        let written = rewrite.write(self, family)?;
         if emptied.is_none() && written.bytes + LEAST_GAIN_BYTES > table.record.bytes {
             remove_written(self.env.vfs.as_ref(), &[written]);
             return Ok(());
         }
         let merged = Merged {
             replaced: vec![Arc::clone(table)],
-            place: thin.place(),
+            place: rewrite.place(),
             written: vec![written],
             ..Merged::default()
         };
-        drop(thin);
+        drop(rewrite);
         drop(version);
         self.install_merged(family, &merged)
     }
 }
 
 /// A table and what shares keys with it.
-struct Thinning<'a> {
+struct TableRewrite<'a> {
     version: &'a Version,
     table: &'a TableFile,
     /// Tables of each run with keys of the table's range, newest run first; of its own run it
@@ -177,7 +177,7 @@ struct Thinning<'a> {
     emptied: Option<u64>,
 }
 
-impl<'a> Thinning<'a> {
+impl<'a> TableRewrite<'a> {
     /// `None` when there is nothing to remove from the table.
     fn of(version: &'a Version, table: &'a Arc<TableFile>, emptied: Option<u64>) -> Option<Self> {
         let record = &table.record;

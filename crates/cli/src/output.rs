@@ -29,18 +29,18 @@ pub(crate) fn pretty(value: &impl Serialize) -> Result<String> {
 
 /// Whether a command that changes something says what it has done, where a program asks.
 #[derive(Debug, Args)]
-pub(crate) struct ToldArgs {
+pub(crate) struct OutputArgs {
     /// Say what was done as JSON
     #[arg(long)]
     json: bool,
 }
 
-impl ToldArgs {
+impl OutputArgs {
     /// Prints what was done, if that was asked for.
     ///
     /// # Errors
     /// Those of standard output.
-    pub(crate) fn tell(&self, what: &Value) -> Result<()> {
+    pub(crate) fn report(&self, what: &Value) -> Result<()> {
         if self.json { print(format!("{what}\n")) } else { Ok(()) }
     }
 }

@@ -3,7 +3,7 @@
 //! Helpers are jobs of the compaction lane. A part that was not begun is done by the caller, so
 //! that a busy scheduler, or one that is stepped, only means that the caller does everything.
 //!
-//! Invariants: when [`Crew::run`] returns, every part has been done, or it answers an error; a
+//! Invariants: when [`Workers::run`] returns, every part has been done, or it answers an error; a
 //! helper that comes later finds nothing to do and keeps nothing alive.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use tidesdb_sys::sched::{Lane, Scheduler};
 
 /// The threads that may help, and how much they do at a time.
 #[derive(Debug)]
-pub(crate) struct Crew {
+pub(crate) struct Workers {
     scheduler: Arc<dyn Scheduler>,
     /// Threads besides the caller's.
     helpers: usize,
@@ -34,8 +34,8 @@ const PIECE_BYTES: (u64, u64) = (1 << 20, 4 << 20);
 /// Least and most bytes of notes.
 const NOTE_BYTES: (u64, u64) = (1 << 20, 256 << 20);
 
-impl Crew {
-    /// A crew of the scheduler's threads that merge, for a database with this memory budget.
+impl Workers {
+    /// A workers of the scheduler's threads that merge, for a database with this memory budget.
     pub(crate) fn new(scheduler: &Arc<dyn Scheduler>, helpers: usize, budget_bytes: u64) -> Self {
         let part = |(least, most): (u64, u64), part: u64| {
             usize::try_from((budget_bytes / part).clamp(least, most)).unwrap_or(usize::MAX)
@@ -145,14 +145,14 @@ mod tests {
     use tidesdb_sys::sched::{LaneThreads, ThreadPool};
 
     fn sum(scheduler: Arc<dyn Scheduler>) -> usize {
-        let crew = Crew::new(&scheduler, 3, u64::MAX);
+        let workers = Workers::new(&scheduler, 3, u64::MAX);
         let total = Arc::new(AtomicUsize::new(0));
         let shared = Arc::clone(&total);
         // ORDERING: read when all parts have ended.
         let work = move |part| {
             shared.fetch_add(part, Ordering::Relaxed);
         };
-        assert_eq!(crew.run(100, work, || "first").unwrap(), "first");
+        assert_eq!(workers.run(100, work, || "first").unwrap(), "first");
         scheduler.shutdown();
         total.load(Ordering::Relaxed)
     }
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn every_part_is_done_once_with_threads_and_without() {
         let threads = LaneThreads { flush: 1, compaction: 3, sync: 1, housekeeping: 1 };
-        let pool = ThreadPool::new("crew", threads, Arc::new(|_, _: &str| {})).unwrap();
+        let pool = ThreadPool::new("workers", threads, Arc::new(|_, _: &str| {})).unwrap();
         assert_eq!(sum(Arc::new(pool)), 4950);
         assert_eq!(sum(Arc::new(ManualScheduler::new(1))), 4950);
     }
@@ -168,9 +168,9 @@ mod tests {
     #[test]
     fn a_part_that_panics_elsewhere_is_an_error() {
         let threads = LaneThreads { flush: 1, compaction: 1, sync: 1, housekeeping: 1 };
-        let pool = ThreadPool::new("crew", threads, Arc::new(|_, _: &str| {})).unwrap();
+        let pool = ThreadPool::new("workers", threads, Arc::new(|_, _: &str| {})).unwrap();
         let scheduler: Arc<dyn Scheduler> = Arc::new(pool);
-        let crew = Crew::new(&scheduler, 1, u64::MAX);
+        let workers = Workers::new(&scheduler, 1, u64::MAX);
         let (entered, enter) = std::sync::mpsc::channel();
         let owner = std::thread::current().id();
         let work = move |_| {
@@ -179,7 +179,7 @@ mod tests {
                 panic!("on purpose");
             }
         };
-        let outcome = crew.run(2, work, || enter.recv().unwrap());
+        let outcome = workers.run(2, work, || enter.recv().unwrap());
         assert!(outcome.is_err());
         scheduler.shutdown();
     }

@@ -43,7 +43,7 @@ fn what_is_left_of_a_moved_table_stays_in_its_run() {
     }
     family.flush().unwrap();
     let (before, full) = (places(), bytes());
-    db.core().thin_tables(state).unwrap();
+    db.core().reclaim_tables(state).unwrap();
     assert!(bytes() < full, "nothing was written anew");
     let places = places();
     assert!(places.iter().all(|place| before.contains(place)), "{before:?} {places:?}");

@@ -5,19 +5,19 @@
 //! wins. Such a history is serializable unless it contains three transactions in a row, each of
 //! which read something that the next one overwrote, T1 → T2 → T3 (T1 and T3 may be the same),
 //! where T3 committed first of the three; and, if T1 wrote nothing, before T1's snapshot. Of each
-//! such row the last to commit is refused. All commits are judged one after the other, in the
-//! order of their sequence numbers, so T3 is always committed when the row is complete:
+//! such row the last to commit is refused. All commits are judged one after the other, in the order
+//! of their sequence numbers, so T3 is always committed when the row is complete:
 //!
 //! * T2 last: it finds its own reads overwritten (the caller looks into the data for that), the
-//!   oldest time by T3, and here who had read what it writes. Of those only the *limit* counts,
-//!   up to which T3 would have been first: T1's sequence number, or its snapshot if it only read.
+//!   oldest time by T3, and here who had read what it writes. Of those only the *limit* counts, up
+//!   to which T3 would have been first: T1's sequence number, or its snapshot if it only read.
 //! * T1 last: it finds its reads overwritten by T2, and here that T2 was such a *pivot*.
 //!
-//! So the state is a number per key and per range read, and one per pivot. Numbers up to the
-//! oldest live snapshot say nothing any more: they need not be removed at a given time, and they
-//! are swept out when a table has doubled. When what is alive itself outgrows its bound, one
-//! number for all keys takes the place of the tables: conflicts that are not needed may follow,
-//! but none is missed.
+//! So the state is a number per key and per range read, and one per pivot. Numbers up to the oldest
+//! live snapshot say nothing any more: they need not be removed at a given time, and they are swept
+//! out when a table has doubled. When what is alive itself outgrows its bound, one number for all
+//! keys takes the place of the tables: conflicts that are not needed may follow, but none is
+//! missed.
 //!
 //! Pure: called by the transactions' commits with its lock held, and knows nothing of the engine.
 

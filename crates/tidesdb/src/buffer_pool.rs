@@ -22,7 +22,7 @@ const BUDGET_SHARE: u64 = 32;
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(crate) struct SpareBuffers {
+pub(crate) struct BufferPool {
     budget: Arc<MemoryBudget>,
     kept: Mutex<Kept>,
 }
@@ -33,7 +33,7 @@ struct Kept {
     bytes: u64,
 }
 
-impl SpareBuffers {
+impl BufferPool {
     /// Keeps nothing yet; what it will keep is noted in `budget`.
     pub(crate) fn new(budget: Arc<MemoryBudget>) -> Self {
         Self { budget, kept: Mutex::default() }
@@ -87,9 +87,9 @@ mod tests {
     use super::*;
     use crate::cache::BlockCache;
 
-    fn spare(budget_bytes: u64) -> SpareBuffers {
+    fn spare(budget_bytes: u64) -> BufferPool {
         let blocks = Arc::new(BlockCache::new(0, 4096));
-        SpareBuffers::new(Arc::new(MemoryBudget::new(budget_bytes, 0, blocks, BlockPool::new(0))))
+        BufferPool::new(Arc::new(MemoryBudget::new(budget_bytes, 0, blocks, BlockPool::new(0))))
     }
 
     /// What a table of so many entries leaves behind.

@@ -1,4 +1,4 @@
-//! The spellings that a transaction was told, and what it used them for.
+//! The spellings that a transaction holds, and what it used them for.
 //!
 //! It holds them until it is over: a commit of it may store them. See [`crate::spellings`].
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tidesdb_base::limits::MAX_KEY_BYTES;
 
-use crate::spellings::{Spelling, Spellings, Told};
+use crate::spellings::{Settled, Spelling, Spellings};
 
 /// What a key is named for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,15 +20,15 @@ pub enum Use {
 
 /// Of each family whose order the program has registered.
 #[derive(Default)]
-pub struct ToldSpellings(Vec<ToldBy>);
+pub struct HeldSpellings(Vec<HeldOfFamily>);
 
-/// The spellings that a family has told, by address.
-struct ToldBy {
+/// The spellings of one family that it holds, by address.
+struct HeldOfFamily {
     family: Arc<Spellings>,
-    spellings: HashMap<*const Spelling, ToldOnce>,
+    spellings: HashMap<*const Spelling, Holding>,
 }
 
-struct ToldOnce {
+struct Holding {
     spelling: Arc<Spelling>,
     /// It came for this transaction.
     is_own: bool,
@@ -36,7 +36,7 @@ struct ToldOnce {
     last: Use,
 }
 
-impl ToldSpellings {
+impl HeldSpellings {
     /// The bytes under which a key is stored that is written, or whose absence is remembered.
     #[cold]
     pub fn settle<'k>(
@@ -49,21 +49,22 @@ impl ToldSpellings {
         if key.len() > MAX_KEY_BYTES {
             return family.present(key);
         }
-        let told = family.settle(key);
+        let settled = family.settle(key);
         if let Some(by) = self.0.iter_mut().find(|by| Arc::ptr_eq(&by.family, family)) {
-            by.note(&told, used);
+            by.note(&settled, used);
         } else {
-            let mut by = ToldBy { family: Arc::clone(family), spellings: HashMap::new() };
-            by.note(&told, used);
+            let mut by = HeldOfFamily { family: Arc::clone(family), spellings: HashMap::new() };
+            by.note(&settled, used);
             self.0.push(by);
         }
-        told.key
+        settled.key
     }
 
     /// Writes were taken back: which keys were put last is not known any more.
     pub fn forget_puts(&mut self) {
-        let told = self.0.iter_mut().flat_map(|by| by.spellings.values_mut());
-        told.filter(|told| told.last == Use::Put).for_each(|told| told.last = Use::Read);
+        let held = self.0.iter_mut().flat_map(|by| by.spellings.values_mut());
+        held.filter(|holding| holding.last == Use::Put)
+            .for_each(|holding| holding.last = Use::Read);
     }
 
     /// The transaction is over.
@@ -75,13 +76,14 @@ impl ToldSpellings {
     }
 }
 
-impl ToldBy {
-    fn note(&mut self, told: &Told<'_>, used: Use) {
-        let known = self.spellings.entry(Arc::as_ptr(&told.spelling)).or_insert_with(|| ToldOnce {
-            spelling: Arc::clone(&told.spelling),
-            is_own: told.is_new,
-            last: Use::Read,
-        });
+impl HeldOfFamily {
+    fn note(&mut self, settled: &Settled<'_>, used: Use) {
+        let known =
+            self.spellings.entry(Arc::as_ptr(&settled.spelling)).or_insert_with(|| Holding {
+                spelling: Arc::clone(&settled.spelling),
+                is_own: settled.is_new,
+                last: Use::Read,
+            });
         if used != Use::Read {
             known.last = used;
         }
@@ -89,12 +91,12 @@ impl ToldBy {
 
     /// Those that were put by a commit are stored.
     fn give_back(self, is_committed: bool) {
-        let is_in_doubt = |told: &ToldOnce| match told.last {
+        let is_in_doubt = |holding: &Holding| match holding.last {
             Use::Deletion => true,
-            Use::Put => told.is_own && !is_committed,
-            Use::Read => told.is_own,
+            Use::Put => holding.is_own && !is_committed,
+            Use::Read => holding.is_own,
         };
         let in_doubt = self.spellings.into_values().filter(is_in_doubt);
-        self.family.leave(in_doubt.map(|told| told.spelling).collect());
+        self.family.leave(in_doubt.map(|holding| holding.spelling).collect());
     }
 }

@@ -74,8 +74,8 @@ impl SnapshotRegistry {
         lock(&self.0).times.oldest()
     }
 
-    /// Has [`SnapshotRegistry::release`] tell when `oldest` is not the oldest time any more. False
-    /// when it is not now.
+    /// Makes [`SnapshotRegistry::release`] report when `oldest` is not the oldest time any more.
+    /// False when it is not now.
     pub(crate) fn watch_time(&self, oldest: u64) -> bool {
         let mut registry = lock(&self.0);
         let is_oldest = registry.times.oldest() == Some(oldest);
@@ -83,8 +83,8 @@ impl SnapshotRegistry {
         is_oldest
     }
 
-    /// Has [`SnapshotRegistry::release`] tell when one of these snapshots goes. False when one is
-    /// gone already; none is watched then.
+    /// Makes [`SnapshotRegistry::release`] report when one of these snapshots goes. False when one
+    /// is gone already; none is watched then.
     pub(crate) fn watch(&self, sequences: &[SequenceNumber]) -> bool {
         let mut registry = lock(&self.0);
         let all_live = sequences.iter().all(|&sequence| registry.live.holds(sequence));

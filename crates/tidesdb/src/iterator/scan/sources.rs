@@ -27,7 +27,7 @@ const BLOCK_BYTES: u64 = 4 << 10;
 
 /// A family as of one moment.
 #[derive(Debug)]
-pub(super) struct Sight {
+pub(super) struct ScanSources {
     /// Keeps merges from dropping what the scan has still to see.
     pub snapshot: Snapshot,
     pub view: Arc<View>,
@@ -39,7 +39,7 @@ pub(super) struct Sight {
     _lent: Lent,
 }
 
-impl Sight {
+impl ScanSources {
     /// What is there now, or at the snapshot of the bounds, with a transaction's writes over it.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Sight {
         // The snapshot first: whatever view is loaded now holds all that it sees.
         let view = family.view.load_full();
         if !view.version.runs.is_empty() {
-            family.reads.watch.note();
+            family.reads.activity.note();
         }
         let sequence = snapshot.sequence();
         let blocks = CachedBlocks::for_scan(

@@ -5,13 +5,13 @@
 //! same, and when a put comes after them, the thread that meets it collects what they have deleted:
 //! it writes all memory to tables, whatever `min_disk_space` says, which frees the log, drops the
 //! tables that a range deletion covers, and writes the others anew one at a time without what is
-//! deleted (`compaction/thin.rs`). Each step needs little space and frees more than it took. After
-//! a crash the next opening removes what a step had written.
+//! deleted (`compaction/reclaim.rs`). Each step needs little space and frees more than it took.
+//! After a crash the next opening removes what a step had written.
 //!
 //! A commit of a transaction that holds deletions only is let in as well, but when it finds no
 //! space it is refused, and the next deletion outside of transactions collects what it deleted.
 //!
-//! Threads: one collects at a time, and holds no lock that a commit needs; listeners are told of it
+//! Threads: one collects at a time, and holds no lock that a commit needs; listeners are called
 //! when it has ended. A pause waits for it, and it ends early for a pause.
 
 use std::sync::Arc;
@@ -41,8 +41,8 @@ impl Core {
         self.flow.disk.set_short(short, short && disk::is_half_used(disk, memory));
         self.storage.log.limit_segments(disk::largest_segment_bytes(disk.volume_bytes, short));
         if short {
-            // Commits look at this flag alone. The next review of memory takes it back.
-            // ORDERING: relaxed; see `admit`.
+            // Commits look at this flag alone. The next review of memory takes it back. ORDERING:
+            // relaxed; see `admit`.
             self.flow.held.store(true, Ordering::Relaxed);
         }
     }
@@ -77,12 +77,12 @@ impl Core {
             other => other?,
         }
         if deletes && self.flow.disk.note_deletion() {
-            self.rescue_disk();
+            self.reclaim_disk();
         }
         Ok(())
     }
 
-    /// As [`Core::with_room`], of a commit that found no space, which `cause` tells.
+    /// As [`Core::with_room`], of a commit that found no space, for which `cause` is the error.
     #[cold]
     fn make_room(
         &self,
@@ -92,7 +92,7 @@ impl Core {
     ) -> Result<()> {
         let now = self.env.clock.monotonic_nanos();
         // ORDERING: relaxed; two that come at once have one wait for the other.
-        let is_due = now >= self.flow.disk.next_rescue_nanos.load(Ordering::Relaxed);
+        let is_due = now >= self.flow.disk.next_reclaim_nanos.load(Ordering::Relaxed);
         let reserve = self.env.reserve_bytes();
         if !deletes && reserve > 0 && self.memory.pool.lent_bytes() > reserve {
             // The log of what is in memory takes space that its tables will not take again.
@@ -107,7 +107,7 @@ impl Core {
             false => u32::from(is_due && self.flow.disk.has_deletions()),
         };
         for _ in 0..tries {
-            self.rescue_disk();
+            self.reclaim_disk();
             match commit() {
                 Err(e) if e.kind() == ErrorKind::Full => cause = e,
                 other => return other,
@@ -120,7 +120,7 @@ impl Core {
     fn write_memory_out(&self) {
         // A listener may commit, and wait for another thread that does.
         let _told_later = HeldEvents::new();
-        let Some(_at_work) = AtRescue::begin(self) else { return };
+        let Some(_at_work) = Reclaiming::begin(self) else { return };
         for family in self.families.all() {
             self.write_out(&family);
         }
@@ -138,12 +138,12 @@ impl Core {
 
     /// Collects what is deleted. A failure leaves it for the next time.
     #[cold]
-    fn rescue_disk(&self) {
+    fn reclaim_disk(&self) {
         let _told_later = HeldEvents::new();
-        let _one_at_a_time = lock(&self.flow.disk.rescue);
-        let Some(_at_work) = AtRescue::begin(self) else { return };
+        let _one_at_a_time = lock(&self.flow.disk.reclaim);
+        let Some(_at_work) = Reclaiming::begin(self) else { return };
         let started = self.env.clock.monotonic_nanos();
-        self.flow.disk.begin_rescue();
+        self.flow.disk.begin_reclaim();
         self.storage.log.remove_free_segments();
         // In a log that failed for want of space nothing can be deleted.
         self.repair_log_now();
@@ -151,28 +151,28 @@ impl Core {
             family.flushes.failure.take();
             self.write_out(&family);
             // What could be collected is; the rest stays as it is.
-            let _ = self.thin_tables(&family);
+            let _ = self.reclaim_tables(&family);
             self.storage.files.garbage.sweep();
         }
         self.storage.log.remove_free_segments();
         self.review_disk(0);
         let now = self.env.clock.monotonic_nanos();
         // Puts have half of the time spent on collecting, at most.
-        self.flow.disk.end_rescue(now + now.saturating_sub(started));
+        self.flow.disk.end_reclaim(now + now.saturating_sub(started));
     }
 }
 
 /// A thread that frees the disk: closing and pauses wait for it.
-struct AtRescue<'a> {
+struct Reclaiming<'a> {
     core: &'a Core,
     _at_work: CallerAtWork<'a>,
 }
 
-impl<'a> AtRescue<'a> {
+impl<'a> Reclaiming<'a> {
     /// `None` while the database is closed, paused, or only read.
     fn begin(core: &'a Core) -> Option<Self> {
         let at_work = core.work.callers.enter().ok()?;
-        core.work.control.rescue_begins();
+        core.work.control.reclaim_begins();
         let this = Self { core, _at_work: at_work };
         // A caller that pauses sets the mark first and looks at the count second.
         let may_work = !core.env.options.read_only && !core.work.control.is_paused();
@@ -180,9 +180,9 @@ impl<'a> AtRescue<'a> {
     }
 }
 
-impl Drop for AtRescue<'_> {
+impl Drop for Reclaiming<'_> {
     fn drop(&mut self) {
-        self.core.work.control.rescue_ends();
+        self.core.work.control.reclaim_ends();
         self.core.work.progress.ring();
     }
 }

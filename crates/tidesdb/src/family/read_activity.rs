@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Remembers whether reads of a family's tables began since the flush before the last one.
 #[derive(Debug, Default)]
-pub(crate) struct ReadWatch {
+pub(crate) struct ReadActivity {
     since_last_flush: AtomicBool,
     before_it: AtomicBool,
 }
 
 // ORDERING: relaxed throughout; what the flags say is an estimate, and goes with no other data.
-impl ReadWatch {
+impl ReadActivity {
     /// A read of tables begins.
     #[inline]
     pub(crate) fn note(&self) {
@@ -41,13 +41,13 @@ mod tests {
 
     #[test]
     fn a_read_counts_until_the_second_flush_after_it() {
-        let watch = ReadWatch::default();
-        assert!(!watch.is_read());
-        watch.note();
-        assert!(watch.is_read());
-        watch.note_flush();
-        assert!(watch.is_read());
-        watch.note_flush();
-        assert!(!watch.is_read());
+        let activity = ReadActivity::default();
+        assert!(!activity.is_read());
+        activity.note();
+        assert!(activity.is_read());
+        activity.note_flush();
+        assert!(activity.is_read());
+        activity.note_flush();
+        assert!(!activity.is_read());
     }
 }

@@ -1,4 +1,4 @@
-//! What a rescue of a full disk holds while it runs, and what holds it back.
+//! What freeing a full disk holds while it runs, and what holds it back.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,9 +44,9 @@ fn fill(sim: &SimVfs, left: u64) {
     sim.set_capacity(Some(used + left));
 }
 
-/// A listener that is told of a flush deletes, in its own thread or in another that it waits for.
-/// The deletion finds no space, so its thread frees the disk, and waited for the one that already
-/// did so: that of the listener.
+/// A listener that is called after a flush deletes, in its own thread or in another that it waits
+/// for. The deletion finds no space, so its thread frees the disk, and waited for the one that
+/// already did so: that of the listener.
 fn delete_when_told(in_another_thread: bool) {
     let sim = SimVfs::new(1);
     let place: Arc<Mutex<Option<Family>>> = Arc::default();
@@ -71,8 +71,8 @@ fn delete_when_told(in_another_thread: bool) {
         .event_listener_level(LogLevel::Info);
     let (db, family) = open(&sim, options);
     *place.lock().unwrap() = Some(family.clone());
-    let rescue: [fn(&Core); 2] = [Core::rescue_disk, Core::write_memory_out];
-    for free_the_disk in rescue {
+    let frees: [fn(&Core); 2] = [Core::reclaim_disk, Core::write_memory_out];
+    for free_the_disk in frees {
         let before = told.load(Ordering::SeqCst);
         sim.set_capacity(None);
         family.put(b"key", b"value").unwrap();
@@ -104,8 +104,8 @@ fn a_listener_may_wait_for_a_deletion_while_its_thread_frees_the_disk() {
 /// after it.
 #[test]
 fn a_pause_waits_for_a_thread_that_frees_the_disk() {
-    let rescue: [fn(&Core); 2] = [Core::rescue_disk, Core::write_memory_out];
-    for free_the_disk in rescue {
+    let frees: [fn(&Core); 2] = [Core::reclaim_disk, Core::write_memory_out];
+    for free_the_disk in frees {
         let sim = SimVfs::new(1);
         let (db, family) = open(&sim, DbOptions::default());
         let other = db.create_family("other", FamilyOptions::default().min_disk_space(0)).unwrap();
@@ -142,7 +142,7 @@ fn a_pause_waits_for_a_thread_that_frees_the_disk() {
         rescuer.join().unwrap();
         assert_eq!(sim.mutations(), mutations, "files changed after the pause had begun");
         let flushed = [&family, &other].map(|f| f.state().current_version().runs.len());
-        assert_eq!(flushed.iter().sum::<usize>(), 1, "the rescue went on: {flushed:?}");
+        assert_eq!(flushed.iter().sum::<usize>(), 1, "the disk was freed further: {flushed:?}");
         // And none begins meanwhile.
         free_the_disk(db.core());
         assert_eq!(sim.mutations(), mutations);
@@ -152,9 +152,9 @@ fn a_pause_waits_for_a_thread_that_frees_the_disk() {
     }
 }
 
-/// Each rescue wrote one table anew: its file went only after the next had been tried.
+/// Each call wrote one table anew: its file was removed only after the next had been tried.
 #[test]
-fn one_rescue_thins_all_tables_with_room_for_one() {
+fn reclaiming_once_rewrites_all_tables_with_room_for_one() {
     const TABLES: u64 = 10;
     let sim = SimVfs::new(1);
     let (db, family) = open(&sim, DbOptions::default());
@@ -178,9 +178,9 @@ fn one_rescue_thins_all_tables_with_room_for_one() {
     };
     let largest = bytes().into_iter().max().unwrap();
     fill(&sim, largest / 2 * 6 / 5);
-    db.core().thin_tables(family.state()).unwrap();
-    let thinned = bytes();
-    assert!(thinned.iter().all(|&bytes| bytes < largest / 4 * 3), "{thinned:?} of {largest}");
+    db.core().reclaim_tables(family.state()).unwrap();
+    let rewritten = bytes();
+    assert!(rewritten.iter().all(|&bytes| bytes < largest / 4 * 3), "{rewritten:?} of {largest}");
     for table in 0..TABLES {
         for n in 0..100 {
             let wanted = (n % 2 == 1).then(|| vec![7; 400]);

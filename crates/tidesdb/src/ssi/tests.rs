@@ -69,8 +69,8 @@ fn of_a_write_skew_the_second_is_refused() {
 
 #[test]
 fn a_pivot_whose_last_did_not_commit_first_goes_through() {
-    // T1 commits at 20 having read `x`; T3 overwrites at 25 what T2 read; T2 writes `x` at 30.
-    // T3 is not the first of the three, so T1 may come before T2 and T2 before T3.
+    // T1 commits at 20 having read `x`; T3 overwrites at 25 what T2 read; T2 writes `x` at 30. T3
+    // is not the first of the three, so T1 may come before T2 and T2 before T3.
     let mut dependencies = with_live(&[10, 10]);
     assert!(commit(&mut dependencies, (10, Some(20)), &["x"], &["a"], &[]));
     assert!(commit(&mut dependencies, (10, Some(30)), &["y"], &["x"], &[25]));

@@ -10,7 +10,7 @@ use tidesdb_base::options::DbOptions;
 
 use crate::latency::LatencyMeter;
 
-/// Slow operations are told at most this often, in nanoseconds; those between are counted.
+/// Slow operations are reported at most this often, in nanoseconds; those between are counted.
 const TELL_EVERY_NANOS: u64 = 100_000_000;
 
 /// What an operation of this thread has waited for.
@@ -38,21 +38,21 @@ thread_local! {
 
 /// What is timed, how long it took, and what of it was slow.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct LatencyRecorder {
     /// Any operation of a user's is timed.
     on: bool,
     /// One of so many is, unless all are; 0 for none.
     sampling: u32,
-    /// An operation that takes so long is told.
+    /// An operation that takes so long is reported.
     slow_nanos: u64,
     meters: [LatencyMeter; TimedOperation::ALL.len()],
     slow: AtomicU64,
-    /// When a slow operation was last told, and how many were not since.
+    /// When a slow operation was last reported, and how many were not since.
     told_nanos: AtomicU64,
     untold: AtomicU64,
 }
 
-impl Watch {
+impl LatencyRecorder {
     pub(crate) fn new(options: &DbOptions) -> Self {
         let slow_nanos = match options.slow_operation_us {
             0 => u64::MAX,
@@ -116,12 +116,13 @@ impl Watch {
         self.slow.load(Ordering::Relaxed)
     }
 
-    /// Whether an operation that took so long is to be told.
+    /// Whether an operation that took so long is to be reported.
     pub(crate) const fn is_slow(&self, nanos: u64) -> bool {
         nanos >= self.slow_nanos
     }
 
-    /// Counts a slow operation. Answers how many were not told since the last, when this one is.
+    /// Counts a slow operation. Returns how many were not reported since the last, when this one
+    /// is.
     pub(crate) fn count_slow(&self, now_nanos: u64) -> Option<u64> {
         // ORDERING: a statistic.
         self.slow.fetch_add(1, Ordering::Relaxed);
@@ -139,7 +140,7 @@ impl Watch {
         self.meters.iter().for_each(LatencyMeter::reset);
     }
 
-    /// Whether a slow operation is told now, and how many were not since the last.
+    /// Whether a slow operation is reported now, and how many were not since the last.
     fn may_tell(&self, now_nanos: u64) -> Option<u64> {
         // ORDERING: relaxed; the exchange lets one caller win, and orders nothing.
         let told = self.told_nanos.load(Ordering::Relaxed);
@@ -166,7 +167,7 @@ pub(crate) fn forget_waits() {
 
 /// Adds to what the thread's operation has waited for.
 fn note_wait(change: impl FnOnce(&mut Waits)) {
-    // A thread that is ending tells nothing.
+    // A thread that is ending records nothing.
     let _ = WAITS.try_with(|waits| {
         let mut now = waits.get();
         change(&mut now);
