@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidy_rules::{dependencies, engine, papers, patches, sources};
+use tidy_rules::{calls, dependencies, engine, papers, patches, sources};
 
 /// The root of the workspace.
 fn root() -> PathBuf {
@@ -108,6 +108,15 @@ fn engine_modules_name_lower_modules_only() {
         }
     }
     expect_none(&found);
+}
+
+#[test]
+fn engine_modules_call_lower_modules_only() {
+    let inside = |(path, text): (String, String)| {
+        path.strip_prefix("crates/tidesdb/src/").map(|path| (path.to_owned(), text))
+    };
+    let engine: Vec<_> = files(&["rs"]).into_iter().filter_map(inside).collect();
+    expect_none(&calls::check(&engine));
 }
 
 #[test]

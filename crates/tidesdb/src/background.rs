@@ -7,22 +7,22 @@
 
 mod compaction_triggers;
 mod full_disk;
-mod manifest;
 mod manual_compactions;
 mod merges;
 mod repair;
+mod requests;
 mod retries;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_base::event::{Event, StallReason};
-use tidesdb_sys::sched::{Job, Lane};
+use tidesdb_sys::sched::Lane;
 
 pub(crate) use self::manual_compactions::Wait;
+pub(crate) use self::requests::Background;
 use crate::core::Core;
 use crate::counters::Work;
 use crate::family::{Failure, FamilyState};
@@ -37,49 +37,9 @@ const FAMILIES_PER_TRIM: usize = 16;
 /// How long a waiting caller sleeps before it looks again even if it is not woken.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
-/// Counts a job from the moment it is queued until it has run or was dropped unrun.
-struct JobGuard(Arc<Core>);
-
-impl JobGuard {
-    fn new(core: &Arc<Core>) -> Self {
-        core.work.jobs.add();
-        Self(Arc::clone(core))
-    }
-}
-
-impl Drop for JobGuard {
-    fn drop(&mut self) {
-        self.0.work.jobs.remove();
-        self.0.work.progress.ring();
-        // After the count: see `sweep_in_background`. Once the database is closed the directory may
-        // be another's.
-        if !self.0.health.is_closed() {
-            self.0.storage.files.garbage.sweep();
-        }
-    }
-}
-
 impl Core {
-    pub(crate) fn submit(&self, lane: Lane, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
-        self.env.scheduler.submit(lane, self.job(work));
-    }
-
-    /// Work as a job of the scheduler, which counts from now on.
-    fn job(&self, work: impl FnOnce(&Arc<Self>) + Send + 'static) -> Job {
-        let Some(core) = self.this.upgrade() else { return Box::new(|| ()) };
-        let guard = JobGuard::new(&core);
-        Box::new(move || {
-            // A job that panics leaves its family's flags as they were; the database refuses writes
-            // from then on and all that wait get the reason.
-            if catch_unwind(AssertUnwindSafe(|| work(&guard.0))).is_err() {
-                let cause = Error::Internal("a background job panicked".to_owned());
-                guard.0.health.fail(cause);
-            }
-        })
-    }
-
     /// Queues a flush of the family unless one is queued or running.
-    pub(crate) fn schedule_flush(&self, family: &Arc<FamilyState>) {
+    fn queue_flush(&self, family: &Arc<FamilyState>) {
         let may_flush = !self.env.options.read_only && !self.work.control.is_paused();
         if !may_flush || family.view.load().frozen.is_empty() {
             return;
@@ -164,7 +124,7 @@ impl Core {
     }
 
     /// Queues flushes of the families that keep the log from being shortened.
-    pub(crate) fn trim_log_later(&self) {
+    fn queue_log_trim(&self) {
         self.submit(Lane::Housekeeping, |core| core.trim_log());
     }
 
@@ -190,11 +150,6 @@ impl Core {
             // ORDERING: pairs with the swap in `limit_retained_log`.
             self.work.control.log_is_trimmed.store(false, Ordering::SeqCst);
         }
-    }
-
-    /// Queues the preparation of the next log segment.
-    pub(crate) fn prepare_log_later(&self) {
-        self.submit(Lane::Housekeeping, |core| core.storage.log.prepare_next());
     }
 
     /// Writes the family's memory to tables and waits for it.

@@ -10,6 +10,7 @@ mod jobs;
 mod memory;
 mod owner;
 mod progress;
+mod requests;
 mod storage;
 mod telemetry;
 mod work;
@@ -29,6 +30,7 @@ pub(crate) use self::jobs::Jobs;
 pub(crate) use self::memory::Memory;
 pub(crate) use self::owner::{Owner, OwnerShare, SharedOwner};
 pub(crate) use self::progress::Progress;
+pub(crate) use self::requests::{BackgroundRequests, TryCommit};
 pub(crate) use self::storage::Storage;
 pub(crate) use self::telemetry::{CoreCounters, Telemetry};
 pub(crate) use self::work::FileWork;
@@ -98,6 +100,20 @@ impl Core {
             return Err(Error::OpenedReadOnly);
         }
         self.health.check()
+    }
+
+    /// Does something with all families. One that was dropped meanwhile needs nothing any more.
+    ///
+    /// # Errors
+    /// The first, which ends it.
+    pub(crate) fn each_family(
+        &self,
+        work: impl Fn(&Self, &Arc<FamilyState>) -> Result<()>,
+    ) -> Result<()> {
+        self.families.all().iter().try_for_each(|family| match work(self, family) {
+            Err(Error::FamilyDropped(_)) => Ok(()),
+            other => other,
+        })
     }
 
     /// Refuses commits to a family while an opening may find a drop of it that failed.

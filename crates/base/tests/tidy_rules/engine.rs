@@ -4,8 +4,8 @@ use super::{is_test_file, shipped_lines};
 
 /// The engine's modules from the bottom up. A module names modules in front of it in this table: of
 /// rows above it, and of its own row those to its left. So there is no circle. Methods of `Core`
-/// live in the module that does the work (`impl Core` in `flush`, `write`, ...), so a call may go
-/// where no name may.
+/// live in the module that does the work (`impl Core` in `flush`, `write`, ...); `calls` holds
+/// their calls to the same order.
 const ORDER: &[&[&str]] = &[
     &[
         "file_numbers",
@@ -53,7 +53,7 @@ const PURE: &[&str] = &[
     "ssi/overwritten",
 ];
 
-fn rank(module: &str) -> Option<usize> {
+pub(crate) fn rank(module: &str) -> Option<usize> {
     ORDER.iter().copied().flatten().position(|known| *known == module)
 }
 

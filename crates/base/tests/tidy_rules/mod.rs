@@ -2,6 +2,7 @@
 //!
 //! Texts are not parsed: `rustfmt` has brought them into a form in which lines are enough.
 
+pub(crate) mod calls;
 pub(crate) mod dependencies;
 pub(crate) mod engine;
 pub(crate) mod papers;

@@ -20,75 +20,24 @@ use std::sync::atomic::Ordering;
 use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_lockfree::sync::lock;
 
-use crate::core::{CallerAtWork, Core};
+use crate::core::{CallerAtWork, Core, TryCommit};
 use crate::events::HeldEvents;
 use crate::family::FamilyState;
-use crate::flow::disk;
 
 /// How often a commit of deletions is tried that finds no space.
 const MOST_TRIES: u32 = 4;
 
 impl Core {
-    /// Looks at the disk. `wanted` bytes are to be written beside the log.
-    pub(crate) fn review_disk(&self, wanted: u64) {
-        let Some(disk) = self.env.disk_space() else { return };
-        let memory = self.memory.pool.lent_bytes();
-        let largest = disk::largest_segment_bytes(disk.volume_bytes, false);
-        // What is in memory takes a place in tables before its log goes. Until the next look the
-        // log takes another segment, and memory as much and something for each key.
-        let ahead = memory + 3 * self.env.options.log_segment_bytes.min(largest);
-        let short = disk::is_short(disk, ahead + wanted);
-        self.flow.disk.set_short(short, short && disk::is_half_used(disk, memory));
-        self.storage.log.limit_segments(disk::largest_segment_bytes(disk.volume_bytes, short));
-        if short {
-            // Commits look at this flag alone. The next review of memory takes it back. ORDERING:
-            // relaxed; see `admit`.
-            self.flow.held.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Refuses a put while only the reserve is left.
-    ///
-    /// # Errors
-    /// [`Error::Io`] of kind `Full`.
-    #[cold]
-    pub(crate) fn check_disk(&self) -> Result<()> {
-        self.review_disk(0);
-        if !self.flow.disk.is_short() {
-            return Ok(());
-        }
-        let what = "what is left of the disk is kept for deletions";
-        let full = std::io::Error::new(std::io::ErrorKind::StorageFull, what);
-        Err(Error::io("reserve space for", &self.env.path, full))
-    }
-
-    /// Commits, and has garbage collected where that may help a commit that found no space.
+    /// Frees space for a commit that found none, for which `cause` is the error, and tries it
+    /// again.
     ///
     /// # Errors
     /// What `commit` answers.
-    #[inline]
-    pub(crate) fn with_room(
-        &self,
-        deletes: bool,
-        mut commit: impl FnMut() -> Result<()>,
-    ) -> Result<()> {
-        match commit() {
-            Err(e) if e.kind() == ErrorKind::Full => self.make_room(deletes, e, commit)?,
-            other => other?,
-        }
-        if deletes && self.flow.disk.note_deletion() {
-            self.reclaim_disk();
-        }
-        Ok(())
-    }
-
-    /// As [`Core::with_room`], of a commit that found no space, for which `cause` is the error.
-    #[cold]
-    fn make_room(
+    pub(super) fn free_disk_and_retry(
         &self,
         deletes: bool,
         mut cause: Error,
-        mut commit: impl FnMut() -> Result<()>,
+        commit: TryCommit<'_>,
     ) -> Result<()> {
         let now = self.env.clock.monotonic_nanos();
         // ORDERING: relaxed; two that come at once have one wait for the other.
@@ -107,7 +56,7 @@ impl Core {
             false => u32::from(is_due && self.flow.disk.has_deletions()),
         };
         for _ in 0..tries {
-            self.reclaim_disk();
+            self.reclaim_disk_now();
             match commit() {
                 Err(e) if e.kind() == ErrorKind::Full => cause = e,
                 other => return other,
@@ -137,8 +86,7 @@ impl Core {
     }
 
     /// Collects what is deleted. A failure leaves it for the next time.
-    #[cold]
-    fn reclaim_disk(&self) {
+    pub(super) fn reclaim_disk_now(&self) {
         let _told_later = HeldEvents::new();
         let _one_at_a_time = lock(&self.flow.disk.reclaim);
         let Some(_at_work) = Reclaiming::begin(self) else { return };

@@ -91,7 +91,7 @@ const MOST_GROWTH: u64 = 2;
 impl Core {
     /// Queues a merge of the family if there is one to begin now and none is queued that is no
     /// larger.
-    pub(crate) fn schedule_compaction(&self, family: &Arc<FamilyState>) {
+    pub(super) fn queue_compaction(&self, family: &Arc<FamilyState>) {
         if self.env.options.read_only {
             return;
         }

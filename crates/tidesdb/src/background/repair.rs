@@ -29,7 +29,7 @@ use crate::spans::span;
 
 impl Core {
     /// Queues the repair of a log that failed, unless one is queued or running.
-    pub(crate) fn repair_log_later(&self) {
+    pub(super) fn queue_log_repair(&self) {
         let may_repair = !self.work.control.is_paused() && self.storage.log.failure().is_some();
         if may_repair && self.storage.log.begin_repair() {
             self.submit(Lane::Flush, |core| core.repair_log());
@@ -50,7 +50,7 @@ impl Core {
     /// [`Error::Doubtful`] when the log could not be repaired either, or the database is being
     /// closed.
     #[cold]
-    pub(crate) fn heal(&self, sequence: SequenceNumber, cause: Error) -> Result<()> {
+    pub(super) fn heal_by_repair(&self, sequence: SequenceNumber, cause: Error) -> Result<()> {
         // A listener that the repair itself calls can't wait for it.
         if !REPAIRING.get() {
             self.wait_for_repair();

@@ -82,14 +82,4 @@ impl Core {
         };
         !held_by.is_empty() && !self.isolation.snapshots.watch(&held_by)
     }
-
-    /// A snapshot went that kept a table from being removed.
-    #[cold]
-    pub(crate) fn watched_snapshot_gone(&self) {
-        if !self.health.is_closed() {
-            for family in self.families.all() {
-                self.schedule_compaction(&family);
-            }
-        }
-    }
 }

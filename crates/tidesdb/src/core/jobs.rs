@@ -1,10 +1,16 @@
 //! Background work of all families that is queued or runs.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
+use tidesdb_base::error::Error;
+use tidesdb_sys::sched::{Job, Lane};
+
+use super::Core;
 use crate::family::RunningMerges;
+use crate::version::{Catalog, restate_beside};
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -34,5 +40,64 @@ impl Jobs {
     /// No job is queued or runs.
     pub(crate) fn are_done(&self) -> bool {
         self.count.load(Ordering::SeqCst) == 0
+    }
+}
+
+/// Counts a job from the moment it is queued until it has run or was dropped unrun.
+struct JobGuard(Arc<Core>);
+
+impl JobGuard {
+    fn new(core: &Arc<Core>) -> Self {
+        core.work.jobs.add();
+        Self(Arc::clone(core))
+    }
+}
+
+impl Drop for JobGuard {
+    fn drop(&mut self) {
+        self.0.work.jobs.remove();
+        self.0.work.progress.ring();
+        // After the count: see `sweep_in_background`. Once the database is closed the directory may
+        // be another's.
+        if !self.0.health.is_closed() {
+            self.0.storage.files.garbage.sweep();
+        }
+    }
+}
+
+impl Core {
+    /// Queues work in a lane of the scheduler.
+    pub(crate) fn submit(&self, lane: Lane, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
+        self.env.scheduler.submit(lane, self.job(work));
+    }
+
+    /// Work as a job of the scheduler, which counts from now on.
+    pub(crate) fn job(&self, work: impl FnOnce(&Arc<Self>) + Send + 'static) -> Job {
+        let Some(core) = self.this.upgrade() else { return Box::new(|| ()) };
+        let guard = JobGuard::new(&core);
+        Box::new(move || {
+            // A job that panics leaves its family's flags as they were; the database refuses writes
+            // from then on and all that wait get the reason.
+            if catch_unwind(AssertUnwindSafe(|| work(&guard.0))).is_err() {
+                let cause = Error::Internal("a background job panicked".to_owned());
+                guard.0.health.fail(cause);
+            }
+        })
+    }
+
+    /// Queues the preparation of the next log segment.
+    pub(crate) fn prepare_log_later(&self) {
+        self.submit(Lane::Housekeeping, |core| core.storage.log.prepare_next());
+    }
+
+    /// Queues that the manifest is restated, if it has become long: in the lane of jobs that no
+    /// writer waits for.
+    pub(crate) fn restate_manifest_later(&self, catalog: &mut Catalog) {
+        if catalog.should_be_restated() {
+            self.submit(Lane::Compaction, |core| {
+                // A failure leaves all as it was, and an edit has it tried again.
+                let _ = restate_beside(&core.storage.catalog);
+            });
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Closing, and the timer of interval syncs.
 
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::Duration;
 
 use tidesdb_base::error::{Error, ErrorKind, Result};
@@ -11,7 +11,7 @@ use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
 use crate::core::Core;
-use crate::family::{FamilyState, RetiredHook};
+use crate::family::RetiredHook;
 use crate::recovery::NO_LOG;
 use crate::spans::span;
 
@@ -60,20 +60,6 @@ impl Core {
         self.health.check()?;
         self.work.control.end_pauses();
         self.each_family(Self::flush_family)
-    }
-
-    /// Does something with all families. One that was dropped meanwhile needs nothing any more.
-    ///
-    /// # Errors
-    /// The first, which ends it.
-    pub(crate) fn each_family(
-        &self,
-        work: impl Fn(&Self, &Arc<FamilyState>) -> Result<()>,
-    ) -> Result<()> {
-        self.families.all().iter().try_for_each(|family| match work(self, family) {
-            Err(Error::FamilyDropped(_)) => Ok(()),
-            other => other,
-        })
     }
 
     /// Stops background work and gives up the directory. A second call does nothing. No call is

@@ -137,21 +137,3 @@ impl Core {
         first_error.and(self.wait_idle())
     }
 }
-
-impl FamilyState {
-    /// A flush or a merge of the family is queued or running, by itself or because a caller asked
-    /// for it.
-    fn has_running_work(&self) -> bool {
-        self.flushes.are_under_way() || self.is_compacting()
-    }
-
-    /// A memtable waits to be written out, or is being written.
-    pub(crate) fn is_flushing(&self) -> bool {
-        self.flushes.are_under_way() || !self.view.load().frozen.is_empty()
-    }
-
-    /// A merge is queued or running, by itself or because a caller asked for it.
-    pub(crate) fn is_compacting(&self) -> bool {
-        self.merges.have_jobs() || self.merges.lock().count() > 0
-    }
-}

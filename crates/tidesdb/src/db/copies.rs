@@ -75,7 +75,10 @@ impl Core {
             Sharing::Copied => span!(INFO, "backup", to = path.display()),
         };
         let mut target = Target::take(self.env.vfs.as_ref(), path)?;
-        let made = self.cut().and_then(|cut| self.fill(&mut target, cut, sharing));
+        // Most of what is in memory is written out without holding a caller up.
+        let flushed = self.each_family(Self::flush_family);
+        let cut = flushed.and_then(|()| self.cut());
+        let made = cut.and_then(|cut| self.fill(&mut target, cut, sharing));
         let made = made.and_then(|()| {
             // An opening takes it.
             target.unlock();

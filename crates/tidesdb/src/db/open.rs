@@ -19,6 +19,7 @@ use tidesdb_sys::vfs::Vfs;
 use super::components::Components;
 use super::directory::{self, OwnedDirectory};
 use super::leftover_log::LeftoverLog;
+use crate::background::Background;
 use crate::buffer_pool::BufferPool;
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
 use crate::core::{
@@ -145,7 +146,7 @@ fn build(
         storage: Storage { numbers, log, catalog: Mutex::new(catalog), files },
         isolation: Isolation::default(),
         flow: DatabaseFlow::default(),
-        work: FileWork::default(),
+        work: FileWork::done_by(Box::new(Background)),
     });
     let families = families.into_values().collect();
     make_known(&core, families);

@@ -19,13 +19,12 @@ pub(crate) struct Cut {
 
 impl Core {
     /// Writes everything that is committed to tables, up to one point of the commit order, and
-    /// answers the files at that point. Nothing is appended to any of them from then on.
+    /// answers the files at that point. Nothing is appended to any of them from then on. Holds
+    /// flushes and large commits up: flush the families first.
     ///
     /// # Errors
-    /// As [`Core::flush_family`], and those of the manifest.
+    /// Those of a flush, and of the manifest.
     pub(crate) fn cut(&self) -> Result<Cut> {
-        // The most of it without holding a caller up.
-        self.each_family(Self::flush_family)?;
         let _families_stay = lock(&self.families.changing);
         let mut families = self.families.all();
         families.sort_by_key(|family| family.id);

@@ -71,7 +71,7 @@ fn delete_when_told(in_another_thread: bool) {
         .event_listener_level(LogLevel::Info);
     let (db, family) = open(&sim, options);
     *place.lock().unwrap() = Some(family.clone());
-    let frees: [fn(&Core); 2] = [Core::reclaim_disk, Core::write_memory_out];
+    let frees: [fn(&Core); 2] = [Core::reclaim_disk_now, Core::write_memory_out];
     for free_the_disk in frees {
         let before = told.load(Ordering::SeqCst);
         sim.set_capacity(None);
@@ -104,7 +104,7 @@ fn a_listener_may_wait_for_a_deletion_while_its_thread_frees_the_disk() {
 /// after it.
 #[test]
 fn a_pause_waits_for_a_thread_that_frees_the_disk() {
-    let frees: [fn(&Core); 2] = [Core::reclaim_disk, Core::write_memory_out];
+    let frees: [fn(&Core); 2] = [Core::reclaim_disk_now, Core::write_memory_out];
     for free_the_disk in frees {
         let sim = SimVfs::new(1);
         let (db, family) = open(&sim, DbOptions::default());

@@ -1,0 +1,104 @@
+//! What lower layers ask of the background.
+//!
+//! A commit that fills a memtable asks for a flush, a compaction that has ended for the next one.
+//! Those who ask lie below those who do: so they ask here, and the background gives the database a
+//! [`BackgroundRequests`] when it is opened. Nothing below the background names or calls it.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::error::{Error, Result};
+
+use super::Core;
+use crate::family::FamilyState;
+
+/// A commit that may be tried again.
+pub(crate) type TryCommit<'a> = &'a mut dyn FnMut() -> Result<()>;
+
+/// The background, as lower layers see it. The methods of [`Core`] with the same names call it.
+pub(crate) trait BackgroundRequests: Debug + Send + Sync {
+    /// See [`Core::schedule_flush`].
+    fn schedule_flush(&self, core: &Core, family: &Arc<FamilyState>);
+    /// See [`Core::schedule_compaction`].
+    fn schedule_compaction(&self, core: &Core, family: &Arc<FamilyState>);
+    /// See [`Core::trim_log_later`].
+    fn trim_log_later(&self, core: &Core);
+    /// See [`Core::repair_log_later`].
+    fn repair_log_later(&self, core: &Core);
+    /// See [`Core::heal`].
+    fn heal(&self, core: &Core, sequence: SequenceNumber, cause: Error) -> Result<()>;
+    /// See [`Core::make_room`].
+    fn make_room(
+        &self,
+        core: &Core,
+        deletes: bool,
+        cause: Error,
+        commit: TryCommit<'_>,
+    ) -> Result<()>;
+    /// See [`Core::reclaim_disk`].
+    fn reclaim_disk(&self, core: &Core);
+}
+
+impl Core {
+    /// Queues a flush of the family unless one is queued or running.
+    pub(crate) fn schedule_flush(&self, family: &Arc<FamilyState>) {
+        self.work.background.schedule_flush(self, family);
+    }
+
+    /// Queues a compaction of the family if there is one to begin now and none is queued that is no
+    /// larger.
+    pub(crate) fn schedule_compaction(&self, family: &Arc<FamilyState>) {
+        self.work.background.schedule_compaction(self, family);
+    }
+
+    /// A snapshot went that kept a table from being removed, or versions from being dropped.
+    #[cold]
+    pub(crate) fn watched_snapshot_gone(&self) {
+        if !self.health.is_closed() {
+            self.families.all().iter().for_each(|family| self.schedule_compaction(family));
+        }
+    }
+
+    /// Queues flushes of the families that keep the log from being shortened.
+    pub(crate) fn trim_log_later(&self) {
+        self.work.background.trim_log_later(self);
+    }
+
+    /// Queues the repair of a log that failed, unless one is queued or running.
+    pub(crate) fn repair_log_later(&self) {
+        self.work.background.repair_log_later(self);
+    }
+
+    /// Has what is visible up to `sequence`, and could not be synced, made durable by a repair, and
+    /// waits for that. `cause` says why the sync failed.
+    ///
+    /// # Errors
+    /// [`Error::Doubtful`] when the log could not be repaired either, or the database is being
+    /// closed.
+    #[cold]
+    pub(crate) fn heal(&self, sequence: SequenceNumber, cause: Error) -> Result<()> {
+        self.work.background.heal(self, sequence, cause)
+    }
+
+    /// Frees space for a commit that found none, for which `cause` is the error, and tries it
+    /// again.
+    ///
+    /// # Errors
+    /// What `commit` answers.
+    #[cold]
+    pub(crate) fn make_room(
+        &self,
+        deletes: bool,
+        cause: Error,
+        commit: TryCommit<'_>,
+    ) -> Result<()> {
+        self.work.background.make_room(self, deletes, cause, commit)
+    }
+
+    /// Collects what is deleted. A failure leaves it for the next time.
+    #[cold]
+    pub(crate) fn reclaim_disk(&self) {
+        self.work.background.reclaim_disk(self);
+    }
+}

@@ -1,0 +1,63 @@
+//! Whether there is space on the disk for a commit, see `flow/disk.rs`.
+
+use std::sync::atomic::Ordering;
+
+use tidesdb_base::error::{Error, ErrorKind, Result};
+
+use crate::core::Core;
+use crate::flow::disk;
+
+impl Core {
+    /// Looks at the disk. `wanted` bytes are to be written beside the log.
+    pub(crate) fn review_disk(&self, wanted: u64) {
+        let Some(disk) = self.env.disk_space() else { return };
+        let memory = self.memory.pool.lent_bytes();
+        let largest = disk::largest_segment_bytes(disk.volume_bytes, false);
+        // What is in memory takes a place in tables before its log goes. Until the next look the
+        // log takes another segment, and memory as much and something for each key.
+        let ahead = memory + 3 * self.env.options.log_segment_bytes.min(largest);
+        let short = disk::is_short(disk, ahead + wanted);
+        self.flow.disk.set_short(short, short && disk::is_half_used(disk, memory));
+        self.storage.log.limit_segments(disk::largest_segment_bytes(disk.volume_bytes, short));
+        if short {
+            // Commits look at this flag alone. The next review of memory takes it back. ORDERING:
+            // relaxed; see `admit`.
+            self.flow.held.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Refuses a put while only the reserve is left.
+    ///
+    /// # Errors
+    /// [`Error::Io`] of kind `Full`.
+    #[cold]
+    pub(crate) fn check_disk(&self) -> Result<()> {
+        self.review_disk(0);
+        if !self.flow.disk.is_short() {
+            return Ok(());
+        }
+        let what = "what is left of the disk is kept for deletions";
+        let full = std::io::Error::new(std::io::ErrorKind::StorageFull, what);
+        Err(Error::io("reserve space for", &self.env.path, full))
+    }
+
+    /// Commits, and has garbage collected where that may help a commit that found no space.
+    ///
+    /// # Errors
+    /// What `commit` answers.
+    #[inline]
+    pub(crate) fn with_room(
+        &self,
+        deletes: bool,
+        mut commit: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
+        match commit() {
+            Err(e) if e.kind() == ErrorKind::Full => self.make_room(deletes, e, &mut commit)?,
+            other => other?,
+        }
+        if deletes && self.flow.disk.note_deletion() {
+            self.reclaim_disk();
+        }
+        Ok(())
+    }
+}
