@@ -141,9 +141,9 @@ pub enum Error {
     SavepointNotFound(String),
     /// Background work is paused, and the call depends on it.
     Paused,
-    /// Merges were cancelled; this one was given up without effect.
+    /// Compactions were cancelled; this one was given up without effect.
     Cancelled,
-    /// A writer, a flush or a merge waited for background work that got nowhere for
+    /// A writer, a flush or a compaction waited for background work that got nowhere for
     /// `stall_timeout_ms`, or that took longer than a caller would wait.
     Stalled {
         /// What it waited for.
@@ -272,7 +272,9 @@ impl fmt::Display for Error {
             Self::TransactionFinished => f.write_str("the transaction is finished"),
             Self::SavepointNotFound(name) => write!(f, "no savepoint is named '{name}'"),
             Self::Paused => f.write_str("background work is paused"),
-            Self::Cancelled => f.write_str("merges were cancelled until the database is reopened"),
+            Self::Cancelled => {
+                f.write_str("compactions were cancelled until the database is reopened")
+            }
             Self::Stalled { reason, milliseconds } => {
                 write!(f, "stalled ({reason}): background work got nowhere for {milliseconds} ms")
             }

@@ -104,7 +104,7 @@ pub(crate) enum Command {
     Count(CountArgs),
     /// Write what is only in the log to tables
     Flush(FlushArgs),
-    /// Merge the tables of each family into one sorted run
+    /// Compact the tables of each family into one sorted run
     Compact(CompactArgs),
     /// Show the options of a family, or change some
     Options(OptionsArgs),

@@ -76,30 +76,31 @@ pub struct FamilyOptions {
     /// Memtables waiting to be written out at which writers wait. It matters for write buffers of
     /// less than 16 MiB; larger ones reach their bound on bytes first. Default 10.
     pub l0_queue_stall_threshold: usize,
-    /// How many sorted runs there should be: twice as many of one size are merged, four times as
+    /// How many sorted runs there should be: twice as many of one size are compacted, four times as
     /// many of the larger sizes while the family is not read. Writers are slowed from twice as many
     /// of the first level on, or eight times as many in all. Default 4.
     pub l1_file_count_trigger: usize,
     /// How many times as large as all newer runs together a run must be to be spared when a family
-    /// at rest is merged for its readers. Default 10.
+    /// at rest is compacted for its readers. Default 10.
     pub level_size_ratio: usize,
-    /// Versions on disk per live key, estimated. Merges collect the garbage, whatever the number of
-    /// runs, from two thirds of what this allows of it. From there on writers are slowed down, most
-    /// when there is all of it; they are never stopped. Garbage below an eighth of a write buffer
-    /// slows no writer, and below half of one not most. What a snapshot still sees does not count.
-    /// A value log is collected when more than half of it is garbage. Tables are merged when as
-    /// much of them has expired as merges allow of garbage, or half. At least 1.1. Default 1.5.
+    /// Versions on disk per live key, estimated. Compactions collect the garbage, whatever the
+    /// number of runs, from two thirds of what this allows of it. From there on writers are slowed
+    /// down, most when there is all of it; they are never stopped. Garbage below an eighth of a
+    /// write buffer slows no writer, and below half of one not most. What a snapshot still sees
+    /// does not count. A value log is collected when more than half of it is garbage. Tables are
+    /// compacted when as much of them has expired as compactions allow of garbage, or half. At
+    /// least 1.1. Default 1.5.
     pub max_space_amplification: f64,
-    /// Share of tombstones in a table from which it is merged with all that they may delete: when
-    /// the family is at rest, or once such tables are a `level_size_ratio`-th of all; 0 turns that
-    /// off. Default 0.
+    /// Share of tombstones in a table from which it is compacted with all that they may delete:
+    /// when the family is at rest, or once such tables are a `level_size_ratio`-th of all; 0 turns
+    /// that off. Default 0.
     pub tombstone_density_trigger: f64,
-    /// Tables with fewer versions than this are never merged for their tombstones. Default 1024.
+    /// Tables with fewer versions than this are never compacted for their tombstones. Default 1024.
     pub tombstone_density_min_entries: u64,
-    /// Size in bytes at which a merge starts another output table. Default 64 MiB.
+    /// Size in bytes at which a compaction starts another output table. Default 64 MiB.
     pub target_table_bytes: u64,
-    /// Free bytes that must remain on the disk for a flush to start, and that a step of a merge
-    /// leaves. Default none: 100 MiB, or a twentieth of the volume where that is less.
+    /// Free bytes that must remain on the disk for a flush to start, and that a step of a
+    /// compaction leaves. Default none: 100 MiB, or a twentieth of the volume where that is less.
     pub min_disk_space: Option<u64>,
     /// Commits to this family are at least this durable. Default: as the database.
     pub sync_mode: SyncMode,
@@ -149,8 +150,8 @@ impl FamilyOptions {
         self
     }
 
-    /// Bytes that must be free for a flush to start, and stay free beside a merge, on a volume of
-    /// so many bytes (if known).
+    /// Bytes that must be free for a flush to start, and stay free beside a compaction, on a volume
+    /// of so many bytes (if known).
     #[must_use]
     pub fn least_free_bytes(&self, volume_bytes: Option<u64>) -> u64 {
         self.min_disk_space.unwrap_or_else(|| {

@@ -23,7 +23,7 @@ pub(crate) fn flush(args: &FlushArgs) -> Result<()> {
     args.output.report(&json!({ "flushed": flushed }))
 }
 
-/// Merges one family or all.
+/// Compacts one family or all.
 ///
 /// # Errors
 /// When the family does not exist, when interrupted, and those of the engine.
@@ -31,8 +31,8 @@ pub(crate) fn compact(args: &CompactArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Change)?;
     let so_far = || format!("{} read", bytes(db.stats().work.compaction_bytes_read));
     let one = args.family.as_deref().map(|name| database::family(&db, name)).transpose()?;
-    interrupt::ending(&db, "merges that were done are kept", || {
-        progress::during("merging", so_far, || match &one {
+    interrupt::ending(&db, "compactions that were done are kept", || {
+        progress::during("compacting", so_far, || match &one {
             Some(family) => family.compact(),
             None => db.compact(),
         })

@@ -160,7 +160,7 @@ fn written_table(stats: &DbStats) -> String {
         ("by users", stats.work.user_bytes_written),
         ("to the log", stats.work.log_bytes_written),
         ("by flushes", stats.work.flush_bytes_written),
-        ("by merges", stats.work.compaction_bytes_written),
+        ("by compactions", stats.work.compaction_bytes_written),
     ];
     if written.iter().all(|&(_, amount)| amount == 0) {
         return String::new();
@@ -184,7 +184,7 @@ fn memory_table(memory: &MemoryStats) -> String {
         ("indexes and filters", memory.table_bytes),
         ("scans", memory.scan_bytes),
         ("transactions", memory.transaction_bytes),
-        ("flushes and merges", memory.background_bytes),
+        ("flushes and compactions", memory.background_bytes),
         ("log segments", memory.log_bytes),
     ];
     let mut rows = vec![

@@ -44,7 +44,7 @@ fn outlook(found: &FoundFormat) -> &'static str {
     match (found.is_readable(), found.is_current()) {
         (false, _) => "not read by this build",
         (true, true) => "nothing to do",
-        (true, false) => "read as it is; rewritten when next opened or merged",
+        (true, false) => "read as it is; rewritten when next opened or compacted",
     }
 }
 

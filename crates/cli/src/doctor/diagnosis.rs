@@ -9,7 +9,7 @@ use crate::table::{bytes, count};
 const LEAST_GARBAGE_BYTES: u64 = 8 << 20;
 /// Lookups in the cache from which its hit rate means something.
 const LEAST_LOOKUPS: u64 = 1000;
-/// Tables that a get searches when filters and merges do their work.
+/// Tables that a get searches when filters and compactions do their work.
 const MANY_TABLES_PER_GET: f64 = 2.0;
 /// Hits of a cache that is large enough.
 const GOOD_HIT_RATE: f64 = 0.8;
@@ -344,7 +344,7 @@ fn space(family: &FamilyFacts, findings: &mut Findings) {
         findings.add(
             Severity::Problem,
             None,
-            format!("{} tables could not be read by merges", space.damaged_tables),
+            format!("{} tables could not be read by compactions", space.damaged_tables),
             "`tidesdb verify` lists what is damaged; restore a backup of it",
         );
     }
@@ -366,7 +366,7 @@ fn space(family: &FamilyFacts, findings: &mut Findings) {
             Severity::Advice,
             None,
             format!("{what}; live snapshots keep about {held} versions of it"),
-            "drop snapshots, scans and transactions that are no longer needed: merges keep what \
+            "drop snapshots, scans and transactions that are no longer needed: compactions keep what \
              they see",
         );
     } else if space.unreferenced_value_bytes * 2 > garbage {
@@ -382,7 +382,7 @@ fn space(family: &FamilyFacts, findings: &mut Findings) {
             Severity::Advice,
             Some("tombstone_density_trigger"),
             format!("{what}; {} of the versions are deletions", count(space.tombstones)),
-            "a trigger such as 0.5 merges tables that are mostly deletions; `tidesdb compact` \
+            "a trigger such as 0.5 compacts tables that are mostly deletions; `tidesdb compact` \
              removes them now",
         );
     } else {
@@ -391,7 +391,7 @@ fn space(family: &FamilyFacts, findings: &mut Findings) {
             Some("max_space_amplification"),
             what,
             "compaction collects it while the database is open; `tidesdb compact` does so now, and a \
-             lower bound keeps less of it at the price of more merging",
+             lower bound keeps less of it at the price of more compaction",
         );
     }
 }
@@ -404,7 +404,7 @@ fn reads(family: &FamilyFacts, findings: &mut Findings) {
             Severity::Advice,
             Some("l1_file_count_trigger"),
             format!("there are {runs} sorted runs"),
-            "a seek looks into each of them; merges make them fewer while the database is open and \
+            "a seek looks into each of them; compactions make them fewer while the database is open and \
              the family is read, `tidesdb compact` does so now, and a lower trigger keeps fewer",
         );
     }

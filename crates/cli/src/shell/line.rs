@@ -69,7 +69,7 @@ pub(crate) enum Command {
     Backup(CopyTarget),
     /// Write what is only in the log to tables
     Flush,
-    /// Merge the tables of the family into one sorted run
+    /// Compact the tables of the family into one sorted run
     Compact(CompactArgs),
     /// Wait until everything so far is on the disk
     Sync,

@@ -167,8 +167,8 @@ impl Family {
     }
 
     /// Deletes every key from `start` on that comes before `end`. One log record, whatever the
-    /// number of keys; they are gone for readers at once, and from disk with later merges: a table
-    /// that lies wholly in the range is removed without being read.
+    /// number of keys; they are gone for readers at once, and from disk with later compactions: a
+    /// table that lies wholly in the range is removed without being read.
     ///
     /// # Errors
     /// As [`Family::put`]; `Invalid` also when `start` is not before `end`.
@@ -254,12 +254,13 @@ impl Family {
         self.core().flush_family(&self.state)
     }
 
-    /// Flushes, then merges all tables into one sorted run, and waits for it.
+    /// Flushes, then compacts all tables into one sorted run, and waits for it.
     ///
     /// # Errors
-    /// Why the flush or the merge failed; of kind `Stalled` when the flush, or a merge under way
-    /// that is waited for, got nowhere for `stall_timeout_ms`. Of kind `Corrupt`, each time, when a
-    /// table can't be read; what lies above it is merged all the same. Nothing is lost then.
+    /// Why the flush or the compaction failed; of kind `Stalled` when the flush, or a compaction
+    /// under way that is waited for, got nowhere for `stall_timeout_ms`. Of kind `Corrupt`, each
+    /// time, when a table can't be read; what lies above it is compacted all the same. Nothing is
+    /// lost then.
     pub fn compact(&self) -> Result<()> {
         self.core().compact_family(&self.state)
     }
@@ -274,8 +275,8 @@ impl Family {
         Ok(())
     }
 
-    /// Flushes, then merges the runs that hold keys in a range, such as `"a".."m"` or `"m"..`, and
-    /// those that are newer. Where no table overlaps the range nothing is rewritten.
+    /// Flushes, then compacts the runs that hold keys in a range, such as `"a".."m"` or `"m"..`,
+    /// and those that are newer. Where no table overlaps the range nothing is rewritten.
     ///
     /// # Errors
     /// As [`Family::compact`].
@@ -284,12 +285,12 @@ impl Family {
     }
 
     /// As [`Family::compact_range`], for callers that can do without: waits no longer than
-    /// `longest` for merges of the family that are under way, however they get on.
+    /// `longest` for compactions of the family that are under way, however they get on.
     ///
     /// # Errors
     /// As [`Family::compact`]; [`crate::Error::Stalled`] with
     /// [`crate::StallReason::CompactionDebt`] when others are under way for longer. What was in
-    /// memory is in tables then, and nothing was merged.
+    /// memory is in tables then, and nothing was compacted.
     pub fn try_compact_range(&self, range: impl KeyRange, longest: Duration) -> Result<()> {
         let milliseconds = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
         self.merge_range(range, Wait::AtMost(milliseconds))
@@ -303,7 +304,7 @@ impl Family {
         self.core().compact_family_range(&self.state, bounds, wait)
     }
 
-    /// Flushes and merges, and waits until no background work of the family is left.
+    /// Flushes and compacts, and waits until no background work of the family is left.
     ///
     /// # Errors
     /// As [`Family::compact`].
@@ -317,7 +318,7 @@ impl Family {
         self.state.is_flushing()
     }
 
-    /// True while a merge is queued or running.
+    /// True while a compaction is queued or running.
     #[must_use]
     pub fn is_compacting(&self) -> bool {
         self.state.is_compacting()

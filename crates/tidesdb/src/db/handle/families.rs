@@ -119,11 +119,11 @@ impl Db {
     ///
     /// The copy shares the files of its source, so that it costs one flush of the source's memory
     /// and one edit of the manifest, whatever the size, and no space at first. From then on both
-    /// change independently: each lets go of shared files as its merges replace them, and a file
-    /// goes with the last family that has it. The copy holds everything that was committed to the
-    /// source before the call, and of what is committed meanwhile all up to one point of the order
-    /// of commits. A snapshot that is older than the copy sees in it what it sees in the source. A
-    /// commit hook is not copied.
+    /// change independently: each lets go of shared files as its compactions replace them, and a
+    /// file goes with the last family that has it. The copy holds everything that was committed to
+    /// the source before the call, and of what is committed meanwhile all up to one point of the
+    /// order of commits. A snapshot that is older than the copy sees in it what it sees in the
+    /// source. A commit hook is not copied.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;

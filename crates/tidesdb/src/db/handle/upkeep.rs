@@ -16,16 +16,16 @@ impl Db {
         self.core().each_family(Core::flush_family)
     }
 
-    /// Merges each family into one sorted run, and waits for it.
+    /// Compacts each family into one sorted run, and waits for it.
     ///
     /// # Errors
-    /// Why a flush or a merge failed; nothing is lost then.
+    /// Why a flush or a compaction failed; nothing is lost then.
     pub fn compact(&self) -> Result<()> {
         self.core().each_family(Core::compact_family)
     }
 
-    /// Waits until no flush and no merge is queued or running, and merges that wait for a quiet
-    /// moment are done as well.
+    /// Waits until no flush and no compaction is queued or running, and compactions that wait for a
+    /// quiet moment are done as well.
     ///
     /// # Errors
     /// Why background work failed; `Stalled` when it gets nowhere.
@@ -33,7 +33,7 @@ impl Db {
         self.core().wait_idle()
     }
 
-    /// Flushes and merges all families and waits until no background work is left.
+    /// Flushes and compacts all families and waits until no background work is left.
     ///
     /// # Errors
     /// The first error; the other families are purged all the same.
@@ -41,9 +41,9 @@ impl Db {
         self.core().purge()
     }
 
-    /// Keeps flushes and merges from starting, and returns when none runs any more. Calls that ask
-    /// for some get an error of kind `Stalled`. Reads and writes go on; writers whose memtables are
-    /// full wait, and get such an error in the end. A log that fails is not repaired meanwhile:
+    /// Keeps flushes and compactions from starting, and returns when none runs any more. Calls that
+    /// ask for some get an error of kind `Stalled`. Reads and writes go on; writers whose memtables
+    /// are full wait, and get such an error in the end. A log that fails is not repaired meanwhile:
     /// writes are refused from then on. Calls add up: as many calls of [`Db::resume_background`]
     /// are needed.
     ///
@@ -58,12 +58,12 @@ impl Db {
         self.core().resume_background();
     }
 
-    /// Gives up all merges that run, without effect, and starts no more until the database is
+    /// Gives up all compactions that run, without effect, and starts no more until the database is
     /// opened again: later calls of [`Db::compact`] only flush. Flushes, reads and writes go on.
-    /// Returns when no merge runs any more.
+    /// Returns when no compaction runs any more.
     ///
     /// # Errors
-    /// `Closed`; `Stalled` when a merge has not ended within 30 seconds.
+    /// `Closed`; `Stalled` when a compaction has not ended within 30 seconds.
     pub fn cancel_compactions(&self) -> Result<()> {
         self.core().cancel_compactions()
     }
