@@ -5,7 +5,7 @@
 //! up. Beside other merges of a family only free runs newer than all of theirs are merged, for the
 //! number of runs alone. When all threads are busy a merge interrupts one of twice its size, on the
 //! same thread, so that small ones wait for nothing large. How much may be left undone is bounded
-//! by the pace of writers, who are slowed by the number of runs.
+//! by the activity of writers, who are slowed by the number of runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
 use super::QUIET_PERIOD;
-use crate::compaction::plan::{self, MergePlan, Pace, PlanRules, RunSummary};
+use crate::compaction::plan::{self, Activity, MergePlan, PlanRules, RunSummary};
 use crate::compaction::state::{rules, summarize};
 use crate::compaction::{expiry, slices};
 use crate::core::Core;
@@ -96,31 +96,36 @@ impl Core {
             return;
         }
         self.await_expiry(family);
-        if let Some(bytes) = self.next_merge(family, Pace::Busy, MEASURED_PER_LOOK).bytes {
-            self.schedule_merges(family, Pace::Busy, bytes);
+        if let Some(bytes) = self.next_merge(family, Activity::Busy, MEASURED_PER_LOOK).bytes {
+            self.schedule_merges(family, Activity::Busy, bytes);
         } else {
             self.watch_holders(family);
             self.schedule_quiet_check(family);
         }
     }
 
-    fn schedule_merges(&self, family: &Arc<FamilyState>, pace: Pace, bytes: u64) {
+    fn schedule_merges(&self, family: &Arc<FamilyState>, activity: Activity, bytes: u64) {
         if !self.may_merge() || !family.merges.lock().queue(bytes) {
             return;
         }
         family.merges.job_begins();
         let family = Arc::clone(family);
-        let job = self.job(move |core| core.run_merges(&family, pace, bytes));
+        let job = self.job(move |core| core.run_merges(&family, activity, bytes));
         self.env.scheduler.submit_sized(Lane::Compaction, bytes, job);
     }
 
     /// What a merge could do now beside the merges under way.
-    fn next_merge(&self, family: &Arc<FamilyState>, pace: Pace, most_measured: usize) -> Next {
+    fn next_merge(
+        &self,
+        family: &Arc<FamilyState>,
+        activity: Activity,
+        most_measured: usize,
+    ) -> Next {
         let mut look = self.look_at(family, most_measured);
         look.rules.awaits_snapshots =
-            pace != Pace::Busy && self.has_held_garbage(family, &look.version);
+            activity != Activity::Busy && self.has_held_garbage(family, &look.version);
         let merges = family.merges.lock();
-        let planned = self.planned(family, &look, pace, &merges);
+        let planned = self.planned(family, &look, activity, &merges);
         let droppable = || merges.count() == 0 && self.has_droppable_tables(family);
         let bytes = planned.map(|planned| planned.bytes);
         Next { bytes: bytes.or_else(|| droppable().then_some(0)), unmeasured: look.unmeasured }
@@ -170,7 +175,7 @@ impl Core {
         &self,
         family: &FamilyState,
         look: &Look,
-        pace: Pace,
+        activity: Activity,
         merges: &MergesUnderWay,
     ) -> Option<Planned> {
         let Look { version, runs, rules, .. } = look;
@@ -184,13 +189,18 @@ impl Core {
         if merges.count() > 0 {
             return small();
         }
-        let any = self.planned_alone(family, look, pace)?;
+        let any = self.planned_alone(family, look, activity)?;
         let waits = any.bytes > most;
         waits.then(small).flatten().or(Some(any))
     }
 
     /// The next merge while no other of the family is under way.
-    fn planned_alone(&self, family: &FamilyState, look: &Look, pace: Pace) -> Option<Planned> {
+    fn planned_alone(
+        &self,
+        family: &FamilyState,
+        look: &Look,
+        activity: Activity,
+    ) -> Option<Planned> {
         let Look { version, runs, rules, .. } = look;
         let damaged = runs.iter().any(|run| run.damaged);
         let slice = damaged.then(|| slices::worst_of(family, version, look.liveness())).flatten();
@@ -199,7 +209,7 @@ impl Core {
         let (plan, slice) = match (beside, due) {
             (None, Some(range)) => (plan::merge_down(runs)?, range),
             _ => {
-                let plan = beside.or_else(|| plan::next_merge(runs, rules, pace))?;
+                let plan = beside.or_else(|| plan::next_merge(runs, rules, activity))?;
                 (plan, slices::of_plan(family, version, plan, look.liveness()))
             }
         };
@@ -214,14 +224,14 @@ impl Core {
     fn begin_merge(
         &self,
         family: &Arc<FamilyState>,
-        pace: Pace,
+        activity: Activity,
         bytes: u64,
     ) -> Result<Option<Begun>> {
         self.drop_dead_tables(family)?;
         loop {
             let mut look = self.look_at(family, MEASURED_PER_LOOK);
             look.rules.awaits_snapshots =
-                pace != Pace::Busy && self.has_held_garbage(family, &look.version);
+                activity != Activity::Busy && self.has_held_garbage(family, &look.version);
             if lock(&family.merges.slice_bounds).is_empty() {
                 // A merge that comes before the first flush would cut its tables anywhere.
                 slices::renew(family, &look.version);
@@ -230,7 +240,7 @@ impl Core {
             if !Arc::ptr_eq(&look.version, &family.current_version()) {
                 continue;
             }
-            let planned = self.planned(family, &look, pace, &merges);
+            let planned = self.planned(family, &look, activity, &merges);
             let fits = |planned: &Planned| planned.bytes <= bytes.saturating_mul(MOST_GROWTH);
             let Some(planned) = planned.filter(fits) else { return Ok(None) };
             let version = look.version;
@@ -240,10 +250,10 @@ impl Core {
         }
     }
 
-    pub(super) fn run_merges(&self, family: &Arc<FamilyState>, pace: Pace, bytes: u64) {
+    pub(super) fn run_merges(&self, family: &Arc<FamilyState>, activity: Activity, bytes: u64) {
         family.merges.lock().begin_queued(bytes);
         let damaged = family.current_version().damaged_tables();
-        match self.merge_once(family, pace, bytes) {
+        match self.merge_once(family, activity, bytes) {
             // A caller that is waiting for the family's merges goes on with them.
             Ok(()) if family.merges.make_way() => {}
             Ok(()) => {
@@ -267,7 +277,7 @@ impl Core {
     }
 
     /// Does the next merge. Others have their turn before the one after it.
-    fn merge_once(&self, family: &Arc<FamilyState>, pace: Pace, bytes: u64) -> Result<()> {
+    fn merge_once(&self, family: &Arc<FamilyState>, activity: Activity, bytes: u64) -> Result<()> {
         if family.merges.make_way()
             || family.is_dropped()
             || self.health.is_closed()
@@ -275,7 +285,7 @@ impl Core {
         {
             return Ok(());
         }
-        let Some(begun) = self.begin_merge(family, pace, bytes)? else { return Ok(()) };
+        let Some(begun) = self.begin_merge(family, activity, bytes)? else { return Ok(()) };
         let Begun { version, planned, claim } = begun;
         let running = self.work.jobs.running_merges.begin(planned.bytes);
         let most_values = planned.bytes.max(VALUES_PER_MERGE);
@@ -294,7 +304,7 @@ impl Core {
 
     /// As [`Core::schedule_quiet_check`], for a family that has been at rest for so long.
     fn check_after_rest(&self, family: &Arc<FamilyState>, rest: Duration) {
-        let next = self.next_merge(family, Pace::RESTING, MEASURED_PER_LOOK);
+        let next = self.next_merge(family, Activity::RESTING, MEASURED_PER_LOOK);
         if (next.bytes.is_none() && !next.unmeasured) || self.health.is_closed() {
             return;
         }
@@ -316,9 +326,9 @@ impl Core {
                 core.schedule_compaction(&family);
                 return;
             }
-            let pace = Pace::after_rest(rest.as_secs());
-            match core.next_merge(&family, pace, usize::MAX).bytes {
-                Some(bytes) => core.schedule_merges(&family, pace, bytes),
+            let activity = Activity::after_rest(rest.as_secs());
+            match core.next_merge(&family, activity, usize::MAX).bytes {
+                Some(bytes) => core.schedule_merges(&family, activity, bytes),
                 None => core.check_after_rest(&family, rest),
             }
         };
@@ -337,9 +347,9 @@ impl Core {
                 self.schedule_flush(&family);
                 any = true;
             } else if self.may_merge()
-                && let Some(bytes) = self.next_merge(&family, Pace::RESTING, usize::MAX).bytes
+                && let Some(bytes) = self.next_merge(&family, Activity::RESTING, usize::MAX).bytes
             {
-                self.schedule_merges(&family, Pace::RESTING, bytes);
+                self.schedule_merges(&family, Activity::RESTING, bytes);
                 any = true;
             } else {
                 any |= family.is_compacting();

@@ -10,7 +10,7 @@ use tidesdb_files::sstable::KeySketch;
 use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
 use tidesdb_sys::vfs::Vfs;
 
-use crate::compaction::plan::Pace;
+use crate::compaction::plan::Activity;
 use crate::db::{Components, Db};
 use crate::family_handle::Family;
 
@@ -47,10 +47,10 @@ fn merges_make_way_for_one_that_a_caller_waits_for() {
     let (core, state) = (db.core(), family.state());
     let runs = || state.current_version().runs.len();
     state.merges.caller_waits();
-    core.run_merges(state, Pace::RESTING, u64::MAX);
+    core.run_merges(state, Activity::RESTING, u64::MAX);
     assert_eq!(runs(), 3);
     state.merges.caller_has_waited();
-    core.run_merges(state, Pace::RESTING, u64::MAX);
+    core.run_merges(state, Activity::RESTING, u64::MAX);
     assert_eq!(runs(), 1);
     assert_eq!(family.get(b"key").unwrap(), Some(vec![2]));
 }

@@ -89,14 +89,14 @@ const SLICED_SHARE: f64 = 1.5;
 
 /// Whether the family is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum Activity {
     /// Commits keep coming: merge only what keeps the number of runs down.
     Busy,
     /// Nothing was committed lately: merge for the readers, so many bytes at a time at most.
     Quiet { most_bytes: u64 },
 }
 
-impl Pace {
+impl Activity {
     /// Whatever is worth a merge may be merged.
     pub(crate) const RESTING: Self = Self::Quiet { most_bytes: u64::MAX };
 
@@ -134,12 +134,17 @@ pub(crate) struct PlanRules {
 }
 
 /// The next merge, if one is worth while. `runs` are given newest first.
-pub(crate) fn next_merge(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> Option<MergePlan> {
+pub(crate) fn next_merge(
+    runs: &[RunSummary],
+    rules: &PlanRules,
+    activity: Activity,
+) -> Option<MergePlan> {
     let rules = &rules.at_size(bytes_of(runs, runs.len()));
     let usable = runs.iter().take_while(|run| !run.damaged).count();
     let (candidates, all) = (runs.get(..usable)?, runs);
     let collect_values = rules.collect_values && usable == runs.len();
-    if let Some(count) = by_tombstones(candidates, rules, pace).or(collect_values.then_some(usable))
+    if let Some(count) =
+        by_tombstones(candidates, rules, activity).or(collect_values.then_some(usable))
     {
         return merge_of(all, count);
     }
@@ -159,10 +164,10 @@ pub(crate) fn next_merge(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> 
         }
         return Some(MergePlan { by_slices, ..plan });
     }
-    let count = match pace {
-        Pace::Busy => return merge_for_number(all, tiers()?),
-        Pace::Quiet { .. } if rules.awaits_snapshots => by_own_garbage(candidates, rules),
-        Pace::Quiet { most_bytes } => {
+    let count = match activity {
+        Activity::Busy => return merge_for_number(all, tiers()?),
+        Activity::Quiet { .. } if rules.awaits_snapshots => by_own_garbage(candidates, rules),
+        Activity::Quiet { most_bytes } => {
             let for_readers = by_rest(candidates, rules.size_ratio, most_bytes);
             by_own_garbage(candidates, rules).max(for_readers)
         }
@@ -227,13 +232,13 @@ fn may_be_sliced(runs: &[RunSummary]) -> bool {
 
 /// All runs, if enough of the newer ones is tables with too many tombstones. A byte is rewritten
 /// about `size_ratio` times for this at most, as often as for readers.
-fn by_tombstones(runs: &[RunSummary], rules: &PlanRules, pace: Pace) -> Option<usize> {
+fn by_tombstones(runs: &[RunSummary], rules: &PlanRules, activity: Activity) -> Option<usize> {
     // In the oldest run only those are left that a snapshot needs.
     let (_, newer) = runs.split_last()?;
     let bytes = newer.iter().map(|run| run.tombstone_bytes).sum::<u64>();
     let all = bytes_of(runs, runs.len());
     let enough = bytes.saturating_mul(rules.size_ratio as u64) >= all;
-    let at_rest = matches!(pace, Pace::Quiet { most_bytes } if all <= most_bytes);
+    let at_rest = matches!(activity, Activity::Quiet { most_bytes } if all <= most_bytes);
     (bytes > 0 && (enough || at_rest)).then_some(runs.len())
 }
 
@@ -289,7 +294,7 @@ fn by_own_garbage(runs: &[RunSummary], rules: &PlanRules) -> Option<usize> {
 pub(crate) fn has_garbage(runs: &[RunSummary], rules: &PlanRules) -> bool {
     let usable = runs.iter().take_while(|run| !run.damaged).count();
     let candidates = runs.get(..usable).unwrap_or_default();
-    by_tombstones(candidates, rules, Pace::RESTING).is_some()
+    by_tombstones(candidates, rules, Activity::RESTING).is_some()
         || by_space(candidates, rules).is_some()
         || by_own_garbage(candidates, rules).is_some()
 }

@@ -1,7 +1,7 @@
 //! Scans of stored keys: what is visible in the merged sources, within bounds.
 
-mod attended;
 mod dead_runs;
+mod instrumented;
 mod sources;
 
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::Result;
 
-pub(crate) use self::attended::{OfTransaction, RangesRead};
 use self::dead_runs::DEAD_KEYS_IN_A_ROW;
+pub(crate) use self::instrumented::{OfTransaction, RangesRead};
 use self::sources::ScanSources;
 use super::merge::Direction;
 use super::options::Bounds;
@@ -65,7 +65,7 @@ pub(super) struct StoredScan {
     transaction: Option<OfTransaction>,
     sources: ScanSources,
     /// Movements may have to be timed or recorded for a transaction.
-    attended: bool,
+    instrumented: bool,
     place: Place,
     values: ScannedValues,
 }
@@ -80,7 +80,7 @@ impl StoredScan {
         let own = transaction.as_ref().and_then(|part| part.own.as_ref());
         Ok(Self {
             sources: ScanSources::open(&owner, &family, &bounds, own)?,
-            attended: transaction.is_some() || owner.core().telemetry.latencies.is_on(),
+            instrumented: transaction.is_some() || owner.core().telemetry.latencies.is_on(),
             values: ScannedValues::new(&owner),
             owner,
             family,
@@ -146,15 +146,15 @@ impl StoredScan {
         if movement.is_step() && !self.valid() {
             return Ok(());
         }
-        if self.attended && self.needs_attention() {
-            self.go_attended(movement)
+        if self.instrumented && self.needs_instruments() {
+            self.go_instrumented(movement)
         } else {
-            self.go_unattended(movement)
+            self.go_plain(movement)
         }
     }
 
     #[inline]
-    fn go_unattended(&mut self, movement: Movement<'_>) -> Result<()> {
+    fn go_plain(&mut self, movement: Movement<'_>) -> Result<()> {
         self.place = Place::Outside;
         self.values.leave();
         if !movement.is_step() {

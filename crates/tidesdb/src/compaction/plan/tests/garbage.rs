@@ -5,41 +5,41 @@ use super::*;
 #[test]
 fn garbage_is_collected_where_it_lies() {
     let mut state = runs(&[1, 1, 10]);
-    assert_eq!(next_merge(&state, &RULES, Pace::Busy), None);
+    assert_eq!(next_merge(&state, &RULES, Activity::Busy), None);
     // Ten entries of old keys above the ten live ones.
     for (run, (versions, needed)) in state.iter_mut().zip([(5, 5), (10, 10), (20, 10)]) {
         run.through = liveness(versions, needed);
     }
-    assert_eq!(next_merge(&state, &RULES, Pace::Busy).map(|plan| plan.count), Some(3));
+    assert_eq!(next_merge(&state, &RULES, Activity::Busy).map(|plan| plan.count), Some(3));
     // The same five keys in both new runs, and a large old run: the new ones suffice.
     for (run, (versions, needed)) in state.iter_mut().zip([(50, 5), (100, 5), (110, 15)]) {
         run.through = liveness(versions, needed);
     }
-    assert_eq!(next_merge(&state, &RULES, Pace::Busy).map(|plan| plan.count), Some(2));
+    assert_eq!(next_merge(&state, &RULES, Activity::Busy).map(|plan| plan.count), Some(2));
     let small = PlanRules { least_garbage_bytes: 1000, ..RULES };
-    assert_eq!(next_merge(&state, &small, Pace::Busy), None, "too little in all");
+    assert_eq!(next_merge(&state, &small, Activity::Busy), None, "too little in all");
 }
 
 #[test]
 fn deletions_count_as_garbage_with_what_they_delete() {
     let mut state = runs(&[8, 8]);
     state[1].through = liveness(16, 0);
-    assert_eq!(next_merge(&state, &RULES, Pace::Busy).map(|plan| plan.count), Some(2));
+    assert_eq!(next_merge(&state, &RULES, Activity::Busy).map(|plan| plan.count), Some(2));
 }
 
 /// Each flush of mostly deletions had everything rewritten, however little that was of it.
 #[test]
 fn tombstones_have_the_rest_rewritten_when_they_are_a_part_of_it_or_at_rest() {
-    let planned = |sizes: &[u64], pace| {
+    let planned = |sizes: &[u64], activity| {
         let mut state = runs(sizes);
         for run in state.iter_mut().take(2) {
             run.tombstone_bytes = run.bytes;
         }
-        next_merge(&state, &RULES, pace).map(|plan| plan.count)
+        next_merge(&state, &RULES, activity).map(|plan| plan.count)
     };
-    assert_eq!(planned(&[1, 1, 40], Pace::Busy), None);
-    assert_eq!(planned(&[2, 2, 36], Pace::Busy), Some(3));
-    let quiet = |most_bytes| Pace::Quiet { most_bytes };
+    assert_eq!(planned(&[1, 1, 40], Activity::Busy), None);
+    assert_eq!(planned(&[2, 2, 36], Activity::Busy), Some(3));
+    let quiet = |most_bytes| Activity::Quiet { most_bytes };
     assert_eq!(planned(&[1, 1, 40], quiet(41)), Some(2), "for readers");
     assert_eq!(planned(&[1, 1, 40], quiet(42)), Some(3));
 }
@@ -60,7 +60,7 @@ fn garbage_in_value_logs_is_worth_a_merge_however_small_the_tables_are() {
     let all_overwritten = |value_bytes| {
         [run(2, value_bytes, liveness(100, 100)), run(1, value_bytes, liveness(200, 100))]
     };
-    let plan = |value_bytes| next_merge(&all_overwritten(value_bytes), &rules, Pace::Busy);
+    let plan = |value_bytes| next_merge(&all_overwritten(value_bytes), &rules, Activity::Busy);
     assert_eq!(plan(100), None);
     assert_eq!(plan(1_000).map(|plan| plan.count), Some(2));
 }
@@ -83,31 +83,31 @@ fn with_own_garbage(sizes: &[u64], garbage: &[u64]) -> Vec<RunSummary> {
 #[test]
 fn what_a_run_holds_in_vain_is_collected() {
     let with = |released: [u64; 3]| with_own_garbage(&[10, 100, 10_000], &released);
-    let count = |released, rules: &PlanRules, pace| {
-        next_merge(&with(released), rules, pace).map(|plan| plan.count)
+    let count = |released, rules: &PlanRules, activity| {
+        next_merge(&with(released), rules, activity).map(|plan| plan.count)
     };
-    assert_eq!(count([0, 0, 0], &RULES, Pace::RESTING), Some(2), "for readers");
-    assert_eq!(count([0, 0, 5_000], &RULES, Pace::RESTING), Some(3));
-    assert_eq!(count([0, 0, 2_400], &RULES, Pace::RESTING), Some(2), "1.31 versions per key");
-    assert_eq!(count([0, 0, 5_000], &RULES, Pace::Busy), Some(3));
-    assert_eq!(count([0, 0, 2_000], &RULES, Pace::Busy), None);
-    assert_eq!(count([0, 60, 0], &RULES, Pace::RESTING), Some(2));
-    assert_eq!(count([0, 60, 0], &RULES, Pace::Busy), None);
+    assert_eq!(count([0, 0, 0], &RULES, Activity::RESTING), Some(2), "for readers");
+    assert_eq!(count([0, 0, 5_000], &RULES, Activity::RESTING), Some(3));
+    assert_eq!(count([0, 0, 2_400], &RULES, Activity::RESTING), Some(2), "1.31 versions per key");
+    assert_eq!(count([0, 0, 5_000], &RULES, Activity::Busy), Some(3));
+    assert_eq!(count([0, 0, 2_000], &RULES, Activity::Busy), None);
+    assert_eq!(count([0, 60, 0], &RULES, Activity::RESTING), Some(2));
+    assert_eq!(count([0, 60, 0], &RULES, Activity::Busy), None);
     let small = PlanRules { least_garbage_bytes: 20_000, ..RULES };
-    assert_eq!(count([0, 0, 5_000], &small, Pace::RESTING), Some(2), "not worth it");
+    assert_eq!(count([0, 0, 5_000], &small, Activity::RESTING), Some(2), "not worth it");
     let eager = PlanRules { max_space_amplification: 1.1, collected_from: 16.0 / 15.0, ..RULES };
-    assert_eq!(count([0, 0, 500], &eager, Pace::RESTING), Some(2));
-    assert_eq!(count([0, 0, 700], &eager, Pace::RESTING), Some(3));
-    for pace in [Pace::Busy, Pace::RESTING] {
+    assert_eq!(count([0, 0, 500], &eager, Activity::RESTING), Some(2));
+    assert_eq!(count([0, 0, 700], &eager, Activity::RESTING), Some(3));
+    for activity in [Activity::Busy, Activity::RESTING] {
         let alone = with_own_garbage(&[100], &[50]);
-        let plan = next_merge(&alone, &RULES, pace).unwrap();
+        let plan = next_merge(&alone, &RULES, activity).unwrap();
         assert_eq!((plan.count, plan.into_oldest), (1, true));
     }
 }
 
 #[test]
 fn overwritten_keys_are_merged_by_slices_before_the_bound_is_reached() {
-    let plan = |runs: &[RunSummary]| next_merge(runs, &RULES, Pace::Busy);
+    let plan = |runs: &[RunSummary]| next_merge(runs, &RULES, Activity::Busy);
     let by_slices =
         |count| Some(MergePlan { count, level: 2, run: 1, into_oldest: true, by_slices: true });
     assert_eq!(plan(&overwritten(3, 110)), None, "within two thirds of what is allowed");

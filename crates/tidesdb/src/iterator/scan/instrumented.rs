@@ -43,12 +43,12 @@ impl StoredScan {
     }
 
     #[inline]
-    pub(super) fn needs_attention(&self) -> bool {
+    pub(super) fn needs_instruments(&self) -> bool {
         self.transaction.is_some() || self.owner.core().telemetry.latencies.is_due()
     }
 
     #[inline(never)]
-    pub(super) fn go_attended(&mut self, movement: Movement<'_>) -> Result<()> {
+    pub(super) fn go_instrumented(&mut self, movement: Movement<'_>) -> Result<()> {
         if self.transaction.is_none() {
             return self.go_timed(movement);
         }
@@ -56,7 +56,7 @@ impl StoredScan {
         if self.owner.core().telemetry.latencies.is_due() {
             self.go_timed(movement)?;
         } else {
-            self.go_unattended(movement)?;
+            self.go_plain(movement)?;
         }
         self.tell(movement);
         Ok(())
@@ -70,7 +70,7 @@ impl StoredScan {
         };
         let before = self.family.counters.hot.my_blocks();
         let started = self.owner.core().telemetry.start_timing();
-        let result = self.go_unattended(movement);
+        let result = self.go_plain(movement);
         let family = Some(self.family.as_ref());
         let call = TimedCall { operation, family, bytes: key_bytes as u64, operations: 1 };
         self.owner.core().telemetry.end_timing(started, call, || self.profile(before));
