@@ -1,12 +1,15 @@
 //! Times copies: `clone_family`, checkpoints, backups, and writers beside a backup.
 //!
-//! `cargo run --release -p tidesdb --example copy_bench -- DIRECTORY [MIB [TABLE_MIB]]`
+//! `cargo run --release -p tidesdb --example copy_bench -- DIRECTORY [MIB [TABLE_MIB [WHAT]]]`
 //!
 //! A family of MIB mebibytes (1024 if none are given) of 16-byte random keys and values of 400
 //! bytes of noise, in tables of TABLE_MIB (64): what links cost follows from the number of files. A
 //! copy is compared with the same bytes copied by plain reads and writes of a mebibyte, synced file
 //! by file as a backup does; both read what the page cache has. Clones and checkpoints are reported
-//! with the time that one sync of a small file takes there, before and behind each.
+//! with the time that one sync of a small file takes there, before and behind each. One writer is
+//! measured beside a backup, beside such a plain copy, beside a thread that only computes, and
+//! alone for as long after each of these: with WHAT of `writers` one that puts as much as it can,
+//! with `modest` one of 50,000 puts a second; with `copies` only copies are timed.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -22,8 +25,11 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 /// Rounds of each measurement.
 const ROUNDS: u32 = 3;
 
-/// How long writers are measured alone.
-const ALONE: Duration = Duration::from_secs(4);
+/// How long the thread computes that a writer is measured beside.
+const COMPUTING: Duration = Duration::from_secs(2);
+
+/// Puts a second of the writer that does not write as much as it can.
+const MODEST: f64 = 50_000.0;
 
 const VALUE_BYTES: usize = 400;
 
@@ -142,14 +148,24 @@ fn backups(db: &Db, directory: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Has one thread overwrite keys while `work` is done; puts a second.
-fn with_writer(family: &Family, keys: u64, work: impl FnOnce() -> Outcome<()>) -> Outcome<f64> {
+/// Has one thread overwrite keys while `work` is done, as many as it can or `wanted` a second; puts
+/// a second, and how long the work took.
+fn with_writer(
+    (family, keys): (&Family, u64),
+    wanted: Option<f64>,
+    work: impl FnOnce() -> Outcome<()>,
+) -> Outcome<(f64, Duration)> {
     let (stop, puts) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| -> tidesdb::Result<()> {
-            let mut n = 0;
+            let (mut n, begun) = (0, Instant::now());
             // ORDERING: relaxed here and below; a count, and a flag that guards nothing.
             while !stop.load(Ordering::Relaxed) {
+                let is_early = |wanted| n as f64 > begun.elapsed().as_secs_f64() * wanted;
+                if n % 64 == 0 && wanted.is_some_and(is_early) {
+                    std::thread::sleep(Duration::from_millis(1));
+                    continue;
+                }
                 family.put(key(mixed(n) % keys), value(n))?;
                 puts.fetch_add(1, Ordering::Relaxed);
                 n += 1;
@@ -158,36 +174,73 @@ fn with_writer(family: &Family, keys: u64, work: impl FnOnce() -> Outcome<()>) -
         });
         let started = Instant::now();
         let done = work();
-        let rate = puts.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64();
+        let took = started.elapsed();
+        let rate = puts.load(Ordering::Relaxed) as f64 / took.as_secs_f64();
         stop.store(true, Ordering::Relaxed);
         writer.join().map_err(|_| "the writer panicked")??;
-        done.map(|()| rate)
+        done.map(|()| (rate, took))
     })
 }
 
-fn writers(db: &Db, family: &Family, keys: u64, directory: &Path) -> Outcome<()> {
-    let backup = directory.join("backup");
+/// Puts a second of a writer beside each kind of copy, and alone for as long, each time from a
+/// database at rest on a disk that has nothing to write.
+fn writers(db: &Db, family: (&Family, u64), wanted: Option<f64>, directory: &Path) -> Outcome<()> {
+    let (backup, plain) = (directory.join("backup"), directory.join("plain"));
+    let source = directory.join("source");
+    db.backup(&source)?;
+    let (_, bytes) = files_of(&source)?;
+    let settle = || -> Outcome<()> {
+        for copy in [&backup, &plain].into_iter().filter(|copy| copy.exists()) {
+            fs::remove_dir_all(copy)?;
+        }
+        db.wait_idle()?;
+        std::process::Command::new("sync").status()?;
+        Ok(())
+    };
     for round in 0..ROUNDS {
-        let alone = with_writer(family, keys, || {
-            std::thread::sleep(ALONE);
-            Ok(())
-        })?;
-        let beside = with_writer(family, keys, || Ok(db.backup(&backup)?))?;
-        fs::remove_dir_all(&backup)?;
-        println!(
-            "round {round}: {alone:.0} puts a second alone, {beside:.0} beside a backup: {:.2}",
-            beside / alone
-        );
+        for what in ["backup", "plain copy", "computing"] {
+            settle()?;
+            let (beside, took) = with_writer(family, wanted, || match what {
+                "backup" => Ok(db.backup(&backup)?),
+                "plain copy" => plain_copy(&source, &plain).map(drop),
+                _ => compute(),
+            })?;
+            settle()?;
+            let alone = with_writer(family, wanted, || {
+                std::thread::sleep(took);
+                Ok(())
+            })?;
+            println!(
+                "round {round}: {beside:.0} puts a second beside {what} of {:.1} s ({:.0} MB/s), \
+                 {:.0} alone: {:.2}",
+                took.as_secs_f64(),
+                if what == "computing" { 0.0 } else { bytes as f64 / 1e6 / took.as_secs_f64() },
+                alone.0,
+                beside / alone.0
+            );
+        }
     }
-    Ok(())
+    settle()?;
+    Ok(fs::remove_dir_all(&source)?)
+}
+
+/// Keeps a processor busy.
+fn compute() -> Outcome<()> {
+    let (started, mut n) = (Instant::now(), 0);
+    while started.elapsed() < COMPUTING {
+        n = (0..10_000).fold(n, |n, _| mixed(n + 1));
+    }
+    if std::hint::black_box(n) == 1 { Err("unlikely".into()) } else { Ok(()) }
 }
 
 fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1);
-    let directory = arguments.next().ok_or("usage: copy_bench DIRECTORY [MIB [TABLE_MIB]]")?;
+    let directory =
+        arguments.next().ok_or("usage: copy_bench DIRECTORY [MIB [TABLE_MIB [WHAT]]]")?;
     let directory = Path::new(&directory);
     let mut number = |usual: u64| arguments.next().map_or(Ok(usual), |text| text.parse());
     let (mib, table_mib) = (number(1024)?, number(64)?);
+    let what = arguments.next();
     fs::create_dir_all(directory)?;
     let db = Db::open(directory.join("db"), DbOptions::default())?;
     let options = FamilyOptions::default().target_table_bytes(table_mib << 20);
@@ -200,9 +253,17 @@ fn main() -> Outcome<()> {
     db.wait_idle()?;
     let (files, bytes) = files_of(db.path())?;
     println!("{files} files of {:.0} MB", bytes as f64 / 1e6);
-    shared_copies(&db, directory)?;
-    backups(&db, directory)?;
-    writers(&db, &family, keys, directory)?;
+    let is_wanted = |part: &str| what.as_deref().is_none_or(|what| what == part);
+    if is_wanted("copies") {
+        shared_copies(&db, directory)?;
+        backups(&db, directory)?;
+    }
+    if is_wanted("writers") {
+        writers(&db, (&family, keys), None, directory)?;
+    }
+    if is_wanted("modest") {
+        writers(&db, (&family, keys), Some(MODEST), directory)?;
+    }
     drop(family);
     Ok(db.close()?)
 }
