@@ -146,6 +146,14 @@ impl<V> BlockCache<V> {
         self.shard(hash).prefetch(hash);
     }
 
+    /// Has the processor load what [`get`](Self::get) looks at after that. Best called when what
+    /// [`prefetch`](Self::prefetch) asked for has come.
+    #[inline]
+    pub fn prefetch_entry(&self, key: CacheKey) {
+        let hash = hash(key);
+        self.shard(hash).prefetch_entry(hash);
+    }
+
     /// Puts `value` under `key`, evicting others until the budget holds, and returns it pinned.
     ///
     /// `charge_bytes` is all memory that the value owns, itself included; the cache adds its own

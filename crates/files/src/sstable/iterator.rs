@@ -10,6 +10,7 @@
 //! unreadable block cannot be taken for the end of the table. One thread per iterator.
 
 use super::block::{Block, EntryMeta, EntrySpan};
+use super::coming::{Coming, Way};
 use super::index::Leaves;
 use super::{BlockHandle, BlockSource, Table};
 use std::ops::Deref;
@@ -71,6 +72,7 @@ impl<B: Deref<Target = Block>> Current<B> {
 
 /// Walks one table. See the module's documentation. `T` is how the table is held: `&Table`,
 /// `Arc<Table>` or a handle that keeps it open.
+// More than a dozen fields: a step reads most of them, and they lie together.
 #[derive(Debug)]
 pub struct TableIterator<T, S: BlockSource> {
     table: T,
@@ -78,6 +80,7 @@ pub struct TableIterator<T, S: BlockSource> {
     ahead: Ahead,
     leaves: Leaves<S::Block>,
     current: Current<S::Block>,
+    coming: Coming<S::Block>,
     /// Number of the block in `current`.
     at: usize,
     position: usize,
@@ -100,6 +103,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
             ahead: Ahead { how: readahead, ..Ahead::default() },
             leaves: Leaves::new(),
             current: Current::None,
+            coming: Coming::nothing(),
             at: 0,
             position: 0,
             count: 0,
@@ -269,7 +273,19 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
         }
         self.ahead.sequential = self.ahead.sequential.saturating_add(1);
         self.entry = None;
-        if self.load(self.at + 1)? { self.stand_on(0) } else { Ok(()) }
+        if !self.load(self.at + 1)? {
+            return Ok(());
+        }
+        self.look_ahead(Way::Forward);
+        self.stand_on(0)
+    }
+
+    /// Has cached blocks that come next loaded. Walks that read ahead have no use for it.
+    #[inline]
+    fn look_ahead(&mut self, way: Way) {
+        if matches!(self.current, Current::Shared(_)) {
+            self.coming.look((&self.table, &self.source), &self.leaves, self.at, way);
+        }
     }
 
     /// Goes to the entry before; before the first one the iterator is invalid, and stays so.
@@ -288,7 +304,11 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
         let Some(before) = self.at.checked_sub(1) else {
             return Ok(());
         };
-        if self.load(before)? { self.stand_on(self.count - 1) } else { Ok(()) }
+        if !self.load(before)? {
+            return Ok(());
+        }
+        self.look_ahead(Way::Backward);
+        self.stand_on(self.count - 1)
     }
 
     fn restart(&mut self) {
@@ -357,10 +377,16 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
     }
 
     fn fetch(&mut self, at: usize, handle: BlockHandle) -> Result<Current<S::Block>> {
+        let known = self.coming.take(at);
+        if let Some(Some(block)) = known {
+            return Ok(Current::Shared(block));
+        }
         let piece = match self.ahead.how {
             Readahead::Bytes(bytes) => bytes,
             Readahead::Auto(most) if self.ahead.sequential >= SEQUENTIAL_BLOCKS => {
-                if let Some(block) = self.source.cached(&self.table, handle) {
+                if known.is_none()
+                    && let Some(block) = self.source.cached(&self.table, handle)
+                {
                     return Ok(Current::Shared(block));
                 }
                 let doublings = (self.ahead.sequential - SEQUENTIAL_BLOCKS).min(20);

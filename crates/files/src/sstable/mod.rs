@@ -13,6 +13,7 @@
 
 mod block;
 mod block_finder;
+mod coming;
 mod expiry;
 mod footer;
 mod hostile;
@@ -95,6 +96,16 @@ pub trait BlockSource {
         let _ = (table, handle);
     }
 
+    /// The block will be asked for, after another one; it was expected before.
+    fn expect_soon(&self, table: &Table, handle: BlockHandle) {
+        let _ = (table, handle);
+    }
+
+    /// As [`BlockSource::cached`], for a block that is read after another one.
+    fn cached_next(&self, table: &Table, handle: BlockHandle) -> Option<Self::Block> {
+        self.cached(table, handle)
+    }
+
     /// The block, which [`BlockSource::cached`] has just not had.
     ///
     /// # Errors
@@ -125,6 +136,14 @@ impl<S: BlockSource + ?Sized> BlockSource for &S {
 
     fn expect(&self, table: &Table, handle: BlockHandle) {
         (**self).expect(table, handle);
+    }
+
+    fn expect_soon(&self, table: &Table, handle: BlockHandle) {
+        (**self).expect_soon(table, handle);
+    }
+
+    fn cached_next(&self, table: &Table, handle: BlockHandle) -> Option<Self::Block> {
+        (**self).cached_next(table, handle)
     }
 
     fn uncached(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {

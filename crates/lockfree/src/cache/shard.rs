@@ -223,6 +223,14 @@ impl<V> Shard<V> {
         }
     }
 
+    /// Has the processor load the entry that a search for a hash finds first.
+    #[inline]
+    pub(super) fn prefetch_entry(&self, hash: u64) {
+        if let Some(table) = self.table() {
+            table.prefetch_entry(hash);
+        }
+    }
+
     /// Keeps the newcomer if the budget allows it. If its key is there already, nothing changes
     /// and the handle of the present entry is returned.
     pub(super) fn insert(&self, newcomer: &Newcomer<'_, V>) -> Option<Pinned<V>> {

@@ -31,7 +31,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 use super::CacheKey;
-use crate::prefetch::prefetch;
+use crate::prefetch::{prefetch, prefetch_address};
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// How far from its home slot an entry may lie. Every slot is therefore probed past by fewer than
@@ -119,6 +119,9 @@ impl<V> Pinned<V> {
         drop(unsafe { Box::from_raw(entry.as_ptr()) });
     }
 }
+
+/// What processors load at a time: an entry lies in two of these.
+const LINE_BYTES: usize = 64;
 
 /// What the allocator keeps per allocation, roughly.
 const ALLOCATION_HEADER_BYTES: usize = 16;
@@ -220,6 +223,26 @@ impl<V> Table<V> {
     pub(super) fn prefetch(&self, hash: u64) {
         if let Some(slot) = self.slots.get(home(hash) & self.slots.len().wrapping_sub(1)) {
             prefetch(slot);
+        }
+    }
+
+    /// Has the processor load the entry that [`Table::find`] comes to first. The entry may be gone
+    /// by then: nothing is read of it.
+    #[inline]
+    pub(super) fn prefetch_entry(&self, hash: u64) {
+        let home = home(hash);
+        for step in 0..MAX_PROBE.min(self.slots.len()) {
+            let slot = self.slot(home, step);
+            // ORDERING: relaxed, both; hints, and the address is not followed.
+            let tag = slot.tag.load(Ordering::Relaxed);
+            if (tag ^ hash) & !PROBED_PAST == 0 {
+                let address = (slot.word.load(Ordering::Relaxed) & ADDRESS) as usize;
+                prefetch_address(std::ptr::without_provenance(address));
+                prefetch_address(std::ptr::without_provenance(address + LINE_BYTES));
+            } else if tag & PROBED_PAST != 0 {
+                continue;
+            }
+            return;
         }
     }
 

@@ -17,6 +17,24 @@ fn a_disabled_cache_hands_values_out_and_keeps_none() {
 }
 
 #[test]
+fn what_is_announced_is_neither_pinned_nor_counted() {
+    let cache = BlockCache::new(1 << 20, 4096);
+    let announce = |n| {
+        cache.prefetch(key(n));
+        cache.prefetch_entry(key(n));
+    };
+    // There is no table of slots yet.
+    announce(1);
+    let inserted = cache.insert(key(1), 1, 100, Priority::Normal);
+    let references = inserted.references();
+    (0..100).for_each(announce);
+    assert_eq!((inserted.references(), cache.hits(), cache.misses()), (references, 0, 0));
+    cache.erase_files(&[key(1).file].into());
+    announce(1);
+    assert_eq!((inserted.references(), *inserted), (1, 1));
+}
+
+#[test]
 fn an_oversized_value_is_handed_out_and_harms_nobody() {
     let cache = BlockCache::new(1 << 20, 4096);
     drop(cache.insert(key(1), 1, 1000, Priority::Normal));

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tidesdb_base::error::Result;
 use tidesdb_files::sstable::{Block, BlockHandle, BlockSource, Table};
 use tidesdb_lockfree::cache::{self, CacheKey, Priority};
+use tidesdb_lockfree::prefetch::prefetch;
 
 use crate::counters::{Hot, HotCounters, ReadTally, tick};
 use crate::flow::{BoundedCache, Holder, MemoryBudget};
@@ -91,7 +92,7 @@ type Looked = (HeldBlock, bool);
 impl BlockCache {
     #[inline]
     fn look(&self, table: &Table, handle: BlockHandle) -> Result<Looked> {
-        let key = CacheKey { file: table.identity(), offset: handle.offset };
+        let key = key_of(table, handle);
         if let Some(block) = self.0.get(key) {
             return Ok((HeldBlock::Cached(block), true));
         }
@@ -100,7 +101,7 @@ impl BlockCache {
 
     /// Reads a block that was looked for in vain.
     fn read(&self, table: &Table, handle: BlockHandle) -> Result<HeldBlock> {
-        let key = CacheKey { file: table.identity(), offset: handle.offset };
+        let key = key_of(table, handle);
         let raw = held_block::spare_buffer();
         let mut stored = take_buffer(&STORED);
         let block = table.read_block_into(handle, &mut stored, raw);
@@ -115,12 +116,11 @@ impl BlockCache {
     }
 
     fn look_in_memory(&self, table: &Table, handle: BlockHandle) -> Option<HeldBlock> {
-        let key = CacheKey { file: table.identity(), offset: handle.offset };
-        self.0.get(key).map(HeldBlock::Cached)
+        self.0.get(key_of(table, handle)).map(HeldBlock::Cached)
     }
 
     fn has(&self, table: &Table, handle: BlockHandle) -> bool {
-        self.0.contains(CacheKey { file: table.identity(), offset: handle.offset })
+        self.0.contains(key_of(table, handle))
     }
 }
 
@@ -152,8 +152,7 @@ impl BlockSource for TalliedBlocks<'_> {
     }
 
     fn expect(&self, table: &Table, handle: BlockHandle) {
-        let key = CacheKey { file: table.identity(), offset: handle.offset };
-        self.cache.0.prefetch(key);
+        self.cache.0.prefetch(key_of(table, handle));
     }
 
     fn uncached(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {
@@ -222,6 +221,26 @@ impl BlockSource for CachedBlocks {
         self.count(found.is_some());
         found
     }
+
+    fn expect(&self, table: &Table, handle: BlockHandle) {
+        self.0.cache.0.prefetch(key_of(table, handle));
+    }
+
+    fn expect_soon(&self, table: &Table, handle: BlockHandle) {
+        self.0.cache.0.prefetch_entry(key_of(table, handle));
+    }
+
+    fn cached_next(&self, table: &Table, handle: BlockHandle) -> Option<Self::Block> {
+        let found = self.cached(table, handle)?;
+        found.front().for_each(prefetch);
+        Some(found)
+    }
+}
+
+/// The name of a block in the cache.
+#[inline]
+fn key_of(table: &Table, handle: BlockHandle) -> CacheKey {
+    CacheKey { file: table.identity(), offset: handle.offset }
 }
 
 #[cfg(test)]

@@ -212,3 +212,63 @@ fn an_unreadable_block_is_not_the_end_of_the_table() {
         iterator.next().unwrap();
     }
 }
+
+/// Has every block, and notes what was announced and what was asked for.
+struct WholeCache {
+    blocks: HashMap<u64, Arc<Block>>,
+    announced: RefCell<Vec<u64>>,
+    asked: RefCell<Vec<u64>>,
+}
+
+impl BlockSource for WholeCache {
+    type Block = Arc<Block>;
+
+    fn block(&self, table: &Table, handle: BlockHandle) -> Result<Arc<Block>> {
+        Ok(self.cached(table, handle).unwrap())
+    }
+
+    fn cached(&self, _: &Table, handle: BlockHandle) -> Option<Arc<Block>> {
+        self.asked.borrow_mut().push(handle.offset);
+        self.blocks.get(&handle.offset).cloned()
+    }
+
+    fn expect(&self, _: &Table, handle: BlockHandle) {
+        self.announced.borrow_mut().push(handle.offset);
+    }
+
+    fn expect_soon(&self, _: &Table, handle: BlockHandle) {
+        assert!(!self.asked.borrow().contains(&handle.offset), "too late to be of use");
+    }
+}
+
+#[test]
+fn a_walk_announces_cached_blocks_and_asks_for_each_once() {
+    let mut rng = seeded();
+    let (_, block_size, model) = &shapes(&mut rng)[0];
+    let (file, _) = write(model, options(*block_size));
+    let table = open(&file).unwrap();
+    let block_at = |at| {
+        let handle = table.block_handle(at, &Uncached).unwrap().unwrap();
+        (handle.offset, Arc::new(table.read_block(handle, &mut Vec::new()).unwrap()))
+    };
+    let blocks: HashMap<_, _> = (0..table.block_count()).map(block_at).collect();
+    let mut in_order: Vec<u64> = blocks.keys().copied().collect();
+    in_order.sort_unstable();
+    assert!(in_order.len() > 10, "{} blocks", in_order.len());
+    for backward in [false, true] {
+        let (announced, asked) = Default::default();
+        let source = WholeCache { blocks: blocks.clone(), announced, asked };
+        let mut walk = TableIterator::new(&table, &source, Readahead::Auto(1 << 20));
+        let mut count = 0;
+        if backward { walk.seek_to_last() } else { walk.seek_to_first() }.unwrap();
+        while walk.valid() {
+            count += 1;
+            if backward { walk.prev() } else { walk.next() }.unwrap();
+        }
+        assert_eq!(count, model.len());
+        assert_eq!(*source.asked.borrow(), in_order);
+        // All but those at which the walk begins.
+        assert_eq!(source.announced.borrow().as_slice(), &in_order[5..]);
+        in_order.reverse();
+    }
+}
