@@ -56,6 +56,7 @@ mod flow;
 mod flush;
 #[cfg(doctest)]
 mod guide;
+mod how_far;
 mod iterator;
 mod key_partitions;
 mod latency;
@@ -101,6 +102,7 @@ pub use tidesdb_sys::vfs::{
 pub use crate::db::{Components, CopyOptions, Db};
 pub use crate::family::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
 pub use crate::family_handle::Family;
+pub use crate::how_far::Progress;
 pub use crate::iterator::{KeyRange, Scan, ScanEntries, ScanOptions};
 pub use crate::read::PinnedValue;
 pub use crate::snapshot::Snapshot;

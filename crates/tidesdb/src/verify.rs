@@ -1,16 +1,17 @@
 //! Deep verification: everything on disk is read and checked against everything that is known
 //! of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidesdb_base::entry::ValueKind;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::sstable::{Readahead, TableIterator, Uncached};
-use tidesdb_files::vlog::{ValuePointer, VlogReader};
+use tidesdb_files::vlog::ValuePointer;
 
 use crate::core::Core;
-use crate::family::{FamilyState, View};
+use crate::family::View;
+use crate::how_far::{Progress, Step};
 use crate::memtable::kind_of;
 use crate::version::{Run, TableFile, ValueLogFile};
 
@@ -47,34 +48,53 @@ struct SeenFiles {
 }
 
 impl VerifyReport {
-    pub(crate) fn of(core: &Core) -> Self {
+    /// Checks everything and tells `told` how far that is.
+    ///
+    /// # Errors
+    /// What `told` answers, which ends the work. Damage is in the report.
+    pub(crate) fn of(core: &Core, told: &mut dyn FnMut(Progress) -> Result<()>) -> Result<Self> {
         let (mut report, mut seen) = (Self::default(), SeenFiles::default());
-        for family in core.families.all() {
+        let families: Vec<_> =
+            core.families.all().into_iter().map(|family| family.view.load_full()).collect();
+        let mut step = Step::new(Progress::of("checking", bytes_of(&families)), told);
+        for view in &families {
             report.families += 1;
-            report.check_family(&family, &mut seen);
+            report.check_family(view, &mut seen, &mut step);
+            if let Some(error) = step.ended() {
+                return Err(error.clone());
+            }
         }
-        report
+        Ok(report)
     }
 
-    fn check_family(&mut self, family: &FamilyState, seen: &mut SeenFiles) {
-        let view = family.view.load_full();
+    fn check_family(&mut self, view: &View, seen: &mut SeenFiles, step: &mut Step<'_>) {
         let version = &view.version;
         for run in &version.runs {
             self.check_run(run);
             for table in run.tables.iter().filter(|table| seen.tables.insert(table.record.number)) {
                 self.tables += 1;
-                if let Err(e) = self.check_table(table) {
+                if let Err(e) = self.check_table(table, step) {
                     self.problems.push(e);
+                }
+                if step.ended().is_some() {
+                    return;
                 }
             }
         }
-        self.check_value_logs(&view, seen);
+        self.check_value_logs(view, seen, step);
     }
 
-    fn check_table(&mut self, file: &Arc<TableFile>) -> Result<()> {
+    fn check_table(&mut self, file: &Arc<TableFile>, step: &mut Step<'_>) -> Result<()> {
         let open = file.table()?;
         let Some(table) = open.as_ref() else { return Ok(()) };
-        table.verify()?;
+        let mut left = file.record.bytes;
+        table.verify_telling(&mut |bytes| {
+            let bytes = bytes.min(left);
+            left -= bytes;
+            step.add(bytes)
+        })?;
+        // Index and filters.
+        step.add(left)?;
         self.blocks += table.block_count() as u64;
         self.entries += table.summary().entries;
         self.bytes += file.record.bytes;
@@ -110,7 +130,7 @@ impl VerifyReport {
         }
     }
 
-    fn check_value_logs(&mut self, view: &View, seen: &mut SeenFiles) {
+    fn check_value_logs(&mut self, view: &View, seen: &mut SeenFiles, step: &mut Step<'_>) {
         let version = &view.version;
         let referenced: BTreeSet<u64> = version
             .tables()
@@ -130,7 +150,17 @@ impl VerifyReport {
             self.value_log_files += u64::from(seen.value_logs.insert(file.number));
             // Read first: commits may append to the file while it is verified.
             let known = file.life().whole_bytes();
-            match file.with_reader(VlogReader::verify) {
+            if step.ended().is_some() {
+                return;
+            }
+            let mut left = known;
+            let checked = file.with_reader(|reader| {
+                reader.verify_telling(&mut |bytes| {
+                    left = left.saturating_sub(bytes);
+                    step.add(bytes)
+                })
+            });
+            match checked.and_then(|found| step.add(left).map(|()| found)) {
                 Ok(found) if found.file_len < known => {
                     let detail = format!("the file ends early, it had {known} bytes");
                     let problem = Error::corruption(file.path(), found.file_len, detail);
@@ -152,6 +182,17 @@ impl VerifyReport {
             }
         }
     }
+}
+
+/// Bytes of all tables and value logs, each once.
+fn bytes_of(families: &[Arc<View>]) -> u64 {
+    let mut files = BTreeMap::new();
+    for version in families.iter().map(|view| &view.version) {
+        let tables = version.tables().map(|table| (table.record.number, table.record.bytes));
+        let logs = version.value_logs.values().map(|log| (log.number, log.life().whole_bytes()));
+        files.extend(tables.chain(logs));
+    }
+    files.values().sum()
 }
 
 /// Reads every value of a file that tables or memtables point at.

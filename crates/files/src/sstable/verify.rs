@@ -19,14 +19,27 @@ use tidesdb_base::{Error, Result, ValueKind};
 /// Read-ahead of a check.
 const PIECE_BYTES: usize = 256 << 10;
 
+/// Entries between two reports of how far a check is.
+const ENTRIES_PER_REPORT: u64 = 1024;
+
 impl Table {
     /// Reads everything and checks it against everything.
     ///
     /// # Errors
     /// [`Error::Corruption`] at the first damage or contradiction, or [`Error::Io`].
     pub fn verify(&self) -> Result<()> {
-        self.verify_blocks()?;
-        let counted = self.verify_entries()?;
+        self.verify_telling(&mut |_| Ok(()))
+    }
+
+    /// As [`Table::verify`]. `told` is called now and then with the bytes of data blocks that were
+    /// checked since; an error that it answers ends the check.
+    ///
+    /// # Errors
+    /// As [`Table::verify`], and what `told` answers.
+    pub fn verify_telling(&self, told: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
+        // Everything is read twice, and each time counts half.
+        self.verify_blocks(told)?;
+        let counted = self.verify_entries(told)?;
         let expected = self.summary();
         let counted = TableSummary {
             file_len: expected.file_len,
@@ -45,7 +58,7 @@ impl Table {
     }
 
     /// Checks the layout of each block, and that its keys lie between its neighbours' separators.
-    fn verify_blocks(&self) -> Result<()> {
+    fn verify_blocks(&self, told: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
         let mut scratch = Vec::new();
         let mut before: Option<Vec<u8>> = None;
         let mut leaves = Leaves::reading();
@@ -85,6 +98,7 @@ impl Table {
                 ));
             }
             before = Some(separator);
+            told(u64::from(handle.len) / 2)?;
         }
         if end != self.index.data_bytes() {
             let text = format!("data blocks end here, expected at {}", self.index.data_bytes());
@@ -94,7 +108,8 @@ impl Table {
     }
 
     /// Walks all entries in order and adds up what they amount to.
-    fn verify_entries(&self) -> Result<TableSummary> {
+    fn verify_entries(&self, told: &mut dyn FnMut(u64) -> Result<()>) -> Result<TableSummary> {
+        let share = self.index.data_bytes() / 2 / self.summary().entries.max(1);
         let mut entries = TableIterator::new(self, Uncached, Readahead::Bytes(PIECE_BYTES));
         let mut summary = TableSummary::default();
         let mut references = BTreeMap::new();
@@ -127,14 +142,7 @@ impl Table {
                 let pointer = ValuePointer::decode(entries.value()).map_err(|_| {
                     self.contradiction(key, "has no value pointer where one is expected")
                 })?;
-                let reference = references.entry(pointer.file).or_insert(ValueReferences {
-                    file: pointer.file,
-                    bytes: 0,
-                    count: 0,
-                });
-                reference.bytes += pointer.record_bytes();
-                reference.count += 1;
-                bytes += pointer.record_bytes();
+                bytes += add_reference(&mut references, &pointer);
             }
             for (expired, &time) in expired.iter_mut().zip(octiles) {
                 *expired += if is_expired(meta.expires_at, time) { bytes } else { 0 };
@@ -142,6 +150,9 @@ impl Table {
             summary.distinct_keys += u64::from(new_key);
             add_entry(&mut summary, &entries);
             last = Some((key.to_vec(), meta.seq));
+            if summary.entries.is_multiple_of(ENTRIES_PER_REPORT) {
+                told(share * ENTRIES_PER_REPORT)?;
+            }
             entries.next()?;
         }
         summary.max_key = last.map(|(key, _)| key).unwrap_or_default();
@@ -159,6 +170,15 @@ impl Table {
         let offset = self.bytes_before(key);
         Error::corruption(self.path(), offset, format!("key {} {what}", key.escape_ascii()))
     }
+}
+
+/// Counts a pointer, and answers how many bytes it stands for.
+fn add_reference(references: &mut BTreeMap<u64, ValueReferences>, pointer: &ValuePointer) -> u64 {
+    let none = ValueReferences { file: pointer.file, bytes: 0, count: 0 };
+    let reference = references.entry(pointer.file).or_insert(none);
+    reference.bytes += pointer.record_bytes();
+    reference.count += 1;
+    pointer.record_bytes()
 }
 
 fn add_entry(summary: &mut TableSummary, entry: &TableIterator<&Table, Uncached>) {

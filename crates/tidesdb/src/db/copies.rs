@@ -4,7 +4,7 @@
 //! it does so last, when everything else is on disk. Until then `CURRENT` says that the copy is not
 //! finished: what one that failed or was interrupted leaves behind is never taken for a database.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use super::target::Target;
 use crate::core::Core;
 use crate::family::RetiredHook;
 use crate::flush::Cut;
+use crate::how_far::{Progress, Step};
 use crate::recovery::NO_LOG;
 use crate::spans::span;
 use crate::verify::VerifyReport;
@@ -66,6 +67,7 @@ impl Core {
         path: &Path,
         sharing: Sharing,
         options: CopyOptions,
+        told: &mut dyn FnMut(Progress) -> Result<()>,
     ) -> Result<()> {
         self.check_changeable()?;
         let _at_work = self.work.callers.enter()?;
@@ -78,11 +80,11 @@ impl Core {
         // Most of what is in memory is written out without holding a caller up.
         let flushed = self.each_family(Self::flush_family);
         let cut = flushed.and_then(|()| self.cut());
-        let made = cut.and_then(|cut| self.fill(&mut target, cut, sharing));
+        let made = cut.and_then(|cut| self.fill(&mut target, cut, sharing, told));
         let made = made.and_then(|()| {
             // An opening takes it.
             target.unlock();
-            if options.verify_copy { self.verify_copy(path) } else { Ok(()) }
+            if options.verify_copy { self.verify_copy(path, told) } else { Ok(()) }
         });
         if made.is_err() {
             target.remove();
@@ -105,15 +107,25 @@ impl Core {
         Ok(())
     }
 
-    fn fill(&self, target: &mut Target<'_>, cut: Cut, sharing: Sharing) -> Result<()> {
+    fn fill(
+        &self,
+        target: &mut Target<'_>,
+        cut: Cut,
+        sharing: Sharing,
+        told: &mut dyn FnMut(Progress) -> Result<()>,
+    ) -> Result<()> {
         let vfs = self.env.vfs.as_ref();
         let mut buffer = Vec::new();
-        for kind in files_of(&cut.state) {
+        let files = files_of(&cut.state);
+        let mut step = Step::new(Progress::of("copying", files.values().sum()), told);
+        for (kind, bytes) in files {
             self.health.check_open()?;
             let (from, to) = (self.env.path.join(kind.name()), target.path().join(kind.name()));
             target.note(kind);
             if sharing == Sharing::Copied || !self.link(&from, &to)? {
-                self.copy_file(&from, &to, &mut buffer)?;
+                self.copy_file(&from, &to, &mut buffer, &mut step)?;
+            } else {
+                step.add(bytes)?;
             }
         }
         let mut state = cut.state.clone();
@@ -142,7 +154,13 @@ impl Core {
         }
     }
 
-    fn copy_file(&self, from: &Path, to: &Path, buffer: &mut Vec<u8>) -> Result<()> {
+    fn copy_file(
+        &self,
+        from: &Path,
+        to: &Path,
+        buffer: &mut Vec<u8>,
+        step: &mut Step<'_>,
+    ) -> Result<()> {
         let source = self.storage.files.lock.open(from)?;
         let copy =
             self.env.vfs.open(to, OpenHow::CreateNew).map_err(|e| Error::io("create", to, e))?;
@@ -159,12 +177,13 @@ impl Core {
             copy.write_all_at(piece, at).map_err(|e| Error::io("write", to, e))?;
             copy.start_write_back(at, count);
             at += count;
+            step.add(count)?;
         }
         copy.sync_data().map_err(|e| Error::io("sync", to, e))
     }
 
     /// Reads everything back.
-    fn verify_copy(&self, path: &Path) -> Result<()> {
+    fn verify_copy(&self, path: &Path, told: &mut dyn FnMut(Progress) -> Result<()>) -> Result<()> {
         let components = Components {
             vfs: Arc::clone(&self.env.vfs),
             // An opening for reading has nothing to do in the background.
@@ -175,17 +194,21 @@ impl Core {
         options.event_listener = None;
         options.event_log = false;
         let copy = open_core(path, options, components)?;
-        let problems = VerifyReport::of(&copy).problems;
+        let report = VerifyReport::of(&copy, &mut |progress| {
+            self.health.check_open()?;
+            told(progress)
+        });
         copy.shut_down(false).into_iter().for_each(RetiredHook::let_go);
-        problems.into_iter().next().map_or(Ok(()), Err)
+        report?.problems.into_iter().next().map_or(Ok(()), Err)
     }
 }
 
-/// The files that a state names, each once.
-fn files_of(state: &PersistedState) -> BTreeSet<FileKind> {
+/// The files that a state names, each once, with their lengths, about.
+fn files_of(state: &PersistedState) -> BTreeMap<FileKind, u64> {
     let files = state.families.values().flat_map(|family| {
-        let tables = family.tables.keys().map(|&number| FileKind::Table(number));
-        tables.chain(family.value_logs.keys().map(|&number| FileKind::ValueLog(number)))
+        let tables = family.tables.iter().map(|(&n, table)| (FileKind::Table(n), table.bytes));
+        let logs = family.value_logs.iter();
+        tables.chain(logs.map(|(&n, log)| (FileKind::ValueLog(n), log.bytes)))
     });
     files.collect()
 }

@@ -41,6 +41,7 @@ pub use self::damage::{DamageReport, find_damage};
 pub use self::formats::{FormatReport, FoundFormat, formats_of};
 pub use self::inspect::{Field, InspectOptions, Item, inspect};
 pub use self::repair::{Repaired, repair};
-pub use self::report::{Loss, Progress, SalvageReport, SalvagedFamily};
+pub use self::report::{Loss, SalvageReport, SalvagedFamily};
 pub use self::restore::{Restored, restore};
 pub use self::salvager::salvage;
+pub use crate::how_far::Progress;

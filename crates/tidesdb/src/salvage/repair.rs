@@ -7,9 +7,10 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{RealVfs, Vfs};
 
+use crate::how_far::Progress;
 use crate::salvage::destination::Destination;
 use crate::salvage::place::{beside, check_can_be_renamed, parent_of, remove_copy, resolved};
-use crate::salvage::report::{Progress, SalvageReport};
+use crate::salvage::report::SalvageReport;
 use crate::salvage::salvager::salvage_into;
 use crate::salvage::source::Source;
 

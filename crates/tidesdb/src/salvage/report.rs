@@ -100,15 +100,3 @@ impl SalvageReport {
         self.families.iter().map(|family| family.entries).sum()
     }
 }
-
-/// How far work has come that takes long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Progress {
-    /// What is being done.
-    pub what: &'static str,
-    /// Bytes done of this step.
-    pub done: u64,
-    /// Bytes of this step in all.
-    pub total: u64,
-}

@@ -12,8 +12,8 @@ use tidesdb_base::options::DbOptions;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{OpenHow, RealVfs, Vfs};
 
+use crate::how_far::Progress;
 use crate::salvage::place::Place;
-use crate::salvage::report::Progress;
 use crate::salvage::source::Source;
 
 /// Bytes copied at a time.
@@ -49,7 +49,7 @@ pub fn restore(
     let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new());
     let place = Place::prepare(Arc::clone(&vfs), destination)?;
     let restored = copy_all(vfs.as_ref(), &source, place.working(), progress);
-    match restored.and_then(|restored| verify(place.working(), restored)) {
+    match restored.and_then(|restored| verify(place.working(), restored, progress)) {
         Ok(restored) => place.take().map(|()| restored),
         Err(e) => {
             place.abandon();
@@ -97,9 +97,13 @@ fn copy_all(
     Ok(restored)
 }
 
-fn verify(copy: &Path, restored: Restored) -> Result<Restored> {
+fn verify(
+    copy: &Path,
+    restored: Restored,
+    progress: &mut dyn FnMut(Progress) -> Result<()>,
+) -> Result<Restored> {
     let db = Db::open(copy, DbOptions::default().read_only(true))?;
-    let report = db.verify()?;
+    let report = db.verify_with_progress(progress)?;
     db.close()?;
     match report.problems.into_iter().next() {
         None => Ok(Restored { entries: report.entries, ..restored }),

@@ -22,13 +22,14 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
 
 use crate::core::check_name;
+use crate::how_far::Progress;
 use crate::salvage::catalog::Catalog;
 use crate::salvage::destination::Destination;
 use crate::salvage::family::{Salvaged, Tombstones, options_from};
 use crate::salvage::findings::{Findings, Named};
 use crate::salvage::log::{Known, Log};
 use crate::salvage::merge::{Found, Merge, Version};
-use crate::salvage::report::{Loss, Progress, SalvageReport, SalvagedFamily};
+use crate::salvage::report::{Loss, SalvageReport, SalvagedFamily};
 use crate::salvage::source::Source;
 use crate::salvage::tables::{Tables, UNKNOWN_FAMILY, UsedTable};
 use crate::salvage::values::Values;

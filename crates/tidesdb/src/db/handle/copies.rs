@@ -6,6 +6,7 @@ use tidesdb_base::error::Result;
 
 use super::super::copies::{CopyOptions, Sharing};
 use super::Db;
+use crate::how_far::Progress;
 
 impl Db {
     /// Makes a copy of the database in another directory of the same file system, which shares its
@@ -47,7 +48,21 @@ impl Db {
     /// # Errors
     /// As [`Db::checkpoint`]; `Corrupt` when the copy does not verify.
     pub fn checkpoint_with(&self, path: impl AsRef<Path>, options: CopyOptions) -> Result<()> {
-        self.core().copy_to(path.as_ref(), Sharing::Linked, options)
+        self.checkpoint_with_progress(path, options, &mut |_| Ok(()))
+    }
+
+    /// As [`Db::checkpoint_with`]. `progress` is told how far the work is; an error that it answers
+    /// ends the work.
+    ///
+    /// # Errors
+    /// As [`Db::checkpoint_with`], and what `progress` answers.
+    pub fn checkpoint_with_progress(
+        &self,
+        path: impl AsRef<Path>,
+        options: CopyOptions,
+        progress: &mut dyn FnMut(Progress) -> Result<()>,
+    ) -> Result<()> {
+        self.core().copy_to(path.as_ref(), Sharing::Linked, options, progress)
     }
 
     /// As [`Db::checkpoint`], and every byte is copied, so that the copy shares nothing with the
@@ -66,6 +81,19 @@ impl Db {
     /// # Errors
     /// As [`Db::checkpoint_with`].
     pub fn backup_with(&self, path: impl AsRef<Path>, options: CopyOptions) -> Result<()> {
-        self.core().copy_to(path.as_ref(), Sharing::Copied, options)
+        self.backup_with_progress(path, options, &mut |_| Ok(()))
+    }
+
+    /// As [`Db::backup_with`], and as [`Db::checkpoint_with_progress`].
+    ///
+    /// # Errors
+    /// As [`Db::checkpoint_with_progress`].
+    pub fn backup_with_progress(
+        &self,
+        path: impl AsRef<Path>,
+        options: CopyOptions,
+        progress: &mut dyn FnMut(Progress) -> Result<()>,
+    ) -> Result<()> {
+        self.core().copy_to(path.as_ref(), Sharing::Copied, options, progress)
     }
 }

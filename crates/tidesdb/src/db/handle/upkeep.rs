@@ -5,6 +5,7 @@ use tidesdb_base::options::RuntimeOptions;
 
 use super::Db;
 use crate::core::Core;
+use crate::how_far::Progress;
 use crate::verify::VerifyReport;
 
 impl Db {
@@ -94,7 +95,31 @@ impl Db {
     /// # Errors
     /// `Closed`; damage is not an error of the call but listed in the report.
     pub fn verify(&self) -> Result<VerifyReport> {
+        self.verify_with_progress(&mut |_| Ok(()))
+    }
+
+    /// As [`Db::verify`]. `progress` is told now and then how far the work is; an error that it
+    /// answers ends the work.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # use tidesdb::{Db, DbOptions};
+    /// # let db = Db::open(directory.path(), DbOptions::default())?;
+    /// let report = db.verify_with_progress(&mut |progress| {
+    ///     println!("{} of {} bytes", progress.done, progress.total);
+    ///     Ok(())
+    /// })?;
+    /// assert!(report.problems.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::verify`], and what `progress` answers.
+    pub fn verify_with_progress(
+        &self,
+        progress: &mut dyn FnMut(Progress) -> Result<()>,
+    ) -> Result<VerifyReport> {
         self.core().health.check_open()?;
-        Ok(VerifyReport::of(self.core()))
+        VerifyReport::of(self.core(), progress)
     }
 }
