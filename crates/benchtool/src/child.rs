@@ -193,7 +193,7 @@ fn run_checked(spec: &JobSpec, interrupted: &AtomicBool) -> Result<JobResult, St
     Ok(result)
 }
 
-/// Tells the parent that everything is written, and waits to be killed with the database open.
+/// Reports to the parent that everything is written, and waits to be killed with the database open.
 fn wait_for_kill(tally: Tally) -> Result<JobResult, String> {
     let status = if tally.errors == 0 { Status::Valid } else { Status::Failed };
     let result = JobResult { status, problems: tally.problems, ..JobResult::default() };

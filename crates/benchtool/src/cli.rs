@@ -19,7 +19,7 @@ use crate::report;
 use crate::report::set::ResultSet;
 use crate::spec::{Setup, Shape, Workload, problem_of_setup, problem_of_shape};
 use crate::suites::{self, Profile};
-use crate::terminal::{say, tell};
+use crate::terminal::{say, warn};
 use crate::workload::Dataset;
 use crate::workload::trace;
 use bench_compare::EngineInfo;
@@ -309,7 +309,7 @@ fn handle_interrupts(parent: bool) -> Result<(), String> {
             return;
         }
         if !second {
-            tell("ending the running job; once more kills it");
+            warn("ending the running job; once more kills it");
         } else if orchestrate::IMPATIENT.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }

@@ -6,7 +6,7 @@
 //! counts too. Where the system does not let us, the run goes on without and every row says so.
 //! Nothing here is on a measured path.
 
-use crate::terminal::tell;
+use crate::terminal::warn;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
@@ -66,7 +66,7 @@ impl ControlGroup {
 impl Drop for ControlGroup {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir(&self.directory) {
-            tell(format!("benchtool: {} is left behind: {error}", self.directory.display()));
+            warn(format!("benchtool: {} is left behind: {error}", self.directory.display()));
         }
     }
 }
@@ -217,7 +217,7 @@ impl FolderLock {
 impl Drop for FolderLock {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.path) {
-            tell(format!("benchtool: {}: {error}", self.path.display()));
+            warn(format!("benchtool: {}: {error}", self.path.display()));
         }
     }
 }

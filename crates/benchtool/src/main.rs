@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     match cli::main() {
         Ok(code) => code,
         Err(problem) => {
-            terminal::tell(format!("benchtool: {problem}"));
+            terminal::warn(format!("benchtool: {problem}"));
             ExitCode::from(2)
         }
     }

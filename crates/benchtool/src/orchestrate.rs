@@ -19,7 +19,7 @@ use crate::child::INTERRUPTED;
 use crate::machine::{self, ControlGroup, FolderLock};
 use crate::measure::disk;
 use crate::spec::{JobResult, JobSpec, Setup, Shape, Status};
-use crate::terminal::tell;
+use crate::terminal::warn;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -167,9 +167,9 @@ pub(crate) fn run(plan: &Plan) -> Result<(Vec<Run>, usize), String> {
     let done = orchestrator.run_all();
     orchestrator.bar.finish_and_clear();
     if plan.keep {
-        tell(format!("databases kept in {}", root.display()));
+        warn(format!("databases kept in {}", root.display()));
     } else if let Err(error) = fs::remove_dir_all(&root) {
-        tell(format!("benchtool: could not remove {}: {error}", root.display()));
+        warn(format!("benchtool: could not remove {}: {error}", root.display()));
     }
     drop(lock);
     // Gone only if nothing else is in it.
@@ -187,7 +187,7 @@ fn new_folder(above: &Path) -> Result<PathBuf, String> {
         let bytes: u64 = older.iter().map(|entry| disk::size_of(&entry.path()).allocated).sum();
         let (count, size) = (older.len(), bytes >> 20);
         let first = first.path();
-        tell(format!("{count} folders of earlier runs take {size} MiB: {}, ...", first.display()));
+        warn(format!("{count} folders of earlier runs take {size} MiB: {}, ...", first.display()));
     }
     let mut root = above.join(format!("run-{}", std::process::id()));
     // The number of a process comes again.
@@ -282,7 +282,7 @@ impl Orchestrator<'_> {
         }
         if let Err(error) = fs::remove_dir_all(directory) {
             let problem = format!("benchtool: {}: {error}", directory.display());
-            self.bar.suspend(|| tell(problem));
+            self.bar.suspend(|| warn(problem));
         }
     }
 
@@ -293,7 +293,7 @@ impl Orchestrator<'_> {
             result.status = Status::Interrupted;
         }
         let line = progress_line(&spec, &result);
-        self.bar.suspend(|| tell(line));
+        self.bar.suspend(|| warn(line));
         self.runs.push(Run { spec, result });
     }
 

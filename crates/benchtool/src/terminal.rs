@@ -12,7 +12,7 @@ pub(crate) fn say(text: impl Display) {
     drop(writeln!(std::io::stdout(), "{text}"));
 }
 
-/// Tells what happens, or went wrong.
-pub(crate) fn tell(text: impl Display) {
+/// Writes what happens, or went wrong, to standard error.
+pub(crate) fn warn(text: impl Display) {
     drop(writeln!(std::io::stderr(), "{text}"));
 }

@@ -33,7 +33,7 @@ impl Failure {
 
     /// Writes to the log why a call failed, unless that is what callers ask for.
     #[cold]
-    pub fn tell(&self, name: &str) {
+    pub fn log(&self, name: &str) {
         let Self::Engine(error) = self else { return };
         // In a forked child the log may be locked for good.
         if matches!(**error, Error::Forked) {
@@ -64,7 +64,7 @@ pub fn call(name: &str, body: impl FnOnce() -> Outcome) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => codes::SUCCESS,
         Ok(Err(failure)) => {
-            failure.tell(name);
+            failure.log(name);
             failure.code()
         }
         Err(_) => panicked(name),

@@ -228,7 +228,7 @@ extern "C" fn wants_line(level: c_int) -> c_int {
     c_int::from(recent().is_some_and(|log| log.wants(Level::of(level))))
 }
 
-/// Tells the C part which functions to call. They are not found by name, since the library must not
+/// Passes the C part the functions to call. They are not found by name, since the library must not
 /// export their names.
 fn connect() {
     // SAFETY: both functions live as long as the library.

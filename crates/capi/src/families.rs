@@ -196,7 +196,7 @@ pub unsafe extern "C" fn tidesdb_get_column_family(
         // SAFETY: the caller's string, by the interface.
         let Ok(name) = (unsafe { text(name) }) else { return ptr::null_mut() };
         FamilyHandle::pointer(database, name).unwrap_or_else(|failure| {
-            failure.tell("tidesdb_get_column_family");
+            failure.log("tidesdb_get_column_family");
             ptr::null_mut()
         })
     })

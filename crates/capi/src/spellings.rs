@@ -315,7 +315,7 @@ impl Known {
         self.spellings.get(sought)
     }
 
-    /// Tells a spelling to a caller that may store it.
+    /// Returns a spelling to a caller that may store it.
     fn settled<'k>(&self, key: &'k [u8], comparator: Comparator) -> Option<Settled<'k>> {
         let found = self.find(key, comparator)?;
         // ORDERING: relaxed; who looks at it has the lock that keeps this out.

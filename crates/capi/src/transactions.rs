@@ -356,7 +356,7 @@ pub unsafe extern "C" fn tidesdb_txn_commit(txn: *mut TransactionHandle) -> c_in
             }
             // It had no effect, and succeeds once there is room again, as with other back-pressure.
             Err(error) if is_for_want_of_disk(&error) => {
-                Failure::from(error).tell("tidesdb_txn_commit");
+                Failure::from(error).log("tidesdb_txn_commit");
                 refuse(codes::BUSY)
             }
             Err(error) => {

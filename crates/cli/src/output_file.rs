@@ -2,9 +2,9 @@
 //!
 //! What is written goes to a new file beside it, whose name ends in `.partial`; it is synced, and
 //! renamed at the end: under its own name there is either the old file or all of the new one. No
-//! file or link that was there is opened, so two commands never write to one file. What a failed
-//! or interrupted command wrote is removed, and what a killed one left is removed by the next that
-//! writes to the same name: the lock of a file tells whether a command still writes to it. A file
+//! file or link that was there is opened, so two commands never write to one file. What a failed or
+//! interrupted command wrote is removed, and what a killed one left is removed by the next that
+//! writes to the same name: the lock of a file shows whether a command still writes to it. A file
 //! that was there keeps its mode, and its owner where this process may give files away; until then
 //! the new one is its writer's alone. A device or a pipe is written as it is.
 

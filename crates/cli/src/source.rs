@@ -29,7 +29,7 @@ pub(crate) struct Tap {
 }
 
 impl Tap {
-    /// Tells that the parser has come to `offset`.
+    /// Reports that the parser has come to `offset`.
     pub(crate) fn advance(&self, offset: u64) {
         self.allowed.set(offset.saturating_add(self.record_limit).saturating_add(READ_AHEAD_BYTES));
     }

@@ -1,4 +1,4 @@
-//! Telling the processor what will be read soon.
+//! Hints to the processor what will be read soon.
 //!
 //! A search that has several lines of memory to read, none of which says where the next one lies,
 //! waits for them all at once instead of one after the other.

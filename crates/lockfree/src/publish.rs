@@ -137,8 +137,8 @@ impl CommitSequencer {
         self.tail.fetch_add(0, Ordering::Release)
     }
 
-    /// Tells what the reservation `start..end` will touch, before it waits for anything. Bits are
-    /// the caller's business; all of them stand for anything.
+    /// Announces what the reservation `start..end` will touch, before it waits for anything. Bits
+    /// are the caller's business; all of them stand for anything.
     #[inline]
     pub fn announce(&self, start: u64, end: u64, signature: u64) {
         let window = (self.announced.len() as u64 - 1) * MIN_RESERVATION_BYTES;

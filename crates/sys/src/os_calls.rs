@@ -100,8 +100,8 @@ pub(crate) fn start_write_back(file: &File, at: u64, len: u64) {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn start_write_back(_file: &File, _at: u64, _len: u64) {}
 
-/// Tells the system that `file` is read here and there, so that it reads no more than is asked for
-/// (`posix_fadvise(2)`). A hint: a refusal changes nothing but speed.
+/// Advises the system that `file` is read here and there, so that it reads no more than is asked
+/// for (`posix_fadvise(2)`). A hint: a refusal changes nothing but speed.
 pub(crate) fn expect_random_reads(file: &File) {
     advise(file, 0, 0, Advice::Random);
 }

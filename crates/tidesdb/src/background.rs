@@ -95,7 +95,7 @@ impl Core {
             self.retry_when_there_is_space();
         }
         failure.keep(error);
-        if self.flow.failure_told.is_due(self.env.clock.monotonic_nanos()) {
+        if self.flow.failure_reports.is_due(self.env.clock.monotonic_nanos()) {
             self.telemetry.events.report(&event);
         }
     }

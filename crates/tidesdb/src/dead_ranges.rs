@@ -150,7 +150,7 @@ pub(crate) struct DeadRun {
 }
 
 impl DeadRanges {
-    /// Tells that a commit puts `key`. Called with its place in the log reserved and before it is
+    /// Notes that a commit puts `key`. Called with its place in the log reserved and before it is
     /// complete.
     #[inline]
     pub(crate) fn note_put(&self, key: &[u8]) {

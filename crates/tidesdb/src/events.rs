@@ -25,7 +25,7 @@ impl Events {
     }
 
     /// Whether an event of this level goes anywhere.
-    pub(crate) fn are_told(&self, level: LogLevel) -> bool {
+    pub(crate) fn are_wanted(&self, level: LogLevel) -> bool {
         spans::wants(level)
             || self.log.as_ref().is_some_and(|log| log.wants(level))
             || (self.listener.is_some() && level >= self.listener_level)
@@ -37,10 +37,10 @@ impl Events {
         if let Some(log) = &self.log {
             log.write(event);
         }
-        call_out(|| spans::tell(event));
+        call_out(|| spans::report(event));
     }
 
-    /// Tells an event to all. Events that the listener itself causes are not passed on to it: it
+    /// Reports an event to all. Events that the listener itself causes are not passed on to it: it
     /// would be called within itself.
     #[cold]
     pub(crate) fn report(&self, event: &Event) {

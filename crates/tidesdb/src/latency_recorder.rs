@@ -11,7 +11,7 @@ use tidesdb_base::options::DbOptions;
 use crate::latency::LatencyMeter;
 
 /// Slow operations are reported at most this often, in nanoseconds; those between are counted.
-const TELL_EVERY_NANOS: u64 = 100_000_000;
+const REPORT_EVERY_NANOS: u64 = 100_000_000;
 
 /// What an operation of this thread has waited for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,8 +48,8 @@ pub(crate) struct LatencyRecorder {
     meters: [LatencyMeter; TimedOperation::ALL.len()],
     slow: AtomicU64,
     /// When a slow operation was last reported, and how many were not since.
-    told_nanos: AtomicU64,
-    untold: AtomicU64,
+    reported_nanos: AtomicU64,
+    suppressed: AtomicU64,
 }
 
 impl LatencyRecorder {
@@ -64,8 +64,8 @@ impl LatencyRecorder {
             slow_nanos,
             meters: Default::default(),
             slow: AtomicU64::new(0),
-            told_nanos: AtomicU64::new(0),
-            untold: AtomicU64::new(0),
+            reported_nanos: AtomicU64::new(0),
+            suppressed: AtomicU64::new(0),
         }
     }
 
@@ -126,7 +126,7 @@ impl LatencyRecorder {
     pub(crate) fn count_slow(&self, now_nanos: u64) -> Option<u64> {
         // ORDERING: a statistic.
         self.slow.fetch_add(1, Ordering::Relaxed);
-        self.may_tell(now_nanos)
+        self.may_report(now_nanos)
     }
 
     /// The times of an operation since the last reset.
@@ -141,16 +141,17 @@ impl LatencyRecorder {
     }
 
     /// Whether a slow operation is reported now, and how many were not since the last.
-    fn may_tell(&self, now_nanos: u64) -> Option<u64> {
+    fn may_report(&self, now_nanos: u64) -> Option<u64> {
         // ORDERING: relaxed; the exchange lets one caller win, and orders nothing.
-        let told = self.told_nanos.load(Ordering::Relaxed);
-        let due = told == 0 || now_nanos.saturating_sub(told) >= TELL_EVERY_NANOS;
+        let last = self.reported_nanos.load(Ordering::Relaxed);
+        let due = last == 0 || now_nanos.saturating_sub(last) >= REPORT_EVERY_NANOS;
         let (set, fail) = (Ordering::Relaxed, Ordering::Relaxed);
-        let won = || self.told_nanos.compare_exchange(told, now_nanos.max(1), set, fail).is_ok();
+        let won =
+            || self.reported_nanos.compare_exchange(last, now_nanos.max(1), set, fail).is_ok();
         if due && won() {
-            return Some(self.untold.swap(0, Ordering::Relaxed));
+            return Some(self.suppressed.swap(0, Ordering::Relaxed));
         }
-        self.untold.fetch_add(1, Ordering::Relaxed);
+        self.suppressed.fetch_add(1, Ordering::Relaxed);
         None
     }
 }

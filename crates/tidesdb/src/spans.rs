@@ -37,7 +37,7 @@ pub(crate) use span;
 pub(crate) struct EnteredSpan;
 
 #[cfg(feature = "tracing")]
-pub(crate) use self::events::{tell, wants};
+pub(crate) use self::events::{report, wants};
 
 /// Whether events of a level go anywhere.
 #[cfg(not(feature = "tracing"))]
@@ -47,7 +47,7 @@ pub(crate) const fn wants(_level: tidesdb_base::event::LogLevel) -> bool {
 
 /// Passes an event on.
 #[cfg(not(feature = "tracing"))]
-pub(crate) const fn tell(_event: &tidesdb_base::event::Event) {}
+pub(crate) const fn report(_event: &tidesdb_base::event::Event) {}
 
 #[cfg(feature = "tracing")]
 mod events {
@@ -116,18 +116,18 @@ mod events {
     }
 
     /// Passes an event on.
-    pub(crate) fn tell(told: &Event) {
-        let Fields { name, family, operation, micros, bytes } = Fields::of(told);
+    pub(crate) fn report(reported: &Event) {
+        let Fields { name, family, operation, micros, bytes } = Fields::of(reported);
         // The level of a place in the source is fixed.
         macro_rules! at {
             ($level:ident) => {
                 tracing::event!(
                     target: "tidesdb", Level::$level,
-                    event = name, family, operation, micros, bytes, "{told}"
+                    event = name, family, operation, micros, bytes, "{reported}"
                 )
             };
         }
-        match told.level() {
+        match reported.level() {
             LogLevel::Error => at!(ERROR),
             LogLevel::Warn => at!(WARN),
             LogLevel::Info => at!(INFO),

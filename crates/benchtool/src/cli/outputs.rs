@@ -7,7 +7,7 @@
 use super::CommonOptions;
 use crate::report;
 use crate::report::set::ResultSet;
-use crate::terminal::{say, tell};
+use crate::terminal::{say, warn};
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
@@ -54,7 +54,7 @@ pub(super) fn write(set: &ResultSet, options: &CommonOptions) -> bool {
     }
     let problems = [json.err(), csv.err(), page.and_then(Result::err)];
     let problems: Vec<String> = problems.into_iter().flatten().collect();
-    problems.iter().for_each(|problem| tell(format!("benchtool: {problem}")));
+    problems.iter().for_each(|problem| warn(format!("benchtool: {problem}")));
     if !problems.is_empty() {
         rescue(set);
     }
@@ -65,7 +65,7 @@ pub(super) fn write(set: &ResultSet, options: &CommonOptions) -> bool {
 fn rescue(set: &ResultSet) {
     let name = format!("benchtool-results-{}.json", std::process::id());
     let path = std::env::temp_dir().join(name);
-    tell(match set.write(&path) {
+    warn(match set.write(&path) {
         Ok(()) => format!("benchtool: all results are in {}", path.display()),
         Err(problem) => format!("benchtool: {problem}"),
     });

@@ -33,7 +33,7 @@ pub(super) fn spawn(spec: &JobSpec, timeout: Duration) -> Result<JobResult, Stri
         .map_err(|error| format!("child process: {error}"))?;
     let mut input = child.stdin.take();
     if input.as_mut().is_some_and(|input| writeln!(input, "{job}").is_err()) {
-        // It is gone, and `wait` tells how.
+        // It is gone, and `wait` returns how.
         input = None;
     }
     let Some(mut output) = child.stdout.take() else {
@@ -55,8 +55,8 @@ pub(super) fn spawn(spec: &JobSpec, timeout: Duration) -> Result<JobResult, Stri
     }
 }
 
-/// Whether a child was ended by Ctrl-C. It had not got as far as handling that, and we, who were
-/// told as well, may not have either.
+/// Whether a child was ended by Ctrl-C. It had not got as far as handling that, and we, who got the
+/// signal as well, may not have either.
 pub(super) fn is_interruption(status: ExitStatus) -> bool {
     const SIGINT: i32 = 2;
     status.signal() == Some(SIGINT)
@@ -80,7 +80,7 @@ pub(super) fn wait(
             return Ok(format!("the child process ended without a result ({status})"));
         }
         if interrupted() {
-            // Closing its standard input tells the child to finish early.
+            // Closing its standard input makes the child finish early.
             input = None;
         }
         // ORDERING: the flag carries no data.

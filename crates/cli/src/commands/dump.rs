@@ -51,7 +51,7 @@ pub(crate) fn run(args: &DumpArgs) -> Result<()> {
     })
 }
 
-/// The families to dump. Tells what the dump leaves out.
+/// The families to dump. Prints what the dump leaves out.
 fn families(db: &Db, format: Format, chosen: Option<&str>) -> Result<Vec<Family>> {
     let all = database::visible_families(db);
     let one = match (chosen, format) {

@@ -78,7 +78,7 @@ fn with_progress<T>(
 /// Those of the engine; exit code 3 when something was lost.
 pub(crate) fn salvage(args: &SalvageArgs) -> Result<()> {
     let report = with_progress(|progress| salvage::salvage(&args.source, &args.to, progress))?;
-    tell(&report, &args.to, None, args.json)
+    print_report(&report, &args.to, None, args.json)
 }
 
 /// Salvages a database and puts the new one in its place.
@@ -88,7 +88,7 @@ pub(crate) fn salvage(args: &SalvageArgs) -> Result<()> {
 pub(crate) fn repair(args: &RepairArgs) -> Result<()> {
     let db = &args.database.db;
     let repaired = with_progress(|progress| salvage::repair(db, progress))?;
-    tell(&repaired.report, db, Some(&repaired.kept), args.json)
+    print_report(&repaired.report, db, Some(&repaired.kept), args.json)
 }
 
 /// Copies a backup to a new place and reads the copy back.
@@ -111,7 +111,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<()> {
     print(text)
 }
 
-fn tell(report: &SalvageReport, to: &Path, kept: Option<&Path>, json: bool) -> Result<()> {
+fn print_report(report: &SalvageReport, to: &Path, kept: Option<&Path>, json: bool) -> Result<()> {
     let printed = if json {
         pretty(&as_json(report, to, kept)).and_then(print)
     } else {

@@ -4,7 +4,7 @@ use super::index::{Index, Leaves};
 use super::{BlockHandle, BlockSource, Table};
 use tidesdb_base::Result;
 
-/// Tells for one key after the other where it lies. Keeps the index node read last, so keys that
+/// Finds for one key after the other where it lies. Keeps the index node read last, so keys that
 /// come in about their order cost least. Belongs to one thread.
 #[derive(Debug)]
 pub struct BlockFinder<'t, S: BlockSource> {

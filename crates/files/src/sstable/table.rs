@@ -215,7 +215,7 @@ impl Table {
         Leaves::new().handle(self, blocks, at)
     }
 
-    /// Keys that cut the table into at most `parts` parts of about equal size, in order. Told
+    /// Keys that cut the table into at most `parts` parts of about equal size, in order. Found
     /// without reading.
     #[must_use]
     pub fn keys_between(&self, parts: usize) -> Vec<Vec<u8>> {

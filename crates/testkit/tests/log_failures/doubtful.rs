@@ -3,7 +3,7 @@
 use super::*;
 
 /// A database that syncs each commit, some of whose calls fail, and the commits that its hook was
-/// told of.
+/// called with.
 struct Watched {
     sim: Arc<SimVfs>,
     vfs: Arc<FaultVfs>,

@@ -68,7 +68,7 @@ impl Core {
     /// Writes all memory to tables, as far as there is space for that, and lets go of its log.
     fn write_memory_out(&self) {
         // A listener may commit, and wait for another thread that does.
-        let _told_later = HeldEvents::new();
+        let _reported_later = HeldEvents::new();
         let Some(_at_work) = Reclaiming::begin(self) else { return };
         for family in self.families.all() {
             self.write_out(&family);
@@ -87,7 +87,7 @@ impl Core {
 
     /// Collects what is deleted. A failure leaves it for the next time.
     pub(super) fn reclaim_disk_now(&self) {
-        let _told_later = HeldEvents::new();
+        let _reported_later = HeldEvents::new();
         let _one_at_a_time = lock(&self.flow.disk.reclaim);
         let Some(_at_work) = Reclaiming::begin(self) else { return };
         let started = self.env.clock.monotonic_nanos();

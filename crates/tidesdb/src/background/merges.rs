@@ -257,8 +257,8 @@ impl Core {
             // A caller that is waiting for the family's merges goes on with them.
             Ok(()) if family.merges.make_way() => {}
             Ok(()) => {
-                // That something is damaged stays so, whatever was merged since: a caller must be
-                // told.
+                // That something is damaged stays so, whatever was merged since: a caller must get
+                // the error.
                 family.merges.failure.forget_if(|e| e.kind() != ErrorKind::Corrupt);
                 self.schedule_compaction(family);
             }

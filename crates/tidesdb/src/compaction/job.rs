@@ -102,7 +102,7 @@ impl Core {
         let nanos = self.env.clock.monotonic_nanos().saturating_sub(started);
         self.telemetry.latencies.record(TimedOperation::Compaction, nanos);
         counters.add(Work::MergeNanos, nanos);
-        if result.is_ok() && self.telemetry.events.are_told(LogLevel::Info) {
+        if result.is_ok() && self.telemetry.events.are_wanted(LogLevel::Info) {
             let (family, bytes) = (family.name().to_string(), merge.bytes);
             self.telemetry.events.report(&Event::Compacted {
                 family,

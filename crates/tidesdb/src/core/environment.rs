@@ -15,7 +15,7 @@ use crate::flow::disk::{self, DiskSpace};
 /// while the database is open.
 #[derive(Debug)]
 pub(crate) struct Environment {
-    /// Tells this open database from others of the process.
+    /// Distinguishes this open database from others of the process.
     pub identity: DatabaseId,
     pub path: PathBuf,
     pub options: DbOptions,

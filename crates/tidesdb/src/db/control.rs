@@ -1,4 +1,4 @@
-//! Telling background work what to do, and changing settings of an open database.
+//! Steering background work, and changing settings of an open database.
 
 use std::sync::Arc;
 

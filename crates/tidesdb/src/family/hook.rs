@@ -73,7 +73,7 @@ impl<'a> CommittedOperation<'a> {
 impl FamilyState {
     /// Calls the hook, if one is set, with operations of this family as they are stored.
     #[cold]
-    pub(crate) fn tell_hook<'a>(
+    pub(crate) fn call_hook<'a>(
         &self,
         sequence: u64,
         operations: impl Iterator<Item = Operation<'a>>,

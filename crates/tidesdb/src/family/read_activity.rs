@@ -1,6 +1,6 @@
 //! Whether a family is read, so that merges which only help readers are left out where it is not.
 //!
-//! Told by gets that come to the tables and by scans that begin, from any thread; asked by the
+//! Gets that come to the tables and scans that begin note it, from any thread; it is asked by the
 //! planner of merges.
 
 use std::sync::atomic::{AtomicBool, Ordering};

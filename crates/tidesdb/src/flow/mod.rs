@@ -51,9 +51,9 @@ pub(crate) struct DatabaseFlow {
     /// The memory budget asks for `pacer` to be used.
     pub held: AtomicBool,
     /// Level of memory use that was last reported.
-    pub told_level: AtomicU64,
-    pub level_told: Throttle,
-    pub failure_told: Throttle,
+    pub reported_level: AtomicU64,
+    pub level_reports: Throttle,
+    pub failure_reports: Throttle,
     /// Space on the disk.
     pub disk: DiskFlow,
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidesdb_base::event::StallReason;
 
 /// Events of one kind are reported at most this often, in nanoseconds.
-const TELL_EVERY_NANOS: u64 = 10_000_000_000;
+const REPORT_EVERY_NANOS: u64 = 10_000_000_000;
 
 /// Flushes of less say more about waits for the disk than about how fast bytes are written.
 const LEAST_MEASURED_BYTES: u64 = 1 << 20;
@@ -16,9 +16,9 @@ struct Stall {
     count: AtomicU64,
     nanos: AtomicU64,
     longest_nanos: AtomicU64,
-    /// Told to the listener: that writers are slowed down, and that one waited.
-    slowing_told: Throttle,
-    wait_told: Throttle,
+    /// Limits of how often it is reported that writers are slowed down, and that one waited.
+    slowing_reports: Throttle,
+    wait_reports: Throttle,
 }
 
 /// Waits by reason since the open.
@@ -53,12 +53,14 @@ impl Stalls {
     /// True when it should be reported that writers are slowed down for this reason: it was not for
     /// a while.
     pub(crate) fn should_report_slowing(&self, reason: StallReason, now_nanos: u64) -> bool {
-        self.reasons.get(reason as usize).is_some_and(|stall| stall.slowing_told.is_due(now_nanos))
+        self.reasons
+            .get(reason as usize)
+            .is_some_and(|stall| stall.slowing_reports.is_due(now_nanos))
     }
 
     /// The same for a writer that waited.
-    pub(crate) fn should_tell_wait(&self, reason: StallReason, now_nanos: u64) -> bool {
-        self.reasons.get(reason as usize).is_some_and(|stall| stall.wait_told.is_due(now_nanos))
+    pub(crate) fn should_report_wait(&self, reason: StallReason, now_nanos: u64) -> bool {
+        self.reasons.get(reason as usize).is_some_and(|stall| stall.wait_reports.is_due(now_nanos))
     }
 }
 
@@ -74,7 +76,7 @@ impl Throttle {
     pub(crate) fn is_due(&self, now_nanos: u64) -> bool {
         // ORDERING: relaxed; the exchange lets one caller win, and orders nothing.
         let passed = self.passed_nanos.load(Ordering::Relaxed);
-        let due = passed == 0 || now_nanos.saturating_sub(passed) >= TELL_EVERY_NANOS;
+        let due = passed == 0 || now_nanos.saturating_sub(passed) >= REPORT_EVERY_NANOS;
         let exchange = |now| {
             let (set, fail) = (Ordering::Relaxed, Ordering::Relaxed);
             self.passed_nanos.compare_exchange(passed, now, set, fail)
@@ -187,10 +189,10 @@ mod tests {
         let stalls = Stalls::default();
         let reason = StallReason::CompactionDebt;
         assert!(stalls.should_report_slowing(reason, 0));
-        assert!(!stalls.should_report_slowing(reason, TELL_EVERY_NANOS / 2));
-        assert!(stalls.should_tell_wait(reason, TELL_EVERY_NANOS / 2));
-        assert!(stalls.should_report_slowing(StallReason::FlushQueue, TELL_EVERY_NANOS / 2));
-        assert!(stalls.should_report_slowing(reason, 2 * TELL_EVERY_NANOS));
+        assert!(!stalls.should_report_slowing(reason, REPORT_EVERY_NANOS / 2));
+        assert!(stalls.should_report_wait(reason, REPORT_EVERY_NANOS / 2));
+        assert!(stalls.should_report_slowing(StallReason::FlushQueue, REPORT_EVERY_NANOS / 2));
+        assert!(stalls.should_report_slowing(reason, 2 * REPORT_EVERY_NANOS));
     }
 
     #[test]

@@ -94,9 +94,9 @@ impl Core {
         Ok(true)
     }
 
-    /// Tells that a memtable was written to so many tables of so many bytes.
+    /// Reports that a memtable was written to so many tables of so many bytes.
     fn tell_flush(&self, family: &FamilyState, (tables, bytes): (u64, u64), nanos: u64) {
-        if self.telemetry.events.are_told(LogLevel::Info) {
+        if self.telemetry.events.are_wanted(LogLevel::Info) {
             let (family, milliseconds) = (family.name().to_string(), nanos / 1_000_000);
             self.telemetry.events.report(&Event::Flushed { family, tables, bytes, milliseconds });
         }

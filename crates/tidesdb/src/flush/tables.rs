@@ -35,7 +35,7 @@ const PROGRESS_BYTES: u64 = 256 << 10;
 /// A part of a flush takes at least this share of what fills a table.
 const LEAST_PART_SHARE: u64 = 8;
 
-/// Tells waiting writers how far a flush has got.
+/// Reports to waiting writers how far a flush has got.
 struct FlushProgress<'a> {
     meter: &'a FlushMeter,
     family: &'a FamilyFlow,

@@ -1,4 +1,4 @@
-//! Tells the formats of a database's files: what an upgrade would have to do.
+//! Lists the formats of a database's files: what an upgrade would have to do.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -50,7 +50,7 @@ pub struct FormatReport {
     pub unreadable: Vec<(PathBuf, Error)>,
 }
 
-/// Tells the formats of the files in the directory of a database, without opening it. A file that
+/// Lists the formats of the files in the directory of a database, without opening it. A file that
 /// can't be read is listed and keeps none of the others from being listed.
 ///
 /// # Errors

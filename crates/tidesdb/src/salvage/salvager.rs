@@ -222,12 +222,12 @@ impl Work<'_> {
     ) -> Result<SalvagedFamily> {
         let total = self.findings.report.bytes_read;
         let mut merge = Merge::new(tables, log, family.number)?;
-        let (mut versions, mut value, mut untold) = (Vec::new(), Vec::new(), 0);
+        let (mut versions, mut value, mut unreported) = (Vec::new(), Vec::new(), 0);
         let mut losses = Vec::new();
         while merge.next_key(&mut versions)? {
-            untold += merge.take_read();
-            if untold >= PROGRESS_BYTES {
-                *written += std::mem::take(&mut untold);
+            unreported += merge.take_read();
+            if unreported >= PROGRESS_BYTES {
+                *written += std::mem::take(&mut unreported);
                 (self.progress)(Progress { what: "writing", done: *written, total })?;
             }
             self.note_failed(&mut merge, &mut family);
@@ -254,7 +254,7 @@ impl Work<'_> {
         self.note_failed(&mut merge, &mut family);
         values.finish(&mut losses);
         losses.into_iter().for_each(|loss| self.findings.lose(loss, &[family.number]));
-        *written += untold;
+        *written += unreported;
         Ok(family.summary)
     }
 

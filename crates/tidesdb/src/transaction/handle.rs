@@ -395,8 +395,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Tells the database how much memory the transaction takes, in coarse steps. `reads` are its
-    /// reads, when the caller has them locked.
+    /// Accounts for the memory that the transaction takes, in coarse steps. `reads` are its reads,
+    /// when the caller has them locked.
     #[inline]
     pub(super) fn charge(&self, reads: Option<&ReadSet>) {
         let written = self.writes.as_ref().map_or(0, |writes| writes.memory_bytes());

@@ -155,10 +155,10 @@ impl Core {
 
     fn tell_level(&self, plan: &MemoryPlan) {
         // ORDERING: relaxed; of two that report at once, one may be late.
-        let told = self.flow.told_level.load(Ordering::Relaxed);
+        let reported = self.flow.reported_level.load(Ordering::Relaxed);
         let level = plan.level as u64;
-        if told != level && self.flow.level_told.is_due(self.env.clock.monotonic_nanos()) {
-            self.flow.told_level.store(level, Ordering::Relaxed);
+        if reported != level && self.flow.level_reports.is_due(self.env.clock.monotonic_nanos()) {
+            self.flow.reported_level.store(level, Ordering::Relaxed);
             let (used_bytes, budget_bytes) =
                 (self.memory.budget.held().total(), self.memory.budget.bytes());
             self.telemetry.events.report(&Event::MemoryLevelChanged {
@@ -287,7 +287,7 @@ impl Drop for Wait<'_> {
         let nanos = now.saturating_sub(self.started_nanos);
         self.core.flow.stalls.count(reason, nanos);
         note_stall(reason, nanos);
-        if nanos >= TOLD_WAIT_NANOS && self.core.flow.stalls.should_tell_wait(reason, now) {
+        if nanos >= TOLD_WAIT_NANOS && self.core.flow.stalls.should_report_wait(reason, now) {
             let (family, milliseconds) = (self.family.name().to_string(), nanos / 1_000_000);
             self.core.telemetry.events.report(&Event::WriterWaited {
                 family,

@@ -136,7 +136,7 @@ impl Core {
             self.rotate_if_full(family);
         }
         if family.writes.commit_hook.is_set() {
-            family.tell_hook(visible.sequence, std::iter::once(*operation));
+            family.call_hook(visible.sequence, std::iter::once(*operation));
         }
         durable
     }
@@ -258,7 +258,7 @@ impl Core {
             }
             if family.writes.commit_hook.is_set() {
                 let of_family = |operation: &Operation<'_>| operation.family == family.id;
-                family.tell_hook(sequence, batch.operations().filter(of_family));
+                family.call_hook(sequence, batch.operations().filter(of_family));
             }
         }
     }

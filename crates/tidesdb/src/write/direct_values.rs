@@ -121,7 +121,7 @@ impl Core {
         self.close_locked(family, &mut writer)
     }
 
-    /// Tells the manifest of a file that was closed.
+    /// Records a closed file in the manifest.
     pub(crate) fn tell_of_closed_file(&self, family: &FamilyState, closed: Change) {
         let mut catalog = lock(&self.storage.catalog);
         if !family.is_dropped() {

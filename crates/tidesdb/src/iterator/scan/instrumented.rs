@@ -58,7 +58,7 @@ impl StoredScan {
         } else {
             self.go_plain(movement)?;
         }
-        self.tell(movement);
+        self.record(movement);
         Ok(())
     }
 
@@ -103,8 +103,8 @@ impl StoredScan {
         Ok(())
     }
 
-    /// Tells the transaction how far the scan has come.
-    fn tell(&self, movement: Movement<'_>) {
+    /// Records in the transaction how far the scan has come.
+    fn record(&self, movement: Movement<'_>) {
         let Some(OfTransaction { reads: Some(reads), .. }) = &self.transaction else { return };
         let lower = self.bounds.lower.as_deref().unwrap_or(&[]);
         let upper = self.bounds.upper.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
