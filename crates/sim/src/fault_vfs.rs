@@ -13,6 +13,7 @@ mod ops;
 mod tests;
 mod wrapped;
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -143,14 +144,28 @@ impl Plan {
     }
 }
 
+/// Called before each call with its operation and path.
+pub type CallHook = Arc<dyn Fn(Op, &Path) + Send + Sync>;
+
 /// The plan, shared with every open file.
-#[derive(Debug)]
 struct Shared {
     plan: Mutex<Plan>,
+    hook: Mutex<Option<CallHook>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("plan", &self.plan).finish_non_exhaustive()
+    }
 }
 
 impl Shared {
     fn admit(&self, op: Op, path: &Arc<Path>) -> io::Result<()> {
+        // Called with nothing locked: a hook may make calls of its own.
+        let hook = lock(&self.hook).clone();
+        if let Some(hook) = hook {
+            hook(op, path);
+        }
         lock(&self.plan).admit(op, path)
     }
 }
@@ -166,7 +181,15 @@ impl FaultVfs {
     /// Passes everything through until told otherwise; counts all operations.
     #[must_use]
     pub fn new(inner: Arc<dyn Vfs>) -> Arc<Self> {
-        Arc::new(Self { inner, shared: Arc::new(Shared { plan: Mutex::new(Plan::new()) }) })
+        let (plan, hook) = (Mutex::new(Plan::new()), Mutex::new(None));
+        Arc::new(Self { inner, shared: Arc::new(Shared { plan, hook }) })
+    }
+
+    /// Has `hook` called before each call, whatever is counted; one that makes calls on this file
+    /// system is called for them too. It lies between two steps of whoever makes the call: what
+    /// another thread could do there, the hook can.
+    pub fn before_calls(&self, hook: Option<CallHook>) {
+        *lock(&self.shared.hook) = hook;
     }
 
     /// Counts, records and fails only the operations in `ops` from now on.

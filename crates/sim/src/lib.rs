@@ -19,7 +19,7 @@ mod scheduler;
 mod sim_vfs;
 
 pub use self::clock::ManualClock;
-pub use self::fault_vfs::{CallRecord, FaultError, FaultKind, FaultVfs, Op, OpSet};
+pub use self::fault_vfs::{CallHook, CallRecord, FaultError, FaultKind, FaultVfs, Op, OpSet};
 pub use self::scheduler::ManualScheduler;
 pub use self::sim_vfs::{
     Corruption, CrashProfile, Mutation, MutationHook, MutationKind, Phase, SECTOR_BYTES,

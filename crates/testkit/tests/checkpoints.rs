@@ -7,8 +7,8 @@
 mod copies;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use copies::{Crashes, small};
 use tidesdb::{Components, CopyOptions, Db, DbOptions, Error, ErrorKind, Family, WriteBatch};
@@ -214,6 +214,84 @@ fn a_crash_leaves_a_whole_copy_or_none() {
         }
         assert!(whole > count - when_done, "{whole} of {count}");
     }
+}
+
+/// What a power cut leaves of a copy is no obstacle to the next one, which clears it.
+#[test]
+fn after_a_crash_a_copy_to_the_same_place_works() {
+    for copy in WAYS {
+        let (golden, before) = golden();
+        let sim = golden.fork();
+        let db = open(&sim, SOURCE);
+        let crashes = Crashes::of(&sim);
+        copy(&db, COPY, CopyOptions::default()).unwrap();
+        let images = crashes.end();
+        let mut again = 0;
+        for (place, image) in images.into_iter().enumerate() {
+            if open_at(image.fork(), COPY, false).is_ok() {
+                continue;
+            }
+            let source = open(&image, SOURCE);
+            copy(&source, COPY, verified()).unwrap_or_else(|e| panic!("image {place}: {e}"));
+            let copied = open_at(image.fork(), COPY, false).unwrap();
+            assert_eq!(contents(&copied), contents(&source), "image {place}");
+            assert_eq!(contents(&copied)[1], before[1], "image {place}");
+            again += 1;
+        }
+        assert!(again > 20, "{again}");
+    }
+}
+
+/// Another opening takes the copy as soon as it may. When it could do so while the copy was being
+/// verified, the verification failed, and the copy was removed with what the other had committed.
+#[test]
+fn a_copy_that_is_being_verified_is_no_other_opening_s() {
+    for copy in WAYS {
+        let (sim, before) = golden();
+        let faults = FaultVfs::new(Arc::clone(&sim) as _);
+        let db = open_at(Arc::clone(&faults) as _, SOURCE, false).unwrap();
+        let other = Arc::new(Mutex::new(None));
+        let (place, disk) = (Arc::clone(&other), Arc::clone(&sim));
+        faults.before_calls(Some(Arc::new(move |op, path| {
+            let mut other = place.lock().unwrap();
+            if op == Op::List && path == Path::new(COPY) && other.is_none() {
+                *other = open_at(Arc::clone(&disk) as _, COPY, false).ok();
+                if let Some(db) = other.as_ref() {
+                    db.family("a").unwrap().put(b"theirs", b"value").unwrap();
+                }
+            }
+        })));
+        let copied = copy(&db, COPY, verified());
+        faults.before_calls(None);
+        let theirs = other.lock().unwrap().take();
+        let taken = theirs.map(|db| db.close().unwrap()).is_some();
+        let opened = open_at(sim.fork(), COPY, false).unwrap();
+        let value = opened.family("a").unwrap().get(b"theirs").unwrap();
+        assert_eq!(value.is_some(), taken);
+        assert_eq!(contents(&opened)[1], before[1]);
+        copied.unwrap();
+    }
+}
+
+/// The copy was opened with a budget of its own, as large as that of the database.
+#[test]
+fn a_copy_is_verified_within_the_memory_of_its_database() {
+    let (sim, _) = golden();
+    let faults = FaultVfs::new(Arc::clone(&sim) as _);
+    let db = Arc::new(open_at(Arc::clone(&faults) as _, SOURCE, false).unwrap());
+    let (most, seen) = (Arc::new(Mutex::new(0)), Arc::downgrade(&db));
+    let noted = Arc::clone(&most);
+    faults.before_calls(Some(Arc::new(move |op, path| {
+        if op == Op::Open && path.starts_with(COPY) && path.extension().is_some() {
+            let Some(db) = seen.upgrade() else { return };
+            let mut noted = noted.lock().unwrap();
+            *noted = db.stats().memory.background_bytes.max(*noted);
+        }
+    })));
+    db.checkpoint_with(COPY, verified()).unwrap();
+    faults.before_calls(None);
+    assert!(*most.lock().unwrap() >= 4 << 20, "{most:?}");
+    assert!(db.stats().memory.background_bytes < 4 << 20);
 }
 
 /// Batches over two families, some with values that go straight to a value log, while copies are

@@ -28,6 +28,12 @@ const UNFINISHED: &[u8] = b"UNFINISHED-COPY\n";
 /// # Errors
 /// [`Error::Io`] when a file operation fails; which manifest is in force is then unknown.
 pub fn set_current(vfs: &dyn Vfs, dir: &Path, number: u64) -> Result<()> {
+    let name = naming::FileKind::Manifest(number).name();
+    let text = format!("{name} {:016x}\n", checksum::plain(name.as_bytes()));
+    replace_current(vfs, dir, text.as_bytes())
+}
+
+fn replace_current(vfs: &dyn Vfs, dir: &Path, text: &[u8]) -> Result<()> {
     let temporary = dir.join(CURRENT_TEMPORARY);
     match vfs.remove(&temporary) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -35,11 +41,9 @@ pub fn set_current(vfs: &dyn Vfs, dir: &Path, number: u64) -> Result<()> {
         }
         _ => {}
     }
-    let name = naming::FileKind::Manifest(number).name();
-    let text = format!("{name} {:016x}\n", checksum::plain(name.as_bytes()));
     let file =
         vfs.open(&temporary, OpenHow::CreateNew).map_err(|e| Error::io("create", &temporary, e))?;
-    file.write_all_at(text.as_bytes(), 0).map_err(|e| Error::io("write", &temporary, e))?;
+    file.write_all_at(text, 0).map_err(|e| Error::io("write", &temporary, e))?;
     file.sync_data().map_err(|e| Error::io("sync", &temporary, e))?;
     let current = dir.join(naming::FileKind::Current.name());
     vfs.rename(&temporary, &current).map_err(|e| Error::io("rename", &current, e))?;
@@ -47,17 +51,13 @@ pub fn set_current(vfs: &dyn Vfs, dir: &Path, number: u64) -> Result<()> {
     vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))
 }
 
-/// Says that the directory, in which there is no `CURRENT` yet, is that of an unfinished copy.
+/// Says that the directory is that of an unfinished copy. When this returns, a power cut can't undo
+/// it: what is put there later is never found without it.
 ///
 /// # Errors
 /// [`Error::Io`].
 pub fn begin_unfinished(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
-    let current = dir.join(naming::FileKind::Current.name());
-    let file =
-        vfs.open(&current, OpenHow::CreateNew).map_err(|e| Error::io("create", &current, e))?;
-    // CRASH: not synced. What a power cut leaves of it is nothing, which is an empty directory or
-    // files without `CURRENT`, or an empty file, which is damaged: no opening takes either.
-    file.write_all_at(UNFINISHED, 0).map_err(|e| Error::io("write", &current, e))
+    replace_current(vfs, dir, UNFINISHED)
 }
 
 /// Whether an unfinished copy lies in the directory.

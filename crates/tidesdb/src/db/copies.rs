@@ -16,11 +16,12 @@ use tidesdb_sys::sched::NoThreads;
 use tidesdb_sys::vfs::OpenHow;
 
 use super::components::Components;
-use super::directory::sync_parent;
-use super::open::open_core;
+use super::directory::{self, sync_parent};
+use super::open::open_in;
 use super::target::Target;
 use crate::core::Core;
 use crate::family::RetiredHook;
+use crate::flow::Holder;
 use crate::flush::Cut;
 use crate::how_far::{Progress, Step};
 use crate::recovery::NO_LOG;
@@ -57,6 +58,9 @@ pub(super) enum Sharing {
 /// Bytes copied at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// Log segments of a copy while it is verified: it has none.
+const LEAST_SEGMENT_BYTES: u64 = 64 << 10;
+
 impl Core {
     /// Makes a copy of the database.
     ///
@@ -81,13 +85,14 @@ impl Core {
         let flushed = self.each_family(Self::flush_family);
         let cut = flushed.and_then(|()| self.cut());
         let made = cut.and_then(|cut| self.fill(&mut target, cut, sharing, told));
-        let made = made.and_then(|()| {
-            // An opening takes it.
-            target.unlock();
-            if options.verify_copy { self.verify_copy(path, told) } else { Ok(()) }
+        let made = made.and_then(|()| match options.verify_copy {
+            true => self.verify_copy(&target, told),
+            false => Ok(()),
         });
-        if made.is_err() {
-            target.remove();
+        match &made {
+            // From here on it belongs to the one who opens it (I-301).
+            Ok(()) => drop(target),
+            Err(_) => target.remove(),
         }
         // What was held for the copy may be dead by now.
         self.storage.files.garbage.sweep();
@@ -182,8 +187,13 @@ impl Core {
         copy.sync_data().map_err(|e| Error::io("sync", to, e))
     }
 
-    /// Reads everything back.
-    fn verify_copy(&self, path: &Path, told: &mut dyn FnMut(Progress) -> Result<()>) -> Result<()> {
+    /// Reads everything back, with the directory locked: another opening might write to it.
+    fn verify_copy(
+        &self,
+        target: &Target<'_>,
+        told: &mut dyn FnMut(Progress) -> Result<()>,
+    ) -> Result<()> {
+        let guard = target.guard()?;
         let components = Components {
             vfs: Arc::clone(&self.env.vfs),
             // An opening for reading has nothing to do in the background.
@@ -193,7 +203,15 @@ impl Core {
         let mut options = self.env.options.clone().read_only(true);
         options.event_listener = None;
         options.event_log = false;
-        let copy = open_core(path, options, components)?;
+        // It is read once from the first byte to the last, in the memory of this database.
+        options.block_cache_bytes = 0;
+        options.log_segment_bytes = LEAST_SEGMENT_BYTES;
+        options.max_memory_usage = options.least_memory_budget();
+        let lent = options.max_memory_usage.min(self.memory.budget.bytes() / 8);
+        let _lent = self.memory.budget.lend(Holder::Background, lent);
+        let copy = open_in(target.path(), options, components, |vfs, path, _| {
+            directory::locked_before(vfs, path, guard)
+        })?;
         let report = VerifyReport::of(&copy, &mut |progress| {
             self.health.check_open()?;
             told(progress)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::DbOptions;
 use tidesdb_files::naming::FileKind;
-use tidesdb_sys::vfs::{ReadOnlyVfs, Vfs};
+use tidesdb_sys::vfs::{LockGuard, ReadOnlyVfs, Vfs};
 
 use crate::recovery::{self, Inventory};
 use crate::version::DirectoryLock;
@@ -59,6 +59,25 @@ pub(super) fn take(vfs: &Arc<dyn Vfs>, path: &Path, options: &DbOptions) -> Resu
             Err(explained)
         }
     }
+}
+
+/// Looks at a database, for reading, in a directory that the caller has locked and goes on holding.
+///
+/// # Errors
+/// [`Error::Corruption`], [`Error::NotADatabase`], [`Error::Io`].
+pub(super) fn locked_before(
+    vfs: &Arc<dyn Vfs>,
+    path: &Path,
+    guard: Arc<dyn LockGuard>,
+) -> Result<OwnedDirectory> {
+    let vfs: Arc<dyn Vfs> = ReadOnlyVfs::new(Arc::clone(vfs));
+    let vfs = vfs.hold_dir(path).map_err(|e| Error::io("open", path, e))?;
+    let lock = Arc::new(DirectoryLock::held(Arc::clone(&vfs), path, guard));
+    let found = recovery::take_inventory(&vfs, path)?;
+    if found.is_none() {
+        return Err(no_database(path));
+    }
+    Ok(OwnedDirectory { vfs, lock, found })
 }
 
 fn no_database(path: &Path) -> Error {

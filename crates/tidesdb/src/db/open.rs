@@ -54,10 +54,23 @@ pub(super) fn open_core(
     options: DbOptions,
     components: Components,
 ) -> Result<Arc<Core>> {
+    open_in(path, options, components, directory::take)
+}
+
+/// Opens a database in a directory that `take` makes this opening's.
+///
+/// # Errors
+/// As [`open_core`], and those of `take`.
+pub(super) fn open_in(
+    path: &Path,
+    options: DbOptions,
+    components: Components,
+    take: impl FnOnce(&Arc<dyn Vfs>, &Path, &DbOptions) -> Result<OwnedDirectory>,
+) -> Result<Arc<Core>> {
     options.validate()?;
     let _span = span!(INFO, "open", path = path.display(), read_only = options.read_only);
     let started = components.clock.monotonic_nanos();
-    let directory = directory::take(&components.vfs, path, &options)?;
+    let directory = take(&components.vfs, path, &options)?;
     let lock = Arc::clone(&directory.lock);
     let core = build(path, options, components, directory)
         // A reader that found no lock file may have read beside a writer.

@@ -1,10 +1,12 @@
 //! The directory that a copy of a database is written to.
 //!
-//! It says that it is an unfinished copy from the beginning on (`current::begin_unfinished`): no
-//! opening makes a database of it, and the next copy to the same place clears it.
+//! It says that it is an unfinished copy from the beginning on, also after a power cut
+//! (`current::begin_unfinished`): no opening makes a database of it, and the next copy to the same
+//! place clears it (I-302).
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::manifest::current::{self, CURRENT_TEMPORARY};
@@ -17,7 +19,7 @@ pub(super) struct Target<'a> {
     vfs: &'a dyn Vfs,
     path: &'a Path,
     made: bool,
-    lock: Option<Box<dyn LockGuard>>,
+    lock: Option<Arc<dyn LockGuard>>,
     /// What may have been written.
     files: Vec<FileKind>,
     /// It may be a database.
@@ -41,18 +43,17 @@ impl<'a> Target<'a> {
         let mut target = Self { vfs, path, made, lock: None, files: Vec::new(), is_named: false };
         let taken = match vfs.lock(&path.join(FileKind::Lock.name()), LockHow::Exclusive) {
             Ok(guard) => {
-                target.lock = Some(guard);
+                target.lock = Some(Arc::from(guard));
                 // Another process may have been quicker.
                 match check_free(vfs, path) {
-                    Ok(Found::Unfinished) => {
-                        clear(vfs, path).map(|()| target.note(FileKind::Current))
-                    }
-                    Ok(Found::Nothing) => {
-                        target.note(FileKind::Current);
-                        current::begin_unfinished(vfs, path)
-                    }
+                    Ok(Found::Unfinished) => clear(vfs, path),
+                    Ok(Found::Nothing) => Ok(()),
                     Err(e) => Err(e),
                 }
+                .and_then(|()| {
+                    target.note(FileKind::Current);
+                    current::begin_unfinished(vfs, path)
+                })
             }
             // Whatever is in it is the business of who has locked it.
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -85,19 +86,35 @@ impl<'a> Target<'a> {
         current::set_current(self.vfs, self.path, manifest)
     }
 
-    /// Lets others open the directory.
-    pub(super) fn unlock(&mut self) {
-        self.lock = None;
+    /// The lock of the directory.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when it was lost.
+    pub(super) fn guard(&self) -> Result<Arc<dyn LockGuard>> {
+        let held = self.lock.as_ref().filter(|guard| guard.is_still_named());
+        held.map(Arc::clone).ok_or_else(|| Error::Locked(self.path.to_path_buf()))
     }
 
-    /// Removes what was made, as far as that works: without `CURRENT`, what stays is no database.
+    /// Removes what was made, as far as that works: what stays is an unfinished copy.
     pub(super) fn remove(mut self) {
+        // Without the lock it may be what another opening has made.
+        if self.guard().is_ok() && !self.remove_files() {
+            return;
+        }
+        self.lock = None;
+        if self.made {
+            let _ = self.vfs.remove_dir(self.path);
+        }
+    }
+
+    /// False when all has to stay.
+    fn remove_files(&self) -> bool {
         let remove = |name: String| self.vfs.remove(&self.path.join(name));
-        if self.is_named {
+        // CRASH: the name goes before the files that it stands for.
+        if self.is_named && current::begin_unfinished(self.vfs, self.path).is_err() {
             let _ = remove(FileKind::Current.name());
-            // CRASH: the name goes before the files that it stands for.
             if self.vfs.sync_dir(self.path).is_err() {
-                return;
+                return false;
             }
         }
         let _ = remove(CURRENT_TEMPORARY.to_owned());
@@ -108,10 +125,7 @@ impl<'a> Target<'a> {
         // With the lock held: who has opened the file and waits for the lock notices that it is
         // gone.
         let _ = remove(FileKind::Lock.name());
-        self.lock = None;
-        if self.made {
-            let _ = self.vfs.remove_dir(self.path);
-        }
+        true
     }
 }
 
@@ -133,8 +147,10 @@ fn check_free(vfs: &dyn Vfs, path: &Path) -> Result<Found> {
         }
         other => other.map_err(|e| Error::io("list", path, e))?,
     };
-    // What an opening that found nothing may leave is as good as nothing.
-    if entries.iter().all(|entry| entry.name == FileKind::Lock.name()) {
+    // What an opening that found nothing may leave is as good as nothing, and so is what a copy
+    // leaves that was interrupted before it had begun.
+    let nothing = [FileKind::Lock.name(), CURRENT_TEMPORARY.to_owned()];
+    if entries.iter().all(|entry| nothing.contains(&entry.name) && !entry.is_dir) {
         return Ok(Found::Nothing);
     }
     let is_ours = |entry: &DirEntry| {

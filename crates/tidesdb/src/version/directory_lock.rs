@@ -16,7 +16,7 @@ use tidesdb_sys::vfs::{File, LockGuard, LockHow, OpenHow, Vfs};
 #[derive(Debug)]
 enum Right {
     /// The lock file is locked.
-    Locked(Box<dyn LockGuard>),
+    Locked(Arc<dyn LockGuard>),
     /// There is no lock file, and a reader makes none. A writer's first step would be to make it.
     NoLockFile,
     /// The database was closed.
@@ -39,7 +39,7 @@ impl DirectoryLock {
     pub(crate) fn take(vfs: Arc<dyn Vfs>, dir: &Path, reads_only: bool) -> Result<Self> {
         let how = if reads_only { LockHow::Shared } else { LockHow::Exclusive };
         let right = match vfs.lock(&dir.join(FileKind::Lock.name()), how) {
-            Ok(guard) => Right::Locked(guard),
+            Ok(guard) => Right::Locked(Arc::from(guard)),
             Err(e) if reads_only && e.kind() == io::ErrorKind::NotFound => Right::NoLockFile,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 return Err(Error::Locked(dir.to_path_buf()));
@@ -47,6 +47,11 @@ impl DirectoryLock {
             Err(e) => return Err(Error::io("lock", dir.join(FileKind::Lock.name()), e)),
         };
         Ok(Self { vfs, dir: dir.to_path_buf(), right: Mutex::new(right) })
+    }
+
+    /// The right of the one who has locked the directory exclusively.
+    pub(crate) fn held(vfs: Arc<dyn Vfs>, dir: &Path, guard: Arc<dyn LockGuard>) -> Self {
+        Self { vfs, dir: dir.to_path_buf(), right: Mutex::new(Right::Locked(guard)) }
     }
 
     /// Lets others have the directory.
