@@ -107,10 +107,13 @@ impl Core {
         }
         let families = self.families.all();
         let closed = families.iter().filter_map(|family| self.close_direct_file(family));
-        let mut changes: Vec<_> = closed.collect();
+        let closed: Vec<_> = closed.collect();
+        let mut catalog = lock(&self.storage.catalog);
+        let mut changes = catalog.still_listed(closed);
         changes.push(Change::LogStart { segment: NO_LOG });
         changes.push(Change::LastSequence { sequence: self.storage.log.published() });
-        let known = lock(&self.storage.catalog).commit(changes).is_ok();
+        let known = catalog.commit(changes).is_ok();
+        drop(catalog);
         if known {
             self.storage.log.remove_all();
         }

@@ -45,6 +45,7 @@ impl Core {
             self.install(flushed)?;
         }
         let mut catalog = lock(&self.storage.catalog);
+        let closed = catalog.still_listed(closed);
         if !closed.is_empty() {
             catalog.commit(closed)?;
         }

@@ -1,9 +1,11 @@
 //! Flushes in parts.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidesdb_base::options::{DbOptions, FamilyOptions};
-use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
+use tidesdb_sim::{ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
 use tidesdb_sys::sched::Lane;
 
 use crate::db::{Components, Db};
@@ -55,4 +57,73 @@ fn a_flush_in_parts_is_one_run_and_keeps_no_memory() {
     for n in 0..count {
         assert_eq!(family.get(&key(n)).unwrap(), Some(value(n)), "{n}");
     }
+}
+
+/// A database whose family `a` has a value log that commits append to and no value is needed of.
+fn with_a_dead_value_log(vfs: &Arc<SimVfs>, scheduler: &Arc<ManualScheduler>) -> Db {
+    let db = open(vfs, scheduler);
+    let family = db.create_family("a", FamilyOptions::default()).unwrap();
+    family.put(b"key", &vec![1; 1 << 20]).unwrap();
+    family.delete(b"key").unwrap();
+    family.flush().unwrap();
+    assert_eq!(family.state().view.load().version.value_logs.len(), 1);
+    db
+}
+
+/// Nothing is missing in the next life.
+fn check_reopened(vfs: &Arc<SimVfs>) {
+    let copy = vfs.fork();
+    let components = Components {
+        vfs: copy as _,
+        scheduler: Arc::new(ManualScheduler::new(1)),
+        clock: Arc::new(ManualClock::new(1000)),
+    };
+    let db = Db::open_with("/db", DbOptions::default().read_only(true), components).unwrap();
+    assert_eq!(db.verify().unwrap().problems.len(), 0);
+}
+
+/// The file was removed by a merge between its closing and the edit that told of it, which listed
+/// it again.
+#[test]
+fn a_value_log_that_was_removed_is_not_listed_again() {
+    let (vfs, scheduler) = (Arc::new(SimVfs::new(1)), Arc::new(ManualScheduler::new(1)));
+    let db = with_a_dead_value_log(&vfs, &scheduler);
+    let (core, family) = (db.core(), db.family("a").unwrap());
+    let closed = core.close_direct_file(family.state()).unwrap();
+    core.schedule_compaction(family.state());
+    while scheduler.step_lane(Lane::Compaction) {}
+    assert_eq!(family.state().view.load().version.value_logs.len(), 0);
+    core.tell_of_closed_file(family.state(), closed);
+    check_reopened(&vfs);
+}
+
+/// The same while a cut writes the memtables of other families.
+#[test]
+fn a_value_log_that_was_removed_during_a_cut_is_not_listed_again() {
+    let (vfs, scheduler) = (Arc::new(SimVfs::new(1)), Arc::new(ManualScheduler::new(1)));
+    let db = with_a_dead_value_log(&vfs, &scheduler);
+    let other = db.create_family("b", FamilyOptions::default()).unwrap();
+    other.put(b"first", b"value").unwrap();
+    let (core, a) = (Arc::clone(db.core()), Arc::clone(db.family("a").unwrap().state()));
+    let (steps, tables) = (Arc::clone(&scheduler), AtomicUsize::new(0));
+    vfs.on_mutation(Some(Arc::new(move |_, change| {
+        let is_table = change.path.extension() == Some("klog".as_ref());
+        let begins = change.kind == MutationKind::Create && change.phase == Phase::After;
+        if !is_table || !begins || change.path.parent() != Some(Path::new("/db")) {
+            return;
+        }
+        match tables.fetch_add(1, Ordering::Relaxed) {
+            // For the memtable that the cut freezes.
+            0 => drop(other.put(b"second", b"value")),
+            _ => {
+                core.schedule_compaction(&a);
+                while steps.step_lane(Lane::Compaction) {}
+            }
+        }
+    })));
+    db.checkpoint("/copy").unwrap();
+    vfs.on_mutation(None);
+    let family = db.family("a").unwrap();
+    assert_eq!(family.state().view.load().version.value_logs.len(), 0);
+    check_reopened(&vfs);
 }

@@ -140,7 +140,7 @@ impl Catalog {
         state: &mut PersistedState,
     ) -> Result<ManifestWriter> {
         let number = numbers.next();
-        state.next_file = numbers.peek();
+        state.next_file = state.next_file.max(numbers.peek());
         let made = ManifestWriter::create(vfs, dir, number, &state.restate()).and_then(|writer| {
             // The name must be durable before CURRENT points at it.
             vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
@@ -195,6 +195,19 @@ impl Catalog {
             self.in_doubt.push(in_doubt);
         }
         outcome
+    }
+
+    /// Of edits that tell of value logs that were closed a while ago, those whose file is listed
+    /// still. One that a merge has removed meanwhile must not be listed again (I-303).
+    pub(crate) fn still_listed(&self, closed: impl IntoIterator<Item = Change>) -> Vec<Change> {
+        let is_listed = |change: &Change| match change {
+            Change::AddValueLog { family, file } => {
+                let record = self.state.families.get(family);
+                record.is_some_and(|record| record.value_logs.contains_key(&file.number))
+            }
+            _ => true,
+        };
+        closed.into_iter().filter(is_listed).collect()
     }
 
     /// Makes sure that no opening finds an edit that was not applied.

@@ -124,9 +124,10 @@ impl Core {
     /// Records a closed file in the manifest.
     pub(crate) fn tell_of_closed_file(&self, family: &FamilyState, closed: Change) {
         let mut catalog = lock(&self.storage.catalog);
-        if !family.is_dropped() {
+        let closed = catalog.still_listed([closed]);
+        if !family.is_dropped() && !closed.is_empty() {
             // Without it the next opening takes the length of the file.
-            let _ = catalog.commit(vec![closed]);
+            let _ = catalog.commit(closed);
         }
     }
 
@@ -220,7 +221,8 @@ impl Core {
             return Err(family.dropped_error());
         }
         let begun = Change::AddValueLog { family: family.id, file: ValueLogRecord::open(number) };
-        let changes = closed.into_iter().chain([begun]).collect();
+        let mut changes = catalog.still_listed(closed);
+        changes.push(begun);
         catalog.commit_files(changes, || vec![path.clone()])?;
         self.restate_manifest_later(&mut catalog);
         family.change_view(|view| {
