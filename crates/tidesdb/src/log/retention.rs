@@ -71,6 +71,25 @@ impl Log {
         self.published() - oldest
     }
 
+    /// Bytes of the disk that the log takes: files of full segments, in which space may have been
+    /// left empty by a record that had no room in it, and what is used of the active one.
+    pub(crate) fn retained_file_bytes(&self) -> u64 {
+        let files = lock(&self.files);
+        let base = self.active.load().header.base;
+        files.retained_file_bytes() + self.published().saturating_sub(base)
+    }
+
+    /// Position of the first of the newest records for which the log takes no more than so many
+    /// bytes of the disk; 0 when it takes no more for all of them.
+    pub(crate) fn newest_from(&self, bytes: u64) -> u64 {
+        let files = lock(&self.files);
+        let (base, published) = (self.active.load().header.base, self.published());
+        match bytes.checked_sub(published.saturating_sub(base)) {
+            Some(rest) => files.newest_from(rest).unwrap_or(0),
+            None => published - bytes,
+        }
+    }
+
     /// Removes every segment file; the tables hold everything.
     pub(crate) fn remove_all(&self) {
         let paths = lock(&self.files).take_all_paths();

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use tidesdb_base::error::{Error, Result};
+use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_files::naming;
 use tidesdb_files::wal::{RECORDS_OFFSET, SegmentHeader};
 use tidesdb_lockfree::sync::lock;
@@ -48,7 +48,7 @@ struct Prepared {
 pub(super) struct SegmentFiles {
     retained: VecDeque<Retained>,
     /// Retired files of the usual size, to be used again.
-    free: Vec<PathBuf>,
+    pub(super) free: Vec<PathBuf>,
     prepared: Option<Prepared>,
     preparing: bool,
     /// Segments are no larger than this.
@@ -115,7 +115,7 @@ impl SegmentFiles {
     /// Makes sure that [`SegmentFiles::activate`] finds a segment with room for `needed` bytes.
     pub(super) fn ensure_prepared(&mut self, config: &LogConfig, needed: u64) -> Result<()> {
         let usual = config.segment_bytes.min(self.most_bytes);
-        let wanted = usual.max((needed + RECORDS_OFFSET).next_multiple_of(4096));
+        let wanted = wanted_bytes(usual, needed);
         if self.prepared.as_ref().is_some_and(|p| p.io.capacity() >= wanted) {
             return Ok(());
         }
@@ -124,7 +124,14 @@ impl SegmentFiles {
         }
         let recycled = if wanted == config.segment_bytes { self.free.pop() } else { None };
         self.created += 1;
-        self.prepared = Some(open_segment(config, wanted, recycled)?);
+        let opened = match open_segment(config, wanted, recycled) {
+            // There may be space for the record alone.
+            Err(e) if e.kind() == ErrorKind::Full && wanted > usual => {
+                open_segment(config, usual.max(least_bytes(needed)), None)
+            }
+            other => other,
+        };
+        self.prepared = Some(opened?);
         Ok(())
     }
 
@@ -188,6 +195,25 @@ impl SegmentFiles {
         self.retained.iter().find(|s| s.end > position).map(|s| s.number)
     }
 
+    /// Bytes of the files that are kept for their records.
+    pub(super) fn retained_file_bytes(&self) -> u64 {
+        self.retained.iter().map(|segment| segment.file_bytes).sum()
+    }
+
+    /// Behind this position lie the newest records that so many bytes of files hold; `None` when
+    /// there are no others. Of a file that holds few records each stands for as many more.
+    pub(super) fn newest_from(&self, mut bytes: u64) -> Option<u64> {
+        for segment in self.retained.iter().rev() {
+            if bytes < segment.file_bytes {
+                let records = u128::from(segment.end - segment.base);
+                let share = records * u128::from(bytes) / u128::from(segment.file_bytes);
+                return Some(segment.end - u64::try_from(share).unwrap_or(0));
+            }
+            bytes -= segment.file_bytes;
+        }
+        None
+    }
+
     pub(super) fn oldest_base(&self) -> Option<u64> {
         self.retained.front().map(|s| s.base)
     }
@@ -248,6 +274,22 @@ impl SegmentFiles {
         paths.extend(self.prepared.take().map(|p| p.path));
         paths
     }
+}
+
+/// Bytes of the segment that is made for a record, where `usual` is what segments have. Whoever
+/// comes first gets the space: beside a large record there is as much for others as ever, so that
+/// they don't crowd it out, and the space made for it is not left empty (I-305).
+const fn wanted_bytes(usual: u64, needed: u64) -> u64 {
+    let least = least_bytes(needed);
+    if needed <= usual / 2 {
+        return if usual > least { usual } else { least };
+    }
+    least + usual
+}
+
+/// Bytes of a segment for one record.
+const fn least_bytes(needed: u64) -> u64 {
+    (needed + RECORDS_OFFSET).next_multiple_of(4096)
 }
 
 /// How many retired files are kept.

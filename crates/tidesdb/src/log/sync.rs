@@ -78,7 +78,7 @@ impl Log {
     }
 
     /// Syncs everything published, and answers how far that is.
-    fn sync_published(&self) -> Result<SequenceNumber> {
+    pub(super) fn sync_published(&self) -> Result<SequenceNumber> {
         let (target, earlier, active) = {
             // Segments change only with this lock held, so the three belong together.
             let files = lock(&self.files);
@@ -99,8 +99,14 @@ impl Log {
             return Err(cause);
         }
         let mark = encode_sync_mark(active.header.number, target);
-        // The mark only sharpens the diagnosis of later damage.
-        let _ = active.io.write(SYNC_MARK_OFFSET, &mark);
+        // The file may be in use under another number by now. With the lock held it stays what it
+        // is (I-304).
+        let files = lock(&self.files);
+        if self.active.load().header.number == active.header.number {
+            // The mark only sharpens the diagnosis of later damage.
+            let _ = active.io.write(SYNC_MARK_OFFSET, &mark);
+        }
+        drop(files);
         Ok(target)
     }
 

@@ -7,9 +7,11 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use tidesdb_files::wal::SegmentReader;
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sim::{ManualClock, SimVfs};
+use tidesdb_sim::{FaultVfs, ManualClock, Op, SimVfs};
 use tidesdb_sys::vfs::LogSegment;
+use tidesdb_sys::vfs::OpenHow;
 
 use super::*;
 
@@ -18,8 +20,12 @@ use super::*;
 const GRACE: Duration = Duration::from_millis(200);
 
 fn log() -> Log {
+    log_on(SimVfs::new(1))
+}
+
+fn log_on(vfs: Arc<dyn Vfs>) -> Log {
     let config = LogConfig {
-        vfs: SimVfs::new(1),
+        vfs,
         dir: PathBuf::from("/"),
         segment_bytes: 64 << 10,
         most_segment_bytes: u64::MAX,
@@ -114,4 +120,91 @@ fn the_memory_of_a_full_segment_goes_back_whoever_still_syncs_it() {
     assert_eq!((cooled(&second), cooled(&third)), (1, 0), "nobody prepared one in between");
     log.prepare_next();
     assert_eq!([&first, &second, &third].map(|segment| cooled(segment)), [1; 3]);
+}
+
+/// While a leader waited for the disk its segment was filled, retired and began another life under
+/// another number. Then the leader wrote the mark of the first life over that of the second.
+#[test]
+fn a_sync_leaves_no_mark_in_another_life_of_its_segment() {
+    let faults = FaultVfs::new(SimVfs::new(1));
+    let log = Arc::new(log_on(Arc::clone(&faults) as _));
+    let (again, syncs) = (Arc::downgrade(&log), AtomicUsize::new(0));
+    faults.before_calls(Some(Arc::new(move |op, _| {
+        let Some(log) = again.upgrade().filter(|_| op == Op::SegmentSync) else { return };
+        if syncs.fetch_add(1, Ordering::Relaxed) > 0 {
+            return;
+        }
+        let first = log.active_path();
+        let fill = || {
+            log.next_segment(log.active_segment(), 0).unwrap();
+            let sequence = log.commit(&[7; 100], ANY_KEY, |_, _| Ok(()), |_| Ok(())).unwrap();
+            log.retire_before(sequence - 1);
+        };
+        fill();
+        // The file of the first segment is the next but one.
+        lock(&log.files).free.clone().iter().for_each(|path| assert_eq!(path, &first));
+        log.prepare_next();
+        fill();
+        assert_ne!(log.active_path(), first);
+        log.sync_published().unwrap();
+    })));
+    log.commit(&[7; 100], ANY_KEY, |_, _| Ok(()), |_| Ok(())).unwrap();
+    log.sync_published().unwrap();
+    faults.before_calls(None);
+    let path = log.active_path();
+    let file = log.config.vfs.open(&path, OpenHow::Read).unwrap();
+    let mut reader = SegmentReader::open(file, &path).unwrap().unwrap();
+    while reader.next_record().unwrap().is_some() {}
+    assert_eq!(reader.header().number, log.active_segment());
+    assert_eq!(reader.end().synced, log.published());
+}
+
+/// The segment that was made for a large commit was just as large, and a small one that came first
+/// took its place: one more such segment, and another one, as long as others write.
+#[test]
+fn a_small_commit_crowds_no_large_one_out_of_its_segment() {
+    let log = log();
+    let commit = |bytes: usize| {
+        log.commit(&vec![7; bytes], ANY_KEY, |_, _| Ok(()), |_| Ok(())).unwrap();
+    };
+    commit(100);
+    let first = log.active_segment();
+    log.next_segment(first, 1 << 20).unwrap();
+    let second = log.active_segment();
+    (0..100).for_each(|_| commit(100));
+    commit((1 << 20) - 100);
+    assert_eq!(log.active_segment(), second);
+    // Such a file is not kept for usual segments.
+    assert!(log.active.load().io.capacity() > (1 << 20) + (64 << 10));
+}
+
+/// On a disk that has no space for what others may write beside it.
+#[test]
+fn a_large_record_is_content_with_a_segment_of_its_own() {
+    let sim = SimVfs::new(1);
+    let log = log_on(Arc::clone(&sim) as _);
+    sim.set_capacity(Some((64 << 10) + (1 << 20) + (32 << 10)));
+    log.commit(&vec![7; 1 << 20], ANY_KEY, |_, _| Ok(()), |_| Ok(())).unwrap();
+    assert!(log.active.load().io.capacity() < (1 << 20) + (32 << 10));
+}
+
+/// A record that found no room left the rest of its segment empty, which no bound knew of.
+#[test]
+fn space_that_a_large_record_left_empty_counts_as_retained() {
+    let log = log();
+    let commit =
+        |bytes: usize| log.commit(&vec![7; bytes], ANY_KEY, |_, _| Ok(()), |_| Ok(())).unwrap();
+    let mut large = Vec::new();
+    for _ in 0..10 {
+        commit(100);
+        large.push(commit(100 << 10));
+    }
+    let least = 10 * (164 << 10);
+    assert!(log.retained_bytes() < 10 * (102 << 10));
+    assert!(log.retained_file_bytes() > least, "{}", log.retained_file_bytes());
+    assert_eq!(log.newest_from(u64::MAX), 0);
+    // The newest that half of the space holds, about.
+    let from = log.newest_from(log.retained_file_bytes() / 2);
+    assert!(large[3] < from && from < large[6], "{from} of {large:?}");
+    assert!(log.newest_from(0) == log.published());
 }

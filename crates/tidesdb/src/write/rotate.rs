@@ -79,7 +79,7 @@ impl Core {
     /// they are rarely written. One job does it for some of them at a time, beside the flushes
     /// that writers wait for.
     fn limit_retained_log(&self) {
-        if self.storage.log.retained_bytes() <= self.retained_log_bound() {
+        if self.storage.log.retained_file_bytes() <= self.retained_log_bound() {
             return;
         }
         // ORDERING: the swap decides which caller queues the job.
@@ -102,7 +102,7 @@ impl Core {
     /// The families, oldest commit first, whose unflushed commits lie in the older half of the
     /// log that may be kept.
     pub(crate) fn families_pinning_log(&self, most: usize) -> Vec<Arc<FamilyState>> {
-        let keep_from = self.storage.log.published().saturating_sub(self.retained_log_bound() / 2);
+        let keep_from = self.storage.log.newest_from(self.retained_log_bound() / 2);
         let families = self.families.all().into_iter();
         let mut pinning: Vec<_> = families
             .map(|family| (family.view.load().first_unflushed(), family))
