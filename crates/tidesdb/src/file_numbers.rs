@@ -3,6 +3,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// No file of a database has this number or a higher one: a process that hands out a million a
+/// second reaches it after two thousand years. A higher one that is found is damage, or a file of
+/// that name was put there; the numbers after it would begin at 0 again (I-306).
+pub(crate) const FILE_NUMBERS_END: u64 = 1 << 56;
+
 /// Hands out file numbers; none is given twice in the life of a database.
 #[derive(Debug)]
 pub(crate) struct FileNumbers(AtomicU64);

@@ -11,6 +11,7 @@ use tidesdb_files::naming::{self, FileKind};
 use tidesdb_sys::vfs::{DirEntry, OpenHow, Vfs};
 
 use super::foreign;
+use crate::file_numbers::FILE_NUMBERS_END;
 use crate::version::PersistedState;
 
 /// A database that was found in a directory.
@@ -26,7 +27,7 @@ impl Inventory {
     /// A file number above every one in use.
     pub(crate) fn next_number(&self) -> u64 {
         let highest = self.files.keys().filter_map(|kind| kind.number()).max().unwrap_or(0);
-        self.state.next_file.max(highest + 1)
+        self.state.next_file.max(highest.saturating_add(1))
     }
 }
 
@@ -67,8 +68,27 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
             return Err(Error::corruption(&path, *offset, detail));
         }
     }
+    // The last number may have been given, and none after it.
+    if state.next_file > FILE_NUMBERS_END {
+        let detail = format!("{} is the next file number, {BELOW}", state.next_file);
+        return Err(Error::corruption(&path, 0, detail));
+    }
     let manifest = ManifestWriter::resume(file, path, number, end);
     Ok(Some(Inventory { state, manifest, files }))
+}
+
+/// What file numbers must be.
+const BELOW: &str = "expected one below 2^56";
+
+/// Refuses a file number that can't be one.
+///
+/// # Errors
+/// [`Error::Corruption`].
+pub(super) fn check_number(path: &Path, number: u64) -> Result<()> {
+    if number < FILE_NUMBERS_END {
+        return Ok(());
+    }
+    Err(Error::corruption(path, 0, format!("its number is {number}, {BELOW}")))
 }
 
 fn foreign_to(dir: &Path, reason: String) -> Error {
@@ -106,6 +126,7 @@ fn list_files(vfs: &dyn Vfs, dir: &Path) -> Result<(BTreeMap<FileKind, u64>, Vec
                     let detail = format!("the file system has no good record of it: {damage}");
                     return Err(Error::corruption(dir.join(entry.name), 0, detail));
                 }
+                check_number(&dir.join(entry.name), kind.number().unwrap_or(0))?;
                 files.insert(kind, entry.len);
             }
             _ if entry.name == current::CURRENT_TEMPORARY => {}

@@ -15,6 +15,7 @@ use tidesdb_files::wal::{RecordKind, SegmentReader};
 use tidesdb_sys::vfs::{File, OpenHow, Vfs};
 
 use super::Inventory;
+use super::inventory::check_number;
 use super::load::Load;
 use super::log_end;
 use super::piece::{Failure, Piece, Targets};
@@ -238,7 +239,10 @@ fn open_segments(vfs: &Arc<dyn Vfs>, dir: &Path, found: &Inventory) -> Result<Se
         let file = vfs.open(&path, OpenHow::Read).map_err(|e| Error::io("open", &path, e))?;
         match SegmentReader::open(Arc::clone(&file), &path)? {
             Some(reader) if reader.header().number < found.state.log_start => {}
-            Some(reader) => readers.push((reader, bytes)),
+            Some(reader) => {
+                check_number(&path, reader.header().number)?;
+                readers.push((reader, bytes));
+            }
             None => {
                 log_end::refuse_damaged_header(file.as_ref(), &path, found)?;
                 headless.push((file, path));

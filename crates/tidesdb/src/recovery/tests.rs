@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tidesdb_base::error::{ErrorKind, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions, SyncMode};
+use tidesdb_files::manifest::{Change, Edit, ManifestWriter, current};
 use tidesdb_files::wal::{SegmentReader, record};
 use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, SimVfs};
@@ -323,4 +324,35 @@ fn keys_that_share_less_and_less_are_replayed_in_their_order() {
     for (key, value) in expected.iter().step_by(97) {
         assert_eq!(family.get(key).unwrap().as_ref(), Some(value));
     }
+}
+
+/// The next number given was 0 then, and its log segment was dead by the manifest: what was synced
+/// to it was not there in the next life.
+#[test]
+fn a_file_number_that_can_not_be_one_is_damage() {
+    for name in ["18446744073709551615.klog", "wal-18446744073709551614.log"] {
+        let sim = SimVfs::new(1);
+        let db = try_open(&sim, &scheduler(), SyncMode::Full).unwrap();
+        db.create_family("family", small()).unwrap();
+        db.close().unwrap();
+        let path = Path::new("/db").join(name);
+        drop(sim.open(&path, OpenHow::CreateNew).unwrap());
+        let error = try_open(&sim, &scheduler(), SyncMode::Full).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains("below 2^56"), "{error}");
+        sim.remove(&path).unwrap();
+        try_open(&sim, &scheduler(), SyncMode::Full).unwrap().family("family").unwrap();
+    }
+}
+
+#[test]
+fn a_manifest_whose_next_file_number_can_not_be_one_is_damaged() {
+    let sim = SimVfs::new(1);
+    sim.create_dir(Path::new("/db")).unwrap();
+    let edit = Edit::new(vec![Change::NextFile { number: u64::MAX }]);
+    ManifestWriter::create(sim.as_ref(), Path::new("/db"), 1, &edit).unwrap();
+    current::set_current(sim.as_ref(), Path::new("/db"), 1).unwrap();
+    let error = try_open(&sim, &scheduler(), SyncMode::Full).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert!(error.to_string().contains("below 2^56"), "{error}");
 }

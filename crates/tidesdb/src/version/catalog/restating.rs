@@ -124,7 +124,7 @@ impl Catalog {
         }
         let number = self.numbers.next();
         let mut state = self.state.clone();
-        state.next_file = self.numbers.peek();
+        state.next_file = state.next_file.max(self.numbers.peek());
         self.beside.begun = Some((number, Vec::new()));
         Some(Begun { vfs: Arc::clone(&self.vfs), dir: self.dir.clone(), number, state })
     }
