@@ -62,10 +62,11 @@ impl LeftoverLog {
         }
         for family in core.families.all() {
             core.rotate(&family, 0);
-            if self.record_bytes < LITTLE_BYTES || self.is_mostly_empty() {
-                // A failure leaves the log as it is; the next flush meets it again.
-                let _ = core.flush_family(&family);
-            }
+        }
+        if self.record_bytes < LITTLE_BYTES || self.is_mostly_empty() {
+            // In one edit, since there may be very many families. A failure leaves the log as it
+            // is; the flushes that are queued meet it again.
+            let _ = core.flush_everything_at_once();
         }
     }
 

@@ -139,3 +139,40 @@ fn a_small_volume_can_be_filled_closed_and_opened_again() {
         assert_eq!(family.get(&n.to_be_bytes()).unwrap(), Some(value(n)), "{n}");
     }
 }
+
+/// The memory of what several dead processes left is written to tables before the open returns:
+/// that was one edit of the manifest, with a sync, for each family.
+#[test]
+fn an_opening_with_several_segments_left_over_syncs_the_manifest_for_no_family_alone() {
+    let components = |vfs: Arc<dyn Vfs>| Components {
+        vfs,
+        scheduler: Arc::new(ManualScheduler::new(1)),
+        clock: Arc::new(ManualClock::new(1000)),
+    };
+    let options = || DbOptions::default().log_segment_bytes(64 << 10);
+    let mut sim = SimVfs::new(1);
+    for life in 0..6_u8 {
+        let db = Db::open_with("/db", options(), components(Arc::clone(&sim) as _)).unwrap();
+        for n in 0..20 {
+            let family = db.open_family(&format!("family{n}"), FamilyOptions::default()).unwrap();
+            family.put(&[life], b"value").unwrap();
+        }
+        let killed = sim.crash_image(CrashProfile::Everything, 1);
+        drop(db);
+        sim = killed;
+        if life < 3 {
+            continue;
+        }
+        let faults = FaultVfs::new(sim.fork());
+        faults.record(true);
+        let db = Db::open_with("/db", options(), components(Arc::clone(&faults) as _)).unwrap();
+        let is_manifest = |path: &Path| path.to_string_lossy().contains("MANIFEST");
+        let syncs = faults.records();
+        let syncs = syncs.iter().filter(|call| call.op == Op::Sync && is_manifest(&call.path));
+        assert!(syncs.count() < 10);
+        for n in 0..20 {
+            let family = db.family(&format!("family{n}")).unwrap();
+            assert!((0..=life).all(|life| family.contains(&[life]).unwrap()));
+        }
+    }
+}
