@@ -186,8 +186,8 @@ impl FaultVfs {
     }
 
     /// Has `hook` called before each call, whatever is counted; one that makes calls on this file
-    /// system is called for them too. It lies between two steps of whoever makes the call: what
-    /// another thread could do there, the hook can.
+    /// system is called for them too. What another thread could do just before a
+    /// call, the hook can.
     pub fn before_calls(&self, hook: Option<CallHook>) {
         *lock(&self.shared.hook) = hook;
     }
