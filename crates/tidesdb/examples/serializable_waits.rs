@@ -3,10 +3,11 @@
 //! `cargo run --release -p tidesdb --example serializable_waits -- [keys] [rounds]`
 //!
 //! In each round one thread reads all keys (a million by default) within a serializable
-//! transaction, by gets, by ranges of a hundred, or by one scan, writes one key, and commits. All
-//! the while another thread commits small batches, or small serializable transactions, and notes
-//! how long each commit took. To compare with, the first thread reads as much outside of any
-//! transaction: what others wait for then is the processor and the disk, and not a lock.
+//! transaction, by gets, by ranges of two keys, or by one scan, writes one key, and commits. There
+//! are five rounds, and as many more as it takes until a thousand commits were met. All the while
+//! another thread commits small batches, or small serializable transactions, and notes how long
+//! each commit took. To compare with, the first thread reads as much outside of any transaction:
+//! what others wait for then is the processor and the disk, and not a lock.
 //!
 //! Printed are times of the small commits in microseconds: those that ran beside the commit of the
 //! large one, and those beside reading alone.
@@ -18,7 +19,15 @@ use tidesdb::{
     Db, DbOptions, Family, FamilyOptions, IsolationLevel, ScanOptions, Transaction, WriteBatch,
 };
 
-const KEYS_PER_RANGE: u64 = 100;
+/// Keys from one range to the next, of which the last is not read: ranges that touch are one. Few,
+/// so that there are very many ranges, and the commit that looks at them takes its time.
+const KEYS_PER_RANGE: u64 = 3;
+
+/// Commits that should be met, beside the large one.
+const SAMPLES: usize = 1000;
+
+/// So many times the rounds at most, where a large commit is over before others begin.
+const MOST_ROUNDS: u64 = 20;
 
 #[derive(Clone, Copy, Debug)]
 enum Reads {
@@ -56,7 +65,6 @@ impl Place {
             }
             Reads::Ranges => {
                 for start in (0..self.keys).step_by(KEYS_PER_RANGE as usize) {
-                    // One key lies between two ranges, so that they stay apart.
                     let range = start.to_be_bytes()..(start + KEYS_PER_RANGE - 1).to_be_bytes();
                     let scan = transaction.scan(&self.read, ScanOptions::new().range(range))?;
                     for entry in scan.entries() {
@@ -181,7 +189,10 @@ fn main() -> tidesdb::Result<()> {
     for reads in [Reads::Points, Reads::Ranges, Reads::Scan] {
         for writer in [Writer::Batches, Writer::Transactions] {
             let mut all = [Vec::new(), Vec::new()];
-            for _ in 0..rounds {
+            for round in 0..rounds * MOST_ROUNDS {
+                if round >= rounds && all[0].len() >= SAMPLES {
+                    break;
+                }
                 let [beside, alone] = place.round(reads, writer)?;
                 all[0].extend(beside);
                 all[1].extend(alone);
