@@ -233,6 +233,51 @@ fn memory_stays_within_its_budget_for_long() {
     assert!(alone("soak").status().unwrap().success());
 }
 
+const LOG_DIRECTORY: &str = "TIDESDB_TEST_LOG_DIRECTORY";
+
+fn open_at(path: &str, budget: u64) -> (Db, Family) {
+    let options = DbOptions::default().max_memory_usage(budget).log_segment_bytes(1 << 20);
+    let db = Db::open(path, options).unwrap();
+    let options = FamilyOptions::default().write_buffer_size(512 << 20);
+    let family = db.open_family("default", options).unwrap();
+    (db, family)
+}
+
+#[test]
+#[ignore = "run by opening_a_larger_log_stays_within_the_budget"]
+fn leave_a_large_log() {
+    let Ok(path) = std::env::var(LOG_DIRECTORY) else { return };
+    let (db, family) = open_at(&path, 1 << 30);
+    write(&family, 1_000_000, 0);
+    assert_eq!(db.stats().work.flushes, 0);
+    std::process::abort()
+}
+
+#[test]
+#[ignore = "run by opening_a_larger_log_stays_within_the_budget"]
+fn open_a_large_log() {
+    let Ok(path) = std::env::var(LOG_DIRECTORY) else { return };
+    let (_db, family) = open_at(&path, 32 * MIB);
+    report();
+    (0..1_000_000).step_by(997).for_each(|n| assert!(family.get(&key(n)).unwrap().is_some()));
+}
+
+/// I-240.
+#[test]
+fn opening_a_larger_log_stays_within_the_budget() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = alone("leave_a_large_log");
+    assert!(!child.env(LOG_DIRECTORY, directory.path()).output().unwrap().status.success());
+    let mut child = alone("open_a_large_log");
+    let output = child.env(LOG_DIRECTORY, directory.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let peak = text.lines().find_map(|line| line.split("peak bytes: ").nth(1)).unwrap();
+    let (peak, most) = (peak.trim().parse::<u64>().unwrap(), 32 * MIB / 10 * 11 + 4 * MIB);
+    println!("{} MiB", peak / MIB);
+    assert!(peak <= most, "{} MiB, wanted {} MiB", peak / MIB, most / MIB);
+}
+
 /// One write buffer and a quarter, the log's two segments, and what a flush and a merge need; not
 /// another memtable for each flush that is behind.
 #[test]

@@ -222,6 +222,11 @@ impl SegmentReader {
     }
 
     /// Bytes of the file that are in `buffer`.
+    /// Gives back the memory of what was read. It is read again when it is asked for.
+    pub fn release_buffer(&mut self) {
+        self.buffer = Vec::new();
+    }
+
     fn buffered(&self, offset: u64, length: usize) -> &[u8] {
         Self::within(&self.buffer, self.buffer_offset, offset, length)
     }

@@ -1,6 +1,9 @@
 //! What a database has on disk.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+
+use tidesdb_base::entry::SequenceNumber;
 
 use crate::file_numbers::FileNumbers;
 use crate::log::Log;
@@ -11,8 +14,47 @@ use crate::version::{Catalog, FileContext};
 pub(crate) struct Storage {
     pub numbers: Arc<FileNumbers>,
     pub log: Log,
+    /// While an opening replays the log in stretches: the last commit of those so far.
+    pub replayed_through: ReplayedThrough,
     /// Taken before any lock of a family's view.
     pub catalog: Mutex<Catalog>,
     /// What open tables and value logs share.
     pub files: Arc<FileContext>,
+}
+
+/// How far the log was replayed. All of it, unless an opening says otherwise.
+#[derive(Debug)]
+pub(crate) struct ReplayedThrough(AtomicU64);
+
+impl Default for ReplayedThrough {
+    fn default() -> Self {
+        Self(AtomicU64::new(SequenceNumber::MAX))
+    }
+}
+
+impl ReplayedThrough {
+    /// Notes the last commit that was replayed, or that all were.
+    pub(crate) fn set(&self, last: Option<SequenceNumber>) {
+        // ORDERING: relaxed; while it matters there is one thread, that of the opening.
+        self.0.store(last.unwrap_or(SequenceNumber::MAX), Ordering::Relaxed);
+    }
+}
+
+impl Storage {
+    pub(crate) fn new(
+        numbers: Arc<FileNumbers>,
+        log: Log,
+        catalog: Catalog,
+        files: Arc<FileContext>,
+    ) -> Self {
+        let (replayed_through, catalog) = (ReplayedThrough::default(), Mutex::new(catalog));
+        Self { numbers, log, replayed_through, catalog, files }
+    }
+
+    /// Commits up to here are in memory or in tables: those that are published, except while an
+    /// opening replays the log in stretches (I-240).
+    pub(crate) fn applied_through(&self) -> SequenceNumber {
+        // ORDERING: as in `set`.
+        self.log.published().min(self.replayed_through.0.load(Ordering::Relaxed))
+    }
 }

@@ -11,6 +11,7 @@ mod family_changes;
 mod handle;
 mod leftover_log;
 mod open;
+mod rest_of_log;
 mod target;
 #[cfg(test)]
 mod tests;

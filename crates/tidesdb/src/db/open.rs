@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_base::event::Event;
@@ -19,6 +19,7 @@ use tidesdb_sys::vfs::Vfs;
 use super::components::Components;
 use super::directory::{self, OwnedDirectory};
 use super::leftover_log::LeftoverLog;
+use super::rest_of_log::{self, RestOfLog};
 use crate::background::Background;
 use crate::buffer_pool::BufferPool;
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
@@ -104,15 +105,12 @@ fn build(
     let identity = DatabaseId::next();
     let lengths = found.as_ref().map(|found| found.files.clone()).unwrap_or_default();
     let families = load_families(identity, &state, &lengths, &files, &memory)?;
+    let workers = workers(&options, &components.scheduler);
+    let most_bytes = most_replayed_bytes(&options);
     let replayed = match &found {
         Some(found) => {
-            let _span = span!(INFO, "recovery", families = families.len());
-            let workers = workers(&options, &components.scheduler);
-            memory.set_populates(true);
-            let replayed =
-                recovery::replay_log(&vfs, path, found, targets(found, &families), &workers);
-            memory.set_populates(false);
-            replayed?
+            let targets = targets(found, &families, (&memory, most_bytes));
+            rest_of_log::replay_first(&vfs, path, found, targets, &workers)?
         }
         None => Replayed::default(),
     };
@@ -121,6 +119,7 @@ fn build(
     let next_number = next_number.max(replayed.highest_segment + 1);
     let numbers = Arc::new(FileNumbers::starting_at(next_number));
     let leftovers = found.as_ref().map(|found| Leftovers::of(found, &replayed.retained));
+    let rest = found.as_ref().and_then(|found| RestOfLog::of(&replayed, found, path));
     let leftover = LeftoverLog::of(&replayed, options.log_segment_bytes);
     let config = log_config(path, &options, &vfs, &components.clock, &numbers);
     let (config, most_segment_bytes) = leftover.begin_small(config);
@@ -156,13 +155,15 @@ fn build(
             pool: memory,
             buffer_pool: BufferPool::new(Arc::clone(&files.budget)),
         },
-        storage: Storage { numbers, log, catalog: Mutex::new(catalog), files },
+        storage: Storage::new(numbers, log, catalog, files),
         isolation: Isolation::default(),
         flow: DatabaseFlow::default(),
         work: FileWork::done_by(Box::new(Background)),
     });
-    let families = families.into_values().collect();
-    make_known(&core, families);
+    let families: Vec<_> = families.into_values().collect();
+    make_known(&core, &families);
+    rest.map_or(Ok(()), |rest| rest.load(&core, &workers, most_bytes))?;
+    start_due_work(&core, families);
     if !core.env.options.read_only {
         core.storage.log.limit_segments(most_segment_bytes);
         core.review_disk(0);
@@ -208,14 +209,18 @@ fn make_durable(vfs: &Arc<dyn Vfs>, replayed: &Replayed) -> Result<Option<Error>
     }
 }
 
-/// Makes the families known to a database that is being opened, and starts what is due of them.
-fn make_known(core: &Arc<Core>, families: Vec<Arc<FamilyState>>) {
+/// Makes the families known to a database that is being opened.
+fn make_known(core: &Core, families: &[Arc<FamilyState>]) {
     core.sweep_in_background();
     // CRASH: a flush gives up the log that no family needs, so it must not begin before all are
     // known: what was replayed for the others would be lost with the next crash.
-    for family in &families {
+    for family in families {
         core.families.insert(Arc::clone(family));
     }
+}
+
+/// Starts what is due of them.
+fn start_due_work(core: &Core, families: Vec<Arc<FamilyState>>) {
     for family in families {
         if !core.env.options.read_only {
             // What was replayed may be more than a memtable should hold.
@@ -456,7 +461,11 @@ fn load_version(record: &FamilyRecord, files: &mut KnownFiles<'_>) -> Version {
 }
 
 /// The families that the log is replayed into.
-fn targets(found: &Inventory, families: &BTreeMap<u32, Arc<FamilyState>>) -> Targets {
+fn targets(
+    found: &Inventory,
+    families: &BTreeMap<u32, Arc<FamilyState>>,
+    (memory, most_bytes): (&Arc<BlockPool>, u64),
+) -> Targets {
     let target = |(&number, family): (&u32, &Arc<FamilyState>)| {
         let record = found.state.families.get(&number);
         let flushed_through = record.map_or(0, |record| record.flushed_through);
@@ -467,7 +476,15 @@ fn targets(found: &Inventory, families: &BTreeMap<u32, Arc<FamilyState>>) -> Tar
     Targets {
         families: families.iter().map(target).collect(),
         next_family: found.state.next_family,
+        memory: Arc::clone(memory),
+        most_bytes,
     }
+}
+
+/// Bytes that memtables may have while the log is replayed. Who only reads can't write them out.
+fn most_replayed_bytes(options: &DbOptions) -> u64 {
+    let budget = memory_budget(options, options.max_memory_usage);
+    if options.read_only { u64::MAX } else { budget / rest_of_log::SHARE_OF_BUDGET }
 }
 
 /// The threads that help to replay the log, which merge later.

@@ -229,7 +229,7 @@ impl Core {
     /// Log position up to which all commits are in tables once `flushes` are. The published
     /// position is read first: whatever is published later lies behind it.
     fn first_needed_position(&self, flushes: &[Flushed]) -> u64 {
-        let published = self.storage.log.published();
+        let published = self.storage.applied_through();
         let first_in_memory = self.families.all().into_iter().map(|family| {
             let view = family.view.load();
             let frozen = view.frozen.iter().filter(|memtable| {

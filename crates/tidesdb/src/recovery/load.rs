@@ -160,6 +160,12 @@ impl Load {
         notes.sum::<usize>() * size_of::<Loose>()
     }
 
+    /// Whether there is no room for more, while no thread is decoding.
+    pub(super) fn is_full(&self) -> bool {
+        let taken = self.targets.memory.lent_bytes() + self.note_bytes() as u64;
+        taken > self.targets.most_bytes
+    }
+
     /// Makes memtables of what was decoded, with the threads of `workers`.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::Error;
 use tidesdb_files::vlog::ValuePointer;
 use tidesdb_files::wal::Operation;
+use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_sys::large_vec::LargeVec;
 
 use crate::memtable::Memtable;
@@ -52,6 +53,9 @@ pub(crate) struct Targets {
     pub families: BTreeMap<u32, Target>,
     /// The first number that no family was ever given.
     pub next_family: u32,
+    /// Where their memory comes from, and how much of it may be taken.
+    pub memory: Arc<BlockPool>,
+    pub most_bytes: u64,
 }
 
 /// Why a piece can't be applied: at the commit with this sequence number.
@@ -109,6 +113,11 @@ impl Piece {
 
     pub(super) fn is_empty(&self) -> bool {
         self.records.is_empty()
+    }
+
+    /// The sequence number of its last record.
+    pub(super) fn last_sequence(&self) -> SequenceNumber {
+        self.records.last().map_or(0, |record| record.sequence)
     }
 
     pub(super) fn payload(&self, record: &Record) -> &[u8] {

@@ -51,6 +51,8 @@ pub(crate) struct Replayed {
     pub synced: u64,
     /// Highest number of any segment, whatever its file is called.
     pub highest_segment: u64,
+    /// The last commit that there was room for in memory, when that is not all of them.
+    pub loaded_through: Option<SequenceNumber>,
 }
 
 impl Replayed {
@@ -65,7 +67,8 @@ impl Replayed {
     }
 }
 
-/// Replays the log into the memtables of `targets`.
+/// Replays the log into the memtables of `targets`, as far as there is room. The rest is read as
+/// well, to know that it is whole.
 ///
 /// # Errors
 /// [`Error::Corruption`] when promised data is damaged, [`Error::Io`], or that memory is short.
@@ -84,14 +87,17 @@ pub(crate) fn replay_log(
     }
     let mut next = readers.iter().position(|(r, _)| r.header().number == found.state.log_start);
     let mut last = None;
-    let mut replay = Replay::new(targets, workers);
+    let mut replay = Replay::new(targets, workers, 0);
+    let manifest = dir.join(FileKind::Manifest(found.manifest.number()).name());
     while let Some(at) = next {
         let Some((reader, bytes)) = readers.get_mut(at) else { break };
         let read = replay.read_segment(reader);
         if let Some((sequence, failure)) = replay.failure.take() {
-            return Err(explain(failure, sequence, &readers, (dir, found)));
+            return Err(explain(failure, sequence, &readers, &manifest));
         }
         read?;
+        // The log may have thousands of segments.
+        reader.release_buffer();
         last = Some(at);
         let retained = retained_of(reader, *bytes);
         let end = retained.end;
@@ -104,8 +110,9 @@ pub(crate) fn replay_log(
     }
     replay.finish()?;
     if let Some((sequence, failure)) = replay.failure.take() {
-        return Err(explain(failure, sequence, &readers, (dir, found)));
+        return Err(explain(failure, sequence, &readers, &manifest));
     }
+    replayed.loaded_through = replay.loaded_through;
     replayed.newest = replayed.newest.max(replayed.log_end.unwrap_or(0));
     log_end::refuse_missing_log(dir, found)?;
     for (file, path) in &headless {
@@ -113,6 +120,51 @@ pub(crate) fn replay_log(
     }
     log_end::refuse_broken_promise(&mut readers, last, found, &replayed)?;
     Ok(replayed)
+}
+
+/// Goes on behind the commit `after` with a log that [`replay_log`] has found whole. Answers the
+/// last commit that there was room for, when that is not all of them.
+///
+/// # Errors
+/// As [`replay_log`].
+pub(crate) fn replay_rest(
+    vfs: &Arc<dyn Vfs>,
+    segments: &[Retained],
+    (after, manifest): (SequenceNumber, &Path),
+    targets: Targets,
+    workers: &Workers,
+) -> Result<Option<SequenceNumber>> {
+    let mut replay = Replay::new(targets, workers, after);
+    let mut readers = Vec::new();
+    for segment in segments.iter().filter(|segment| segment.end > after) {
+        let path = &segment.path;
+        let file = vfs.open(path, OpenHow::Read).map_err(|e| Error::io("open", path, e))?;
+        let changed = |end: u64| {
+            let expected = segment.end;
+            let detail = format!("expected records up to {expected} as before, found {end}");
+            Error::corruption(path, 0, detail)
+        };
+        let mut reader = SegmentReader::open(file, path)?.ok_or_else(|| changed(0))?;
+        let read = replay.read_segment(&mut reader);
+        let end = reader.end().position;
+        reader.release_buffer();
+        readers.push((reader, segment.file_bytes));
+        if let Some((sequence, failure)) = replay.failure.take() {
+            return Err(explain(failure, sequence, &readers, manifest));
+        }
+        read?;
+        if end != segment.end {
+            return Err(changed(end));
+        }
+        if replay.loaded_through.is_some() {
+            break;
+        }
+    }
+    replay.finish()?;
+    match replay.failure.take() {
+        Some((sequence, failure)) => Err(explain(failure, sequence, &readers, manifest)),
+        None => Ok(replay.loaded_through),
+    }
 }
 
 fn retained_of(reader: &SegmentReader, file_bytes: u64) -> Retained {
@@ -132,15 +184,14 @@ fn explain(
     failure: Failure,
     sequence: SequenceNumber,
     readers: &[(SegmentReader, u64)],
-    (dir, found): (&Path, &Inventory),
+    manifest: &Path,
 ) -> Error {
     match failure {
         Failure::Other(error) => error,
         Failure::UnknownFamily(family) => {
-            let manifest = FileKind::Manifest(found.manifest.number()).name();
             let detail =
                 format!("expected family {family}, which the log names, found no edit of it");
-            Error::corruption(dir.join(manifest), 0, detail)
+            Error::corruption(manifest, 0, detail)
         }
         Failure::Undecodable => {
             let detail = "the operations of the log record that ends here do not decode";
@@ -151,7 +202,7 @@ fn explain(
                 Some(reader) => {
                     Error::corruption(reader.path(), reader.offset_of(sequence), detail)
                 }
-                None => Error::corruption(dir, 0, detail),
+                None => Error::corruption(manifest, 0, detail),
             }
         }
     }
@@ -167,13 +218,18 @@ struct Replay<'a> {
     /// Were decoded. Their memory is used again when the helping threads have let go of them.
     decoded: Vec<Arc<Piece>>,
     failure: Option<(SequenceNumber, Failure)>,
+    /// Commits up to here are in tables.
+    after: SequenceNumber,
+    /// The last commit that there was room for: those behind it are passed over.
+    loaded_through: Option<SequenceNumber>,
 }
 
 impl<'a> Replay<'a> {
-    fn new(targets: Targets, workers: &'a Workers) -> Self {
+    fn new(targets: Targets, workers: &'a Workers, after: SequenceNumber) -> Self {
         let load = Arc::new(Load::new(targets));
         let (reading, decoded) = (Piece::default(), Vec::new());
-        Self { workers, load, reading, waiting: None, decoded, failure: None }
+        let (waiting, failure, loaded_through) = (None, None, None);
+        Self { workers, load, reading, waiting, decoded, failure, after, loaded_through }
     }
 
     /// Reads a segment to the end of its records. Ends early when there is a failure.
@@ -202,13 +258,22 @@ impl<'a> Replay<'a> {
     /// Decodes the piece that waits for it, if any, while this thread begins with `first`.
     fn decode_waiting<R>(&mut self, first: impl FnOnce() -> R) -> Result<R> {
         let Some(piece) = self.waiting.take() else { return Ok(first()) };
+        if self.loaded_through.is_some() {
+            self.decoded.push(piece);
+            return Ok(first());
+        }
         let shares = piece.shares(self.workers.threads());
         let (load, shared) = (Arc::clone(&self.load), Arc::clone(&piece));
         let result = self.workers.run(shares, move |n| load.decode(&shared, n, shares), first)?;
+        let last = piece.last_sequence();
         self.decoded.push(piece);
         self.failure = self.load.failure();
-        if self.failure.is_none() && self.load.note_bytes() > self.workers.note_bytes {
-            self.load.load(self.workers)?;
+        if self.failure.is_none() {
+            // Each call gets on by a piece at least.
+            self.loaded_through = Some(last).filter(|&l| l > self.after && self.load.is_full());
+            if self.loaded_through.is_some() || self.load.note_bytes() > self.workers.note_bytes {
+                self.load.load(self.workers)?;
+            }
         }
         Ok(result)
     }

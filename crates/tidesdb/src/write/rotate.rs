@@ -65,9 +65,9 @@ impl Core {
         let now = self.env.clock.monotonic_nanos();
         // ORDERING: relaxed; guarded by the rotation lock.
         let before = family.writes.flow.frozen_nanos.swap(now, Ordering::Relaxed);
-        let published = self.storage.log.published();
+        let applied = self.storage.applied_through();
         family.change_view(|view| {
-            view.active.seal(published, now.saturating_sub(before));
+            view.active.seal(applied, now.saturating_sub(before));
             let mut frozen = Vec::with_capacity(view.frozen.len() + 1);
             frozen.push(Arc::clone(&view.active));
             frozen.extend(view.frozen.iter().cloned());
