@@ -24,7 +24,7 @@ pub(crate) use self::records::{
     DeleteArgs, DeletedArgs, DumpArgs, GetArgs, LoadArgs, PutArgs, ScanArgs, ScanFormat, ShownArgs,
 };
 pub(crate) use self::target::{DatabaseArgs, EncodingArgs, RangeArgs, TargetArgs};
-pub(crate) use self::what::{CopyTarget, Counted, Names};
+pub(crate) use self::what::{CopyProgress, CopyTarget, Counted, Names};
 
 const EXAMPLES: &str = "\
 Examples:

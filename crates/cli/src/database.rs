@@ -10,6 +10,7 @@ use tidesdb::{Db, Error, Family, KeyOrder, Scan, ScanOptions};
 
 use crate::failure::{Failure, Result};
 use crate::options_files;
+use crate::progress;
 use crate::resume;
 
 /// Families named in a hint.
@@ -52,7 +53,9 @@ pub(crate) fn try_open(directory: &Path, access: Access) -> Result<tidesdb::Resu
     if access != Access::Create {
         must_exist(directory)?;
     }
-    Ok(Db::open(directory, options).and_then(|db| {
+    // It replays the log.
+    let opened = progress::during("opening", String::new, || Db::open(directory, options));
+    Ok(opened.and_then(|db| {
         for name in db.family_names() {
             if let Err(Error::KeyOrderNotRegistered { order, .. }) = db.family(&name) {
                 know_order(&db, &KeyOrder::Custom(order))?;

@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::failure::note;
+use tidesdb::{Error, Progress};
+
+use crate::failure::{Failure, Result, note};
+use crate::interrupt;
 use crate::table::{bytes as human_bytes, count as human_count};
 
 /// Redrawing of a bar, and lines where there is no terminal.
@@ -143,6 +146,28 @@ impl Drop for Meter {
     }
 }
 
+/// Does work that tells how far it is, behind a bar at a terminal, and ends it when the user asks
+/// for it. `interrupted` is what is told then.
+///
+/// # Errors
+/// That of the work, or that it was interrupted.
+pub(crate) fn with_bar<T>(
+    interrupted: &str,
+    work: impl FnOnce(&mut dyn FnMut(Progress) -> tidesdb::Result<()>) -> tidesdb::Result<T>,
+) -> Result<T> {
+    interrupt::install()?;
+    let mut bar = WorkBar::new();
+    let done = work(&mut |progress| {
+        bar.update(progress);
+        if interrupt::requested() { Err(Error::Cancelled) } else { Ok(()) }
+    });
+    drop(bar);
+    match done {
+        Err(Error::Cancelled) => Err(Failure::interrupted(interrupted)),
+        done => Ok(done?),
+    }
+}
+
 /// A bar for work of which bytes are known, at a terminal and once it has taken a second.
 pub(crate) struct WorkBar {
     bar: Option<ProgressBar>,
@@ -156,19 +181,19 @@ impl WorkBar {
     }
 
     /// Shows what is being done and how far it is.
-    pub(crate) fn update(&mut self, what: &'static str, done: u64, total: u64) {
+    pub(crate) fn update(&mut self, progress: Progress) {
         if self.bar.is_none() && self.begun.elapsed() >= LINE_INTERVAL {
             let bar = ProgressBar::with_draw_target(
-                Some(total),
+                Some(progress.total),
                 ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_SECOND),
             );
             bar.set_style(style(true));
             self.bar = Some(bar);
         }
         if let Some(bar) = &self.bar {
-            bar.set_length(total);
-            bar.set_position(done);
-            bar.set_message(what);
+            bar.set_length(progress.total);
+            bar.set_position(progress.done);
+            bar.set_message(progress.what);
         }
     }
 }
@@ -182,7 +207,7 @@ impl Drop for WorkBar {
 }
 
 /// A counter for work that reports nothing while it runs.
-pub(crate) fn spinner(message: &'static str) -> ProgressBar {
+fn spinner(message: &'static str) -> ProgressBar {
     let bar = ProgressBar::new_spinner().with_message(message);
     bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_SECOND));
     bar.set_style(template("{spinner} {msg} {elapsed}"));

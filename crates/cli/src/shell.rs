@@ -11,7 +11,7 @@
 //! | `script` | lines from standard input |
 //!
 //! Ctrl-C gives up the command that runs and keeps the shell; Ctrl-D leaves. Work that cannot be
-//! given up (a flush, a compaction, a copy) goes on in the background then.
+//! given up (a flush, a compaction) goes on in the background then.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod completion;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use tidesdb::{CopyOptions, Db};
+use tidesdb::{CopyOptions, Db, Progress};
 
 use super::{EncodingArgs, RangeArgs};
 use crate::database;
@@ -55,6 +55,9 @@ impl Names {
     }
 }
 
+/// What is told how far a copy is, and may end it.
+pub(crate) type CopyProgress<'a> = dyn FnMut(Progress) -> tidesdb::Result<()> + 'a;
+
 /// Where a copy of the database goes.
 #[derive(Debug, Args)]
 pub(crate) struct CopyTarget {
@@ -71,16 +74,16 @@ impl CopyTarget {
     ///
     /// # Errors
     /// Those of the engine.
-    pub(crate) fn checkpoint(&self, db: &Db) -> tidesdb::Result<()> {
-        db.checkpoint_with(&self.to, self.options())
+    pub(crate) fn checkpoint(&self, db: &Db, told: &mut CopyProgress<'_>) -> tidesdb::Result<()> {
+        db.checkpoint_with_progress(&self.to, self.options(), told)
     }
 
     /// Makes a copy that shares nothing.
     ///
     /// # Errors
     /// Those of the engine.
-    pub(crate) fn backup(&self, db: &Db) -> tidesdb::Result<()> {
-        db.backup_with(&self.to, self.options())
+    pub(crate) fn backup(&self, db: &Db, told: &mut CopyProgress<'_>) -> tidesdb::Result<()> {
+        db.backup_with_progress(&self.to, self.options(), told)
     }
 
     fn options(&self) -> CopyOptions {

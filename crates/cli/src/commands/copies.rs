@@ -1,19 +1,15 @@
 //! `tidesdb rename-family`, `clone-family`, `checkpoint` and `backup`.
 
-use std::fs;
-use std::path::Path;
-
 use clap::Args;
 use serde_json::json;
 use tidesdb::Db;
 
-use crate::args::{CopyTarget, DatabaseArgs, Names};
+use crate::args::{CopyProgress, CopyTarget, DatabaseArgs, Names};
 use crate::database::{self, Access};
 use crate::failure::Result;
 use crate::interrupt;
 use crate::output::OutputArgs;
-use crate::progress;
-use crate::table::bytes;
+use crate::progress::{self, WorkBar};
 
 /// Arguments of `rename-family` and `clone-family`.
 #[derive(Debug, Args)]
@@ -66,7 +62,7 @@ pub(crate) fn clone(args: &NamesArgs) -> Result<()> {
 /// # Errors
 /// Those of the engine; when interrupted.
 pub(crate) fn checkpoint(args: &CopyArgs) -> Result<()> {
-    copy(args, "checkpoint", |db| args.target.checkpoint(db))
+    copy(args, "checkpoint", CopyTarget::checkpoint)
 }
 
 /// Makes a copy that shares nothing.
@@ -74,22 +70,23 @@ pub(crate) fn checkpoint(args: &CopyArgs) -> Result<()> {
 /// # Errors
 /// As [`checkpoint`].
 pub(crate) fn backup(args: &CopyArgs) -> Result<()> {
-    copy(args, "backup", |db| args.target.backup(db))
+    copy(args, "backup", CopyTarget::backup)
 }
 
-fn copy(args: &CopyArgs, what: &str, make: impl FnOnce(&Db) -> tidesdb::Result<()>) -> Result<()> {
+type Make = fn(&CopyTarget, &Db, &mut CopyProgress<'_>) -> tidesdb::Result<()>;
+
+fn copy(args: &CopyArgs, what: &str, make: Make) -> Result<()> {
     let db = database::open(&args.database.db, Access::Change)?;
-    let so_far = || bytes_in(&args.target.to);
     interrupt::ending(&db, "nothing was kept of the copy", || {
-        progress::during("copying", so_far, || make(&db))
+        // A copy begins with this, and tells nothing of it.
+        progress::during("flushing", String::new, || db.flush())?;
+        let mut bar = WorkBar::new();
+        make(&args.target, &db, &mut |progress| {
+            bar.update(progress);
+            Ok(())
+        })
     })?;
     db.close()?;
     let (to, verified) = (args.target.to.display().to_string(), args.target.verify);
     args.output.report(&json!({ what: to, "verified": verified }))
-}
-
-/// How much lies in a directory by now.
-fn bytes_in(directory: &Path) -> String {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    bytes(entries.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum())
 }

@@ -5,17 +5,18 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
-use tidesdb::Error;
 use tidesdb::salvage::{self, Loss, SalvageReport};
 
 use crate::args::DatabaseArgs;
 use crate::encoding::Encoding;
 use crate::failure::{Failure, Result, judged};
-use crate::interrupt;
 use crate::output::{pretty, print};
-use crate::progress::WorkBar;
+use crate::progress::with_bar;
 use crate::resume;
 use crate::table::{bytes, count, printable, render};
+
+/// What is told of work that was interrupted.
+const NOTHING_KEPT: &str = "nothing was kept of what was written";
 
 /// Arguments of `salvage`.
 #[derive(Debug, Args)]
@@ -55,29 +56,13 @@ pub(crate) struct RestoreArgs {
     json: bool,
 }
 
-/// Runs work that reports how far it is and ends when the user asks for it.
-fn with_progress<T>(
-    work: impl FnOnce(&mut dyn FnMut(salvage::Progress) -> tidesdb::Result<()>) -> tidesdb::Result<T>,
-) -> Result<T> {
-    interrupt::install()?;
-    let mut bar = WorkBar::new();
-    let done = work(&mut |progress| {
-        bar.update(progress.what, progress.done, progress.total);
-        if interrupt::requested() { Err(Error::Cancelled) } else { Ok(()) }
-    });
-    drop(bar);
-    match done {
-        Err(Error::Cancelled) => Err(Failure::interrupted("nothing was kept of what was written")),
-        other => Ok(other?),
-    }
-}
-
 /// Salvages a database.
 ///
 /// # Errors
 /// Those of the engine; exit code 3 when something was lost.
 pub(crate) fn salvage(args: &SalvageArgs) -> Result<()> {
-    let report = with_progress(|progress| salvage::salvage(&args.source, &args.to, progress))?;
+    let report =
+        with_bar(NOTHING_KEPT, |progress| salvage::salvage(&args.source, &args.to, progress))?;
     print_report(&report, &args.to, None, args.json)
 }
 
@@ -87,7 +72,7 @@ pub(crate) fn salvage(args: &SalvageArgs) -> Result<()> {
 /// As [`salvage`].
 pub(crate) fn repair(args: &RepairArgs) -> Result<()> {
     let db = &args.database.db;
-    let repaired = with_progress(|progress| salvage::repair(db, progress))?;
+    let repaired = with_bar(NOTHING_KEPT, |progress| salvage::repair(db, progress))?;
     print_report(&repaired.report, db, Some(&repaired.kept), args.json)
 }
 
@@ -96,7 +81,8 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<()> {
 /// # Errors
 /// Those of the engine.
 pub(crate) fn restore(args: &RestoreArgs) -> Result<()> {
-    let done = with_progress(|progress| salvage::restore(&args.backup, &args.to, progress))?;
+    let done =
+        with_bar(NOTHING_KEPT, |progress| salvage::restore(&args.backup, &args.to, progress))?;
     let text = if args.json {
         let to = args.to.display().to_string();
         let (files, bytes, entries) = (done.files, done.bytes, done.entries);

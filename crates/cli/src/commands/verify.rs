@@ -13,8 +13,11 @@ use crate::args::ReportArgs;
 use crate::database::{self, Access};
 use crate::failure::{Failure, Result, judged, note};
 use crate::output::{pretty, print};
-use crate::progress::{WorkBar, spinner};
+use crate::progress::with_bar;
 use crate::table::{bytes, count, printable, render};
+
+/// What is told of a check that was interrupted.
+const NO_VERDICT: &str = "not all was checked";
 
 /// What was looked at, and what is wrong with it.
 #[derive(Default)]
@@ -44,11 +47,7 @@ impl From<VerifyReport> for Findings {
 /// Lists the damage of a database that does not open.
 fn without_opening(directory: &Path, reason: Error) -> Result<Findings> {
     note("the database cannot be opened: its files are checked one by one");
-    let mut bar = WorkBar::new();
-    let found = find_damage(directory, &mut |progress| {
-        bar.update(progress.what, progress.done, progress.total);
-        Ok(())
-    })?;
+    let found = with_bar(NO_VERDICT, |progress| find_damage(directory, progress))?;
     let mut problems = found.problems;
     // It may be a contradiction between files that are each whole.
     if !problems.iter().any(|problem| problem.to_string() == reason.to_string()) {
@@ -66,13 +65,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let directory = &args.database.db;
     let report = match database::try_open(directory, Access::Read)? {
         Err(error) if error.kind() == ErrorKind::Corrupt => without_opening(directory, error)?,
-        Ok(db) => {
-            let spinner = spinner("checking");
-            let report = db.verify();
-            spinner.finish_and_clear();
-            Findings::from(report?)
+        opened => {
+            let db = opened.or_else(|_| database::open(directory, Access::Read))?;
+            with_bar(NO_VERDICT, |progress| db.verify_with_progress(progress))?.into()
         }
-        Err(_) => Findings::from(database::open(directory, Access::Read)?.verify()?),
     };
     let (text, verdict) = told(&report, args.json)?;
     judged(print(text), verdict)

@@ -1,30 +1,36 @@
 //! What a shell works on, and its commands but for those on records.
 
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
 use clap::error::ErrorKind as ClapError;
-use tidesdb::{Db, ErrorKind, Family, Snapshot, Transaction};
+use tidesdb::{Db, Error, ErrorKind, Family, Snapshot, Transaction};
 
 use super::line::{
     BeginArgs, Command, CreateArgs, DropArgs, JsonArgs, Line, OptionsArgs, RollbackArgs,
 };
 use super::words;
-use crate::args::Names;
+use crate::args::{CopyProgress, Names};
 use crate::commands;
 use crate::database;
 use crate::failure::{Failure, Result, judged};
 use crate::interrupt;
 use crate::options_files;
+use crate::progress::WorkBar;
 
 /// The family that a shell begins with.
 const FIRST_FAMILY: &str = "default";
 
 /// Time between two looks at whether work in the background is done.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How long work that was given up is waited for.
+const TIME_TO_END: Duration = Duration::from_secs(1);
 
 /// What came of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,11 +141,11 @@ impl Session {
             Command::Verify(args) => self.verify(&args, output)?,
             Command::Checkpoint(args) => {
                 let db = self.db.clone();
-                in_background(move || args.checkpoint(&db))?;
+                with_bar(move |told| args.checkpoint(&db, told))?;
             }
             Command::Backup(args) => {
                 let db = self.db.clone();
-                in_background(move || args.backup(&db))?;
+                with_bar(move |told| args.backup(&db, told))?;
             }
             Command::Flush => {
                 let db = self.db.clone();
@@ -190,7 +196,8 @@ impl Session {
 
     fn verify(&self, args: &JsonArgs, output: &mut dyn Write) -> Result<()> {
         let db = self.db.clone();
-        let (text, verdict) = commands::verdict_on(in_background(move || db.verify())?, args.json)?;
+        let report = with_bar(move |told| db.verify_with_progress(told))?;
+        let (text, verdict) = commands::verdict_on(report, args.json)?;
         judged(print(output, &text), verdict)
     }
 
@@ -277,6 +284,42 @@ pub(super) fn print(output: &mut dyn Write, text: &str) -> Result<()> {
 fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> tidesdb::Result<T> + Send + 'static,
 ) -> Result<T> {
+    let goes_on = || {
+        Failure::interrupted(
+            "nothing waits for its end now; what is not done when the shell ends is given up",
+        )
+    };
+    in_background_until(work, Duration::ZERO, goes_on)
+}
+
+/// Does work that tells how far it is, behind a bar. When the user asks for it, it ends.
+fn with_bar<T: Send + 'static>(
+    work: impl FnOnce(&mut CopyProgress<'_>) -> tidesdb::Result<T> + Send + 'static,
+) -> Result<T> {
+    let given_up = Arc::new(AtomicBool::new(false));
+    let is_given_up = Arc::clone(&given_up);
+    let work = move || {
+        let mut bar = WorkBar::new();
+        work(&mut |progress| {
+            // ORDERING: relaxed, as below; the flag guards no other memory.
+            if is_given_up.load(Ordering::Relaxed) {
+                return Err(Error::Cancelled);
+            }
+            bar.update(progress);
+            Ok(())
+        })
+    };
+    in_background_until(work, TIME_TO_END, || {
+        given_up.store(true, Ordering::Relaxed);
+        Failure::interrupted("it ends, and nothing is kept of a copy")
+    })
+}
+
+fn in_background_until<T: Send + 'static>(
+    work: impl FnOnce() -> tidesdb::Result<T> + Send + 'static,
+    time_to_end: Duration,
+    give_up: impl FnOnce() -> Failure,
+) -> Result<T> {
     let (send, receive) = mpsc::channel();
     // The receiver may have gone on; the result is lost then, as was said.
     thread::spawn(move || drop(send.send(work())));
@@ -285,9 +328,10 @@ fn in_background<T: Send + 'static>(
             Ok(done) => return Ok(done?),
             Err(RecvTimeoutError::Timeout) if !interrupt::requested() => {}
             Err(RecvTimeoutError::Timeout) => {
-                return Err(Failure::interrupted(
-                    "nothing waits for its end now; what is not done when the shell ends is given up",
-                ));
+                let given_up = give_up();
+                // So that it takes its bar away before the next prompt.
+                let _ = receive.recv_timeout(time_to_end);
+                return Err(given_up);
             }
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(Failure::new("the work ended without a result"));
