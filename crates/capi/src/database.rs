@@ -16,7 +16,8 @@ use crate::codes;
 use crate::comparators::Comparators;
 use crate::config::db_options;
 use crate::engine_log::{EngineLog, Level};
-use crate::families::{FamilyHandle, unless_cancelled};
+use crate::families::FamilyHandle;
+use crate::family_work::unless_cancelled;
 use crate::types::Config;
 
 /// What a `tidesdb_t` is.

@@ -1,21 +1,18 @@
-//! Column families: handles, their life, options, and background work.
+//! Column families: handles, their life, and options.
 //!
 //! A handle is made when a family is first asked for, and freed when the family is dropped or the
 //! database closed.
 
 use std::collections::HashMap;
-use std::ffi::{c_char, c_double, c_int, c_void};
-use std::ops::Bound;
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use tidesdb::{Error, Family, FamilyOptions, KeyOrder, StallReason};
+use tidesdb::{Family, FamilyOptions, KeyOrder};
 use tidesdb_sys::forks::ProcessMark;
 
 use crate::allocator;
-use crate::boundary::{Failure, Outcome, answer, bytes, call, call_for, key, object, refuse};
-use crate::boundary::{bytes_of, set_bytes, text};
+use crate::boundary::{Outcome, bytes_of, call, call_for, object, refuse, set_bytes, text};
 use crate::codes;
 use crate::comparators;
 use crate::config::{family_options, named, normalised, take_engine_options, take_runtime_fields};
@@ -29,17 +26,15 @@ use crate::types::{CommitHookFn, FamilyConfig, MOST_FAMILY_NAME_BYTES};
 /// Under this name the options of the interface are stored with the engine's.
 const STORED_AS: &str = "c-interface";
 
-/// How long a compaction of a range waits for the merges of the family that are under way.
-const LONGEST_WAIT_FOR_MERGES: Duration = Duration::from_secs(1);
-
-/// What a `tidesdb_column_family_t` is.
+/// What a `tidesdb_column_family_t` is. Clones are of the same family and config.
+#[derive(Clone)]
 pub struct FamilyHandle {
     pub family: Family,
     /// As of its database.
-    home: ProcessMark,
+    pub home: ProcessMark,
     /// The database's own handle, for what concerns all families.
     database: *const Database,
-    config: Mutex<FamilyConfig>,
+    config: Arc<Mutex<FamilyConfig>>,
     /// In an order that the program has registered: which keys are the same.
     pub spellings: Option<Arc<Spellings>>,
 }
@@ -58,15 +53,27 @@ impl FamilyHandle {
             return Ok(*handle);
         }
         let family = database.db.family(name)?;
-        let config = with_comparator(database, named(stored_config(&family), name));
+        let config = named(stored_config(&family), name);
+        Self::make(database, &mut handles, family, config)
+    }
+
+    /// The first handle of a family.
+    #[expect(clippy::arc_with_non_send_sync, reason = "a handle says why its parts may be shared")]
+    fn make(
+        database: &Database,
+        handles: &mut HashMap<String, FamilyPointer>,
+        family: Family,
+        config: FamilyConfig,
+    ) -> Outcome<*mut Self> {
+        let (name, home) = (family.name().to_string(), database.home);
+        let config = Arc::new(Mutex::new(with_comparator(database, config)));
         let spellings = spellings(database, &family)?;
-        let home = database.home;
-        let (database, config) = (ptr::from_ref(database), Mutex::new(config));
+        let database = ptr::from_ref(database);
         let pointer = allocator::boxed(Self { family, home, database, config, spellings });
         if pointer.is_null() {
             return refuse(codes::MEMORY);
         }
-        handles.insert(name.to_owned(), FamilyPointer(pointer));
+        handles.insert(name, FamilyPointer(pointer));
         Ok(pointer)
     }
 
@@ -88,6 +95,16 @@ pub unsafe fn family<'a>(cf: *const FamilyHandle) -> Outcome<&'a FamilyHandle> {
     // SAFETY: by contract.
     let family = unsafe { object(cf) }?;
     if family.home.is_here() { Ok(family) } else { refuse(codes::INVALID_DB) }
+}
+
+/// As [`family`], for a call that may go on when another thread drops the family and frees the
+/// handle (I-276). Calls of a transaction do without: they would all write to the same counter.
+///
+/// # Safety
+/// The handle is null or in use when the call begins.
+pub unsafe fn held_family(cf: *const FamilyHandle) -> Outcome<FamilyHandle> {
+    // SAFETY: by contract; the clone is made at once.
+    unsafe { family(cf) }.cloned()
 }
 
 /// The spellings in use in a family whose order the program has registered.
@@ -167,20 +184,21 @@ pub unsafe extern "C" fn tidesdb_create_column_family(
             return refuse(codes::INVALID);
         }
         let options = FamilyOptions::default().key_order(key_order);
-        database.db.create_family(name, options_for(&config, options)?)?;
-        if let Some(hook) = config.commit_hook_fn {
-            let handle = FamilyHandle::pointer(database, name);
-            // A family without its hook would be half of what was asked for.
-            let handle = handle.or_else(|failure| {
-                database.db.drop_family(name)?;
-                Err(failure)
-            })?;
-            // SAFETY: made just now.
-            let handle = unsafe { &*handle };
-            handle.family.set_commit_hook(Some(commit_hook(hook, config.commit_hook_ctx)));
-            *handle.config() = with_comparator(database, config);
-        }
-        Ok(())
+        let options = options_for(&config, options)?;
+        let Some(hook) = config.commit_hook_fn else {
+            database.db.create_family(name, options)?;
+            return Ok(());
+        };
+        // Locked until it has its hook: it is not used, renamed or dropped before (I-277).
+        let mut handles = database.lock_families();
+        let family = database.db.create_family(name, options)?;
+        family.set_commit_hook(Some(commit_hook(hook, config.commit_hook_ctx)));
+        let handle = FamilyHandle::make(database, &mut handles, family, config);
+        // A family without its hook would be half of what was asked for.
+        handle.map(drop).or_else(|failure| {
+            database.db.drop_family(name)?;
+            Err(failure)
+        })
     })
 }
 
@@ -241,7 +259,7 @@ fn drop_family(
     database.db.drop_family(name)?;
     if let Some(FamilyPointer(handle)) = handles.remove(name) {
         // SAFETY: made by `allocator::boxed`, taken out of the map just now, and by the interface
-        // not used any more.
+        // used by no calls any more but those that hold a clone.
         drop(unsafe { allocator::unbox(handle) });
     }
     Ok(())
@@ -308,7 +326,7 @@ pub unsafe extern "C" fn tidesdb_cf_update_runtime_config(
 ) -> c_int {
     call("tidesdb_cf_update_runtime_config", || {
         // SAFETY: the caller's handle and structure, by the interface.
-        let (handle, new) = unsafe { (family(cf)?, object(new_config)?) };
+        let (handle, new) = unsafe { (held_family(cf)?, object(new_config)?) };
         let mut config = handle.config();
         let mut changed = *config;
         take_runtime_fields(&mut changed, new);
@@ -331,165 +349,11 @@ pub unsafe extern "C" fn tidesdb_cf_set_commit_hook(
 ) -> c_int {
     call("tidesdb_cf_set_commit_hook", || {
         // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { family(cf) }?;
+        let handle = unsafe { held_family(cf) }?;
         let mut config = handle.config();
         config.commit_hook_fn = hook;
         config.commit_hook_ctx = ctx;
         handle.family.set_commit_hook(hook.map(|hook| commit_hook(hook, ctx)));
         Ok(())
-    })
-}
-
-/// See `tidesdb_flush_memtable` in `db.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidesdb_flush_memtable(cf: *mut FamilyHandle) -> c_int {
-    call("tidesdb_flush_memtable", || {
-        // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { family(cf) }?;
-        let database = handle.database();
-        if !database.shared_memtable {
-            return Ok(handle.family.start_flush()?);
-        }
-        for name in database.db.family_names() {
-            match database.db.family(&name).and_then(|family| family.start_flush()) {
-                // Dropped meanwhile; without its order of keys nothing can be put into it.
-                Err(
-                    Error::FamilyNotFound(_)
-                    | Error::FamilyDropped(_)
-                    | Error::KeyOrderNotRegistered { .. },
-                ) => {}
-                other => other?,
-            }
-        }
-        Ok(())
-    })
-}
-
-/// See `tidesdb_compact` in `db.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidesdb_compact(cf: *mut FamilyHandle) -> c_int {
-    call("tidesdb_compact", || {
-        // SAFETY: the caller's handle, by the interface.
-        unless_cancelled(unsafe { family(cf) }?.family.compact())
-    })
-}
-
-/// A compaction that was cancelled counts as done: the interface does not run any then.
-pub fn unless_cancelled(outcome: Result<(), Error>) -> Outcome {
-    match outcome {
-        Err(Error::Cancelled) => Ok(()),
-        other => Ok(other?),
-    }
-}
-
-/// See `tidesdb_compact_range` in `db.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidesdb_compact_range(
-    cf: *mut FamilyHandle,
-    start_key: *const u8,
-    start_key_size: usize,
-    end_key: *const u8,
-    end_key_size: usize,
-) -> c_int {
-    call("tidesdb_compact_range", || {
-        // SAFETY: the caller's handle and bytes, by the interface.
-        let handle = unsafe { family(cf) }?;
-        // SAFETY: as above.
-        let bound = |pointer: *const u8, size| unsafe {
-            if pointer.is_null() { Ok(None) } else { key(pointer, size).map(Some) }
-        };
-        let (start, end) = (bound(start_key, start_key_size)?, bound(end_key, end_key_size)?);
-        if start.is_none() && end.is_none() {
-            return refuse(codes::INVALID);
-        }
-        let from = start.map_or(Bound::Unbounded, Bound::Included);
-        let to = end.map_or(Bound::Unbounded, Bound::Excluded);
-        match handle.family.try_compact_range((from, to), LONGEST_WAIT_FOR_MERGES) {
-            // Another merge of the family went on for longer.
-            Err(Error::Stalled { reason: StallReason::CompactionDebt, .. }) => {
-                refuse(codes::LOCKED)
-            }
-            other => unless_cancelled(other),
-        }
-    })
-}
-
-/// See `tidesdb_purge_cf` in `db.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidesdb_purge_cf(cf: *mut FamilyHandle) -> c_int {
-    call("tidesdb_purge_cf", || {
-        // SAFETY: the caller's handle, by the interface.
-        unless_cancelled(unsafe { family(cf) }?.family.purge())
-    })
-}
-
-/// See `tidesdb_is_flushing` in `db.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidesdb_is_flushing(cf: *mut FamilyHandle) -> c_int {
-    call_for("tidesdb_is_flushing", 0, || {
-        // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { family(cf) };
-        c_int::from(handle.is_ok_and(|handle| handle.family.is_flushing()))
-    })
-}
-
-/// See `tidesdb_is_compacting` in `db.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidesdb_is_compacting(cf: *mut FamilyHandle) -> c_int {
-    call_for("tidesdb_is_compacting", 0, || {
-        // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { family(cf) };
-        c_int::from(handle.is_ok_and(|handle| handle.family.is_compacting()))
-    })
-}
-
-/// See `tidesdb_sync_wal` in `db.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidesdb_sync_wal(cf: *mut FamilyHandle) -> c_int {
-    call("tidesdb_sync_wal", || {
-        // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { family(cf) }?;
-        let synced = handle.database().db.sync_log();
-        synced.map_err(|error| match codes::of(&error) {
-            codes::INVALID_DB => Failure::from(error),
-            _ => Failure::Code(codes::IO),
-        })
-    })
-}
-
-/// See `tidesdb_cf_estimate_cardinality` in `db.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidesdb_cf_estimate_cardinality(
-    cf: *mut FamilyHandle,
-    out_estimate: *mut u64,
-) -> c_int {
-    call("tidesdb_cf_estimate_cardinality", || {
-        // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { family(cf) }?;
-        // SAFETY: the caller's place, by the interface.
-        unsafe { answer(out_estimate, handle.family.estimated_key_count()) }
-    })
-}
-
-/// See `tidesdb_range_cost` in `db.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidesdb_range_cost(
-    cf: *mut FamilyHandle,
-    key_a: *const u8,
-    key_a_size: usize,
-    key_b: *const u8,
-    key_b_size: usize,
-    cost: *mut c_double,
-) -> c_int {
-    call("tidesdb_range_cost", || {
-        // SAFETY: the caller's handle and bytes, by the interface.
-        let handle = unsafe { family(cf) }?;
-        // SAFETY: as above.
-        let (one, other) = unsafe { (key(key_a, key_a_size)?, bytes(key_b, key_b_size)?) };
-        if other.is_empty() {
-            return refuse(codes::INVALID);
-        }
-        // SAFETY: the caller's place, by the interface.
-        unsafe { answer(cost, handle.family.range_cost(one, other)) }
     })
 }

@@ -60,11 +60,13 @@ impl HeldSpellings {
         settled.key
     }
 
-    /// Writes were taken back: which keys were put last is not known any more.
+    /// Writes were taken back or refused: which keys a commit stores is not known any more, nor
+    /// which it deletes. All that were written count as deleted, so that they are in doubt.
+    #[cold]
     pub fn forget_puts(&mut self) {
         let held = self.0.iter_mut().flat_map(|by| by.spellings.values_mut());
         held.filter(|holding| holding.last == Use::Put)
-            .for_each(|holding| holding.last = Use::Read);
+            .for_each(|holding| holding.last = Use::Deletion);
     }
 
     /// The transaction is over.

@@ -4,10 +4,12 @@
 //! engine's limits, which `OptionsFile::from_ini` checks, have been applied. A file is bytes; those
 //! of remarks may be of any encoding.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{OsString, c_char, c_int};
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidesdb::FamilyOptions;
 use tidesdb::options_file::ini::{CODECS, entries};
@@ -262,16 +264,33 @@ pub unsafe extern "C" fn tidesdb_cf_config_save_to_ini(
             return refuse(codes::INVALID);
         }
         let text = to_ini(section, config)?;
-        // Beside it first, so that a disk that is full leaves what was there.
-        let mut beside = place.as_os_str().to_owned();
-        beside.push(format!(".{}.new", std::process::id()));
-        let write = || {
-            let mut file = File::create(&beside)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            std::fs::rename(&beside, place)
-        };
-        let write = || write().inspect_err(|_| drop(std::fs::remove_file(&beside)));
-        write().map_err(|_: std::io::Error| Failure::Code(codes::IO))
+        replace(place, &text).map_err(|_| Failure::Code(codes::IO))
     })
+}
+
+/// Has a file hold these bytes, or leaves it as it was: they are written beside it first. Only when
+/// the folder can't be synced the file is there all the same.
+fn replace(place: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (mut file, beside) = create_beside(place)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    let renamed = written.and_then(|()| fs::rename(&beside, place));
+    renamed.inspect_err(|_| drop(fs::remove_file(&beside)))?;
+    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// A new file of this call alone (I-278), in the folder of another one.
+fn create_beside(place: &Path) -> io::Result<(File, OsString)> {
+    static CREATED: AtomicU64 = AtomicU64::new(0);
+    loop {
+        // ORDERING: relaxed; only each number once.
+        let number = CREATED.fetch_add(1, Ordering::Relaxed);
+        let mut beside = place.as_os_str().to_owned();
+        beside.push(format!(".{}.{number}.new", std::process::id()));
+        match File::create_new(&beside) {
+            // Of a process of the same number that died.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return created.map(|file| (file, beside)),
+        }
+    }
 }

@@ -4,9 +4,10 @@ use std::ffi::c_int;
 use std::ptr;
 
 use tidesdb::{Scan, ScanOptions};
+use tidesdb_sys::forks::ProcessMark;
 
 use crate::allocator;
-use crate::boundary::{Outcome, answer, call, call_for, key, object, object_mut, refuse};
+use crate::boundary::{Outcome, answer, call, call_for, key, object_mut, refuse};
 use crate::codes;
 use crate::families::{FamilyHandle, family};
 use crate::transactions::{TransactionHandle, active};
@@ -14,15 +15,18 @@ use crate::transactions::{TransactionHandle, active};
 /// What a `tidesdb_iter_t` is.
 pub struct IteratorHandle {
     scan: Scan,
+    /// As of its family.
+    home: ProcessMark,
 }
 
-/// An iterator that only this thread uses.
+/// An iterator that this process has made, and that only this thread uses.
 ///
 /// # Safety
 /// The handle is null or not freed, and no other thread uses it.
 unsafe fn handle<'a>(iter: *mut IteratorHandle) -> Outcome<&'a mut IteratorHandle> {
     // SAFETY: by contract.
-    unsafe { object_mut(iter) }
+    let handle = unsafe { object_mut(iter) }?;
+    if handle.home.is_here() { Ok(handle) } else { refuse(codes::INVALID_DB) }
 }
 
 /// See `tidesdb_iter_new` in `db.h`.
@@ -38,7 +42,7 @@ pub unsafe extern "C" fn tidesdb_iter_new(
         // SAFETY: the caller's handles, by the interface.
         let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
         let scan = handle.transaction.scan(&family.family, ScanOptions::new())?;
-        let pointer = allocator::boxed(IteratorHandle { scan });
+        let pointer = allocator::boxed(IteratorHandle { scan, home: family.home });
         if pointer.is_null() {
             return refuse(codes::MEMORY);
         }
@@ -163,7 +167,7 @@ pub unsafe extern "C" fn tidesdb_iter_prev(iter: *mut IteratorHandle) -> c_int {
 pub unsafe extern "C" fn tidesdb_iter_valid(iter: *mut IteratorHandle) -> c_int {
     call_for("tidesdb_iter_valid", 0, || {
         // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { object(iter) };
+        let handle = unsafe { handle(iter) };
         c_int::from(handle.is_ok_and(|handle| handle.scan.valid()))
     })
 }

@@ -13,6 +13,7 @@
 //! | `engine_log` | lines to stderr or `LOG` |
 //! | `config`, `ini` | options, their defaults, and their INI form |
 //! | `database`, `families`, `transactions`, `iterators` | the functions of each handle |
+//! | `family_work` | flushes and compactions of a family |
 //! | `hooks`, `comparators` | callbacks in C |
 //! | `spellings` | which keys are the same key, in an order of the program's |
 //! | `held_spellings` | what a transaction knows of that |
@@ -37,6 +38,7 @@ mod config;
 mod database;
 mod engine_log;
 mod families;
+mod family_work;
 mod held_spellings;
 mod hooks;
 mod ini;

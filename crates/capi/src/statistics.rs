@@ -10,7 +10,7 @@ use crate::boundary::{Outcome, answer, call, call_for, refuse};
 use crate::codes;
 use crate::config::MOST_LEVELS;
 use crate::database::{Database, database};
-use crate::families::{FamilyHandle, family};
+use crate::families::{FamilyHandle, held_family};
 use crate::types::{CacheStats, DbStats, Stats, Written};
 
 fn as_int(number: u64) -> c_int {
@@ -51,11 +51,11 @@ const fn written(work: &WorkStats, is_log_shared: bool) -> Written {
 pub unsafe extern "C" fn tidesdb_get_stats(cf: *mut FamilyHandle, stats: *mut *mut Stats) -> c_int {
     call("tidesdb_get_stats", || {
         // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { family(cf) }?;
+        let handle = unsafe { held_family(cf) }?;
         if stats.is_null() {
             return refuse(codes::INVALID);
         }
-        let made = make(handle)?;
+        let made = make(&handle)?;
         // SAFETY: the caller's place, checked above.
         unsafe { answer(stats, made) }
     })

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ffi::{c_char, c_int};
 
 use tidesdb::{Error, ErrorKind, Family, IsolationLevel, Transaction};
+use tidesdb_sys::forks::ProcessMark;
 
 use crate::allocator;
 use crate::boundary::{Failure, Outcome, answer, any_text, bytes, c_string, call, key};
@@ -33,6 +34,8 @@ enum State {
 /// What a `tidesdb_txn_t` is.
 pub struct TransactionHandle {
     pub transaction: Transaction,
+    /// The process that began it.
+    home: ProcessMark,
     state: State,
     /// Bytes that one key and value may take together.
     most_entry_bytes: u64,
@@ -92,13 +95,14 @@ fn level(number: c_int) -> Outcome<IsolationLevel> {
     }
 }
 
-/// A transaction that only this thread uses.
+/// A transaction that this process has begun, and that only this thread uses.
 ///
 /// # Safety
 /// The handle is null or not freed, and no other thread uses it.
 unsafe fn handle<'a>(txn: *mut TransactionHandle) -> Outcome<&'a mut TransactionHandle> {
     // SAFETY: by contract.
-    unsafe { object_mut(txn) }
+    let handle = unsafe { object_mut(txn) }?;
+    if handle.home.is_here() { Ok(handle) } else { refuse(codes::INVALID_DB) }
 }
 
 /// As [`handle`], and the transaction is neither committed nor rolled back.
@@ -137,6 +141,7 @@ pub unsafe extern "C" fn tidesdb_txn_begin_with_isolation(
         let level = level(isolation)?;
         let pointer = allocator::boxed(TransactionHandle {
             transaction: database.db.begin(level)?,
+            home: database.home,
             state: State::Active,
             most_entry_bytes: (database.memory_limit / 4 * 3).max(LEAST_ENTRY_LIMIT),
             held: HeldSpellings::default(),
@@ -174,7 +179,9 @@ pub unsafe extern "C" fn tidesdb_txn_put(
         }
         let expires_at = u64::try_from(ttl).unwrap_or(0);
         let key = &*handle.settled(family, key, Use::Put);
-        Ok(handle.transaction.put_expiring_at(&family.family, key, value, expires_at)?)
+        let put = handle.transaction.put_expiring_at(&family.family, key, value, expires_at);
+        // A commit does not store it.
+        Ok(put.inspect_err(|_| handle.held.forget_puts())?)
     })
 }
 

@@ -158,6 +158,11 @@ fn lines_of_the_log_go_where_they_belong() {
 }
 
 #[test]
+fn calls_beside_others_that_change_what_they_use_do_no_harm() {
+    holds("beside");
+}
+
+#[test]
 fn threads_and_signals_do_no_harm() {
     holds("stress");
 }

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tidesdb::{
-    Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel, Result, RuntimeOptions,
-    ScanOptions, WriteBatch,
+    Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel, Result, RuntimeOptions, Scan,
+    ScanOptions, Transaction, WriteBatch,
 };
 
 const DIRECTORY: &str = "TIDESDB_TEST_FORK_DIRECTORY";
@@ -104,6 +104,27 @@ fn first_not_refused(db: &Db, family: &Family) -> i32 {
     calls.iter().position(|call| !refused(call)).map_or(0, |at| at as i32 + 1)
 }
 
+/// As [`first_not_refused`], of handles that were in use at the fork.
+fn first_in_use_not_refused(transaction: &mut Transaction, scan: &mut Scan) -> i32 {
+    let calls: Vec<Result<()>> = vec![
+        scan.value().map(drop),
+        scan.next(),
+        scan.prev(),
+        scan.seek(b"k"),
+        scan.seek_for_prev(b"k"),
+        scan.seek_to_first(),
+        scan.seek_to_last(),
+        scan.refresh(),
+        transaction.savepoint("s"),
+        transaction.rollback_to("s"),
+        transaction.release("s"),
+        transaction.rollback(),
+    ];
+    let refused =
+        |call: &Result<()>| call.as_ref().is_err_and(|error| error.kind() == ErrorKind::Forked);
+    calls.iter().position(|call| !refused(call)).map_or(0, |at| at as i32 + 61)
+}
+
 #[test]
 #[ignore = "runs in a process of its own"]
 fn process_with_children() {
@@ -117,11 +138,17 @@ fn process_with_children() {
         }
         let mut transaction = db.begin(IsolationLevel::Serializable).unwrap();
         transaction.put(&family, b"child", b"x").unwrap();
-        let scan = family.scan(ScanOptions::new()).unwrap();
+        transaction.savepoint("s").unwrap();
+        let mut scan = family.scan(ScanOptions::new()).unwrap();
+        scan.seek_to_first().unwrap();
         let handles = (db.clone(), family.clone());
         let child = fork(move || {
             let (db, family) = handles;
             let refused = first_not_refused(&db, &family);
+            if refused != 0 {
+                return refused;
+            }
+            let refused = first_in_use_not_refused(&mut transaction, &mut scan);
             if refused != 0 {
                 return refused;
             }

@@ -471,8 +471,10 @@ int tidesdb_get_comparator(tidesdb_t *db, const char *name, tidesdb_comparator_f
 int tidesdb_create_column_family(tidesdb_t *db, const char *name,
                                  const tidesdb_column_family_config_t *config);
 
-/* Removes a family and its data. Free its iterators first. TDB_ERR_NOT_FOUND: there is none. A
-   commit to it that is under way ends before, or answers TDB_ERR_NOT_FOUND. */
+/* Removes a family and its data, and frees its handle: no call may begin with it any more. Free its
+   iterators first, and let calls end that name it together with a transaction. Those that take the
+   handle alone, such as tidesdb_compact, may be under way in other threads: they end as always, or
+   answer TDB_ERR_NOT_FOUND. So does a commit to it. TDB_ERR_NOT_FOUND: there is none. */
 int tidesdb_drop_column_family(tidesdb_t *db, const char *name);
 
 /* As tidesdb_drop_column_family, by handle, which is invalid afterwards. */

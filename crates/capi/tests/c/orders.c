@@ -342,6 +342,38 @@ static void spellings_go(tidesdb_t *db)
     tidesdb_txn_free(txn);
 }
 
+/* So are those of keys whose writes are taken back or refused, when a commit deletes the key or
+   leaves it out. */
+static void spellings_of_what_came_to_nothing(tidesdb_t *db, const char *directory)
+{
+    tidesdb_column_family_t *cf = family_in(db, "taken back", "folded");
+    tidesdb_t *other;
+    tidesdb_txn_t *txn;
+    char path[4096];
+
+    put_alone(db, cf, "Kept", "value");
+    txn = begin(db, TDB_ISOLATION_READ_COMMITTED);
+    CHECK_OK(tidesdb_txn_delete(txn, cf, bytes("kept"), 4));
+    CHECK_OK(tidesdb_txn_savepoint(txn, "s"));
+    CHECK_OK(put(txn, cf, "kept", "again"));
+    CHECK_OK(tidesdb_txn_rollback_to_savepoint(txn, "s"));
+    CHECK_OK(tidesdb_txn_commit(txn));
+    tidesdb_txn_free(txn);
+    SHOWS("k", "");
+    put_alone(db, cf, "KEPT", "anew");
+    SHOWS("k", "KEPT ");
+
+    snprintf(path, sizeof path, "%s/another", directory);
+    other = open_in(path);
+    txn = begin(other, TDB_ISOLATION_READ_COMMITTED);
+    CHECK_CODE(put(txn, cf, "REFUSED", "of another database"), TDB_ERR_INVALID_ARGS);
+    CHECK_OK(tidesdb_txn_commit(txn));
+    tidesdb_txn_free(txn);
+    CHECK_OK(tidesdb_close(other));
+    put_alone(db, cf, "refused", "v");
+    SHOWS("r", "refused ");
+}
+
 static long compared;
 
 static int counting(const uint8_t *key1, size_t size1, const uint8_t *key2, size_t size2, void *ctx)
@@ -506,6 +538,7 @@ int main(int count, char **arguments)
     equal_keys(db);
     uncommitted_spellings(db);
     spellings_go(db);
+    spellings_of_what_came_to_nothing(db, arguments[1]);
     CHECK_OK(tidesdb_register_comparator(db, "counting", counting, NULL, NULL));
     overlapping(db);
     expiring(db);

@@ -51,6 +51,20 @@ impl Health {
         !self.closed.swap(true, Ordering::AcqRel)
     }
 
+    /// The process that opened the database.
+    pub(crate) const fn home(&self) -> ProcessMark {
+        self.home
+    }
+
+    /// Refuses calls of a process that did not open the database.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    #[inline]
+    pub(crate) fn check_at_home(&self) -> Result<()> {
+        if self.is_at_home() { Ok(()) } else { Err(Error::Forked) }
+    }
+
     /// Whether this is the process that opened the database, and not a fork of it.
     #[inline]
     pub(crate) fn is_at_home(&self) -> bool {
@@ -63,9 +77,7 @@ impl Health {
     /// [`Error::Forked`], [`Error::Closed`].
     #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
-        if !self.is_at_home() {
-            return Err(Error::Forked);
-        }
+        self.check_at_home()?;
         if self.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
 

@@ -7,7 +7,8 @@ mod sources;
 use std::sync::Arc;
 
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
-use tidesdb_base::error::Result;
+use tidesdb_base::error::{Error, Result};
+use tidesdb_sys::forks::ProcessMark;
 
 use self::dead_runs::DEAD_KEYS_IN_A_ROW;
 pub(crate) use self::instrumented::{OfTransaction, RangesRead};
@@ -59,6 +60,8 @@ enum Place {
 pub(super) struct StoredScan {
     /// Keeps the directory, in which files that the scan has still to open must stay.
     owner: Arc<Owner>,
+    /// Beside what each step reads; as of the database.
+    home: ProcessMark,
     family: Arc<FamilyState>,
     bounds: Bounds,
     /// What a transaction adds, if the scan is one's.
@@ -82,6 +85,7 @@ impl StoredScan {
             sources: ScanSources::open(&owner, &family, &bounds, own)?,
             instrumented: transaction.is_some() || owner.core().telemetry.latencies.is_on(),
             values: ScannedValues::new(&owner),
+            home: owner.core().health.home(),
             owner,
             family,
             bounds,
@@ -116,6 +120,7 @@ impl StoredScan {
 
     #[inline]
     pub(super) fn value(&self) -> Result<&[u8]> {
+        self.check_at_home()?;
         match self.sources.merge.current() {
             Some(source) if self.valid() => match source.kind() {
                 ValueKind::ValuePointer => {
@@ -137,12 +142,19 @@ impl StoredScan {
         self.owner.core().memory.budget.lend(Holder::Scans, bytes)
     }
 
+    /// In a forked child files are those of the parent, and locks may be locked for good.
+    #[inline]
+    fn check_at_home(&self) -> Result<()> {
+        if self.home.is_here() { Ok(()) } else { Err(Error::Forked) }
+    }
+
     /// Moves. A step of a scan that is not valid does nothing.
     ///
     /// # Errors
-    /// `Corrupt` or `Io`; the scan is not valid then.
+    /// `Corrupt` or `Io`; the scan is not valid then. `Forked`.
     #[inline]
     pub(super) fn go(&mut self, movement: Movement<'_>) -> Result<()> {
+        self.check_at_home()?;
         if movement.is_step() && !self.valid() {
             return Ok(());
         }

@@ -281,9 +281,9 @@ impl Transaction {
     /// already moves to the present state and keeps its place in the order of creation.
     ///
     /// # Errors
-    /// `Invalid` for a finished transaction.
+    /// `Invalid` for a finished transaction; `Forked`.
     pub fn savepoint(&mut self, name: &str) -> Result<()> {
-        self.check_active()?;
+        self.check_active_at_home()?;
         self.writes.get_or_insert_default().savepoint(name);
         Ok(())
     }
@@ -298,18 +298,18 @@ impl Transaction {
     /// after it. Reads stay tracked.
     ///
     /// # Errors
-    /// `NotFound`, `Invalid` for a finished transaction; nothing has changed then.
+    /// `NotFound`, `Invalid` for a finished transaction, `Forked`; nothing has changed then.
     pub fn rollback_to(&mut self, name: &str) -> Result<()> {
-        self.check_active()?;
+        self.check_active_at_home()?;
         self.writes.get_or_insert_default().rollback_to(name)
     }
 
     /// Forgets a savepoint and nothing else.
     ///
     /// # Errors
-    /// `NotFound`, `Invalid` for a finished transaction.
+    /// `NotFound`, `Invalid` for a finished transaction, `Forked`.
     pub fn release(&mut self, name: &str) -> Result<()> {
-        self.check_active()?;
+        self.check_active_at_home()?;
         self.writes.get_or_insert_default().release(name)
     }
 
@@ -317,8 +317,9 @@ impl Transaction {
     /// visible, it stays so.
     ///
     /// # Errors
-    /// `Invalid` for a finished transaction.
+    /// `Invalid` for a finished transaction; `Forked`.
     pub fn rollback(&mut self) -> Result<()> {
+        self.core().health.check_at_home()?;
         if self.state == State::Finished {
             return Err(Error::TransactionFinished);
         }
@@ -385,6 +386,12 @@ impl Transaction {
     #[inline]
     pub(super) fn check_active(&self) -> Result<()> {
         if self.state == State::Active { Ok(()) } else { Err(Error::TransactionFinished) }
+    }
+
+    /// For calls that touch nothing but the transaction, so that nothing else looks.
+    fn check_active_at_home(&self) -> Result<()> {
+        self.core().health.check_at_home()?;
+        self.check_active()
     }
 
     #[inline]
