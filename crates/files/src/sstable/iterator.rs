@@ -276,7 +276,10 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
         if !self.load(self.at + 1)? {
             return Ok(());
         }
-        self.look_ahead(Way::Forward);
+        // A short scan often ends in its second block.
+        if self.ahead.sequential > 1 {
+            self.look_ahead(Way::Forward);
+        }
         self.stand_on(0)
     }
 
