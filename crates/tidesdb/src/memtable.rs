@@ -7,8 +7,8 @@ use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::range_tombstone::{RangeTombstone, RangeTombstoneSets, RangeTombstones};
 use tidesdb_files::wal::Operation;
-use tidesdb_lockfree::arena::{Arena, BlockPool, Part};
-use tidesdb_lockfree::ordered::btree::Loose;
+use tidesdb_lockfree::arena::{Arena, ArenaFull, BlockPool, Part};
+use tidesdb_lockfree::ordered::btree::{Loose, Row};
 use tidesdb_lockfree::ordered::{
     MemtableIndex, NewVersion, OrderedIndex, OwnedCursor, OwnedVersion, Version, Versions,
 };
@@ -31,6 +31,28 @@ pub(crate) struct Memtable {
     sealed_through: AtomicU64,
     /// How long it took to fill; see [`Memtable::fill_nanos`].
     fill_nanos: AtomicU64,
+}
+
+/// See [`Memtable::inserts`].
+pub(crate) struct Inserts<'a> {
+    memtable: &'a Memtable,
+    row: Row<'a>,
+}
+
+impl Inserts<'_> {
+    /// As [`Memtable::insert`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub(crate) fn insert(
+        &mut self,
+        operation: &Operation<'_>,
+        sequence: SequenceNumber,
+    ) -> Result<()> {
+        let row = &mut self.row;
+        self.memtable.insert_by(operation, sequence, |key, version| row.insert(key, version))
+    }
 }
 
 impl std::fmt::Debug for Memtable {
@@ -57,6 +79,22 @@ impl Memtable {
     /// # Errors
     /// [`Error::OutOfMemory`] when the machine has no memory left for it.
     pub(crate) fn insert(&self, operation: &Operation<'_>, sequence: SequenceNumber) -> Result<()> {
+        self.insert_by(operation, sequence, |key, version| self.index.insert(key, version))
+    }
+
+    /// The inserts of a commit, of which each begins where the one before ended.
+    #[inline]
+    pub(crate) fn inserts(&self) -> Inserts<'_> {
+        Inserts { memtable: self, row: self.index.row() }
+    }
+
+    #[inline]
+    fn insert_by(
+        &self,
+        operation: &Operation<'_>,
+        sequence: SequenceNumber,
+        insert: impl FnOnce(&[u8], NewVersion<'_>) -> std::result::Result<(), ArenaFull>,
+    ) -> Result<()> {
         // ORDERING: relaxed; a caller that needs the exact value reads it with the gate closed or
         // after an acquiring load of the published position, which orders these before it.
         if self.first_sequence.load(Ordering::Relaxed) > sequence {
@@ -68,7 +106,7 @@ impl Memtable {
             return Ok(());
         }
         let version = new_version(operation, sequence);
-        self.index.insert(operation.key, version).map_err(|_| Error::OutOfMemory("the memtable"))
+        insert(operation.key, version).map_err(|_| Error::OutOfMemory("the memtable"))
     }
 
     /// Writes one operation of the commit `sequence`, which is no deletion of a range, to where a

@@ -23,10 +23,12 @@ mod bulk;
 mod cursor;
 mod latch;
 mod node;
+mod row;
 mod split;
 
 pub use bulk::{LoadedPart, Loose};
 pub use cursor::BPlusTreeCursor;
+pub use row::Row;
 
 use latch::Seen;
 use node::{Handle, NewEntry, NodeRef};
@@ -185,13 +187,18 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
         }
     }
 
-    /// One attempt to insert. False: something changed meanwhile, try again.
-    fn try_insert(&self, pending: &mut Pending<'_>) -> Result<bool, ArenaFull> {
+    /// One attempt to insert, which notes the leaf. False: something changed meanwhile, try again.
+    fn try_insert(
+        &self,
+        pending: &mut Pending<'_>,
+        noted: &mut Option<NodeRef>,
+    ) -> Result<bool, ArenaFull> {
         let Some(root) = self.root() else {
             self.plant()?;
             return Ok(false);
         };
         if let Some(leaf) = self.tail_leaf(pending.key) {
+            *noted = Some(leaf.node.at);
             return self.insert_in_leaf(leaf, None, pending);
         }
         let Some(mut visit) = self.visit_root(root) else { return Ok(false) };
@@ -207,6 +214,7 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
             parent = Some(Parent { visit, index });
             visit = child;
         }
+        *noted = Some(visit.node.at);
         self.insert_in_leaf(visit, parent, pending)
     }
 
@@ -312,7 +320,7 @@ impl<const FANOUT: usize> OrderedIndex for BPlusTree<FANOUT> {
 
     fn insert(&self, key: &[u8], version: NewVersion<'_>) -> Result<(), ArenaFull> {
         let mut pending = Pending { key, version, built: None };
-        while !self.try_insert(&mut pending)? {}
+        while !self.try_insert(&mut pending, &mut None)? {}
         Ok(())
     }
 

@@ -10,4 +10,6 @@ mod loads;
 #[cfg(loom)]
 mod models;
 #[cfg(not(loom))]
+mod rows;
+#[cfg(not(loom))]
 mod stress;

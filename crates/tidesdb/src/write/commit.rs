@@ -124,7 +124,8 @@ impl Core {
             let families = std::slice::from_ref(family);
             self.log_and_apply(payload, (families, signature), &mut Unchecked, |sequence| {
                 let view = family.view.load();
-                insert(family, &view.active, operation, sequence)?;
+                note(family, operation);
+                view.active.insert(operation, sequence)?;
                 Ok(is_full(family, &view.active))
             })
         })?;
@@ -343,21 +344,27 @@ fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result
         && !batch.deletes_ranges
     {
         let view = family.view.load();
+        let mut inserts = view.active.inserts();
         for operation in BatchReader::new(payload) {
-            insert(family, &view.active, &operation.map_err(undecodable)?, sequence)?;
+            let operation = operation.map_err(undecodable)?;
+            note(family, &operation);
+            inserts.insert(&operation, sequence)?;
         }
         return Ok(is_full(family, &view.active));
     }
     let views: Vec<_> = batch.families.iter().map(|family| (family, family.view.load())).collect();
+    let mut targets: Vec<_> =
+        views.iter().map(|(family, view)| (family, view.active.inserts())).collect();
     let mut at = 0;
     let insert = |operation: std::result::Result<Operation<'_>, Malformed>| {
         let operation = operation.map_err(undecodable)?;
-        if views.get(at).is_none_or(|view| view.0.id != operation.family) {
-            let of_family = views.iter().position(|view| view.0.id == operation.family);
+        if targets.get(at).is_none_or(|target| target.0.id != operation.family) {
+            let of_family = targets.iter().position(|target| target.0.id == operation.family);
             at = of_family.ok_or_else(|| unknown_family(operation.family))?;
         }
-        let view = views.get(at);
-        view.map_or(Ok(()), |(family, view)| insert(family, &view.active, &operation, sequence))
+        let Some((family, inserts)) = targets.get_mut(at) else { return Ok(()) };
+        note(family, &operation);
+        inserts.insert(&operation, sequence)
     };
     if batch.deletes_ranges {
         SurvivingOperations::new(payload).try_for_each(insert)?;
@@ -367,18 +374,12 @@ fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result
     Ok(views.iter().any(|(family, view)| is_full(family, &view.active)))
 }
 
-/// Inserts an operation of a commit, and updates what remembers where nothing lives.
+/// Tells what remembers where nothing lives of an operation that is about to be inserted.
 #[inline]
-fn insert(
-    family: &FamilyState,
-    active: &Memtable,
-    operation: &Operation<'_>,
-    sequence: SequenceNumber,
-) -> Result<()> {
+fn note(family: &FamilyState, operation: &Operation<'_>) {
     if !operation.kind.is_tombstone() {
         family.reads.dead_ranges.note_put(operation.key);
     }
-    active.insert(operation, sequence)
 }
 
 /// Counts a commit to several families: to each what is its own, to the first what the record takes

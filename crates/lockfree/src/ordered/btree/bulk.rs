@@ -101,7 +101,7 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
         let key = loose.new.record.key(&self.arena);
         let version = NewVersion { seq: 0, kind: 0, expires_at: 0, value: &[] };
         let mut pending = Pending { key, version, built: Some(loose.new) };
-        while !self.try_insert(&mut pending)? {}
+        while !self.try_insert(&mut pending, &mut None)? {}
         Ok(())
     }
 

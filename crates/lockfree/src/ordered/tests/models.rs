@@ -200,3 +200,27 @@ fn loom_btree_two_splits() {
         assert_eq!(keys_of(&*index, false), ["f", "e", "d", "c", "b"]);
     });
 }
+
+/// A row remembers a leaf that another thread splits: its next key goes to the new one.
+#[test]
+fn loom_btree_row_beside_splits() {
+    check(2, || {
+        let index = index_with::<TinyTree>(&["b", "f"]);
+        let other = Arc::clone(&index);
+        let writing = thread::spawn(move || {
+            put(&*other, "d", 2);
+            put(&*other, "e", 2);
+        });
+        let mut row = index.row();
+        for key in ["b", "c", "g"] {
+            let value = key.as_bytes();
+            let version = NewVersion { seq: 3, kind: 3, expires_at: 0, value };
+            row.insert(value, version).unwrap();
+        }
+        writing.join().unwrap();
+        assert_eq!(keys_of(&*index, true), ["b", "c", "d", "e", "f", "g"]);
+        for (key, seq) in [("b", 3), ("c", 3), ("d", 2), ("e", 2), ("f", 1), ("g", 3)] {
+            assert_eq!(seq_of(&*index, key), Some(seq), "{key}");
+        }
+    });
+}
