@@ -56,7 +56,6 @@ mod flow;
 mod flush;
 #[cfg(doctest)]
 mod guide;
-mod how_far;
 mod iterator;
 mod key_partitions;
 mod latency;
@@ -64,6 +63,7 @@ mod latency_recorder;
 mod log;
 mod memtable;
 pub mod options_file;
+mod progress;
 mod range_tombstones;
 mod read;
 mod recovery;
@@ -102,8 +102,8 @@ pub use tidesdb_sys::vfs::{
 pub use crate::db::{Components, CopyOptions, Db};
 pub use crate::family::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
 pub use crate::family_handle::Family;
-pub use crate::how_far::Progress;
 pub use crate::iterator::{KeyRange, Scan, ScanEntries, ScanOptions};
+pub use crate::progress::Progress;
 pub use crate::read::PinnedValue;
 pub use crate::snapshot::Snapshot;
 pub use crate::stats::{

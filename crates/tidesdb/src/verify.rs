@@ -11,8 +11,8 @@ use tidesdb_files::vlog::ValuePointer;
 
 use crate::core::Core;
 use crate::family::View;
-use crate::how_far::{Progress, Step};
 use crate::memtable::kind_of;
+use crate::progress::{Progress, Step};
 use crate::version::{Run, TableFile, ValueLogFile};
 
 /// Bytes of a table read at a time.
@@ -48,15 +48,18 @@ struct SeenFiles {
 }
 
 impl VerifyReport {
-    /// Checks everything and tells `told` how far that is.
+    /// Checks everything and reports to `progress` how far that is.
     ///
     /// # Errors
-    /// What `told` answers, which ends the work. Damage is in the report.
-    pub(crate) fn of(core: &Core, told: &mut dyn FnMut(Progress) -> Result<()>) -> Result<Self> {
+    /// What `progress` answers, which ends the work. Damage is in the report.
+    pub(crate) fn of(
+        core: &Core,
+        progress: &mut dyn FnMut(Progress) -> Result<()>,
+    ) -> Result<Self> {
         let (mut report, mut seen) = (Self::default(), SeenFiles::default());
         let families: Vec<_> =
             core.families.all().into_iter().map(|family| family.view.load_full()).collect();
-        let mut step = Step::new(Progress::of("checking", bytes_of(&families)), told);
+        let mut step = Step::new(Progress::of("checking", bytes_of(&families)), progress);
         for view in &families {
             report.families += 1;
             report.check_family(view, &mut seen, &mut step);
@@ -88,7 +91,7 @@ impl VerifyReport {
         let open = file.table()?;
         let Some(table) = open.as_ref() else { return Ok(()) };
         let mut left = file.record.bytes;
-        table.verify_telling(&mut |bytes| {
+        table.verify_with_progress(&mut |bytes| {
             let bytes = bytes.min(left);
             left -= bytes;
             step.add(bytes)
@@ -98,12 +101,12 @@ impl VerifyReport {
         self.blocks += table.block_count() as u64;
         self.entries += table.summary().entries;
         self.bytes += file.record.bytes;
-        let (held, told) = (table.summary(), &file.record);
+        let (held, recorded) = (table.summary(), &file.record);
         let keys = (key_range(&held.min_key, &held.max_key), held.tombstones, held.max_seq);
         let expected = (
-            key_range(&told.smallest_key, &told.largest_key),
-            told.tombstones,
-            told.highest_sequence,
+            key_range(&recorded.smallest_key, &recorded.largest_key),
+            recorded.tombstones,
+            recorded.highest_sequence,
         );
         if keys != expected {
             let detail = format!(
@@ -155,7 +158,7 @@ impl VerifyReport {
             }
             let mut left = known;
             let checked = file.with_reader(|reader| {
-                reader.verify_telling(&mut |bytes| {
+                reader.verify_with_progress(&mut |bytes| {
                     left = left.saturating_sub(bytes);
                     step.add(bytes)
                 })

@@ -18,7 +18,7 @@ const ORDER: &[&[&str]] = &[
         "user_code",
         "latency_recorder",
         "snapshot_registry",
-        "how_far",
+        "progress",
     ],
     &["range_tombstones", "dead_ranges", "events"],
     &["memtable"],

@@ -28,18 +28,18 @@ impl Table {
     /// # Errors
     /// [`Error::Corruption`] at the first damage or contradiction, or [`Error::Io`].
     pub fn verify(&self) -> Result<()> {
-        self.verify_telling(&mut |_| Ok(()))
+        self.verify_with_progress(&mut |_| Ok(()))
     }
 
-    /// As [`Table::verify`]. `told` is called now and then with the bytes of data blocks that were
-    /// checked since; an error that it answers ends the check.
+    /// As [`Table::verify`]. `progress` is called now and then with the bytes of data blocks that
+    /// were checked since; an error that it answers ends the check.
     ///
     /// # Errors
-    /// As [`Table::verify`], and what `told` answers.
-    pub fn verify_telling(&self, told: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
+    /// As [`Table::verify`], and what `progress` answers.
+    pub fn verify_with_progress(&self, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
         // Everything is read twice, and each time counts half.
-        self.verify_blocks(told)?;
-        let counted = self.verify_entries(told)?;
+        self.verify_blocks(progress)?;
+        let counted = self.verify_entries(progress)?;
         let expected = self.summary();
         let counted = TableSummary {
             file_len: expected.file_len,
@@ -58,7 +58,7 @@ impl Table {
     }
 
     /// Checks the layout of each block, and that its keys lie between its neighbours' separators.
-    fn verify_blocks(&self, told: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
+    fn verify_blocks(&self, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
         let mut scratch = Vec::new();
         let mut before: Option<Vec<u8>> = None;
         let mut leaves = Leaves::reading();
@@ -98,7 +98,7 @@ impl Table {
                 ));
             }
             before = Some(separator);
-            told(u64::from(handle.len) / 2)?;
+            progress(u64::from(handle.len) / 2)?;
         }
         if end != self.index.data_bytes() {
             let text = format!("data blocks end here, expected at {}", self.index.data_bytes());
@@ -108,7 +108,7 @@ impl Table {
     }
 
     /// Walks all entries in order and adds up what they amount to.
-    fn verify_entries(&self, told: &mut dyn FnMut(u64) -> Result<()>) -> Result<TableSummary> {
+    fn verify_entries(&self, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<TableSummary> {
         let share = self.index.data_bytes() / 2 / self.summary().entries.max(1);
         let mut entries = TableIterator::new(self, Uncached, Readahead::Bytes(PIECE_BYTES));
         let mut summary = TableSummary::default();
@@ -151,7 +151,7 @@ impl Table {
             add_entry(&mut summary, &entries);
             last = Some((key.to_vec(), meta.seq));
             if summary.entries.is_multiple_of(ENTRIES_PER_REPORT) {
-                told(share * ENTRIES_PER_REPORT)?;
+                progress(share * ENTRIES_PER_REPORT)?;
             }
             entries.next()?;
         }

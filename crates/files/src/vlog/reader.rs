@@ -232,10 +232,10 @@ impl VlogReader {
     ) -> Result<RecordHeader> {
         let at = pointer.offset;
         let header = RecordHeader::parse(bytes).map_err(|_| self.damaged(at, no_header(bytes)))?;
-        let (found, told) =
+        let (found, pointed) =
             ((header.raw_len, header.stored_len), (pointer.raw_len, pointer.stored_len));
-        if found != told {
-            let text = format!("record has lengths {found:?}, expected {told:?}");
+        if found != pointed {
+            let text = format!("record has lengths {found:?}, expected {pointed:?}");
             return Err(self.damaged(at, text));
         }
         if !header.matches(bytes, pointer, stored) {
@@ -280,15 +280,18 @@ impl VlogReader {
     /// # Errors
     /// [`Error::Corruption`] at the first damage, or [`Error::Io`].
     pub fn verify(&self) -> Result<VlogSummary> {
-        self.verify_telling(&mut |_| Ok(()))
+        self.verify_with_progress(&mut |_| Ok(()))
     }
 
-    /// As [`VlogReader::verify`]. `told` is called with the bytes of each record that was checked;
-    /// an error that it answers ends the check.
+    /// As [`VlogReader::verify`]. `progress` is called with the bytes of each record that was
+    /// checked; an error that it answers ends the check.
     ///
     /// # Errors
-    /// As [`VlogReader::verify`], and what `told` answers.
-    pub fn verify_telling(&self, told: &mut dyn FnMut(u64) -> Result<()>) -> Result<VlogSummary> {
+    /// As [`VlogReader::verify`], and what `progress` answers.
+    pub fn verify_with_progress(
+        &self,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<VlogSummary> {
         let (mut scratch, mut value) = (Vec::new(), Vec::new());
         let mut summary =
             VlogSummary { file_len: FILE_HEADER_BYTES as u64, ..VlogSummary::default() };
@@ -297,7 +300,7 @@ impl VlogReader {
             summary.records += 1;
             summary.raw_bytes += u64::from(pointer.raw_len);
             summary.file_len += pointer.record_bytes();
-            told(pointer.record_bytes())?;
+            progress(pointer.record_bytes())?;
         }
         Ok(summary)
     }

@@ -23,7 +23,7 @@ use crate::core::Core;
 use crate::family::RetiredHook;
 use crate::flow::Holder;
 use crate::flush::Cut;
-use crate::how_far::{Progress, Step};
+use crate::progress::{Progress, Step};
 use crate::recovery::NO_LOG;
 use crate::spans::span;
 use crate::verify::VerifyReport;
@@ -71,7 +71,7 @@ impl Core {
         path: &Path,
         sharing: Sharing,
         options: CopyOptions,
-        told: &mut dyn FnMut(Progress) -> Result<()>,
+        progress: &mut dyn FnMut(Progress) -> Result<()>,
     ) -> Result<()> {
         self.check_changeable()?;
         let _at_work = self.work.callers.enter()?;
@@ -84,9 +84,9 @@ impl Core {
         // Most of what is in memory is written out without holding a caller up.
         let flushed = self.each_family(Self::flush_family);
         let cut = flushed.and_then(|()| self.cut());
-        let made = cut.and_then(|cut| self.fill(&mut target, cut, sharing, told));
+        let made = cut.and_then(|cut| self.fill(&mut target, cut, sharing, progress));
         let made = made.and_then(|()| match options.verify_copy {
-            true => self.verify_copy(&target, told),
+            true => self.verify_copy(&target, progress),
             false => Ok(()),
         });
         match &made {
@@ -117,12 +117,12 @@ impl Core {
         target: &mut Target<'_>,
         cut: Cut,
         sharing: Sharing,
-        told: &mut dyn FnMut(Progress) -> Result<()>,
+        progress: &mut dyn FnMut(Progress) -> Result<()>,
     ) -> Result<()> {
         let vfs = self.env.vfs.as_ref();
         let mut buffer = Vec::new();
         let files = files_of(&cut.state);
-        let mut step = Step::new(Progress::of("copying", files.values().sum()), told);
+        let mut step = Step::new(Progress::of("copying", files.values().sum()), progress);
         for (kind, bytes) in files {
             self.health.check_open()?;
             let (from, to) = (self.env.path.join(kind.name()), target.path().join(kind.name()));
@@ -191,7 +191,7 @@ impl Core {
     fn verify_copy(
         &self,
         target: &Target<'_>,
-        told: &mut dyn FnMut(Progress) -> Result<()>,
+        progress: &mut dyn FnMut(Progress) -> Result<()>,
     ) -> Result<()> {
         let guard = target.guard()?;
         let components = Components {
@@ -212,9 +212,9 @@ impl Core {
         let copy = open_in(target.path(), options, components, |vfs, path, _| {
             directory::locked_before(vfs, path, guard)
         })?;
-        let report = VerifyReport::of(&copy, &mut |progress| {
+        let report = VerifyReport::of(&copy, &mut |so_far| {
             self.health.check_open()?;
-            told(progress)
+            progress(so_far)
         });
         copy.shut_down(false).into_iter().for_each(RetiredHook::let_go);
         report?.problems.into_iter().next().map_or(Ok(()), Err)

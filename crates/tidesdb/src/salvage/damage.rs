@@ -9,7 +9,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::vlog::{RemainingRecord, VlogReader};
 
-use crate::how_far::Progress;
+use crate::progress::Progress;
 use crate::salvage::catalog::Catalog;
 use crate::salvage::findings::Findings;
 use crate::salvage::log::{Known, Log};

@@ -44,4 +44,4 @@ pub use self::repair::{Repaired, repair};
 pub use self::report::{Loss, SalvageReport, SalvagedFamily};
 pub use self::restore::{Restored, restore};
 pub use self::salvager::salvage;
-pub use crate::how_far::Progress;
+pub use crate::progress::Progress;

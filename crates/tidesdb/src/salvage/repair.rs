@@ -7,7 +7,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{RealVfs, Vfs};
 
-use crate::how_far::Progress;
+use crate::progress::Progress;
 use crate::salvage::destination::Destination;
 use crate::salvage::place::{beside, check_can_be_renamed, parent_of, remove_copy, resolved};
 use crate::salvage::report::SalvageReport;

@@ -12,7 +12,7 @@ use tidesdb_base::options::DbOptions;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{OpenHow, RealVfs, Vfs};
 
-use crate::how_far::Progress;
+use crate::progress::Progress;
 use crate::salvage::place::Place;
 use crate::salvage::source::Source;
 

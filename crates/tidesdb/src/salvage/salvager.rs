@@ -22,7 +22,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
 
 use crate::core::check_name;
-use crate::how_far::Progress;
+use crate::progress::Progress;
 use crate::salvage::catalog::Catalog;
 use crate::salvage::destination::Destination;
 use crate::salvage::family::{Salvaged, Tombstones, options_from};

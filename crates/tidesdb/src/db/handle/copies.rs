@@ -6,7 +6,7 @@ use tidesdb_base::error::Result;
 
 use super::super::copies::{CopyOptions, Sharing};
 use super::Db;
-use crate::how_far::Progress;
+use crate::progress::Progress;
 
 impl Db {
     /// Makes a copy of the database in another directory of the same file system, which shares its
@@ -51,8 +51,8 @@ impl Db {
         self.checkpoint_with_progress(path, options, &mut |_| Ok(()))
     }
 
-    /// As [`Db::checkpoint_with`]. `progress` is told how far the work is; an error that it answers
-    /// ends the work.
+    /// As [`Db::checkpoint_with`]. `progress` is called with how far the work is; an error that it
+    /// answers ends the work.
     ///
     /// # Errors
     /// As [`Db::checkpoint_with`], and what `progress` answers.

@@ -5,7 +5,7 @@ use tidesdb_base::options::RuntimeOptions;
 
 use super::Db;
 use crate::core::Core;
-use crate::how_far::Progress;
+use crate::progress::Progress;
 use crate::verify::VerifyReport;
 
 impl Db {
@@ -98,8 +98,8 @@ impl Db {
         self.verify_with_progress(&mut |_| Ok(()))
     }
 
-    /// As [`Db::verify`]. `progress` is told now and then how far the work is; an error that it
-    /// answers ends the work.
+    /// As [`Db::verify`]. `progress` is called now and then with how far the work is; an error
+    /// that it answers ends the work.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;

@@ -8,7 +8,7 @@ use tidesdb_base::event::{Event, EventListener, LogLevel};
 use tidesdb_base::options::SyncMode;
 
 use super::*;
-use crate::iterator::ScanOptions;
+use crate::iterator::{Scan, ScanOptions};
 
 /// Calls the database when it is dropped, as a handle that cleans up behind itself does.
 struct AtTheEnd<F: Fn()>(F);
@@ -94,6 +94,18 @@ fn a_commit_during_a_close_is_synced_as_the_interval_promises() {
     assert_eq!(db.family("first").unwrap().get(b"late").unwrap(), Some(b"value".to_vec()));
 }
 
+/// A family of one table, and a scan that reads the two that were compacted into it.
+fn compacted_under_a_scan(db: &Db) -> (Family, Scan) {
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    for round in 0..2_u8 {
+        family.put(b"key", [round]).unwrap();
+        family.flush().unwrap();
+    }
+    let scan = family.scan(ScanOptions::new()).unwrap();
+    family.compact().unwrap();
+    (family, scan)
+}
+
 /// Files that a merge left to a scan stayed for as long as the program only read.
 #[test]
 fn files_go_with_the_last_scan_that_needed_them() {
@@ -105,13 +117,7 @@ fn files_go_with_the_last_scan_that_needed_them() {
         clock: Arc::new(ManualClock::new(1000)),
     };
     let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
-    let family = db.create_family("family", FamilyOptions::default()).unwrap();
-    for round in 0..2_u8 {
-        family.put(b"key", [round]).unwrap();
-        family.flush().unwrap();
-    }
-    let scan = family.scan(ScanOptions::new()).unwrap();
-    family.compact().unwrap();
+    let (_family, scan) = compacted_under_a_scan(&db);
     scheduler.run_until_idle();
     let tables = || {
         let names = sim.list(Path::new("/db")).unwrap().into_iter().map(|entry| entry.name);
@@ -129,13 +135,7 @@ fn a_scan_that_outlives_its_database_removes_nothing() {
     let sim = SimVfs::new(1);
     let components = Components { vfs: Arc::clone(&sim) as _, ..Components::simulated() };
     let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
-    let family = db.create_family("family", FamilyOptions::default()).unwrap();
-    for round in 0..2_u8 {
-        family.put(b"key", [round]).unwrap();
-        family.flush().unwrap();
-    }
-    let scan = family.scan(ScanOptions::new()).unwrap();
-    family.compact().unwrap();
+    let (family, scan) = compacted_under_a_scan(&db);
     db.close().unwrap();
     let files = || sim.list(Path::new("/db")).unwrap();
     let before = files();

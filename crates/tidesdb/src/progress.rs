@@ -21,26 +21,26 @@ impl Progress {
     }
 }
 
-/// A step of work that tells how far it is.
+/// A step of work that reports how far it is.
 pub(crate) struct Step<'t> {
     at: Progress,
-    told: &'t mut dyn FnMut(Progress) -> Result<()>,
+    report: &'t mut dyn FnMut(Progress) -> Result<()>,
     ended: Option<Error>,
 }
 
 impl<'t> Step<'t> {
-    /// A step that tells this caller.
-    pub(crate) fn new(at: Progress, told: &'t mut dyn FnMut(Progress) -> Result<()>) -> Self {
-        Self { at, told, ended: None }
+    /// A step that calls `report`.
+    pub(crate) fn new(at: Progress, report: &'t mut dyn FnMut(Progress) -> Result<()>) -> Self {
+        Self { at, report, ended: None }
     }
 
-    /// Tells that so many bytes more are done.
+    /// Reports that so many bytes more are done.
     ///
     /// # Errors
     /// What the caller answers, who wants the work to end.
     pub(crate) fn add(&mut self, bytes: u64) -> Result<()> {
         self.at.done = self.at.done.saturating_add(bytes).min(self.at.total);
-        (self.told)(self.at).inspect_err(|error| self.ended = Some(error.clone()))
+        (self.report)(self.at).inspect_err(|error| self.ended = Some(error.clone()))
     }
 
     /// The error with which the caller has ended the work: it says nothing of what was worked on.
