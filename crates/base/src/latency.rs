@@ -246,9 +246,9 @@ mod tests {
         for per_cent in [0.0, 1.0, 50.0, 95.0, 99.0, 99.9, 100.0] {
             let rank = (per_cent / 100.0 * times.len() as f64).ceil() as usize;
             let truth = times[rank.max(1) - 1];
-            let told = histogram.percentile(per_cent);
+            let reported = histogram.percentile(per_cent);
             let most = truth + truth / 16 + 1;
-            assert!((truth..=most).contains(&told), "{per_cent}: {told} for {truth}");
+            assert!((truth..=most).contains(&reported), "{per_cent}: {reported} for {truth}");
         }
         assert_eq!(histogram.count(), 20_000);
         assert_eq!(histogram.sum_nanos(), times.iter().sum::<u64>());

@@ -5,13 +5,13 @@
 pub struct Liveness {
     /// All of them; those that one run holds of a key for snapshots count once.
     pub versions: u64,
-    /// About how many of them a merge of these tables keeps: they are alive, or a snapshot needs
-    /// them.
+    /// About how many of them a compaction of these tables keeps: they are alive, or a snapshot
+    /// needs them.
     pub needed: u64,
 }
 
 impl Liveness {
-    /// Versions that a merge leaves out.
+    /// Versions that a compaction leaves out.
     #[must_use]
     pub const fn garbage(&self) -> u64 {
         self.versions.saturating_sub(self.needed)

@@ -5,7 +5,7 @@
 //! search tree over the starts, laid out in an array, in which each subtree knows how far its
 //! ranges reach and between which sequence numbers they lie. Memory is linear in the number of
 //! tombstones however they overlap. The engine keeps one such tree per version of files and a few
-//! per memtable; readers, flushes and merges ask them.
+//! per memtable; readers, flushes and compactions ask them.
 //!
 //! Threads: immutable once built. Invariants: sorted by start, then by sequence number.
 

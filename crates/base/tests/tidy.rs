@@ -1,5 +1,5 @@
 //! The project's rules as a test: layers, sizes, one door to the outside world, unsafe code,
-//! papers.
+//! documents.
 //!
 //! Each rule is a pure function from a path and a text to a list of violations, and is tried on
 //! small strings first (`rules` below), so that a rule that never fires is noticed. The tests at
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidy_rules::{calls, dependencies, engine, papers, patches, sources};
+use tidy_rules::{calls, dependencies, documents, engine, patches, sources};
 
 /// The root of the workspace.
 fn root() -> PathBuf {
@@ -28,8 +28,8 @@ fn files(extensions: &[&str]) -> Vec<(String, String)> {
     for folder in ["crates", "docs", "scripts", ".ci"] {
         collect(&root(), Path::new(folder), &mut found);
     }
-    let papers = ["ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "README", "STYLE"];
-    found.extend(papers.map(|name| format!("{name}.md")));
+    let documents = ["ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "README", "STYLE"];
+    found.extend(documents.map(|name| format!("{name}.md")));
     found.extend(["Cargo.toml", "deny.toml"].map(str::to_owned));
     found.sort();
     let wanted = |path: &String| {
@@ -137,15 +137,19 @@ fn sources_keep_the_rules() {
 fn texts_keep_the_rules() {
     let mut found = Vec::new();
     for (path, text) in files(&["rs", "md", "toml", "sh", ""]) {
-        found.extend(papers::intentions(&path, &text));
-        found.extend(papers::machine_paths(&path, &text));
+        found.extend(documents::intentions(&path, &text));
+        found.extend(documents::machine_paths(&path, &text));
         if path.ends_with(".md") || path.ends_with(".rs") {
-            found.extend(papers::nameless(&path, &text));
+            found.extend(documents::nameless(&path, &text));
         }
         if path.ends_with(".md") {
-            found.extend(papers::columns(&path, &text));
-            found.extend(papers::missing_paths(&path, &text, |named| root().join(named).exists()));
-            found.extend(papers::missing_links(&path, &text, |named| root().join(named).exists()));
+            found.extend(documents::columns(&path, &text));
+            found.extend(documents::missing_paths(&path, &text, |named| {
+                root().join(named).exists()
+            }));
+            found.extend(documents::missing_links(&path, &text, |named| {
+                root().join(named).exists()
+            }));
         } else if !path.ends_with(".toml") {
             found.extend(sources::columns(&path, &text));
         }
@@ -165,7 +169,7 @@ fn the_pages_that_are_read_first_stay_short() {
 #[test]
 fn invariants_have_one_heading_each_and_are_named_by_it() {
     let page = fs::read_to_string(root().join("docs/invariants.md")).unwrap();
-    let known = papers::invariants(&page);
+    let known = documents::invariants(&page);
     assert!(known.len() > 100, "only {} invariants have a heading", known.len());
     let mut found = Vec::new();
     for (at, number) in known.iter().enumerate() {
@@ -175,7 +179,7 @@ fn invariants_have_one_heading_each_and_are_named_by_it() {
     }
     for (path, text) in files(&["rs", "md"]) {
         if !path.starts_with("crates/base/tests/tidy") {
-            found.extend(papers::unknown_invariants(&path, &text, &known));
+            found.extend(documents::unknown_invariants(&path, &text, &known));
         }
     }
     expect_none(&found);
@@ -185,7 +189,7 @@ fn invariants_have_one_heading_each_and_are_named_by_it() {
 fn the_example_of_the_front_page_is_one_that_compiles() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let tour = fs::read_to_string(root().join("crates/tidesdb/examples/tour.rs")).unwrap();
-    let shown = papers::rust_lines(&readme);
+    let shown = documents::rust_lines(&readme);
     assert!(shown.len() > 10, "README.md shows {} lines of Rust", shown.len());
     let missing = shown.into_iter().filter(|shown| !tour.lines().any(|line| line.trim() == *shown));
     let missing = missing.map(|line| format!("README.md: '{line}' is not in the tour"));
@@ -274,7 +278,7 @@ fn every_planted_bug_has_its_row() {
 #[test]
 fn invariants_name_tests_that_exist() {
     let text = fs::read_to_string(root().join("docs/invariants.md")).unwrap();
-    let guards = papers::guards(&text);
+    let guards = documents::guards(&text);
     assert!(guards.len() > 10, "only {} guards are named", guards.len());
     let missing: Vec<_> = guards
         .into_iter()

@@ -105,10 +105,10 @@ fn forget_each(directory: &Path) -> Result<(), String> {
         let mut file = OsString::from("if=");
         file.push(&path);
         // Copies nothing, but tells the system that the whole file will not be needed.
-        let told = Command::new("dd").arg(file).args(["iflag=nocache", "count=0"]).output();
-        let told = told.map_err(|error| format!("needs the program dd: {error}"))?;
-        if !told.status.success() {
-            return Err(String::from_utf8_lossy(&told.stderr).trim().to_owned());
+        let reported = Command::new("dd").arg(file).args(["iflag=nocache", "count=0"]).output();
+        let reported = reported.map_err(|error| format!("needs the program dd: {error}"))?;
+        if !reported.status.success() {
+            return Err(String::from_utf8_lossy(&reported.stderr).trim().to_owned());
         }
     }
     Ok(())

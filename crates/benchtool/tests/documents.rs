@@ -1,4 +1,5 @@
-//! The paper on benchmarks keeps its promises: every flaw has a line, and the tests it names exist.
+//! The document on benchmarks keeps its promises: every flaw has a line, and the tests it names
+//! exist.
 #![expect(clippy::unwrap_used, reason = "a failed call is a failed test")]
 
 use std::fs;
@@ -22,14 +23,14 @@ fn sources(folder: &Path, text: &mut String) {
 
 #[test]
 fn every_flaw_has_a_line_and_every_named_test_exists() {
-    let paper = fs::read_to_string(root().join("docs/benchmarks.md")).unwrap();
+    let document = fs::read_to_string(root().join("docs/benchmarks.md")).unwrap();
     let mut code = String::new();
     for folder in ["src", "tests", "../bench-compare/src", "../bench-compare/tests"] {
         sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut code);
     }
     for number in 1..=30 {
         let start = format!("| F{number:02} |");
-        let lines: Vec<&str> = paper.lines().filter(|line| line.starts_with(&start)).collect();
+        let lines: Vec<&str> = document.lines().filter(|line| line.starts_with(&start)).collect();
         assert_eq!(lines.len(), 1, "{start}");
         let cells: Vec<&str> = lines[0].split('|').map(str::trim).collect();
         assert!(cells.len() == 6 && cells[1..5].iter().all(|cell| !cell.is_empty()), "{start}");
@@ -50,10 +51,10 @@ fn every_flaw_has_a_line_and_every_named_test_exists() {
 /// Every column of the CSV that may stay empty for some engine is explained.
 #[test]
 fn columns_that_may_be_empty_are_explained() {
-    let paper = fs::read_to_string(root().join("docs/benchmarks.md")).unwrap();
+    let document = fs::read_to_string(root().join("docs/benchmarks.md")).unwrap();
     for column in
         ["cache_hit", "sorted_runs", "device_write_mb", "size_compacted_mb", "wal_mb_written"]
     {
-        assert!(paper.contains(&format!("`{column}`")), "{column}");
+        assert!(document.contains(&format!("`{column}`")), "{column}");
     }
 }

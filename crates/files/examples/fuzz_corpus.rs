@@ -16,12 +16,12 @@ use tidesdb_files::vlog::{ValuePointer, VlogOptions, VlogWriter};
 use tidesdb_files::wal::record::{RecordPlace, commit_header, record_bytes};
 use tidesdb_files::wal::{BatchWriter, Operation, SegmentHeader};
 use tidesdb_sim::SimVfs;
-use tidesdb_sys::vfs::{OpenHow, Vfs};
+use tidesdb_sys::vfs::{OpenMode, Vfs};
 
 type Failure = Box<dyn std::error::Error>;
 
 fn read(vfs: &SimVfs, path: &Path) -> Result<Vec<u8>, Failure> {
-    let file = vfs.open(path, OpenHow::Read)?;
+    let file = vfs.open(path, OpenMode::Read)?;
     let mut bytes = vec![0; file.len()? as usize];
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
@@ -29,7 +29,7 @@ fn read(vfs: &SimVfs, path: &Path) -> Result<Vec<u8>, Failure> {
 
 fn table(index: IndexForm, compression: Compression, value: &[u8]) -> Result<Vec<u8>, Failure> {
     let (vfs, path) = (SimVfs::new(1), Path::new("/table"));
-    let file = vfs.open(path, OpenHow::CreateNew)?;
+    let file = vfs.open(path, OpenMode::CreateNew)?;
     let options = TableOptions {
         index,
         block_size: 128,
@@ -206,7 +206,7 @@ impl Corpus {
     fn values(&mut self) -> Result<(), Failure> {
         let vfs = SimVfs::new(1);
         let path = Path::new("/vlog");
-        let file = vfs.open(path, OpenHow::CreateNew)?;
+        let file = vfs.open(path, OpenMode::CreateNew)?;
         let options = VlogOptions { number: 1, compression: Compression::Lz4 };
         let mut values = VlogWriter::new(file, path, options)?;
         values.append(&[b'v'; 200])?;

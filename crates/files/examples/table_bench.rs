@@ -21,7 +21,7 @@ use tidesdb_files::sstable::{
     TableOptions, TableOrigin, TableWriter, Uncached,
 };
 use tidesdb_sim::rng::SplitMix64;
-use tidesdb_sys::vfs::{File, OpenHow, RealVfs, Vfs};
+use tidesdb_sys::vfs::{File, OpenMode, RealVfs, Vfs};
 
 type Key = [u8; 16];
 
@@ -279,7 +279,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     let forms = [(IndexForm::Flat, 4096), (tree, 4096), (tree, 1024)];
     for (index, block_size) in forms {
         println!("\n{index:?} index, data blocks of {block_size} bytes");
-        let file = vfs.open(&path, OpenHow::CreateNew)?;
+        let file = vfs.open(&path, OpenMode::CreateNew)?;
         let result = build(Arc::clone(&file), &path, &keys, (index, block_size))
             .and_then(|()| Table::open(Arc::clone(&file), &path, 1))
             .and_then(|table| {

@@ -61,7 +61,7 @@ pub struct NewVersion<'a> {
 
 /// A version found; its value lies in the index and lives as long as that.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Version<'a> {
+pub struct ValueVersion<'a> {
     /// Sequence number of the commit.
     pub seq: u64,
     /// What the version means, as given on insert.
@@ -72,10 +72,10 @@ pub struct Version<'a> {
     pub value: &'a [u8],
 }
 
-impl fmt::Debug for Version<'_> {
+impl fmt::Debug for ValueVersion<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Version")
+            .debug_struct("ValueVersion")
             .field("seq", &self.seq)
             .field("kind", &self.kind)
             .field("expires_at", &self.expires_at)
@@ -104,7 +104,7 @@ pub trait OrderedIndex: Send + Sync {
     fn insert(&self, key: &[u8], version: NewVersion<'_>) -> Result<(), ArenaFull>;
 
     /// The newest version of `key` whose sequence number is at most `snapshot`.
-    fn get(&self, key: &[u8], snapshot: u64) -> Option<Version<'_>>;
+    fn get(&self, key: &[u8], snapshot: u64) -> Option<ValueVersion<'_>>;
 
     /// All versions of `key`, newest first; none if the key was never inserted.
     fn versions(&self, key: &[u8]) -> Versions<'_>;
@@ -140,7 +140,7 @@ pub trait Cursor<'a> {
     /// The key's versions, newest first; none when the cursor is not valid.
     fn versions(&self) -> Versions<'a>;
     /// The key's newest version whose sequence number is at most `snapshot`.
-    fn version_at(&self, snapshot: u64) -> Option<Version<'a>> {
+    fn version_at(&self, snapshot: u64) -> Option<ValueVersion<'a>> {
         self.versions().at(snapshot)
     }
 }

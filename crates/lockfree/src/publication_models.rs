@@ -78,7 +78,7 @@ impl Engine {
         let end = start + RECORD_BYTES;
         self.sequencer.announce(start, end, SIGNATURE);
         let view = self.load_view();
-        self.sequencer.wait_for_rivals(start, SIGNATURE);
+        self.sequencer.wait_for_conflicting(start, SIGNATURE);
         let newest = Self::find(&view, start);
         let allowed = newest <= snapshot;
         if allowed {

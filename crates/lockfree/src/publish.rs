@@ -8,8 +8,8 @@
 //!
 //! A thread that must know whether commits in front of it touch what it touches itself need not
 //! wait for all of them: each announces, right after its reservation, a *signature* of what it
-//! touches, and [`CommitSequencer::wait_for_rivals`] waits only for those whose signature shares a
-//! bit.
+//! touches, and [`CommitSequencer::wait_for_conflicting`] waits only for those whose signature
+//! shares a bit.
 //!
 //! A range that could not be filled is a *hole* ([`CommitSequencer::break_at`]): nothing from it on
 //! is ever published, and waits for what lies behind it end at once, in vain. Only `reset` goes on,
@@ -157,7 +157,7 @@ impl CommitSequencer {
     /// Returns once every range in front of `start` that may touch what `signature` stands for is
     /// published: all that announced a signature with a common bit, and all that announced none.
     /// Behind a hole it returns at once; what starts there is never published anyway.
-    pub fn wait_for_rivals(&self, start: u64, signature: u64) {
+    pub fn wait_for_conflicting(&self, start: u64, signature: u64) {
         let mut at = self.published();
         let mut looks = 0;
         while at < start {

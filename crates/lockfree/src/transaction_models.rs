@@ -70,7 +70,7 @@ impl Store {
         let start = self.sequencer.reserve(RECORD_BYTES);
         let sequence = start + RECORD_BYTES;
         self.sequencer.announce(start, sequence, keys);
-        self.sequencer.wait_for_rivals(start, keys);
+        self.sequencer.wait_for_conflicting(start, keys);
         let refused = self.has_changed(keys, through, start);
         for (versions, key) in self.versions.iter().zip([FIRST, SECOND]) {
             if !refused && keys & key != 0 {

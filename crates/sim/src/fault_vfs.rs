@@ -20,7 +20,9 @@ use std::sync::{Arc, Mutex};
 
 use self::wrapped::{FaultFile, FaultSegment};
 use tidesdb_sys::sync::lock;
-use tidesdb_sys::vfs::{DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, SegmentHow, Vfs};
+use tidesdb_sys::vfs::{
+    DirEntry, File, LockGuard, LockMode, LogSegment, OpenMode, SegmentMode, Vfs,
+};
 
 pub use self::ops::{Op, OpSet};
 
@@ -286,8 +288,8 @@ impl Vfs for FaultVfs {
         Ok(Arc::new(Self { inner, shared: Arc::clone(&self.shared) }))
     }
 
-    fn open(&self, path: &Path, how: OpenHow) -> io::Result<Arc<dyn File>> {
-        let op = if how == OpenHow::CreateNew { Op::Create } else { Op::Open };
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn File>> {
+        let op = if how == OpenMode::CreateNew { Op::Create } else { Op::Open };
         let name = self.admit(op, path)?;
         if self.is_damaged(path) {
             return Err(FaultError::IO.to_error());
@@ -343,18 +345,18 @@ impl Vfs for FaultVfs {
         &self,
         path: &Path,
         size: u64,
-        how: SegmentHow,
+        how: SegmentMode,
     ) -> io::Result<Arc<dyn LogSegment>> {
         let op = match how {
-            SegmentHow::Create => Op::SegmentCreate,
-            SegmentHow::Reuse => Op::SegmentReuse,
+            SegmentMode::Create => Op::SegmentCreate,
+            SegmentMode::Reuse => Op::SegmentReuse,
         };
         let name = self.admit(op, path)?;
         let inner = self.inner.log_segment(path, size, how)?;
         Ok(Arc::new(FaultSegment { inner, shared: Arc::clone(&self.shared), path: name }))
     }
 
-    fn lock(&self, path: &Path, how: LockHow) -> io::Result<Box<dyn LockGuard>> {
+    fn lock(&self, path: &Path, how: LockMode) -> io::Result<Box<dyn LockGuard>> {
         self.admit(Op::Lock, path)?;
         self.inner.lock(path, how)
     }

@@ -144,11 +144,11 @@ impl Scheduler for ManualScheduler {
         drop(job);
     }
 
-    fn help(&self) -> bool {
+    fn run_one_job(&self) -> bool {
         self.step().is_some() || (self.fire_timer() && self.step().is_some())
     }
 
-    fn interlude(&self, _lane: Lane, _most: u64) {
+    fn run_smaller_jobs(&self, _lane: Lane, _most: u64) {
         let mut state = lock(&self.state);
         if state.interleaves && state.random.index(INTERLUDES_PER_JOB) == 0 {
             drop(state);

@@ -30,7 +30,9 @@ use self::disk::{Disk, NodeId};
 use self::handles::{OpenNode, SimFile, SimLock, SimSegment};
 use crate::rng::mix64;
 use tidesdb_sys::sync::lock;
-use tidesdb_sys::vfs::{DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, SegmentHow, Vfs};
+use tidesdb_sys::vfs::{
+    DirEntry, File, LockGuard, LockMode, LogSegment, OpenMode, SegmentMode, Vfs,
+};
 
 pub use self::damage::Corruption;
 pub use self::image::CrashProfile;
@@ -266,16 +268,16 @@ impl Vfs for SimVfs {
         Ok(self)
     }
 
-    fn open(&self, path: &Path, how: OpenHow) -> io::Result<Arc<dyn File>> {
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn File>> {
         let node = match how {
-            OpenHow::Read | OpenHow::ReadWrite => self.disk().find_file(path)?,
-            OpenHow::CreateNew => {
+            OpenMode::Read | OpenMode::ReadWrite => self.disk().find_file(path)?,
+            OpenMode::CreateNew => {
                 let site = Site::of_path(MutationKind::Create, path);
                 self.mutate(&site, &[], |disk| disk.create_file(path))?
             }
         };
         let open = OpenNode::new(self, node, path);
-        Ok(Arc::new(SimFile { open, writable: how != OpenHow::Read }))
+        Ok(Arc::new(SimFile { open, writable: how != OpenMode::Read }))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -323,18 +325,18 @@ impl Vfs for SimVfs {
         &self,
         path: &Path,
         size: u64,
-        how: SegmentHow,
+        how: SegmentMode,
     ) -> io::Result<Arc<dyn LogSegment>> {
         if size == 0 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let node = match how {
-            SegmentHow::Create => {
+            SegmentMode::Create => {
                 let kind = MutationKind::SegmentCreate;
                 let site = Site { kind, path, at: 0, len: size };
                 self.mutate(&site, &[], |disk| disk.create_segment(path, size))?
             }
-            SegmentHow::Reuse => {
+            SegmentMode::Reuse => {
                 let disk = self.disk();
                 let node = disk.find_file(path)?;
                 if disk.file(node)?.volatile.len() < size {
@@ -347,10 +349,10 @@ impl Vfs for SimVfs {
         Ok(Arc::new(SimSegment { open, capacity: size }))
     }
 
-    fn lock(&self, path: &Path, how: LockHow) -> io::Result<Box<dyn LockGuard>> {
+    fn lock(&self, path: &Path, how: LockMode) -> io::Result<Box<dyn LockGuard>> {
         let existing = self.disk().find_file(path);
         let node = match existing {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && how == LockHow::Exclusive => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && how == LockMode::Exclusive => {
                 let site = Site::of_path(MutationKind::Create, path);
                 self.mutate(&site, &[], |disk| disk.create_file(path))?
             }

@@ -231,7 +231,7 @@ impl History {
         let mut writes = self.transactions.iter().flat_map(|transaction| &transaction.writes);
         let known = writes.find(|write| write.family == family && write.key == key);
         let place = known.map_or(key, |write| &write.place);
-        let told = self.transactions.iter().rev().flat_map(|transaction| {
+        let reported = self.transactions.iter().rev().flat_map(|transaction| {
             let of_key = |write: &&Write| write.covers(family, place);
             transaction.writes.iter().filter(of_key).map(|write| match write.value {
                 _ if write.end.is_some() => {
@@ -245,7 +245,7 @@ impl History {
                 None => format!("{}: delete", transaction.number),
             })
         });
-        told.take(6).collect::<Vec<_>>().join("; ")
+        reported.take(6).collect::<Vec<_>>().join("; ")
     }
 
     /// The first differences between what is expected and what was found.

@@ -51,8 +51,8 @@ impl Scheduler for WatchedScheduler {
         self.inner.submit_after(lane, delay, job);
     }
 
-    fn help(&self) -> bool {
-        let ran = self.inner.help();
+    fn run_one_job(&self) -> bool {
+        let ran = self.inner.run_one_job();
         let (counter, limit) =
             if ran { (&self.helped, MOST_HELP) } else { (&self.in_vain, MOST_VAIN_HELP) };
         let count = counter.fetch_add(1, Ordering::Relaxed);
@@ -63,8 +63,8 @@ impl Scheduler for WatchedScheduler {
         ran
     }
 
-    fn interlude(&self, lane: Lane, most: u64) {
-        self.inner.interlude(lane, most);
+    fn run_smaller_jobs(&self, lane: Lane, most: u64) {
+        self.inner.run_smaller_jobs(lane, most);
     }
 
     fn shutdown(&self) {

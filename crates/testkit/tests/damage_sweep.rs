@@ -31,7 +31,7 @@ use seeds::{scaled, seed};
 use tidesdb::{Error, ErrorKind};
 use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sim::{Corruption, SimVfs};
-use tidesdb_sys::vfs::{OpenHow, Vfs};
+use tidesdb_sys::vfs::{OpenMode, Vfs};
 
 /// What may become of a damaged file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ impl<'g> Sweep<'g> {
             let headless = kept < LOG_START_BYTES;
             let tolerance = if headless { self.tolerance_at_start() } else { self.tolerance };
             self.judge_within(tolerance, &format!("a cut to {kept} bytes"), |disk, path| {
-                disk.open(path, OpenHow::ReadWrite).unwrap().set_len(kept).unwrap();
+                disk.open(path, OpenMode::ReadWrite).unwrap().set_len(kept).unwrap();
                 true
             });
             kept += stride;
@@ -203,7 +203,7 @@ impl<'g> Sweep<'g> {
         self.judge(&format!("the content of {}", other.display()), |disk, path| {
             let bytes = disk.content(other).unwrap();
             disk.remove(path).unwrap();
-            let file = disk.open(path, OpenHow::CreateNew).unwrap();
+            let file = disk.open(path, OpenMode::CreateNew).unwrap();
             file.write_all_at(&bytes, 0).unwrap();
             true
         });

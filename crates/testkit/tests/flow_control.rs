@@ -43,7 +43,7 @@ impl Scheduler for StuckDisk {
         self.inner.submit_after(lane, delay, job);
     }
 
-    fn help(&self) -> bool {
+    fn run_one_job(&self) -> bool {
         if self.panics.load(Ordering::SeqCst) {
             self.clock.advance(Duration::from_secs(60));
             panic!("this panic is part of the test");
@@ -53,7 +53,7 @@ impl Scheduler for StuckDisk {
             return lanes.into_iter().any(|lane| self.inner.step_lane(lane));
         }
         if !self.stuck.load(Ordering::SeqCst) {
-            return self.inner.help();
+            return self.inner.run_one_job();
         }
         let others = [Lane::Compaction, Lane::Sync, Lane::Housekeeping];
         if !others.into_iter().any(|lane| self.inner.step_lane(lane)) {
@@ -105,7 +105,7 @@ impl World {
         Db::open_with("/db", options, components).unwrap()
     }
 
-    fn told(&self, what: &str) -> usize {
+    fn reported(&self, what: &str) -> usize {
         self.events.lock().unwrap().iter().filter(|line| line.contains(what)).count()
     }
 }
@@ -137,7 +137,7 @@ fn a_disk_that_takes_nothing_ends_in_an_error_and_not_in_a_hang() {
     assert!(error.to_string().contains("flush queue"), "{error}");
     assert!(stall_count(&db, StallReason::FlushQueue) > 0);
     assert!(db.stats().stall_nanos >= 5_000_000_000);
-    assert!(world.told("waited") > 0, "{:?}", world.events);
+    assert!(world.reported("waited") > 0, "{:?}", world.events);
     // Refused without effect, and let in again as soon as the disk takes something.
     assert_eq!(family.put(b"refused", b"1").unwrap_err().kind(), ErrorKind::Stalled);
     assert_eq!(family.get(b"refused").unwrap(), None);
@@ -258,7 +258,7 @@ fn overwriting_is_slowed_before_garbage_passes_its_bound() {
             }
         }
         assert!(stall_count(&db, StallReason::SpaceAmplification) > 0, "{:?}", db.stats());
-        assert!(world.told("space amplification") > 0, "{:?}", world.events);
+        assert!(world.reported("space amplification") > 0, "{:?}", world.events);
         family.compact().unwrap();
         let live = bytes_on_disk(&family);
         // And what is written while a merge runs.
@@ -310,7 +310,7 @@ fn a_budget_below_one_memtable_is_kept_and_writers_get_on() {
     }
     let stats = db.stats();
     assert!(stats.work.flush_tables_written > 3, "{stats:?}");
-    assert!(world.told("memory is") > 0);
+    assert!(world.reported("memory is") > 0);
     for n in (0_u64..60_000).step_by(97) {
         let value = families[n as usize % 3].get(&n.to_be_bytes()).unwrap();
         assert_eq!(value, Some(vec![n as u8; 100]));

@@ -15,7 +15,7 @@ use tidesdb::testing::refuse_memtable_blocks;
 use tidesdb::{Components, Db, DbOptions, ErrorKind, Family, FamilyOptions};
 use tidesdb_sim::{ManualClock, ManualScheduler, Mutation, MutationKind, Phase, SimVfs};
 use tidesdb_sys::sched::{Job, Lane, Scheduler};
-use tidesdb_sys::vfs::{LockHow, Vfs};
+use tidesdb_sys::vfs::{LockMode, Vfs};
 
 /// How long one side of a test gives the other the time to do what it must not do. A right engine
 /// does not do it however long that is, so nothing fails on a slow machine.
@@ -62,9 +62,9 @@ impl Scheduler for ByHand {
         self.inner.submit_after(lane, delay, job);
     }
 
-    fn help(&self) -> bool {
+    fn run_one_job(&self) -> bool {
         let job = self.flushes.lock().unwrap().pop_front();
-        job.map(|job| job()).is_some() || self.inner.help()
+        job.map(|job| job()).is_some() || self.inner.run_one_job()
     }
 
     fn shutdown(&self) {
@@ -156,7 +156,7 @@ fn closing_waits_for_a_merge_that_somebody_asked_for() {
         result
     });
     let given_up = when_closed.recv_timeout(GRACE).is_ok();
-    let locked = sim.lock(Path::new("/db/LOCK"), LockHow::Exclusive).is_err();
+    let locked = sim.lock(Path::new("/db/LOCK"), LockMode::Exclusive).is_err();
     held.go_on.send(()).unwrap();
     let merged = merging.join().unwrap();
     closing.join().unwrap().unwrap();
@@ -198,7 +198,7 @@ fn closing_waits_for_a_value_that_is_written_to_a_value_log() {
         closed.send(()).unwrap();
     });
     let given_up = when_closed.recv_timeout(GRACE).is_ok();
-    let locked = sim.lock(Path::new("/db/LOCK"), LockHow::Exclusive).is_err();
+    let locked = sim.lock(Path::new("/db/LOCK"), LockMode::Exclusive).is_err();
     held.go_on.send(()).unwrap();
     let written = writing.join().unwrap();
     closing.join().unwrap();
@@ -403,5 +403,5 @@ fn a_second_close_returns_when_the_first_has_ended() {
     first.join().unwrap().unwrap();
     second.join().unwrap().unwrap();
     assert!(!early, "closed, and the directory is still in use");
-    assert!(sim.lock(Path::new("/db/LOCK"), LockHow::Exclusive).is_ok());
+    assert!(sim.lock(Path::new("/db/LOCK"), LockMode::Exclusive).is_ok());
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use small::{small_db, small_family};
 use tidesdb::{Components, Db, Family, ScanOptions};
 use tidesdb_sys::vfs::{
-    DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, RealVfs, SegmentHow, Vfs,
+    DirEntry, File, LockGuard, LockMode, LogSegment, OpenMode, RealVfs, SegmentMode, Vfs,
 };
 
 const KEYS: u32 = 2000;
@@ -125,7 +125,7 @@ impl Vfs for HeldOnly {
         Arc::clone(&self.0).hold_dir(dir)
     }
 
-    fn open(&self, _path: &Path, _how: OpenHow) -> io::Result<Arc<dyn File>> {
+    fn open(&self, _path: &Path, _how: OpenMode) -> io::Result<Arc<dyn File>> {
         by_path()
     }
 
@@ -165,12 +165,12 @@ impl Vfs for HeldOnly {
         &self,
         _path: &Path,
         _size: u64,
-        _how: SegmentHow,
+        _how: SegmentMode,
     ) -> io::Result<Arc<dyn LogSegment>> {
         by_path()
     }
 
-    fn lock(&self, _path: &Path, _how: LockHow) -> io::Result<Box<dyn LockGuard>> {
+    fn lock(&self, _path: &Path, _how: LockMode) -> io::Result<Box<dyn LockGuard>> {
         by_path()
     }
 

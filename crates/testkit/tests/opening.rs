@@ -40,8 +40,8 @@ impl Scheduler for Flusher {
         self.inner.submit_after(lane, delay, job);
     }
 
-    fn help(&self) -> bool {
-        self.inner.help()
+    fn run_one_job(&self) -> bool {
+        self.inner.run_one_job()
     }
 
     fn shutdown(&self) {

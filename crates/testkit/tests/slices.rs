@@ -174,9 +174,9 @@ fn a_damaged_table_keeps_no_other_slice_from_being_merged() {
             slices += bench.merge_slices();
             bench.check_what_is_served(name);
         }
-        let told = bench.db.wait_idle().unwrap_err();
-        assert_eq!(told.kind(), ErrorKind::Corrupt, "{told}");
-        assert!(told.to_string().contains(name), "{told} does not name {name}");
+        let reported = bench.db.wait_idle().unwrap_err();
+        assert_eq!(reported.kind(), ErrorKind::Corrupt, "{reported}");
+        assert!(reported.to_string().contains(name), "{reported} does not name {name}");
         bench.db.wait_idle().unwrap();
         assert!(bench.sim.content(&path).is_ok(), "a merge retired what is damaged");
         let bytes = bench.table_bytes();

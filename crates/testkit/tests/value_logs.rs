@@ -192,7 +192,7 @@ fn the_length_of_a_closed_file_is_known_after_a_reopening() {
     let entries = machine.sim.list(Path::new("/db")).unwrap();
     let log = entries.iter().find(|entry| entry.name.ends_with(".vlog")).unwrap();
     let path = Path::new("/db").join(&log.name);
-    let file = machine.sim.open(&path, tidesdb_sys::vfs::OpenHow::ReadWrite).unwrap();
+    let file = machine.sim.open(&path, tidesdb_sys::vfs::OpenMode::ReadWrite).unwrap();
     // Between two records, so that only the length shows it.
     file.set_len(log.len - 20 - (MIB + VALUES)).unwrap();
     let (db, _family) = machine.open();

@@ -14,8 +14,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tidesdb::{
-    Components, Db, DbOptions, DirEntry, FamilyOptions, File, Job, Lane, LockGuard, LockHow,
-    LogSegment, OpenHow, Scheduler, SegmentHow, Vfs,
+    Components, Db, DbOptions, DirEntry, FamilyOptions, File, Job, Lane, LockGuard, LockMode,
+    LogSegment, OpenMode, Scheduler, SegmentMode, Vfs,
 };
 
 /// The machine's file system, with a count of bytes.
@@ -32,7 +32,7 @@ impl Vfs for CountingVfs {
         Ok(Arc::new(Self { inner, written: Arc::clone(&self.written) }))
     }
 
-    fn open(&self, path: &Path, how: OpenHow) -> io::Result<Arc<dyn File>> {
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn File>> {
         let inner = self.inner.open(path, how)?;
         Ok(Arc::new(CountingFile { inner, written: Arc::clone(&self.written) }))
     }
@@ -73,12 +73,12 @@ impl Vfs for CountingVfs {
         &self,
         path: &Path,
         size: u64,
-        how: SegmentHow,
+        how: SegmentMode,
     ) -> io::Result<Arc<dyn LogSegment>> {
         self.inner.log_segment(path, size, how)
     }
 
-    fn lock(&self, path: &Path, how: LockHow) -> io::Result<Box<dyn LockGuard>> {
+    fn lock(&self, path: &Path, how: LockMode) -> io::Result<Box<dyn LockGuard>> {
         self.inner.lock(path, how)
     }
 
@@ -211,7 +211,7 @@ impl Scheduler for OneThread {
         }
     }
 
-    fn help(&self) -> bool {
+    fn run_one_job(&self) -> bool {
         // It has a thread of its own.
         false
     }

@@ -29,8 +29,8 @@ fn key(n: u64) -> [u8; 16] {
 
 /// Nanoseconds that the calling thread has been on a processor, where the system reports it.
 fn thread_nanos() -> u64 {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    told.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0)
+    let reported = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    reported.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0)
 }
 
 /// Runs `work` once per thread with the first number of the thread's own keys, and prints elapsed

@@ -1,14 +1,14 @@
 //! Background work: what is queued when, and what happens when it fails.
 //!
-//! At most one flush of a family is queued or running; of merges, see `merges`. A failure is kept
-//! with the family and given to callers that wait; the work is queued again by the next writer that
-//! needs it, or when there is space again (`retries`), so that a disk that was full is tried again
-//! without reopening anything.
+//! At most one flush of a family is queued or running; of compactions, see `compactions`. A failure
+//! is kept with the family and given to callers that wait; the work is queued again by the next
+//! writer that needs it, or when there is space again (`retries`), so that a disk that was full is
+//! tried again without reopening anything.
 
 mod compaction_triggers;
+mod compactions;
 mod full_disk;
 mod manual_compactions;
-mod merges;
 mod repair;
 mod requests;
 mod retries;
@@ -21,7 +21,7 @@ use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_base::event::{Event, StallReason};
 use tidesdb_sys::sched::Lane;
 
-pub(crate) use self::manual_compactions::Wait;
+pub(crate) use self::manual_compactions::WaitLimit;
 pub(crate) use self::requests::Background;
 use crate::core::Core;
 use crate::counters::Work;
@@ -84,7 +84,7 @@ impl Core {
                 self.repair_log_later();
             }
         }
-        self.storage.files.garbage.sweep();
+        self.storage.files.obsolete.sweep();
     }
 
     /// Keeps a failure of background work for callers that wait for it.
@@ -113,7 +113,7 @@ impl Core {
     /// that one is queued for this alone only when there is none.
     pub(crate) fn sweep_in_background(&self) {
         let this = self.this.clone();
-        self.storage.files.garbage.on_first(move || {
+        self.storage.files.obsolete.on_first(move || {
             let Some(core) = this.upgrade() else { return };
             // In a forked child the files and threads are the parent's.
             let is_ours = core.health.is_at_home() && !core.health.is_closed();
@@ -159,7 +159,7 @@ impl Core {
     pub(crate) fn flush_family(&self, family: &Arc<FamilyState>) -> Result<()> {
         self.check_writable(family)?;
         let target = self.storage.log.published();
-        self.rotate(family, 0);
+        self.freeze_and_flush(family, 0);
         family.flushes.failure.take();
         let mut stall_timer = self.stall_timer_with_flushes();
         loop {
@@ -200,9 +200,9 @@ impl Core {
             }
             self.health.check_open()?;
             self.health.check()?;
-            if idle && !self.schedule_quiet_merges() {
+            if idle && !self.submit_quiet_compactions() {
                 self.release_spare();
-                self.storage.files.garbage.sweep();
+                self.storage.files.obsolete.sweep();
                 return Ok(());
             }
             self.wait_for_work(&mut stall_timer, seen)?;
@@ -215,7 +215,7 @@ impl Core {
         StallTimer::new(self.env.options.stall_timeout_ms, self.all_progress(), now)
     }
 
-    /// Changes whenever a flush, a merge or another job gets on.
+    /// Changes whenever a flush, a compaction or another job gets on.
     fn all_progress(&self) -> u64 {
         // ORDERING: relaxed; only whether it changes matters.
         let merged = self.flow.merged.load(Ordering::Relaxed);
@@ -236,7 +236,7 @@ impl Core {
 
     /// Waits until background work has got on since `seen`, or does some of it.
     pub(crate) fn wait_for_progress(&self, seen: u64) {
-        if !self.env.scheduler.help() {
+        if !self.env.scheduler.run_one_job() {
             self.work.progress.wait(seen, LONGEST_SLEEP);
         }
     }

@@ -3,8 +3,9 @@
 //! A table takes a few megabytes while it is written: hashes for its filter, its index, a block.
 //! Fetched from the system for each table and given back, that costs page faults and, when it goes
 //! back, interrupts of all threads of the process: a fifth of a flush was seen to go there. Flushes
-//! and merges take from here and give back; all of it goes when there is no writer any more. What
-//! is kept counts as memory of background work, and is no more than a part of the memory budget.
+//! and compactions take from here and give back; all of it goes when there is no writer any more.
+//! What is kept counts as memory of background work, and is no more than a part of the memory
+//! budget.
 
 use std::sync::{Arc, Mutex};
 
@@ -82,7 +83,7 @@ mod tests {
     use tidesdb_files::sstable::{EntryMeta, IndexForm, TableOptions, TableOrigin, TableWriter};
     use tidesdb_lockfree::arena::BlockPool;
     use tidesdb_sim::SimVfs;
-    use tidesdb_sys::vfs::{OpenHow, Vfs};
+    use tidesdb_sys::vfs::{OpenMode, Vfs};
 
     use super::*;
     use crate::cache::BlockCache;
@@ -96,7 +97,7 @@ mod tests {
     fn used(entries: u32) -> WriterBuffers {
         let sim = SimVfs::new(1);
         let path = Path::new("/table");
-        let file = sim.open(path, OpenHow::CreateNew).unwrap();
+        let file = sim.open(path, OpenMode::CreateNew).unwrap();
         let options = TableOptions {
             index: IndexForm::Flat,
             block_size: 4096,

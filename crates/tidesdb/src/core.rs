@@ -9,7 +9,7 @@ mod isolation;
 mod jobs;
 mod memory;
 mod owner;
-mod progress;
+mod progress_bell;
 mod requests;
 mod storage;
 mod telemetry;
@@ -29,7 +29,7 @@ pub(crate) use self::isolation::Isolation;
 pub(crate) use self::jobs::Jobs;
 pub(crate) use self::memory::Memory;
 pub(crate) use self::owner::{Owner, OwnerShare, SharedOwner};
-pub(crate) use self::progress::Progress;
+pub(crate) use self::progress_bell::ProgressBell;
 pub(crate) use self::requests::{BackgroundRequests, TryCommit};
 pub(crate) use self::storage::Storage;
 pub(crate) use self::telemetry::{CoreCounters, Telemetry};
@@ -122,7 +122,7 @@ impl Core {
     /// [`Error::Io`]: why there is no other manifest yet.
     #[inline]
     pub(crate) fn check_no_doubt(&self, family: &FamilyState) -> Result<()> {
-        if family.drop_is_in_doubt() { self.settle_catalog() } else { Ok(()) }
+        if family.drop_is_in_doubt() { self.resolve_doubtful_drop() } else { Ok(()) }
     }
 
     /// As [`Core::check_no_doubt`], inside the commit gate: a drop that fails closes the gate once,
@@ -143,7 +143,7 @@ impl Core {
 
     /// Has another manifest written, in which there is no drop.
     #[cold]
-    fn settle_catalog(&self) -> Result<()> {
+    fn resolve_doubtful_drop(&self) -> Result<()> {
         lock(&self.storage.catalog).settle()
     }
 }

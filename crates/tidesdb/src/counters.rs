@@ -1,7 +1,7 @@
 //! Counters of a family's work, for statistics.
 //!
 //! What every put and get counts lies in stripes of the threads ([`HotCounters`]); a get tallies on
-//! its stack first ([`ReadTally`]). What flushes and merges count is shared. A family that is
+//! its stack first ([`ReadTally`]). What flushes and compactions count is shared. A family that is
 //! dropped leaves its counts to the database, whose sums never fall.
 
 use std::cell::Cell;
@@ -110,7 +110,7 @@ pub(crate) fn tick(part: &Cell<u32>) {
     part.set(part.get() + 1);
 }
 
-/// What flushes and merges count.
+/// What flushes and compactions count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Work {
@@ -119,16 +119,16 @@ pub(crate) enum Work {
     FlushNanos,
     FlushBytes,
     FlushTables,
-    Merges,
-    MergeFailures,
-    MergeNanos,
-    MergedSlices,
-    MergedTables,
-    MergeBytesWritten,
-    MergeBytesRead,
+    Compactions,
+    CompactionFailures,
+    CompactionNanos,
+    CompactionSlices,
+    CompactionTables,
+    CompactionBytesWritten,
+    CompactionBytesRead,
 }
 
-const WORK: usize = Work::MergeBytesRead as usize + 1;
+const WORK: usize = Work::CompactionBytesRead as usize + 1;
 
 /// All counters of a family.
 #[derive(Debug, Default)]

@@ -1,9 +1,9 @@
 //! Ranges of keys in which nothing lives, remembered so that scans pass over them at once.
 //!
 //! A queue is popped by looking for its first key and deleting it. Deleted keys stay in memtables
-//! and tables until a merge drops them, so without more the next look would pass over all that were
-//! popped before. Here a scan that has passed over many dead keys in a row leaves a *dead range*,
-//! and later scans jump to its end.
+//! and tables until a compaction drops them, so without more the next look would pass over all that
+//! were popped before. Here a scan that has passed over many dead keys in a row leaves a *dead
+//! range*, and later scans jump to its end.
 //!
 //! What makes that right is that a range is *watched*: a commit that puts a key cuts it out of the
 //! range that it lies in, after it has reserved its place in the log and before it is published.
@@ -19,9 +19,9 @@
 //!    sees was published before that, and had cut the range by then.
 //!
 //! With no commit under way, `watched_from` is the scan's own snapshot, and both happen at once.
-//! Only versions decide, so freezing, flushes and merges change nothing. What has expired is dead
-//! for readers whose clock is not behind that of the scan; later deletions of any kind keep a range
-//! dead.
+//! Only versions decide, so freezing, flushes and compactions change nothing. What has expired is
+//! dead for readers whose clock is not behind that of the scan; later deletions of any kind keep a
+//! range dead.
 //!
 //! Threads: any. Puts pay one load while there is no range, else a search; readers take no lock,
 //! and a scan that meets another one registering leaves nothing.

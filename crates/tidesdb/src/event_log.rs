@@ -14,7 +14,7 @@ use tidesdb_base::utc;
 use tidesdb_files::naming::FileKind;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::clock::Clock;
-use tidesdb_sys::vfs::{File, OpenHow, Vfs};
+use tidesdb_sys::vfs::{File, OpenMode, Vfs};
 
 /// What is appended to the file's name when another one is begun.
 const OLD: &str = "old";
@@ -119,9 +119,9 @@ impl EventLog {
     }
 
     fn open(&self) -> io::Result<OpenLog> {
-        let file = match self.vfs.open(&self.path, OpenHow::ReadWrite) {
+        let file = match self.vfs.open(&self.path, OpenMode::ReadWrite) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                self.vfs.open(&self.path, OpenHow::CreateNew)?
+                self.vfs.open(&self.path, OpenMode::CreateNew)?
             }
             other => other?,
         };

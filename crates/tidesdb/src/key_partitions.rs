@@ -3,7 +3,7 @@
 //!
 //! Helpers are jobs of the compaction lane. A part that was not begun is done by the owner, so
 //! nothing ever waits for a job that has not started: a busy or a manual scheduler only means that
-//! the owner does everything by itself. Flushes and merges use this.
+//! the owner does everything by itself. Flushes and compactions use this.
 //!
 //! Invariants: after [`KeyPartitions::run`] no thread works on a part, whatever failed; a helper
 //! that comes later keeps nothing of the work alive.
@@ -19,12 +19,12 @@ use crate::core::Core;
 
 /// Keys from `from` (all from the first if `None`) up to and without `until`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct KeyRange {
+pub(crate) struct KeySpan {
     pub from: Option<Vec<u8>>,
     pub until: Option<Vec<u8>>,
 }
 
-impl KeyRange {
+impl KeySpan {
     /// The ranges between `bounds`, which ascend; together they hold all keys.
     pub(crate) fn between(mut bounds: Vec<Vec<u8>>) -> Vec<Self> {
         bounds.dedup();
@@ -69,7 +69,7 @@ pub(crate) struct KeyPartitions<R> {
 
 #[derive(Debug)]
 struct State<R> {
-    waiting: VecDeque<KeyRange>,
+    waiting: VecDeque<KeySpan>,
     running: usize,
     results: Vec<R>,
     failure: Option<Error>,
@@ -85,7 +85,7 @@ pub(crate) struct Results<R> {
 }
 
 impl<R: Send + 'static> KeyPartitions<R> {
-    pub(crate) fn new(parts: Vec<KeyRange>) -> Arc<Self> {
+    pub(crate) fn new(parts: Vec<KeySpan>) -> Arc<Self> {
         let (waiting, running) = (VecDeque::from(parts), 0);
         let state = State { waiting, running, results: Vec::new(), failure: None };
         Arc::new(Self { state: Mutex::new(state), part_done: Condvar::new() })
@@ -94,12 +94,12 @@ impl<R: Send + 'static> KeyPartitions<R> {
     /// Does all parts with `work` and waits for those that helpers have begun.
     pub(crate) fn run<W>(self: &Arc<Self>, core: &Core, work: &Arc<W>) -> Results<R>
     where
-        W: Fn(&Core, &KeyRange) -> Result<R> + Send + Sync + 'static,
+        W: Fn(&Core, &KeySpan) -> Result<R> + Send + Sync + 'static,
     {
         let helpers = lock(&self.state).waiting.len().saturating_sub(1);
         for _ in 0..helpers {
-            // Weak: the job may wait behind a long merge when all is done, and must not keep what
-            // the work holds, a memtable or the tables of a merge.
+            // Weak: the job may wait behind a long compaction when all is done, and must not keep
+            // what the work holds, a memtable or the tables of a compaction.
             let (parts, work) = (Arc::downgrade(self), Arc::downgrade(work));
             core.submit(Lane::Compaction, move |core| {
                 if let (Some(parts), Some(work)) = (parts.upgrade(), work.upgrade()) {
@@ -115,7 +115,7 @@ impl<R: Send + 'static> KeyPartitions<R> {
         Results { done: std::mem::take(&mut state.results), failure: state.failure.take() }
     }
 
-    fn do_waiting(&self, core: &Core, work: &dyn Fn(&Core, &KeyRange) -> Result<R>) {
+    fn do_waiting(&self, core: &Core, work: &dyn Fn(&Core, &KeySpan) -> Result<R>) {
         loop {
             let mut state = lock(&self.state);
             let Some(range) = state.waiting.pop_front() else { return };

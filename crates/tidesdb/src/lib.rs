@@ -30,7 +30,7 @@
 //!
 //! To read the code, start with `ARCHITECTURE.md`; in short:
 //!
-//! * the write path is `write/`, then `log/`, then `memtable`;
+//! * the write path is `write/`, then `wal/`, then `memtable`;
 //! * the read path is `read/`, and `iterator/` for scans;
 //! * `flush/` turns memtables into tables, `compaction/` merges tables;
 //! * `version/` is the set of files and the manifest behind it;
@@ -60,7 +60,6 @@ mod iterator;
 mod key_partitions;
 mod latency;
 mod latency_recorder;
-mod log;
 mod memtable;
 pub mod options_file;
 mod progress;
@@ -82,6 +81,7 @@ mod transaction;
 mod user_code;
 mod verify;
 mod version;
+mod wal;
 mod write;
 
 pub use tidesdb_base::compress::Compression;
@@ -96,7 +96,7 @@ pub use tidesdb_base::options::{DbOptions, FamilyOptions, FilterKind, RuntimeOpt
 pub use tidesdb_sys::clock::Clock;
 pub use tidesdb_sys::sched::{Job, Lane, Scheduler};
 pub use tidesdb_sys::vfs::{
-    DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, SegmentHow, Vfs,
+    DirEntry, File, LockGuard, LockMode, LogSegment, OpenMode, SegmentMode, Vfs,
 };
 
 pub use crate::db::{Components, CopyOptions, Db};

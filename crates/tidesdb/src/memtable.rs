@@ -10,7 +10,7 @@ use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::arena::{Arena, ArenaFull, BlockPool, Part};
 use tidesdb_lockfree::ordered::btree::{Loose, Row};
 use tidesdb_lockfree::ordered::{
-    MemtableIndex, NewVersion, OrderedIndex, OwnedCursor, OwnedVersion, Version, Versions,
+    MemtableIndex, NewVersion, OrderedIndex, OwnedCursor, OwnedVersion, ValueVersion, Versions,
 };
 
 use crate::range_tombstones::GrowingTombstones;
@@ -140,7 +140,7 @@ impl Memtable {
 
     /// The newest version of `key` that is at most `snapshot`.
     #[inline]
-    pub(crate) fn get(&self, key: &[u8], snapshot: SequenceNumber) -> Option<Version<'_>> {
+    pub(crate) fn get(&self, key: &[u8], snapshot: SequenceNumber) -> Option<ValueVersion<'_>> {
         self.index.get(key, snapshot)
     }
 
@@ -254,6 +254,6 @@ fn new_version<'a>(operation: &Operation<'a>, sequence: SequenceNumber) -> NewVe
 }
 
 /// The kind of a version in a memtable. The index stores what [`Memtable::insert`] gave it.
-pub(crate) fn kind_of(version: &Version<'_>) -> ValueKind {
+pub(crate) fn kind_of(version: &ValueVersion<'_>) -> ValueKind {
     ValueKind::of_version(version.kind).unwrap_or(ValueKind::Tombstone)
 }

@@ -40,7 +40,7 @@ struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // In a forked child the registry may be locked for good, and no merge asks it.
+        // In a forked child the registry may be locked for good, and no compaction asks it.
         if self.core.health.is_at_home() {
             self.core.release_snapshot(self.moment);
         }

@@ -1,8 +1,10 @@
-//! The moments of all live snapshots: what merges must not drop, because a reader may still ask.
+//! The moments of all live snapshots: what compactions must not drop, because a reader may still
+//! ask.
 //!
 //! A moment is a sequence number up to which a reader sees everything, and the time by which values
 //! have expired for it. The time is part of what a reader sees: a value that it has met does not
-//! expire under it. So merges take for expired only what has expired for the oldest live snapshot.
+//! expire under it. So compactions take for expired only what has expired for the oldest live
+//! snapshot.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -37,8 +39,8 @@ struct Registry {
 
 impl SnapshotRegistry {
     /// Registers a snapshot of the moment that `now` returns. `now` is called with the registry
-    /// locked, so that a merge that lists the snapshots, or asks for their times, either sees this
-    /// one or started before everything it can see.
+    /// locked, so that a compaction that lists the snapshots, or asks for their times, either sees
+    /// this one or started before everything it can see.
     #[inline]
     pub(crate) fn register(&self, now: impl FnOnce() -> Moment) -> Moment {
         let mut registry = lock(&self.0);

@@ -4,7 +4,7 @@
 //! its fields are not computed, and events go to the listener and the log of events only.
 //!
 //! A span is entered by the thread that does the work, and left when the value is dropped. Parts
-//! of flushes and merges that other threads take over are not in it.
+//! of flushes and compactions that other threads take over are not in it.
 
 /// Enters a span of a level, which lasts until the value is dropped. Fields are shown as they
 /// display.

@@ -1,4 +1,4 @@
-//! Writing the tables of a flush or a merge, and the value log that goes with them.
+//! Writing the tables of a flush or a compaction, and the value log that goes with them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tidesdb_files::sstable::{
     EntryMeta, IndexForm, TableOptions, TableOrigin, TableSummary, TableWriter,
 };
 use tidesdb_files::vlog::{VlogOptions, VlogWriter};
-use tidesdb_sys::vfs::{File, OpenHow, Vfs};
+use tidesdb_sys::vfs::{File, OpenMode, Vfs};
 
 use crate::core::Core;
 use crate::family::{FamilyState, SliceBounds};
@@ -151,7 +151,7 @@ impl<'a> TableOutput<'a> {
 
     fn create(&mut self, kind: FileKind) -> Result<(PathBuf, Arc<dyn File>)> {
         let path = self.core.env.path.join(kind.name());
-        let file = self.core.env.vfs.open(&path, OpenHow::CreateNew);
+        let file = self.core.env.vfs.open(&path, OpenMode::CreateNew);
         let file = file.map_err(|e| Error::io("create", &path, e))?;
         self.written.paths.push(path.clone());
         Ok((path, file))

@@ -229,19 +229,19 @@ fn everything_is_deleted_in_each_order_and_hooks_are_told_so() -> Result<()> {
             if round == 1 {
                 family.flush()?;
             }
-            let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-            let log = std::sync::Arc::clone(&told);
+            let reported = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+            let log = std::sync::Arc::clone(&reported);
             family.on_commit(move |batch| {
-                for told in batch.operations {
-                    let (key, value) = (told.key.to_vec(), told.value.to_vec());
-                    log.lock().unwrap().push((told.kind, key, value));
+                for reported in batch.operations {
+                    let (key, value) = (reported.key.to_vec(), reported.value.to_vec());
+                    log.lock().unwrap().push((reported.kind, key, value));
                 }
             });
             family.delete_all()?;
             family.set_commit_hook(None);
             assert!(family.is_empty()?, "{order}");
             let all = (CommittedKind::DeleteRange, Vec::new(), Vec::new());
-            assert_eq!(*told.lock().unwrap(), [all], "{order}");
+            assert_eq!(*reported.lock().unwrap(), [all], "{order}");
         }
         family.compact()?;
         assert!(family.is_empty()?, "{order}");

@@ -49,8 +49,8 @@ fn the_spelling_that_was_put_last_is_kept() {
 #[test]
 fn hooks_are_told_of_a_key_that_begins_with_a_nul_by_a_name_that_reads_take() {
     let (_directory, _db, family) = open(KeyOrder::Lexicographic);
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let (log, handle) = (Arc::clone(&told), family.clone());
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let (log, handle) = (Arc::clone(&reported), family.clone());
     family.on_commit(move |batch| {
         for operation in batch.operations {
             let there = handle.contains(operation.key).map_err(|e| e.kind());
@@ -60,7 +60,7 @@ fn hooks_are_told_of_a_key_that_begins_with_a_nul_by_a_name_that_reads_take() {
     family.put(b"\0tail", b"value").unwrap();
     family.delete(b"\0other tail").unwrap();
     let expected = [(b"\0tail".to_vec(), Ok(true)), (b"\0".to_vec(), Ok(false))];
-    assert_eq!(*told.lock().unwrap(), expected);
+    assert_eq!(*reported.lock().unwrap(), expected);
 }
 
 #[test]
@@ -96,8 +96,8 @@ fn a_scan_in_an_order_of_the_application_counts_its_keys_while_it_reads_them() {
 fn hooks_are_told_of_keys_and_values_as_they_were_given() {
     for order in [KeyOrder::Reverse, KeyOrder::CaseInsensitive, KeyOrder::Int64] {
         let (_directory, _db, family) = open(order.clone());
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let log = Arc::clone(&told);
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&reported);
         family.on_commit(move |batch| {
             for operation in batch.operations {
                 let (key, value) = (operation.key.to_vec(), operation.value.to_vec());
@@ -122,7 +122,7 @@ fn hooks_are_told_of_keys_and_values_as_they_were_given() {
             family.delete_prefix(b"pre").unwrap();
             expect(CommittedKind::DeletePrefix, b"pre", b"");
         }
-        assert_eq!(*told.lock().unwrap(), expected, "{order}");
+        assert_eq!(*reported.lock().unwrap(), expected, "{order}");
     }
 }
 
@@ -188,16 +188,16 @@ fn a_prefix_with_a_nul_is_that_of_one_c_string() {
 #[test]
 fn the_hook_is_told_a_prefix_that_no_two_keys_bound() {
     let (_directory, _db, family) = open(KeyOrder::CaseInsensitive);
-    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let note = std::sync::Arc::clone(&told);
+    let reported = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let note = std::sync::Arc::clone(&reported);
     family.on_commit(move |batch| {
         note.lock().unwrap().extend(batch.operations.iter().map(|o| (o.kind, o.key.to_vec())));
     });
     family.delete_prefix(b"bob@").unwrap();
     family.delete_prefix(b"bob").unwrap();
-    let told = told.lock().unwrap();
-    assert_eq!(told[0], (tidesdb::CommittedKind::DeletePrefix, b"bob@".to_vec()));
-    assert_eq!(told[1], (tidesdb::CommittedKind::DeleteRange, b"bob".to_vec()));
+    let reported = reported.lock().unwrap();
+    assert_eq!(reported[0], (tidesdb::CommittedKind::DeletePrefix, b"bob@".to_vec()));
+    assert_eq!(reported[1], (tidesdb::CommittedKind::DeleteRange, b"bob".to_vec()));
 }
 
 #[test]

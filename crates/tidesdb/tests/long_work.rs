@@ -23,26 +23,26 @@ fn database(path: &Path) -> Db {
 
 /// Does work to its end, and then again until it is told to end after each report of some.
 fn check(steps: &[&str], work: impl Fn(&mut dyn FnMut(Progress) -> tidesdb::Result<()>) -> bool) {
-    let mut told: Vec<Progress> = Vec::new();
+    let mut reported: Vec<Progress> = Vec::new();
     let finished = work(&mut |progress| {
-        told.push(progress);
+        reported.push(progress);
         Ok(())
     });
     assert!(finished);
-    let begun: Vec<_> = told.iter().map(|progress| progress.what).collect();
+    let begun: Vec<_> = reported.iter().map(|progress| progress.what).collect();
     let mut seen = begun.clone();
     seen.dedup();
     assert_eq!(seen, steps);
-    for pair in told.windows(2).filter(|pair| pair[0].what == pair[1].what) {
+    for pair in reported.windows(2).filter(|pair| pair[0].what == pair[1].what) {
         assert!(pair[0].done <= pair[1].done && pair[0].total == pair[1].total, "{pair:?}");
     }
     for step in steps {
-        let of_step: Vec<_> = told.iter().filter(|progress| progress.what == *step).collect();
+        let of_step: Vec<_> = reported.iter().filter(|progress| progress.what == *step).collect();
         let last = of_step.last().unwrap();
         assert!(last.done == last.total && last.total > 0, "{last:?}");
         assert!(of_step.len() >= 4, "{step} told only {} times", of_step.len());
     }
-    for end_at in [1, told.len() / 2, told.len()] {
+    for end_at in [1, reported.len() / 2, reported.len()] {
         let mut count = 0;
         let finished = work(&mut |_| {
             count += 1;
@@ -61,7 +61,7 @@ fn finished<T>(done: tidesdb::Result<T>) -> bool {
 fn a_check_of_a_database_tells_how_far_it_is() {
     let place = tempfile::tempdir().unwrap();
     let db = database(&place.path().join("db"));
-    check(&["checking"], |told| finished(db.verify_with_progress(told)));
+    check(&["checking"], |report| finished(db.verify_with_progress(report)));
     assert!(db.verify().unwrap().problems.is_empty());
 }
 
@@ -78,11 +78,15 @@ fn copies_tell_how_far_they_are_and_leave_nothing_when_they_are_ended() {
         }
         finished
     };
-    check(&["copying", "checking"], |told| done(db.backup_with_progress(&copy, verified, told)));
-    check(&["copying", "checking"], |told| {
-        done(db.checkpoint_with_progress(&copy, verified, told))
+    check(&["copying", "checking"], |report| {
+        done(db.backup_with_progress(&copy, verified, report))
+    });
+    check(&["copying", "checking"], |report| {
+        done(db.checkpoint_with_progress(&copy, verified, report))
     });
     let backup = place.path().join("backup");
     db.backup(&backup).unwrap();
-    check(&["copying", "checking"], |told| done(salvage::restore(&backup, &copy, told).map(drop)));
+    check(&["copying", "checking"], |report| {
+        done(salvage::restore(&backup, &copy, report).map(drop))
+    });
 }

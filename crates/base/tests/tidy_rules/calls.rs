@@ -168,8 +168,8 @@ mod tests {
 
     #[test]
     fn other_methods_of_that_name_are_not() {
-        let other = "impl Log {\n    fn a(&self) {\n        self.flush_all();\n    }\n}\n";
-        assert!(violations(&[ABOVE, ("log/mod.rs", other)]).is_empty());
+        let other = "impl Wal {\n    fn a(&self) {\n        self.flush_all();\n    }\n}\n";
+        assert!(violations(&[ABOVE, ("wal/mod.rs", other)]).is_empty());
     }
 
     #[test]

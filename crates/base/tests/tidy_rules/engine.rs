@@ -22,7 +22,7 @@ const ORDER: &[&[&str]] = &[
     ],
     &["range_tombstones", "dead_ranges", "events"],
     &["memtable"],
-    &["log"],
+    &["wal"],
     &["flow", "cache", "version"],
     &["buffer_pool"],
     &["recovery"],
@@ -116,11 +116,11 @@ mod tests {
     fn upward_names_are_found() {
         assert!(check("flush.rs", "use crate::core::Core;\n").is_empty());
         assert_eq!(check("core.rs", "use crate::flush::x;\n").len(), 1);
-        assert_eq!(check("log/sync.rs", "fn a() { crate::db::b() }\n").len(), 1);
+        assert_eq!(check("wal/sync.rs", "fn a() { crate::db::b() }\n").len(), 1);
         assert_eq!(check("core.rs", "use super::flush;\n").len(), 1);
         assert!(check("cache/mod.rs", "use crate::flow::x;\n").is_empty());
         assert_eq!(check("flow/mod.rs", "use crate::cache::x;\n").len(), 1, "of its own row");
-        assert!(check("log/sync.rs", "use super::Log;\n").is_empty());
+        assert!(check("wal/sync.rs", "use super::Wal;\n").is_empty());
     }
 
     #[test]

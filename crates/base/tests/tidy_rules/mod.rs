@@ -4,8 +4,8 @@
 
 pub(crate) mod calls;
 pub(crate) mod dependencies;
+pub(crate) mod documents;
 pub(crate) mod engine;
-pub(crate) mod papers;
 pub(crate) mod patches;
 pub(crate) mod sources;
 

@@ -74,16 +74,16 @@ impl CopyTarget {
     ///
     /// # Errors
     /// Those of the engine.
-    pub(crate) fn checkpoint(&self, db: &Db, told: &mut CopyProgress<'_>) -> tidesdb::Result<()> {
-        db.checkpoint_with_progress(&self.to, self.options(), told)
+    pub(crate) fn checkpoint(&self, db: &Db, report: &mut CopyProgress<'_>) -> tidesdb::Result<()> {
+        db.checkpoint_with_progress(&self.to, self.options(), report)
     }
 
     /// Makes a copy that shares nothing.
     ///
     /// # Errors
     /// Those of the engine.
-    pub(crate) fn backup(&self, db: &Db, told: &mut CopyProgress<'_>) -> tidesdb::Result<()> {
-        db.backup_with_progress(&self.to, self.options(), told)
+    pub(crate) fn backup(&self, db: &Db, report: &mut CopyProgress<'_>) -> tidesdb::Result<()> {
+        db.backup_with_progress(&self.to, self.options(), report)
     }
 
     fn options(&self) -> CopyOptions {

@@ -70,7 +70,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
             with_bar(NO_VERDICT, |progress| db.verify_with_progress(progress))?.into()
         }
     };
-    let (text, verdict) = told(&report, args.json)?;
+    let (text, verdict) = rendered(&report, args.json)?;
     judged(print(text), verdict)
 }
 
@@ -79,10 +79,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
 /// # Errors
 /// When it can't be written as JSON.
 pub(crate) fn verdict_on(report: VerifyReport, json: bool) -> Result<(String, Result<()>)> {
-    told(&report.into(), json)
+    rendered(&report.into(), json)
 }
 
-fn told(report: &Findings, json: bool) -> Result<(String, Result<()>)> {
+fn rendered(report: &Findings, json: bool) -> Result<(String, Result<()>)> {
     let text = if json { as_json(report)? } else { as_text(report) };
     let verdict = match report.problems.len() {
         0 => Ok(()),

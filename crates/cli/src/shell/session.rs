@@ -141,11 +141,11 @@ impl Session {
             Command::Verify(args) => self.verify(&args, output)?,
             Command::Checkpoint(args) => {
                 let db = self.db.clone();
-                with_bar(move |told| args.checkpoint(&db, told))?;
+                with_bar(move |report| args.checkpoint(&db, report))?;
             }
             Command::Backup(args) => {
                 let db = self.db.clone();
-                with_bar(move |told| args.backup(&db, told))?;
+                with_bar(move |report| args.backup(&db, report))?;
             }
             Command::Flush => {
                 let db = self.db.clone();
@@ -196,7 +196,7 @@ impl Session {
 
     fn verify(&self, args: &JsonArgs, output: &mut dyn Write) -> Result<()> {
         let db = self.db.clone();
-        let report = with_bar(move |told| db.verify_with_progress(told))?;
+        let report = with_bar(move |report| db.verify_with_progress(report))?;
         let (text, verdict) = commands::verdict_on(report, args.json)?;
         judged(print(output, &text), verdict)
     }

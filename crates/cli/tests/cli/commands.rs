@@ -251,7 +251,7 @@ fn several_keys_at_once() {
 #[test]
 fn every_command_that_changes_something_says_so_as_json_when_asked() {
     let place = Place::new();
-    let told: &[(&str, &[&str], &str)] = &[
+    let reported: &[(&str, &[&str], &str)] = &[
         ("put", &["key", "value"], r#"{"family":"default","stored":1,"value_bytes":5}"#),
         ("delete", &["k", "--prefix"], r#"{"family":"default","removed":"prefix"}"#),
         ("delete", &["k"], r#"{"family":"default","removed":"key"}"#),
@@ -265,7 +265,7 @@ fn every_command_that_changes_something_says_so_as_json_when_asked() {
         ("checkpoint", &["point"], r#"{"checkpoint":"point","verified":false}"#),
         ("backup", &["copy"], r#"{"backup":"copy","verified":false}"#),
     ];
-    for (command, arguments, expected) in told {
+    for (command, arguments, expected) in reported {
         assert_eq!(place.run(command, arguments).ok().text(), "", "{command}");
         if ["checkpoint", "backup"].contains(command) {
             std::fs::remove_dir_all(place.path(arguments[0])).unwrap();

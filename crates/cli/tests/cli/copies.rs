@@ -7,8 +7,8 @@ fn families_are_renamed_and_cloned() {
     let place = Place::new();
     place.run("put", &["key", "value", "--family", "old", "--create"]).ok();
     place.run("rename-family", &["old", "new"]).ok();
-    let told = place.run("clone-family", &["new", "copy", "--json"]).ok();
-    assert_eq!(told.text(), "{\"cloned\":\"new\",\"to\":\"copy\"}\n");
+    let reported = place.run("clone-family", &["new", "copy", "--json"]).ok();
+    assert_eq!(reported.text(), "{\"cloned\":\"new\",\"to\":\"copy\"}\n");
     assert_eq!(place.run("families", &[]).ok().text(), "copy\nnew\n");
     place.run("put", &["key", "other", "--family", "new"]).ok();
     assert_eq!(place.run("get", &["key", "--family", "copy"]).ok().text(), "value");
@@ -22,8 +22,8 @@ fn checkpoints_and_backups_are_databases() {
         let place = Place::new();
         place.run("put", &["key", "before"]).ok();
         let to = place.path("made").display().to_string();
-        let told = place.run(command, &[&to, "--verify", "--json"]).ok();
-        assert!(told.text().contains("\"verified\":true"), "{}", told.text());
+        let reported = place.run(command, &[&to, "--verify", "--json"]).ok();
+        assert!(reported.text().contains("\"verified\":true"), "{}", reported.text());
         place.run("put", &["key", "after"]).ok();
         assert_eq!(place.run_in("made", "get", &["key"]).ok().text(), "before");
         place.run(command, &[&to]).fails(2, &["not empty"]);

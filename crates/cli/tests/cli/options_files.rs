@@ -13,13 +13,21 @@ fn options_are_written_and_applied_in_both_formats() {
         place.file(&name, shown.text());
         place.run("options", &["-f", "a", "--set", "compression=none"]).ok();
         place.run("options", &["-f", "b", "--set", "bloom_fpr=0.5"]).ok();
-        let told = place.run("options", &["--apply", &name]).ok();
-        assert!(told.stderr.contains("'a': compression was none, is zstd\n"), "{}", told.stderr);
-        assert!(told.stderr.contains("'b': bloom_fpr was 0.5, is 0.01\n"), "{}", told.stderr);
+        let reported = place.run("options", &["--apply", &name]).ok();
+        assert!(
+            reported.stderr.contains("'a': compression was none, is zstd\n"),
+            "{}",
+            reported.stderr
+        );
+        assert!(
+            reported.stderr.contains("'b': bloom_fpr was 0.5, is 0.01\n"),
+            "{}",
+            reported.stderr
+        );
         let again = place.run("options", &["--format", format]).ok();
         assert_eq!(again.text(), shown.text(), "they are stored with the data");
-        let told = place.run("options", &["--apply", &name, "-f", "a"]).ok();
-        assert_eq!(told.stderr, "family 'a': nothing changes\n");
+        let reported = place.run("options", &["--apply", &name, "-f", "a"]).ok();
+        assert_eq!(reported.stderr, "family 'a': nothing changes\n");
         let one = place.run("options", &["--format", format, "-f", "b"]).ok();
         assert!(!one.text().contains("zstd"), "{}", one.text());
     }

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use tidesdb_base::checksum;
 use tidesdb_base::error::{Error, Result};
-use tidesdb_sys::vfs::{OpenHow, Vfs};
+use tidesdb_sys::vfs::{OpenMode, Vfs};
 
 use crate::naming;
 
@@ -41,8 +41,9 @@ fn replace_current(vfs: &dyn Vfs, dir: &Path, text: &[u8]) -> Result<()> {
         }
         _ => {}
     }
-    let file =
-        vfs.open(&temporary, OpenHow::CreateNew).map_err(|e| Error::io("create", &temporary, e))?;
+    let file = vfs
+        .open(&temporary, OpenMode::CreateNew)
+        .map_err(|e| Error::io("create", &temporary, e))?;
     file.write_all_at(text, 0).map_err(|e| Error::io("write", &temporary, e))?;
     file.sync_data().map_err(|e| Error::io("sync", &temporary, e))?;
     let current = dir.join(naming::FileKind::Current.name());
@@ -79,7 +80,7 @@ pub fn is_unfinished(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
 /// [`set_current`] writes; [`Error::Io`].
 pub fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Option<u64>> {
     let path = dir.join(naming::FileKind::Current.name());
-    let file = match vfs.open(&path, OpenHow::Read) {
+    let file = match vfs.open(&path, OpenMode::Read) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(Error::io("open", &path, e)),

@@ -118,7 +118,7 @@ pub(super) fn record_at(bytes: &[u8], offset: usize, number: u64) -> Option<(&[u
 #[cfg(test)]
 mod tests {
     use tidesdb_sim::SimVfs;
-    use tidesdb_sys::vfs::{OpenHow, Vfs};
+    use tidesdb_sys::vfs::{OpenMode, Vfs};
 
     use super::super::{Change, ManifestWriter};
     use super::*;
@@ -131,8 +131,8 @@ mod tests {
         let changes = (1..9).map(|number| Change::NextFile { number });
         let edit = Edit::new(changes.collect());
         ManifestWriter::create(vfs.as_ref(), dir, 4, &edit).unwrap();
-        let file = vfs.open(path, OpenHow::ReadWrite).unwrap();
-        let told = || read_manifest(file.as_ref(), path, 4).unwrap_err().to_string();
+        let file = vfs.open(path, OpenMode::ReadWrite).unwrap();
+        let reported = || read_manifest(file.as_ref(), path, 4).unwrap_err().to_string();
         let record = HEADER_BYTES as u64;
         let len = file.len().unwrap() - record;
         let body = len - RECORD_HEADER_BYTES as u64;
@@ -157,10 +157,10 @@ mod tests {
             let mut before = [0; 4];
             file.read_exact_at(&mut before, at).unwrap();
             file.write_all_at(&bytes, at).unwrap();
-            let told = told();
+            let reported = reported();
             let offset = format!("/db/MANIFEST-000004 is damaged at offset {offset}: ");
-            assert!(told.starts_with(&offset), "{told}");
-            assert!(told.contains(&expected) && told.contains(&found), "{told}");
+            assert!(reported.starts_with(&offset), "{reported}");
+            assert!(reported.contains(&expected) && reported.contains(&found), "{reported}");
             file.write_all_at(&before, at).unwrap();
         }
         read_manifest(file.as_ref(), path, 4).unwrap();
@@ -174,7 +174,7 @@ mod tests {
         let edit = Edit::new(vec![Change::NextFile { number: 9 }]);
         ManifestWriter::create(vfs.as_ref(), Path::new("/db"), 4, &edit).unwrap();
         let path = Path::new("/db/MANIFEST-000004");
-        let file = vfs.open(path, OpenHow::ReadWrite).unwrap();
+        let file = vfs.open(path, OpenMode::ReadWrite).unwrap();
         let read = |version: u32| {
             file.write_all_at(&version.to_le_bytes(), 8).unwrap();
             read_manifest(file.as_ref(), path, 4)

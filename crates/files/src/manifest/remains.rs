@@ -126,7 +126,7 @@ pub fn named_by(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use tidesdb_sim::SimVfs;
-    use tidesdb_sys::vfs::{OpenHow, Vfs};
+    use tidesdb_sys::vfs::{OpenMode, Vfs};
 
     use super::super::{Change, ManifestWriter};
     use super::*;
@@ -144,7 +144,7 @@ mod tests {
             writer.append(&edit(number)).unwrap();
         }
         let path = Path::new("/db/MANIFEST-000004");
-        let file = vfs.open(path, OpenHow::ReadWrite).unwrap();
+        let file = vfs.open(path, OpenMode::ReadWrite).unwrap();
         let whole = ManifestRemains::survey(file.as_ref(), path, 4).unwrap();
         assert!(whole.is_whole() && whole.edits.len() == 5 && whole.version == Some(4));
         file.write_all_at(&[0xff], starts[2] + 13).unwrap();

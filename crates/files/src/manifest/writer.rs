@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidesdb_base::checksum;
 use tidesdb_base::codec::{put_u32, put_u64};
 use tidesdb_base::error::{Error, Result};
-use tidesdb_sys::vfs::{File, OpenHow, Vfs};
+use tidesdb_sys::vfs::{File, OpenMode, Vfs};
 
 use super::edit::Edit;
 use super::{HEADER_BYTES, MAGIC, RECORD_HEADER_BYTES, VERSION};
@@ -31,7 +31,7 @@ impl ManifestWriter {
     pub fn create(vfs: &dyn Vfs, dir: &Path, number: u64, snapshot: &Edit) -> Result<Self> {
         let path = dir.join(naming::FileKind::Manifest(number).name());
         let file =
-            vfs.open(&path, OpenHow::CreateNew).map_err(|e| Error::io("create", &path, e))?;
+            vfs.open(&path, OpenMode::CreateNew).map_err(|e| Error::io("create", &path, e))?;
         let mut header = Vec::with_capacity(HEADER_BYTES);
         put_u64(&mut header, MAGIC);
         put_u32(&mut header, VERSION);

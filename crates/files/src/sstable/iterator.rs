@@ -49,7 +49,7 @@ struct Ahead {
     start: u64,
     len: usize,
     /// Bytes of memory that were last reported to the source.
-    told: usize,
+    reported: usize,
 }
 
 #[derive(Debug)]
@@ -435,23 +435,23 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
         };
         let stored = self.ahead.stored(handle).unwrap_or_default();
         let block = self.table.decode_block(handle, stored, raw)?;
-        self.tell_kept(self.ahead.bytes.capacity() + block.memory_bytes());
+        self.report_kept(self.ahead.bytes.capacity() + block.memory_bytes());
         Ok(Current::Own(block))
     }
 }
 
 impl<T, S: BlockSource> TableIterator<T, S> {
-    fn tell_kept(&mut self, bytes: usize) {
-        if bytes != self.ahead.told {
-            self.source.kept_by_reader(self.ahead.told, bytes);
-            self.ahead.told = bytes;
+    fn report_kept(&mut self, bytes: usize) {
+        if bytes != self.ahead.reported {
+            self.source.kept_by_reader(self.ahead.reported, bytes);
+            self.ahead.reported = bytes;
         }
     }
 }
 
 impl<T, S: BlockSource> Drop for TableIterator<T, S> {
     fn drop(&mut self) {
-        self.tell_kept(0);
+        self.report_kept(0);
     }
 }
 

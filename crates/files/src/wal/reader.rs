@@ -284,12 +284,12 @@ mod tests {
     use super::*;
     use crate::wal::record::{RecordPlace, commit_header, record_bytes};
     use tidesdb_sim::SimVfs;
-    use tidesdb_sys::vfs::{OpenHow, Vfs};
+    use tidesdb_sys::vfs::{OpenMode, Vfs};
 
     fn segment(header: &SegmentHeader, records: &[u8]) -> SegmentReader {
         let sim = SimVfs::new(1);
         let path = Path::new("/wal");
-        let file = sim.open(path, OpenHow::CreateNew).unwrap();
+        let file = sim.open(path, OpenMode::CreateNew).unwrap();
         file.write_all_at(&header.encode(), 0).unwrap();
         file.write_all_at(records, RECORDS_OFFSET).unwrap();
         SegmentReader::open(file, path).unwrap().unwrap()

@@ -15,7 +15,7 @@
 use std::cmp;
 
 use super::record::{self, NewRecord, RecordRef};
-use super::{NewVersion, OrderedIndex, Version, Versions};
+use super::{NewVersion, OrderedIndex, ValueVersion, Versions};
 use crate::arena::{Arena, ArenaFull};
 use crate::sync::{AtomicU32, CachePadded, Ordering};
 
@@ -325,7 +325,7 @@ impl<const FANOUT: usize> OrderedIndex for BPlusTree<FANOUT> {
     }
 
     #[inline]
-    fn get(&self, key: &[u8], snapshot: u64) -> Option<Version<'_>> {
+    fn get(&self, key: &[u8], snapshot: u64) -> Option<ValueVersion<'_>> {
         self.find(key)?.versions(&self.arena).at(snapshot)
     }
 

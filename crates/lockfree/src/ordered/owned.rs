@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use super::{Cursor, OrderedIndex, Version, Versions};
+use super::{Cursor, OrderedIndex, ValueVersion, Versions};
 
 /// A cursor together with a reference to its index.
 pub struct OwnedCursor<I: OrderedIndex + 'static> {
@@ -82,7 +82,7 @@ impl<I: OrderedIndex + 'static> OwnedCursor<I> {
     }
 
     /// The key's newest version whose sequence number is at most `snapshot`.
-    pub fn version_at(&self, snapshot: u64) -> Option<Version<'_>> {
+    pub fn version_at(&self, snapshot: u64) -> Option<ValueVersion<'_>> {
         self.cursor.version_at(snapshot)
     }
 }
@@ -90,7 +90,7 @@ impl<I: OrderedIndex + 'static> OwnedCursor<I> {
 /// A version of a key together with a reference to its index.
 pub struct OwnedVersion<I: OrderedIndex + 'static> {
     // Declared, and therefore dropped, before the index.
-    version: Version<'static>,
+    version: ValueVersion<'static>,
     index: Arc<I>,
 }
 
@@ -107,7 +107,7 @@ impl<I: OrderedIndex + 'static> OwnedVersion<I> {
     }
 
     /// The version.
-    pub fn version(&self) -> &Version<'_> {
+    pub fn version(&self) -> &ValueVersion<'_> {
         &self.version
     }
 

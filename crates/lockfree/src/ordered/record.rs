@@ -27,7 +27,7 @@ use std::ptr;
 use std::slice;
 
 use super::shortcut::Shortcut;
-use super::{MAX_KEY_BYTES, NewVersion, Version};
+use super::{MAX_KEY_BYTES, NewVersion, ValueVersion};
 use crate::arena::{Arena, ArenaFull, Offset, UNIT_BYTES};
 use crate::prefetch::prefetch_address;
 use crate::sync::{AtomicU32, Ordering};
@@ -272,7 +272,7 @@ impl VersionRef {
     }
 
     #[inline]
-    fn read(self, arena: &Arena) -> Version<'_> {
+    fn read(self, arena: &Arena) -> ValueVersion<'_> {
         let header = self.header(arena);
         let tail = self.tail(arena);
         // SAFETY: the two bytes were written before publication and are never written again.
@@ -288,7 +288,7 @@ impl VersionRef {
         let start = tail.wrapping_add(value_at);
         // SAFETY: `value_bytes` bytes were written there before publication and never again.
         let value = unsafe { slice::from_raw_parts(start, header.value_bytes as usize) };
-        Version { seq: header.seq.get(), kind: flags[KIND_AT], expires_at, value }
+        ValueVersion { seq: header.seq.get(), kind: flags[KIND_AT], expires_at, value }
     }
 }
 
@@ -309,7 +309,7 @@ impl<'a> Versions<'a> {
     /// of many newer versions only a few are looked at, about twice the logarithm of their number,
     /// and none is decoded.
     #[inline]
-    pub fn at(self, snapshot: u64) -> Option<Version<'a>> {
+    pub fn at(self, snapshot: u64) -> Option<ValueVersion<'a>> {
         let arena = self.arena?;
         let mut version = VersionRef::from_raw(self.next)?;
         while version.seq(arena) > snapshot {
@@ -320,10 +320,10 @@ impl<'a> Versions<'a> {
 }
 
 impl<'a> Iterator for Versions<'a> {
-    type Item = Version<'a>;
+    type Item = ValueVersion<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Version<'a>> {
+    fn next(&mut self) -> Option<ValueVersion<'a>> {
         let arena = self.arena?;
         let version = VersionRef::from_raw(self.next)?;
         self.next = version.older(arena).map_or(0, VersionRef::raw);

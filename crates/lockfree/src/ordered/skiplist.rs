@@ -13,7 +13,7 @@
 #![expect(unsafe_code, reason = "lays nodes out in raw arena memory")]
 
 use super::record::{self, NewRecord, RecordRef};
-use super::{Cursor, NewVersion, OrderedIndex, PUBLISH, Version, Versions, head_of};
+use super::{Cursor, NewVersion, OrderedIndex, PUBLISH, ValueVersion, Versions, head_of};
 use crate::arena::{Arena, ArenaFull, Offset};
 use crate::prefetch::prefetch_address;
 use crate::sync::{AtomicU32, Ordering};
@@ -232,7 +232,7 @@ impl OrderedIndex for SkipList {
         }
     }
 
-    fn get(&self, key: &[u8], snapshot: u64) -> Option<Version<'_>> {
+    fn get(&self, key: &[u8], snapshot: u64) -> Option<ValueVersion<'_>> {
         self.find(key)?.versions(&self.arena).at(snapshot)
     }
 

@@ -33,11 +33,11 @@ mod threads {
         let other = announced(96, 0b0010);
         let mine = announced(32, 0b1100);
         // Neither has a common bit: this returns although both are open.
-        sequencer.wait_for_rivals(mine.0, 0b1100);
+        sequencer.wait_for_conflicting(mine.0, 0b1100);
         assert_eq!(sequencer.published(), 0);
         // Completed behind an open range, it is no rival of its own kind either.
         sequencer.complete(other.0, other.1);
-        sequencer.wait_for_rivals(mine.0, 0b1000);
+        sequencer.wait_for_conflicting(mine.0, 0b1000);
     }
 
     #[test]
@@ -57,7 +57,7 @@ mod threads {
                     done.store(true, Ordering::SeqCst);
                     sequencer.complete(start, start + 32);
                 });
-                sequencer.wait_for_rivals(mine, 0b0100);
+                sequencer.wait_for_conflicting(mine, 0b0100);
                 assert!(done.load(Ordering::SeqCst), "{signature:?}");
                 assert_eq!(sequencer.published(), mine);
             });

@@ -11,8 +11,8 @@ fn root(name: &str) -> std::path::PathBuf {
 fn scenario(vfs: &dyn Vfs) -> io::Result<()> {
     let root_dir = Path::new("/");
     vfs.create_dir(&root("d"))?;
-    let _lock = vfs.lock(&root("LOCK"), LockHow::Exclusive)?;
-    let file = vfs.open(&root("a"), OpenHow::CreateNew)?;
+    let _lock = vfs.lock(&root("LOCK"), LockMode::Exclusive)?;
+    let file = vfs.open(&root("a"), OpenMode::CreateNew)?;
     file.allocate(100)?;
     file.write_all_at(&[7; 100], 0)?;
     file.sync_data()?;
@@ -20,12 +20,12 @@ fn scenario(vfs: &dyn Vfs) -> io::Result<()> {
     file.len()?;
     vfs.rename(&root("a"), &root("b"))?;
     vfs.link(&root("b"), &root("d/c"))?;
-    vfs.open(&root("b"), OpenHow::Read)?.read_exact_at(&mut [0; 50], 0)?;
-    let log = vfs.log_segment(&root("log"), 64, SegmentHow::Create)?;
+    vfs.open(&root("b"), OpenMode::Read)?.read_exact_at(&mut [0; 50], 0)?;
+    let log = vfs.log_segment(&root("log"), 64, SegmentMode::Create)?;
     log.write(0, &[1; 64])?;
     log.sync(64)?;
     log.zero_fill()?;
-    vfs.log_segment(&root("log"), 64, SegmentHow::Reuse)?;
+    vfs.log_segment(&root("log"), 64, SegmentMode::Reuse)?;
     vfs.remove(&root("b"))?;
     vfs.remove(&root("d/c"))?;
     vfs.remove_dir(&root("d"))?;
@@ -68,14 +68,14 @@ fn only_chosen_operations_count() {
     let fault = FaultVfs::new(SimVfs::new(1));
     fault.count_only(OpSet::SPACE);
     fault.fail_call(0, FaultKind::Forever, FaultError::NO_SPACE);
-    fault.lock(&root("LOCK"), LockHow::Exclusive).unwrap();
-    let error = fault.open(&root("a"), OpenHow::CreateNew).unwrap_err();
+    fault.lock(&root("LOCK"), LockMode::Exclusive).unwrap();
+    let error = fault.open(&root("a"), OpenMode::CreateNew).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StorageFull);
     assert!(fault.list(Path::new("/")).is_ok());
     assert_eq!(fault.calls(), 1);
     fault.reset();
     assert_eq!((fault.calls(), fault.fired()), (0, 0));
-    fault.open(&root("a"), OpenHow::CreateNew).unwrap();
+    fault.open(&root("a"), OpenMode::CreateNew).unwrap();
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn sets_contain_what_they_name() {
 #[test]
 fn short_writes_are_completed_by_the_full_write_loop_and_empty_ones_reported() {
     let fault = FaultVfs::new(SimVfs::new(1));
-    let file = fault.open(&root("a"), OpenHow::CreateNew).unwrap();
+    let file = fault.open(&root("a"), OpenMode::CreateNew).unwrap();
     fault.short_write(0, 3);
     fault.short_write(1, 1);
     file.write_all_at(b"hello", 0).unwrap();
@@ -106,7 +106,7 @@ fn short_writes_are_completed_by_the_full_write_loop_and_empty_ones_reported() {
 #[test]
 fn interrupted_calls_are_repeated() {
     let fault = FaultVfs::new(SimVfs::new(1));
-    let file = fault.open(&root("a"), OpenHow::CreateNew).unwrap();
+    let file = fault.open(&root("a"), OpenMode::CreateNew).unwrap();
     let interrupted = FaultError::Kind(ErrorKind::Interrupted);
     fault.fail_call(fault.calls(), FaultKind::Once, interrupted);
     file.write_all_at(b"data", 0).unwrap();
@@ -118,7 +118,7 @@ fn interrupted_calls_are_repeated() {
 #[test]
 fn a_read_flip_changes_one_bit_of_one_read() {
     let fault = FaultVfs::new(SimVfs::new(1));
-    let file = fault.open(&root("a"), OpenHow::CreateNew).unwrap();
+    let file = fault.open(&root("a"), OpenMode::CreateNew).unwrap();
     file.write_all_at(&[0; 4], 0).unwrap();
     fault.flip_read(1, 32 + 9);
     let read = || {
@@ -135,8 +135,8 @@ fn a_failed_sync_loses_the_bytes_it_should_have_saved() {
     let sim = SimVfs::new(1);
     let fault = FaultVfs::new(Arc::clone(&sim) as Arc<dyn Vfs>);
     fault.count_only(OpSet::SYNCS);
-    let file = fault.open(&root("a"), OpenHow::CreateNew).unwrap();
-    let log = fault.log_segment(&root("log"), 64, SegmentHow::Create).unwrap();
+    let file = fault.open(&root("a"), OpenMode::CreateNew).unwrap();
+    let log = fault.log_segment(&root("log"), 64, SegmentMode::Create).unwrap();
     file.write_all_at(b"data", 0).unwrap();
     log.write(0, &[1; 64]).unwrap();
     fault.sync_dir(Path::new("/")).unwrap();

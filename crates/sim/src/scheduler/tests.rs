@@ -44,9 +44,9 @@ fn nothing_runs_until_stepped_and_jobs_may_submit_jobs() {
     assert_eq!(scheduler.ready_in(Lane::Compaction), 1);
     assert_eq!(scheduler.step(), Some(Lane::Compaction));
     assert_eq!(*lock(&log), [1]);
-    assert!(scheduler.help());
+    assert!(scheduler.run_one_job());
     assert_eq!(*lock(&log), [1, 2]);
-    assert!(!scheduler.help());
+    assert!(!scheduler.run_one_job());
     assert_eq!(scheduler.step(), None);
 }
 
@@ -71,7 +71,7 @@ fn timers_fire_by_delay_and_only_when_asked_or_needed() {
     assert_eq!((scheduler.run_until_idle(), scheduler.timers()), (0, 3));
     assert!(scheduler.fire_timer());
     assert_eq!(scheduler.run_until_idle(), 1);
-    assert!(scheduler.help() && scheduler.help() && !scheduler.help());
+    assert!(scheduler.run_one_job() && scheduler.run_one_job() && !scheduler.run_one_job());
     assert_eq!(*lock(&log), [1, 5, 9]);
 }
 
@@ -83,7 +83,7 @@ fn shutdown_drops_what_is_queued_and_refuses_more() {
     scheduler.shutdown();
     scheduler.submit(Lane::Flush, job(&log, 3));
     scheduler.submit_after(Lane::Flush, Duration::ZERO, job(&log, 4));
-    assert!(!scheduler.help());
+    assert!(!scheduler.run_one_job());
     assert_eq!(Arc::strong_count(&log), 1, "the jobs are gone, not kept");
     assert!(lock(&log).is_empty());
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::disk::NodeId;
 use super::writes::WritePart;
 use super::{MutationKind, SEGMENT_PIECE_BYTES, SimVfs, Site};
-use tidesdb_sys::vfs::{File, LockGuard, LockHow, LogSegment, check_segment_range};
+use tidesdb_sys::vfs::{File, LockGuard, LockMode, LogSegment, check_segment_range};
 
 /// Keeps a node's content alive while a handle is open, also when its last name goes.
 #[derive(Debug)]
@@ -171,12 +171,14 @@ pub(super) struct SimLock {
 
 impl SimLock {
     /// Takes the lock of an open lock file.
-    pub(super) fn take(open: OpenNode, how: LockHow) -> io::Result<Self> {
+    pub(super) fn take(open: OpenNode, how: LockMode) -> io::Result<Self> {
         let mut disk = open.sim.disk();
         let holders = match (disk.locked.get(&open.node), how) {
-            (None, LockHow::Exclusive) => LockHolders::One,
-            (None, LockHow::Shared) => LockHolders::Sharing(1),
-            (Some(LockHolders::Sharing(count)), LockHow::Shared) => LockHolders::Sharing(count + 1),
+            (None, LockMode::Exclusive) => LockHolders::One,
+            (None, LockMode::Shared) => LockHolders::Sharing(1),
+            (Some(LockHolders::Sharing(count)), LockMode::Shared) => {
+                LockHolders::Sharing(count + 1)
+            }
             _ => {
                 let text = "the lock is held by another opener";
                 return Err(io::Error::new(io::ErrorKind::WouldBlock, text));

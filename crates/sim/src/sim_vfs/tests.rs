@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::{CrashProfile, SimVfs};
-use tidesdb_sys::vfs::{OpenHow, Vfs};
+use tidesdb_sys::vfs::{OpenMode, Vfs};
 
 fn path(name: &str) -> PathBuf {
     Path::new("/").join(name)
@@ -19,7 +19,7 @@ fn path(name: &str) -> PathBuf {
 
 /// Creates a file with `bytes` in it, nothing synced.
 fn create(sim: &SimVfs, name: &str, bytes: &[u8]) -> Arc<dyn tidesdb_sys::vfs::File> {
-    let file = sim.open(&path(name), OpenHow::CreateNew).unwrap();
+    let file = sim.open(&path(name), OpenMode::CreateNew).unwrap();
     file.write_all_at(bytes, 0).unwrap();
     file
 }

@@ -1,8 +1,8 @@
 //! A wall clock that does not jump with the machine's.
 //!
-//! What expired by a clock that runs ahead is dropped by the next merge, and is lost when the clock
-//! is put right; what expired by a clock that is then put back would be there again. So the wall is
-//! read once, and from then on the monotonic clock says how far it has got:
+//! What expired by a clock that runs ahead is dropped by the next compaction, and is lost when the
+//! clock is put right; what expired by a clock that is then put back would be there again. So the
+//! wall is read once, and from then on the monotonic clock says how far it has got:
 //!
 //! - A wall that is ahead by no more than a minute is believed, so that small corrections are
 //!   followed. One further ahead is believed after an hour, so that a clock which was set late, or

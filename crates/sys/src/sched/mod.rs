@@ -2,12 +2,11 @@
 //!
 //! The engine hands closures to a [`Scheduler`] and never starts a thread itself.
 //! [`ThreadPool`] runs them on named threads, one queue and one set of threads per [`Lane`], so
-//! that a long merge never delays a flush. `ManualScheduler` of `crates/sim` runs them on a test's
-//! own thread, one at a time, in an order drawn from a seed.
+//! that a long compaction never delays a flush. `ManualScheduler` of `crates/sim` runs them on a
+//! test's own thread, one at a time, in an order drawn from a seed.
 //!
-//! A thread that waits for background progress calls [`Scheduler::help`] in its waiting loop and
-//! blocks only when that returns false: under that one there is no other thread to do
-//! the work.
+//! A thread that waits for background progress calls [`Scheduler::run_one_job`] in its waiting loop
+//! and blocks only when that returns false: under that one there is no other thread to do the work.
 
 mod no_threads;
 mod pool;
@@ -26,7 +25,7 @@ pub type Job = Box<dyn FnOnce() + Send>;
 pub enum Lane {
     /// Memtables to tables.
     Flush,
-    /// Merges of tables and of value logs.
+    /// Compactions of tables and of value logs.
     Compaction,
     /// Log syncs, which must not wait behind anything long.
     Sync,
@@ -61,7 +60,7 @@ pub trait Scheduler: Send + Sync + Debug {
 
     /// Runs one queued job on the calling thread if this scheduler has no threads of its own.
     /// Returns whether it did; a pool always answers false.
-    fn help(&self) -> bool;
+    fn run_one_job(&self) -> bool;
 
     /// As [`Scheduler::submit`], for a job that takes time in proportion to `size`. Of these the
     /// smallest goes first, behind jobs without a size, and every now and then the one that has
@@ -76,7 +75,7 @@ pub trait Scheduler: Send + Sync + Debug {
     /// So a lane whose threads are all at something large does what is small all the same. Only
     /// threads of the lane do that, and only a few jobs deep. A stepped scheduler may run any job,
     /// as if a thread were free.
-    fn interlude(&self, lane: Lane, most: u64) {
+    fn run_smaller_jobs(&self, lane: Lane, most: u64) {
         let _ = (lane, most);
     }
 

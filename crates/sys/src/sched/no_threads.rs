@@ -14,7 +14,7 @@ impl Scheduler for NoThreads {
 
     fn submit_after(&self, _lane: Lane, _delay: Duration, _job: Job) {}
 
-    fn help(&self) -> bool {
+    fn run_one_job(&self) -> bool {
         false
     }
 

@@ -310,7 +310,7 @@ impl Scheduler for ThreadPool {
         queue.work.notify_one();
     }
 
-    fn interlude(&self, lane: Lane, most: u64) {
+    fn run_smaller_jobs(&self, lane: Lane, most: u64) {
         let (serves, depth) = SERVED.get();
         let Some(queue) = self.queue(lane) else { return };
         if serves != Some(lane) || depth >= MOST_NESTED {
@@ -326,7 +326,7 @@ impl Scheduler for ThreadPool {
         }
     }
 
-    fn help(&self) -> bool {
+    fn run_one_job(&self) -> bool {
         false
     }
 

@@ -6,7 +6,7 @@ use std::io;
 /// keeps on it, is damaged there. All others say something of this process or machine: no
 /// descriptor or memory is left, a permission is missing, a device or server has gone.
 #[must_use]
-pub fn tells_of_damage(error: &io::Error) -> bool {
+pub fn means_damage(error: &io::Error) -> bool {
     let Some(number) = error.raw_os_error() else { return false };
     #[cfg(target_os = "linux")]
     // A file system whose own structures are damaged; a checksum of a block layer; a target that
@@ -23,10 +23,10 @@ mod tests {
 
     #[test]
     fn what_the_process_lacks_is_no_damage() {
-        let tells = |number| tells_of_damage(&io::Error::from_raw_os_error(number));
+        let tells = |number| means_damage(&io::Error::from_raw_os_error(number));
         assert!([libc::EIO, libc::EBADMSG].into_iter().all(tells));
         let lacking = [libc::EMFILE, libc::ENFILE, libc::EACCES, libc::ENOMEM, libc::ESTALE];
         assert!(!lacking.into_iter().any(tells));
-        assert!(!tells_of_damage(&io::ErrorKind::UnexpectedEof.into()));
+        assert!(!means_damage(&io::ErrorKind::UnexpectedEof.into()));
     }
 }

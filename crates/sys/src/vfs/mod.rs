@@ -25,14 +25,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use medium::tells_of_damage;
+pub use medium::means_damage;
 pub use read_only::{ReadAt, ReadOnlyFile, ReadOnlyVfs};
 pub use real::RealVfs;
 pub(crate) use real::let_go_of_locks_in_child;
 
 /// How [`Vfs::open`] opens a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OpenHow {
+pub enum OpenMode {
     /// An existing file, for reading only.
     Read,
     /// An existing file, for reading and writing; its content is kept.
@@ -43,7 +43,7 @@ pub enum OpenHow {
 
 /// How [`Vfs::log_segment`] obtains its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SegmentHow {
+pub enum SegmentMode {
     /// A file that must not exist yet; reads as zeros.
     Create,
     /// An existing file of at least the wanted size, whose old content stays until overwritten.
@@ -52,7 +52,7 @@ pub enum SegmentHow {
 
 /// Whom a lock excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LockHow {
+pub enum LockMode {
     /// All others. The lock file is created when it is missing.
     Exclusive,
     /// Holders of an exclusive lock only. The lock file must exist; reading it is enough.
@@ -87,7 +87,7 @@ pub trait Vfs: Send + Sync + Debug {
     ///
     /// # Errors
     /// `NotFound` or `AlreadyExists` as `how` demands, or the kernel's error.
-    fn open(&self, path: &Path, how: OpenHow) -> io::Result<Arc<dyn File>>;
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn File>>;
 
     /// Creates one directory; its parent must exist.
     ///
@@ -127,7 +127,7 @@ pub trait Vfs: Send + Sync + Debug {
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
 
     /// Lists the names in a directory, sorted by name. One whose record is damaged
-    /// ([`tells_of_damage`]) is among them.
+    /// ([`means_damage`]) is among them.
     ///
     /// # Errors
     /// `NotFound` when it does not exist, or the kernel's error.
@@ -151,7 +151,7 @@ pub trait Vfs: Send + Sync + Debug {
         &self,
         path: &Path,
         size: u64,
-        how: SegmentHow,
+        how: SegmentMode,
     ) -> io::Result<Arc<dyn LogSegment>>;
 
     /// Takes the lock named by the file `path`: any number may hold it shared, or one exclusively.
@@ -163,8 +163,8 @@ pub trait Vfs: Send + Sync + Debug {
     ///
     /// # Errors
     /// `WouldBlock` when another lock excludes this one, `NotFound` when a file to be locked
-    /// [`LockHow::Shared`] is missing, or the kernel's error.
-    fn lock(&self, path: &Path, how: LockHow) -> io::Result<Box<dyn LockGuard>>;
+    /// [`LockMode::Shared`] is missing, or the kernel's error.
+    fn lock(&self, path: &Path, how: LockMode) -> io::Result<Box<dyn LockGuard>>;
 
     /// Bytes that can still be written on the file system holding `dir`.
     ///

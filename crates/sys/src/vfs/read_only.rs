@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, SegmentHow, Vfs};
+use super::{DirEntry, File, LockGuard, LockMode, LogSegment, OpenMode, SegmentMode, Vfs};
 
 /// Refuses all changes of the file system that it wraps.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ impl Vfs for ReadOnlyVfs {
         Ok(Self::new(Arc::clone(&self.0).hold_dir(dir)?))
     }
 
-    fn open(&self, path: &Path, how: OpenHow) -> io::Result<Arc<dyn File>> {
-        if how == OpenHow::Read { self.0.open(path, how) } else { refused() }
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn File>> {
+        if how == OpenMode::Read { self.0.open(path, how) } else { refused() }
     }
 
     fn create_dir(&self, _path: &Path) -> io::Result<()> {
@@ -73,13 +73,13 @@ impl Vfs for ReadOnlyVfs {
         &self,
         _path: &Path,
         _size: u64,
-        _how: SegmentHow,
+        _how: SegmentMode,
     ) -> io::Result<Arc<dyn LogSegment>> {
         refused()
     }
 
-    fn lock(&self, path: &Path, how: LockHow) -> io::Result<Box<dyn LockGuard>> {
-        if how == LockHow::Shared { self.0.lock(path, how) } else { refused() }
+    fn lock(&self, path: &Path, how: LockMode) -> io::Result<Box<dyn LockGuard>> {
+        if how == LockMode::Shared { self.0.lock(path, how) } else { refused() }
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {

@@ -28,7 +28,7 @@ use self::mapped_segment::MappedSegment;
 use self::mapping_rule::{Blocks, may_map};
 use self::place::{HeldDir, Place};
 use self::pwrite_segment::PwriteSegment;
-use super::{DirEntry, File, LockGuard, LockHow, LogSegment, OpenHow, SegmentHow, Vfs};
+use super::{DirEntry, File, LockGuard, LockMode, LogSegment, OpenMode, SegmentMode, Vfs};
 use crate::os_calls::{self, ReservedLength};
 
 /// The operating system's file system.
@@ -85,12 +85,12 @@ impl Vfs for RealVfs {
         Ok(Arc::new(Self { map_log: self.map_log, held }))
     }
 
-    fn open(&self, path: &Path, how: OpenHow) -> io::Result<Arc<dyn File>> {
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn File>> {
         let place = self.place(path);
         let file = match how {
-            OpenHow::Read => place.open_for_reading(),
-            OpenHow::ReadWrite => place.open_for_writing(),
-            OpenHow::CreateNew => place.create(),
+            OpenMode::Read => place.open_for_reading(),
+            OpenMode::ReadWrite => place.open_for_writing(),
+            OpenMode::CreateNew => place.create(),
         };
         Ok(Arc::new(RealFile { file: file? }))
     }
@@ -132,7 +132,7 @@ impl Vfs for RealVfs {
         &self,
         path: &Path,
         size: u64,
-        how: SegmentHow,
+        how: SegmentMode,
     ) -> io::Result<Arc<dyn LogSegment>> {
         if size == 0 {
             let text = "a log segment needs at least one byte";
@@ -140,8 +140,8 @@ impl Vfs for RealVfs {
         }
         let place = self.place(path);
         let (file, blocks) = match how {
-            SegmentHow::Create => create_segment_file(&place, size)?,
-            SegmentHow::Reuse => reopen_segment_file(&place, size)?,
+            SegmentMode::Create => create_segment_file(&place, size)?,
+            SegmentMode::Reuse => reopen_segment_file(&place, size)?,
         };
         if self.map_log && may_map(&file, size, how, blocks) {
             // A kernel that cannot map the file (no address space, a locked-down sandbox) is no
@@ -153,7 +153,7 @@ impl Vfs for RealVfs {
         Ok(Arc::new(PwriteSegment::new(file, size)))
     }
 
-    fn lock(&self, path: &Path, how: LockHow) -> io::Result<Box<dyn LockGuard>> {
+    fn lock(&self, path: &Path, how: LockMode) -> io::Result<Box<dyn LockGuard>> {
         Ok(Box::new(RealLock::take(self.place(path), how)?))
     }
 

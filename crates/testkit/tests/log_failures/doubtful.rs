@@ -9,7 +9,7 @@ struct Watched {
     vfs: Arc<FaultVfs>,
     db: Db,
     family: Family,
-    told: Arc<Mutex<Vec<Vec<u8>>>>,
+    reported: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 impl Watched {
@@ -23,13 +23,13 @@ impl Watched {
         };
         let db = Db::open_with("/db", options(SyncMode::Full), components).unwrap();
         let family = db.create_family("one", family_options()).unwrap();
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let noted = Arc::clone(&told);
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&reported);
         family.set_commit_hook(Some(Arc::new(move |batch| {
             let keys = batch.operations.iter().map(|operation| operation.key.to_vec());
             noted.lock().unwrap().extend(keys);
         })));
-        Self { sim, vfs, db, family, told }
+        Self { sim, vfs, db, family, reported }
     }
 
     fn fail_syncs(&self, kind: FaultKind) {
@@ -45,8 +45,8 @@ impl Watched {
         content(&image.family("one").unwrap()).into_iter().map(|(key, _)| key).collect()
     }
 
-    fn told(&self) -> Vec<Vec<u8>> {
-        self.told.lock().unwrap().clone()
+    fn reported(&self) -> Vec<Vec<u8>> {
+        self.reported.lock().unwrap().clone()
     }
 }
 
@@ -69,7 +69,7 @@ fn a_commit_whose_sync_fails_is_made_durable_by_the_repair() {
     transaction.commit().unwrap();
     assert_eq!(watched.vfs.fired(), 1);
     assert_eq!(watched.after_a_power_cut(), keys(&[b"a", b"b"]));
-    assert_eq!(watched.told(), keys(&[b"a", b"b"]));
+    assert_eq!(watched.reported(), keys(&[b"a", b"b"]));
     watched.fail_syncs(FaultKind::Once);
     watched.db.sync_log().unwrap();
 }
@@ -99,7 +99,7 @@ fn a_commit_that_the_disk_does_not_take_is_doubtful_and_visible() {
     watched.vfs.clear_faults();
     assert!(transaction.commit().unwrap().is_some());
     assert_eq!(watched.after_a_power_cut(), keys(&[b"a", b"c"]));
-    assert_eq!(watched.told(), keys(&[b"a", b"c"]));
+    assert_eq!(watched.reported(), keys(&[b"a", b"c"]));
 }
 
 /// Where blocks are never overwritten the space of a new segment is there, and writing to it fails.

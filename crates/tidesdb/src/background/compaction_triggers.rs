@@ -24,7 +24,7 @@ const LEAST_SECONDS: u64 = 10;
 const MOST_SECONDS: u64 = 3600;
 
 impl Core {
-    /// When only snapshots keep versions in the family's tables, has merges scheduled again as
+    /// When only snapshots keep versions in the family's tables, has compactions scheduled again as
     /// these snapshots go: without it, what a long reader held would stay until the next write.
     pub(super) fn watch_holders(&self, family: &FamilyState) {
         let version = family.current_version();

@@ -100,7 +100,7 @@ impl Core {
             self.write_out(&family);
             // What could be collected is; the rest stays as it is.
             let _ = self.reclaim_tables(&family);
-            self.storage.files.garbage.sweep();
+            self.storage.files.obsolete.sweep();
         }
         self.storage.log.remove_free_segments();
         self.review_disk(0);

@@ -1,5 +1,5 @@
-//! Merges that a caller asks for. They wait for those under way and keep others from starting until
-//! they have their turn.
+//! Compactions that a caller asks for. They wait for those under way and keep others from starting
+//! until they have their turn.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,17 +7,17 @@ use std::sync::atomic::Ordering;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::StallReason;
 
-use crate::compaction::plan::{self, MergePlan};
+use crate::compaction::plan::{self, CompactionPlan};
 use crate::compaction::state::summarize;
 use crate::core::Core;
-use crate::family::{FamilyState, MergeClaim};
+use crate::family::{FamilyState, RunClaim};
 use crate::flow::StallTimer;
-use crate::key_partitions::KeyRange;
+use crate::key_partitions::KeySpan;
 use crate::version::{LivenessRules, Run, TableFile, Version};
 
-/// How long a caller waits for the merges under way.
+/// How long a caller waits for the compactions under way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Wait {
+pub(crate) enum WaitLimit {
     /// While they get on.
     WhileTheyGetOn,
     /// No longer than this, however they get on, in milliseconds.
@@ -27,63 +27,64 @@ pub(crate) enum Wait {
 /// What a caller wants merged of a version.
 struct Chosen {
     version: Arc<Version>,
-    merge: Option<(MergePlan, MergeClaim)>,
+    merge: Option<(CompactionPlan, RunClaim)>,
 }
 
 impl Core {
-    /// Does a merge that a caller asked for, when those under way have ended. `choose` answers what
-    /// to merge of a version, or `None` if nothing; `check` looks at what there is in the end. Runs
-    /// that are flushed meanwhile are merged beside it.
+    /// Does a compaction that a caller asked for, when those under way have ended. `choose` answers
+    /// what to merge of a version, or `None` if nothing; `check` looks at what there is in the end.
+    /// Runs that are flushed meanwhile are merged beside it.
     ///
     /// # Errors
-    /// [`Error::Stalled`] when the merges under way get nowhere, or take longer than `wait`,
-    /// [`Error::Closed`], [`Error::Paused`]; why the merge failed.
-    fn merge_chosen(
+    /// [`Error::Stalled`] when the compactions under way get nowhere, or take longer than `wait`,
+    /// [`Error::Closed`], [`Error::Paused`]; why the compaction failed.
+    fn compact_chosen(
         &self,
         family: &Arc<FamilyState>,
-        wait: Wait,
-        choose: impl Fn(&Arc<Version>) -> Option<MergePlan>,
+        wait: WaitLimit,
+        choose: impl Fn(&Arc<Version>) -> Option<CompactionPlan>,
         check: impl FnOnce(&Version) -> Result<()>,
     ) -> Result<()> {
         let _at_work = self.work.callers.enter()?;
-        family.merges.caller_waits();
+        family.compactions.caller_waits();
         let claimed = self.claim_chosen(family, wait, choose);
-        family.merges.caller_has_waited();
+        family.compactions.caller_has_waited();
         let result = claimed.and_then(|Chosen { version, merge }| {
             // A caller that pauses sets the mark first and looks at the claims second.
             if self.work.control.is_paused() {
                 return Err(Error::Paused);
             }
             if let Some((plan, _claim)) = merge {
-                // Not held meanwhile: what the merge has used up has to leave the disk.
-                let result = self.merge_runs(family, version, plan, &KeyRange::default(), u64::MAX);
+                // Not held meanwhile: what the compaction has used up has to leave the disk.
+                let result =
+                    self.compact_runs(family, version, plan, &KeySpan::default(), u64::MAX);
                 unless_cancelled(result)?;
             }
             check(&family.current_version())
         });
-        self.storage.files.garbage.sweep();
+        self.storage.files.obsolete.sweep();
         // Others have made way.
         self.schedule_compaction(family);
         result
     }
 
-    /// Waits until no merge of the family is under way, keeping others from starting, and claims
-    /// the runs that are chosen.
+    /// Waits until no compaction of the family is under way, keeping others from starting, and
+    /// claims the runs that are chosen.
     fn claim_chosen(
         &self,
         family: &Arc<FamilyState>,
-        wait: Wait,
-        choose: impl Fn(&Arc<Version>) -> Option<MergePlan>,
+        wait: WaitLimit,
+        choose: impl Fn(&Arc<Version>) -> Option<CompactionPlan>,
     ) -> Result<Chosen> {
         // ORDERING: relaxed; only whether it changes matters.
         let progress = || match wait {
-            Wait::WhileTheyGetOn => self.flow.merged.load(Ordering::Relaxed),
+            WaitLimit::WhileTheyGetOn => self.flow.merged.load(Ordering::Relaxed),
             // Nothing but their end counts.
-            Wait::AtMost(_) => 0,
+            WaitLimit::AtMost(_) => 0,
         };
         let limit_ms = match wait {
-            Wait::WhileTheyGetOn => self.env.options.stall_timeout_ms,
-            Wait::AtMost(milliseconds) => milliseconds.max(1),
+            WaitLimit::WhileTheyGetOn => self.env.options.stall_timeout_ms,
+            WaitLimit::AtMost(milliseconds) => milliseconds.max(1),
         };
         let now = || self.env.clock.monotonic_nanos();
         let mut stall_timer = StallTimer::new(limit_ms, progress(), now());
@@ -96,18 +97,18 @@ impl Core {
             let version = family.current_version();
             // Before the lock, because it may open tables.
             let chosen = choose(&version);
-            let mut merges = family.merges.lock();
-            if merges.count() == 0 {
+            let mut claims = family.compactions.lock();
+            if claims.count() == 0 {
                 if !Arc::ptr_eq(&version, &family.current_version()) {
                     continue;
                 }
                 let merge = chosen.map(|plan| {
                     let runs = version.runs.iter().take(plan.count).map(Run::place);
-                    (plan, merges.claim(family, runs.collect(), true))
+                    (plan, claims.claim(family, runs.collect(), true))
                 });
                 return Ok(Chosen { version, merge });
             }
-            drop(merges);
+            drop(claims);
             self.health.check_open()?;
             stall_timer.check(progress(), now(), StallReason::CompactionDebt)?;
             self.wait_for_progress(seen);
@@ -120,11 +121,11 @@ impl Core {
     /// Why that failed.
     pub(crate) fn compact_family(&self, family: &Arc<FamilyState>) -> Result<()> {
         if let Some(closed) = self.close_direct_file(family) {
-            self.tell_of_closed_file(family, closed);
+            self.list_closed_file(family, closed);
         }
         self.flush_family(family)?;
         family.settle_value_logs();
-        if self.work.control.merges_are_cancelled() {
+        if self.work.control.compactions_are_cancelled() {
             return Ok(());
         }
         let choose = |version: &Arc<Version>| {
@@ -134,22 +135,22 @@ impl Core {
                 && version.runs.iter().all(|run| run.level > 1)
                 && version.tables().all(|table| self.is_settled(table));
             let runs = summarize(version, &family.options.load(), LivenessRules::default());
-            (!settled).then(|| plan::full_merge(&runs)).flatten()
+            (!settled).then(|| plan::full_compaction(&runs)).flatten()
         };
         let merge = || {
             let check = |version: &Version| left_out(version.tables());
-            self.merge_chosen(family, Wait::WhileTheyGetOn, choose, check)
+            self.compact_chosen(family, WaitLimit::WhileTheyGetOn, choose, check)
         };
         merge()?;
         if family.current_version().has_mostly_dead_value_logs() {
-            // What the merge dropped had kept them alive.
+            // What the compaction dropped had kept them alive.
             merge()?;
         }
         Ok(())
     }
 
-    /// Whether a merge of nothing else would leave the table as it is. One that can't be read is
-    /// for the merge to report.
+    /// Whether a compaction of nothing else would leave the table as it is. One that can't be read
+    /// is for the compaction to report.
     fn is_settled(&self, table: &Arc<TableFile>) -> bool {
         table.record.tombstones == 0
             && table.is_free_of_garbage(self.expired_for_all()).unwrap_or(false)
@@ -164,10 +165,10 @@ impl Core {
         &self,
         family: &Arc<FamilyState>,
         (start, end): (Option<&[u8]>, Option<&[u8]>),
-        wait: Wait,
+        wait: WaitLimit,
     ) -> Result<()> {
         self.flush_family(family)?;
-        if self.work.control.merges_are_cancelled() {
+        if self.work.control.compactions_are_cancelled() {
             return Ok(());
         }
         let choose = |version: &Arc<Version>| {
@@ -176,20 +177,20 @@ impl Core {
                 && version.runs.iter().take(1).all(|run| run.level > 1)
                 && version.tables_between(start, end).all(|table| self.is_settled(table));
             let runs = summarize(version, &family.options.load(), LivenessRules::default());
-            (!settled).then(|| plan::merge_newest(&runs, last + 1)).flatten()
+            (!settled).then(|| plan::compact_newest(&runs, last + 1)).flatten()
         };
         let check = |version: &Version| left_out(version.tables_between(start, end));
-        self.merge_chosen(family, wait, choose, check)
+        self.compact_chosen(family, wait, choose, check)
     }
 }
 
-/// A caller that asks for a merge of tables gets an error each time that some were left out, not
-/// only by the merge that met the damage.
+/// A caller that asks for a compaction of tables gets an error each time that some were left out,
+/// not only by the compaction that met the damage.
 fn left_out<'a>(mut tables: impl Iterator<Item = &'a Arc<TableFile>>) -> Result<()> {
     tables.find_map(|table| table.damage().cloned()).map_or(Ok(()), Err)
 }
 
-/// A merge that was cancelled has changed nothing, which is the error that the caller got.
+/// A compaction that was cancelled has changed nothing, which is the error that the caller got.
 fn unless_cancelled(result: Result<()>) -> Result<()> {
     match result {
         Err(Error::Cancelled) => Ok(()),

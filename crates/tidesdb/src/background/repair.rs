@@ -2,7 +2,7 @@
 //!
 //! A write or a sync of the log failed, a commit broke off half way, or there was no space for a
 //! segment when the database was opened. From that moment on no commit is let in
-//! (`log/state.rs`). What is published stays visible and is made durable here, by writing it to
+//! (`wal/state.rs`). What is published stays visible and is made durable here, by writing it to
 //! tables; what is not was refused, and vanishes with its memtables. Then the log goes on in
 //! another segment. The steps are numbered in [`Core::restart_log`]; a failure of any of them
 //! leaves the log as it was, and the next writer has the repair tried again.
@@ -95,7 +95,7 @@ impl Core {
         drop(self.storage.log.close_gate());
         // 2. All memory that commits went to is frozen, at the last published position.
         for family in &self.families.all() {
-            self.rotate(family, 0);
+            self.freeze_and_flush(family, 0);
         }
         // 3. It goes to tables, in one edit of the manifest: the failed log is not on disk as far
         //    as one family's tables would need it for the sake of the others. Refused commits lie

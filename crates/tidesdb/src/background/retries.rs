@@ -1,7 +1,7 @@
 //! Work that found no space on the disk is tried again when there is some.
 //!
 //! Where no one writes, nothing else would wake it: what another program freed would be of no use,
-//! and the garbage that a merge was to collect would stay.
+//! and the garbage that a compaction was to collect would stay.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
 const MOST_LOOKS: u32 = 30;
 
 impl Core {
-    /// Has flushes and merges that are due tried again when more space is free than now.
+    /// Has flushes and compactions that are due tried again when more space is free than now.
     pub(super) fn retry_when_there_is_space(&self) {
         // ORDERING: pairs with the store in `look_for_space`, which comes before the retry.
         if self.work.jobs.awaits_space.swap(true, Ordering::AcqRel) {

@@ -38,25 +38,25 @@ fn with_runs(db: &Db, runs: u8) -> Family {
     family
 }
 
-/// Merges of a family that is written without a pause held its lock one after the other: a caller
-/// who wanted one got no turn.
+/// Compactions of a family that is written without a pause held its lock one after the other: a
+/// caller who wanted one got no turn.
 #[test]
 fn merges_make_way_for_one_that_a_caller_waits_for() {
     let db = open();
     let family = with_runs(&db, 3);
     let (core, state) = (db.core(), family.state());
     let runs = || state.current_version().runs.len();
-    state.merges.caller_waits();
-    core.run_merges(state, Activity::RESTING, u64::MAX);
+    state.compactions.caller_waits();
+    core.run_compactions(state, Activity::RESTING, u64::MAX);
     assert_eq!(runs(), 3);
-    state.merges.caller_has_waited();
-    core.run_merges(state, Activity::RESTING, u64::MAX);
+    state.compactions.caller_has_waited();
+    core.run_compactions(state, Activity::RESTING, u64::MAX);
     assert_eq!(runs(), 1);
     assert_eq!(family.get(b"key").unwrap(), Some(vec![2]));
 }
 
-/// A merge that failed while a caller waited for a flush made the flush fail, and one that failed
-/// before a flush worked was reported to no caller.
+/// A compaction that failed while a caller waited for a flush made the flush fail, and one that
+/// failed before a flush worked was reported to no caller.
 #[test]
 fn a_failed_merge_is_no_failure_of_a_flush_and_is_told_after_one() {
     let db = open();
@@ -65,11 +65,11 @@ fn a_failed_merge_is_no_failure_of_a_flush_and_is_told_after_one() {
     family.put(b"key", b"next").unwrap();
     db.core().freeze(state, 0);
     let damaged = || Error::corruption("table", 7, "it is damaged");
-    state.merges.failure.keep(damaged());
+    state.compactions.failure.keep(damaged());
     family.flush().unwrap();
     assert_eq!(db.wait_idle().unwrap_err().kind(), ErrorKind::Corrupt);
     db.wait_idle().unwrap();
-    state.merges.failure.keep(damaged());
+    state.compactions.failure.keep(damaged());
     db.close().unwrap();
 }
 
@@ -93,7 +93,7 @@ fn flush_new_keys(family: &Family, scheduler: &ManualScheduler, turn: u64) -> us
     family.state().current_version().runs.len()
 }
 
-/// Fewer runs help readers, and a merge costs as much as it writes.
+/// Fewer runs help readers, and a compaction costs as much as it writes.
 #[test]
 fn larger_runs_wait_for_somebody_who_reads_them() {
     let (db, scheduler) = open_stepped();
@@ -209,8 +209,8 @@ fn covered_tables_go_with_the_last_snapshot_that_sees_them() {
     drop(before_all);
 }
 
-/// What a long reader held stayed on disk until the next write: no rule of merges looked into a
-/// run, and nothing looked at all when a snapshot went.
+/// What a long reader held stayed on disk until the next write: no rule of compactions looked into
+/// a run, and nothing looked at all when a snapshot went.
 #[test]
 fn what_snapshots_held_goes_after_them_without_a_write() {
     const KEYS: u32 = 2_000;
@@ -278,7 +278,7 @@ fn a_wrong_estimate_has_no_quiet_family_rewritten() {
     assert_eq!(counted(), before);
 }
 
-/// A merge that was asked for in a pause removed whole tables before it was refused.
+/// A compaction that was asked for in a pause removed whole tables before it was refused.
 #[test]
 fn nothing_is_removed_by_a_call_that_is_refused_in_a_pause() {
     let (db, scheduler) = open_stepped();

@@ -1,4 +1,4 @@
-//! Which versions a flush or a merge may leave out.
+//! Which versions a flush or a compaction may leave out.
 //!
 //! Live snapshots cut the sequence numbers into stripes: of all versions of a key within one
 //! stripe only the newest can be seen. A deletion, or an expired version, can go as well when

@@ -4,19 +4,19 @@
 //! A table is covered when one flushed tombstone covers all of its keys, is newer than all of its
 //! entries, and every live snapshot that sees an entry sees the tombstone
 //! (`version/range_tombstones.rs`). When one may go that has expired, `expiry` says. Both go by one
-//! manifest edit. They are looked for whenever merges are, and again when a snapshot goes that was
-//! in the way: the registry of snapshots watches one such snapshot for each table. What is deleted
-//! or has expired in part waits for a merge.
+//! manifest edit. They are looked for whenever compactions are, and again when a snapshot goes that
+//! was in the way: the registry of snapshots watches one such snapshot for each table. What is
+//! deleted or has expired in part waits for a compaction.
 //!
-//! Threads: the caller that removes has claimed all runs like a merge of them, so that no merge
-//! reads the tables.
+//! Threads: the caller that removes has claimed all runs like a compaction of them, so that no
+//! compaction reads the tables.
 
 use std::sync::Arc;
 
 use tidesdb_base::error::Result;
 
 use super::expiry::{ExpiryRules, expired_tables};
-use super::install::Merged;
+use super::install::CompactionResult;
 use super::plan::expired_share;
 use crate::core::Core;
 use crate::family::FamilyState;
@@ -33,13 +33,13 @@ impl Core {
     }
 
     /// Removes the family's tables and value logs that are not needed, unless background work is
-    /// paused or a merge is under way, which may read them.
+    /// paused or a compaction is under way, which may read them.
     ///
     /// # Errors
     /// [`tidesdb_base::Error::Io`] when the manifest can't be written; nothing has changed then.
     pub(crate) fn drop_dead_tables(&self, family: &Arc<FamilyState>) -> Result<()> {
-        let mut merges = family.merges.lock();
-        if merges.count() > 0 {
+        let mut claims = family.compactions.lock();
+        if claims.count() > 0 {
             return Ok(());
         }
         let version = family.current_version();
@@ -48,13 +48,16 @@ impl Core {
             return Ok(());
         }
         let runs = version.runs.iter().map(Run::place).collect();
-        let _claim = merges.claim(family, runs, false);
-        drop(merges);
+        let _claim = claims.claim(family, runs, false);
+        drop(claims);
         // A caller that pauses sets the mark first and looks at the claims second.
         if self.work.control.is_paused() {
             return Ok(());
         }
-        self.install_merged(family, &Merged { replaced, ..Merged::default() })
+        self.install_compaction(
+            family,
+            &CompactionResult { replaced, ..CompactionResult::default() },
+        )
     }
 
     /// Tables of the version that are not needed, each once.
@@ -69,7 +72,7 @@ impl Core {
     }
 
     /// True when tables or value logs can be removed now. When snapshots are all that keeps covered
-    /// tables, merges are scheduled again as these snapshots go.
+    /// tables, compactions are scheduled again as these snapshots go.
     pub(crate) fn has_droppable_tables(&self, family: &FamilyState) -> bool {
         let version = family.current_version();
         let dead_values = || !version.dead_value_logs().is_empty();

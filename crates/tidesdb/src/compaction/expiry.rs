@@ -12,18 +12,18 @@
 //! - *When to look again* ([`next_look`]), if nothing else has the family looked at before.
 //!
 //! What a live snapshot may hold does not count as expired until that is gone ([`first_held`]), and
-//! a merge drops all that counts. So what was merged is not due again before more of it has expired
-//! (I-59).
+//! a compaction drops all that counts. So what was merged is not due again before more of it has
+//! expired (I-59).
 //!
-//! The time is that of `SteadyClock`, here as in merges: it never goes back, so what was dropped
-//! stays expired while the database is open.
+//! The time is that of `SteadyClock`, here as in compactions: it never goes back, so what was
+//! dropped stays expired while the database is open.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
 
-use crate::key_partitions::KeyRange;
+use crate::key_partitions::KeySpan;
 use crate::version::{TableFile, Version};
 
 /// By what the expiry of a version is judged.
@@ -38,8 +38,8 @@ pub(crate) struct ExpiryRules {
 }
 
 impl ExpiryRules {
-    /// A snapshot may see what an expired version of the table hides, so that merges keep it; and a
-    /// transaction that began before the version must meet it when it commits (I-40).
+    /// A snapshot may see what an expired version of the table hides, so that compactions keep it;
+    /// and a transaction that began before the version must meet it when it commits (I-40).
     fn is_held(&self, table: &TableFile) -> bool {
         self.oldest.is_some_and(|oldest| oldest < table.record.highest_sequence)
     }
@@ -58,7 +58,7 @@ pub(crate) fn first_expiry(version: &Version) -> Option<u64> {
 
 /// Most versions are done with here, without a look at their tables.
 fn nothing_expired(version: &Version, rules: &ExpiryRules) -> bool {
-    // What merges do not drop must not be planned for them either.
+    // What compactions do not drop must not be planned for them either.
     first_expiry(version).is_none_or(|first| first > rules.now)
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn expired_tables(version: &Version, rules: &ExpiryRules) -> Vec<Arc<
 
 /// The keys of groups that are to be merged, down to the oldest run: the one that is due the
 /// longest and its neighbours that are due.
-pub(crate) fn due_range(version: &Version, rules: &ExpiryRules) -> Option<KeyRange> {
+pub(crate) fn due_range(version: &Version, rules: &ExpiryRules) -> Option<KeySpan> {
     if nothing_expired(version, rules) {
         return None;
     }
@@ -99,7 +99,7 @@ pub(crate) fn due_range(version: &Version, rules: &ExpiryRules) -> Option<KeyRan
         let table = groups.get(at).and_then(|group| group.first());
         table.filter(|_| at > 0).map(|table| table.record.smallest_key.clone())
     };
-    Some(KeyRange { from: first_key(longest - before), until: first_key(longest + behind) })
+    Some(KeySpan { from: first_key(longest - before), until: first_key(longest + behind) })
 }
 
 /// When more will have expired than now, so that tables may go or groups be due; a time in the far
@@ -149,8 +149,8 @@ fn groups(version: &Version) -> Vec<Vec<&Arc<TableFile>>> {
     groups
 }
 
-/// When enough of the group has expired to be worth a merge; `None` when that never comes, or when
-/// it can't be merged.
+/// When enough of the group has expired to be worth a compaction; `None` when that never comes, or
+/// when it can't be merged.
 fn due_at(group: &[&Arc<TableFile>], rules: &ExpiryRules) -> Option<u64> {
     if group.iter().any(|table| table.is_damaged()) {
         return None;

@@ -1,4 +1,5 @@
-//! Making the result of a merge known: one manifest edit, then the view, then the old files go.
+//! Making the result of a compaction known: one manifest edit, then the view, then the old files
+//! go.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,9 +14,9 @@ use crate::family::{FamilyState, View};
 use crate::table_output::{Written, remove_written};
 use crate::version::{TableChange, TableFile, ValueLogFile, Version};
 
-/// What a merge, or a piece of one, has done.
+/// What a compaction, or a piece of one, has done.
 #[derive(Debug, Default)]
-pub(super) struct Merged {
+pub(super) struct CompactionResult {
     /// Tables whose versions are all in `written` or not needed.
     pub replaced: Vec<Arc<TableFile>>,
     /// Tables that become part of the output run as they are.
@@ -23,12 +24,12 @@ pub(super) struct Merged {
     /// Level and number of the output run.
     pub place: (u32, u64),
     pub written: Vec<Written>,
-    /// More of the same merge follows. Only after the last piece range tombstones are let go of,
-    /// since looking for those that can go takes a look at each.
+    /// More of the same compaction follows. Only after the last piece range tombstones are let go
+    /// of, since looking for those that can go takes a look at each.
     pub more_follows: bool,
 }
 
-impl Merged {
+impl CompactionResult {
     fn changes(&self, family: u32, dead_value_logs: &[u64]) -> Vec<Change> {
         let mut changes = Vec::new();
         for table in self.replaced.iter().chain(&self.moved) {
@@ -71,20 +72,25 @@ const TOMBSTONES_AT_ONCE: usize = 16 << 10;
 const MOST_CHANGES_MEANWHILE: usize = 3;
 
 impl Core {
-    /// Makes the result of a merge known and lets go of what it replaces, range tombstones too.
+    /// Makes the result of a compaction known and lets go of what it replaces, range tombstones
+    /// too.
     ///
     /// # Errors
     /// `Io` when the manifest can't be written, `FamilyDropped`; nothing has
     /// changed then, and the outputs are removed. Only range tombstones may stay when all else is
     /// done.
-    pub(super) fn install_merged(&self, family: &Arc<FamilyState>, merged: &Merged) -> Result<()> {
+    pub(super) fn install_compaction(
+        &self,
+        family: &Arc<FamilyState>,
+        merged: &CompactionResult,
+    ) -> Result<()> {
         self.install_tables(family, merged)?;
         if merged.more_follows { Ok(()) } else { self.drop_finished_tombstones(family) }
     }
 
     /// Lets go of the range tombstones that no table needs any more. There may be very many of
     /// them, so they are looked through without a lock, and those that came to nothing because the
-    /// version has changed meanwhile are for the next merge.
+    /// version has changed meanwhile are for the next compaction.
     fn drop_finished_tombstones(&self, family: &Arc<FamilyState>) -> Result<()> {
         let mut changed = 0;
         while changed < MOST_CHANGES_MEANWHILE {
@@ -111,7 +117,7 @@ impl Core {
         Ok(())
     }
 
-    fn install_tables(&self, family: &Arc<FamilyState>, merged: &Merged) -> Result<()> {
+    fn install_tables(&self, family: &Arc<FamilyState>, merged: &CompactionResult) -> Result<()> {
         let mut catalog = lock(&self.storage.catalog);
         if family.is_dropped() {
             remove_written(self.env.vfs.as_ref(), &merged.written);
@@ -142,8 +148,8 @@ impl Core {
         self.restate_manifest_later(&mut catalog);
         drop(catalog);
         for written in &merged.written {
-            family.counters.add(Work::MergeBytesWritten, written.bytes);
-            family.counters.add(Work::MergedTables, written.tables.len() as u64);
+            family.counters.add(Work::CompactionBytesWritten, written.bytes);
+            family.counters.add(Work::CompactionTables, written.tables.len() as u64);
         }
         Ok(())
     }

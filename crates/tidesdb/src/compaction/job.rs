@@ -1,12 +1,12 @@
-//! Performing a merge: read the inputs in order, drop what is not needed, write the outputs, make
-//! them known, and let go of the inputs.
+//! Performing a compaction: read the inputs in order, drop what is not needed, write the outputs,
+//! make them known, and let go of the inputs.
 //!
-//! A merge into its oldest input goes by steps (`step`): of key ranges with a bounded number of
-//! bytes, from the lowest keys to the highest, each made known by an edit of its own that lets go
-//! of all it has used up, newer inputs as well (`steps`). So what is beside the inputs at any time
-//! is one step, and what a step has done stays, however the merge ends: the next one finds it done.
-//! This is the partitioned merge of Spooky (Dayan and others, PVLDB 15(11), 2022) with ranges that
-//! follow from bytes. Flushed runs, which are small, become a new run in one step.
+//! A compaction into its oldest input goes by steps (`step`): of key ranges with a bounded number
+//! of bytes, from the lowest keys to the highest, each made known by an edit of its own that lets
+//! go of all it has used up, newer inputs as well (`steps`). So what is beside the inputs at any
+//! time is one step, and what a step has done stays, however the compaction ends: the next one
+//! finds it done. This is the partitioned merge of Spooky (Dayan and others, PVLDB 15(11), 2022)
+//! with ranges that follow from bytes. Flushed runs, which are small, become a new run in one step.
 //!
 //! Nothing is held between two steps but the claim on the runs, so that the files that a step has
 //! used up leave the disk with it.
@@ -23,7 +23,7 @@ use tidesdb_base::options::FamilyOptions;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
-use super::plan::MergePlan;
+use super::plan::CompactionPlan;
 use super::rewrite::ValueRewrite;
 use super::slices::tables_within;
 use super::step::{Outcome, Step};
@@ -32,30 +32,30 @@ use crate::core::Core;
 use crate::counters::Work;
 use crate::family::{FamilyState, RunPlace, SliceBounds, interrupting};
 use crate::flow::PromisedSpace;
-use crate::key_partitions::KeyRange;
+use crate::key_partitions::KeySpan;
 use crate::spans::span;
 use crate::version::{Run, TableFile, Version};
 
-/// Value logs below this share of a write buffer are joined by merges, so that there are not very
-/// many: each is a file, and a table knows all that it points into.
+/// Value logs below this share of a write buffer are joined by compactions, so that there are not
+/// very many: each is a file, and a table knows all that it points into.
 const SMALL_VALUE_LOG_SHARE: u64 = 16;
 
 /// Below this share of a table, a step for which there is no space is made as small as can be.
 const SMALLEST_STEP_SHARE: u64 = 8;
 
-/// A merge that others interrupt goes on for this part of the time that each of them took.
+/// A compaction that others interrupt goes on for this part of the time that each of them took.
 const LEAST_SHARE: u64 = 4;
 
-/// One merge under way, shared by the threads that do its steps.
+/// One compaction under way, shared by the threads that do its steps.
 #[derive(Debug)]
-pub(super) struct Merge {
+pub(super) struct CompactionJob {
     pub family: Arc<FamilyState>,
     pub options: Arc<FamilyOptions>,
-    pub plan: MergePlan,
+    pub plan: CompactionPlan,
     /// The runs that it merges, newest first.
     places: Vec<RunPlace>,
     /// Which keys of them it merges.
-    pub range: KeyRange,
+    pub range: KeySpan,
     /// Nothing older lies below the inputs.
     pub bottom: bool,
     /// Bytes of all inputs.
@@ -78,32 +78,33 @@ impl Core {
     /// # Errors [`Error::Internal`] for a plan that was made from another version;
     /// [`Error::Corruption`] when an input is damaged; it is set aside then, so that the next plan
     /// does without it. [`Error::Io`]; [`Error::Closed`] and [`Error::FamilyDropped`] when the
-    /// merge is not wanted any more. Nothing is lost then, and the steps that are done stay so.
-    pub(crate) fn merge_runs(
+    /// compaction is not wanted any more. Nothing is lost then, and the steps that are done stay
+    /// so.
+    pub(crate) fn compact_runs(
         &self,
         family: &Arc<FamilyState>,
         version: Arc<Version>,
-        plan: MergePlan,
-        slice: &KeyRange,
+        plan: CompactionPlan,
+        slice: &KeySpan,
         most_values: u64,
     ) -> Result<()> {
         let started = self.env.clock.monotonic_nanos();
-        let merge = Arc::new(self.prepare_merge(family, &version, plan, slice, most_values)?);
-        let (name, bytes) = (family.name(), merge.bytes);
+        let job = Arc::new(self.prepare_compaction(family, &version, plan, slice, most_values)?);
+        let (name, bytes) = (family.name(), job.bytes);
         let _span = span!(INFO, "compaction", family = name, runs = plan.count, bytes = bytes);
-        let result = merge.run(self, version);
+        let result = job.run(self, version);
         if let Err(why @ Error::Corruption { file, .. }) = &result {
             set_aside(&family.current_version(), file, why);
         }
         let counters = &family.counters;
-        counters.add(Work::Merges, 1);
-        counters.add(Work::MergedSlices, u64::from(*slice != KeyRange::default()));
-        counters.add(Work::MergeFailures, u64::from(result.is_err()));
+        counters.add(Work::Compactions, 1);
+        counters.add(Work::CompactionSlices, u64::from(*slice != KeySpan::default()));
+        counters.add(Work::CompactionFailures, u64::from(result.is_err()));
         let nanos = self.env.clock.monotonic_nanos().saturating_sub(started);
         self.telemetry.latencies.record(TimedOperation::Compaction, nanos);
-        counters.add(Work::MergeNanos, nanos);
+        counters.add(Work::CompactionNanos, nanos);
         if result.is_ok() && self.telemetry.events.are_wanted(LogLevel::Info) {
-            let (family, bytes) = (family.name().to_string(), merge.bytes);
+            let (family, bytes) = (family.name().to_string(), job.bytes);
             self.telemetry.events.report(&Event::Compacted {
                 family,
                 bytes,
@@ -111,20 +112,20 @@ impl Core {
             });
         }
         if self.flow.disk.take_may_fit() {
-            // Families that had no space beside this merge have nothing else that wakes them.
+            // Families that had no space beside this compaction have nothing else that wakes them.
             self.families.all().iter().for_each(|family| self.schedule_compaction(family));
         }
         result
     }
 
-    fn prepare_merge(
+    fn prepare_compaction(
         &self,
         family: &Arc<FamilyState>,
         version: &Version,
-        plan: MergePlan,
-        slice: &KeyRange,
+        plan: CompactionPlan,
+        slice: &KeySpan,
         most_values: u64,
-    ) -> Result<Merge> {
+    ) -> Result<CompactionJob> {
         let inputs = inputs(version, plan)?;
         let tables = || inputs.iter().flat_map(|run| tables_over(&run.tables, slice));
         let options = family.options.load_full();
@@ -136,7 +137,7 @@ impl Core {
         let small_bytes = options.write_buffer_size as u64 / SMALL_VALUE_LOG_SHARE;
         let mut emptied = version.mostly_dead_value_logs(most_values);
         emptied.extend(version.small_value_logs(tables(), small_bytes));
-        Ok(Merge {
+        Ok(CompactionJob {
             family: Arc::clone(family),
             options,
             plan,
@@ -146,25 +147,25 @@ impl Core {
             bytes,
             sizes,
             entries_per_table: entries / bytes.div_ceil(sizes.table_bytes).max(1),
-            slice_bounds: lock(&family.merges.slice_bounds).clone(),
+            slice_bounds: lock(&family.compactions.slice_bounds).clone(),
             emptied,
             read: Mutex::default(),
         })
     }
 
-    /// Ends a merge early when the database closes or the family is gone.
-    pub(super) fn check_merge_wanted(&self, family: &FamilyState) -> Result<()> {
+    /// Ends a compaction early when the database closes or the family is gone.
+    pub(super) fn check_compaction_wanted(&self, family: &FamilyState) -> Result<()> {
         if family.is_dropped() {
             return Err(family.dropped_error());
         }
-        if self.work.control.merges_are_cancelled() {
+        if self.work.control.compactions_are_cancelled() {
             return Err(Error::Cancelled);
         }
         if self.health.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Bytes that a merge of the family may write now; `None` when there is no bound.
-    fn room_for_merges(&self, family: &FamilyState) -> Option<u64> {
+    /// Bytes that a compaction of the family may write now; `None` when there is no bound.
+    fn room_for_compactions(&self, family: &FamilyState) -> Option<u64> {
         // ORDERING: relaxed; what is freed next is worth more than the bound.
         if self.flow.disk.flush_anyway.load(Ordering::Relaxed) {
             return None;
@@ -178,7 +179,7 @@ impl Core {
 }
 
 /// The runs that `plan` merges, which must be runs of `version`.
-fn inputs(version: &Version, plan: MergePlan) -> Result<&[Run]> {
+fn inputs(version: &Version, plan: CompactionPlan) -> Result<&[Run]> {
     let inputs = version.runs.get(..plan.count).unwrap_or_default();
     let output = if plan.into_oldest {
         inputs.last().map(|run| run.id)
@@ -198,7 +199,7 @@ fn set_aside(version: &Version, path: &Path, why: &Error) {
     version.value_logs.values().filter(|file| file.path() == path).for_each(|f| f.set_aside());
 }
 
-impl Merge {
+impl CompactionJob {
     /// Does one step after the other, from the lowest keys to the highest. `version` is that of the
     /// first.
     fn run(self: &Arc<Self>, core: &Core, version: Arc<Version>) -> Result<()> {
@@ -211,10 +212,10 @@ impl Merge {
             let (step, promised) = self.next_step(core, now, from)?;
             let until = step.cut.range.until.clone();
             let is_last = !self.plan.into_oldest || until == self.range.until;
-            self.family.counters.add(Work::MergeBytesRead, step.bytes());
+            self.family.counters.add(Work::CompactionBytesRead, step.bytes());
             step.run(core, is_last)?;
             drop(step);
-            core.storage.files.garbage.sweep();
+            core.storage.files.obsolete.sweep();
             drop(promised);
             if is_last {
                 return Ok(());
@@ -236,7 +237,7 @@ impl Merge {
             let cut = self.cut(&version, from.clone(), step_bytes);
             let step = self.step(core, Arc::clone(&version), cut);
             let expected = step.expected_bytes();
-            let room = || core.room_for_merges(&self.family).unwrap_or(u64::MAX);
+            let room = || core.room_for_compactions(&self.family).unwrap_or(u64::MAX);
             match core.flow.disk.promise(expected, room) {
                 Ok(promised) => return Ok((Arc::new(step), promised)),
                 Err(_) if self.plan.into_oldest && step_bytes > 0 => {
@@ -259,9 +260,9 @@ impl Merge {
         if !self.plan.into_oldest {
             let tables = |run: &Run| tables_within(&run.tables, &self.range).to_vec();
             let runs = self.runs(version).map(|run| run.map(tables).unwrap_or_default());
-            return Cut { range: KeyRange::default(), runs: runs.collect(), rests: Vec::new() };
+            return Cut { range: KeySpan::default(), runs: runs.collect(), rests: Vec::new() };
         }
-        let range = KeyRange { from, until: self.range.until.clone() };
+        let range = KeySpan { from, until: self.range.until.clone() };
         let runs = self.tables(version, &range);
         match step_bytes {
             0 => Cut::smallest(runs, range),
@@ -284,24 +285,24 @@ impl Merge {
                 version: version.as_ref().clone(),
             },
             range_tombstones: version.range_tombstones.clone(),
-            merge: Arc::clone(self),
+            job: Arc::clone(self),
             version,
             cut,
             outcome: Mutex::new(Outcome::default()),
         }
     }
 
-    /// Lets a small merge that waits for a thread have this one, when this merge has gone on for a
-    /// while since the last of these, and looks whether this merge is wanted still. No lock is
-    /// held.
+    /// Lets a small compaction that waits for a thread have this one, when this compaction has gone
+    /// on for a while since the last of these, and looks whether this compaction is wanted still.
+    /// No lock is held.
     pub(super) fn pause_for_others(&self, core: &Core, next: &mut u64) -> Result<()> {
         let begun = core.env.clock.monotonic_nanos();
         if begun >= *next {
-            core.env.scheduler.interlude(Lane::Compaction, interrupting(self.bytes));
+            core.env.scheduler.run_smaller_jobs(Lane::Compaction, interrupting(self.bytes));
             let ended = core.env.clock.monotonic_nanos();
             *next = ended + ended.saturating_sub(begun) / LEAST_SHARE;
         }
-        core.check_merge_wanted(&self.family)
+        core.check_compaction_wanted(&self.family)
     }
 
     /// The inputs in a version, newest first. One of which nothing is left is not there.
@@ -311,7 +312,7 @@ impl Merge {
     }
 
     /// Of each input, newest first, the tables that may hold a key of the range.
-    pub(super) fn tables(&self, version: &Version, range: &KeyRange) -> Vec<Vec<Arc<TableFile>>> {
+    pub(super) fn tables(&self, version: &Version, range: &KeySpan) -> Vec<Vec<Arc<TableFile>>> {
         let tables = |run: &Run| tables_over(&run.tables, range).to_vec();
         self.runs(version).map(|run| run.map(tables).unwrap_or_default()).collect()
     }

@@ -1,6 +1,6 @@
 //! All versions of several runs in order: keys ascending, of one key the newest first.
 //!
-//! A merge may cover a part of the key space only ([`KeyRange`]); several such parts are merged by
+//! A merge may cover a part of the key space only ([`KeySpan`]); several such parts are merged by
 //! several threads. Where a table is met at its first entry and no other input has a key within it,
 //! the merge can be asked to step over it as a whole, so that tables which overlap nothing are
 //! moved or left where they are instead of being rewritten.
@@ -12,7 +12,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::sstable::{EntryMeta, Readahead, Table, TableIterator, Uncached};
 
 use super::steps::holds;
-use crate::key_partitions::KeyRange;
+use crate::key_partitions::KeySpan;
 use crate::version::TableFile;
 
 /// Bytes of each input read at a time.
@@ -32,7 +32,7 @@ struct RunReader {
 }
 
 impl RunReader {
-    fn open(tables: Vec<Arc<TableFile>>, range: &KeyRange) -> Result<Self> {
+    fn open(tables: Vec<Arc<TableFile>>, range: &KeySpan) -> Result<Self> {
         let mut tables = tables.into_iter();
         if let Some(from) = &range.from {
             let before = tables.as_slice().partition_point(|t| t.record.largest_key < *from);
@@ -48,7 +48,7 @@ impl RunReader {
         self.iterator.is_some()
     }
 
-    fn next(&mut self, range: &KeyRange) -> Result<()> {
+    fn next(&mut self, range: &KeySpan) -> Result<()> {
         let Some(iterator) = &mut self.iterator else { return Ok(()) };
         iterator.next()?;
         self.passed += 1;
@@ -75,7 +75,7 @@ impl RunReader {
     }
 
     /// Goes to the first entry of the next table that has one in the range.
-    fn enter_next(&mut self, range: &KeyRange) -> Result<()> {
+    fn enter_next(&mut self, range: &KeySpan) -> Result<()> {
         self.iterator = None;
         self.table = None;
         self.passed = 0;
@@ -98,7 +98,7 @@ impl RunReader {
     }
 
     /// The present table, when nothing of it was read yet and all of it lies in the range.
-    fn whole_table(&self, range: &KeyRange) -> Option<&Arc<TableFile>> {
+    fn whole_table(&self, range: &KeySpan) -> Option<&Arc<TableFile>> {
         self.table.as_ref().filter(|table| self.passed == 0 && holds(range, *table))
     }
 
@@ -114,14 +114,14 @@ impl RunReader {
 /// Merges runs, given newest first.
 #[derive(Debug)]
 pub(super) struct VersionMerge {
-    range: KeyRange,
+    range: KeySpan,
     runs: Vec<RunReader>,
     /// Numbers of the runs that are not exhausted, as a heap.
     heap: Vec<usize>,
 }
 
 impl VersionMerge {
-    pub(super) fn open(runs: Vec<Vec<Arc<TableFile>>>, range: KeyRange) -> Result<Self> {
+    pub(super) fn open(runs: Vec<Vec<Arc<TableFile>>>, range: KeySpan) -> Result<Self> {
         let open = |tables| RunReader::open(tables, &range);
         let runs = runs.into_iter().map(open).collect::<Result<Vec<_>>>()?;
         let heap = (0..runs.len()).filter(|&at| runs[at].valid()).collect();

@@ -16,10 +16,11 @@
 //!    slice by slice (`slices`).
 //! 4. *Tiers.* Runs fall into classes by size, each `fan_in` times the one below. When the newest
 //!    runs hold `fan_in` of one class, they are merged, with everything newer, into one run of the
-//!    next; if that fills the next class, the merge takes it in at once. Each byte is rewritten
-//!    about once per class, and `n` flushes leave some `(fan_in - 1) * log(n)` runs. While the
-//!    family is not read, and while there are not very many runs, classes above the lowest wait for
-//!    twice as many: fewer runs help readers only. Large families wait for fewer (`tiers`).
+//!    next; if that fills the next class, the compaction takes it in at once. Each byte is
+//!    rewritten about once per class, and `n` flushes leave some `(fan_in - 1) * log(n)` runs.
+//!    While the family is not read, and while there are not very many runs, classes above the
+//!    lowest wait for twice as many: fewer runs help readers only. Large families wait for fewer
+//!    (`tiers`).
 //!
 //! A family that is not being written is merged for its readers, down to the oldest run that is
 //! worth it: one more than `level_size_ratio` times as large as all newer ones stays as it is. The
@@ -27,8 +28,8 @@
 //! commits cost little. What snapshots held in it goes some time after they do.
 //!
 //! The levelled policy of Spooky (Dayan and others, PVLDB 15(11), 2022) was simulated beside this
-//! one; `docs/design/0001` and `0002` have the figures. What is taken from Spooky is how a merge
-//! runs: by steps of bounded key ranges, see `job`.
+//! one; `docs/design/0001` and `0002` have the figures. What is taken from Spooky is how a
+//! compaction runs: by steps of bounded key ranges, see `job`.
 
 mod tiers;
 
@@ -45,19 +46,19 @@ pub(crate) struct RunSummary {
     pub bytes: u64,
     /// Bytes in value logs that it points at.
     pub value_bytes: u64,
-    /// Of its versions, what a merge of this run alone would keep.
+    /// Of its versions, what a compaction of this run alone would keep.
     pub alone: Liveness,
-    /// Of its versions and those of all newer runs, what a merge of all these would keep.
+    /// Of its versions and those of all newer runs, what a compaction of all these would keep.
     pub through: Liveness,
     /// Bytes of tables with more tombstones than the family allows that could go.
     pub tombstone_bytes: u64,
-    /// Holds a table that could not be read: it takes no part in merges.
+    /// Holds a table that could not be read: it takes no part in compactions.
     pub damaged: bool,
 }
 
 /// The newest runs, to be merged into one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MergePlan {
+pub(crate) struct CompactionPlan {
     /// Number of inputs, counted from the newest run.
     pub count: usize,
     /// Level of the output.
@@ -83,8 +84,8 @@ const MOST_SLICED_RUNS_PER_FAN_IN: usize = 4;
 /// family that is left alone would keep them.
 const MOST_EXPIRED_SHARE: f64 = 0.5;
 
-/// A merge of all runs finds this many times its share of garbage when it is done by slices, as the
-/// worst ones come first.
+/// A compaction of all runs finds this many times its share of garbage when it is done by slices,
+/// as the worst ones come first.
 const SLICED_SHARE: f64 = 1.5;
 
 /// Whether the family is being written.
@@ -97,7 +98,7 @@ pub(crate) enum Activity {
 }
 
 impl Activity {
-    /// Whatever is worth a merge may be merged.
+    /// Whatever is worth a compaction may be merged.
     pub(crate) const RESTING: Self = Self::Quiet { most_bytes: u64::MAX };
 
     /// That of a family to which nothing was committed for so many seconds. Merging for its readers
@@ -124,7 +125,7 @@ pub(crate) struct PlanRules {
     pub max_space_amplification: f64,
     /// Entries per live key from which garbage is collected.
     pub collected_from: f64,
-    /// Below this many bytes in all, garbage is not worth a merge of its own.
+    /// Below this many bytes in all, garbage is not worth a compaction of its own.
     pub least_garbage_bytes: u64,
     /// A value log is mostly garbage: what is left of it should be written elsewhere.
     pub collect_values: bool,
@@ -133,12 +134,12 @@ pub(crate) struct PlanRules {
     pub awaits_snapshots: bool,
 }
 
-/// The next merge, if one is worth while. `runs` are given newest first.
-pub(crate) fn next_merge(
+/// The next compaction, if one is worth while. `runs` are given newest first.
+pub(crate) fn next_compaction(
     runs: &[RunSummary],
     rules: &PlanRules,
     activity: Activity,
-) -> Option<MergePlan> {
+) -> Option<CompactionPlan> {
     let rules = &rules.at_size(bytes_of(runs, runs.len()));
     let usable = runs.iter().take_while(|run| !run.damaged).count();
     let (candidates, all) = (runs.get(..usable)?, runs);
@@ -155,17 +156,17 @@ pub(crate) fn next_merge(
         let many = count > rules.fan_in * MOST_SLICED_RUNS_PER_FAN_IN;
         let fewer = (by_slices && many).then(tiers).flatten();
         if let Some(fewer) = fewer.filter(|&fewer| fewer < count) {
-            return merge_for_number(all, fewer);
+            return compact_for_number(all, fewer);
         }
         let bytes = bytes_of(all, count) / if by_slices { SLICES } else { 1 };
         let first = small_first(all, count, bytes);
         if first < count {
             return merge_of(all, first);
         }
-        return Some(MergePlan { by_slices, ..plan });
+        return Some(CompactionPlan { by_slices, ..plan });
     }
     let count = match activity {
-        Activity::Busy => return merge_for_number(all, tiers()?),
+        Activity::Busy => return compact_for_number(all, tiers()?),
         Activity::Quiet { .. } if rules.awaits_snapshots => by_own_garbage(candidates, rules),
         Activity::Quiet { most_bytes } => {
             let for_readers = by_rest(candidates, rules.size_ratio, most_bytes);
@@ -175,23 +176,24 @@ pub(crate) fn next_merge(
     merge_of(all, count?)
 }
 
-/// The next merge of some of the newest `free` runs, of at most so many bytes and for the number of
-/// runs alone: what can be done beside other merges, or before a large one has its turn.
+/// The next compaction of some of the newest `free` runs, of at most so many bytes and for the
+/// number of runs alone: what can be done beside other compactions, or before a large one has its
+/// turn.
 pub(crate) fn beside_others(
     runs: &[RunSummary],
     free: usize,
     rules: &PlanRules,
     most_bytes: u64,
-) -> Option<MergePlan> {
+) -> Option<CompactionPlan> {
     // All runs count for the size of the family, those that others merge as well.
     let rules = &rules.at_size(bytes_of(runs, runs.len()));
     let free = runs.iter().take(free).take_while(|run| !run.damaged).count();
-    merge_for_number(runs, by_tiers(runs.get(..free)?, rules, most_bytes)?)
+    compact_for_number(runs, by_tiers(runs.get(..free)?, rules, most_bytes)?)
 }
 
-/// The merge of the newest `count` runs for the number of runs alone, or of the small ones among
-/// them first.
-fn merge_for_number(runs: &[RunSummary], count: usize) -> Option<MergePlan> {
+/// The compaction of the newest `count` runs for the number of runs alone, or of the small ones
+/// among them first.
+fn compact_for_number(runs: &[RunSummary], count: usize) -> Option<CompactionPlan> {
     merge_of(runs, small_first(runs, count, bytes_of(runs, count)))
 }
 
@@ -200,19 +202,19 @@ fn bytes_of(runs: &[RunSummary], count: usize) -> u64 {
     runs.iter().take(count).map(|run| run.bytes).sum()
 }
 
-/// The merge of a slice that holds no damaged table, while others do; `share` of its versions is
-/// garbage. What is damaged keeps its own slice from being merged, not the others.
+/// The compaction of a slice that holds no damaged table, while others do; `share` of its versions
+/// is garbage. What is damaged keeps its own slice from being merged, not the others.
 pub(crate) fn beside_damage(
     runs: &[RunSummary],
     rules: &PlanRules,
     share: f64,
-) -> Option<MergePlan> {
+) -> Option<CompactionPlan> {
     let bytes: u64 = runs.iter().map(|run| run.bytes + run.value_bytes).sum();
     let too_much = share > 1.0 - 1.0 / rules.collected_from;
     if bytes < rules.least_garbage_bytes || !too_much || !may_be_sliced(runs) {
         return None;
     }
-    merge_of(runs, runs.len()).map(|plan| MergePlan { by_slices: true, ..plan })
+    merge_of(runs, runs.len()).map(|plan| CompactionPlan { by_slices: true, ..plan })
 }
 
 /// The share of bytes that have expired from which they are collected: that of other garbage, which
@@ -246,7 +248,7 @@ fn by_tombstones(runs: &[RunSummary], rules: &PlanRules, activity: Activity) -> 
 /// garbage, when there is too much of it.
 fn by_space(runs: &[RunSummary], rules: &PlanRules) -> Option<usize> {
     let all = runs.last()?.through;
-    // What slows writers down counts values too: garbage must not slow them and find no merge.
+    // What slows writers down counts values too: garbage must not slow them and find no compaction.
     let bytes: u64 = runs.iter().map(|run| run.bytes + run.value_bytes).sum();
     if bytes < rules.least_garbage_bytes || !all.exceeds(rules.collected_from) {
         return None;
@@ -290,7 +292,7 @@ fn by_own_garbage(runs: &[RunSummary], rules: &PlanRules) -> Option<usize> {
     runs.iter().rposition(wastes).map(|last| last + 1)
 }
 
-/// Whether there is garbage that is worth a merge.
+/// Whether there is garbage that is worth a compaction.
 pub(crate) fn has_garbage(runs: &[RunSummary], rules: &PlanRules) -> bool {
     let usable = runs.iter().take_while(|run| !run.damaged).count();
     let candidates = runs.get(..usable).unwrap_or_default();
@@ -299,29 +301,29 @@ pub(crate) fn has_garbage(runs: &[RunSummary], rules: &PlanRules) -> bool {
         || by_own_garbage(candidates, rules).is_some()
 }
 
-/// A merge of what all runs hold of some of the keys.
-pub(crate) fn merge_down(runs: &[RunSummary]) -> Option<MergePlan> {
+/// A compaction of what all runs hold of some of the keys.
+pub(crate) fn compact_down(runs: &[RunSummary]) -> Option<CompactionPlan> {
     merge_of(runs, runs.len())
 }
 
-/// A merge of everything that can be read, whatever the sizes.
-pub(crate) fn full_merge(runs: &[RunSummary]) -> Option<MergePlan> {
-    merge_newest(runs, runs.len())
+/// A compaction of everything that can be read, whatever the sizes.
+pub(crate) fn full_compaction(runs: &[RunSummary]) -> Option<CompactionPlan> {
+    compact_newest(runs, runs.len())
 }
 
-/// A merge of the newest `count` runs, as far as they can be read.
-pub(crate) fn merge_newest(runs: &[RunSummary], count: usize) -> Option<MergePlan> {
+/// A compaction of the newest `count` runs, as far as they can be read.
+pub(crate) fn compact_newest(runs: &[RunSummary], count: usize) -> Option<CompactionPlan> {
     merge_of(runs, runs.iter().take(count).take_while(|run| !run.damaged).count())
 }
 
 /// The newest `count` runs become one. If the oldest of them was merged before, it takes the others
 /// in; otherwise the output's level is the second one, and its number the newest input's: runs are
 /// ordered by number, and those that stay are all older or all newer.
-fn merge_of(runs: &[RunSummary], count: usize) -> Option<MergePlan> {
+fn merge_of(runs: &[RunSummary], count: usize) -> Option<CompactionPlan> {
     let inputs = runs.get(..count)?;
     let oldest = inputs.last()?;
     if oldest.level > 1 {
-        return Some(MergePlan {
+        return Some(CompactionPlan {
             count,
             level: oldest.level,
             run: oldest.id,
@@ -330,7 +332,7 @@ fn merge_of(runs: &[RunSummary], count: usize) -> Option<MergePlan> {
         });
     }
     let run = inputs.iter().map(|run| run.id).max()?;
-    Some(MergePlan { count, level: 2, run, into_oldest: false, by_slices: false })
+    Some(CompactionPlan { count, level: 2, run, into_oldest: false, by_slices: false })
 }
 
 #[cfg(test)]

@@ -1,20 +1,21 @@
 //! Writing a table anew without what is not needed of it: how a full disk gets its space back.
 //!
-//! A merge gives its inputs back at its end, so it needs as much space as it writes. Here one table
-//! at a time is read beside all that shares keys with it, and only its own versions are written
-//! that stay, to the same run. So the space for one table is enough, and what it has freed is there
-//! for the next. It costs more reading than a merge, which is why it is done on full disks only.
+//! A compaction gives its inputs back at its end, so it needs as much space as it writes. Here one
+//! table at a time is read beside all that shares keys with it, and only its own versions are
+//! written that stay, to the same run. So the space for one table is enough, and what it has freed
+//! is there for the next. It costs more reading than a compaction, which is why it is done on full
+//! disks only.
 //!
-//! A version goes when a newer one hides it, as in a merge: whichever table that is in, it stays
-//! where it is, or goes later with nothing left below. A tombstone goes when no older run holds its
-//! key and all snapshots see it. Oldest runs come first, so that tombstones find nothing below them
-//! any more (I-130).
+//! A version goes when a newer one hides it, as in a compaction: whichever table that is in, it
+//! stays where it is, or goes later with nothing left below. A tombstone goes when no older run
+//! holds its key and all snapshots see it. Oldest runs come first, so that tombstones find nothing
+//! below them any more (I-130).
 //!
 //! Values in value logs are freed log by log: what is left of one is written to another with its
 //! tables.
 //!
-//! Threads: all runs are claimed, so that no merge reads the table. A pause ends it between two
-//! tables.
+//! Threads: all runs are claimed, so that no compaction reads the table. A pause ends it between
+//! two tables.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,16 +27,16 @@ use tidesdb_files::vlog::ValuePointer;
 use tidesdb_lockfree::sync::lock;
 
 use super::drop_rules::{DropRules, Verdict};
-use super::install::Merged;
+use super::install::CompactionResult;
 use super::merge::VersionMerge;
 use crate::core::Core;
-use crate::family::{FamilyState, MergeClaim};
-use crate::key_partitions::KeyRange;
+use crate::family::{FamilyState, RunClaim};
+use crate::key_partitions::KeySpan;
 use crate::read::read_pointer;
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
 use crate::version::{Run, TableFile, Version, is_deleted_in_part};
 
-/// How often to look whether merges under way have ended, and for how long each time.
+/// How often to look whether compactions under way have ended, and for how long each time.
 const MOST_LOOKS: u32 = 100;
 const LONGEST_SLEEP: std::time::Duration = std::time::Duration::from_millis(100);
 
@@ -49,7 +50,7 @@ impl Core {
     /// [`tidesdb_base::Error::Io`] for other reasons than a full disk; what was done stays done.
     pub(crate) fn reclaim_tables(&self, family: &Arc<FamilyState>) -> Result<()> {
         self.drop_dead_tables(family)?;
-        self.storage.files.garbage.sweep();
+        self.storage.files.obsolete.sweep();
         let Some(_claim) = self.claim_all_runs(family) else { return Ok(()) };
         self.reclaim_all(family)?;
         self.empty_value_logs(family)
@@ -84,23 +85,23 @@ impl Core {
     fn let_go_of(&self, table: Arc<TableFile>) {
         // The file is noted for deletion by the last that holds it.
         drop(table);
-        self.storage.files.garbage.sweep();
+        self.storage.files.obsolete.sweep();
     }
 
-    /// Claims all runs of a family once no merge of it is under way. `None` when there is no end to
-    /// that, and when a pause begins.
-    fn claim_all_runs(&self, family: &Arc<FamilyState>) -> Option<MergeClaim> {
+    /// Claims all runs of a family once no compaction of it is under way. `None` when there is no
+    /// end to that, and when a pause begins.
+    fn claim_all_runs(&self, family: &Arc<FamilyState>) -> Option<RunClaim> {
         for _ in 0..MOST_LOOKS {
             if self.work.control.is_paused() {
                 return None;
             }
             let seen = self.work.progress.now();
-            let mut merges = family.merges.lock();
-            if merges.count() == 0 {
+            let mut claims = family.compactions.lock();
+            if claims.count() == 0 {
                 let runs = family.current_version().runs.iter().map(Run::place).collect();
-                return Some(merges.claim(family, runs, false));
+                return Some(claims.claim(family, runs, false));
             }
-            drop(merges);
+            drop(claims);
             self.work.progress.wait(seen, LONGEST_SLEEP);
         }
         None
@@ -141,7 +142,7 @@ impl Core {
         table: &Arc<TableFile>,
         emptied: Option<u64>,
     ) -> Result<()> {
-        self.check_merge_wanted(family)?;
+        self.check_compaction_wanted(family)?;
         if self.work.control.is_paused() {
             return Err(Error::Paused);
         }
@@ -152,15 +153,15 @@ impl Core {
             remove_written(self.env.vfs.as_ref(), &[written]);
             return Ok(());
         }
-        let merged = Merged {
+        let merged = CompactionResult {
             replaced: vec![Arc::clone(table)],
             place: rewrite.place(),
             written: vec![written],
-            ..Merged::default()
+            ..CompactionResult::default()
         };
         drop(rewrite);
         drop(version);
-        self.install_merged(family, &merged)
+        self.install_compaction(family, &merged)
     }
 }
 
@@ -197,8 +198,8 @@ impl<'a> TableRewrite<'a> {
         any.then_some(Self { version, table, runs, own, emptied })
     }
 
-    /// Level and number of the run that the table is in. A merge may have moved it since its record
-    /// was written.
+    /// Level and number of the run that the table is in. A compaction may have moved it since its
+    /// record was written.
     fn place(&self) -> (u32, u64) {
         let record = &self.table.record;
         let run = self.version.runs.get(self.own);
@@ -219,11 +220,11 @@ impl<'a> TableRewrite<'a> {
             range_deletes_applied_through: rules.range_deletes_applied_through(),
             expected_entries: usize::try_from(record.entries).unwrap_or(0),
         };
-        let bounds = lock(&family.merges.slice_bounds).clone();
+        let bounds = lock(&family.compactions.slice_bounds).clone();
         let mut output = TableOutput::new(core, family, &options, place, bounds);
         let mut past_largest = record.largest_key.clone();
         past_largest.push(0);
-        let range = KeyRange { from: Some(record.smallest_key.clone()), until: Some(past_largest) };
+        let range = KeySpan { from: Some(record.smallest_key.clone()), until: Some(past_largest) };
         let mut merge = VersionMerge::open(self.runs.clone(), range)?;
         let (mut present, mut moved) = (Vec::new(), Vec::new());
         // A tombstone of the table that goes unless an older run holds its key.
@@ -256,7 +257,7 @@ impl<'a> TableRewrite<'a> {
             merge.next()?;
         }
         let written = output.complete()?;
-        // ORDERING: relaxed; those who wait for merges ask whether anything gets on.
+        // ORDERING: relaxed; those who wait for compactions ask whether anything gets on.
         core.flow.merged.fetch_add(1, Ordering::Relaxed);
         Ok(written)
     }

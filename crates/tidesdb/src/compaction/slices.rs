@@ -1,11 +1,12 @@
 //! Collecting garbage slice by slice.
 //!
 //! A family whose keys are overwritten all the time would have everything merged again and again,
-//! and while such a merge runs, as much garbage comes as it removes. Its key space is therefore cut
-//! into a few slices. Flushes and merges end their tables at the bounds, so that the tables of a
-//! slice, in all runs, can be merged without any other: the slice with the most garbage is, and the
-//! tables that it had in newer runs are gone at once. That costs as much as one large merge for the
-//! same garbage, is done in small even steps, and what has waited longest goes first.
+//! and while such a compaction runs, as much garbage comes as it removes. Its key space is
+//! therefore cut into a few slices. Flushes and compactions end their tables at the bounds, so that
+//! the tables of a slice, in all runs, can be merged without any other: the slice with the most
+//! garbage is, and the tables that it had in newer runs are gone at once. That costs as much as one
+//! large compaction for the same garbage, is done in small even steps, and what has waited longest
+//! goes first.
 //!
 //! This is how Spooky (Dayan and others, PVLDB 15(11), 2022) cuts its merges into the largest
 //! level.
@@ -18,11 +19,11 @@ use std::sync::Arc;
 
 use tidesdb_lockfree::sync::lock;
 
-use super::plan::MergePlan;
+use super::plan::CompactionPlan;
 use super::steps::LEAST_TABLE_BYTES;
 use super::subcompactions::bounds_between;
 use crate::family::{FamilyState, SliceBounds};
-use crate::key_partitions::KeyRange;
+use crate::key_partitions::KeySpan;
 use crate::version::{KeyCounts, LivenessCount, LivenessRules, TableFile, Version};
 
 /// Slices of a family that is large enough. More would make the tables of a flush small.
@@ -34,7 +35,7 @@ const MOST_UNEQUAL: u64 = 3;
 /// Chooses the keys at which the family's tables end from now on.
 pub(crate) fn renew(family: &FamilyState, version: &Version) -> SliceBounds {
     let target_table_bytes = family.options.load().target_table_bytes;
-    let mut bounds = lock(&family.merges.slice_bounds);
+    let mut bounds = lock(&family.compactions.slice_bounds);
     *bounds = renewed(&bounds, version, target_table_bytes);
     bounds.clone()
 }
@@ -47,9 +48,9 @@ fn renewed(present: &SliceBounds, version: &Version, target_table_bytes: u64) ->
     };
     let least_bytes = target_table_bytes.min(LEAST_TABLE_BYTES);
     let wanted = (oldest.bytes() / least_bytes.max(1)).clamp(1, SLICES);
-    let slices = KeyRange::between(present.to_vec());
+    let slices = KeySpan::between(present.to_vec());
     let most = (oldest.bytes() / slices.len() as u64 * MOST_UNEQUAL).max(1);
-    let is_fair = |slice: &KeyRange| {
+    let is_fair = |slice: &KeySpan| {
         let tables = tables_within(&oldest.tables, slice).iter();
         tables.map(|table| table.record.bytes).sum::<u64>() <= most
     };
@@ -59,19 +60,19 @@ fn renewed(present: &SliceBounds, version: &Version, target_table_bytes: u64) ->
     bounds_between(&oldest.tables, wanted).into()
 }
 
-/// The keys that a planned merge is for.
+/// The keys that a planned compaction is for.
 pub(crate) fn of_plan(
     family: &FamilyState,
     version: &Version,
-    plan: MergePlan,
+    plan: CompactionPlan,
     liveness: LivenessRules<'_>,
-) -> KeyRange {
+) -> KeySpan {
     let worst = plan.by_slices.then(|| worst_of(family, version, liveness)).flatten();
     worst.map(|(_, slice)| slice).unwrap_or_default()
 }
 
 /// Bytes that the newest `count` runs have in the range.
-pub(crate) fn bytes_within(version: &Version, count: usize, range: &KeyRange) -> u64 {
+pub(crate) fn bytes_within(version: &Version, count: usize, range: &KeySpan) -> u64 {
     let runs = version.runs.iter().take(count);
     let tables = runs.flat_map(|run| tables_within(&run.tables, range));
     tables.map(|table| table.record.bytes).sum()
@@ -82,8 +83,8 @@ pub(crate) fn worst_of(
     family: &FamilyState,
     version: &Version,
     liveness: LivenessRules<'_>,
-) -> Option<(f64, KeyRange)> {
-    let bounds = lock(&family.merges.slice_bounds).clone();
+) -> Option<(f64, KeySpan)> {
+    let bounds = lock(&family.compactions.slice_bounds).clone();
     worst(version, &bounds, liveness)
 }
 
@@ -93,7 +94,7 @@ fn worst(
     version: &Version,
     bounds: &SliceBounds,
     liveness: LivenessRules<'_>,
-) -> Option<(f64, KeyRange)> {
+) -> Option<(f64, KeySpan)> {
     let is_crossed = |bound: &Vec<u8>| {
         version.runs.iter().any(|run| {
             let last = tables_before(&run.tables, bound).last();
@@ -101,7 +102,7 @@ fn worst(
         })
     };
     let free = bounds.iter().filter(|bound| !is_crossed(bound)).cloned().collect();
-    let shares = KeyRange::between(free).into_iter().filter_map(|range| {
+    let shares = KeySpan::between(free).into_iter().filter_map(|range| {
         let share = garbage_share(version, &range, liveness)?;
         Some((share, range))
     });
@@ -110,7 +111,7 @@ fn worst(
 
 /// Which part of the versions in the range is garbage; `None` when there is none, or when not all
 /// of them can be read.
-fn garbage_share(version: &Version, range: &KeyRange, rules: LivenessRules<'_>) -> Option<f64> {
+fn garbage_share(version: &Version, range: &KeySpan, rules: LivenessRules<'_>) -> Option<f64> {
     let mut count = LivenessCount::new(rules);
     for run in &version.runs {
         let tables = tables_within(&run.tables, range);
@@ -133,7 +134,7 @@ fn tables_before<'a>(tables: &'a [Arc<TableFile>], bound: &[u8]) -> &'a [Arc<Tab
 /// The tables of a run that begin in the range.
 pub(super) fn tables_within<'a>(
     tables: &'a [Arc<TableFile>],
-    range: &KeyRange,
+    range: &KeySpan,
 ) -> &'a [Arc<TableFile>] {
     let before = |bound: &Vec<u8>| tables_before(tables, bound).len();
     let from = range.from.as_ref().map_or(0, before);

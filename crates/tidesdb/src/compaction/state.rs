@@ -77,7 +77,7 @@ fn has_too_many_tombstones(table: &TableFile, options: &FamilyOptions) -> bool {
         && tombstones as f64 >= entries as f64 * options.tombstone_density_trigger
 }
 
-/// The rules for the next merge of a version of a family that is read, or is not.
+/// The rules for the next compaction of a version of a family that is read, or is not.
 pub(crate) fn rules(options: &FamilyOptions, version: &Version, is_read: bool) -> PlanRules {
     PlanRules {
         fan_in: options.l1_file_count_trigger * FAN_IN_PER_TRIGGER,

@@ -1,10 +1,11 @@
-//! One step of a merge: what all inputs hold of some keys is read in order, what is not needed is
-//! dropped, the rest is written to the output run and made known by one edit, which lets go of all
-//! that the step used up.
+//! One step of a compaction: what all inputs hold of some keys is read in order, what is not needed
+//! is dropped, the rest is written to the output run and made known by one edit, which lets go of
+//! all that the step used up.
 //!
 //! A step is right by itself, whatever comes of the steps after it: it looks at the version, the
 //! snapshots and the range tombstones of its own time. The key space of a step is cut into parts
-//! (`parts`), which free threads of the compaction lane do beside the thread that has the merge.
+//! (`parts`), which free threads of the compaction lane do beside the thread that has the
+//! compaction.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -16,19 +17,20 @@ use tidesdb_base::range_tombstone::RangeTombstoneSets;
 use tidesdb_lockfree::sync::lock;
 
 use super::drop_rules::DropRules;
-use super::install::Merged;
-use super::job::Merge;
+use super::install::CompactionResult;
+use super::job::CompactionJob;
 use super::merge::{READAHEAD_BYTES, VersionMerge};
 use super::rewrite::{Rewriter, ValueRewrite};
 use super::steps::{self, Cut, StepTable};
 use super::subcompactions::parts;
 use crate::core::Core;
 use crate::flow::{Holder, Lent, table_writer_bytes};
-use crate::key_partitions::{KeyPartitions, KeyRange};
+use crate::key_partitions::{KeyPartitions, KeySpan};
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
 use crate::version::{KeyCounts, LivenessCount, TableFile, Version, is_deleted_in_part};
 
-/// Versions between two looks at whether the merge is still wanted, and two reports of progress.
+/// Versions between two looks at whether the compaction is still wanted, and two reports of
+/// progress.
 const VERSIONS_PER_CHECK: u64 = 256;
 
 /// A table is left as it is when it has at least this share of the usual size: many small ones
@@ -38,7 +40,7 @@ const LEAST_LONE_SHARE: u64 = 8;
 /// One step under way, shared by the threads that do its parts.
 #[derive(Debug)]
 pub(super) struct Step {
-    pub merge: Arc<Merge>,
+    pub job: Arc<CompactionJob>,
     pub version: Arc<Version>,
     pub cut: Cut<Arc<TableFile>>,
     pub snapshots: Vec<SequenceNumber>,
@@ -88,7 +90,7 @@ impl Step {
         for tables in &self.cut.runs {
             count.add(tables, &KeyCounts::of(tables.iter().map(|table| &table.record)));
         }
-        let liveness = count.liveness(self.merge.bottom);
+        let liveness = count.liveness(self.job.bottom);
         let share = liveness.needed as f64 / liveness.versions.max(1) as f64;
         let (merged, rests) = self.cut.bytes_by(|table| table.record.bytes + self.moved(table));
         (merged as f64 * share.min(1.0)) as u64 + rests
@@ -105,22 +107,21 @@ impl Step {
     /// known.
     ///
     /// # Errors
-    /// As [`Core::merge_runs`]; nothing has changed then.
+    /// As [`Core::compact_runs`]; nothing has changed then.
     pub(super) fn run(self: &Arc<Self>, core: &Core, is_last: bool) -> Result<()> {
         let threads = core.env.options.resolved_compaction_threads();
-        let (table_bytes, into_oldest) =
-            (self.merge.sizes.table_bytes, self.merge.plan.into_oldest);
+        let (table_bytes, into_oldest) = (self.job.sizes.table_bytes, self.job.plan.into_oldest);
         let mut ranges = parts(&self.cut.runs, &self.cut.range, table_bytes, threads, into_oldest)?;
         ranges.extend(self.cut.rests.iter().cloned());
         let step = Arc::clone(self);
-        let work = move |core: &Core, range: &KeyRange| step.merge_part(core, range.clone());
+        let work = move |core: &Core, range: &KeySpan| step.compact_part(core, range.clone());
         let results = KeyPartitions::new(ranges).run(core, &Arc::new(work));
         let checked = match results.failure {
             Some(failure) => Err(failure),
             None => self.result(is_last),
         };
         match checked {
-            Ok(merged) => self.install(core, Merged { written: results.done, ..merged }),
+            Ok(merged) => self.install(core, CompactionResult { written: results.done, ..merged }),
             Err(failure) => {
                 remove_written(core.env.vfs.as_ref(), &results.done);
                 Err(failure)
@@ -128,16 +129,16 @@ impl Step {
         }
     }
 
-    fn install(&self, core: &Core, merged: Merged) -> Result<()> {
+    fn install(&self, core: &Core, merged: CompactionResult) -> Result<()> {
         let wrote = merged.written.iter().any(|written| !written.paths.is_empty());
         let changes = wrote || !merged.replaced.is_empty() || !merged.moved.is_empty();
         match changes || !merged.more_follows {
-            true => core.install_merged(&self.merge.family, &merged),
+            true => core.install_compaction(&self.job.family, &merged),
             false => Ok(()),
         }
     }
 
-    fn merge_part(&self, core: &Core, range: KeyRange) -> Result<Written> {
+    fn compact_part(&self, core: &Core, range: KeySpan) -> Result<Written> {
         let oldest = self.cut.runs.len() - 1;
         let _lent = self.buffers(core);
         let mut runs = self.cut.runs.clone();
@@ -157,7 +158,7 @@ impl Step {
                 rewriter.end_table()?;
                 self.leave_as_it_is(table, run == oldest);
                 merge.skip_table()?;
-                self.merge.pause_for_others(core, &mut next_pause)?;
+                self.job.pause_for_others(core, &mut next_pause)?;
                 // ORDERING: as below.
                 core.flow.merged.fetch_add(1, Ordering::Relaxed);
                 continue;
@@ -166,36 +167,36 @@ impl Step {
             rewriter.push(key, meta, value)?;
             read += 1;
             if read % VERSIONS_PER_CHECK == 0 {
-                self.merge.pause_for_others(core, &mut next_pause)?;
+                self.job.pause_for_others(core, &mut next_pause)?;
                 // ORDERING: relaxed; only whether it changes matters.
                 core.flow.merged.fetch_add(VERSIONS_PER_CHECK, Ordering::Relaxed);
             }
             merge.next()?;
         }
-        self.merge.note_read(merge.read());
+        self.job.note_read(merge.read());
         rewriter.complete()
     }
 
-    /// Notes the memory that a part of the merge takes.
+    /// Notes the memory that a part of the compaction takes.
     fn buffers(&self, core: &Core) -> Lent {
         let read = self.cut.runs.len() as u64 * READAHEAD_BYTES as u64;
-        let written = table_writer_bytes(&self.merge.options, self.merge.entries_per_table);
+        let written = table_writer_bytes(&self.job.options, self.job.entries_per_table);
         core.memory.budget.lend(Holder::Background, read + written)
     }
 
     fn rewriter<'a>(&'a self, core: &'a Core) -> Rewriter<'a> {
-        let merge = &self.merge;
-        let rules = DropRules::new(self.snapshots.clone(), merge.bottom, self.now)
+        let job = &self.job;
+        let rules = DropRules::new(self.snapshots.clone(), job.bottom, self.now)
             .with_range_tombstones(self.range_tombstones.clone());
         let place = OutputPlace {
-            level: merge.plan.level,
-            run: merge.plan.run,
-            table_bytes: merge.sizes.table_bytes,
+            level: job.plan.level,
+            run: job.plan.run,
+            table_bytes: job.sizes.table_bytes,
             range_deletes_applied_through: rules.range_deletes_applied_through(),
-            expected_entries: usize::try_from(merge.entries_per_table).unwrap_or(0),
+            expected_entries: usize::try_from(job.entries_per_table).unwrap_or(0),
         };
-        let bounds = Arc::clone(&merge.slice_bounds);
-        let output = TableOutput::new(core, &merge.family, &merge.options, place, bounds);
+        let bounds = Arc::clone(&job.slice_bounds);
+        let output = TableOutput::new(core, &job.family, &job.options, place, bounds);
         Rewriter::new(rules, output, &self.rewrite)
     }
 
@@ -207,8 +208,8 @@ impl Step {
             record.value_references.iter().any(|(file, _)| self.rewrite.files.contains(file));
         if rewritten
             || is_deleted_in_part(record, &self.range_tombstones)
-            || record.bytes < self.merge.sizes.table_bytes / LEAST_LONE_SHARE
-            || (self.merge.bottom && record.tombstones > 0)
+            || record.bytes < self.job.sizes.table_bytes / LEAST_LONE_SHARE
+            || (self.job.bottom && record.tombstones > 0)
         {
             return Ok(false);
         }
@@ -218,22 +219,22 @@ impl Step {
     fn leave_as_it_is(&self, table: Arc<TableFile>, of_oldest: bool) {
         let mut outcome = lock(&self.outcome);
         outcome.settled.insert(table.record.number);
-        if !(self.merge.plan.into_oldest && of_oldest) {
+        if !(self.job.plan.into_oldest && of_oldest) {
             outcome.moved.push(table);
         }
     }
 
     /// What the step does to tables that are there.
-    fn result(&self, is_last: bool) -> Result<Merged> {
+    fn result(&self, is_last: bool) -> Result<CompactionResult> {
         let Outcome { moved, settled } = std::mem::take(&mut *lock(&self.outcome));
         let unsettled = |table: &&Arc<TableFile>| !settled.contains(&table.record.number);
         let replaced = match self.cut.runs.split_last() {
-            Some((oldest, _)) if self.merge.plan.into_oldest => {
-                let merged = KeyRange {
-                    from: self.merge.range.from.clone(),
+            Some((oldest, _)) if self.job.plan.into_oldest => {
+                let merged = KeySpan {
+                    from: self.job.range.from.clone(),
                     until: self.cut.range.until.clone(),
                 };
-                let newer = self.merge.tables(&self.version, &merged);
+                let newer = self.job.tables(&self.version, &merged);
                 let newer = newer.get(..self.cut.runs.len() - 1).unwrap_or_default();
                 let mut replaced = steps::released(newer, &merged, &settled);
                 replaced.extend(oldest.iter().filter(unsettled).cloned());
@@ -241,8 +242,8 @@ impl Step {
             }
             _ => self.cut.runs.iter().flatten().filter(unsettled).cloned().collect(),
         };
-        self.merge.check_read(&replaced)?;
-        let place = (self.merge.plan.level, self.merge.plan.run);
-        Ok(Merged { replaced, moved, place, written: Vec::new(), more_follows: !is_last })
+        self.job.check_read(&replaced)?;
+        let place = (self.job.plan.level, self.job.plan.run);
+        Ok(CompactionResult { replaced, moved, place, written: Vec::new(), more_follows: !is_last })
     }
 }

@@ -1,4 +1,5 @@
-//! Where the steps of a merge end, and which tables a step lets go of. Pure functions of tables.
+//! Where the steps of a compaction end, and which tables a step lets go of. Pure functions of
+//! tables.
 //!
 //! A step merges what all inputs hold of some keys. Tables of newer inputs that reach beyond its
 //! end stay as they are until a later step has merged the rest of them; until then their versions
@@ -6,14 +7,14 @@
 //! output in it, so none of its tables may lie beside that: one that is cut by an end is written
 //! anew as a whole.
 //!
-//! The simulation of large databases cuts its merges here as well: it has tables that are nothing
-//! but [`StepTable`]s.
+//! The simulation of large databases cuts its compactions here as well: it has tables that are
+//! nothing but [`StepTable`]s.
 
 use std::collections::BTreeSet;
 
-use crate::key_partitions::KeyRange;
+use crate::key_partitions::KeySpan;
 
-/// What has to be known of a table to cut a merge into steps.
+/// What has to be known of a table to cut a compaction into steps.
 pub(super) trait StepTable: Clone {
     fn number(&self) -> u64;
     fn bytes(&self) -> u64;
@@ -21,20 +22,20 @@ pub(super) trait StepTable: Clone {
     fn largest_key(&self) -> &[u8];
 }
 
-/// Tables of a small family are smaller than the options allow, so that a merge of it can be done
-/// in several steps with several tables each.
-const TABLES_PER_MERGE: u64 = 16;
+/// Tables of a small family are smaller than the options allow, so that a compaction of it can be
+/// done in several steps with several tables each.
+const TABLES_PER_COMPACTION: u64 = 16;
 /// Tables of a small family are not smaller than this.
 pub(super) const LEAST_TABLE_BYTES: u64 = 4 << 20;
 
-/// A merge has about so many steps, within the two bounds below.
-const STEPS_PER_MERGE: u64 = 8;
+/// A compaction has about so many steps, within the two bounds below.
+const STEPS_PER_COMPACTION: u64 = 8;
 /// A step is not smaller than so many tables for each thread.
 const LEAST_TABLES_PER_STEP: u64 = 2;
 /// A step is not larger than so many tables of the family's usual size: a gigabyte by default.
 const MOST_TABLES_PER_STEP: u64 = 16;
 
-/// How large the parts of a merge are.
+/// How large the parts of a compaction are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StepSizes {
     /// Bytes of a table of the output.
@@ -44,13 +45,13 @@ pub(super) struct StepSizes {
 }
 
 impl StepSizes {
-    /// For a merge of so many bytes, where a table may have `most_table_bytes`.
+    /// For a compaction of so many bytes, where a table may have `most_table_bytes`.
     pub(super) fn of(merged_bytes: u64, most_table_bytes: u64, threads: usize) -> Self {
-        let usual_bytes = (merged_bytes / TABLES_PER_MERGE).max(LEAST_TABLE_BYTES);
+        let usual_bytes = (merged_bytes / TABLES_PER_COMPACTION).max(LEAST_TABLE_BYTES);
         let table_bytes = most_table_bytes.min(usual_bytes);
         let least = table_bytes * LEAST_TABLES_PER_STEP * threads as u64;
         let most = most_table_bytes.saturating_mul(MOST_TABLES_PER_STEP);
-        let step_bytes = (merged_bytes / STEPS_PER_MERGE).max(least).min(most);
+        let step_bytes = (merged_bytes / STEPS_PER_COMPACTION).max(least).min(most);
         Self { table_bytes, step_bytes }
     }
 }
@@ -59,28 +60,28 @@ impl StepSizes {
 #[derive(Clone, Debug)]
 pub(super) struct Cut<T> {
     /// The keys that it merges.
-    pub range: KeyRange,
+    pub range: KeySpan,
     /// Tables of each input with keys among them, newest run first.
     pub runs: Vec<Vec<T>>,
     /// What else is written anew of the oldest input.
-    pub rests: Vec<KeyRange>,
+    pub rests: Vec<KeySpan>,
 }
 
 impl<T: StepTable> Cut<T> {
-    /// The first step of what is left of a merge into its oldest input: `runs` are the tables of
-    /// each input that may have keys in `range`, newest run first.
-    pub(super) fn first(runs: Vec<Vec<T>>, range: KeyRange, step_bytes: u64) -> Self {
+    /// The first step of what is left of a compaction into its oldest input: `runs` are the tables
+    /// of each input that may have keys in `range`, newest run first.
+    pub(super) fn first(runs: Vec<Vec<T>>, range: KeySpan, step_bytes: u64) -> Self {
         let border = next_border(&runs, &range, step_bytes);
         Self::ending_at(border, runs, range)
     }
 
     /// As [`Cut::first`], but with as few keys as a step can have.
-    pub(super) fn smallest(runs: Vec<Vec<T>>, range: KeyRange) -> Self {
+    pub(super) fn smallest(runs: Vec<Vec<T>>, range: KeySpan) -> Self {
         let border = nearest_border(&runs, &range);
         Self::ending_at(border, runs, range)
     }
 
-    fn ending_at(border: Option<Vec<u8>>, mut runs: Vec<Vec<T>>, mut range: KeyRange) -> Self {
+    fn ending_at(border: Option<Vec<u8>>, mut runs: Vec<Vec<T>>, mut range: KeySpan) -> Self {
         range.until = border.or(range.until);
         for tables in &mut runs {
             let within = tables_over(tables, &range).len();
@@ -118,7 +119,7 @@ const MOST_OVER: u64 = 2;
 const LEAST_OF_REACHING: u64 = 2;
 
 /// The tables that may hold a key of the range.
-pub(super) fn tables_over<'a, T: StepTable>(tables: &'a [T], range: &KeyRange) -> &'a [T] {
+pub(super) fn tables_over<'a, T: StepTable>(tables: &'a [T], range: &KeySpan) -> &'a [T] {
     let ends_before =
         |from: &Vec<u8>| tables.partition_point(|table| table.largest_key() < from.as_slice());
     let begins_before =
@@ -129,19 +130,19 @@ pub(super) fn tables_over<'a, T: StepTable>(tables: &'a [T], range: &KeyRange) -
 }
 
 /// Whether all keys of the table lie in the range.
-pub(super) fn holds(range: &KeyRange, table: &impl StepTable) -> bool {
+pub(super) fn holds(range: &KeySpan, table: &impl StepTable) -> bool {
     let begins = |from: &[u8]| table.smallest_key() >= from;
     range.from.as_deref().is_none_or(begins) && range.is_before_end(table.largest_key())
 }
 
 /// About as many bytes as tables of the runs have in the range.
-pub(super) fn bytes_within<T: StepTable>(runs: &[Vec<T>], range: &KeyRange) -> u64 {
+pub(super) fn bytes_within<T: StepTable>(runs: &[Vec<T>], range: &KeySpan) -> u64 {
     let tables = runs.iter().flat_map(|tables| tables_over(tables, range));
     tables.map(|table| part_within(table.bytes(), table, range)).sum()
 }
 
 /// About as many of a table's `bytes` as belong to keys in the range.
-fn part_within(bytes: u64, table: &impl StepTable, range: &KeyRange) -> u64 {
+fn part_within(bytes: u64, table: &impl StepTable, range: &KeySpan) -> u64 {
     if holds(range, table) { bytes } else { bytes / 2 }
 }
 
@@ -151,11 +152,7 @@ fn part_within(bytes: u64, table: &impl StepTable, range: &KeyRange) -> u64 {
 ///
 /// What reaches over the beginning may be more than a step by itself: then the step is a multiple
 /// of that (I-237).
-fn next_border<T: StepTable>(
-    runs: &[Vec<T>],
-    range: &KeyRange,
-    step_bytes: u64,
-) -> Option<Vec<u8>> {
+fn next_border<T: StepTable>(runs: &[Vec<T>], range: &KeySpan, step_bytes: u64) -> Option<Vec<u8>> {
     let firsts = || runs.iter().filter_map(|tables| tables_over(tables, range).first());
     let lowest = firsts().map(StepTable::smallest_key).min()?;
     let beginning = range.from.as_deref().unwrap_or_default().max(lowest);
@@ -196,7 +193,7 @@ fn next_border<T: StepTable>(
 
 /// The first key at which a step can end that begins where `range` does; `None` where the range
 /// ends.
-fn nearest_border<T: StepTable>(runs: &[Vec<T>], range: &KeyRange) -> Option<Vec<u8>> {
+fn nearest_border<T: StepTable>(runs: &[Vec<T>], range: &KeySpan) -> Option<Vec<u8>> {
     let begins =
         || runs.iter().flat_map(|tables| tables_over(tables, range)).map(StepTable::smallest_key);
     let lowest = begins().min()?;
@@ -206,23 +203,23 @@ fn nearest_border<T: StepTable>(runs: &[Vec<T>], range: &KeyRange) -> Option<Vec
 
 /// What has to be written anew beside a step, of tables of the oldest input that reach beyond its
 /// ends.
-fn rests(oldest: &[impl StepTable], step: &KeyRange) -> Vec<KeyRange> {
+fn rests(oldest: &[impl StepTable], step: &KeySpan) -> Vec<KeySpan> {
     let mut rests = Vec::new();
     for table in tables_over(oldest, step) {
         let (smallest, largest) = (table.smallest_key(), table.largest_key());
         if let Some(from) = step.from.as_ref().filter(|from| smallest < from.as_slice()) {
-            rests.push(KeyRange { from: Some(smallest.to_vec()), until: Some(from.clone()) });
+            rests.push(KeySpan { from: Some(smallest.to_vec()), until: Some(from.clone()) });
         }
         if let Some(until) = step.until.as_ref().filter(|until| largest >= until.as_slice()) {
             let mut past = largest.to_vec();
             past.push(0);
-            rests.push(KeyRange { from: Some(until.clone()), until: Some(past) });
+            rests.push(KeySpan { from: Some(until.clone()), until: Some(past) });
         }
     }
     rests
 }
 
-/// The tables of newer inputs, newest first, that a merge lets go of when all of `merged` is
+/// The tables of newer inputs, newest first, that a compaction lets go of when all of `merged` is
 /// merged.
 ///
 /// A table goes when all of it is merged and none stays that is older and may hold a key of it:
@@ -230,7 +227,7 @@ fn rests(oldest: &[impl StepTable], step: &KeyRange) -> Vec<KeyRange> {
 /// (I-170).
 pub(super) fn released<T: StepTable>(
     newer: &[Vec<T>],
-    merged: &KeyRange,
+    merged: &KeySpan,
     settled: &BTreeSet<u64>,
 ) -> Vec<T> {
     let mut released = Vec::new();

@@ -1,10 +1,10 @@
-//! Cutting a merge into parts of the key space that several threads do at once.
+//! Cutting a compaction into parts of the key space that several threads do at once.
 
 use std::sync::Arc;
 
 use tidesdb_base::error::Result;
 
-use crate::key_partitions::KeyRange;
+use crate::key_partitions::KeySpan;
 use crate::version::TableFile;
 
 /// A part is at least this many output tables long.
@@ -18,11 +18,11 @@ const TABLES_PER_PART: u64 = 2;
 /// [`tidesdb_base::Error::Corruption`] or [`tidesdb_base::Error::Io`] when an index can't be read.
 pub(super) fn parts(
     runs: &[Vec<Arc<TableFile>>],
-    range: &KeyRange,
+    range: &KeySpan,
     table_bytes: u64,
     most: usize,
     into_oldest: bool,
-) -> Result<Vec<KeyRange>> {
+) -> Result<Vec<KeySpan>> {
     let bytes = |tables: &[Arc<TableFile>]| tables.iter().map(|t| t.record.bytes).sum::<u64>();
     let total: u64 = runs.iter().map(|run| bytes(run)).sum();
     let worth = (total / table_bytes.max(1) / TABLES_PER_PART).min(most as u64).max(1);

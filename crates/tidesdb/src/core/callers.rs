@@ -5,8 +5,8 @@ use std::sync::{Condvar, Mutex};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_lockfree::sync::{lock, wait};
 
-/// Callers who change files of the directory on their own threads: a merge that was asked for, a
-/// family that is made or dropped. Closing waits for them, since another handle may own the
+/// Callers who change files of the directory on their own threads: a compaction that was asked for,
+/// a family that is made or dropped. Closing waits for them, since another handle may own the
 /// directory from then on.
 #[derive(Debug, Default)]
 pub(crate) struct Callers {

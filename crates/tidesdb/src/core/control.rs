@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// What users have asked of background work.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
-    /// Callers that want no flush and no merge to start.
+    /// Callers that want no flush and no compaction to start.
     paused: AtomicU64,
     /// Threads of callers that free the disk.
     reclaims: AtomicU64,
-    /// No merge runs any more until the database is reopened.
+    /// No compaction runs any more until the database is reopened.
     cancelled: AtomicBool,
     /// Number of the timer of interval syncs that is in force; others end.
     sync_timer: AtomicU64,
@@ -20,7 +20,7 @@ pub(crate) struct Control {
 // ORDERING: SeqCst throughout: set before the flags of running work are read, and read by that
 // work after it has set its flag, so that one of the two sees the other.
 impl Control {
-    /// No flush and no merge starts any more until as many calls of [`Control::resume`].
+    /// No flush and no compaction starts any more until as many calls of [`Control::resume`].
     pub(crate) fn pause(&self) {
         self.paused.fetch_add(1, Ordering::SeqCst);
     }
@@ -37,7 +37,7 @@ impl Control {
         self.paused.store(0, Ordering::SeqCst);
     }
 
-    /// True while no flush and no merge may start.
+    /// True while no flush and no compaction may start.
     pub(crate) fn is_paused(&self) -> bool {
         self.paused.load(Ordering::SeqCst) > 0
     }
@@ -57,13 +57,13 @@ impl Control {
         self.reclaims.load(Ordering::SeqCst) > 0
     }
 
-    /// No merge runs any more.
+    /// No compaction runs any more.
     pub(crate) fn cancel_compactions(&self) {
         self.cancelled.store(true, Ordering::SeqCst);
     }
 
-    /// True once merges were cancelled.
-    pub(crate) fn merges_are_cancelled(&self) -> bool {
+    /// True once compactions were cancelled.
+    pub(crate) fn compactions_are_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::SeqCst)
     }
 

@@ -35,7 +35,7 @@ impl Environment {
         Some(DiskSpace { volume_bytes, free_bytes })
     }
 
-    /// The largest table that merges and flushes write.
+    /// The largest table that compactions and flushes write.
     pub(crate) fn largest_table_bytes(&self) -> u64 {
         self.vfs.volume_bytes(&self.path).map_or(u64::MAX, disk::largest_table_bytes)
     }

@@ -9,7 +9,7 @@ use tidesdb_base::error::Error;
 use tidesdb_sys::sched::{Job, Lane};
 
 use super::Core;
-use crate::family::RunningMerges;
+use crate::family::RunningCompactions;
 use crate::version::{Catalog, restate_beside};
 
 /// See the module's documentation.
@@ -21,8 +21,8 @@ pub(crate) struct Jobs {
     pub expiry_timers: Mutex<BTreeSet<u64>>,
     /// A timer is set that looks whether there is space for work that found none.
     pub awaits_space: AtomicBool,
-    /// Merges that started by themselves and run.
-    pub running_merges: RunningMerges,
+    /// Compactions that started by themselves and run.
+    pub running_compactions: RunningCompactions,
 }
 
 // ORDERING: SeqCst: a caller that waits for all work to end must not miss a job queued before.
@@ -60,7 +60,7 @@ impl Drop for JobGuard {
         // After the count: see `sweep_in_background`. Once the database is closed the directory may
         // be another's.
         if !self.0.health.is_closed() {
-            self.0.storage.files.garbage.sweep();
+            self.0.storage.files.obsolete.sweep();
         }
     }
 }

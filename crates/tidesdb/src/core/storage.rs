@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 use tidesdb_base::entry::SequenceNumber;
 
 use crate::file_numbers::FileNumbers;
-use crate::log::Log;
 use crate::version::{Catalog, FileContext};
+use crate::wal::Wal;
 
 /// The files of a database, as far as no family alone has them.
 #[derive(Debug)]
 pub(crate) struct Storage {
     pub numbers: Arc<FileNumbers>,
-    pub log: Log,
+    pub log: Wal,
     /// While an opening replays the log in stretches: the last commit of those so far.
     pub replayed_through: ReplayedThrough,
     /// Taken before any lock of a family's view.
@@ -43,7 +43,7 @@ impl ReplayedThrough {
 impl Storage {
     pub(crate) fn new(
         numbers: Arc<FileNumbers>,
-        log: Log,
+        log: Wal,
         catalog: Catalog,
         files: Arc<FileContext>,
     ) -> Self {

@@ -62,8 +62,8 @@ impl Core {
         self.each_family(Self::flush_family)
     }
 
-    /// Stops background work and gives up the directory. A second call does nothing. No call is
-    /// in the middle of a commit, a merge or an edit of the manifest when the directory is given
+    /// Stops background work and gives up the directory. A second call does nothing. No call is in
+    /// the middle of a commit, a compaction or an edit of the manifest when the directory is given
     /// up: another handle may own it then. Answers the hooks, to be let go of without any lock.
     pub(crate) fn shut_down(&self, flushed: bool) -> Vec<RetiredHook> {
         if !self.health.is_at_home() || !self.health.close() {
@@ -79,7 +79,7 @@ impl Core {
             // There is no caller to report a failure to; what was synced before stays promised.
             let _ = self.storage.log.sync_sealed();
         }
-        self.storage.files.garbage.sweep();
+        self.storage.files.obsolete.sweep();
         self.telemetry.events.write(&Event::Closed);
         self.storage.files.lock.give_up();
         // They may hold handles of this database, which would never be freed.

@@ -36,8 +36,8 @@ use tidesdb_sys::vfs::{RealVfs, Vfs};
 ///     fn submit_after(&self, lane: Lane, delay: Duration, job: Job) {
 ///         self.inner.submit_after(lane, delay, job);
 ///     }
-///     fn help(&self) -> bool {
-///         self.inner.help()
+///     fn run_one_job(&self) -> bool {
+///         self.inner.run_one_job()
 ///     }
 ///     fn shutdown(&self) {
 ///         self.inner.shutdown();

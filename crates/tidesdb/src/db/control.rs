@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::family::FamilyState;
 use crate::flow::StallTimer;
 
-/// How long a call waits for running merges to notice that they were cancelled.
+/// How long a call waits for running compactions to notice that they were cancelled.
 const CANCEL_TIMEOUT_MS: u64 = 30_000;
 
 impl Core {
@@ -38,7 +38,7 @@ impl Core {
         Ok(())
     }
 
-    /// Keeps flushes and merges from starting and waits until none runs.
+    /// Keeps flushes and compactions from starting and waits until none runs.
     ///
     /// # Errors
     /// [`Error::Closed`]; [`Error::Stalled`] when what runs gets nowhere, [`Error::ReadOnly`] when
@@ -69,7 +69,7 @@ impl Core {
         }
     }
 
-    /// Lets flushes and merges start again, and starts those that are due.
+    /// Lets flushes and compactions start again, and starts those that are due.
     pub(crate) fn resume_background(&self) {
         let works = !self.env.options.read_only && self.health.is_at_home();
         if self.work.control.resume() && works {
@@ -81,7 +81,7 @@ impl Core {
         }
     }
 
-    /// Ends all merges for good and waits until none runs.
+    /// Ends all compactions for good and waits until none runs.
     ///
     /// # Errors
     /// [`Error::Stalled`] when one does not end.
@@ -102,7 +102,7 @@ impl Core {
         }
     }
 
-    /// Flushes and merges a family, and waits until no more of that is queued.
+    /// Flushes and compactions a family, and waits until no more of that is queued.
     ///
     /// # Errors
     /// Why it failed; [`Error::Stalled`] when it gets nowhere.

@@ -13,7 +13,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::manifest::ManifestWriter;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::sched::NoThreads;
-use tidesdb_sys::vfs::OpenHow;
+use tidesdb_sys::vfs::OpenMode;
 
 use super::components::Components;
 use super::directory::{self, sync_parent};
@@ -22,7 +22,7 @@ use super::target::Target;
 use crate::core::Core;
 use crate::family::RetiredHook;
 use crate::flow::Holder;
-use crate::flush::Cut;
+use crate::flush::ConsistentFiles;
 use crate::progress::{Progress, Step};
 use crate::recovery::NO_LOG;
 use crate::spans::span;
@@ -83,7 +83,7 @@ impl Core {
         let mut target = Target::take(self.env.vfs.as_ref(), path)?;
         // Most of what is in memory is written out without holding a caller up.
         let flushed = self.each_family(Self::flush_family);
-        let cut = flushed.and_then(|()| self.cut());
+        let cut = flushed.and_then(|()| self.consistent_files());
         let made = cut.and_then(|cut| self.fill(&mut target, cut, sharing, progress));
         let made = made.and_then(|()| match options.verify_copy {
             true => self.verify_copy(&target, progress),
@@ -95,7 +95,7 @@ impl Core {
             Err(_) => target.remove(),
         }
         // What was held for the copy may be dead by now.
-        self.storage.files.garbage.sweep();
+        self.storage.files.obsolete.sweep();
         made
     }
 
@@ -115,7 +115,7 @@ impl Core {
     fn fill(
         &self,
         target: &mut Target<'_>,
-        cut: Cut,
+        cut: ConsistentFiles,
         sharing: Sharing,
         progress: &mut dyn FnMut(Progress) -> Result<()>,
     ) -> Result<()> {
@@ -168,7 +168,7 @@ impl Core {
     ) -> Result<()> {
         let source = self.storage.files.lock.open(from)?;
         let copy =
-            self.env.vfs.open(to, OpenHow::CreateNew).map_err(|e| Error::io("create", to, e))?;
+            self.env.vfs.open(to, OpenMode::CreateNew).map_err(|e| Error::io("create", to, e))?;
         let bytes = source.len().map_err(|e| Error::io("read length", from, e))?;
         copy.allocate(bytes).map_err(|e| Error::io("reserve space", to, e))?;
         buffer.resize(PIECE_BYTES, 0);

@@ -92,7 +92,7 @@ impl Core {
         if timed {
             self.start_interval_sync();
         }
-        self.rotate_if_full(family);
+        self.freeze_if_full(family);
         self.schedule_compaction(family);
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Core {
         // Not with the catalog held: a commit that starts a value-log file takes them the other
         // way round.
         *lock(&family.writes.direct_values) = None;
-        self.storage.files.garbage.sweep();
+        self.storage.files.obsolete.sweep();
         drop(changing);
         drop(at_work);
         // It may hold a handle of this family, which would never be freed.

@@ -11,7 +11,7 @@ use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::Result;
 use tidesdb_base::options::FamilyOptions;
 
-use crate::background::Wait;
+use crate::background::WaitLimit;
 use crate::family::{CommitHook, CommittedBatch};
 use crate::family_handle::Family;
 use crate::iterator::{KeyRange, Scan, ScanOptions};
@@ -271,7 +271,7 @@ impl Family {
     /// `ReadOnly`, `Closed`.
     pub fn start_flush(&self) -> Result<()> {
         self.core().check_writable(&self.state)?;
-        self.core().rotate(&self.state, 0);
+        self.core().freeze_and_flush(&self.state, 0);
         Ok(())
     }
 
@@ -281,7 +281,7 @@ impl Family {
     /// # Errors
     /// As [`Family::compact`].
     pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
-        self.merge_range(range, Wait::WhileTheyGetOn)
+        self.compact_range_for(range, WaitLimit::WhileTheyGetOn)
     }
 
     /// As [`Family::compact_range`], for callers that can do without: waits no longer than
@@ -293,10 +293,10 @@ impl Family {
     /// memory is in tables then, and nothing was compacted.
     pub fn try_compact_range(&self, range: impl KeyRange, longest: Duration) -> Result<()> {
         let milliseconds = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
-        self.merge_range(range, Wait::AtMost(milliseconds))
+        self.compact_range_for(range, WaitLimit::AtMost(milliseconds))
     }
 
-    fn merge_range(&self, range: impl KeyRange, wait: Wait) -> Result<()> {
+    fn compact_range_for(&self, range: impl KeyRange, wait: WaitLimit) -> Result<()> {
         // What is left are limits in an order of the application's own: keys between them may lie
         // anywhere by bytes.
         let (bounds, _) = ScanOptions::new().range(range).into_bounds(&self.state.keys.order)?;

@@ -64,10 +64,10 @@ impl Core {
         let options = source.options.load().as_ref().clone();
         let copy = Arc::new(FamilyState::new(self.env.identity, id, name, options, view));
         copy.keys.take_order_of(&source.keys);
-        *lock(&copy.merges.slice_bounds) = lock(&source.merges.slice_bounds).clone();
+        *lock(&copy.compactions.slice_bounds) = lock(&source.compactions.slice_bounds).clone();
         self.families.insert(Arc::clone(&copy));
         drop(catalog);
-        // Timers of what expires, and merges that are due.
+        // Timers of what expires, and compactions that are due.
         self.schedule_compaction(&copy);
         Ok(copy)
     }

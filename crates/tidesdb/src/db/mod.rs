@@ -9,13 +9,13 @@ mod families;
 mod family;
 mod family_changes;
 mod handle;
-mod leftover_log;
 mod open;
-mod rest_of_log;
+mod retained_log;
 mod target;
 #[cfg(test)]
 mod tests;
 mod transactions;
+mod unreplayed_log;
 
 pub use self::components::Components;
 pub use self::copies::CopyOptions;

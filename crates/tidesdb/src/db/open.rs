@@ -18,8 +18,8 @@ use tidesdb_sys::vfs::Vfs;
 
 use super::components::Components;
 use super::directory::{self, OwnedDirectory};
-use super::leftover_log::LeftoverLog;
-use super::rest_of_log::{self, RestOfLog};
+use super::retained_log::RetainedLog;
+use super::unreplayed_log::{self, UnreplayedLog};
 use crate::background::Background;
 use crate::buffer_pool::BufferPool;
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
@@ -34,14 +34,14 @@ use crate::file_numbers::{DatabaseId, FileNumbers};
 use crate::flow::disk::{self, DiskSpace};
 use crate::flow::{DatabaseFlow, MemoryBudget};
 use crate::latency_recorder::LatencyRecorder;
-use crate::log::{Log, LogConfig, NoSegmentAt};
 use crate::memtable::Memtable;
-use crate::recovery::{self, Inventory, Leftovers, NO_LOG, Replayed, Target, Targets, Workers};
+use crate::recovery::{self, Inventory, NO_LOG, Orphans, Replayed, Target, Targets, Workers};
 use crate::spans::span;
 use crate::version::{
-    Catalog, DirectoryLock, Extent, FamilyRecord, FileContext, Garbage, NamedFile, PersistedState,
-    TableFile, ValueLogFile, ValueLogLife, Version,
+    Catalog, DirectoryLock, Extent, FamilyRecord, FileContext, NamedFile, ObsoleteFiles,
+    PersistedState, TableFile, ValueLogFile, ValueLogLife, Version,
 };
+use crate::wal::{LogConfig, NoSegmentAt, Wal};
 
 /// Block size that the cache's slots are laid out for.
 const USUAL_BLOCK_BYTES: usize = 4096;
@@ -110,7 +110,7 @@ fn build(
     let replayed = match &found {
         Some(found) => {
             let targets = targets(found, &families, (&memory, most_bytes));
-            rest_of_log::replay_first(&vfs, path, found, targets, &workers)?
+            unreplayed_log::replay_first(&vfs, path, found, targets, &workers)?
         }
         None => Replayed::default(),
     };
@@ -118,17 +118,17 @@ fn build(
     let next_number = found.as_ref().map_or(1, Inventory::next_number);
     let next_number = next_number.max(replayed.highest_segment + 1);
     let numbers = Arc::new(FileNumbers::starting_at(next_number));
-    let leftovers = found.as_ref().map(|found| Leftovers::of(found, &replayed.retained));
-    let rest = found.as_ref().and_then(|found| RestOfLog::of(&replayed, found, path));
-    let leftover = LeftoverLog::of(&replayed, options.log_segment_bytes);
+    let orphans = found.as_ref().map(|found| Orphans::of(found, &replayed.retained));
+    let rest = found.as_ref().and_then(|found| UnreplayedLog::of(&replayed, found, path));
+    let leftover = RetainedLog::of(&replayed, options.log_segment_bytes);
     let config = log_config(path, &options, &vfs, &components.clock, &numbers);
     let (config, most_segment_bytes) = leftover.begin_small(config);
     let full = if options.read_only { None } else { make_durable(&vfs, &replayed)? };
     let (catalog, log) = start(&options, config, state, found, (replayed, full))?;
     // CRASH: only now, with the new log named by the manifest, may the last old segment go.
     let goes_on = !options.read_only && log.failure().is_none();
-    if let Some(leftovers) = leftovers.filter(|_| goes_on) {
-        recovery::tidy(vfs.as_ref(), path, &leftovers)?;
+    if let Some(orphans) = orphans.filter(|_| goes_on) {
+        recovery::tidy(vfs.as_ref(), path, &orphans)?;
     }
     let clock: Arc<dyn Clock> = Arc::new(SteadyClock::new(Arc::clone(&components.clock)));
     let events = EventLog::new(&vfs, &components.clock, &options, path);
@@ -224,7 +224,7 @@ fn start_due_work(core: &Core, families: Vec<Arc<FamilyState>>) {
     for family in families {
         if !core.env.options.read_only {
             // What was replayed may be more than a memtable should hold.
-            core.rotate_if_full(&family);
+            core.freeze_if_full(&family);
             core.schedule_flush(&family);
             core.schedule_compaction(&family);
         }
@@ -248,7 +248,7 @@ fn shared_memory(
     let files = Arc::new(FileContext {
         dir: path.to_path_buf(),
         lock,
-        garbage: Garbage::new(Arc::clone(vfs), Arc::clone(&blocks)),
+        obsolete: ObsoleteFiles::new(Arc::clone(vfs), Arc::clone(&blocks)),
         open_files: OpenFiles::new(options.max_open_files),
         blocks,
         table_memory: TableMemory::new(Arc::clone(&budget)),
@@ -265,13 +265,13 @@ fn start(
     state: PersistedState,
     found: Option<Inventory>,
     (replayed, full): (Replayed, Option<Error>),
-) -> Result<(Catalog, Log)> {
+) -> Result<(Catalog, Wal)> {
     let (vfs, dir) = (Arc::clone(&config.vfs), config.dir.clone());
     let numbers = Arc::clone(&config.numbers);
     match found {
         Some(found) if options.read_only => {
             let catalog = Catalog::resume(vfs, &dir, numbers, found.manifest, state);
-            Ok((catalog, Log::read_only(config, replayed.newest)))
+            Ok((catalog, Wal::read_only(config, replayed.newest)))
         }
         // Of a directory without CURRENT a log segment would be the remains of a database.
         None => {
@@ -296,11 +296,11 @@ fn start_named_log(
     mut state: PersistedState,
     old: Inventory,
     replayed: Replayed,
-) -> Result<(Catalog, Log)> {
+) -> Result<(Catalog, Wal)> {
     let position = replayed.goes_on_at();
     // CRASH: nothing refers to the segment until CURRENT names the new manifest. The old one says
     // that there is no log, and the segment holds no record.
-    let log = match Log::start(config.clone(), position, replayed.promised_at_most(), Vec::new()) {
+    let log = match Wal::start(config.clone(), position, replayed.promised_at_most(), Vec::new()) {
         Err(e) if e.kind() == ErrorKind::Full => return go_on(config, Err(e), old, replayed),
         other => other?,
     };
@@ -330,7 +330,7 @@ fn go_on(
     created: Result<Catalog>,
     old: Inventory,
     replayed: Replayed,
-) -> Result<(Catalog, Log)> {
+) -> Result<(Catalog, Wal)> {
     match created {
         // What is there can be read. The first edit begins with another manifest.
         Err(e) if e.kind() == ErrorKind::Full => {
@@ -360,16 +360,16 @@ fn start_log(
     config: LogConfig,
     replayed: Replayed,
     (full, on_disk): (Option<Error>, bool),
-) -> Result<(Catalog, Log)> {
+) -> Result<(Catalog, Wal)> {
     let position = replayed.goes_on_at();
     // What the next life promises is compared with where this one's records end.
     let on_disk_through = replayed.promised_at_most();
     let retained = replayed.retained;
     let fresh_log = retained.is_empty();
     let (without_space, kept) = (config.clone(), retained.clone());
-    let attempt = |catalog: &mut Catalog| -> Result<Log> {
+    let attempt = |catalog: &mut Catalog| -> Result<Wal> {
         full.map_or(Ok(()), Err)?;
-        let log = Log::start(config, position, on_disk_through, kept)?;
+        let log = Wal::start(config, position, on_disk_through, kept)?;
         if fresh_log {
             log.sync_names().inspect_err(|_| log.remove_all())?;
             let changes = vec![
@@ -386,7 +386,7 @@ fn start_log(
             let unsynced_from = retained.first().map_or(position, |segment| segment.base);
             let synced = if on_disk { on_disk_through } else { unsynced_from };
             let place = NoSegmentAt { number: NO_LOG, position, synced };
-            let log = Log::without_segment(without_space, place, retained, e);
+            let log = Wal::without_segment(without_space, place, retained, e);
             Ok((catalog, log))
         }
         Err(e) => Err(e),
@@ -484,7 +484,7 @@ fn targets(
 /// Bytes that memtables may have while the log is replayed. Who only reads can't write them out.
 fn most_replayed_bytes(options: &DbOptions) -> u64 {
     let budget = memory_budget(options, options.max_memory_usage);
-    if options.read_only { u64::MAX } else { budget / rest_of_log::SHARE_OF_BUDGET }
+    if options.read_only { u64::MAX } else { budget / unreplayed_log::SHARE_OF_BUDGET }
 }
 
 /// The threads that help to replay the log, which merge later.

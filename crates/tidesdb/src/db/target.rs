@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::manifest::current::{self, CURRENT_TEMPORARY};
 use tidesdb_files::naming::{self, FileKind};
-use tidesdb_sys::vfs::{DirEntry, LockGuard, LockHow, Vfs};
+use tidesdb_sys::vfs::{DirEntry, LockGuard, LockMode, Vfs};
 
 /// A directory for a copy, locked so that no other opening makes a database of it meanwhile.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl<'a> Target<'a> {
             Err(e) => return Err(Error::io("create directory", path, e)),
         };
         let mut target = Self { vfs, path, made, lock: None, files: Vec::new(), is_named: false };
-        let taken = match vfs.lock(&path.join(FileKind::Lock.name()), LockHow::Exclusive) {
+        let taken = match vfs.lock(&path.join(FileKind::Lock.name()), LockMode::Exclusive) {
             Ok(guard) => {
                 target.lock = Some(Arc::from(guard));
                 // Another process may have been quicker.

@@ -9,7 +9,7 @@ fn components(vfs: &Arc<dyn Vfs>) -> Components {
 }
 
 fn text(vfs: &dyn Vfs, path: &str) -> String {
-    let file = vfs.open(Path::new(path), OpenHow::Read).unwrap();
+    let file = vfs.open(Path::new(path), OpenMode::Read).unwrap();
     let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
     file.read_exact_at(&mut bytes, 0).unwrap();
     String::from_utf8(bytes).unwrap()
@@ -30,8 +30,8 @@ fn the_life_of_a_database_is_told_line_by_line() {
     db.rename_family("orders", "b").unwrap();
     db.drop_family("b").unwrap();
     db.close().unwrap();
-    let told = text(vfs.as_ref(), "/db/LOG");
-    let lines: Vec<&str> = told.lines().map(|line| line.split("] ").nth(2).unwrap()).collect();
+    let reported = text(vfs.as_ref(), "/db/LOG");
+    let lines: Vec<&str> = reported.lines().map(|line| line.split("] ").nth(2).unwrap()).collect();
     let wanted = [
         "opened with 0 families",
         "family 'orders' was created",
@@ -40,14 +40,14 @@ fn the_life_of_a_database_is_told_line_by_line() {
         "family 'b' was dropped",
         "closed",
     ];
-    assert_eq!(lines.len(), wanted.len(), "{told}");
+    assert_eq!(lines.len(), wanted.len(), "{reported}");
     for (line, wanted) in lines.iter().zip(wanted) {
         assert!(line.contains(wanted), "'{line}' is not '{wanted}'");
     }
     // A later opening goes on behind it, and one for reading writes nothing.
     Db::open_with("/db", options.clone(), components(&vfs)).unwrap().close().unwrap();
     let twice = text(vfs.as_ref(), "/db/LOG");
-    assert!(twice.starts_with(&told) && twice.lines().count() == wanted.len() + 2, "{twice}");
+    assert!(twice.starts_with(&reported) && twice.lines().count() == wanted.len() + 2, "{twice}");
     let reader = Db::open_with("/db", options.read_only(true), components(&vfs)).unwrap();
     reader.close().unwrap();
     assert_eq!(text(vfs.as_ref(), "/db/LOG"), twice);
@@ -95,8 +95,8 @@ fn a_file_that_cannot_be_written_fails_nothing() {
     assert!(faults.fired() >= 2, "nothing was put to the test");
     faults.clear_faults();
     log.write(&event(3));
-    let told = text(vfs.as_ref(), "/db/LOG");
-    let lines: Vec<&str> = told.lines().map(|line| line.split("] ").nth(2).unwrap()).collect();
+    let reported = text(vfs.as_ref(), "/db/LOG");
+    let lines: Vec<&str> = reported.lines().map(|line| line.split("] ").nth(2).unwrap()).collect();
     let wanted = [
         "family 'family 0' was created",
         "2 lines could not be written",

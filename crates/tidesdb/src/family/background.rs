@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tidesdb_base::error::Error;
 use tidesdb_lockfree::sync::lock;
 
-use super::{FamilyState, MergesUnderWay};
+use super::{FamilyState, RunningClaims};
 
 /// Why work of one kind last failed. It is returned once, and forgotten when the work succeeds.
 #[derive(Debug, Default)]
@@ -67,25 +67,25 @@ impl FamilyFlushes {
 /// Keys, ascending, at which the key space of a family is cut.
 pub(crate) type SliceBounds = Arc<[Vec<u8>]>;
 
-/// Merges of a family.
+/// Compactions of a family.
 #[derive(Debug, Default)]
-pub(crate) struct FamilyMerges {
-    under_way: Mutex<MergesUnderWay>,
+pub(crate) struct FamilyCompactions {
+    under_way: Mutex<RunningClaims>,
     /// Those that are queued or running by themselves.
     jobs: AtomicUsize,
-    /// Callers that wait until no merge is under way.
+    /// Callers that wait until no compaction is under way.
     callers: AtomicUsize,
     /// A look at whether the family is still being written is due.
     quiet_check: AtomicBool,
-    /// Where flushes and merges end their tables, see `compaction/slices.rs`.
+    /// Where flushes and compactions end their tables, see `compaction/slices.rs`.
     pub slice_bounds: Mutex<SliceBounds>,
-    /// Writers and flushes do without merges, so it does not affect them.
+    /// Writers and flushes do without compactions, so it does not affect them.
     pub failure: Failure,
 }
 
-impl FamilyMerges {
-    /// Which runs are being merged, and what is queued. Locked while the next merge is chosen.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, MergesUnderWay> {
+impl FamilyCompactions {
+    /// Which runs are being merged, and what is queued. Locked while the next compaction is chosen.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, RunningClaims> {
         lock(&self.under_way)
     }
 
@@ -99,7 +99,7 @@ impl FamilyMerges {
         self.jobs.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// A merge is queued or running by itself.
+    /// A compaction is queued or running by itself.
     pub(crate) fn have_jobs(&self) -> bool {
         self.jobs.load(Ordering::SeqCst) > 0
     }
@@ -113,9 +113,9 @@ impl FamilyMerges {
         self.quiet_check.store(false, Ordering::SeqCst);
     }
 
-    /// A caller waits until no merge is under way.
+    /// A caller waits until no compaction is under way.
     pub(crate) fn caller_waits(&self) {
-        // ORDERING: relaxed; a late look costs one more merge.
+        // ORDERING: relaxed; a late look costs one more compaction.
         self.callers.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -124,7 +124,7 @@ impl FamilyMerges {
         self.callers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Merges that start by themselves make way for callers that wait.
+    /// Compactions that start by themselves make way for callers that wait.
     pub(crate) fn make_way(&self) -> bool {
         // ORDERING: as in `caller_waits`.
         self.callers.load(Ordering::Relaxed) > 0
@@ -132,8 +132,8 @@ impl FamilyMerges {
 }
 
 impl FamilyState {
-    /// A flush or a merge of the family is queued or running, by itself or because a caller asked
-    /// for it.
+    /// A flush or a compaction of the family is queued or running, by itself or because a caller
+    /// asked for it.
     pub(crate) fn has_running_work(&self) -> bool {
         self.flushes.are_under_way() || self.is_compacting()
     }
@@ -143,8 +143,8 @@ impl FamilyState {
         self.flushes.are_under_way() || !self.view.load().frozen.is_empty()
     }
 
-    /// A merge is queued or running, by itself or because a caller asked for it.
+    /// A compaction is queued or running, by itself or because a caller asked for it.
     pub(crate) fn is_compacting(&self) -> bool {
-        self.merges.have_jobs() || self.merges.lock().count() > 0
+        self.compactions.have_jobs() || self.compactions.lock().count() > 0
     }
 }

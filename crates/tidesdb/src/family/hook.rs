@@ -80,36 +80,36 @@ impl FamilyState {
     ) {
         let (name, order) = (self.name(), &self.keys.order);
         if order.stores_keys_as_given() {
-            let told = operations.map(|operation| {
-                let told = CommittedOperation::of(&operation);
+            let reported = operations.map(|operation| {
+                let reported = CommittedOperation::of(&operation);
                 if is_of_everything(&operation) {
-                    CommittedOperation { key: &[], ..told }
+                    CommittedOperation { key: &[], ..reported }
                 } else {
-                    told
+                    reported
                 }
             });
-            let told: Vec<_> = told.collect();
-            return self.writes.commit_hook.call(&name, sequence, &told);
+            let reported: Vec<_> = reported.collect();
+            return self.writes.commit_hook.call(&name, sequence, &reported);
         }
         let operations: Vec<Operation<'_>> = operations.collect();
         let given: Vec<_> = operations.iter().map(|operation| given(order, operation)).collect();
-        let told = operations.iter().zip(&given).map(|(operation, (key, value))| {
-            let told = CommittedOperation::of(&Operation { key, value, ..*operation });
-            match told.kind {
+        let reported = operations.iter().zip(&given).map(|(operation, (key, value))| {
+            let reported = CommittedOperation::of(&Operation { key, value, ..*operation });
+            match reported.kind {
                 // Nothing that can be given is stored as the start.
                 CommittedKind::DeleteRange if is_of_everything(operation) => {
-                    CommittedOperation { key: &[], ..told }
+                    CommittedOperation { key: &[], ..reported }
                 }
                 CommittedKind::DeleteRange
                     if order.are_of_prefix(operation.key, operation.value) =>
                 {
-                    CommittedOperation { kind: CommittedKind::DeletePrefix, value: &[], ..told }
+                    CommittedOperation { kind: CommittedKind::DeletePrefix, value: &[], ..reported }
                 }
-                _ => told,
+                _ => reported,
             }
         });
-        let told: Vec<_> = told.collect();
-        self.writes.commit_hook.call(&name, sequence, &told);
+        let reported: Vec<_> = reported.collect();
+        self.writes.commit_hook.call(&name, sequence, &reported);
     }
 }
 

@@ -1,19 +1,21 @@
 //! Column families: the state of each, and what is under way in it.
 
 mod background;
+mod compactions;
 mod hook;
 mod keys;
-mod merges;
 mod read_activity;
 mod settings;
 mod state;
 mod view;
 
-pub(crate) use self::background::{Failure, FamilyFlushes, FamilyMerges, SliceBounds};
+pub(crate) use self::background::{Failure, FamilyCompactions, FamilyFlushes, SliceBounds};
+pub(crate) use self::compactions::{
+    RunClaim, RunPlace, RunningClaims, RunningCompactions, interrupting,
+};
 pub use self::hook::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
 pub(crate) use self::hook::{CommitHookSlot, RetiredHook};
 pub(crate) use self::keys::not_registered;
-pub(crate) use self::merges::{MergeClaim, MergesUnderWay, RunPlace, RunningMerges, interrupting};
 pub(crate) use self::read_activity::ReadActivity;
 pub(crate) use self::state::FamilyState;
 pub(crate) use self::view::View;

@@ -1,7 +1,8 @@
-//! Whether a family is read, so that merges which only help readers are left out where it is not.
+//! Whether a family is read, so that compactions which only help readers are left out where it is
+//! not.
 //!
 //! Gets that come to the tables and scans that begin note it, from any thread; it is asked by the
-//! planner of merges.
+//! planner of compactions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

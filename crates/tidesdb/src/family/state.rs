@@ -11,7 +11,7 @@ use tidesdb_base::options::FamilyOptions;
 use super::keys::FamilyKeys;
 use super::settings::{FamilySettings, freeze_bytes};
 use super::view::{CurrentView, View};
-use super::{CommitHookSlot, FamilyFlushes, FamilyMerges, ReadActivity};
+use super::{CommitHookSlot, FamilyCompactions, FamilyFlushes, ReadActivity};
 use crate::counters::FamilyCounters;
 use crate::dead_ranges::DeadRanges;
 use crate::file_numbers::DatabaseId;
@@ -35,7 +35,7 @@ pub(crate) struct FamilyState {
     pub writes: FamilyWrites,
     pub reads: FamilyReads,
     pub flushes: FamilyFlushes,
-    pub merges: FamilyMerges,
+    pub compactions: FamilyCompactions,
     pub counters: FamilyCounters,
 }
 
@@ -88,7 +88,7 @@ impl FamilyState {
             writes: FamilyWrites { flow, ..FamilyWrites::default() },
             reads: FamilyReads::default(),
             flushes: FamilyFlushes::default(),
-            merges: FamilyMerges::default(),
+            compactions: FamilyCompactions::default(),
             counters: FamilyCounters::default(),
         }
     }
@@ -156,9 +156,9 @@ impl FamilyState {
         self.change_view(View::clone);
     }
 
-    /// Why the last flush or merge failed, if one did. It is returned once.
+    /// Why the last flush or compaction failed, if one did. It is returned once.
     pub(crate) fn take_background_error(&self) -> Option<Error> {
-        self.flushes.failure.take().or_else(|| self.merges.failure.take())
+        self.flushes.failure.take().or_else(|| self.compactions.failure.take())
     }
 
     /// The figures that decide how fast the family may be written. `snapshots` are those that are

@@ -101,7 +101,7 @@ pub(crate) struct DiskFlow {
     promises: Mutex<Promises>,
 }
 
-/// Space that steps of merges have been promised.
+/// Space that steps of compactions have been promised.
 #[derive(Debug, Default)]
 struct Promises {
     /// Bytes that steps under way will write in all. What they have written counts until they end,
@@ -113,7 +113,7 @@ struct Promises {
     may_fit: bool,
 }
 
-/// Space for one step of a merge, which counts as taken while this lives.
+/// Space for one step of a compaction, which counts as taken while this lives.
 #[derive(Debug)]
 pub(crate) struct PromisedSpace<'d> {
     disk: &'d DiskFlow,
@@ -131,13 +131,13 @@ impl Drop for PromisedSpace<'_> {
 /// There is no space for a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooShort {
-    /// Bytes that merges may write, and how many of them are promised to others.
+    /// Bytes that compactions may write, and how many of them are promised to others.
     pub room: u64,
     pub promised: u64,
 }
 
 impl TooShort {
-    /// As an error of a merge that needs so many bytes.
+    /// As an error of a compaction that needs so many bytes.
     pub(crate) fn error(self, path: &Path, needed: u64) -> Error {
         let Self { room, promised } = self;
         let mut what =
@@ -175,8 +175,8 @@ impl DiskFlow {
         self.deleted.load(Ordering::Relaxed)
     }
 
-    /// Promises a step of a merge so many bytes, if `room` has them beside what is promised. The
-    /// room is looked at meanwhile: a step that ends at the same time counts as not ended.
+    /// Promises a step of a compaction so many bytes, if `room` has them beside what is promised.
+    /// The room is looked at meanwhile: a step that ends at the same time counts as not ended.
     ///
     /// # Errors
     /// [`TooShort`].
@@ -195,7 +195,7 @@ impl DiskFlow {
         Ok(PromisedSpace { disk: self, bytes })
     }
 
-    /// Whether a step was refused for the sake of others, of which one has ended since: merges
+    /// Whether a step was refused for the sake of others, of which one has ended since: compactions
     /// should be looked for in all families. Once only.
     pub(crate) fn take_may_fit(&self) -> bool {
         std::mem::take(&mut lock(&self.promises).may_fit)

@@ -53,7 +53,7 @@ pub(crate) struct MemoryUse {
     pub scans: u64,
     /// Open transactions.
     pub transactions: u64,
-    /// Buffers of flushes and merges.
+    /// Buffers of flushes and compactions.
     pub background: u64,
     /// Mapped log segments.
     pub log: u64,

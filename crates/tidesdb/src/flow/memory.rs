@@ -55,7 +55,7 @@ pub(crate) enum Holder {
     Scans,
     /// Open transactions.
     Transactions,
-    /// Buffers of flushes and merges.
+    /// Buffers of flushes and compactions.
     Background,
 }
 

@@ -10,7 +10,7 @@
 //! | `disk` | space on the disk that is kept for deletions |
 //! | `stalls` | counters of waits by reason, and the measured rate of flushes |
 //!
-//! `write/admission.rs` calls all of it before each commit; flushes and merges report their
+//! `write/admission.rs` calls all of it before each commit; flushes and compactions report their
 //! progress. Nothing here knows the database: it is plain data and atomics.
 //!
 //! Any thread may call anything. A commit that is not held up reads one flag and one bound.
@@ -44,7 +44,7 @@ pub(crate) const ENTRY_OVERHEAD_BYTES: u64 = 40;
 pub(crate) struct DatabaseFlow {
     pub stalls: Stalls,
     pub flushes: FlushMeter,
-    /// Versions that merges have read, about: any change is progress.
+    /// Versions that compactions have read, about: any change is progress.
     pub merged: AtomicU64,
     /// Paces all writers while memory is scarce.
     pub pacer: Pacer,
@@ -66,7 +66,7 @@ pub(crate) struct FamilyFlow {
     pub pacer: Pacer,
     /// Bytes of the memtable being flushed that are written already.
     pub flushed_bytes: AtomicU64,
-    /// Flushed runs that merges of older ones have taken along: they wait for nothing.
+    /// Flushed runs that compactions of older ones have taken along: they wait for nothing.
     pub young_runs_taken_along: AtomicU64,
     /// When a memtable was last frozen, in nanoseconds of the monotonic clock; 0 for never.
     pub frozen_nanos: AtomicU64,

@@ -16,13 +16,13 @@ const ASSUMED_FLUSH_BYTES_PER_SECOND: u64 = 64 << 20;
 /// Memtables of a family may take this much in any case: small ones cost nothing worth a wait.
 const SMALL_BYTES: u64 = 16 << 20;
 
-/// Runs of the first level, as multiples of the trigger of merges, between which writers are
+/// Runs of the first level, as multiples of the trigger of compactions, between which writers are
 /// slowed more and more.
 const SLOWING_RUNS_PER_TRIGGER: u64 = 2;
 const SLOWEST_RUNS_PER_TRIGGER: u64 = 9;
 
-/// The same for all runs: merges of large ones, which small ones interrupt, must not fall behind
-/// without end.
+/// The same for all runs: compactions of large ones, which small ones interrupt, must not fall
+/// behind without end.
 const SLOWING_ALL_RUNS_PER_TRIGGER: u64 = 8;
 const SLOWEST_ALL_RUNS_PER_TRIGGER: u64 = 16;
 
@@ -184,9 +184,9 @@ fn merge_pace(signals: &FamilySignals) -> Pace {
     slower(by_young_runs, pace_between(signals, signals.runs, from, to, reason))
 }
 
-/// Numbers of runs between which writers are slowed. In a small family the merges that keep them
-/// few are soon done. In a large one they take long, and writers that nothing holds go on until
-/// readers meet three times as many runs.
+/// Numbers of runs between which writers are slowed. In a small family the compactions that keep
+/// them few are soon done. In a large one they take long, and writers that nothing holds go on
+/// until readers meet three times as many runs.
 fn bounds_of_all_runs(signals: &FamilySignals) -> (u64, u64) {
     let trigger = signals.merge_trigger as f64;
     let doublings = (signals.table_bytes as f64 / LARGE_BYTES as f64).max(1.0).log2();

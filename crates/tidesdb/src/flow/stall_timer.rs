@@ -1,6 +1,6 @@
 //! How long callers wait for background work that gets nowhere.
 //!
-//! Writers that wait for a flush and callers of an explicit flush or merge give up by the same
+//! Writers that wait for a flush and callers of an explicit flush or compaction give up by the same
 //! rule: when nothing has moved for `stall_timeout_ms`. Work that is slow but moves is waited for.
 //! Time passes only as far as the waiting thread looks on: of a process that is stopped, or a
 //! machine that sleeps or gives its processor to others, nothing can be expected, and both come to

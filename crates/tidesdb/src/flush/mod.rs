@@ -4,12 +4,12 @@
 //! families depend on it, commits one manifest edit, swaps the tables in, and gives up the log
 //! segments that are not needed any more, in this order.
 
-mod cut;
+mod consistent_files;
 mod tables;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::cut::Cut;
+pub(crate) use self::consistent_files::ConsistentFiles;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ struct Flushed {
     family: Arc<FamilyState>,
     memtable: Arc<Memtable>,
     written: Written,
-    /// Range deletions of the memtable that readers and merges still need.
+    /// Range deletions of the memtable that readers and compactions still need.
     range_tombstones: Vec<Arc<RangeTombstone>>,
     started_nanos: u64,
     /// Time that all threads took together to write the tables.
@@ -89,13 +89,13 @@ impl Core {
         drop(one_at_a_time);
         let nanos = self.env.clock.monotonic_nanos().saturating_sub(started);
         self.flow.flushes.finished(bytes, nanos, thread_nanos);
-        self.tell_flush(family, written, nanos);
+        self.report_flush(family, written, nanos);
         self.review_memory();
         Ok(true)
     }
 
     /// Reports that a memtable was written to so many tables of so many bytes.
-    fn tell_flush(&self, family: &FamilyState, (tables, bytes): (u64, u64), nanos: u64) {
+    fn report_flush(&self, family: &FamilyState, (tables, bytes): (u64, u64), nanos: u64) {
         if self.telemetry.events.are_wanted(LogLevel::Info) {
             let (family, milliseconds) = (family.name().to_string(), nanos / 1_000_000);
             self.telemetry.events.report(&Event::Flushed { family, tables, bytes, milliseconds });

@@ -22,7 +22,7 @@ use crate::family::{FamilyState, SliceBounds, View};
 use crate::flow::{
     ENTRY_OVERHEAD_BYTES, FamilyFlow, FlushMeter, Holder, flush_parts, table_writer_bytes,
 };
-use crate::key_partitions::{KeyPartitions, KeyRange};
+use crate::key_partitions::{KeyPartitions, KeySpan};
 use crate::memtable::{Memtable, kind_of};
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
 
@@ -74,7 +74,7 @@ struct MemtableFlush {
 }
 
 impl MemtableFlush {
-    fn write_part(&self, core: &Core, range: &KeyRange) -> Result<Written> {
+    fn write_part(&self, core: &Core, range: &KeySpan) -> Result<Written> {
         let started = core.env.clock.monotonic_nanos();
         let buffers = table_writer_bytes(&self.options, self.expected_entries);
         let _lent = core.memory.budget.lend(Holder::Background, buffers);
@@ -154,7 +154,7 @@ impl Core {
             thread_nanos: AtomicU64::new(0),
         });
         let shared = Arc::clone(&flush);
-        let work = move |core: &Core, range: &KeyRange| shared.write_part(core, range);
+        let work = move |core: &Core, range: &KeySpan| shared.write_part(core, range);
         let results = KeyPartitions::new(parts).run(self, &Arc::new(work));
         if let Some(failure) = results.failure {
             remove_written(self.env.vfs.as_ref(), &results.done);
@@ -168,12 +168,12 @@ impl Core {
         Ok(Flushed { family, memtable, written, range_tombstones, started_nanos, thread_nanos })
     }
 
-    fn parts_of(&self, memtable: &Memtable, options: &FamilyOptions) -> Vec<KeyRange> {
+    fn parts_of(&self, memtable: &Memtable, options: &FamilyOptions) -> Vec<KeySpan> {
         let bytes = memtable.used_bytes();
         let worth = bytes / (options.target_table_bytes / LEAST_PART_SHARE).max(1);
         let most = worth.min(1 + self.env.options.resolved_compaction_threads() as u64);
         let rate = self.flow.flushes.thread_bytes_per_second();
         let parts = flush_parts(bytes, memtable.fill_nanos(), rate, most);
-        KeyRange::between(memtable.keys_between(parts))
+        KeySpan::between(memtable.keys_between(parts))
     }
 }

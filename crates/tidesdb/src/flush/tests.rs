@@ -82,8 +82,8 @@ fn check_reopened(vfs: &Arc<SimVfs>) {
     assert_eq!(db.verify().unwrap().problems.len(), 0);
 }
 
-/// The file was removed by a merge between its closing and the edit that told of it, which listed
-/// it again.
+/// The file was removed by a compaction between its closing and the edit that told of it, which
+/// listed it again.
 #[test]
 fn a_value_log_that_was_removed_is_not_listed_again() {
     let (vfs, scheduler) = (Arc::new(SimVfs::new(1)), Arc::new(ManualScheduler::new(1)));
@@ -93,7 +93,7 @@ fn a_value_log_that_was_removed_is_not_listed_again() {
     core.schedule_compaction(family.state());
     while scheduler.step_lane(Lane::Compaction) {}
     assert_eq!(family.state().view.load().version.value_logs.len(), 0);
-    core.tell_of_closed_file(family.state(), closed);
+    core.list_closed_file(family.state(), closed);
     check_reopened(&vfs);
 }
 

@@ -185,28 +185,28 @@ impl StoredScan {
             },
             Movement::Prev => {
                 merge.prev()?;
-                return self.settle_backward();
+                return self.skip_to_visible_backward();
             }
             Movement::ToOrBefore(key) => {
                 match &bounds.upper {
                     Some(upper) if upper.as_slice() <= key => merge.seek_before(upper)?,
                     _ => merge.seek_for_prev(key)?,
                 }
-                return self.settle_backward();
+                return self.skip_to_visible_backward();
             }
             Movement::Last => {
                 match &bounds.upper {
                     Some(upper) => merge.seek_before(upper)?,
                     None => merge.seek_to_last()?,
                 }
-                return self.settle_backward();
+                return self.skip_to_visible_backward();
             }
         }
-        self.settle_forward()
+        self.skip_to_visible()
     }
 
     #[inline]
-    fn settle_forward(&mut self) -> Result<()> {
+    fn skip_to_visible(&mut self) -> Result<()> {
         let mut dead = 0;
         while let Some(source) = self.sources.merge.current() {
             if self.bounds.upper.as_ref().is_some_and(|upper| source.key() >= upper.as_slice()) {
@@ -227,7 +227,7 @@ impl StoredScan {
         Ok(())
     }
 
-    fn settle_backward(&mut self) -> Result<()> {
+    fn skip_to_visible_backward(&mut self) -> Result<()> {
         let mut dead = 0;
         while let Some(source) = self.sources.merge.current() {
             if self.bounds.lower.as_ref().is_some_and(|lower| source.key() < lower.as_slice()) {

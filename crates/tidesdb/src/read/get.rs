@@ -10,7 +10,7 @@ use tidesdb_base::latency::TimedOperation;
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::{Found, Table};
 use tidesdb_files::vlog::ValuePointer;
-use tidesdb_lockfree::ordered::Version;
+use tidesdb_lockfree::ordered::ValueVersion;
 use tidesdb_lockfree::prefetch::prefetch;
 
 use crate::cache::{HeldBlock, TalliedBlocks};
@@ -21,7 +21,7 @@ use crate::memtable::kind_of;
 use crate::snapshot_registry::Moment;
 use crate::thread_buffer::{keep_buffer, take_buffer};
 use crate::timing::TimedCall;
-use crate::version::{TableFile, ValueLogFile, Version as FileVersion};
+use crate::version::{TableFile, ValueLogFile, Version};
 
 /// A version in a table, with the block that it lies in.
 pub(super) type FoundInTable = Found<HeldBlock>;
@@ -90,7 +90,7 @@ pub(super) enum InMemory<'v> {
     /// All versions are hidden by a range deletion.
     Dead,
     /// The newest version.
-    Version(Version<'v>),
+    Version(ValueVersion<'v>),
     /// Nothing: the tables may have it.
     Unknown,
 }
@@ -112,7 +112,7 @@ impl Get<'_> {
     #[inline]
     fn look<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
         // The view first: it holds every commit published before it was loaded, and of what is
-        // published later nothing can be missed, since merges of this view's files never drop
+        // published later nothing can be missed, since compactions of this view's files never drop
         // the newest version that is visible.
         let view = self.family.view.load();
         self.look_in_view(&view, read)
@@ -203,7 +203,7 @@ impl Get<'_> {
     #[inline]
     pub(super) fn find_in_tables(
         &self,
-        version: &FileVersion,
+        version: &Version,
         snapshot: SequenceNumber,
     ) -> Result<Option<FoundInTable>> {
         let (key, hash) = (self.key, key_hash(self.key));
@@ -255,7 +255,7 @@ impl Get<'_> {
     #[inline]
     pub(super) fn answer<R>(
         &self,
-        version: &FileVersion,
+        version: &Version,
         (kind, expires_at, value): (ValueKind, u64, &[u8]),
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
@@ -286,7 +286,7 @@ impl Get<'_> {
     /// any more.
     pub(super) fn fetch(
         &self,
-        version: &FileVersion,
+        version: &Version,
         encoded: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<bool> {
@@ -336,7 +336,7 @@ fn ask_part(
 ///
 /// # Errors
 /// [`Error::Corruption`] when the pointer or the value is damaged; [`Error::Io`].
-pub(crate) fn read_pointer(version: &FileVersion, encoded: &[u8], out: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn read_pointer(version: &Version, encoded: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let (pointer, file) = resolve(version, encoded)?;
     file.read(&pointer, out)
 }
@@ -346,7 +346,7 @@ pub(crate) fn read_pointer(version: &FileVersion, encoded: &[u8], out: &mut Vec<
 /// # Errors
 /// [`Error::Corruption`] when the pointer is damaged or its file is unknown.
 pub(crate) fn resolve<'v>(
-    version: &'v FileVersion,
+    version: &'v Version,
     encoded: &[u8],
 ) -> Result<(ValuePointer, &'v ValueLogFile)> {
     let pointer = decode(version, encoded)?;
@@ -355,7 +355,7 @@ pub(crate) fn resolve<'v>(
     Ok((pointer, file))
 }
 
-fn decode(version: &FileVersion, encoded: &[u8]) -> Result<ValuePointer> {
+fn decode(version: &Version, encoded: &[u8]) -> Result<ValuePointer> {
     ValuePointer::decode(encoded).map_err(|_| {
         let detail = format!("a pointer to a value, {encoded:02x?}, does not decode");
         Error::corruption(directory_of(version), 0, detail)
@@ -363,7 +363,7 @@ fn decode(version: &FileVersion, encoded: &[u8]) -> Result<ValuePointer> {
 }
 
 #[cold]
-fn unknown_file(version: &FileVersion, pointer: &ValuePointer) -> Error {
+fn unknown_file(version: &Version, pointer: &ValuePointer) -> Error {
     let name = tidesdb_files::naming::FileKind::ValueLog(pointer.file).name();
     let known: Vec<_> = version.value_logs.keys().collect();
     let detail = format!("the value log is unknown; known are those numbered {known:?}");
@@ -371,7 +371,7 @@ fn unknown_file(version: &FileVersion, pointer: &ValuePointer) -> Error {
 }
 
 /// The directory that the files of a version lie in; empty when it has none.
-fn directory_of(version: &FileVersion) -> PathBuf {
+fn directory_of(version: &Version) -> PathBuf {
     let tables = version.tables().map(|table| table.path());
     let mut paths = tables.chain(version.value_logs.values().map(|file| file.path()));
     let directory = paths.next().and_then(Path::parent);

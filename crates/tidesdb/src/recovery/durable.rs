@@ -4,9 +4,9 @@ use std::io;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::wal::RECORDS_OFFSET;
-use tidesdb_sys::vfs::{File, OpenHow, Vfs};
+use tidesdb_sys::vfs::{File, OpenMode, Vfs};
 
-use crate::log::Retained;
+use crate::wal::Retained;
 
 /// Bytes written over themselves at a time.
 const REWRITE_BYTES: usize = 1 << 20;
@@ -26,7 +26,7 @@ pub(crate) fn make_durable(vfs: &dyn Vfs, retained: &[Retained], synced: u64) ->
     let may_be_lost = |s: &&Retained| s.end > synced || s.end == s.base;
     for segment in retained.iter().filter(may_be_lost) {
         let path = &segment.path;
-        let file = match vfs.open(path, OpenHow::ReadWrite) {
+        let file = match vfs.open(path, OpenMode::ReadWrite) {
             Err(e) if is_read_only(&e) => continue,
             other => other.map_err(|e| Error::io("open", path, e))?,
         };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::manifest::{ManifestWriter, current, read_manifest};
 use tidesdb_files::naming::{self, FileKind};
-use tidesdb_sys::vfs::{DirEntry, OpenHow, Vfs};
+use tidesdb_sys::vfs::{DirEntry, OpenMode, Vfs};
 
 use super::foreign;
 use crate::file_numbers::FILE_NUMBERS_END;
@@ -54,9 +54,9 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
         return Ok(None);
     };
     let path = dir.join(FileKind::Manifest(number).name());
-    let how = OpenHow::ReadWrite;
+    let how = OpenMode::ReadWrite;
     let file = match vfs.open(&path, how) {
-        Err(e) if is_read_only(&e) => vfs.open(&path, OpenHow::Read),
+        Err(e) if is_read_only(&e) => vfs.open(&path, OpenMode::Read),
         other => other,
     };
     let file = file.map_err(|e| Error::missing_or_io("open", &path, e))?;
@@ -102,7 +102,7 @@ fn find_remains(vfs: &dyn Vfs, dir: &Path, files: &BTreeMap<FileKind, u64>) -> O
         FileKind::Table(_) | FileKind::ValueLog(_) | FileKind::LogSegment(_) => true,
         FileKind::Manifest(number) => {
             let path = dir.join(kind.name());
-            let file = vfs.open(&path, OpenHow::Read);
+            let file = vfs.open(&path, OpenMode::Read);
             file.is_ok_and(|file| {
                 read_manifest(file.as_ref(), &path, number).is_ok_and(|(edits, _)| edits.len() > 1)
             })

@@ -15,8 +15,8 @@ use tidesdb_files::naming::{self, FileKind};
 use tidesdb_sys::vfs::Vfs;
 
 use super::Inventory;
-use crate::log::Retained;
 use crate::version::PersistedState;
+use crate::wal::Retained;
 
 /// Folder for files that the manifest knows nothing about.
 pub(crate) const SET_ASIDE: &str = "set-aside";
@@ -40,14 +40,14 @@ pub(crate) fn remove_interrupted_creation(vfs: &dyn Vfs, dir: &Path) -> Result<(
 
 /// What an open found besides the database itself.
 #[derive(Debug)]
-pub(crate) struct Leftovers {
+pub(crate) struct Orphans {
     state: PersistedState,
     files: BTreeMap<FileKind, u64>,
     /// Names of log segments that are still needed.
     in_use: BTreeSet<String>,
 }
 
-impl Leftovers {
+impl Orphans {
     /// Of a database whose log segments `retained` are still needed.
     pub(crate) fn of(found: &Inventory, retained: &[Retained]) -> Self {
         let in_use: BTreeSet<String> = retained
@@ -64,16 +64,16 @@ impl Leftovers {
 ///
 /// # Errors
 /// [`Error::Io`].
-pub(crate) fn tidy(vfs: &dyn Vfs, dir: &Path, leftovers: &Leftovers) -> Result<()> {
-    let state = &leftovers.state;
+pub(crate) fn tidy(vfs: &dyn Vfs, dir: &Path, orphans: &Orphans) -> Result<()> {
+    let state = &orphans.state;
     let live = LiveFiles::of(state);
     empty_set_aside(vfs, dir, state)?;
     remove(vfs, &dir.join(current::CURRENT_TEMPORARY))?;
-    for &kind in leftovers.files.keys() {
+    for &kind in orphans.files.keys() {
         let path = dir.join(kind.name());
         match kind {
             FileKind::Manifest(_) | FileKind::LogSegment(_)
-                if !leftovers.in_use.contains(&kind.name()) =>
+                if !orphans.in_use.contains(&kind.name()) =>
             {
                 remove(vfs, &path)?;
             }

@@ -12,7 +12,7 @@ use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::wal::{RecordKind, SegmentReader};
-use tidesdb_sys::vfs::{File, OpenHow, Vfs};
+use tidesdb_sys::vfs::{File, OpenMode, Vfs};
 
 use super::Inventory;
 use super::inventory::check_number;
@@ -20,7 +20,7 @@ use super::load::Load;
 use super::log_end;
 use super::piece::{Failure, Piece, Targets};
 use super::workers::Workers;
-use crate::log::Retained;
+use crate::wal::Retained;
 
 /// Start of the log in the manifest of a database that was closed with everything in tables.
 pub(crate) const NO_LOG: u64 = u64::MAX;
@@ -138,7 +138,7 @@ pub(crate) fn replay_rest(
     let mut readers = Vec::new();
     for segment in segments.iter().filter(|segment| segment.end > after) {
         let path = &segment.path;
-        let file = vfs.open(path, OpenHow::Read).map_err(|e| Error::io("open", path, e))?;
+        let file = vfs.open(path, OpenMode::Read).map_err(|e| Error::io("open", path, e))?;
         let changed = |end: u64| {
             let expected = segment.end;
             let detail = format!("expected records up to {expected} as before, found {end}");
@@ -301,7 +301,7 @@ fn open_segments(vfs: &Arc<dyn Vfs>, dir: &Path, found: &Inventory) -> Result<Se
             continue;
         }
         let path = dir.join(kind.name());
-        let file = vfs.open(&path, OpenHow::Read).map_err(|e| Error::io("open", &path, e))?;
+        let file = vfs.open(&path, OpenMode::Read).map_err(|e| Error::io("open", &path, e))?;
         match SegmentReader::open(Arc::clone(&file), &path)? {
             Some(reader) if reader.header().number < found.state.log_start => {}
             Some(reader) => {

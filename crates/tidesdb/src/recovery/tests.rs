@@ -12,7 +12,7 @@ use tidesdb_files::wal::{SegmentReader, record};
 use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, SimVfs};
 use tidesdb_sys::sched::{LaneThreads, ThreadPool};
-use tidesdb_sys::vfs::{OpenHow, Vfs};
+use tidesdb_sys::vfs::{OpenMode, Vfs};
 
 use crate::WriteBatch;
 use crate::db::{Components, Db};
@@ -47,7 +47,7 @@ fn segments(sim: &SimVfs) -> Vec<SegmentReader> {
     let entries = sim.list(Path::new("/db")).unwrap();
     let logs = entries.iter().filter(|entry| entry.name.ends_with(".log"));
     let open = |path: PathBuf| {
-        let file = sim.open(&path, OpenHow::Read).unwrap();
+        let file = sim.open(&path, OpenMode::Read).unwrap();
         SegmentReader::open(file, &path).unwrap()
     };
     let mut readers: Vec<_> =
@@ -63,7 +63,7 @@ fn segments(sim: &SimVfs) -> Vec<SegmentReader> {
 fn ends_before_a_stale_record(sim: &SimVfs) -> bool {
     let readers = segments(sim);
     let last = readers.last().unwrap();
-    let file = sim.open(last.path(), OpenHow::Read).unwrap();
+    let file = sim.open(last.path(), OpenMode::Read).unwrap();
     let (end, mut bytes) = (last.end().position, [0; 16]);
     file.read_exact_at(&mut bytes, last.offset_of(end)).is_ok()
         && record::claimed_length(&bytes, end).is_some()
@@ -113,7 +113,7 @@ fn a_segment_without_its_first_sector_is_damage_when_it_was_synced() {
     let whole = sim.crash_image(CrashProfile::Nothing, 1);
     for reader in segments(&whole) {
         let image = whole.fork();
-        let file = image.open(reader.path(), OpenHow::ReadWrite).unwrap();
+        let file = image.open(reader.path(), OpenMode::ReadWrite).unwrap();
         file.write_all_at(&[0; 512], 0).unwrap();
         file.sync_data().unwrap();
         let error = try_open(&image, &scheduler(), SyncMode::Full).unwrap_err();
@@ -131,7 +131,7 @@ fn a_segment_without_its_first_sector_is_a_lost_end_when_it_was_not_synced() {
     (0..100_u64).for_each(|n| family.put(&n.to_be_bytes(), &[7; 200]).unwrap());
     let image = sim.crash_image(CrashProfile::Everything, 1);
     let readers = segments(&image);
-    let file = image.open(readers.last().unwrap().path(), OpenHow::ReadWrite).unwrap();
+    let file = image.open(readers.last().unwrap().path(), OpenMode::ReadWrite).unwrap();
     assert!(readers.last().unwrap().end().position > 100 * 200);
     file.write_all_at(&[0; 512], 0).unwrap();
     let db = try_open(&image, &scheduler(), SyncMode::None).unwrap();
@@ -144,7 +144,7 @@ fn damage_record_ending_at(sim: &SimVfs, position: u64) {
         .into_iter()
         .find(|reader| reader.header().base < position && reader.end().position >= position)
         .unwrap();
-    let file = sim.open(reader.path(), OpenHow::ReadWrite).unwrap();
+    let file = sim.open(reader.path(), OpenMode::ReadWrite).unwrap();
     let path = reader.path().to_path_buf();
     reader = SegmentReader::open(Arc::clone(&file), &path).unwrap().unwrap();
     loop {
@@ -194,7 +194,7 @@ fn a_later_lifes_segment_without_its_first_sector_is_damage_when_it_was_synced()
     let readers = segments(&image);
     let [before, last] = &readers[..] else { panic!("{} segments", readers.len()) };
     assert!(last.header().base > before.end().position + 1000);
-    let file = image.open(last.path(), OpenHow::ReadWrite).unwrap();
+    let file = image.open(last.path(), OpenMode::ReadWrite).unwrap();
     file.write_all_at(&[0; 512], 0).unwrap();
     file.sync_data().unwrap();
     let error = try_open(&image, &scheduler(), SyncMode::Full).unwrap_err();
@@ -336,7 +336,7 @@ fn a_file_number_that_can_not_be_one_is_damage() {
         db.create_family("family", small()).unwrap();
         db.close().unwrap();
         let path = Path::new("/db").join(name);
-        drop(sim.open(&path, OpenHow::CreateNew).unwrap());
+        drop(sim.open(&path, OpenMode::CreateNew).unwrap());
         let error = try_open(&sim, &scheduler(), SyncMode::Full).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert!(error.to_string().contains("below 2^56"), "{error}");

@@ -13,7 +13,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::{Change, ManifestRemains, TableRecord, current, named_by};
 use tidesdb_files::naming::FileKind;
-use tidesdb_sys::vfs::tells_of_damage;
+use tidesdb_sys::vfs::means_damage;
 
 use crate::salvage::source::Source;
 
@@ -109,7 +109,7 @@ impl Catalog {
                 self.problems.push(problem);
                 Ok(None)
             }
-            Err(problem) if tells_of_damaged_file(&problem) => {
+            Err(problem) if means_damaged_file(&problem) => {
                 self.problems.push(problem);
                 let mut text = [0; 64];
                 let path = source.path(FileKind::Current);
@@ -223,9 +223,9 @@ fn survey(source: &Source, number: u64) -> Result<ManifestRemains> {
     ManifestRemains::survey(source.file(kind)?.as_ref(), &source.path(kind), number)
 }
 
-fn tells_of_damaged_file(error: &Error) -> bool {
+fn means_damaged_file(error: &Error) -> bool {
     match error {
-        Error::Io { source, .. } => tells_of_damage(source),
+        Error::Io { source, .. } => means_damage(source),
         other => other.is_corruption(),
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tidesdb_base::checksum;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::{self, FileKind};
-use tidesdb_sys::vfs::{File, OpenHow, ReadOnlyFile, RealVfs, Vfs};
+use tidesdb_sys::vfs::{File, OpenMode, ReadOnlyFile, RealVfs, Vfs};
 
 use crate::salvage::lenient::LenientFile;
 
@@ -167,7 +167,7 @@ pub fn inspect(
     visit: &mut dyn FnMut(Item) -> Result<()>,
 ) -> Result<()> {
     let vfs = RealVfs::new();
-    let file = vfs.open(path, OpenHow::Read).map_err(|e| Error::io("open", path, e))?;
+    let file = vfs.open(path, OpenMode::Read).map_err(|e| Error::io("open", path, e))?;
     let file: Arc<dyn File> = Arc::new(ReadOnlyFile(LenientFile(file)));
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let kind = match name.as_deref().and_then(naming::parse) {

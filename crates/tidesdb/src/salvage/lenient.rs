@@ -2,14 +2,14 @@
 //!
 //! A disk that fails answers reads of some sectors with an error. [`LenientFile`] gives zeros for a
 //! page that can't be read, so that the parts around it are reached; whatever lay there fails its
-//! checksum. Only what the kernel says of the medium counts so ([`tells_of_damage`]). Any other
+//! checksum. Only what the kernel says of the medium counts so ([`means_damage`]). Any other
 //! error, such as a descriptor or a permission that is missing, says nothing of the bytes: it is
 //! passed on and ends the work. Read-only; shared by all threads.
 
 use std::io;
 use std::sync::Arc;
 
-use tidesdb_sys::vfs::{File, ReadAt, tells_of_damage};
+use tidesdb_sys::vfs::{File, ReadAt, means_damage};
 
 /// Bytes that are given up together.
 const PAGE_BYTES: u64 = 4096;
@@ -21,7 +21,7 @@ pub(crate) struct LenientFile(pub(crate) Arc<dyn File>);
 impl ReadAt for LenientFile {
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         let error = match self.0.read_at(buffer, at) {
-            Err(e) if tells_of_damage(&e) => e,
+            Err(e) if means_damage(&e) => e,
             other => return other,
         };
         let left = self.0.len()?.saturating_sub(at);
@@ -32,7 +32,7 @@ impl ReadAt for LenientFile {
         };
         match self.0.read_at(piece, at) {
             Ok(read) if read > 0 => Ok(read),
-            Err(e) if !tells_of_damage(&e) => Err(e),
+            Err(e) if !means_damage(&e) => Err(e),
             _ => {
                 piece.fill(0);
                 Ok(count)

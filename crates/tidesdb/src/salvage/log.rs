@@ -156,13 +156,13 @@ impl Log {
         // Tables hold all of it.
         let is_dead = known.catalog.is_dead_segment(segment.header.number);
         let costs_nothing = is_dead && known.tables_are_whole;
-        let mut told = 0;
+        let mut reported = 0;
         loop {
             let start = reader.end().position;
             let offset = reader.offset_of(start);
-            if offset.saturating_sub(told) >= PROGRESS_BYTES {
-                progress(offset - told)?;
-                told = offset;
+            if offset.saturating_sub(reported) >= PROGRESS_BYTES {
+                progress(offset - reported)?;
+                reported = offset;
             }
             if let Some((record, end)) = reader.next_record()? {
                 if end > segment.limit {
@@ -197,7 +197,7 @@ impl Log {
                 }
             }
         }
-        progress(segment.file_bytes.saturating_sub(told))
+        progress(segment.file_bytes.saturating_sub(reported))
     }
 
     /// Takes the operations of a commit: all, or none and answers false when they do not decode.

@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidesdb_sys::vfs::{File, OpenHow, ReadAt, Vfs, tells_of_damage};
+use tidesdb_sys::vfs::{File, OpenMode, ReadAt, Vfs, means_damage};
 
 /// Files that are open at a time.
 const MOST_OPEN: usize = 16;
@@ -33,9 +33,9 @@ impl OpenFiles {
             None => {
                 // First room, then the file: the limit of the process may be just this.
                 open.truncate(MOST_OPEN - 1);
-                let opened = match self.vfs.open(path, OpenHow::Read) {
+                let opened = match self.vfs.open(path, OpenMode::Read) {
                     // As with reads, the disk gets a second chance.
-                    Err(e) if tells_of_damage(&e) => self.vfs.open(path, OpenHow::Read),
+                    Err(e) if means_damage(&e) => self.vfs.open(path, OpenMode::Read),
                     other => other,
                 };
                 (path.clone(), opened?)

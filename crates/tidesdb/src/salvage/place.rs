@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming;
-use tidesdb_sys::vfs::{DirEntry, LockGuard, LockHow, RealVfs, Vfs};
+use tidesdb_sys::vfs::{DirEntry, LockGuard, LockMode, RealVfs, Vfs};
 
 /// The file that makes a directory a workshop, and the lock of who works there.
 const MARKER: &str = "UNFINISHED";
@@ -208,7 +208,7 @@ fn check_is_workshop(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
 }
 
 fn lock_alone(vfs: &dyn Vfs, dir: &Path, name: &str) -> Result<Box<dyn LockGuard>> {
-    vfs.lock(&dir.join(name), LockHow::Exclusive).map_err(|e| match e.kind() {
+    vfs.lock(&dir.join(name), LockMode::Exclusive).map_err(|e| match e.kind() {
         io::ErrorKind::WouldBlock => Error::Locked(dir.to_path_buf()),
         _ => Error::io("lock", dir, e),
     })

@@ -10,7 +10,7 @@ use crate::Db;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::DbOptions;
 use tidesdb_files::naming::FileKind;
-use tidesdb_sys::vfs::{OpenHow, RealVfs, Vfs};
+use tidesdb_sys::vfs::{OpenMode, RealVfs, Vfs};
 
 use crate::progress::Progress;
 use crate::salvage::place::Place;
@@ -76,8 +76,8 @@ fn copy_all(
         }
         let (from, target) = (source.path(kind), to.join(kind.name()));
         // A page that the disk can't read must not become zeros of the copy.
-        let from = vfs.open(&from, OpenHow::Read).map_err(|e| Error::io("open", &from, e))?;
-        let file = vfs.open(&target, OpenHow::CreateNew);
+        let from = vfs.open(&from, OpenMode::Read).map_err(|e| Error::io("open", &from, e))?;
+        let file = vfs.open(&target, OpenMode::CreateNew);
         let file = file.map_err(|e| Error::io("create", &target, e))?;
         let mut at = 0;
         while at < len {

@@ -8,7 +8,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::manifest::current::CURRENT_TEMPORARY;
 use tidesdb_files::naming::{self, FileKind};
 use tidesdb_sys::vfs::{
-    File, LockGuard, LockHow, ReadOnlyFile, ReadOnlyVfs, RealVfs, Vfs, tells_of_damage,
+    File, LockGuard, LockMode, ReadOnlyFile, ReadOnlyVfs, RealVfs, Vfs, means_damage,
 };
 
 use crate::salvage::lenient::LenientFile;
@@ -40,7 +40,7 @@ impl Source {
     /// file has a name of a database, [`Error::Io`].
     pub(crate) fn open(dir: &Path) -> Result<Self> {
         let vfs = RealVfs::new();
-        let lock = match vfs.lock(&dir.join(FileKind::Lock.name()), LockHow::Shared) {
+        let lock = match vfs.lock(&dir.join(FileKind::Lock.name()), LockMode::Shared) {
             Ok(guard) => Some(guard),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 return Err(Error::Locked(dir.to_path_buf()));
@@ -59,7 +59,7 @@ impl Source {
         let vfs = RealVfs::new();
         // Taking the lock makes its file.
         vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
-        let lock = vfs.lock(&dir.join(FileKind::Lock.name()), LockHow::Exclusive);
+        let lock = vfs.lock(&dir.join(FileKind::Lock.name()), LockMode::Exclusive);
         let lock = lock.map_err(|e| match e.kind() {
             io::ErrorKind::WouldBlock => Error::Locked(dir.to_path_buf()),
             _ => Error::io("lock", dir, e),
@@ -125,7 +125,7 @@ impl Source {
         let path = self.path(kind);
         match PooledFile::open(&self.open_files, path.clone()) {
             Ok(file) => Ok(Arc::new(ReadOnlyFile(LenientFile(Arc::new(ReadOnlyFile(file)))))),
-            Err(e) if tells_of_damage(&e) => {
+            Err(e) if means_damage(&e) => {
                 Err(Error::corruption(path, 0, format!("the file can't be opened: {e}")))
             }
             Err(e) => Err(Error::missing_or_io("open", &path, e)),
@@ -192,5 +192,5 @@ fn is_without_lock(error: &io::Error) -> bool {
             | io::ErrorKind::PermissionDenied
             | io::ErrorKind::ReadOnlyFilesystem
             | io::ErrorKind::Unsupported
-    ) || tells_of_damage(error)
+    ) || means_damage(error)
 }

@@ -125,8 +125,8 @@ fn a_disk_that_fails_in_the_middle_of_a_salvage_costs_what_it_held_and_no_more()
             let number = std::str::from_utf8(key).unwrap().parse().unwrap();
             assert_eq!(*found, value(number), "call {call}");
         }
-        let told = !report.losses.is_empty() || !report.warnings.is_empty();
-        assert!(told || found.len() == KEYS as usize, "call {call}: {report:?}");
+        let reported = !report.losses.is_empty() || !report.warnings.is_empty();
+        assert!(reported || found.len() == KEYS as usize, "call {call}: {report:?}");
     });
 }
 
@@ -197,12 +197,12 @@ fn a_mount_point_is_no_place_for_a_repair() {
 #[test]
 fn a_page_that_can_not_be_read_is_zeros_and_a_missing_permission_an_error() {
     use crate::salvage::lenient::LenientFile;
-    use tidesdb_sys::vfs::{OpenHow, ReadAt, Vfs};
+    use tidesdb_sys::vfs::{OpenMode, ReadAt, Vfs};
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("file");
     std::fs::write(&path, vec![7; 10_000]).unwrap();
     let vfs = FaultVfs::new(Arc::new(RealVfs::new()));
-    let file = LenientFile(vfs.open(&path, OpenHow::Read).unwrap());
+    let file = LenientFile(vfs.open(&path, OpenMode::Read).unwrap());
     vfs.reset();
     vfs.count_only(OpSet::of(&[Op::Read]));
     let mut bytes = [1; 6000];

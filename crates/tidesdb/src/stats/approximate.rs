@@ -170,8 +170,11 @@ mod tests {
         let two_blocks = 2 * 4096 / 25;
         for (from, to) in [(0, 20_000), (0, 1), (5000, 5001), (100, 19_000), (19_990, 30_000)] {
             let truth = i64::from(to.min(20_000) - from);
-            let told = family.approximate_count(key(from)..key(to)).unwrap() as i64;
-            assert!((told - truth).abs() <= two_blocks, "{from} to {to}: {told} for {truth}");
+            let reported = family.approximate_count(key(from)..key(to)).unwrap() as i64;
+            assert!(
+                (reported - truth).abs() <= two_blocks,
+                "{from} to {to}: {reported} for {truth}"
+            );
         }
         assert_eq!(family.approximate_count(key(7)..key(7)).unwrap(), 0);
         assert_eq!(family.approximate_count("v".."w").unwrap(), 0);
@@ -186,9 +189,9 @@ mod tests {
         }
         (5000..10_000).for_each(|n| family.delete(&key(n)).unwrap());
         // In memory the filters of the tables show them.
-        let near = |told: u64, truth: f64| {
-            let error = (told as f64 - truth).abs() / truth;
-            assert!(error < 0.2, "{told} for {truth}");
+        let near = |reported: u64, truth: f64| {
+            let error = (reported as f64 - truth).abs() / truth;
+            assert!(error < 0.2, "{reported} for {truth}");
         };
         near(family.approximate_count(..).unwrap(), 5000.0);
         family.flush().unwrap();

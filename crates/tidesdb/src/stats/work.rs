@@ -53,13 +53,13 @@ impl WorkStats {
             flushes: counted.work(Work::Flushes),
             flush_failures: counted.work(Work::FlushFailures),
             flush_nanos: counted.work(Work::FlushNanos),
-            compaction_bytes_written: counted.work(Work::MergeBytesWritten),
-            compaction_bytes_read: counted.work(Work::MergeBytesRead),
-            compaction_tables_written: counted.work(Work::MergedTables),
-            compactions: counted.work(Work::Merges),
-            compaction_slices: counted.work(Work::MergedSlices),
-            compaction_failures: counted.work(Work::MergeFailures),
-            compaction_nanos: counted.work(Work::MergeNanos),
+            compaction_bytes_written: counted.work(Work::CompactionBytesWritten),
+            compaction_bytes_read: counted.work(Work::CompactionBytesRead),
+            compaction_tables_written: counted.work(Work::CompactionTables),
+            compactions: counted.work(Work::Compactions),
+            compaction_slices: counted.work(Work::CompactionSlices),
+            compaction_failures: counted.work(Work::CompactionFailures),
+            compaction_nanos: counted.work(Work::CompactionNanos),
         }
     }
 

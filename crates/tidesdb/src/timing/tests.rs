@@ -14,18 +14,18 @@ use crate::write::{WriteBatch, WriteOptions};
 /// A database on a clock that the test moves, and what it reported.
 fn open(options: DbOptions) -> (Db, Arc<ManualClock>, Arc<Mutex<Vec<Event>>>) {
     let clock = Arc::new(ManualClock::new(1000));
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let events = Arc::clone(&told);
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let events = Arc::clone(&reported);
     let listener = EventListener::new(move |event| events.lock().unwrap().push(event.clone()));
     let components =
         Components { clock: Arc::clone(&clock) as Arc<dyn Clock>, ..Components::simulated() };
     let db = Db::open_with("/db", options.event_listener(listener), components).unwrap();
-    (db, clock, told)
+    (db, clock, reported)
 }
 
 #[test]
 fn nothing_of_users_is_timed_by_default() {
-    let (db, _, told) = open(DbOptions::default());
+    let (db, _, reported) = open(DbOptions::default());
     let family = db.create_family("f", FamilyOptions::default()).unwrap();
     family.put(b"key", b"value").unwrap();
     family.get(b"key").unwrap();
@@ -36,7 +36,7 @@ fn nothing_of_users_is_timed_by_default() {
     }
     assert_eq!(latencies.of_operation(TimedOperation::Flush).count(), 1);
     assert_eq!(latencies.of_operation(TimedOperation::Open).count(), 1);
-    assert!(told.lock().unwrap().is_empty());
+    assert!(reported.lock().unwrap().is_empty());
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn one_in_so_many_is_timed() {
 
 #[test]
 fn a_slow_operation_is_told_with_what_it_met() {
-    let (db, clock, told) = open(DbOptions::default().slow_operation_us(500));
+    let (db, clock, reported) = open(DbOptions::default().slow_operation_us(500));
     let family = db.create_family("orders", FamilyOptions::default()).unwrap();
     family.put(b"key", b"value").unwrap();
     family.flush().unwrap();
@@ -97,18 +97,18 @@ fn a_slow_operation_is_told_with_what_it_met() {
         family.get_with(b"key", |_| clock.advance(Duration::from_micros(micros))).unwrap();
     };
     read(499);
-    assert_eq!(told.lock().unwrap().len(), 0);
+    assert_eq!(reported.lock().unwrap().len(), 0);
     read(500);
-    let line = told.lock().unwrap()[0].to_string();
+    let line = reported.lock().unwrap()[0].to_string();
     let wanted = "slow get of 'orders': 500 us, 3 bytes; 1 memtables, 1 tables, 1 blocks cached";
     assert_eq!(line, wanted);
     // Many at once are counted and not reported.
     for _ in 0..3 {
         family.get_with(b"key", |_| clock.advance(Duration::from_micros(600))).unwrap();
     }
-    assert_eq!((told.lock().unwrap().len(), db.stats().slow_operations), (1, 4));
+    assert_eq!((reported.lock().unwrap().len(), db.stats().slow_operations), (1, 4));
     read(900);
-    let line = told.lock().unwrap()[1].to_string();
+    let line = reported.lock().unwrap()[1].to_string();
     assert!(line.ends_with("; 3 more since the last line"), "{line}");
     let times = db.latencies().of_operation(TimedOperation::Get).clone();
     assert_eq!((times.count(), times.max_nanos()), (6, 900_000));

@@ -1,7 +1,7 @@
 //! Which keys have changed since a transaction took its snapshot.
 //!
-//! Memtables are asked for the keys in question, tables only when they hold anything newer than
-//! the snapshot at all. The snapshot is registered, so flushes and merges keep the sequence number
+//! Memtables are asked for the keys in question, tables only when they hold anything newer than the
+//! snapshot at all. The snapshot is registered, so flushes and compactions keep the sequence number
 //! of every version that is newer, though of several only the newest may be left in a table.
 //!
 //! Of a range, keys that were dead before the window are passed over where that is remembered

@@ -58,7 +58,7 @@ impl Transaction {
                 // Hooks have been called.
                 core.make_batch_durable(batch, visible, options)?;
             } else {
-                core.settle_batch(batch, visible, options)?;
+                core.finish_commit(batch, visible, options)?;
             }
         }
         self.finish();

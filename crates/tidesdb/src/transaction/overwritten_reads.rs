@@ -12,9 +12,9 @@ use super::second_look::{MOST_KEYS, logged_changes};
 use super::views::Views;
 use super::written_keys::named;
 use crate::cache::BlockCache;
-use crate::log::Log;
 use crate::snapshot_registry::Moment;
 use crate::ssi::Overwritten;
+use crate::wal::Wal;
 
 /// Changes of what was read, as far as they were looked for.
 pub(super) struct OverwrittenReads {
@@ -41,7 +41,7 @@ impl OverwrittenReads {
     /// many bytes, or does not have them.
     pub(super) fn note_logged(
         &mut self,
-        log: &Log,
+        log: &Wal,
         (reads, snapshot): (&ReadSet, Moment),
         (window, most_bytes): (Window, u64),
     ) -> bool {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::offset_index::{OffsetIndex, hash_of};
 use crate::family::FamilyState;
-use crate::log::{ANY_KEY, signature_of};
+use crate::wal::{ANY_KEY, signature_of};
 
 /// Closed ranges that are kept apart.
 const MOST_RANGES: usize = 1024;

@@ -13,8 +13,8 @@ use super::changes::Window;
 use super::range_index::RangeIndex;
 use super::read_set::ReadSet;
 use crate::dead_ranges::{KnownRanges, Reader};
-use crate::log::Log;
 use crate::snapshot_registry::Moment;
+use crate::wal::Wal;
 
 /// Keys that are looked at while others wait, some hundred microseconds.
 pub(super) const MOST_KEYS: u64 = 1000;
@@ -29,7 +29,7 @@ pub(super) const MOST_TRIES: u32 = 4;
 /// Calls `found` with the family, the key and the sequence number of each change in the window of
 /// something that was read. False when the log does not have them all.
 pub(super) fn logged_changes(
-    log: &Log,
+    log: &Wal,
     (reads, ranges): (&ReadSet, &RangeIndex),
     (window, most_bytes): (Window, u64),
     snapshot: Moment,

@@ -45,12 +45,12 @@ use super::read_set::ReadSet;
 use super::recording::{Remembered, is_long, record_at_once, record_in_parts};
 use super::second_look::{MOST_KEYS, MOST_LOGGED_BYTES, MOST_TRIES, MOST_WAITED_FOR_BYTES};
 use super::views::Views;
-use super::written_keys::{WrittenKeys, conflict, named, wait_for_rivals};
+use super::written_keys::{WrittenKeys, conflict, named, wait_for_conflicting};
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::log::ANY_KEY;
 use crate::snapshot_registry::Moment;
 use crate::ssi::{Candidate, Danger, Overwritten};
+use crate::wal::ANY_KEY;
 use crate::write::{CommitCheck, WriteBatch};
 
 /// The checks of a commit that has read, or only read.
@@ -81,7 +81,7 @@ impl CommitCheck for Validation<'_> {
     fn check(&mut self, start: u64, end: SequenceNumber) -> Result<()> {
         let looked = self.written.as_ref().map_or(u64::MAX, WrittenKeys::through);
         if start > looked.min(self.overwritten.through) {
-            self.wait_for_rivals(start);
+            self.wait_for_conflicting(start);
         }
         self.look(start)?;
         self.judge(Some(end))
@@ -203,13 +203,13 @@ impl<'t> Validation<'t> {
 
     /// Waits for the commits in front of `start` that may have changed what is looked at. Until
     /// serializable commits are judged all of those must be visible.
-    fn wait_for_rivals(&self, start: u64) {
+    fn wait_for_conflicting(&self, start: u64) {
         let signature = match (self.level, &self.reads) {
             (IsolationLevel::Serializable, _) => ANY_KEY,
             (IsolationLevel::RepeatableRead, Some(reads)) => reads.signature(),
             _ => self.written.as_ref().map_or(0, WrittenKeys::signature),
         };
-        wait_for_rivals(&self.core.storage.log, start, signature);
+        wait_for_conflicting(&self.core.storage.log, start, signature);
     }
 
     /// Looks at what was published since the last look, up to `through`.

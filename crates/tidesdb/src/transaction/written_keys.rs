@@ -9,7 +9,7 @@ use super::changes::{Window, changes_of_key};
 use super::views::Views;
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::log::{ANY_KEY, Log};
+use crate::wal::{ANY_KEY, Wal};
 use crate::write::{CommitCheck, WriteBatch};
 
 /// First committer wins: no other commit may have changed a written key.
@@ -27,7 +27,7 @@ impl CommitCheck for WrittenKeys<'_> {
     #[inline]
     fn check(&mut self, start: u64, _end: SequenceNumber) -> Result<()> {
         if start > self.through {
-            wait_for_rivals(&self.core.storage.log, start, self.batch.signature);
+            wait_for_conflicting(&self.core.storage.log, start, self.batch.signature);
             self.look(start)?;
         }
         Ok(())
@@ -49,7 +49,7 @@ impl<'t> WrittenKeys<'t> {
         self.through
     }
 
-    /// What the written keys are known by, see [`crate::log::signature_of`].
+    /// What the written keys are known by, see [`crate::wal::signature_of`].
     pub(super) const fn signature(&self) -> u64 {
         self.batch.signature
     }
@@ -95,11 +95,11 @@ impl<'t> WrittenKeys<'t> {
 }
 
 /// Waits for the commits in front of `start` that may touch what `signature` stands for.
-pub(super) fn wait_for_rivals(log: &Log, start: u64, signature: u64) {
+pub(super) fn wait_for_conflicting(log: &Wal, start: u64, signature: u64) {
     match signature {
         0 => {}
         ANY_KEY => log.wait_published(start),
-        some => log.wait_for_rivals(start, some),
+        some => log.wait_for_conflicting(start, some),
     }
 }
 

@@ -198,7 +198,7 @@ impl Catalog {
     }
 
     /// Of edits that tell of value logs that were closed a while ago, those whose file is listed
-    /// still. One that a merge has removed meanwhile must not be listed again (I-303).
+    /// still. One that a compaction has removed meanwhile must not be listed again (I-303).
     pub(crate) fn still_listed(&self, closed: impl IntoIterator<Item = Change>) -> Vec<Change> {
         let is_listed = |change: &Change| match change {
             Change::AddValueLog { family, file } => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::vlog::{VlogOptions, VlogSummary, VlogWriter};
-use tidesdb_sys::vfs::{File, OpenHow, Vfs};
+use tidesdb_sys::vfs::{File, OpenMode, Vfs};
 
 use super::{ValueLogFile, ValueLogLife};
 
@@ -38,7 +38,7 @@ impl DirectValueWriter {
         let open = match self.open.take() {
             Some(open) => open,
             None => {
-                let file = vfs.open(&self.path, OpenHow::ReadWrite);
+                let file = vfs.open(&self.path, OpenMode::ReadWrite);
                 let file = file.map_err(|e| Error::missing_or_io("open", &self.path, e))?;
                 let writer =
                     VlogWriter::resume(Arc::clone(&file), &self.path, self.options, self.summary);

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::vfs::{File, LockGuard, LockHow, OpenHow, Vfs};
+use tidesdb_sys::vfs::{File, LockGuard, LockMode, OpenMode, Vfs};
 
 /// By what right files of the directory are used.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl DirectoryLock {
     /// # Errors
     /// [`Error::Locked`] when the right of another opening excludes it; [`Error::Io`].
     pub(crate) fn take(vfs: Arc<dyn Vfs>, dir: &Path, reads_only: bool) -> Result<Self> {
-        let how = if reads_only { LockHow::Shared } else { LockHow::Exclusive };
+        let how = if reads_only { LockMode::Shared } else { LockMode::Exclusive };
         let right = match vfs.lock(&dir.join(FileKind::Lock.name()), how) {
             Ok(guard) => Right::Locked(Arc::from(guard)),
             Err(e) if reads_only && e.kind() == io::ErrorKind::NotFound => Right::NoLockFile,
@@ -71,7 +71,7 @@ impl DirectoryLock {
             Right::GivenUp => return Err(Error::Closed),
             Right::Locked(guard) => guard.is_still_named(),
             Right::NoLockFile => {
-                let there = self.vfs.open(&path, OpenHow::Read);
+                let there = self.vfs.open(&path, OpenMode::Read);
                 there.is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
             }
         };
@@ -100,7 +100,7 @@ impl DirectoryLock {
         if matches!(&*lock(&self.right), Right::GivenUp) {
             return Err(Error::Closed);
         }
-        let opened = self.vfs.open(path, OpenHow::Read);
+        let opened = self.vfs.open(path, OpenMode::Read);
         opened.map_err(|e| self.explain(Error::missing_or_io("open", path, e)))
     }
 }

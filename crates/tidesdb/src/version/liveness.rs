@@ -1,7 +1,8 @@
-//! How many versions tables hold, and how many of them a merge of these tables would keep.
+//! How many versions tables hold, and how many of them a compaction of these tables would keep.
 //!
-//! What is garbage is decided here alone: the planner of merges, the choice of slices, merges of
-//! families at rest and the pace of writers all go by a [`Liveness`]. A merge leaves out
+//! What is garbage is decided here alone: the planner of compactions, the choice of slices,
+//! compactions of families at rest and the pace of writers all go by a [`Liveness`]. A compaction
+//! leaves out
 //!
 //! - versions that newer ones of the same stripe hide. Live snapshots cut the sequence numbers into
 //!   stripes, as in `compaction/drop_rules.rs`; what lies in one is estimated by the sketches of
@@ -14,7 +15,7 @@
 //!   gone.
 //!
 //! A table that reaches over the border of a stripe counts as needed, but for what range tombstones
-//! hide. So what counts as garbage is dropped by the merge that it starts, and counts no more
+//! hide. So what counts as garbage is dropped by the compaction that it starts, and counts no more
 //! (I-95).
 
 use std::collections::BTreeMap;
@@ -94,7 +95,7 @@ struct Stripe {
 }
 
 impl Stripe {
-    /// Versions that a merge keeps; `goes`: so do not deletions and what has expired.
+    /// Versions that a compaction keeps; `goes`: so do not deletions and what has expired.
     fn needed(&self, goes: bool) -> u64 {
         let once = self.estimate as f64 / self.estimates.max(1) as f64;
         let distinct = (self.versions as f64 * once.min(1.0)).ceil() as u64;

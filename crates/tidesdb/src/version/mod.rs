@@ -1,16 +1,16 @@
 //! The picture of a family's files: immutable, shared by everyone who reads from it.
 //!
 //! A [`Version`] lists sorted runs from newest to oldest and the value-log files that they point
-//! into. A flush or a merge builds another version and swaps it in; readers of the old one keep
-//! its files alive until they let go.
+//! into. A flush or a compaction builds another version and swaps it in; readers of the old one
+//! keep its files alive until they let go.
 
 mod catalog;
 mod direct_values;
 mod directory_lock;
 mod edit_check;
-mod garbage;
 mod liveness;
 mod named_file;
+mod obsolete_files;
 mod persisted_state;
 mod range_deleted;
 mod range_tombstones;
@@ -32,9 +32,9 @@ use tidesdb_files::vlog::VLOG_HEADER_BYTES;
 pub(crate) use self::catalog::{Catalog, InDoubt, Outcome, restate_beside};
 pub(crate) use self::direct_values::{DirectValueWriter, OpenDirectFile};
 pub(crate) use self::directory_lock::DirectoryLock;
-pub(crate) use self::garbage::Garbage;
 pub(crate) use self::liveness::{KeyCounts, LivenessCount, LivenessRules};
 pub(crate) use self::named_file::NamedFile;
+pub(crate) use self::obsolete_files::ObsoleteFiles;
 pub(crate) use self::persisted_state::{FamilyRecord, PersistedState};
 pub(crate) use self::range_tombstones::{is_deleted_in_part, table_needs, table_overlaps};
 pub(crate) use self::run::Run;
@@ -43,7 +43,7 @@ pub(crate) use self::table_file::{FileContext, TableFile};
 pub(crate) use self::value_log_file::ValueLogFile;
 pub(crate) use self::value_log_life::{Extent, ValueLogLife};
 
-/// What a flush or a merge does to the tables of a version.
+/// What a flush or a compaction does to the tables of a version.
 #[derive(Debug, Default)]
 pub(crate) struct TableChange {
     /// File numbers of tables that go.
@@ -107,12 +107,12 @@ impl Version {
         SpaceEstimate::of(&self.runs, self.liveness_rules(snapshots, 0))
     }
 
-    /// How many tables merges could not read.
+    /// How many tables compactions could not read.
     pub(crate) fn damaged_tables(&self) -> usize {
         self.tables().filter(|table| table.is_damaged()).count()
     }
 
-    /// The runs that merges can make fewer: those above the first damaged one.
+    /// The runs that compactions can make fewer: those above the first damaged one.
     pub(crate) fn mergeable_runs(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter().take_while(|run| !run.is_damaged())
     }
@@ -242,7 +242,8 @@ impl Version {
     }
 
     /// Numbers of the value-log files of at most so many bytes that these tables alone point into;
-    /// none when they are few. A merge of the tables may as well write their values to one file.
+    /// none when they are few. A compaction of the tables may as well write their values to one
+    /// file.
     pub(crate) fn small_value_logs<'a>(
         &self,
         tables: impl Iterator<Item = &'a Arc<TableFile>>,

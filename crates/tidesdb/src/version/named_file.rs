@@ -68,8 +68,8 @@ impl Drop for NamedFile {
         }
         let path = std::mem::take(&mut self.path);
         match self.kind {
-            FileKind::Table(number) => self.context.garbage.add_table(number, path),
-            _ => self.context.garbage.add(path),
+            FileKind::Table(number) => self.context.obsolete.add_table(number, path),
+            _ => self.context.obsolete.add(path),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! How much of a table range tombstones hide, found by reading a little of it.
 //!
 //! A tombstone says which keys are gone and not how many there were: the sketches of tables count
-//! them as alive. So a few entries from places all over the table are judged as a merge would. That
-//! costs a few dozen blocks for each table and is done again when another tombstone meets the
+//! them as alive. So a few entries from places all over the table are judged as a compaction would.
+//! That costs a few dozen blocks for each table and is done again when another tombstone meets the
 //! table, or other snapshots are in the way; the planner has some tables measured at each look.
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const ENTRIES_PER_PLACE: u64 = 16;
 /// What is known of one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RangeDeleted {
-    /// Versions that a merge leaves out, and how many when no snapshot is in the way.
+    /// Versions that a compaction leaves out, and how many when no snapshot is in the way.
     now: u64,
     without_snapshots: u64,
     /// The newest tombstone when that was measured, and the snapshots that were in the way.

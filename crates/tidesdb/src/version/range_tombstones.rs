@@ -104,7 +104,7 @@ pub(crate) fn table_needs(record: &TableRecord, tombstone: &RangeTombstone) -> b
         && record.range_deletes_applied_through < tombstone.sequence
 }
 
-/// True when a merge that applies the tombstones may find something in the table to leave out.
+/// True when a compaction that applies the tombstones may find something in the table to leave out.
 pub(crate) fn is_deleted_in_part(record: &TableRecord, tombstones: &RangeTombstoneSets) -> bool {
     let through = record.lowest_sequence.max(record.range_deletes_applied_through);
     tombstones.meets(&record.smallest_key, &record.largest_key, through)

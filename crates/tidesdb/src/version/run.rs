@@ -2,8 +2,8 @@
 //!
 //! The sums over a run's tables, the sketch of its keys among them, are made once when the run is
 //! built. A version that takes a run over from the one before takes its sums over as well, so that
-//! planning the next merge and estimating the space of a family costs in proportion to the runs,
-//! and not to the tables: there may be thousands, and both happen with every flush.
+//! planning the next compaction and estimating the space of a family costs in proportion to the
+//! runs, and not to the tables: there may be thousands, and both happen with every flush.
 //!
 //! Immutable; any thread may read it.
 
@@ -95,7 +95,7 @@ impl Run {
         self.totals.bytes + self.totals.value_references.values().sum::<u64>()
     }
 
-    /// Holds a table that could not be read: it takes no part in merges.
+    /// Holds a table that could not be read: it takes no part in compactions.
     pub(crate) fn is_damaged(&self) -> bool {
         self.tables.iter().any(|table| table.is_damaged())
     }

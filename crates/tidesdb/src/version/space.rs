@@ -5,8 +5,8 @@
 //! as a whole when it was written. So who deletes much is not slowed while what is alive shrinks,
 //! as long as the disk does not fill. What snapshots hold is needed, see `liveness`.
 //!
-//! Runs from the first damaged one on do not count, as they take no part in merges. Values in value
-//! logs count as far as tables point at them.
+//! Runs from the first damaged one on do not count, as they take no part in compactions. Values in
+//! value logs count as far as tables point at them.
 //!
 //! Made with each version for no snapshots, and anew for those that there are where it would slow
 //! writers.

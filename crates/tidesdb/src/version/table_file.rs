@@ -12,7 +12,7 @@ use tidesdb_files::sstable::Table;
 
 use super::range_deleted::RangeDeleted;
 use super::table_descriptor::TableDescriptor;
-use super::{DirectoryLock, Garbage, NamedFile};
+use super::{DirectoryLock, NamedFile, ObsoleteFiles};
 use crate::cache::{BlockCache, CountsSince, HeldAs, HeldTable, OpenFiles, TableMemory};
 use crate::flow::{Holder, MemoryBudget};
 
@@ -21,7 +21,7 @@ use crate::flow::{Holder, MemoryBudget};
 pub(crate) struct FileContext {
     pub dir: PathBuf,
     pub lock: Arc<DirectoryLock>,
-    pub garbage: Garbage,
+    pub obsolete: ObsoleteFiles,
     pub open_files: OpenFiles,
     pub blocks: Arc<BlockCache>,
     pub budget: Arc<MemoryBudget>,
@@ -50,7 +50,7 @@ pub(crate) struct TableFile {
     counts_since: CountsSince,
     /// [`TableMemory`] knows the table.
     was_opened: AtomicBool,
-    /// Why a merge could not read the table.
+    /// Why a compaction could not read the table.
     damage: OnceLock<Error>,
     /// Whether it holds one version of each key, and when the first of them expires (0 for never),
     /// once it was asked for: a table is not opened again and again for what never changes.
@@ -172,7 +172,7 @@ impl TableFile {
     }
 
     /// Whether the table holds one version of each key, and none that has expired by `now`: nothing
-    /// that a merge could drop for its own sake.
+    /// that a compaction could drop for its own sake.
     ///
     /// # Errors
     /// As [`TableFile::table`].
@@ -202,18 +202,18 @@ impl TableFile {
         self.file.let_go();
     }
 
-    /// Keeps merges away from the table, which still answers what can be read of it.
+    /// Keeps compactions away from the table, which still answers what can be read of it.
     pub(crate) fn set_aside(&self, why: &Error) {
         // What was found first stays.
         let _ = self.damage.set(why.clone());
     }
 
-    /// True once a merge could not read the table.
+    /// True once a compaction could not read the table.
     pub(crate) fn is_damaged(&self) -> bool {
         self.damage.get().is_some()
     }
 
-    /// The error of the merge that could not read the table.
+    /// The error of the compaction that could not read the table.
     pub(crate) fn damage(&self) -> Option<&Error> {
         self.damage.get()
     }

@@ -9,7 +9,7 @@ use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_sim::SimVfs;
 use tidesdb_sys::vfs::Vfs;
 
-use super::{DirectoryLock, FileContext, Garbage, TableFile};
+use super::{DirectoryLock, FileContext, ObsoleteFiles, TableFile};
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
 use crate::flow::MemoryBudget;
 
@@ -21,7 +21,7 @@ pub(crate) fn context() -> Arc<FileContext> {
     let budget = Arc::new(budget);
     Arc::new(FileContext {
         dir: "/db".into(),
-        garbage: Garbage::new(vfs, Arc::clone(&blocks)),
+        obsolete: ObsoleteFiles::new(vfs, Arc::clone(&blocks)),
         lock: Arc::new(lock),
         open_files: OpenFiles::new(0),
         blocks,

@@ -23,7 +23,7 @@ fn runs_that_a_change_does_not_touch_keep_their_sums() {
     let places: Vec<_> = flushed.runs.iter().map(|run| (run.level, run.id)).collect();
     assert_eq!(places, [(1, 7), (2, 1), (2, 0)]);
     assert_eq!(totals(&flushed)[1..], before);
-    // A merge of the two newest runs that moves one table and replaces the others.
+    // A compaction of the two newest runs that moves one table and replaces the others.
     let change = TableChange {
         removed: vec![20, 12],
         moved: vec![13],

@@ -38,7 +38,7 @@ pub(crate) struct ValueLogFile {
     open: ArcSwapOption<VlogReader>,
     /// Used since the budget of open files last looked.
     recently_used: AtomicBool,
-    /// A merge could not read a value.
+    /// A compaction could not read a value.
     damaged: AtomicBool,
 }
 
@@ -61,7 +61,7 @@ impl ValueLogFile {
         })
     }
 
-    /// A file that a flush or a merge has written.
+    /// A file that a flush or a compaction has written.
     pub(crate) fn written(context: &Arc<FileContext>, record: ValueLogRecord) -> Arc<Self> {
         let life = ValueLogLife::Settled { extent: Extent::whole(record.bytes) };
         Self::new(context, record.number, life)
@@ -87,13 +87,13 @@ impl ValueLogFile {
         self.file.let_go();
     }
 
-    /// Keeps merges from writing the file's values elsewhere.
+    /// Keeps compactions from writing the file's values elsewhere.
     pub(crate) fn set_aside(&self) {
         // ORDERING: relaxed; a hint to the planner.
         self.damaged.store(true, Ordering::Relaxed);
     }
 
-    /// True once a merge could not read a value of the file.
+    /// True once a compaction could not read a value of the file.
     pub(crate) fn is_damaged(&self) -> bool {
         // ORDERING: as in `set_aside`.
         self.damaged.load(Ordering::Relaxed)

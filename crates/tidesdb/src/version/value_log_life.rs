@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Appending --close--> Closed --settle--> Settled        a file that commits append to
-//!                                         Settled        one that a flush or a merge wrote
+//!                                         Settled        one that a flush or a compaction wrote
 //!                      Closed <--replay-- Settled        commits of the log point into it
 //! ```
 //!

@@ -1,7 +1,7 @@
 //! Letting writers in only as fast as memory and the background work allow.
 //!
 //! Each commit asks before it reserves anything. Usually the answer is two loads. While a flush
-//! is under way, or merges or memory are short, bytes are handed out at a rate that `flow`
+//! is under way, or compactions or memory are short, bytes are handed out at a rate that `flow`
 //! decides, and when there is no room at all a writer waits for a flush. Every wait has a reason,
 //! is counted, and ends: by progress, by the failure of what it waits for, or by the deadline of
 //! a disk that does not answer.
@@ -29,7 +29,7 @@ const TOLD_WAIT_NANOS: u64 = 10_000_000;
 const MOST_FROZEN_AT_ONCE: usize = 64;
 
 /// A writer that has to wait, while it waits.
-struct Wait<'a> {
+struct WriterStall<'a> {
     core: &'a Core,
     family: &'a Arc<FamilyState>,
     started_nanos: u64,
@@ -79,7 +79,7 @@ impl Core {
 
     #[cold]
     fn wait_for_family(&self, family: &Arc<FamilyState>) -> Result<()> {
-        let mut wait = Wait::new(self, family);
+        let mut wait = WriterStall::new(self, family);
         loop {
             let rate = self.flow.flushes.bytes_per_second(wait.now());
             let signals = family.signals(rate, || self.isolation.snapshots.list());
@@ -92,8 +92,9 @@ impl Core {
                     break;
                 }
                 Pace::Slow { bytes_per_second, reason } => {
-                    let for_merges = [StallReason::CompactionDebt, StallReason::SpaceAmplification];
-                    if for_merges.contains(&reason) && !family.merges.have_jobs() {
+                    let for_compactions =
+                        [StallReason::CompactionDebt, StallReason::SpaceAmplification];
+                    if for_compactions.contains(&reason) && !family.compactions.have_jobs() {
                         self.schedule_compaction(family);
                     }
                     let nanos = family.writes.flow.pacer.refill(
@@ -120,7 +121,7 @@ impl Core {
     }
 
     fn wait_for_memory(&self, family: &Arc<FamilyState>) -> Result<()> {
-        let mut wait = Wait::new(self, family);
+        let mut wait = WriterStall::new(self, family);
         loop {
             let plan = self.review_memory();
             let flushing = self.frozen_bytes();
@@ -149,11 +150,11 @@ impl Core {
         if plan.flush_bytes > 0 {
             self.flush_largest(&plan);
         }
-        self.tell_level(&plan);
+        self.report_level(&plan);
         plan
     }
 
-    fn tell_level(&self, plan: &MemoryPlan) {
+    fn report_level(&self, plan: &MemoryPlan) {
         // ORDERING: relaxed; of two that report at once, one may be late.
         let reported = self.flow.reported_level.load(Ordering::Relaxed);
         let level = plan.level as u64;
@@ -200,13 +201,13 @@ impl Core {
             if frozen_bytes >= plan.flush_bytes {
                 break;
             }
-            self.rotate(&family, 0);
+            self.freeze_and_flush(&family, 0);
             frozen_bytes += bytes;
         }
     }
 }
 
-impl<'a> Wait<'a> {
+impl<'a> WriterStall<'a> {
     fn new(core: &'a Core, family: &'a Arc<FamilyState>) -> Self {
         let started_nanos = core.env.clock.monotonic_nanos();
         let stall_timer = core.stall_timer_with_flushes();
@@ -239,7 +240,7 @@ impl<'a> Wait<'a> {
                 bytes_per_second,
             });
         }
-        if !self.core.env.scheduler.help() {
+        if !self.core.env.scheduler.run_one_job() {
             self.core.env.clock.sleep(Duration::from_nanos(nanos));
         }
         Ok(())
@@ -253,7 +254,7 @@ impl<'a> Wait<'a> {
         self.take_failure()?;
         self.stall_timer.check(self.core.flow.flushes.progress(), self.now(), reason)?;
         self.core.schedule_flush(self.family);
-        if !self.core.env.scheduler.help() {
+        if !self.core.env.scheduler.run_one_job() {
             self.core.work.progress.wait(seen, LONGEST_SLEEP);
         }
         Ok(())
@@ -280,7 +281,7 @@ impl<'a> Wait<'a> {
     }
 }
 
-impl Drop for Wait<'_> {
+impl Drop for WriterStall<'_> {
     fn drop(&mut self) {
         let Some(reason) = self.reason else { return };
         let now = self.now();

@@ -13,7 +13,7 @@ use tidesdb_files::wal::{BatchReader, BatchWriter, Operation};
 
 use crate::family::FamilyState;
 use crate::family_handle::Family;
-use crate::log::{ANY_KEY, signature_of};
+use crate::wal::{ANY_KEY, signature_of};
 
 /// Beyond as many keys nearly every bit of a signature would be set.
 const MOST_SIGNED: usize = 32;

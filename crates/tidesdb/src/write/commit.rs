@@ -18,11 +18,11 @@ use super::{WriteBatch, WriteOptions};
 use crate::core::Core;
 use crate::family::FamilyState;
 use crate::latency_recorder::note_sync;
-use crate::log::signature_of;
 use crate::memtable::Memtable;
 use crate::spans::span;
 use crate::thread_buffer::{keep_buffer, take_buffer};
 use crate::timing::TimedCall;
+use crate::wal::signature_of;
 
 /// A last look before a commit is written.
 pub(crate) trait CommitCheck {
@@ -134,7 +134,7 @@ impl Core {
         let durable = self.make_durable(visible.sequence, syncs);
         // Also when it is doubtful: it is visible, and stays so.
         if visible.fills {
-            self.rotate_if_full(family);
+            self.freeze_if_full(family);
         }
         if family.writes.commit_hook.is_set() {
             family.call_hook(visible.sequence, std::iter::once(*operation));
@@ -153,7 +153,7 @@ impl Core {
         let commit = || {
             self.with_room(!batch.has_puts, || {
                 let visible = self.commit_batch(batch, &mut Unchecked)?;
-                self.settle_batch(batch, visible, options)
+                self.finish_commit(batch, visible, options)
             })
         };
         if self.telemetry.latencies.is_due() {
@@ -220,7 +220,7 @@ impl Core {
     /// # Errors
     /// [`Error::Doubtful`]: all the rest is done then.
     #[inline]
-    pub(crate) fn settle_batch(
+    pub(crate) fn finish_commit(
         &self,
         batch: &WriteBatch,
         visible: Visible,
@@ -255,7 +255,7 @@ impl Core {
     fn follow_up(&self, batch: &WriteBatch, Visible { sequence, fills }: Visible) {
         for family in &batch.families {
             if fills {
-                self.rotate_if_full(family);
+                self.freeze_if_full(family);
             }
             if family.writes.commit_hook.is_set() {
                 let of_family = |operation: &Operation<'_>| operation.family == family.id;

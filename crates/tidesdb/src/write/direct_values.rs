@@ -14,7 +14,7 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_files::vlog::{VlogOptions, VlogSummary, VlogWriter};
 use tidesdb_files::wal::{BatchWriter, Operation};
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::vfs::OpenHow;
+use tidesdb_sys::vfs::OpenMode;
 
 use super::WriteBatch;
 use super::batch::DirectValue;
@@ -113,16 +113,16 @@ impl Core {
         }
     }
 
-    /// Ends the value log that the family's largest values go to, so that merges may collect it
-    /// once the commits that point into it are in tables. One that is being appended to stays open.
-    /// Returns what the manifest is to record, which may as well be lost.
+    /// Ends the value log that the family's largest values go to, so that compactions may collect
+    /// it once the commits that point into it are in tables. One that is being appended to stays
+    /// open. Returns what the manifest is to record, which may as well be lost.
     pub(crate) fn close_direct_file(&self, family: &FamilyState) -> Option<Change> {
         let mut writer = family.writes.direct_values.try_lock().ok()?;
         self.close_locked(family, &mut writer)
     }
 
     /// Records a closed file in the manifest.
-    pub(crate) fn tell_of_closed_file(&self, family: &FamilyState, closed: Change) {
+    pub(crate) fn list_closed_file(&self, family: &FamilyState, closed: Change) {
         let mut catalog = lock(&self.storage.catalog);
         let closed = catalog.still_listed([closed]);
         if !family.is_dropped() && !closed.is_empty() {
@@ -197,7 +197,7 @@ impl Core {
     ) -> Result<DirectValueWriter> {
         let number = self.storage.numbers.next();
         let path = self.env.path.join(FileKind::ValueLog(number).name());
-        let file = self.env.vfs.open(&path, OpenHow::CreateNew);
+        let file = self.env.vfs.open(&path, OpenMode::CreateNew);
         let file = file.map_err(|e| Error::io("create", &path, e))?;
         let compression = family.options.load().compression;
         let options = VlogOptions { number, compression };

@@ -1,6 +1,6 @@
 //! The write path, in call order: a batch is built (`batch`), admitted (`admission`), its largest
 //! values go to a value log (`direct_values`), its record to the log and its operations to the
-//! memtables (`commit`), and a memtable that is full is frozen (`rotate`). `disk_space` keeps puts
+//! memtables (`commit`), and a memtable that is full is frozen (`freeze`). `disk_space` keeps puts
 //! from using up a nearly full disk.
 
 mod admission;
@@ -8,8 +8,8 @@ pub(crate) mod batch;
 mod commit;
 mod direct_values;
 mod disk_space;
+mod freeze;
 mod options;
-mod rotate;
 
 pub use self::batch::WriteBatch;
 pub(crate) use self::commit::{CommitCheck, Unchecked, Visible};

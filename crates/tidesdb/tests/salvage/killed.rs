@@ -10,7 +10,7 @@ use tidesdb_base::entry::ValueKind;
 use tidesdb_files::naming::{self, FileKind};
 use tidesdb_files::wal::record::{RecordPlace, commit_header, record_bytes};
 use tidesdb_files::wal::{BatchWriter, Operation, RECORDS_OFFSET, SegmentHeader, SegmentReader};
-use tidesdb_sys::vfs::{OpenHow, RealVfs, Vfs};
+use tidesdb_sys::vfs::{OpenMode, RealVfs, Vfs};
 
 use super::support::{Files, content_of};
 
@@ -78,7 +78,7 @@ pub fn tables(dir: &Path) -> Vec<PathBuf> {
 }
 
 pub fn open_segment(path: &Path) -> Option<SegmentReader> {
-    SegmentReader::open(RealVfs::new().open(path, OpenHow::Read).unwrap(), path).unwrap()
+    SegmentReader::open(RealVfs::new().open(path, OpenMode::Read).unwrap(), path).unwrap()
 }
 
 /// Header of a segment, and where each of its records begins and ends.
@@ -94,7 +94,7 @@ pub fn records(path: &Path) -> (SegmentHeader, Vec<(u64, u64)>) {
 }
 
 pub fn write_at(path: &Path, offset: u64, bytes: &[u8]) {
-    let file = RealVfs::new().open(path, OpenHow::ReadWrite).unwrap();
+    let file = RealVfs::new().open(path, OpenMode::ReadWrite).unwrap();
     file.write_all_at(bytes, offset).unwrap();
 }
 

@@ -8,7 +8,7 @@ use tidesdb_base::ErrorKind;
 use tidesdb_files::manifest::{Change, Edit, ManifestWriter, read_manifest};
 use tidesdb_files::naming::{self, FileKind};
 use tidesdb_sim::ManualClock;
-use tidesdb_sys::vfs::{OpenHow, RealVfs, Vfs};
+use tidesdb_sys::vfs::{OpenMode, RealVfs, Vfs};
 
 use super::killed::*;
 use super::support::{Damage, content_of};
@@ -163,7 +163,7 @@ fn edit_manifest(dir: &Path, change: Change) {
     let path = named(dir, |kind| matches!(kind, FileKind::Manifest(_))).pop().unwrap();
     let name = path.file_name().unwrap().to_str().unwrap();
     let number = naming::parse(name).and_then(FileKind::number).unwrap();
-    let file = RealVfs::new().open(&path, OpenHow::ReadWrite).unwrap();
+    let file = RealVfs::new().open(&path, OpenMode::ReadWrite).unwrap();
     let (_, end) = read_manifest(file.as_ref(), &path, number).unwrap();
     let mut writer = ManifestWriter::resume(file, path, number, end);
     writer.append(&Edit::new(vec![change])).unwrap();

@@ -65,8 +65,8 @@ impl Judge<'_> {
             return true;
         }
         let (offset, bytes) = kept.needs;
-        let told_by_manifest = self.manifest_is_whole && kept.file.ends_with(".klog");
-        !told_by_manifest && !self.is_intact(&kept.file, offset, bytes)
+        let from_manifest = self.manifest_is_whole && kept.file.ends_with(".klog");
+        !from_manifest && !self.is_intact(&kept.file, offset, bytes)
     }
 
     fn value_is_there(&self, kept: &Kept) -> bool {

@@ -13,7 +13,7 @@ use tidesdb_files::sstable::{Part, TableRemains};
 use tidesdb_files::vlog::{ValuePointer, VlogReader};
 use tidesdb_files::wal::{BatchReader, RecordKind, SegmentReader};
 use tidesdb_sim::rng::SplitMix64;
-use tidesdb_sys::vfs::{File, OpenHow, RealVfs, Vfs};
+use tidesdb_sys::vfs::{File, OpenMode, RealVfs, Vfs};
 
 /// The seeds of a test: from `TIDESDB_SEED` on, or fixed. `TIDESDB_TEST_SCALE` multiplies their
 /// number.
@@ -255,7 +255,7 @@ pub struct Kept {
 pub struct Places(BTreeMap<(String, Vec<u8>), Vec<Kept>>);
 
 fn open(dir: &Path, name: &str) -> Arc<dyn File> {
-    RealVfs::new().open(&dir.join(name), OpenHow::Read).unwrap()
+    RealVfs::new().open(&dir.join(name), OpenMode::Read).unwrap()
 }
 
 impl Places {

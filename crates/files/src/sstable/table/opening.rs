@@ -72,8 +72,8 @@ impl Table {
             _ => index.blocks_end(),
         };
         if blocks_end != Some(footer.filter.offset) {
-            let (end, told) = (footer.filter.offset, blocks_end.unwrap_or(0));
-            let text = format!("the index has blocks up to {told}, expected {end}");
+            let (end, found) = (footer.filter.offset, blocks_end.unwrap_or(0));
+            let text = format!("the index has blocks up to {found}, expected {end}");
             return Err(Error::corruption(path, footer.index.offset, text));
         }
         drop(bytes);

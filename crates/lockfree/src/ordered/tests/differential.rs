@@ -67,7 +67,7 @@ pub(super) fn model_insert(model: &mut Model, key: &[u8], version: NewVersion<'_
     versions.insert(at, stored);
 }
 
-fn owned(version: Version<'_>) -> (u64, u8, u64, Vec<u8>) {
+fn owned(version: ValueVersion<'_>) -> (u64, u8, u64, Vec<u8>) {
     (version.seq, version.kind, version.expires_at, version.value.to_vec())
 }
 

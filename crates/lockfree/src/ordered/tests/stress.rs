@@ -29,7 +29,7 @@ fn value_for(key: &[u8], seq: u64) -> Vec<u8> {
     value
 }
 
-fn check_version(key: &[u8], version: Version<'_>) {
+fn check_version(key: &[u8], version: ValueVersion<'_>) {
     assert_eq!(version.value, value_for(key, version.seq), "a foreign or half-written value");
     assert_eq!(version.kind, version.seq as u8);
 }

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use super::*;
 use crate::CrashProfile::{Everything, Nothing};
 use crate::{Corruption, SECTOR_BYTES};
-use tidesdb_sys::vfs::{File, SegmentHow};
+use tidesdb_sys::vfs::{File, SegmentMode};
 
 const SECTOR: usize = SECTOR_BYTES as usize;
 
@@ -34,7 +34,7 @@ fn an_unreadable_sector_fails_until_rewritten() {
     assert_eq!(read(&*file, 0, SECTOR).unwrap(), [5; SECTOR]);
     assert_eq!(read(&*file, 1024, 976).unwrap(), [5; 976]);
     let image = sim.crash_image(Everything, 0);
-    let in_image = image.open(&path("a"), OpenHow::Read).unwrap();
+    let in_image = image.open(&path("a"), OpenMode::Read).unwrap();
     assert!(read(&*in_image, 512, 1).is_err());
     file.write_all_at(&[6], 700).unwrap();
     assert_eq!(read(&*file, 700, 2).unwrap(), [6, 5]);
@@ -97,10 +97,10 @@ fn reservations_take_space_and_segments_that_do_not_fit_leave_nothing() {
     file.allocate(6000).unwrap();
     assert_eq!(file.len().unwrap(), 0);
     assert_eq!(file.allocate(10_001).unwrap_err().kind(), ErrorKind::StorageFull);
-    let too_big = sim.log_segment(&path("log"), 4001, SegmentHow::Create);
+    let too_big = sim.log_segment(&path("log"), 4001, SegmentMode::Create);
     assert_eq!(too_big.unwrap_err().kind(), ErrorKind::StorageFull);
     assert_eq!(sim.list(Path::new("/")).unwrap().len(), 1);
-    let log = sim.log_segment(&path("log"), 4000, SegmentHow::Create).unwrap();
+    let log = sim.log_segment(&path("log"), 4000, SegmentMode::Create).unwrap();
     log.write(0, &[1; 4000]).unwrap();
     file.write_all_at(&[1; 6000], 0).unwrap();
 }

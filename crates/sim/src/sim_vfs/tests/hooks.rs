@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::*;
 use crate::CrashProfile::{Everything, Nothing};
 use crate::{MutationKind, Phase};
-use tidesdb_sys::vfs::SegmentHow;
+use tidesdb_sys::vfs::SegmentMode;
 
 #[test]
 fn every_change_is_announced_and_reported_once() {
@@ -25,7 +25,7 @@ fn every_change_is_announced_and_reported_once() {
     sim.create_dir(&path("d")).unwrap();
     sim.remove_dir(&path("d")).unwrap();
     sim.sync_dir(Path::new("/")).unwrap();
-    let log = sim.log_segment(&path("log"), 64, SegmentHow::Create).unwrap();
+    let log = sim.log_segment(&path("log"), 64, SegmentMode::Create).unwrap();
     log.write(0, &[1; 64]).unwrap();
     log.sync(64).unwrap();
     log.zero_fill().unwrap();

@@ -99,7 +99,7 @@ fn images_and_originals_are_independent() {
     let image = sim.crash_image(Everything, 0);
     let fork = sim.fork();
     file.write_all_at(&[2; 10], 4090).unwrap();
-    let in_image = image.open(&path("a"), OpenHow::ReadWrite).unwrap();
+    let in_image = image.open(&path("a"), OpenMode::ReadWrite).unwrap();
     in_image.write_all_at(&[3; 10], 0).unwrap();
     create(&image, "b", b"");
     let of = |sim: &SimVfs| sim.content(&path("a")).unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::rng::SplitMix64;
 use crate::{CrashProfile, SimVfs};
-use tidesdb_sys::vfs::{OpenHow, RealVfs, SegmentHow, Vfs};
+use tidesdb_sys::vfs::{OpenMode, RealVfs, SegmentMode, Vfs};
 
 fn seed() -> u64 {
     let seed = std::env::var("TIDESDB_SEED").ok().and_then(|text| text.parse().ok());
@@ -19,7 +19,7 @@ const NAMES: [&str; 6] = ["a", "b", "c", "d", "d/a", "d/b"];
 
 /// Writes bytes that depend on the draw into one file, in one of the ways there are.
 fn change_file(vfs: &dyn Vfs, root: &Path, random: &mut SplitMix64) -> io::Result<u64> {
-    let file = vfs.open(&root.join(NAMES[random.index(6)]), OpenHow::ReadWrite)?;
+    let file = vfs.open(&root.join(NAMES[random.index(6)]), OpenMode::ReadWrite)?;
     let mut bytes = vec![0; random.index(3000)];
     random.fill(&mut bytes);
     let at = random.below(6000);
@@ -36,7 +36,7 @@ fn change_file(vfs: &dyn Vfs, root: &Path, random: &mut SplitMix64) -> io::Resul
 fn operate(vfs: &dyn Vfs, root: &Path, random: &mut SplitMix64) -> Result<u64, io::ErrorKind> {
     let name = |random: &mut SplitMix64| root.join(NAMES[random.index(6)]);
     let result = match random.below(16) {
-        0..3 => vfs.open(&name(random), OpenHow::CreateNew).map(|_| 0),
+        0..3 => vfs.open(&name(random), OpenMode::CreateNew).map(|_| 0),
         3..9 => change_file(vfs, root, random),
         9 => vfs.rename(&name(random), &name(random)).map(|()| 0),
         10 => vfs.remove(&name(random)).map(|()| 0),
@@ -44,7 +44,7 @@ fn operate(vfs: &dyn Vfs, root: &Path, random: &mut SplitMix64) -> Result<u64, i
         12 => vfs.remove_dir(&root.join("d")).map(|()| 0),
         13 => vfs.sync_dir(root).map(|()| 0),
         14 => {
-            let how = if random.chance(1, 2) { SegmentHow::Create } else { SegmentHow::Reuse };
+            let how = if random.chance(1, 2) { SegmentMode::Create } else { SegmentMode::Reuse };
             let size = 1 + random.below(5000);
             let segment = vfs.log_segment(&name(random), size, how);
             segment.and_then(|log| log.write(size / 3, &vec![7; (size / 2) as usize])).map(|()| 1)
@@ -53,7 +53,7 @@ fn operate(vfs: &dyn Vfs, root: &Path, random: &mut SplitMix64) -> Result<u64, i
             // Drawn first: only one of the two disks opens directories.
             let (name, at) = (name(random), random.below(5000));
             let mut buffer = [0; 700];
-            let file = vfs.open(&name, OpenHow::Read);
+            let file = vfs.open(&name, OpenMode::Read);
             let count = file.and_then(|file| file.read_at(&mut buffer, at));
             count
                 .map(|count| count as u64 + buffer.iter().map(|byte| u64::from(*byte)).sum::<u64>())
@@ -73,7 +73,7 @@ fn contents(vfs: &dyn Vfs, dir: &Path, prefix: &str) -> Vec<(String, Vec<u8>)> {
             continue;
         }
         let mut bytes = vec![0; entry.len as usize];
-        let file = vfs.open(&dir.join(&entry.name), OpenHow::Read).unwrap();
+        let file = vfs.open(&dir.join(&entry.name), OpenMode::Read).unwrap();
         file.read_exact_at(&mut bytes, 0).unwrap();
         all.push((name, bytes));
     }
@@ -149,7 +149,7 @@ fn bytes_and_names_synced_before_a_crash_survive_every_image() {
         let untouched = image.crash_image(CrashProfile::Random, round);
         assert_eq!(settled, contents(&*untouched, Path::new("/"), ""));
         // New files may come and go; those present before stay as they are.
-        let file = image.open(Path::new("/later"), OpenHow::CreateNew).unwrap();
+        let file = image.open(Path::new("/later"), OpenMode::CreateNew).unwrap();
         file.write_all_at(&[9; 3000], 0).unwrap();
         for profile in CrashProfile::ALL {
             let crashed = image.crash_image(profile, round);

@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use super::*;
 use crate::CrashProfile::{Everything, Nothing, Random, Torn};
 use crate::{MutationKind, Phase};
-use tidesdb_sys::vfs::{LockHow, LogSegment, SegmentHow};
+use tidesdb_sys::vfs::{LockMode, LogSegment, SegmentMode};
 
 fn segment(sim: &SimVfs, size: u64) -> Arc<dyn LogSegment> {
-    let segment = sim.log_segment(&path("log"), size, SegmentHow::Create).unwrap();
+    let segment = sim.log_segment(&path("log"), size, SegmentMode::Create).unwrap();
     segment.sync(size).unwrap();
     sim.sync_dir(Path::new("/")).unwrap();
     segment
@@ -97,21 +97,21 @@ fn a_reused_segment_starts_full_of_old_bytes_and_zero_fill_clears_it() {
     let sim = SimVfs::new(3);
     segment(&sim, 4096).write(0, &[8; 4096]).unwrap();
     sim.rename(&path("log"), &path("log2")).unwrap();
-    let reused = sim.log_segment(&path("log2"), 4096, SegmentHow::Reuse).unwrap();
+    let reused = sim.log_segment(&path("log2"), 4096, SegmentMode::Reuse).unwrap();
     assert_eq!(sim.content(&path("log2")).unwrap(), [8; 4096]);
     reused.write(0, &[9; 10]).unwrap();
     assert_eq!(sim.content(&path("log2")).unwrap()[9..12], [9, 8, 8]);
     reused.zero_fill().unwrap();
     sim.sync_dir(Path::new("/")).unwrap();
     assert_eq!(content_after(&sim, "log2", Nothing, 0).unwrap(), [0; 4096]);
-    let longer = sim.log_segment(&path("log2"), 4097, SegmentHow::Reuse);
+    let longer = sim.log_segment(&path("log2"), 4097, SegmentMode::Reuse);
     assert_eq!(longer.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
 }
 
 #[test]
 fn an_unsynced_new_segment_may_come_back_empty() {
     let sim = SimVfs::new(3);
-    sim.log_segment(&path("log"), 4096, SegmentHow::Create).unwrap();
+    sim.log_segment(&path("log"), 4096, SegmentMode::Create).unwrap();
     sim.sync_dir(Path::new("/")).unwrap();
     assert_eq!(content_after(&sim, "log", Nothing, 0).unwrap(), b"");
 }
@@ -129,15 +129,15 @@ fn writes_outside_a_segment_are_refused() {
 #[test]
 fn a_lock_excludes_until_dropped_and_does_not_survive_a_crash() {
     let sim = SimVfs::new(3);
-    let held = sim.lock(&path("LOCK"), LockHow::Exclusive).unwrap();
+    let held = sim.lock(&path("LOCK"), LockMode::Exclusive).unwrap();
     assert_eq!(
-        sim.lock(&path("LOCK"), LockHow::Exclusive).unwrap_err().kind(),
+        sim.lock(&path("LOCK"), LockMode::Exclusive).unwrap_err().kind(),
         std::io::ErrorKind::WouldBlock
     );
     let image = sim.crash_image(Everything, 0);
-    image.lock(&path("LOCK"), LockHow::Exclusive).unwrap();
+    image.lock(&path("LOCK"), LockMode::Exclusive).unwrap();
     drop(held);
-    sim.lock(&path("LOCK"), LockHow::Exclusive).unwrap();
+    sim.lock(&path("LOCK"), LockMode::Exclusive).unwrap();
     assert!(sim.content(&path("LOCK")).is_ok(), "the file stays");
 }
 
@@ -145,13 +145,13 @@ fn a_lock_excludes_until_dropped_and_does_not_survive_a_crash() {
 fn locks_are_shared_or_exclusive_and_know_their_file() {
     let sim = SimVfs::new(5);
     let lock = |how| sim.lock(&path("LOCK"), how);
-    assert_eq!(lock(LockHow::Shared).unwrap_err().kind(), std::io::ErrorKind::NotFound);
-    drop(lock(LockHow::Exclusive).unwrap());
-    let (first, second) = (lock(LockHow::Shared).unwrap(), lock(LockHow::Shared).unwrap());
+    assert_eq!(lock(LockMode::Shared).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    drop(lock(LockMode::Exclusive).unwrap());
+    let (first, second) = (lock(LockMode::Shared).unwrap(), lock(LockMode::Shared).unwrap());
     drop(first);
-    assert_eq!(lock(LockHow::Exclusive).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    assert_eq!(lock(LockMode::Exclusive).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     assert!(second.is_still_named());
     sim.remove(&path("LOCK")).unwrap();
     assert!(!second.is_still_named());
-    lock(LockHow::Exclusive).unwrap();
+    lock(LockMode::Exclusive).unwrap();
 }

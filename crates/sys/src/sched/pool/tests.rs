@@ -38,7 +38,7 @@ fn jobs_run_in_order_on_named_threads_of_their_lane() {
     for number in 0..3 {
         assert_eq!(receiver.recv().unwrap(), (number, Some("test-compact-0".to_owned())));
     }
-    assert!(!pool.help());
+    assert!(!pool.run_one_job());
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn small_jobs_interrupt_a_large_one_and_the_smallest_goes_first() {
             wait_release.recv().unwrap();
             let pool = large.upgrade().unwrap();
             // One job at a time, and none that is larger.
-            (0..3).for_each(|_| pool.interlude(Lane::Compaction, 25));
+            (0..3).for_each(|_| pool.run_smaller_jobs(Lane::Compaction, 25));
             before();
         }),
     );
@@ -204,12 +204,12 @@ fn only_the_threads_of_a_lane_are_interrupted_and_only_so_deep() {
     };
     pool.submit_sized(Lane::Compaction, 1, say(0));
     // A caller's thread, and that of another lane.
-    pool.interlude(Lane::Compaction, 10);
+    pool.run_smaller_jobs(Lane::Compaction, 10);
     let (other, ended) = (Arc::downgrade(&pool), sender.clone());
     pool.submit(
         Lane::Flush,
         Box::new(move || {
-            other.upgrade().unwrap().interlude(Lane::Compaction, 10);
+            other.upgrade().unwrap().run_smaller_jobs(Lane::Compaction, 10);
             ended.send(usize::MAX).unwrap();
         }),
     );
@@ -228,7 +228,7 @@ fn only_the_threads_of_a_lane_are_interrupted_and_only_so_deep() {
             begins.send(depth).unwrap();
             // The last one may find the test at its end.
             if let Some(pool) = inner.upgrade() {
-                pool.interlude(Lane::Compaction, 100);
+                pool.run_smaller_jobs(Lane::Compaction, 100);
             }
         };
         pool.submit_sized(Lane::Compaction, 10 + at as u64, Box::new(nested));
@@ -238,7 +238,7 @@ fn only_the_threads_of_a_lane_are_interrupted_and_only_so_deep() {
     assert_eq!(depths, [1, 2, 3, 4, 1, 2], "at most {MOST_NESTED} within each other");
 }
 
-/// Small merges of one family keep coming; the large one of another has its turn.
+/// Small compactions of one family keep coming; the large one of another has its turn.
 #[test]
 fn small_jobs_without_end_do_not_keep_a_large_one_waiting() {
     fn small_for_ever(pool: &Arc<ThreadPool>, done: Arc<Mutex<u32>>) {

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::place::Place;
 use crate::forks;
 use crate::sync::lock;
-use crate::vfs::{LockGuard, LockHow};
+use crate::vfs::{LockGuard, LockMode};
 
 /// Device and inode: what makes two paths the same file.
 type FileIdentity = (u64, u64);
@@ -31,7 +31,7 @@ const MOST_TRIES: usize = 16;
 struct Held {
     number: u64,
     identity: FileIdentity,
-    how: LockHow,
+    how: LockMode,
     /// `None` in a forked child, which has none of its parent's locks.
     file: Option<fs::File>,
 }
@@ -49,7 +49,7 @@ pub(super) struct RealLock {
 
 impl RealLock {
     /// Takes the lock whose file is at `place`.
-    pub(super) fn take(place: Place, how: LockHow) -> io::Result<Self> {
+    pub(super) fn take(place: Place, how: LockMode) -> io::Result<Self> {
         forks::watch();
         for _ in 0..MOST_TRIES {
             let (number, identity) = forks::keep_out(|| lock_file(&place, how))?;
@@ -65,11 +65,11 @@ impl RealLock {
 }
 
 /// Opens and locks the file, and enters it.
-fn lock_file(place: &Place, how: LockHow) -> io::Result<(u64, FileIdentity)> {
+fn lock_file(place: &Place, how: LockMode) -> io::Result<(u64, FileIdentity)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let file = match how {
-        LockHow::Exclusive => place.open_or_create()?,
-        LockHow::Shared => place.open_for_reading()?,
+        LockMode::Exclusive => place.open_or_create()?,
+        LockMode::Shared => place.open_for_reading()?,
     };
     let metadata = file.metadata()?;
     let identity = (metadata.dev(), metadata.ino());
@@ -78,8 +78,8 @@ fn lock_file(place: &Place, how: LockHow) -> io::Result<(u64, FileIdentity)> {
         return Err(held());
     }
     let locked = match how {
-        LockHow::Exclusive => file.try_lock(),
-        LockHow::Shared => file.try_lock_shared(),
+        LockMode::Exclusive => file.try_lock(),
+        LockMode::Shared => file.try_lock_shared(),
     };
     locked.map_err(|error| match error {
         fs::TryLockError::WouldBlock => held(),
@@ -92,8 +92,8 @@ fn lock_file(place: &Place, how: LockHow) -> io::Result<(u64, FileIdentity)> {
 }
 
 impl Held {
-    fn excludes(&self, identity: FileIdentity, how: LockHow) -> bool {
-        let both_share = self.how == LockHow::Shared && how == LockHow::Shared;
+    fn excludes(&self, identity: FileIdentity, how: LockMode) -> bool {
+        let both_share = self.how == LockMode::Shared && how == LockMode::Shared;
         self.file.is_some() && self.identity == identity && !both_share
     }
 }
@@ -137,7 +137,7 @@ mod tests {
     fn the_registry_tells_who_excludes_whom() {
         let file = || Some(tempfile::tempfile().unwrap());
         let held = |how, file| Held { number: 0, identity: (1, 2), how, file };
-        let (one, shared) = (LockHow::Exclusive, LockHow::Shared);
+        let (one, shared) = (LockMode::Exclusive, LockMode::Shared);
         assert!(held(one, file()).excludes((1, 2), shared));
         assert!(held(shared, file()).excludes((1, 2), one));
         assert!(!held(shared, file()).excludes((1, 2), shared));

@@ -8,7 +8,7 @@
 use std::fs;
 
 use crate::os_calls;
-use crate::vfs::SegmentHow;
+use crate::vfs::SegmentMode;
 
 /// What is known of the blocks of a segment file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl MappingRule {
 }
 
 /// Whether the first `size` bytes of a segment file may be mapped.
-pub(super) fn may_map(file: &fs::File, size: u64, how: SegmentHow, blocks: Blocks) -> bool {
+pub(super) fn may_map(file: &fs::File, size: u64, how: SegmentMode, blocks: Blocks) -> bool {
     let rule = MappingRule::of(os_calls::file_system_magic(file));
     rule_allows(rule, file, size, (how, blocks))
 }
@@ -57,13 +57,13 @@ fn rule_allows(
     rule: MappingRule,
     file: &fs::File,
     size: u64,
-    (how, blocks): (SegmentHow, Blocks),
+    (how, blocks): (SegmentMode, Blocks),
 ) -> bool {
     match (rule, blocks, how) {
         (MappingRule::Never, ..) | (_, Blocks::Unknown, _) => false,
         (MappingRule::Unshared, Blocks::Written, _) => false,
-        (MappingRule::Always, ..) | (MappingRule::Unshared, _, SegmentHow::Create) => true,
-        (MappingRule::Unshared, _, SegmentHow::Reuse) => os_calls::unshare(file, size).is_ok(),
+        (MappingRule::Always, ..) | (MappingRule::Unshared, _, SegmentMode::Create) => true,
+        (MappingRule::Unshared, _, SegmentMode::Reuse) => os_calls::unshare(file, size).is_ok(),
     }
 }
 
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_file_whose_blocks_can_not_be_reserved_is_mapped_where_writes_are_always_in_place() {
         let file = tempfile::tempfile().unwrap();
-        let allows = |rule, blocks| rule_allows(rule, &file, 4096, (SegmentHow::Create, blocks));
+        let allows = |rule, blocks| rule_allows(rule, &file, 4096, (SegmentMode::Create, blocks));
         assert!(allows(MappingRule::Always, Blocks::Written), "ext2 and ext3");
         assert!(!allows(MappingRule::Unshared, Blocks::Written));
         assert!(allows(MappingRule::Unshared, Blocks::Reserved));
@@ -113,6 +113,6 @@ mod tests {
     #[test]
     fn a_file_that_may_have_holes_is_not_mapped() {
         let file = tempfile::tempfile().unwrap();
-        assert!(!may_map(&file, 4096, SegmentHow::Reuse, Blocks::Unknown));
+        assert!(!may_map(&file, 4096, SegmentMode::Reuse, Blocks::Unknown));
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::retry_on_intr;
 
-use crate::vfs::{DirEntry, tells_of_damage};
+use crate::vfs::{DirEntry, means_damage};
 
 /// A directory that is held open, and the path that it was opened by.
 #[derive(Debug)]
@@ -152,7 +152,7 @@ pub(super) fn list(dir: BorrowedFd<'_>) -> io::Result<Vec<DirEntry>> {
                 let len = if is_dir { 0 } else { found.st_size.try_into().unwrap_or(0) };
                 DirEntry { name, is_dir, len, damage: None }
             }
-            Err(e) if tells_of_damage(&e) => {
+            Err(e) if means_damage(&e) => {
                 let is_dir = entry.file_type().is_dir();
                 DirEntry { name, is_dir, len: 0, damage: Some(e.to_string()) }
             }

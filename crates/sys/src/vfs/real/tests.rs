@@ -12,7 +12,7 @@ fn both() -> [RealVfs; 2] {
 }
 
 fn read_all(vfs: &RealVfs, path: &Path) -> Vec<u8> {
-    let file = vfs.open(path, OpenHow::Read).unwrap();
+    let file = vfs.open(path, OpenMode::Read).unwrap();
     let mut bytes = vec![0; file.len().unwrap() as usize];
     file.read_exact_at(&mut bytes, 0).unwrap();
     bytes
@@ -22,15 +22,15 @@ fn read_all(vfs: &RealVfs, path: &Path) -> Vec<u8> {
 fn files_are_created_once_and_read_back() {
     let dir = tempfile::tempdir().unwrap();
     let (vfs, path) = (RealVfs::new(), dir.path().join("a"));
-    assert_eq!(vfs.open(&path, OpenHow::Read).unwrap_err().kind(), ErrorKind::NotFound);
-    assert_eq!(vfs.open(&path, OpenHow::ReadWrite).unwrap_err().kind(), ErrorKind::NotFound);
-    let file = vfs.open(&path, OpenHow::CreateNew).unwrap();
+    assert_eq!(vfs.open(&path, OpenMode::Read).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(vfs.open(&path, OpenMode::ReadWrite).unwrap_err().kind(), ErrorKind::NotFound);
+    let file = vfs.open(&path, OpenMode::CreateNew).unwrap();
     file.write_all_at(b"hello", 3).unwrap();
     file.sync_data().unwrap();
     file.sync_all().unwrap();
-    assert_eq!(vfs.open(&path, OpenHow::CreateNew).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(vfs.open(&path, OpenMode::CreateNew).unwrap_err().kind(), ErrorKind::AlreadyExists);
     assert_eq!(read_all(&vfs, &path), b"\0\0\0hello");
-    let read_only = vfs.open(&path, OpenHow::Read).unwrap();
+    let read_only = vfs.open(&path, OpenMode::Read).unwrap();
     assert!(read_only.write_at(b"x", 0).is_err());
     let mut buffer = [0; 9];
     let error = read_only.read_exact_at(&mut buffer, 0).unwrap_err();
@@ -45,7 +45,7 @@ fn names_are_listed_sorted_with_lengths_and_kinds() {
     vfs.create_dir(&dir.path().join("d")).unwrap();
     assert_eq!(vfs.create_dir(&dir.path().join("d")).unwrap_err().kind(), ErrorKind::AlreadyExists);
     for name in ["z", "b"] {
-        let file = vfs.open(&dir.path().join(name), OpenHow::CreateNew).unwrap();
+        let file = vfs.open(&dir.path().join(name), OpenMode::CreateNew).unwrap();
         file.set_len(7).unwrap();
     }
     vfs.rename(&dir.path().join("z"), &dir.path().join("a")).unwrap();
@@ -64,7 +64,7 @@ fn names_are_listed_sorted_with_lengths_and_kinds() {
 #[test]
 fn reserving_space_keeps_the_length() {
     let dir = tempfile::tempdir().unwrap();
-    let file = RealVfs::new().open(&dir.path().join("a"), OpenHow::CreateNew).unwrap();
+    let file = RealVfs::new().open(&dir.path().join("a"), OpenMode::CreateNew).unwrap();
     file.allocate(100_000).unwrap();
     assert!(file.is_empty().unwrap());
 }
@@ -74,7 +74,7 @@ fn segments_keep_what_was_written_after_they_are_closed() {
     for vfs in both() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let log = vfs.log_segment(&path, SIZE, SegmentHow::Create).unwrap();
+        let log = vfs.log_segment(&path, SIZE, SegmentMode::Create).unwrap();
         assert_eq!(log.capacity(), SIZE);
         assert_eq!(read_all(&vfs, &path), vec![0; SIZE as usize], "starts as zeros");
         log.warm(0, 10_000);
@@ -82,7 +82,7 @@ fn segments_keep_what_was_written_after_they_are_closed() {
         log.write(4090, b"across a page").unwrap();
         log.write(SIZE - 3, b"end").unwrap();
         let mut seen = [0; 13];
-        let reader = vfs.open(&path, OpenHow::Read).unwrap();
+        let reader = vfs.open(&path, OpenMode::Read).unwrap();
         reader.read_exact_at(&mut seen, 4090).unwrap();
         assert_eq!(&seen, b"across a page", "visible to readers at once");
         log.cool();
@@ -102,20 +102,20 @@ fn reused_segments_keep_old_bytes_until_overwritten_or_zeroed() {
     for vfs in both() {
         let dir = tempfile::tempdir().unwrap();
         let (old, new) = (dir.path().join("1"), dir.path().join("2"));
-        let log = vfs.log_segment(&old, SIZE, SegmentHow::Create).unwrap();
+        let log = vfs.log_segment(&old, SIZE, SegmentMode::Create).unwrap();
         log.write(0, &[7; 100]).unwrap();
         drop(log);
-        let again = vfs.log_segment(&old, SIZE, SegmentHow::Create).unwrap_err();
+        let again = vfs.log_segment(&old, SIZE, SegmentMode::Create).unwrap_err();
         assert_eq!(again.kind(), ErrorKind::AlreadyExists);
         vfs.rename(&old, &new).unwrap();
-        let log = vfs.log_segment(&new, SIZE, SegmentHow::Reuse).unwrap();
+        let log = vfs.log_segment(&new, SIZE, SegmentMode::Reuse).unwrap();
         log.write(0, b"new").unwrap();
         assert_eq!(read_all(&vfs, &new)[..5], *b"new\x07\x07");
         log.zero_fill().unwrap();
         assert_eq!(read_all(&vfs, &new), vec![0; SIZE as usize]);
         log.write(1, b"x").unwrap();
         assert_eq!(read_all(&vfs, &new)[..3], *b"\0x\0");
-        let longer = vfs.log_segment(&new, SIZE + 1, SegmentHow::Reuse).unwrap_err();
+        let longer = vfs.log_segment(&new, SIZE + 1, SegmentMode::Reuse).unwrap_err();
         assert_eq!(longer.kind(), ErrorKind::InvalidInput);
     }
 }
@@ -125,9 +125,9 @@ fn segments_refuse_ranges_outside_and_sizes_of_nothing() {
     for vfs in both() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let empty = vfs.log_segment(&path, 0, SegmentHow::Create).unwrap_err();
+        let empty = vfs.log_segment(&path, 0, SegmentMode::Create).unwrap_err();
         assert_eq!(empty.kind(), ErrorKind::InvalidInput);
-        let log = vfs.log_segment(&path, 5000, SegmentHow::Create).unwrap();
+        let log = vfs.log_segment(&path, 5000, SegmentMode::Create).unwrap();
         for (at, count) in [(5000, 1), (4999, 2), (u64::MAX, 1), (0, 5001)] {
             let error = log.write(at, &vec![1; count]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput);
@@ -143,7 +143,7 @@ fn concurrent_writers_of_disjoint_ranges_do_not_disturb_each_other() {
     for vfs in both() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let log = vfs.log_segment(&path, SIZE, SegmentHow::Create).unwrap();
+        let log = vfs.log_segment(&path, SIZE, SegmentMode::Create).unwrap();
         std::thread::scope(|scope| {
             for writer in 0..4_u64 {
                 let log = &log;
@@ -167,7 +167,7 @@ fn a_segment_larger_than_the_disk_is_an_error_and_leaves_nothing() {
     for vfs in both() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let error = vfs.log_segment(&path, 1 << 55, SegmentHow::Create).unwrap_err();
+        let error = vfs.log_segment(&path, 1 << 55, SegmentMode::Create).unwrap_err();
         let kinds = [ErrorKind::StorageFull, ErrorKind::FileTooLarge, ErrorKind::InvalidInput];
         assert!(kinds.contains(&error.kind()), "{error}");
         assert!(vfs.list(dir.path()).unwrap().is_empty());
@@ -178,16 +178,16 @@ fn a_segment_larger_than_the_disk_is_an_error_and_leaves_nothing() {
 fn a_second_holder_in_this_process_is_refused_also_by_another_path() {
     let dir = tempfile::tempdir().unwrap();
     let (vfs, path) = (RealVfs::new(), dir.path().join("LOCK"));
-    let held = vfs.lock(&path, LockHow::Exclusive).unwrap();
-    assert_eq!(vfs.lock(&path, LockHow::Exclusive).unwrap_err().kind(), ErrorKind::WouldBlock);
+    let held = vfs.lock(&path, LockMode::Exclusive).unwrap();
+    assert_eq!(vfs.lock(&path, LockMode::Exclusive).unwrap_err().kind(), ErrorKind::WouldBlock);
     let roundabout = dir.path().join(".").join("LOCK");
     assert_eq!(
-        vfs.lock(&roundabout, LockHow::Exclusive).unwrap_err().kind(),
+        vfs.lock(&roundabout, LockMode::Exclusive).unwrap_err().kind(),
         ErrorKind::WouldBlock
     );
-    vfs.lock(&dir.path().join("OTHER"), LockHow::Exclusive).unwrap();
+    vfs.lock(&dir.path().join("OTHER"), LockMode::Exclusive).unwrap();
     drop(held);
-    drop(vfs.lock(&path, LockHow::Exclusive).unwrap());
+    drop(vfs.lock(&path, LockMode::Exclusive).unwrap());
     assert!(path.exists());
 }
 
@@ -197,7 +197,7 @@ const CHILD_LOCK: &str = "TIDESDB_TEST_LOCK_IN_CHILD";
 #[test]
 fn child_takes_the_lock_when_told_to() {
     let Some(path) = std::env::var_os(CHILD_LOCK) else { return };
-    let outcome = RealVfs::new().lock(&PathBuf::from(path), LockHow::Exclusive);
+    let outcome = RealVfs::new().lock(&PathBuf::from(path), LockMode::Exclusive);
     println!("\nlock outcome: {:?}", outcome.as_ref().err().map(std::io::Error::kind));
     std::io::stdout().flush().unwrap();
     // Holds on until the parent closes the pipe.
@@ -227,7 +227,7 @@ fn child_with_lock(path: &Path) -> (std::process::Child, String) {
 fn two_processes_exclude_each_other_and_death_releases() {
     let dir = tempfile::tempdir().unwrap();
     let (vfs, path) = (RealVfs::new(), dir.path().join("LOCK"));
-    let held = vfs.lock(&path, LockHow::Exclusive).unwrap();
+    let held = vfs.lock(&path, LockMode::Exclusive).unwrap();
     let (mut refused, outcome) = child_with_lock(&path);
     assert_eq!(outcome, "lock outcome: Some(WouldBlock)");
     refused.kill().unwrap();
@@ -235,32 +235,32 @@ fn two_processes_exclude_each_other_and_death_releases() {
     drop(held);
     let (mut holder, outcome) = child_with_lock(&path);
     assert_eq!(outcome, "lock outcome: None");
-    assert_eq!(vfs.lock(&path, LockHow::Exclusive).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(vfs.lock(&path, LockMode::Exclusive).unwrap_err().kind(), ErrorKind::WouldBlock);
     holder.kill().unwrap();
     holder.wait().unwrap();
-    vfs.lock(&path, LockHow::Exclusive).unwrap();
+    vfs.lock(&path, LockMode::Exclusive).unwrap();
 }
 
 #[test]
 fn any_number_share_a_lock_or_one_has_it() {
     let dir = tempfile::tempdir().unwrap();
     let (vfs, path) = (RealVfs::new(), dir.path().join("LOCK"));
-    assert_eq!(vfs.lock(&path, LockHow::Shared).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(vfs.lock(&path, LockMode::Shared).unwrap_err().kind(), ErrorKind::NotFound);
     assert!(!path.exists());
-    let one = vfs.lock(&path, LockHow::Exclusive).unwrap();
-    assert_eq!(vfs.lock(&path, LockHow::Shared).unwrap_err().kind(), ErrorKind::WouldBlock);
+    let one = vfs.lock(&path, LockMode::Exclusive).unwrap();
+    assert_eq!(vfs.lock(&path, LockMode::Shared).unwrap_err().kind(), ErrorKind::WouldBlock);
     drop(one);
-    let shared = [0; 3].map(|_| vfs.lock(&path, LockHow::Shared).unwrap());
+    let shared = [0; 3].map(|_| vfs.lock(&path, LockMode::Shared).unwrap());
     // The registry apart: other processes meet the operating system's lock alone.
     let (mut refused, outcome) = child_with_lock(&path);
     assert_eq!(outcome, "lock outcome: Some(WouldBlock)");
     refused.kill().unwrap();
     refused.wait().unwrap();
     for guard in shared {
-        assert_eq!(vfs.lock(&path, LockHow::Exclusive).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(vfs.lock(&path, LockMode::Exclusive).unwrap_err().kind(), ErrorKind::WouldBlock);
         drop(guard);
     }
-    vfs.lock(&path, LockHow::Exclusive).unwrap();
+    vfs.lock(&path, LockMode::Exclusive).unwrap();
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn a_lock_file_that_is_removed_never_has_two_owners() {
             scope.spawn(|| {
                 let mut taken = 0;
                 while taken < 1000 {
-                    let Ok(guard) = vfs.lock(&path, LockHow::Exclusive) else { continue };
+                    let Ok(guard) = vfs.lock(&path, LockMode::Exclusive) else { continue };
                     assert!(guard.is_still_named());
                     assert_eq!(inside.fetch_add(1, order), 0, "two owners");
                     inside.fetch_sub(1, order);
@@ -296,7 +296,7 @@ fn names_in_a_held_directory_stay_its_own() {
     plain.create_dir(&path).unwrap();
     let held = plain.clone().hold_dir(&path).unwrap();
     let write = |vfs: &dyn Vfs, name: &str| {
-        vfs.open(&path.join(name), OpenHow::CreateNew).unwrap().write_all_at(b"x", 0).unwrap();
+        vfs.open(&path.join(name), OpenMode::CreateNew).unwrap().write_all_at(b"x", 0).unwrap();
     };
     write(held.as_ref(), "a");
     plain.rename(&path, &moved).unwrap();
@@ -305,8 +305,8 @@ fn names_in_a_held_directory_stay_its_own() {
     write(held.as_ref(), "b");
     held.create_dir(&path.join("below")).unwrap();
     held.rename(&path.join("a"), &path.join("below/a")).unwrap();
-    held.log_segment(&path.join("log"), 4096, SegmentHow::Create).unwrap();
-    held.open(&path.join("b"), OpenHow::ReadWrite).unwrap();
+    held.log_segment(&path.join("log"), 4096, SegmentMode::Create).unwrap();
+    held.open(&path.join("b"), OpenMode::ReadWrite).unwrap();
     held.sync_dir(&path).unwrap();
     assert!(held.free_bytes(&path).unwrap() > 0);
     let names =
@@ -331,7 +331,7 @@ fn the_log_is_mapped_where_the_file_system_is_known() {
     let path = dir.path().join("log");
     let mapped =
         || std::fs::read_to_string("/proc/self/maps").unwrap().contains(path.to_str().unwrap());
-    for how in [SegmentHow::Create, SegmentHow::Reuse] {
+    for how in [SegmentMode::Create, SegmentMode::Reuse] {
         let log = RealVfs::new().log_segment(&path, SIZE, how).unwrap();
         let file = fs::File::open(&path).unwrap();
         let known = MappingRule::of(os_calls::file_system_magic(&file)) != MappingRule::Never;
@@ -339,7 +339,7 @@ fn the_log_is_mapped_where_the_file_system_is_known() {
         drop(log);
         assert!(!mapped());
     }
-    let written = RealVfs::without_mapping().log_segment(&path, SIZE, SegmentHow::Reuse).unwrap();
+    let written = RealVfs::without_mapping().log_segment(&path, SIZE, SegmentMode::Reuse).unwrap();
     assert!(!mapped());
     drop(written);
 }

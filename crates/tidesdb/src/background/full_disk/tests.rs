@@ -47,11 +47,11 @@ fn fill(sim: &SimVfs, left: u64) {
 /// A listener that is called after a flush deletes, in its own thread or in another that it waits
 /// for. The deletion finds no space, so its thread frees the disk, and waited for the one that
 /// already did so: that of the listener.
-fn delete_when_told(in_another_thread: bool) {
+fn delete_when_reported(in_another_thread: bool) {
     let sim = SimVfs::new(1);
     let place: Arc<Mutex<Option<Family>>> = Arc::default();
-    let told = Arc::new(AtomicU64::new(0));
-    let (disk, mine, count) = (Arc::clone(&sim), Arc::clone(&place), Arc::clone(&told));
+    let reported = Arc::new(AtomicU64::new(0));
+    let (disk, mine, count) = (Arc::clone(&sim), Arc::clone(&place), Arc::clone(&reported));
     let listen = move |event: &Event| {
         let Event::Flushed { .. } = event else { return };
         let family = mine.lock().unwrap().clone().unwrap();
@@ -73,7 +73,7 @@ fn delete_when_told(in_another_thread: bool) {
     *place.lock().unwrap() = Some(family.clone());
     let frees: [fn(&Core); 2] = [Core::reclaim_disk_now, Core::write_memory_out];
     for free_the_disk in frees {
-        let before = told.load(Ordering::SeqCst);
+        let before = reported.load(Ordering::SeqCst);
         sim.set_capacity(None);
         family.put(b"key", b"value").unwrap();
         let (ended, end) = mpsc::channel();
@@ -83,7 +83,7 @@ fn delete_when_told(in_another_thread: bool) {
             let _ = ended.send(());
         });
         end.recv_timeout(LONG).expect("the threads wait for each other");
-        assert!(told.load(Ordering::SeqCst) > before, "nothing was put to the test");
+        assert!(reported.load(Ordering::SeqCst) > before, "nothing was put to the test");
     }
     sim.set_capacity(None);
     place.lock().unwrap().take();
@@ -92,12 +92,12 @@ fn delete_when_told(in_another_thread: bool) {
 
 #[test]
 fn a_listener_may_delete_while_its_thread_frees_the_disk() {
-    delete_when_told(false);
+    delete_when_reported(false);
 }
 
 #[test]
 fn a_listener_may_wait_for_a_deletion_while_its_thread_frees_the_disk() {
-    delete_when_told(true);
+    delete_when_reported(true);
 }
 
 /// A pause saw no work where a caller's thread flushed for the sake of space, and files changed
@@ -171,7 +171,7 @@ fn reclaiming_once_rewrites_all_tables_with_room_for_one() {
         }
     }
     family.flush().unwrap();
-    db.core().storage.files.garbage.sweep();
+    db.core().storage.files.obsolete.sweep();
     let bytes = || {
         let version = family.state().current_version();
         version.tables().map(|table| table.record.bytes).collect::<Vec<_>>()

@@ -62,9 +62,9 @@ fn unread(version: &Version, rules: &ExpiryRules) -> Vec<u64> {
     numbers
 }
 
-fn keys(from: Option<u64>, until: Option<u64>) -> Option<KeyRange> {
+fn keys(from: Option<u64>, until: Option<u64>) -> Option<KeySpan> {
     let key = |at: Option<u64>| at.map(|at| (at * KEYS / 2).to_be_bytes().to_vec());
-    Some(KeyRange { from: key(from), until: key(until) })
+    Some(KeySpan { from: key(from), until: key(until) })
 }
 
 #[test]
@@ -138,13 +138,13 @@ fn young_tables_are_merged_all_or_not() {
     assert_eq!(due_range(&version(&tables), &RULES), keys(None, Some(2)));
     assert_eq!(due_range(&version_of(1, &tables), &RULES), None);
     let tables = [given(2, 0, gone(6)), given(1, 2, gone(0))];
-    assert_eq!(due_range(&version_of(1, &tables), &RULES), Some(KeyRange::default()));
+    assert_eq!(due_range(&version_of(1, &tables), &RULES), Some(KeySpan::default()));
 }
 
 #[test]
 fn damaged_groups_are_passed_over() {
     let version = version(&[given(2, 0, gone(4)), given(1, 1, gone(4)), given(1, 4, gone(4))]);
-    assert_eq!(due_range(&version, &RULES), Some(KeyRange::default()));
+    assert_eq!(due_range(&version, &RULES), Some(KeySpan::default()));
     version.runs[1].tables[0].set_aside(&Error::corruption("table", 0, "it is damaged"));
     assert_eq!(due_range(&version, &RULES), keys(Some(4), None));
 }

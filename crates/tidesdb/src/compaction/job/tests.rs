@@ -10,7 +10,7 @@ use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
 use crate::compaction::plan;
 use crate::compaction::state::summarize;
 use crate::db::{Components, Db};
-use crate::key_partitions::KeyRange;
+use crate::key_partitions::KeySpan;
 use crate::version::LivenessRules;
 
 #[test]
@@ -36,23 +36,25 @@ fn a_plan_for_other_runs_is_refused_and_changes_nothing() {
     // than there are, as many as there are, and fewer.
     for (version, planned_from, count) in [(&one, &three, 2), (&two, &three, 2), (&two, &three, 1)]
     {
-        let plan =
-            plan::merge_newest(&summarize(planned_from, &options, LivenessRules::default()), count)
-                .unwrap();
+        let plan = plan::compact_newest(
+            &summarize(planned_from, &options, LivenessRules::default()),
+            count,
+        )
+        .unwrap();
         let result =
-            db.core().merge_runs(state, Arc::clone(version), plan, &KeyRange::default(), u64::MAX);
+            db.core().compact_runs(state, Arc::clone(version), plan, &KeySpan::default(), u64::MAX);
         assert!(matches!(result, Err(Error::Internal(_))), "{plan:?}: {result:?}");
     }
     assert_eq!(state.current_version().runs.len(), 3);
     let plan =
-        plan::merge_newest(&summarize(&three, &options, LivenessRules::default()), 3).unwrap();
-    db.core().merge_runs(state, Arc::clone(&three), plan, &KeyRange::default(), u64::MAX).unwrap();
+        plan::compact_newest(&summarize(&three, &options, LivenessRules::default()), 3).unwrap();
+    db.core().compact_runs(state, Arc::clone(&three), plan, &KeySpan::default(), u64::MAX).unwrap();
     assert_eq!(state.current_version().runs.len(), 1);
     assert_eq!(family.get(b"key").unwrap().as_deref(), Some(&b"3"[..]));
 }
 
-/// A merge that empties a value log looked at the option alone, which may ask for values of any
-/// size in tables: the block was as large as the value.
+/// A compaction that empties a value log looked at the option alone, which may ask for values of
+/// any size in tables: the block was as large as the value.
 #[test]
 fn large_values_that_a_merge_takes_out_of_a_value_log_go_to_another() {
     let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();

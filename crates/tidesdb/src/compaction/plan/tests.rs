@@ -39,7 +39,7 @@ fn runs(sizes: &[u64]) -> Vec<RunSummary> {
 }
 
 fn count(sizes: &[u64], activity: Activity) -> Option<usize> {
-    next_merge(&runs(sizes), &RULES, activity).map(|plan| plan.count)
+    next_compaction(&runs(sizes), &RULES, activity).map(|plan| plan.count)
 }
 
 /// An old merged run of 1,000 keys below so many newer ones, which hold `each` of the same keys.
@@ -77,7 +77,7 @@ fn a_quiet_family_becomes_one_run_and_then_rests() {
     assert_eq!(count(&[16], Activity::RESTING), None);
     let waits = PlanRules { awaits_snapshots: true, ..RULES };
     assert_eq!(
-        next_merge(&runs(&[2, 16]), &waits, Activity::RESTING),
+        next_compaction(&runs(&[2, 16]), &waits, Activity::RESTING),
         None,
         "all of it again after that"
     );
@@ -85,15 +85,15 @@ fn a_quiet_family_becomes_one_run_and_then_rests() {
 
 #[test]
 fn the_oldest_input_takes_the_others_in_once_it_was_merged() {
-    let plan = next_merge(&runs(&[1, 1, 1, 1, 16]), &RULES, Activity::Busy);
+    let plan = next_compaction(&runs(&[1, 1, 1, 1, 16]), &RULES, Activity::Busy);
     assert_eq!(
         plan,
-        Some(MergePlan { count: 4, level: 2, run: 5, into_oldest: false, by_slices: false })
+        Some(CompactionPlan { count: 4, level: 2, run: 5, into_oldest: false, by_slices: false })
     );
-    let plan = full_merge(&runs(&[1, 1, 16]));
+    let plan = full_compaction(&runs(&[1, 1, 16]));
     assert_eq!(
         plan,
-        Some(MergePlan { count: 3, level: 2, run: 1, into_oldest: true, by_slices: false })
+        Some(CompactionPlan { count: 3, level: 2, run: 1, into_oldest: true, by_slices: false })
     );
 }
 
@@ -109,28 +109,29 @@ fn the_output_takes_the_number_of_its_newest_input() {
     };
     let state = [of_level_1(4, 1), of_level_1(3, 1), of_level_1(2, 10)];
     let rules = PlanRules { fan_in: 2, ..RULES };
-    let plan = next_merge(&state, &rules, Activity::Busy);
+    let plan = next_compaction(&state, &rules, Activity::Busy);
     assert_eq!(
         plan,
-        Some(MergePlan { count: 2, level: 2, run: 4, into_oldest: false, by_slices: false })
+        Some(CompactionPlan { count: 2, level: 2, run: 4, into_oldest: false, by_slices: false })
     );
-    let all = Some(MergePlan { count: 3, level: 2, run: 4, into_oldest: false, by_slices: false });
-    assert_eq!(full_merge(&state), all);
+    let all =
+        Some(CompactionPlan { count: 3, level: 2, run: 4, into_oldest: false, by_slices: false });
+    assert_eq!(full_compaction(&state), all);
 }
 
 #[test]
 fn a_damaged_run_and_all_older_ones_are_left_alone() {
     let mut state = runs(&[1, 1, 1, 1, 4, 16]);
     state[4].damaged = true;
-    let plan = next_merge(&state, &RULES, Activity::Busy);
+    let plan = next_compaction(&state, &RULES, Activity::Busy);
     assert_eq!(
         plan,
-        Some(MergePlan { count: 4, level: 2, run: 6, into_oldest: false, by_slices: false })
+        Some(CompactionPlan { count: 4, level: 2, run: 6, into_oldest: false, by_slices: false })
     );
-    assert_eq!(full_merge(&state).map(|plan| plan.count), Some(4));
+    assert_eq!(full_compaction(&state).map(|plan| plan.count), Some(4));
     state[0].damaged = true;
-    assert_eq!(next_merge(&state, &RULES, Activity::RESTING), None);
-    assert_eq!(full_merge(&state), None);
+    assert_eq!(next_compaction(&state, &RULES, Activity::RESTING), None);
+    assert_eq!(full_compaction(&state), None);
 }
 
 #[test]
@@ -139,14 +140,18 @@ fn slices_beside_damage_are_merged_when_enough_of_them_is_garbage() {
     state[2].damaged = true;
     // A third of 1.5 - 1 is left to what comes meanwhile: from 4/3 versions to a key on.
     assert_eq!(beside_damage(&state, &RULES, 0.24), None);
-    let plan = MergePlan { count: 3, level: 2, run: 1, into_oldest: true, by_slices: true };
+    let plan = CompactionPlan { count: 3, level: 2, run: 1, into_oldest: true, by_slices: true };
     assert_eq!(beside_damage(&state, &RULES, 0.26), Some(plan));
     state[2].value_bytes = 100;
     assert_eq!(beside_damage(&state, &RULES, 0.9), None, "a slice frees no value log");
 }
 
 /// Merges runs of unique keys as planned; answers the bytes rewritten.
-fn merge_while_planned(state: &mut Vec<RunSummary>, rules: &PlanRules, activity: Activity) -> u64 {
+fn compact_while_planned(
+    state: &mut Vec<RunSummary>,
+    rules: &PlanRules,
+    activity: Activity,
+) -> u64 {
     let mut rewritten = 0;
     loop {
         let mut through = 0;
@@ -155,7 +160,7 @@ fn merge_while_planned(state: &mut Vec<RunSummary>, rules: &PlanRules, activity:
             run.alone = liveness(run.bytes, run.bytes);
             run.through = liveness(through, through);
         }
-        let Some(plan) = next_merge(state, rules, activity) else { return rewritten };
+        let Some(plan) = next_compaction(state, rules, activity) else { return rewritten };
         let bytes = state.drain(..plan.count).map(|run| run.bytes).sum();
         rewritten += bytes;
         let merged = RunSummary { level: plan.level, id: plan.run, bytes, ..RunSummary::default() };
@@ -172,7 +177,7 @@ fn rewrites(flushes: u64, sizes: &[u64], rules: &PlanRules, most_runs: usize) ->
         let flushed = RunSummary { level: 1, id, bytes, ..Default::default() };
         written += bytes;
         state.insert(0, flushed);
-        rewritten += merge_while_planned(&mut state, rules, Activity::Busy);
+        rewritten += compact_while_planned(&mut state, rules, Activity::Busy);
         assert!(state.len() <= most_runs, "{} runs after {id} flushes", state.len());
         // From twice the trigger on, half the fan-in, writers are slowed by them, most at nine
         // times.
@@ -229,7 +234,7 @@ fn small_runs_below_a_larger_one_count_as_larger_ones() {
     sizes.splice(..0, [1; 7]);
     let after = |more: usize| {
         let sizes = [&sizes[..7], &vec![63; more], &sizes[7..]].concat();
-        next_merge(&runs(&sizes), &rules, Activity::Busy).map(|plan| plan.count)
+        next_compaction(&runs(&sizes), &rules, Activity::Busy).map(|plan| plan.count)
     };
     assert_eq!(after(5), None);
     assert_eq!(after(6), Some(23), "sixteen of its class");
@@ -237,7 +242,7 @@ fn small_runs_below_a_larger_one_count_as_larger_ones() {
 
 #[test]
 fn tiers_come_before_slices_when_there_are_very_many_runs() {
-    let plan = |newer| next_merge(&overwritten(newer, 40), &RULES, Activity::Busy);
+    let plan = |newer| next_compaction(&overwritten(newer, 40), &RULES, Activity::Busy);
     assert_eq!(plan(15).map(|plan| (plan.count, plan.by_slices)), Some((16, true)));
     let tiers = plan(16).unwrap();
     assert!(tiers.count < 17 && !tiers.by_slices && !tiers.into_oldest, "{tiers:?}");
@@ -281,7 +286,7 @@ fn a_trickle_with_pauses_rewrites_a_byte_a_few_times_whatever_there_is_already()
         let (mut rewritten, mut most_runs) = (0, 0);
         for id in 1..=flushes {
             state.insert(0, RunSummary { level: 1, id, bytes: 20, ..Default::default() });
-            rewritten += merge_while_planned(&mut state, &RULES, Activity::RESTING);
+            rewritten += compact_while_planned(&mut state, &RULES, Activity::RESTING);
             most_runs = most_runs.max(state.len());
         }
         let rewrites = rewritten as f64 / (20 * flushes) as f64;
@@ -309,8 +314,8 @@ fn pauses_between_flushes_cost_less_than_a_rest() {
         let (mut rewritten, mut runs) = (0, 0);
         for id in 1..=flushes {
             state.insert(0, RunSummary { level: 1, id, bytes: 11 * MIB, ..Default::default() });
-            rewritten += merge_while_planned(&mut state, &rules, Activity::Busy);
-            rewritten += merge_while_planned(&mut state, &rules, Activity::after_rest(2));
+            rewritten += compact_while_planned(&mut state, &rules, Activity::Busy);
+            rewritten += compact_while_planned(&mut state, &rules, Activity::after_rest(2));
             runs = runs.max(state.len());
         }
         let rewrites = rewritten as f64 / (11 * MIB * flushes) as f64;
@@ -324,7 +329,7 @@ fn a_family_that_rests_longer_has_more_merged_for_its_readers() {
     const GIB: u64 = 1 << 30;
     let state = runs(&[GIB / 100, GIB / 100, GIB / 6, GIB]);
     let count = |seconds| {
-        let plan = next_merge(&state, &RULES, Activity::after_rest(seconds));
+        let plan = next_compaction(&state, &RULES, Activity::after_rest(seconds));
         plan.map(|plan| plan.count)
     };
     assert_eq!([0, 2, 12, 60].map(count), [None, Some(2), Some(3), Some(4)]);
@@ -342,7 +347,7 @@ fn larger_families_wait_for_fewer_runs() {
     let merged = |oldest: f64| {
         let enough = (2..=8).find(|&newer| {
             let state = large(&[&vec![0.03; newer][..], &[oldest]].concat());
-            next_merge(&state, &rules, Activity::Busy).is_some()
+            next_compaction(&state, &rules, Activity::Busy).is_some()
         });
         enough.unwrap()
     };
@@ -357,7 +362,7 @@ fn larger_families_wait_for_fewer_runs() {
 #[test]
 fn a_long_merge_has_many_small_runs_joined_first() {
     let count = |sizes: &[f64]| {
-        next_merge(&large(sizes), &PlanRules { fan_in: 3, ..RULES }, Activity::Busy)
+        next_compaction(&large(sizes), &PlanRules { fan_in: 3, ..RULES }, Activity::Busy)
             .map(|plan| plan.count)
     };
     let small = [0.03, 0.03, 0.1, 0.1, 0.3];
@@ -377,5 +382,5 @@ fn a_long_merge_does_not_go_into_a_flushed_run() {
     assert_eq!((plan.count, plan.into_oldest), (4, true));
     let mut one = large(&[9.0, 0.01]);
     one[1].level = 1;
-    assert_eq!(full_merge(&one).map(|plan| plan.count), Some(2));
+    assert_eq!(full_compaction(&one).map(|plan| plan.count), Some(2));
 }

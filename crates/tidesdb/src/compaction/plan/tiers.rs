@@ -7,7 +7,8 @@
 
 use super::{PlanRules, RunSummary, bytes_of};
 
-/// While the family is not read, this many times as many runs of an upper class wait for a merge.
+/// While the family is not read, this many times as many runs of an upper class wait for a
+/// compaction.
 const UNREAD_FAN_INS: usize = 2;
 /// While the family is not read, there are at most this many times the fan-in of runs in all.
 /// Writers are slowed by more.
@@ -16,10 +17,10 @@ const MOST_UNREAD_RUNS_PER_FAN_IN: usize = 4;
 /// Families up to this size wait for as many runs as the options say.
 const LARGE_BYTES: u64 = 16 << 30;
 
-/// A merge from this size on has small runs joined first: it holds all its runs until its end, and
-/// what is flushed meanwhile comes on top of them.
+/// A compaction from this size on has small runs joined first: it holds all its runs until its end,
+/// and what is flushed meanwhile comes on top of them.
 const LONG_MERGE_BYTES: u64 = 4 << 30;
-/// Runs are small when together they are at most this part of the merge,
+/// Runs are small when together they are at most this part of the compaction,
 const SMALL_PART: u64 = 16;
 /// and joined when they are so many.
 const LEAST_JOINED: usize = 5;
@@ -37,9 +38,9 @@ impl PlanRules {
     }
 }
 
-/// As many of the newest `count` runs as are merged first, where a merge of `bytes` is planned for
-/// all of them: those that are small for it, if they are many. A long merge goes by steps, so its
-/// oldest input is not a flushed run.
+/// As many of the newest `count` runs as are merged first, where a compaction of `bytes` is planned
+/// for all of them: those that are small for it, if they are many. A long compaction goes by steps,
+/// so its oldest input is not a flushed run.
 pub(super) fn small_first(runs: &[RunSummary], count: usize, bytes: u64) -> usize {
     let (mut count, mut bytes) = (count, bytes);
     while bytes >= LONG_MERGE_BYTES {
@@ -54,7 +55,7 @@ pub(super) fn small_first(runs: &[RunSummary], count: usize, bytes: u64) -> usiz
 }
 
 /// The newest of so many runs down to the oldest that was merged before, if these are several: what
-/// a merge that was cut short has left of a flushed run may lie below large ones.
+/// a compaction that was cut short has left of a flushed run may lie below large ones.
 fn into_merged(runs: &[RunSummary], count: usize) -> Option<usize> {
     let last = runs.iter().take(count).rposition(|run| run.level > 1)?;
     (last > 0).then_some(last + 1)
@@ -69,7 +70,7 @@ pub(super) fn by_tiers(runs: &[RunSummary], rules: &PlanRules, most_bytes: u64) 
     let full = tiers.first_full().or((flushed >= fan_in).then_some(flushed));
     let mut count = full?;
     if bytes_of(runs, count) > most_bytes {
-        // As many as can be: waiting for a merge of all would make them even more.
+        // As many as can be: waiting for a compaction of all would make them even more.
         return (fan_in..count).rfind(|&fewer| bytes_of(runs, fewer) <= most_bytes);
     }
     loop {
@@ -119,8 +120,8 @@ impl Tiers {
         Some(tiers)
     }
 
-    /// The class of the nearest size: a merge that drops something yields less than the sum of its
-    /// inputs.
+    /// The class of the nearest size: a compaction that drops something yields less than the sum of
+    /// its inputs.
     fn class(&self, bytes: u64) -> u32 {
         let units = bytes as f64 / self.unit;
         let fan_in = self.fan_in as f64;

@@ -15,8 +15,8 @@ fn put(family: &Family, prefix: char, random: &mut SplitMix64) {
     }
 }
 
-/// A merge moves tables that overlap nothing. What is left of them later belongs where they are,
-/// not where they were written: there it would lie above what is newer.
+/// A compaction moves tables that overlap nothing. What is left of them later belongs where they
+/// are, not where they were written: there it would lie above what is newer.
 #[test]
 fn what_is_left_of_a_moved_table_stays_in_its_run() {
     let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();

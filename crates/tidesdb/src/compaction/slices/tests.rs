@@ -67,7 +67,7 @@ fn the_worst_slice_is_the_one_with_most_above_it() {
     let cut = bounds(&[8, 16, 24]);
     let range = |from, until| {
         let key = |at: Option<u64>| at.map(key);
-        Some(KeyRange { from: key(from), until: key(until) })
+        Some(KeySpan { from: key(from), until: key(until) })
     };
     let worst = |version: &Version, cut| {
         super::worst(version, cut, LivenessRules::default()).map(|(_, range)| range)
@@ -80,7 +80,7 @@ fn the_worst_slice_is_the_one_with_most_above_it() {
     assert_eq!(worst(&with(&[(2, 15)]), &cut), range(Some(8), Some(24)));
     assert_eq!(worst(&with(&[(3, 0), (2, 15), (2, 2)]), &cut), range(None, Some(8)));
     let over_all = with(&[(2, 7), (2, 15), (2, 23)]);
-    assert_eq!(worst(&over_all, &cut), Some(KeyRange::default()));
+    assert_eq!(worst(&over_all, &cut), Some(KeySpan::default()));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_slice_with_a_damaged_table_is_passed_over() {
     let cut = bounds(&[8, 16, 24]);
     let version = with(&[(3, 0), (3, 28), (2, 26), (2, 28)]);
     let range = |from: Option<u64>, until: Option<u64>| {
-        Some(KeyRange { from: from.map(key), until: until.map(key) })
+        Some(KeySpan { from: from.map(key), until: until.map(key) })
     };
     let chosen = || worst(&version, &cut, LivenessRules::default()).map(|(_, range)| range);
     assert_eq!(chosen(), range(Some(24), None));

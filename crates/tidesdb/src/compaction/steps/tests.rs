@@ -24,8 +24,8 @@ fn key(at: u64) -> Vec<u8> {
     (at * KEYS / 2).to_be_bytes().to_vec()
 }
 
-fn range(from: Option<u64>, until: Option<u64>) -> KeyRange {
-    KeyRange { from: from.map(key), until: until.map(key) }
+fn range(from: Option<u64>, until: Option<u64>) -> KeySpan {
+    KeySpan { from: from.map(key), until: until.map(key) }
 }
 
 /// One table has so many bytes.
@@ -55,10 +55,10 @@ fn a_step_cuts_a_table_of_the_oldest_run_that_is_too_long() {
     all[1] = vec![TableFile::new(&context, record)];
     let border = next_border(&all, &range(None, None), 4 * TABLE).unwrap();
     assert_eq!(border, key(6));
-    let step = KeyRange { from: None, until: Some(border) };
+    let step = KeySpan { from: None, until: Some(border) };
     let mut past = key(20);
     past.push(0);
-    let rest = KeyRange { from: Some(key(6)), until: Some(past) };
+    let rest = KeySpan { from: Some(key(6)), until: Some(past) };
     assert_eq!(rests(&all[1], &step), [rest]);
     let second = range(Some(6), Some(8));
     assert_eq!(rests(&all[1], &second).len(), 2);
@@ -71,7 +71,7 @@ fn every_step_gets_on() {
         let mut from = None;
         for step in 0.. {
             assert!(step < 20, "{begins:?}");
-            let rest = KeyRange { from: from.clone(), until: None };
+            let rest = KeySpan { from: from.clone(), until: None };
             let Some(border) = next_border(&all, &rest, 1) else { break };
             assert!(from.is_none_or(|from| from < border));
             from = Some(border);
@@ -88,7 +88,7 @@ fn long(number: u64, (from, until): (u64, u64), tables: u64) -> Arc<TableFile> {
     TableFile::new(&context, record)
 }
 
-/// What each step of a merge of all has, with what it writes anew beside that.
+/// What each step of a compaction of all has, with what it writes anew beside that.
 fn steps(runs: &[Vec<Arc<TableFile>>], step_bytes: u64) -> Vec<(u64, u64)> {
     let (mut steps, mut range) = (Vec::new(), range(None, None));
     loop {
@@ -159,7 +159,7 @@ fn what_hides_versions_of_a_table_that_stays_stays_as_well() {
     let newer = runs(&[&[1, 3, 5], &[0, 2, 4]]);
     assert_eq!(numbers(&released(&newer, &merged(2), &none)), [4]);
     assert_eq!(numbers(&released(&newer, &merged(4), &none)), [1, 4, 5]);
-    // What begins before the merge did was not read as a whole.
+    // What begins before the compaction did was not read as a whole.
     assert_eq!(numbers(&released(&newer, &range(Some(1), Some(5)), &none)), [5]);
     let settled = BTreeSet::from([4]);
     assert_eq!(numbers(&released(&newer, &merged(4), &settled)), [1, 5]);

@@ -81,7 +81,7 @@ impl Db {
     pub fn create_families(&self, families: &[(&str, FamilyOptions)]) -> Result<Vec<Family>> {
         let created = self.core().create_families(families)?;
         for family in &created {
-            self.tell_created(family);
+            self.report_created(family);
         }
         Ok(created.into_iter().map(|state| self.handle(state)).collect())
     }
@@ -143,11 +143,11 @@ impl Db {
     /// flushes are paused or get nowhere, `ReadOnly`, `Closed`, `Io`; there is no copy then.
     pub fn clone_family(&self, source: &str, name: &str) -> Result<Family> {
         let copy = self.core().clone_family(source, name)?;
-        self.tell_created(&copy);
+        self.report_created(&copy);
         Ok(self.handle(copy))
     }
 
-    fn tell_created(&self, family: &FamilyState) {
+    fn report_created(&self, family: &FamilyState) {
         self.core()
             .telemetry
             .events

@@ -106,7 +106,7 @@ fn compacted_under_a_scan(db: &Db) -> (Family, Scan) {
     (family, scan)
 }
 
-/// Files that a merge left to a scan stayed for as long as the program only read.
+/// Files that a compaction left to a scan stayed for as long as the program only read.
 #[test]
 fn files_go_with_the_last_scan_that_needed_them() {
     let sim = SimVfs::new(1);

@@ -28,7 +28,7 @@ const BLOCK_BYTES: u64 = 4 << 10;
 /// A family as of one moment.
 #[derive(Debug)]
 pub(super) struct ScanSources {
-    /// Keeps merges from dropping what the scan has still to see.
+    /// Keeps compactions from dropping what the scan has still to see.
     pub snapshot: Snapshot,
     pub view: Arc<View>,
     pub merge: Merge,

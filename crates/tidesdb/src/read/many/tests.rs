@@ -33,7 +33,8 @@ fn options(random: &mut SplitMix64) -> FamilyOptions {
         .min_disk_space(0)
 }
 
-/// Changes keys of a family, with flushes and merges in between, and answers snapshots on the way.
+/// Changes keys of a family, with flushes and compactions in between, and answers snapshots on the
+/// way.
 fn change(family: &Family, db: &Db, random: &mut SplitMix64) -> Vec<Snapshot> {
     let mut snapshots = Vec::new();
     for n in 0..1500_u64 {

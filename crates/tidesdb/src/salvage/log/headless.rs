@@ -75,8 +75,9 @@ pub(super) fn recover_header(
         }
     }
     for &number in &numbers {
-        let told = segments.iter().filter(|segment| segment.told).map(|segment| segment.header);
-        let later = told.filter(|header| header.number > number);
+        let with_header =
+            segments.iter().filter(|segment| segment.header_read).map(|segment| segment.header);
+        let later = with_header.filter(|header| header.number > number);
         let Some(next) = later.min_by_key(|header| header.number) else { continue };
         // It may end, going by the lengths of its records alone, where the next one says that the
         // log ended.

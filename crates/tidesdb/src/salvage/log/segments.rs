@@ -41,7 +41,7 @@ pub(super) struct Segment {
     pub header: SegmentHeader,
     /// The header was read. Otherwise its number and first position were found out, and the rest is
     /// not known.
-    pub told: bool,
+    pub header_read: bool,
     /// Highest sync mark in header, mark and records.
     marked: u64,
     holds_records: bool,
@@ -61,7 +61,7 @@ impl Segment {
     pub(super) fn new(
         (path, file): (PathBuf, Arc<dyn File>),
         header: SegmentHeader,
-        told: bool,
+        header_read: bool,
         progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<Self> {
         let file_bytes = file.len().map_err(|e| Error::io("read length", &path, e))?;
@@ -70,7 +70,7 @@ impl Segment {
             file,
             file_bytes,
             header,
-            told,
+            header_read,
             marked: 0,
             holds_records: false,
             ends: Vec::new(),
@@ -188,7 +188,7 @@ pub(super) fn judge(segments: &mut [Segment], catalog: &Catalog, published: &BTr
         let in_tables = published.range(..=segment.end_of_space().min(limit)).next_back();
         proven = proven.max(in_tables.copied().unwrap_or(0));
         (segment.limit, segment.proven) = (limit, proven.min(limit));
-        if segment.told {
+        if segment.header_read {
             next = Some((segment.header, segment.holds_records));
         }
     }

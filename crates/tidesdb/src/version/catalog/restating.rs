@@ -1,11 +1,11 @@
 //! Another manifest, written beside the one in force while edits go on.
 //!
 //! Restating takes as long as writing and syncing all that the manifest says: tens of megabytes
-//! where there are very many tables. Flushes and merges would wait for it, and writers for them. So
-//! the state is copied, which shares the tables, and written without the catalog's lock. Edits go
-//! to the manifest in force meanwhile and are noted here; they follow in the new file, and with the
-//! last few of them, under the lock, it becomes the one in force. Until then a crash leaves the old
-//! one, from then on the new one, and each has every edit that returned (I-350).
+//! where there are very many tables. Flushes and compactions would wait for it, and writers for
+//! them. So the state is copied, which shares the tables, and written without the catalog's lock.
+//! Edits go to the manifest in force meanwhile and are noted here; they follow in the new file, and
+//! with the last few of them, under the lock, it becomes the one in force. Until then a crash
+//! leaves the old one, from then on the new one, and each has every edit that returned (I-350).
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

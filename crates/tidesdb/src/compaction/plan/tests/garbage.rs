@@ -5,26 +5,26 @@ use super::*;
 #[test]
 fn garbage_is_collected_where_it_lies() {
     let mut state = runs(&[1, 1, 10]);
-    assert_eq!(next_merge(&state, &RULES, Activity::Busy), None);
+    assert_eq!(next_compaction(&state, &RULES, Activity::Busy), None);
     // Ten entries of old keys above the ten live ones.
     for (run, (versions, needed)) in state.iter_mut().zip([(5, 5), (10, 10), (20, 10)]) {
         run.through = liveness(versions, needed);
     }
-    assert_eq!(next_merge(&state, &RULES, Activity::Busy).map(|plan| plan.count), Some(3));
+    assert_eq!(next_compaction(&state, &RULES, Activity::Busy).map(|plan| plan.count), Some(3));
     // The same five keys in both new runs, and a large old run: the new ones suffice.
     for (run, (versions, needed)) in state.iter_mut().zip([(50, 5), (100, 5), (110, 15)]) {
         run.through = liveness(versions, needed);
     }
-    assert_eq!(next_merge(&state, &RULES, Activity::Busy).map(|plan| plan.count), Some(2));
+    assert_eq!(next_compaction(&state, &RULES, Activity::Busy).map(|plan| plan.count), Some(2));
     let small = PlanRules { least_garbage_bytes: 1000, ..RULES };
-    assert_eq!(next_merge(&state, &small, Activity::Busy), None, "too little in all");
+    assert_eq!(next_compaction(&state, &small, Activity::Busy), None, "too little in all");
 }
 
 #[test]
 fn deletions_count_as_garbage_with_what_they_delete() {
     let mut state = runs(&[8, 8]);
     state[1].through = liveness(16, 0);
-    assert_eq!(next_merge(&state, &RULES, Activity::Busy).map(|plan| plan.count), Some(2));
+    assert_eq!(next_compaction(&state, &RULES, Activity::Busy).map(|plan| plan.count), Some(2));
 }
 
 /// Each flush of mostly deletions had everything rewritten, however little that was of it.
@@ -35,7 +35,7 @@ fn tombstones_have_the_rest_rewritten_when_they_are_a_part_of_it_or_at_rest() {
         for run in state.iter_mut().take(2) {
             run.tombstone_bytes = run.bytes;
         }
-        next_merge(&state, &RULES, activity).map(|plan| plan.count)
+        next_compaction(&state, &RULES, activity).map(|plan| plan.count)
     };
     assert_eq!(planned(&[1, 1, 40], Activity::Busy), None);
     assert_eq!(planned(&[2, 2, 36], Activity::Busy), Some(3));
@@ -60,7 +60,7 @@ fn garbage_in_value_logs_is_worth_a_merge_however_small_the_tables_are() {
     let all_overwritten = |value_bytes| {
         [run(2, value_bytes, liveness(100, 100)), run(1, value_bytes, liveness(200, 100))]
     };
-    let plan = |value_bytes| next_merge(&all_overwritten(value_bytes), &rules, Activity::Busy);
+    let plan = |value_bytes| next_compaction(&all_overwritten(value_bytes), &rules, Activity::Busy);
     assert_eq!(plan(100), None);
     assert_eq!(plan(1_000).map(|plan| plan.count), Some(2));
 }
@@ -84,7 +84,7 @@ fn with_own_garbage(sizes: &[u64], garbage: &[u64]) -> Vec<RunSummary> {
 fn what_a_run_holds_in_vain_is_collected() {
     let with = |released: [u64; 3]| with_own_garbage(&[10, 100, 10_000], &released);
     let count = |released, rules: &PlanRules, activity| {
-        next_merge(&with(released), rules, activity).map(|plan| plan.count)
+        next_compaction(&with(released), rules, activity).map(|plan| plan.count)
     };
     assert_eq!(count([0, 0, 0], &RULES, Activity::RESTING), Some(2), "for readers");
     assert_eq!(count([0, 0, 5_000], &RULES, Activity::RESTING), Some(3));
@@ -100,16 +100,17 @@ fn what_a_run_holds_in_vain_is_collected() {
     assert_eq!(count([0, 0, 700], &eager, Activity::RESTING), Some(3));
     for activity in [Activity::Busy, Activity::RESTING] {
         let alone = with_own_garbage(&[100], &[50]);
-        let plan = next_merge(&alone, &RULES, activity).unwrap();
+        let plan = next_compaction(&alone, &RULES, activity).unwrap();
         assert_eq!((plan.count, plan.into_oldest), (1, true));
     }
 }
 
 #[test]
 fn overwritten_keys_are_merged_by_slices_before_the_bound_is_reached() {
-    let plan = |runs: &[RunSummary]| next_merge(runs, &RULES, Activity::Busy);
-    let by_slices =
-        |count| Some(MergePlan { count, level: 2, run: 1, into_oldest: true, by_slices: true });
+    let plan = |runs: &[RunSummary]| next_compaction(runs, &RULES, Activity::Busy);
+    let by_slices = |count| {
+        Some(CompactionPlan { count, level: 2, run: 1, into_oldest: true, by_slices: true })
+    };
     assert_eq!(plan(&overwritten(3, 110)), None, "within two thirds of what is allowed");
     assert_eq!(plan(&overwritten(3, 120)), by_slices(4));
     // An oldest run that was never merged, or values elsewhere: everything at once.
@@ -118,7 +119,7 @@ fn overwritten_keys_are_merged_by_slices_before_the_bound_is_reached() {
     assert_eq!(plan(&flushed).map(|plan| (plan.count, plan.by_slices)), Some((4, false)));
     let mut elsewhere = overwritten(3, 120);
     elsewhere[3].value_bytes = 2000;
-    let all = Some(MergePlan { by_slices: false, ..by_slices(4).unwrap() });
+    let all = Some(CompactionPlan { by_slices: false, ..by_slices(4).unwrap() });
     assert_eq!(plan(&elsewhere), all);
     // What only a snapshot keeps is no garbage.
     let mut held = overwritten(3, 120);
@@ -132,8 +133,9 @@ fn what_has_expired_counts_like_other_garbage_up_to_a_half() {
     assert!(near(expired_share(4.0 / 3.0), 0.25));
     assert!(near(expired_share(16.0 / 15.0), 1.0 / 16.0));
     assert!(near(expired_share(1000.0), 0.5));
-    let all = Some(MergePlan { count: 3, level: 2, run: 1, into_oldest: true, by_slices: false });
+    let all =
+        Some(CompactionPlan { count: 3, level: 2, run: 1, into_oldest: true, by_slices: false });
     let mut state = runs(&[1, 1, 16]);
     state[0].damaged = true;
-    assert_eq!(merge_down(&state), all, "other keys than the damaged ones");
+    assert_eq!(compact_down(&state), all, "other keys than the damaged ones");
 }

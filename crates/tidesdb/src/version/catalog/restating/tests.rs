@@ -7,7 +7,7 @@ use std::time::Instant;
 use tidesdb_files::manifest::{Change, TableRecord, read_manifest};
 use tidesdb_files::naming;
 use tidesdb_sim::{CrashProfile, FaultError, FaultKind, FaultVfs, SimVfs};
-use tidesdb_sys::vfs::{OpenHow, RealVfs};
+use tidesdb_sys::vfs::{OpenMode, RealVfs};
 
 use super::*;
 use crate::file_numbers::FileNumbers;
@@ -61,7 +61,7 @@ impl Fixture {
         catalog.restated_bytes = catalog.writer.bytes() / 3;
     }
 
-    /// A flush that adds a table, or a merge that replaces the oldest one.
+    /// A flush that adds a table, or a compaction that replaces the oldest one.
     fn edit(&self) -> Result<()> {
         let mut catalog = lock(&self.catalog);
         let number = catalog.numbers.next();
@@ -130,7 +130,7 @@ impl Fixture {
 fn read(vfs: &dyn Vfs, dir: &Path) -> PersistedState {
     let number = current::read_current(vfs, dir).unwrap().unwrap();
     let path = dir.join(naming::FileKind::Manifest(number).name());
-    let file = vfs.open(&path, OpenHow::Read).unwrap();
+    let file = vfs.open(&path, OpenMode::Read).unwrap();
     let (edits, _) = read_manifest(file.as_ref(), &path, number).unwrap();
     let mut state = PersistedState::default();
     edits.iter().for_each(|(_, edit)| assert!(state.apply(edit)));

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::tables::{KEY_SPACE, Keys, SimulatedRun, Table, bytes_of, places, union};
 use crate::compaction::steps::{Cut, StepSizes, StepTable, released, tables_over};
-use crate::key_partitions::KeyRange;
+use crate::key_partitions::KeySpan;
 
 /// A table that overlaps no other stays as it is with this share of the usual size.
 const LEAST_LONE_SHARE: f64 = 8.0;
@@ -15,7 +15,7 @@ const LEAST_LONE_SHARE: f64 = 8.0;
 pub(super) struct Merge {
     /// Numbers of the runs, newest first.
     pub inputs: Vec<u64>,
-    pub range: KeyRange,
+    pub range: KeySpan,
     /// By bounded steps, as the engine merges into the oldest input.
     pub by_steps: bool,
     pub level: u32,
@@ -64,7 +64,7 @@ impl Merge {
         from: Option<Vec<u8>>,
         ground: &mut Ground<'_>,
     ) {
-        let range = KeyRange { from, until: self.range.until.clone() };
+        let range = KeySpan { from, until: self.range.until.clone() };
         let cut = if self.by_steps {
             Cut::first(self.tables(runs, &range), range, self.sizes.step_bytes)
         } else {
@@ -72,7 +72,7 @@ impl Merge {
         };
         let lone = self.lone(&cut);
         let settled: BTreeSet<u64> = lone.iter().map(|(_, table)| table.number()).collect();
-        let merged = KeyRange { from: self.range.from.clone(), until: cut.range.until.clone() };
+        let merged = KeySpan { from: self.range.from.clone(), until: cut.range.until.clone() };
         let newer = self.tables(runs, &merged);
         let (oldest, newer) = match (cut.runs.split_last(), newer.split_last()) {
             (Some((oldest, _)), Some((_, newer))) => (oldest, newer),
@@ -121,7 +121,7 @@ impl Merge {
     }
 
     /// Of each input, newest first, the tables that may hold a key of the range.
-    fn tables(&self, runs: &[SimulatedRun], range: &KeyRange) -> Vec<Vec<Rc<Table>>> {
+    fn tables(&self, runs: &[SimulatedRun], range: &KeySpan) -> Vec<Vec<Rc<Table>>> {
         let of_run = |id: &u64| {
             let run = runs.iter().find(|run| run.id == *id);
             run.map(|run| tables_over(&run.tables, range).to_vec()).unwrap_or_default()
@@ -158,7 +158,7 @@ impl Step {
     fn write(
         &mut self,
         inputs: &[Vec<Rc<Table>>],
-        range: &KeyRange,
+        range: &KeySpan,
         table_bytes: u64,
         ground: &mut Ground<'_>,
     ) {

@@ -1,7 +1,9 @@
 //! Policies: the engine's own planner, and models of others.
 
 use super::world::{Choice, FLUSH, SLICES, World};
-use crate::compaction::plan::{Activity, MergePlan, PlanRules, beside_others, next_merge};
+use crate::compaction::plan::{
+    Activity, CompactionPlan, PlanRules, beside_others, next_compaction,
+};
 use crate::version::collected_from;
 
 /// Chooses the next merge.
@@ -45,9 +47,9 @@ impl Policy for TidesDb {
         let plan = if world.merging() > 0 {
             beside_others(&runs, world.free(), &rules, most_bytes as u64)
         } else {
-            next_merge(&runs, &rules, Activity::Busy)
+            next_compaction(&runs, &rules, Activity::Busy)
         };
-        let MergePlan { count, level, by_slices, into_oldest, .. } = plan?;
+        let CompactionPlan { count, level, by_slices, into_oldest, .. } = plan?;
         let slice = by_slices.then(|| world.worst_slice());
         Some(Choice { first: 0, count, slice, by_steps: into_oldest, level })
     }

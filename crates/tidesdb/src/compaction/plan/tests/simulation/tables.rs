@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::compaction::steps::StepTable;
-use crate::key_partitions::KeyRange;
+use crate::key_partitions::KeySpan;
 
 /// Keys are numbers below this, and spread evenly.
 pub(super) const KEY_SPACE: u64 = 1 << 48;
@@ -73,14 +73,14 @@ pub(super) fn place(key: Option<&Vec<u8>>, open: u64) -> u64 {
     u64::from_be_bytes(bytes) + u64::from(key.len() > 8)
 }
 
-pub(super) fn places(range: &KeyRange) -> (u64, u64) {
+pub(super) fn places(range: &KeySpan) -> (u64, u64) {
     (place(range.from.as_ref(), 0), place(range.until.as_ref(), KEY_SPACE))
 }
 
 /// A part of the key space that is cut into equal ones.
-pub(super) fn slice_range(slice: usize, slices: usize) -> KeyRange {
+pub(super) fn slice_range(slice: usize, slices: usize) -> KeySpan {
     let bound = |at: usize| (KEY_SPACE / slices as u64 * at as u64).to_be_bytes().to_vec();
-    KeyRange {
+    KeySpan {
         from: (slice > 0).then(|| bound(slice)),
         until: (slice + 1 < slices).then(|| bound(slice + 1)),
     }

@@ -1,4 +1,4 @@
-//! Merges beside merges of the same family.
+//! Compactions beside compactions of the same family.
 
 mod nesting;
 
@@ -21,7 +21,7 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 const KEYS: u64 = 3_000;
 
-/// A database on a simulated disk whose jobs also run in the middle of merges.
+/// A database on a simulated disk whose jobs also run in the middle of compactions.
 struct Bench {
     sim: Arc<SimVfs>,
     scheduler: Arc<ManualScheduler>,
@@ -105,16 +105,16 @@ fn check(family: &Family, model: &Model, when: &str) {
     }
 }
 
-/// Writes go on while merges are interrupted by flushes and by other merges of the same family.
-/// Readers, snapshots and what a power cut leaves show what was written; most merges at a time are
-/// answered.
+/// Writes go on while compactions are interrupted by flushes and by other compactions of the same
+/// family. Readers, snapshots and what a power cut leaves show what was written; most merges at a
+/// time are answered.
 fn a_life_with_interrupted_merges(seed: u64) -> usize {
     let mut bench = Bench::new(seed);
     let most = Arc::new(AtomicUsize::new(0));
     let (state, noted) = (Arc::clone(bench.state()), Arc::clone(&most));
     bench.sim.on_mutation(Some(Arc::new(move |_, mutation| {
         if mutation.phase == Phase::After && mutation.kind == MutationKind::Sync {
-            noted.fetch_max(state.merges.lock().count(), Ordering::Relaxed);
+            noted.fetch_max(state.compactions.lock().count(), Ordering::Relaxed);
         }
     })));
     let mut snapshot: Option<(Snapshot, Model)> = None;
@@ -145,7 +145,7 @@ fn a_life_with_interrupted_merges(seed: u64) -> usize {
     drop(snapshot);
     bench.scheduler.run_until_idle();
     bench.check("in the end");
-    assert_eq!(bench.state().merges.lock().count(), 0);
+    assert_eq!(bench.state().compactions.lock().count(), 0);
     let Bench { sim, db, model, .. } = bench;
     db.close().unwrap();
     let (db, _scheduler) = open(&sim, seed, 2);

@@ -19,8 +19,8 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A pool with one thread for merges, which wait until they are let go. Notes how many interludes
-/// lie within each other.
+/// A pool with one thread for compactions, which wait until they are let go. Notes how many
+/// interludes lie within each other.
 struct Held {
     pool: ThreadPool,
     holds: AtomicBool,
@@ -59,14 +59,14 @@ impl Scheduler for Held {
         }
     }
 
-    fn interlude(&self, lane: Lane, most: u64) {
+    fn run_smaller_jobs(&self, lane: Lane, most: u64) {
         DEPTH.set(DEPTH.get() + 1);
         self.deepest.fetch_max(DEPTH.get(), Ordering::SeqCst);
-        self.pool.interlude(lane, most);
+        self.pool.run_smaller_jobs(lane, most);
         DEPTH.set(DEPTH.get() - 1);
     }
 
-    fn help(&self) -> bool {
+    fn run_one_job(&self) -> bool {
         false
     }
 
@@ -75,8 +75,9 @@ impl Scheduler for Held {
     }
 }
 
-/// The merge of a slice was announced with an eighth of what all slices hold, also where there is
-/// one slice: each of many equal families interrupted the one before, until the stack was used up.
+/// The compaction of a slice was announced with an eighth of what all slices hold, also where there
+/// is one slice: each of many equal families interrupted the one before, until the stack was used
+/// up.
 #[test]
 fn merges_of_equal_families_do_not_interrupt_each_other() {
     let threads = LaneThreads { compaction: 1, ..LaneThreads::default() };

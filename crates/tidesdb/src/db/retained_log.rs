@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use crate::core::Core;
-use crate::log::LogConfig;
 use crate::recovery::Replayed;
+use crate::wal::LogConfig;
 
 /// Segments left over from which on they are released.
 const MOST_SEGMENTS: usize = 4;
@@ -28,7 +28,7 @@ const SMALL_SEGMENT_BYTES: u64 = 64 << 10;
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(super) struct LeftoverLog {
+pub(super) struct RetainedLog {
     segments: usize,
     record_bytes: u64,
     file_bytes: u64,
@@ -36,7 +36,7 @@ pub(super) struct LeftoverLog {
     segment_bytes: u64,
 }
 
-impl LeftoverLog {
+impl RetainedLog {
     pub(super) fn of(replayed: &Replayed, segment_bytes: u64) -> Self {
         let retained = || replayed.retained.iter();
         Self {
@@ -61,7 +61,7 @@ impl LeftoverLog {
             return;
         }
         for family in core.families.all() {
-            core.rotate(&family, 0);
+            core.freeze_and_flush(&family, 0);
         }
         if self.record_bytes < LITTLE_BYTES || self.is_mostly_empty() {
             // In one edit, since there may be very many families. A failure leaves the log as it

@@ -7,12 +7,12 @@ use tidesdb_lockfree::sync::lock;
 
 /// A bell that rings whenever background work has got somewhere.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct ProgressBell {
     rings: Mutex<u64>,
     bell: Condvar,
 }
 
-impl Progress {
+impl ProgressBell {
     /// Number of rings so far.
     pub(crate) fn now(&self) -> u64 {
         *lock(&self.rings)

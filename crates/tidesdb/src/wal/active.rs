@@ -10,7 +10,7 @@ use tidesdb_files::wal::{RECORDS_OFFSET, SegmentHeader};
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::vfs::LogSegment;
 
-use super::Log;
+use super::Wal;
 use super::segments::{Retained, SegmentFiles};
 
 /// The segment that commits go to.
@@ -64,7 +64,7 @@ pub(crate) struct NoSegmentAt {
     pub synced: u64,
 }
 
-impl Log {
+impl Wal {
     /// File of the segment that commits go to.
     pub(crate) fn active_path(&self) -> PathBuf {
         self.active.load().path.clone()

@@ -1,4 +1,4 @@
-//! Rules of all texts: no intentions, no machine's paths, and papers that name what exists.
+//! Rules of all texts: no intentions, no machine's paths, and documents that name what exists.
 
 /// Marks of unfinished work. Split, so that this file does not contain them.
 const INTENTIONS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
@@ -12,18 +12,18 @@ const MACHINE_PATHS: &[&str] = &[
     concat!("/pla", "n/"),
 ];
 
-/// Folders of the project that papers name.
+/// Folders of the project that documents name.
 const NAMED_FOLDERS: &[&str] = &["crates/", "docs/", "scripts/", ".ci/"];
 
-/// Columns of a paper, and of the blocks in it that show what a program prints.
+/// Columns of a document, and of the blocks in it that show what a program prints.
 const MOST_COLUMNS: usize = 100;
 const MOST_COLUMNS_OF_OUTPUT: usize = 120;
 
 /// Papers that a program writes.
 const GENERATED: &[&str] = &["docs/c-api.md"];
 
-/// Lines of a paper that are too wide. What cannot be broken may be: rows of tables, also of those
-/// that are drawn, and lines of one word, such as a link.
+/// Lines of a document that are too wide. What cannot be broken may be: rows of tables, also of
+/// those that are drawn, and lines of one word, such as a link.
 pub(crate) fn columns(path: &str, text: &str) -> Vec<String> {
     if GENERATED.contains(&path) {
         return Vec::new();
@@ -46,11 +46,11 @@ pub(crate) fn columns(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Words that leave open who acts. A paper says which reader, writer or caller it is.
+/// Words that leave open who acts. A document says which reader, writer or caller it is.
 const NAMELESS: &[&str] =
     &["whoever", "nobody", "somebody", "everybody", "anybody", "for ever", "has it that"];
 
-/// Lines of a paper, or of comments in code, that leave open who acts, outside of examples and
+/// Lines of a document, or of comments in code, that leave open who acts, outside of examples and
 /// quotations.
 pub(crate) fn nameless(path: &str, text: &str) -> Vec<String> {
     if GENERATED.contains(&path) {
@@ -69,7 +69,7 @@ pub(crate) fn nameless(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// A line of a paper, or the text of a line of Rust that is a comment.
+/// A line of a document, or the text of a line of Rust that is a comment.
 fn prose_of<'a>(path: &str, line: &'a str) -> Option<&'a str> {
     let line = line.trim_start();
     if !path.ends_with(".rs") {
@@ -139,7 +139,7 @@ fn quoted(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// Files and folders that a paper names in backticks and that do not exist.
+/// Files and folders that a document names in backticks and that do not exist.
 pub(crate) fn missing_paths(path: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     for (number, word) in quoted(text) {
@@ -153,7 +153,7 @@ pub(crate) fn missing_paths(path: &str, text: &str, exists: impl Fn(&str) -> boo
     found
 }
 
-/// Links of a paper to other papers that do not exist. `exists` takes a path from the root.
+/// Links of a document to other documents that do not exist. `exists` takes a path from the root.
 pub(crate) fn missing_links(path: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut found = Vec::new();
@@ -171,7 +171,7 @@ pub(crate) fn missing_links(path: &str, text: &str, exists: impl Fn(&str) -> boo
     found
 }
 
-/// Tests that a paper names as `path::test`: file and function.
+/// Tests that a document names as `path::test`: file and function.
 pub(crate) fn guards(text: &str) -> Vec<(String, String)> {
     let tests = quoted(text).into_iter().filter_map(|(_, word)| {
         let (path, test) = word.split_once("::")?;
@@ -180,7 +180,7 @@ pub(crate) fn guards(text: &str) -> Vec<(String, String)> {
     tests.collect()
 }
 
-/// Lines of the Rust examples of a paper, trimmed.
+/// Lines of the Rust examples of a document, trimmed.
 pub(crate) fn rust_lines(text: &str) -> Vec<&str> {
     let examples = text.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next());
     examples.flat_map(str::lines).map(str::trim).filter(|line| !line.is_empty()).collect()

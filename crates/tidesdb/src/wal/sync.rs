@@ -14,12 +14,12 @@ use tidesdb_files::wal::segment::encode_sync_mark;
 use tidesdb_lockfree::sync::lock;
 
 use super::state::Fault;
-use super::{Acknowledge, Log, Retained};
+use super::{Acknowledge, Retained, Wal};
 
 /// Times a leader lets other writers run before it syncs, as long as each brings new commits.
 const GATHERING_YIELDS: usize = 4;
 
-impl Log {
+impl Wal {
     /// Returns once everything up to `sequence` survives a power cut.
     ///
     /// # Errors
@@ -54,10 +54,10 @@ impl Log {
         Ok(())
     }
 
-    /// As [`Log::sync_through`] for a commit of the caller, and counts it as one that waited.
+    /// As [`Wal::sync_through`] for a commit of the caller, and counts it as one that waited.
     ///
     /// # Errors
-    /// As [`Log::sync_through`].
+    /// As [`Wal::sync_through`].
     pub(crate) fn sync_commit(&self, sequence: SequenceNumber) -> Result<()> {
         // ORDERING: a statistic.
         self.counters.synced_commits.fetch_add(1, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_files::naming;
 use tidesdb_files::wal::{RECORDS_OFFSET, SegmentHeader};
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::vfs::{LogSegment, SegmentHow};
+use tidesdb_sys::vfs::{LogSegment, SegmentMode};
 
 use super::{ActiveSegment, LogConfig};
 
@@ -305,14 +305,14 @@ fn open_segment(config: &LogConfig, bytes: u64, recycled: Option<PathBuf>) -> Re
     let Some(old) = recycled else {
         let io = config
             .vfs
-            .log_segment(&path, bytes, SegmentHow::Create)
+            .log_segment(&path, bytes, SegmentMode::Create)
             .map_err(|e| Error::io("create", &path, e))?;
         return Ok(Prepared { path, io });
     };
     // CRASH: the rename need not be durable. Under either name the header says what it is.
     let renamed = config.vfs.rename(&old, &path).map_err(|e| Error::io("rename", &old, e));
     let reused = renamed.and_then(|()| {
-        let io = config.vfs.log_segment(&path, bytes, SegmentHow::Reuse);
+        let io = config.vfs.log_segment(&path, bytes, SegmentMode::Reuse);
         io.map_err(|e| Error::io("open", &path, e))
     });
     match reused {

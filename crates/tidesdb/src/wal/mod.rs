@@ -20,7 +20,7 @@
 //! | `state` | whether commits are let in |
 //! | `sync` | making published commits durable |
 //!
-//! **What may be acknowledged.** [`Log::acknowledged_through`] is the one answer. Without
+//! **What may be acknowledged.** [`Wal::acknowledged_through`] is the one answer. Without
 //! durability: whatever is published. A record that could not be written, or whose commit broke
 //! off, is a hole, and the published position never passes one; so what lies behind it is never
 //! visible, never synced and never acknowledged, however the threads meet. With durability:
@@ -68,7 +68,7 @@ pub(crate) struct LogConfig {
     pub vfs: Arc<dyn Vfs>,
     pub dir: PathBuf,
     pub segment_bytes: u64,
-    /// Segments are no larger than this at first; see [`Log::limit_segments`].
+    /// Segments are no larger than this at first; see [`Wal::limit_segments`].
     pub most_segment_bytes: u64,
     pub numbers: Arc<FileNumbers>,
     pub clock: Arc<dyn Clock>,
@@ -93,7 +93,7 @@ pub(crate) enum Acknowledge {
 
 /// The write-ahead log of an open database.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct Wal {
     config: LogConfig,
     sequencer: CommitSequencer,
     gate: CommitGate,
@@ -108,7 +108,7 @@ pub(crate) struct Log {
     pub counters: LogCounters,
 }
 
-impl Log {
+impl Wal {
     /// Starts the log at `position` with a new segment. All commits up to `on_disk_through` are on
     /// disk, in tables or in `retained`, the segments that recovery read.
     ///
@@ -196,8 +196,8 @@ impl Log {
 
     /// Returns once every commit in front of a log position that may touch what `signature` stands
     /// for is complete and visible.
-    pub(crate) fn wait_for_rivals(&self, position: u64, signature: u64) {
-        self.sequencer.wait_for_rivals(position, signature);
+    pub(crate) fn wait_for_conflicting(&self, position: u64, signature: u64) {
+        self.sequencer.wait_for_conflicting(position, signature);
     }
 
     /// Returns once everything in front of a log position is complete and visible, or can't be

@@ -10,7 +10,7 @@ use crate::version::{PersistedState, Version};
 
 /// See the module's documentation. The files stay while this is held.
 #[derive(Debug)]
-pub(crate) struct Cut {
+pub(crate) struct ConsistentFiles {
     /// What a manifest of these files says. No log belongs to it.
     pub state: PersistedState,
     /// Keeps the files from being deleted.
@@ -24,7 +24,7 @@ impl Core {
     ///
     /// # Errors
     /// Those of a flush, and of the manifest.
-    pub(crate) fn cut(&self) -> Result<Cut> {
+    pub(crate) fn consistent_files(&self) -> Result<ConsistentFiles> {
         let _families_stay = lock(&self.families.changing);
         let mut families = self.families.all();
         families.sort_by_key(|family| family.id);
@@ -54,6 +54,6 @@ impl Core {
         // Commits of later times may point into the others.
         state.families.values_mut().for_each(|family| family.keep_referenced_value_logs());
         let versions = families.iter().map(|family| family.current_version()).collect();
-        Ok(Cut { state, _versions: versions })
+        Ok(ConsistentFiles { state, _versions: versions })
     }
 }

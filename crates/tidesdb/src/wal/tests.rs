@@ -11,7 +11,7 @@ use tidesdb_files::wal::SegmentReader;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sim::{FaultVfs, ManualClock, Op, SimVfs};
 use tidesdb_sys::vfs::LogSegment;
-use tidesdb_sys::vfs::OpenHow;
+use tidesdb_sys::vfs::OpenMode;
 
 use super::*;
 
@@ -19,11 +19,11 @@ use super::*;
 /// finds nothing, but fails no right engine.
 const GRACE: Duration = Duration::from_millis(200);
 
-fn log() -> Log {
+fn log() -> Wal {
     log_on(SimVfs::new(1))
 }
 
-fn log_on(vfs: Arc<dyn Vfs>) -> Log {
+fn log_on(vfs: Arc<dyn Vfs>) -> Wal {
     let config = LogConfig {
         vfs,
         dir: PathBuf::from("/"),
@@ -32,7 +32,7 @@ fn log_on(vfs: Arc<dyn Vfs>) -> Log {
         numbers: Arc::new(FileNumbers::starting_at(1)),
         clock: Arc::new(ManualClock::new(1)),
     };
-    Log::start(config, 0, 0, Vec::new()).unwrap()
+    Wal::start(config, 0, 0, Vec::new()).unwrap()
 }
 
 /// The end of the log was read before the list of segments: after two changes of the segment and a
@@ -152,7 +152,7 @@ fn a_sync_leaves_no_mark_in_another_life_of_its_segment() {
     log.sync_published().unwrap();
     faults.before_calls(None);
     let path = log.active_path();
-    let file = log.config.vfs.open(&path, OpenHow::Read).unwrap();
+    let file = log.config.vfs.open(&path, OpenMode::Read).unwrap();
     let mut reader = SegmentReader::open(file, &path).unwrap().unwrap();
     while reader.next_record().unwrap().is_some() {}
     assert_eq!(reader.header().number, log.active_segment());

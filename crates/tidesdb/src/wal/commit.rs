@@ -5,7 +5,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::wal::record::{self, RECORD_HEADER_BYTES, RecordPlace};
 
-use super::Log;
+use super::Wal;
 use super::active::ActiveSegment;
 use super::state::Fault;
 
@@ -22,7 +22,7 @@ pub(crate) fn signature_of(family: u32, key: &[u8]) -> u64 {
 /// A range of the log that was given to one commit. However the commit ends, the range is completed
 /// or made a hole: otherwise those behind it would wait for it without end.
 struct Reservation<'a> {
-    log: &'a Log,
+    log: &'a Wal,
     active: &'a ActiveSegment,
     start: u64,
     end: u64,
@@ -63,7 +63,7 @@ impl Drop for Reservation<'_> {
     }
 }
 
-impl Log {
+impl Wal {
     /// Logs one commit and applies it. `payload` is that of its record; `apply` puts the operations
     /// into the memtables under the sequence number it is given. Returns the sequence number once
     /// the commit is visible.
@@ -134,7 +134,7 @@ impl Log {
     /// Why a commit behind a hole, or that left one, is refused.
     #[cold]
     pub(super) fn lost(&self) -> Error {
-        let told = || Error::Internal("a commit was lost without a cause".to_owned());
-        self.condition.check().err().unwrap_or_else(told)
+        let without_cause = || Error::Internal("a commit was lost without a cause".to_owned());
+        self.condition.check().err().unwrap_or_else(without_cause)
     }
 }

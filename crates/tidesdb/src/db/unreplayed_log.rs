@@ -17,9 +17,9 @@ use tidesdb_sys::vfs::Vfs;
 
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::log::Retained;
 use crate::recovery::{self, Inventory, Replayed, Target, Targets, Workers};
 use crate::spans::span;
+use crate::wal::Retained;
 
 /// Memtables may take this part of the memory budget while the log is replayed. More of it is
 /// needed to write them out.
@@ -27,7 +27,7 @@ pub(super) const SHARE_OF_BUDGET: u64 = 3;
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(super) struct RestOfLog {
+pub(super) struct UnreplayedLog {
     segments: Vec<Retained>,
     /// The last commit that is in memory.
     after: SequenceNumber,
@@ -37,7 +37,7 @@ pub(super) struct RestOfLog {
     manifest: PathBuf,
 }
 
-impl RestOfLog {
+impl UnreplayedLog {
     /// What is left of a log that was replayed in part.
     pub(super) fn of(replayed: &Replayed, found: &Inventory, dir: &Path) -> Option<Self> {
         let families = found.state.families.iter();

@@ -1,11 +1,11 @@
-//! Merges that start by themselves: what is planned when, and how many at once.
+//! Compactions that start by themselves: what is planned when, and how many at once.
 //!
-//! A job claims the runs that it plans to merge, and the next may be queued while it runs: a merge
-//! of all that lies on the disk takes long, and the runs that are flushed meanwhile must not pile
-//! up. Beside other merges of a family only free runs newer than all of theirs are merged, for the
-//! number of runs alone. When all threads are busy a merge interrupts one of twice its size, on the
-//! same thread, so that small ones wait for nothing large. How much may be left undone is bounded
-//! by the activity of writers, who are slowed by the number of runs.
+//! A job claims the runs that it plans to merge, and the next may be queued while it runs: a
+//! compaction of all that lies on the disk takes long, and the runs that are flushed meanwhile must
+//! not pile up. Beside other compactions of a family only free runs newer than all of theirs are
+//! merged, for the number of runs alone. When all threads are busy a compaction interrupts one of
+//! twice its size, on the same thread, so that small ones wait for nothing large. How much may be
+//! left undone is bounded by the activity of writers, who are slowed by the number of runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
 use super::QUIET_PERIOD;
-use crate::compaction::plan::{self, Activity, MergePlan, PlanRules, RunSummary};
+use crate::compaction::plan::{self, Activity, CompactionPlan, PlanRules, RunSummary};
 use crate::compaction::state::{rules, summarize};
 use crate::compaction::{expiry, slices};
 use crate::core::Core;
-use crate::family::{FamilyState, MergeClaim, MergesUnderWay};
-use crate::key_partitions::KeyRange;
+use crate::family::{FamilyState, RunClaim, RunningClaims};
+use crate::key_partitions::KeySpan;
 use crate::version::{LivenessRules, Run, Version};
 
 /// A version and what the planner knows of it.
-struct Look {
+struct PlannerInput {
     version: Arc<Version>,
     runs: Vec<RunSummary>,
     rules: PlanRules,
@@ -36,15 +36,15 @@ struct Look {
     unmeasured: bool,
 }
 
-impl Look {
+impl PlannerInput {
     fn liveness(&self) -> LivenessRules<'_> {
         self.version.liveness_rules(&self.snapshots, self.now)
     }
 }
 
-/// What there is to do for merges.
-struct Next {
-    /// Bytes of what a merge could do now beside those under way, 0 for the removal of whole
+/// What there is to do for compactions.
+struct NextSize {
+    /// Bytes of what a compaction could do now beside those under way, 0 for the removal of whole
     /// tables; `None` when there is nothing.
     bytes: Option<u64>,
     /// The next look will know more.
@@ -54,92 +54,92 @@ struct Next {
 /// Tables that a look measures, see `version/range_deleted.rs`: writers may be waiting for it.
 const MEASURED_PER_LOOK: usize = 16;
 
-/// A merge to begin now.
-struct Planned {
-    plan: MergePlan,
+/// A compaction to begin now.
+struct PlannedCompaction {
+    plan: CompactionPlan,
     /// Of which keys.
-    slice: KeyRange,
+    slice: KeySpan,
     /// Bytes of the inputs.
     bytes: u64,
 }
 
-impl Planned {
-    fn of(version: &Version, plan: MergePlan, slice: KeyRange) -> Self {
+impl PlannedCompaction {
+    fn of(version: &Version, plan: CompactionPlan, slice: KeySpan) -> Self {
         let bytes = slices::bytes_within(version, plan.count, &slice);
         Self { plan, slice, bytes }
     }
 }
 
-/// A merge that was planned and whose runs are claimed.
-struct Begun {
+/// A compaction that was planned and whose runs are claimed.
+struct ClaimedCompaction {
     version: Arc<Version>,
-    planned: Planned,
-    claim: MergeClaim,
+    planned: PlannedCompaction,
+    claim: RunClaim,
 }
 
-/// Bytes of values that a merge moves out of mostly dead value logs, or as many as it merges if
-/// these are more.
-const VALUES_PER_MERGE: u64 = 64 << 20;
+/// Bytes of values that a compaction moves out of mostly dead value logs, or as many as it merges
+/// if these are more.
+const VALUES_PER_COMPACTION: u64 = 64 << 20;
 
 /// How long at most until a family at rest is looked at again when there is more to merge than it
 /// has rested for.
 const LONGEST_BETWEEN_CHECKS: Duration = Duration::from_secs(16);
 
-/// A merge may be this many times as large as when its job was queued.
+/// A compaction may be this many times as large as when its job was queued.
 const MOST_GROWTH: u64 = 2;
 
 impl Core {
-    /// Queues a merge of the family if there is one to begin now and none is queued that is no
+    /// Queues a compaction of the family if there is one to begin now and none is queued that is no
     /// larger.
     pub(super) fn queue_compaction(&self, family: &Arc<FamilyState>) {
         if self.env.options.read_only {
             return;
         }
         self.await_expiry(family);
-        if let Some(bytes) = self.next_merge(family, Activity::Busy, MEASURED_PER_LOOK).bytes {
-            self.schedule_merges(family, Activity::Busy, bytes);
+        if let Some(bytes) = self.next_compaction(family, Activity::Busy, MEASURED_PER_LOOK).bytes {
+            self.submit_compaction(family, Activity::Busy, bytes);
         } else {
             self.watch_holders(family);
             self.schedule_quiet_check(family);
         }
     }
 
-    fn schedule_merges(&self, family: &Arc<FamilyState>, activity: Activity, bytes: u64) {
-        if !self.may_merge() || !family.merges.lock().queue(bytes) {
+    fn submit_compaction(&self, family: &Arc<FamilyState>, activity: Activity, bytes: u64) {
+        if !self.may_compact() || !family.compactions.lock().queue(bytes) {
             return;
         }
-        family.merges.job_begins();
+        family.compactions.job_begins();
         let family = Arc::clone(family);
-        let job = self.job(move |core| core.run_merges(&family, activity, bytes));
+        let job = self.job(move |core| core.run_compactions(&family, activity, bytes));
         self.env.scheduler.submit_sized(Lane::Compaction, bytes, job);
     }
 
-    /// What a merge could do now beside the merges under way.
-    fn next_merge(
+    /// What a compaction could do now beside the compactions under way.
+    fn next_compaction(
         &self,
         family: &Arc<FamilyState>,
         activity: Activity,
         most_measured: usize,
-    ) -> Next {
-        let mut look = self.look_at(family, most_measured);
-        look.rules.awaits_snapshots =
-            activity != Activity::Busy && self.has_held_garbage(family, &look.version);
-        let merges = family.merges.lock();
-        let planned = self.planned(family, &look, activity, &merges);
-        let droppable = || merges.count() == 0 && self.has_droppable_tables(family);
+    ) -> NextSize {
+        let mut input = self.planner_input(family, most_measured);
+        input.rules.awaits_snapshots =
+            activity != Activity::Busy && self.has_held_garbage(family, &input.version);
+        let claims = family.compactions.lock();
+        let planned = self.planned(family, &input, activity, &claims);
+        let droppable = || claims.count() == 0 && self.has_droppable_tables(family);
         let bytes = planned.map(|planned| planned.bytes);
-        Next { bytes: bytes.or_else(|| droppable().then_some(0)), unmeasured: look.unmeasured }
+        NextSize { bytes: bytes.or_else(|| droppable().then_some(0)), unmeasured: input.unmeasured }
     }
 
     /// What the planner looks at. Made without a lock, because it may open tables, and measures so
     /// many at most.
-    fn look_at(&self, family: &FamilyState, most_measured: usize) -> Look {
+    fn planner_input(&self, family: &FamilyState, most_measured: usize) -> PlannerInput {
         family.settle_value_logs();
         let (version, options) = (family.current_version(), family.options.load());
-        // By the time that merges go by: what they keep must not be planned for them.
+        // By the time that compactions go by: what they keep must not be planned for them.
         let (snapshots, now) = (self.isolation.snapshots.list(), self.expired_for_all());
         let unmeasured = version.measure_range_deleted(&snapshots, most_measured);
-        Look {
+        PlannerInput {
             rules: rules(&options, &version, family.reads.activity.is_read()),
             runs: summarize(&version, &options, version.liveness_rules(&snapshots, now)),
             version,
@@ -162,109 +162,118 @@ impl Core {
         plan::has_garbage(&summarize(version, &options, liveness), &rules)
     }
 
-    /// Whether merges may start by themselves.
-    fn may_merge(&self) -> bool {
+    /// Whether compactions may start by themselves.
+    fn may_compact(&self) -> bool {
         !self.env.options.read_only
             && !self.work.control.is_paused()
-            && !self.work.control.merges_are_cancelled()
+            && !self.work.control.compactions_are_cancelled()
     }
 
-    /// The next merge of the runs of a version beside those under way. It is right for no other
-    /// version, because it counts runs from the newest one.
+    /// The next compaction of the runs of a version beside those under way. It is right for no
+    /// other version, because it counts runs from the newest one.
     fn planned(
         &self,
         family: &FamilyState,
-        look: &Look,
+        input: &PlannerInput,
         activity: Activity,
-        merges: &MergesUnderWay,
-    ) -> Option<Planned> {
-        let Look { version, runs, rules, .. } = look;
-        let free = version.runs.iter().take_while(|run| !merges.holds(run.place())).count();
-        let most =
-            self.work.jobs.running_merges.most_now(self.env.options.resolved_compaction_threads());
+        claims: &RunningClaims,
+    ) -> Option<PlannedCompaction> {
+        let PlannerInput { version, runs, rules, .. } = input;
+        let free = version.runs.iter().take_while(|run| !claims.holds(run.place())).count();
+        let most = self
+            .work
+            .jobs
+            .running_compactions
+            .most_now(self.env.options.resolved_compaction_threads());
         let small = || {
             let plan = plan::beside_others(runs, free, rules, most)?;
-            Some(Planned::of(version, plan, KeyRange::default()))
+            Some(PlannedCompaction::of(version, plan, KeySpan::default()))
         };
-        if merges.count() > 0 {
+        if claims.count() > 0 {
             return small();
         }
-        let any = self.planned_alone(family, look, activity)?;
+        let any = self.planned_alone(family, input, activity)?;
         let waits = any.bytes > most;
         waits.then(small).flatten().or(Some(any))
     }
 
-    /// The next merge while no other of the family is under way.
+    /// The next compaction while no other of the family is under way.
     fn planned_alone(
         &self,
         family: &FamilyState,
-        look: &Look,
+        input: &PlannerInput,
         activity: Activity,
-    ) -> Option<Planned> {
-        let Look { version, runs, rules, .. } = look;
+    ) -> Option<PlannedCompaction> {
+        let PlannerInput { version, runs, rules, .. } = input;
         let damaged = runs.iter().any(|run| run.damaged);
-        let slice = damaged.then(|| slices::worst_of(family, version, look.liveness())).flatten();
+        let slice = damaged.then(|| slices::worst_of(family, version, input.liveness())).flatten();
         let beside = slice.and_then(|(share, _)| plan::beside_damage(runs, rules, share));
         let due = expiry::due_range(version, &self.expiry_rules(family));
         let (plan, slice) = match (beside, due) {
-            (None, Some(range)) => (plan::merge_down(runs)?, range),
+            (None, Some(range)) => (plan::compact_down(runs)?, range),
             _ => {
-                let plan = beside.or_else(|| plan::next_merge(runs, rules, activity))?;
-                (plan, slices::of_plan(family, version, plan, look.liveness()))
+                let plan = beside.or_else(|| plan::next_compaction(runs, rules, activity))?;
+                (plan, slices::of_plan(family, version, plan, input.liveness()))
             }
         };
-        Some(Planned::of(version, plan, slice))
+        Some(PlannedCompaction::of(version, plan, slice))
     }
 
-    /// Plans the next merge and claims its runs; `None` when there is none to begin now, or only
-    /// one that is much larger than `bytes`.
+    /// Plans the next compaction and claims its runs; `None` when there is none to begin now, or
+    /// only one that is much larger than `bytes`.
     ///
     /// # Errors
     /// [`Error::Io`] when whole tables could be removed and the manifest can't be written.
-    fn begin_merge(
+    fn claim_next(
         &self,
         family: &Arc<FamilyState>,
         activity: Activity,
         bytes: u64,
-    ) -> Result<Option<Begun>> {
+    ) -> Result<Option<ClaimedCompaction>> {
         self.drop_dead_tables(family)?;
         loop {
-            let mut look = self.look_at(family, MEASURED_PER_LOOK);
-            look.rules.awaits_snapshots =
-                activity != Activity::Busy && self.has_held_garbage(family, &look.version);
-            if lock(&family.merges.slice_bounds).is_empty() {
-                // A merge that comes before the first flush would cut its tables anywhere.
-                slices::renew(family, &look.version);
+            let mut input = self.planner_input(family, MEASURED_PER_LOOK);
+            input.rules.awaits_snapshots =
+                activity != Activity::Busy && self.has_held_garbage(family, &input.version);
+            if lock(&family.compactions.slice_bounds).is_empty() {
+                // A compaction that comes before the first flush would cut its tables anywhere.
+                slices::renew(family, &input.version);
             }
-            let mut merges = family.merges.lock();
-            if !Arc::ptr_eq(&look.version, &family.current_version()) {
+            let mut claims = family.compactions.lock();
+            if !Arc::ptr_eq(&input.version, &family.current_version()) {
                 continue;
             }
-            let planned = self.planned(family, &look, activity, &merges);
-            let fits = |planned: &Planned| planned.bytes <= bytes.saturating_mul(MOST_GROWTH);
+            let planned = self.planned(family, &input, activity, &claims);
+            let fits =
+                |planned: &PlannedCompaction| planned.bytes <= bytes.saturating_mul(MOST_GROWTH);
             let Some(planned) = planned.filter(fits) else { return Ok(None) };
-            let version = look.version;
+            let version = input.version;
             let claimed = version.runs.iter().take(planned.plan.count).map(Run::place).collect();
-            let claim = merges.claim(family, claimed, planned.slice == KeyRange::default());
-            return Ok(Some(Begun { version, planned, claim }));
+            let claim = claims.claim(family, claimed, planned.slice == KeySpan::default());
+            return Ok(Some(ClaimedCompaction { version, planned, claim }));
         }
     }
 
-    pub(super) fn run_merges(&self, family: &Arc<FamilyState>, activity: Activity, bytes: u64) {
-        family.merges.lock().begin_queued(bytes);
+    pub(super) fn run_compactions(
+        &self,
+        family: &Arc<FamilyState>,
+        activity: Activity,
+        bytes: u64,
+    ) {
+        family.compactions.lock().begin_queued(bytes);
         let damaged = family.current_version().damaged_tables();
-        match self.merge_once(family, activity, bytes) {
-            // A caller that is waiting for the family's merges goes on with them.
-            Ok(()) if family.merges.make_way() => {}
+        match self.compact_once(family, activity, bytes) {
+            // A caller that is waiting for the family's compactions goes on with them.
+            Ok(()) if family.compactions.make_way() => {}
             Ok(()) => {
                 // That something is damaged stays so, whatever was merged since: a caller must get
                 // the error.
-                family.merges.failure.forget_if(|e| e.kind() != ErrorKind::Corrupt);
+                family.compactions.failure.forget_if(|e| e.kind() != ErrorKind::Corrupt);
                 self.schedule_compaction(family);
             }
             Err(Error::Closed | Error::FamilyDropped(_) | Error::Cancelled) => {}
             Err(e) => {
-                self.note_failure(family, &family.merges.failure, e);
+                self.note_failure(family, &family.compactions.failure, e);
                 if family.current_version().damaged_tables() > damaged {
                     // The next plan does without what was set aside.
                     self.schedule_compaction(family);
@@ -272,26 +281,31 @@ impl Core {
             }
         }
         // Only now, so that no caller that asks meanwhile takes the family for idle.
-        family.merges.job_ends();
-        self.storage.files.garbage.sweep();
+        family.compactions.job_ends();
+        self.storage.files.obsolete.sweep();
     }
 
-    /// Does the next merge. Others have their turn before the one after it.
-    fn merge_once(&self, family: &Arc<FamilyState>, activity: Activity, bytes: u64) -> Result<()> {
-        if family.merges.make_way()
+    /// Does the next compaction. Others have their turn before the one after it.
+    fn compact_once(
+        &self,
+        family: &Arc<FamilyState>,
+        activity: Activity,
+        bytes: u64,
+    ) -> Result<()> {
+        if family.compactions.make_way()
             || family.is_dropped()
             || self.health.is_closed()
-            || !self.may_merge()
+            || !self.may_compact()
         {
             return Ok(());
         }
-        let Some(begun) = self.begin_merge(family, activity, bytes)? else { return Ok(()) };
-        let Begun { version, planned, claim } = begun;
-        let running = self.work.jobs.running_merges.begin(planned.bytes);
-        let most_values = planned.bytes.max(VALUES_PER_MERGE);
-        self.merge_runs(family, version, planned.plan, &planned.slice, most_values)?;
+        let Some(claimed) = self.claim_next(family, activity, bytes)? else { return Ok(()) };
+        let ClaimedCompaction { version, planned, claim } = claimed;
+        let running = self.work.jobs.running_compactions.begin(planned.bytes);
+        let most_values = planned.bytes.max(VALUES_PER_COMPACTION);
+        self.compact_runs(family, version, planned.plan, &planned.slice, most_values)?;
         drop((running, claim));
-        self.storage.files.garbage.sweep();
+        self.storage.files.obsolete.sweep();
         self.work.progress.ring();
         Ok(())
     }
@@ -304,11 +318,11 @@ impl Core {
 
     /// As [`Core::schedule_quiet_check`], for a family that has been at rest for so long.
     fn check_after_rest(&self, family: &Arc<FamilyState>, rest: Duration) {
-        let next = self.next_merge(family, Activity::RESTING, MEASURED_PER_LOOK);
+        let next = self.next_compaction(family, Activity::RESTING, MEASURED_PER_LOOK);
         if (next.bytes.is_none() && !next.unmeasured) || self.health.is_closed() {
             return;
         }
-        if !family.merges.begin_quiet_check() {
+        if !family.compactions.begin_quiet_check() {
             return;
         }
         let (core, family) = (self.this.clone(), Arc::clone(family));
@@ -316,7 +330,7 @@ impl Core {
         let delay = rest.clamp(QUIET_PERIOD, LONGEST_BETWEEN_CHECKS);
         let rest = rest + delay;
         let check = move || {
-            family.merges.end_quiet_check();
+            family.compactions.end_quiet_check();
             let Some(core) = core.upgrade() else { return };
             if core.storage.log.published() == published {
                 core.release_spare();
@@ -327,17 +341,17 @@ impl Core {
                 return;
             }
             let activity = Activity::after_rest(rest.as_secs());
-            match core.next_merge(&family, activity, usize::MAX).bytes {
-                Some(bytes) => core.schedule_merges(&family, activity, bytes),
+            match core.next_compaction(&family, activity, usize::MAX).bytes {
+                Some(bytes) => core.submit_compaction(&family, activity, bytes),
                 None => core.check_after_rest(&family, rest),
             }
         };
         self.env.scheduler.submit_after(Lane::Housekeeping, delay, Box::new(check));
     }
 
-    /// Queues what flushes and merges there are to do, taking all families to be quiet. Answers
-    /// whether there is any, or a merge under way.
-    pub(super) fn schedule_quiet_merges(&self) -> bool {
+    /// Queues what flushes and compactions there are to do, taking all families to be quiet.
+    /// Answers whether there is any, or a compaction under way.
+    pub(super) fn submit_quiet_compactions(&self) -> bool {
         let mut any = false;
         if self.env.options.read_only || self.work.control.is_paused() {
             return false;
@@ -346,10 +360,11 @@ impl Core {
             if !family.view.load().frozen.is_empty() {
                 self.schedule_flush(&family);
                 any = true;
-            } else if self.may_merge()
-                && let Some(bytes) = self.next_merge(&family, Activity::RESTING, usize::MAX).bytes
+            } else if self.may_compact()
+                && let Some(bytes) =
+                    self.next_compaction(&family, Activity::RESTING, usize::MAX).bytes
             {
-                self.schedule_merges(&family, Activity::RESTING, bytes);
+                self.submit_compaction(&family, Activity::RESTING, bytes);
                 any = true;
             } else {
                 any |= family.is_compacting();

@@ -27,7 +27,7 @@ struct Dead {
 type SweepLater = Box<dyn Fn() + Send + Sync>;
 
 /// Files waiting to be deleted, and to be forgotten by the block cache.
-pub(crate) struct Garbage {
+pub(crate) struct ObsoleteFiles {
     vfs: Arc<dyn Vfs>,
     blocks: Arc<BlockCache>,
     dead: Mutex<Dead>,
@@ -36,13 +36,13 @@ pub(crate) struct Garbage {
     home: ProcessMark,
 }
 
-impl std::fmt::Debug for Garbage {
+impl std::fmt::Debug for ObsoleteFiles {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Garbage").field("dead", &self.dead).finish_non_exhaustive()
+        f.debug_struct("ObsoleteFiles").field("dead", &self.dead).finish_non_exhaustive()
     }
 }
 
-impl Garbage {
+impl ObsoleteFiles {
     pub(crate) fn new(vfs: Arc<dyn Vfs>, blocks: Arc<BlockCache>) -> Self {
         Self {
             vfs,
@@ -64,7 +64,7 @@ impl Garbage {
         self.note(path, None);
     }
 
-    /// As [`Garbage::add`], for the table of this number.
+    /// As [`ObsoleteFiles::add`], for the table of this number.
     pub(crate) fn add_table(&self, number: u64, path: PathBuf) {
         self.note(path, Some(number));
     }
@@ -111,12 +111,12 @@ mod tests {
     fn a_forked_child_does_not_wait_to_note_a_file() {
         let vfs = Components::simulated().vfs;
         let blocks = Arc::new(BlockCache::new(1 << 20, 4096));
-        let mut garbage = Garbage::new(vfs, blocks);
-        garbage.add(PathBuf::from("/db/1.vlog"));
-        garbage.home = ProcessMark::of_another();
-        let garbage = Arc::new(garbage);
-        let held = lock(&garbage.dead);
-        let (noted, ended) = (Arc::clone(&garbage), mpsc::channel());
+        let mut obsolete = ObsoleteFiles::new(vfs, blocks);
+        obsolete.add(PathBuf::from("/db/1.vlog"));
+        obsolete.home = ProcessMark::of_another();
+        let obsolete = Arc::new(obsolete);
+        let held = lock(&obsolete.dead);
+        let (noted, ended) = (Arc::clone(&obsolete), mpsc::channel());
         std::thread::spawn(move || {
             noted.add_table(2, PathBuf::from("/db/2.klog"));
             ended.0.send(()).unwrap();

@@ -14,17 +14,17 @@ impl Core {
     /// Freezes the family's memtable if it has reached its size. Called after a commit that found
     /// it so.
     #[cold]
-    pub(crate) fn rotate_if_full(&self, family: &Arc<FamilyState>) {
+    pub(crate) fn freeze_if_full(&self, family: &Arc<FamilyState>) {
         let limit = family.options.freeze_bytes();
         if family.view.load().active.used_bytes() >= limit {
-            self.rotate(family, limit);
+            self.freeze_and_flush(family, limit);
             self.limit_retained_log();
         }
     }
 
     /// Freezes the family's memtable when it holds at least `least_bytes`, and queues its flush
     /// in the background. An empty one stays.
-    pub(crate) fn rotate(&self, family: &Arc<FamilyState>, least_bytes: u64) {
+    pub(crate) fn freeze_and_flush(&self, family: &Arc<FamilyState>, least_bytes: u64) {
         if self.freeze(family, least_bytes) {
             self.schedule_flush(family);
         }
@@ -49,7 +49,7 @@ impl Core {
     /// answers; empty ones stay. The caller has the families in the order of their numbers.
     pub(crate) fn freeze_all(&self, families: &[Arc<FamilyState>]) -> SequenceNumber {
         // Other callers take one of them.
-        let _rotations: Vec<_> =
+        let _freezings: Vec<_> =
             families.iter().map(|family| lock(&family.writes.freezing)).collect();
         let _closed = self.storage.log.close_gate();
         for family in families {
@@ -60,10 +60,10 @@ impl Core {
         self.storage.log.published()
     }
 
-    /// Freezes the active memtable, with the gate closed and the rotation locked.
+    /// Freezes the active memtable, with the gate closed and the lock of freezing.
     fn exchange_memtable(&self, family: &FamilyState, fresh: Arc<Memtable>) {
         let now = self.env.clock.monotonic_nanos();
-        // ORDERING: relaxed; guarded by the rotation lock.
+        // ORDERING: relaxed; guarded by the lock of freezing.
         let before = family.writes.flow.frozen_nanos.swap(now, Ordering::Relaxed);
         let applied = self.storage.applied_through();
         family.change_view(|view| {

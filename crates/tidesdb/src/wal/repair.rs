@@ -7,7 +7,7 @@ use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_lockfree::sync::lock;
 
-use super::Log;
+use super::Wal;
 use super::active::ActiveSegment;
 
 /// The segment with which a log that failed is to go on.
@@ -31,7 +31,7 @@ impl Successor {
     }
 }
 
-impl Log {
+impl Wal {
     /// Refuses all commits from now on; those under way are finished, and so is a sync.
     pub(crate) fn seal(&self) {
         // The order of locks of `next_segment`.

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 
 use tidesdb_lockfree::sync::lock;
 
-use super::Log;
+use super::Wal;
 use super::segments::SegmentFiles;
 
-impl Log {
+impl Wal {
     /// Creates and warms the segment that will be needed next, unless a repair will. In the
     /// background.
     pub(crate) fn prepare_next(&self) {
@@ -47,7 +47,7 @@ impl Log {
         }
     }
 
-    /// As [`Log::retire_before`] of a log that failed. No file is used again: what a failed sync
+    /// As [`Wal::retire_before`] of a log that failed. No file is used again: what a failed sync
     /// left in it, and whether the disk is sound there, is not known.
     pub(crate) fn remove_before(&self, position: u64) {
         let dead = lock(&self.files).take_before(position);

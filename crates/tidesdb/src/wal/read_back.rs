@@ -2,11 +2,11 @@
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_files::wal::record::{self, RecordKind};
-use tidesdb_sys::vfs::OpenHow;
+use tidesdb_sys::vfs::OpenMode;
 
-use super::Log;
+use super::Wal;
 
-impl Log {
+impl Wal {
     /// Calls `each` with payload and sequence number of the commits behind `since`, up to
     /// `through`; both are ends of records, and all in between is published. False when they can't
     /// be read: they are more than `most_bytes`, not all in the segment that is written now, or
@@ -22,7 +22,7 @@ impl Log {
         if since < active.header.base || length > most_bytes {
             return false;
         }
-        let Ok(file) = self.config.vfs.open(&active.path, OpenHow::Read) else { return false };
+        let Ok(file) = self.config.vfs.open(&active.path, OpenMode::Read) else { return false };
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         if file.read_exact_at(&mut bytes, active.offset_of(since)).is_err() {
             return false;
