@@ -79,8 +79,9 @@ fn a_put_that_an_interrupted_merge_left_twice_does_not_come_back() {
         family.put(&key(n), &[b'o'; 200]).unwrap();
     }
     family.compact().unwrap();
+    // Longer values, so that tables of the newer run reach over the ends of steps.
     for n in (0..400).filter(|n| n % 2 == 1).chain([BEYOND]) {
-        family.put(&key(n), &[b'n'; 200]).unwrap();
+        family.put(&key(n), &[b'n'; 330]).unwrap();
     }
     family.flush().unwrap();
     let images = Arc::new(Mutex::new(Vec::new()));

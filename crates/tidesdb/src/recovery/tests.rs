@@ -201,6 +201,31 @@ fn a_later_lifes_segment_without_its_first_sector_is_damage_when_it_was_synced()
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
 }
 
+/// Three unsynced segments, of which a power cut leaves all but one record. What lies behind that
+/// record is not replayed, whole as it is.
+#[test]
+fn segments_behind_a_lost_record_are_not_replayed() {
+    let sim = SimVfs::new(1);
+    let db = try_open(&sim, &scheduler(), SyncMode::None).unwrap();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    let mut written = 0_u64;
+    while segments(&sim).len() < 3 || !written.is_multiple_of(50) {
+        family.put(&written.to_be_bytes(), &[7; 200]).unwrap();
+        written += 1;
+    }
+    let image = sim.crash_image(CrashProfile::Everything, 1);
+    let readers = segments(&image);
+    let [first, second, third] = &readers[..] else { panic!("{} segments", readers.len()) };
+    assert!(third.end().position > third.header().base, "nothing lies behind the gap");
+    damage_record_ending_at(&image, first.end().position.midpoint(second.end().position));
+    let db = try_open(&image, &scheduler(), SyncMode::None).unwrap();
+    let family = db.family("family").unwrap();
+    let found = |n: &u64| family.get(&n.to_be_bytes()).unwrap().is_some();
+    let prefix = (0..written).take_while(found).count() as u64;
+    assert!(prefix > 0 && prefix < written, "{prefix} of {written}");
+    assert_eq!((prefix..written).find(found), None, "the prefix ends at {prefix}");
+}
+
 /// Unsynced lives in a row: whatever a power cut leaves of the segments' first sectors, nothing was
 /// promised, so the database opens.
 #[test]
