@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::Instant;
 
-use tidesdb_lockfree::cache::{BlockCache, CacheKey, Priority};
+use tidesdb_lockfree::cache::{BlockCache, CacheKey};
 
 const BLOCK_BYTES: usize = 4096;
 const DRAWS: usize = 1 << 18;
@@ -91,7 +91,7 @@ fn hits(resident: u64, zipfian: bool) {
     let cache = BlockCache::new(2 * resident as usize * BLOCK_BYTES, BLOCK_BYTES);
     let map = Mutex::new(HashMap::new());
     for n in 0..resident {
-        drop(cache.insert(key(n), [n; 8], BLOCK_BYTES, Priority::Normal));
+        drop(cache.insert(key(n), [n; 8], BLOCK_BYTES));
         let mut map = map.lock().unwrap_or_else(PoisonError::into_inner);
         map.insert(key(n), Arc::new([n; 8]));
     }
@@ -118,7 +118,7 @@ fn misses() {
         let draws: Vec<_> = (0..8).map(|seed| draw(1 << 32, DRAWS / 2, false, seed)).collect();
         let each = measure(threads, &draws, |n| {
             if cache.get(key(n)).is_none() {
-                black_box(cache.insert(key(n), [n; 8], BLOCK_BYTES, Priority::Normal));
+                black_box(cache.insert(key(n), [n; 8], BLOCK_BYTES));
             }
         });
         let ratio = cache.misses() as f64 / (cache.hits() + cache.misses()) as f64;
@@ -154,7 +154,7 @@ fn hit_ratios() {
             let cache = BlockCache::new(room * BLOCK_BYTES, BLOCK_BYTES);
             for &n in &sequence {
                 if cache.get(key(n)).is_none() && cache.admits(key(n), BLOCK_BYTES) {
-                    drop(cache.insert(key(n), (), BLOCK_BYTES, Priority::Normal));
+                    drop(cache.insert(key(n), (), BLOCK_BYTES));
                 }
             }
             let ours = cache.hits() as f64 / sequence.len() as f64;

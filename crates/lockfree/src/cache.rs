@@ -1,4 +1,4 @@
-//! The block cache: decoded blocks, indexes and filters of tables, shared by the whole database.
+//! The block cache: decoded blocks of tables, of data and of indexes, shared by the whole database.
 //!
 //! A hit takes no lock: it searches a hash table, pins the entry by one atomic add and checks its
 //! key. The budget is kept to the byte, the cache's own tables included, and eviction resists
@@ -37,19 +37,7 @@ pub struct CacheKey {
     pub offset: u64,
 }
 
-/// How dear an entry is to the cache when it enters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Priority {
-    /// Read in passing, by a long scan or a merge: leaves first unless it is hit again, and its
-    /// return is not remembered.
-    Low,
-    /// Read by a lookup or a short scan.
-    Normal,
-    /// Indexes and filters: survives several rounds of eviction without being hit.
-    High,
-}
-
-/// A shard should hold hundreds of blocks, and a large table's filter or index.
+/// A shard should hold hundreds of blocks.
 const SHARD_BYTES: usize = 4 << 20;
 const MOST_SHARDS: usize = 64;
 
@@ -85,11 +73,11 @@ fn count_lookup(stripes: &[CachePadded<Lookups>], thread: usize, hit: bool) {
 /// A sharded cache of immutable values with a budget in bytes.
 ///
 /// ```
-/// use tidesdb_lockfree::cache::{BlockCache, CacheKey, Priority};
+/// use tidesdb_lockfree::cache::{BlockCache, CacheKey};
 /// let cache = BlockCache::new(1 << 20, 4096);
 /// let key = CacheKey { file: 7, offset: 0 };
 /// assert!(cache.get(key).is_none());
-/// let inserted = cache.insert(key, vec![1_u8; 4096], 4096, Priority::Normal);
+/// let inserted = cache.insert(key, vec![1_u8; 4096], 4096);
 /// assert_eq!(*cache.get(key).unwrap(), *inserted);
 /// cache.erase_files(&[7].into());
 /// assert!(cache.get(key).is_none());
@@ -139,14 +127,15 @@ impl<V> BlockCache<V> {
         self.shard(hash).find(hash, key).is_some()
     }
 
-    /// Has the processor load what [`get`](Self::get) looks at first.
+    /// Asks the processor to load what [`get`](Self::get) looks at first.
     #[inline]
     pub fn prefetch(&self, key: CacheKey) {
         let hash = hash(key);
         self.shard(hash).prefetch(hash);
     }
 
-    /// Has the processor load what [`get`](Self::get) looks at after that. Best called when what
+    /// Asks the processor to load what [`get`](Self::get) looks at after that. Best called when
+    /// what
     /// [`prefetch`](Self::prefetch) asked for has come.
     #[inline]
     pub fn prefetch_entry(&self, key: CacheKey) {
@@ -161,13 +150,7 @@ impl<V> BlockCache<V> {
     /// dropped: two threads that missed at once end up sharing one copy. A value that is larger
     /// than a shard's budget is returned but not kept.
     #[must_use]
-    pub fn insert(
-        &self,
-        key: CacheKey,
-        value: V,
-        charge_bytes: usize,
-        priority: Priority,
-    ) -> Pinned<V> {
+    pub fn insert(&self, key: CacheKey, value: V, charge_bytes: usize) -> Pinned<V> {
         let hash = hash(key);
         let shard = self.shard(hash);
         let charge_bytes = charge_bytes.saturating_add(Pinned::<V>::OVERHEAD_BYTES);
@@ -175,7 +158,7 @@ impl<V> BlockCache<V> {
         if charge_bytes > shard.capacity_bytes() {
             return pinned;
         }
-        let newcomer = Newcomer { pinned: &pinned, hash, charge_bytes, priority };
+        let newcomer = Newcomer { pinned: &pinned, hash, charge_bytes };
         shard.insert(&newcomer).unwrap_or(pinned)
     }
 

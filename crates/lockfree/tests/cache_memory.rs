@@ -6,7 +6,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use tidesdb_lockfree::cache::{BlockCache, CacheKey, Priority};
+use tidesdb_lockfree::cache::{BlockCache, CacheKey};
 
 thread_local! {
     static ALLOCATED: Cell<usize> = const { Cell::new(0) };
@@ -52,7 +52,7 @@ fn the_budget_bounds_what_is_really_allocated() {
         let mut peak = 0;
         for n in 0..3 * (capacity / charge) as u64 {
             let key = CacheKey { file: n % 9, offset: n * 64 };
-            drop(cache.insert(key, vec![1; block_bytes], charge, Priority::Normal));
+            drop(cache.insert(key, vec![1; block_bytes], charge));
             let allocated = allocated().wrapping_sub(before);
             peak = peak.max(allocated);
             assert!(cache.usage_bytes() <= capacity);

@@ -28,8 +28,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::OnceLock;
 
+use super::CacheKey;
 use super::slots::{Pinned, Table};
-use super::{CacheKey, Priority};
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
 /// How often a table can double: from the first size to more slots than memory could hold.
@@ -155,7 +155,6 @@ pub(super) struct Newcomer<'new, V> {
     pub(super) pinned: &'new Pinned<V>,
     pub(super) hash: u64,
     pub(super) charge_bytes: usize,
-    pub(super) priority: Priority,
 }
 
 /// One independent part of the cache.
@@ -215,7 +214,7 @@ impl<V> Shard<V> {
         self.table()?.find(hash, key)
     }
 
-    /// Has the processor load the slot in which a search for a hash begins.
+    /// Asks the processor to load the slot in which a search for a hash begins.
     #[inline]
     pub(super) fn prefetch(&self, hash: u64) {
         if let Some(table) = self.table() {
@@ -223,7 +222,7 @@ impl<V> Shard<V> {
         }
     }
 
-    /// Has the processor load the entry that a search for a hash finds first.
+    /// Asks the processor to load the entry that a search for a hash finds first.
     #[inline]
     pub(super) fn prefetch_entry(&self, hash: u64) {
         if let Some(table) = self.table() {
@@ -267,17 +266,13 @@ impl<V> Shard<V> {
         let Some(slot) = self.table().and_then(|table| table.place(new.hash, new.pinned)) else {
             return;
         };
-        let (to_main, frequency) = match new.priority {
-            Priority::High => (true, MOST_FREQUENT),
-            Priority::Normal => (state.take_ghost(new.hash), 0),
-            Priority::Low => (false, 0),
-        };
+        let to_main = state.take_ghost(new.hash);
         let resident = Resident {
             file: new.pinned.key().file,
             charge_bytes: new.charge_bytes,
             slot: slot as u32,
             seen_pins: 0,
-            frequency,
+            frequency: 0,
         };
         state.push(resident, to_main);
         // The push may have doubled a queue.

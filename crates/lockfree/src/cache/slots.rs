@@ -218,7 +218,7 @@ impl<V> Table<V> {
         None
     }
 
-    /// Has the processor load the slot in which [`Table::find`] begins.
+    /// Asks the processor to load the slot in which [`Table::find`] begins.
     #[inline]
     pub(super) fn prefetch(&self, hash: u64) {
         if let Some(slot) = self.slots.get(home(hash) & self.slots.len().wrapping_sub(1)) {
@@ -226,8 +226,8 @@ impl<V> Table<V> {
         }
     }
 
-    /// Has the processor load the entry that [`Table::find`] comes to first. The entry may be gone
-    /// by then: nothing is read of it.
+    /// Asks the processor to load the entry that [`Table::find`] comes to first. The entry may be
+    /// gone by then: nothing is read of it.
     #[inline]
     pub(super) fn prefetch_entry(&self, hash: u64) {
         let home = home(hash);

@@ -10,7 +10,7 @@ fn key(n: u64) -> CacheKey {
 #[test]
 fn a_disabled_cache_hands_values_out_and_keeps_none() {
     let cache = BlockCache::new(0, 4096);
-    assert_eq!(*cache.insert(key(1), 'x', 1, Priority::High), 'x');
+    assert_eq!(*cache.insert(key(1), 'x', 1), 'x');
     assert!(cache.get(key(1)).is_none());
     assert_eq!((cache.usage_bytes(), cache.entries()), (0, 0));
     assert_eq!((cache.hits(), cache.misses()), (0, 1));
@@ -25,7 +25,7 @@ fn what_is_announced_is_neither_pinned_nor_counted() {
     };
     // There is no table of slots yet.
     announce(1);
-    let inserted = cache.insert(key(1), 1, 100, Priority::Normal);
+    let inserted = cache.insert(key(1), 1, 100);
     let references = inserted.references();
     (0..100).for_each(announce);
     assert_eq!((inserted.references(), cache.hits(), cache.misses()), (references, 0, 0));
@@ -37,9 +37,9 @@ fn what_is_announced_is_neither_pinned_nor_counted() {
 #[test]
 fn an_oversized_value_is_handed_out_and_harms_nobody() {
     let cache = BlockCache::new(1 << 20, 4096);
-    drop(cache.insert(key(1), 1, 1000, Priority::Normal));
+    drop(cache.insert(key(1), 1, 1000));
     for charge in [2 << 20, usize::MAX] {
-        assert_eq!(*cache.insert(key(2), 2, charge, Priority::High), 2);
+        assert_eq!(*cache.insert(key(2), 2, charge), 2);
     }
     assert!(cache.get(key(2)).is_none());
     assert_eq!(*cache.get(key(1)).unwrap(), 1);
@@ -48,17 +48,17 @@ fn an_oversized_value_is_handed_out_and_harms_nobody() {
 #[test]
 fn the_first_value_of_a_key_stays() {
     let cache = BlockCache::new(1 << 20, 4096);
-    let first = cache.insert(key(1), 1, 100, Priority::Normal);
-    let second = cache.insert(key(1), 2, 100, Priority::Normal);
+    let first = cache.insert(key(1), 1, 100);
+    let second = cache.insert(key(1), 2, 100);
     assert_eq!((*first, *second, cache.entries()), (1, 1, 1));
 }
 
 #[test]
 fn handles_outlive_eviction_and_the_cache() {
     let cache = BlockCache::new(1 << 20, 4096);
-    let pinned = cache.insert(key(0), vec![7_u8; 4096], 4096, Priority::Low);
+    let pinned = cache.insert(key(0), vec![7_u8; 4096], 4096);
     for n in 1..2000 {
-        drop(cache.insert(key(n), vec![0; 4096], 4096, Priority::Normal));
+        drop(cache.insert(key(n), vec![0; 4096], 4096));
     }
     assert!(cache.get(key(0)).is_none());
     assert!(cache.evictions() > 1000);
@@ -71,7 +71,7 @@ fn a_full_cache_wants_what_was_missed_before() {
     let cache = BlockCache::with_shards(1 << 20, 1);
     let mut filled = 0;
     while cache.admits(key(filled), 4096) {
-        drop(cache.insert(key(filled), (), 4096, Priority::Normal));
+        drop(cache.insert(key(filled), (), 4096));
         filled += 1;
     }
     assert!((200..256).contains(&filled), "{filled} entries of 4 KiB in 1 MiB");
@@ -81,7 +81,7 @@ fn a_full_cache_wants_what_was_missed_before() {
     assert!(cache.admits(newcomer, 16), "there is room for a small one");
     assert!(!cache.admits(newcomer, 4096), "missed for the first time");
     assert!(cache.admits(newcomer, 4096), "missed again");
-    drop(cache.insert(newcomer, (), 4096, Priority::Normal));
+    drop(cache.insert(newcomer, (), 4096));
     assert!(cache.get(newcomer).is_some());
     assert_eq!(cache.evictions(), 1);
 
@@ -95,7 +95,7 @@ fn a_cache_that_turns_first_misses_down_follows_a_change() {
     let cache = BlockCache::with_shards(1 << 20, 1);
     let read = |n| {
         if cache.get(key(n)).is_none() && cache.admits(key(n), 4096) {
-            drop(cache.insert(key(n), (), 4096, Priority::Normal));
+            drop(cache.insert(key(n), (), 4096));
         }
     };
     for start in [0, 1000] {
@@ -122,7 +122,7 @@ fn a_destructor_may_use_the_cache() {
     let cache = std::sync::Arc::new(BlockCache::with_shards(1 << 16, 1));
     for n in 0..500 {
         let value = Reentrant(std::sync::Arc::downgrade(&cache));
-        drop(cache.insert(key(n), value, 4096, Priority::Normal));
+        drop(cache.insert(key(n), value, 4096));
     }
     cache.erase_files(&[3].into());
     cache.set_capacity(1 << 12);
@@ -195,8 +195,7 @@ fn churn(cache: &BlockCache<Block>, mut random: u64, rounds: u32) {
         let block = cache.get(key(n)).unwrap_or_else(|| {
             let block = Block::new(n);
             let charge_bytes = block.charge_bytes();
-            let priority = [Priority::Low, Priority::Normal, Priority::High][dice as usize % 3];
-            cache.insert(key(n), block, charge_bytes, priority)
+            cache.insert(key(n), block, charge_bytes)
         });
         block.check(n);
         if dice.is_multiple_of(8) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tidesdb_base::error::Result;
 use tidesdb_files::sstable::{Block, BlockHandle, BlockSource, Table};
-use tidesdb_lockfree::cache::{self, CacheKey, Priority};
+use tidesdb_lockfree::cache::{self, CacheKey};
 use tidesdb_lockfree::prefetch::prefetch;
 
 use crate::counters::{Hot, HotCounters, ReadTally, tick};
@@ -112,7 +112,7 @@ impl BlockCache {
         }
         let block = block.without_spare_capacity();
         let charge = block.memory_bytes() + BLOCK_OVERHEAD_BYTES;
-        Ok(HeldBlock::Cached(self.0.insert(key, block, charge, Priority::Normal)))
+        Ok(HeldBlock::Cached(self.0.insert(key, block, charge)))
     }
 
     fn look_in_memory(&self, table: &Table, handle: BlockHandle) -> Option<HeldBlock> {

@@ -23,7 +23,7 @@ mod policy {
         }
 
         /// Looks the key up and inserts it if absent. Says whether it was a hit.
-        fn touch(&self, n: u64, priority: Priority) -> bool {
+        fn touch(&self, n: u64) -> bool {
             let key = Self::key(n);
             let hash = hash(key);
             if let Some(found) = self.shard.find(hash, key) {
@@ -31,7 +31,7 @@ mod policy {
                 return true;
             }
             let pinned = Pinned::new(key, n);
-            let newcomer = Newcomer { pinned: &pinned, hash, charge_bytes: CHARGE, priority };
+            let newcomer = Newcomer { pinned: &pinned, hash, charge_bytes: CHARGE };
             assert!(self.shard.insert(&newcomer).is_none());
             self.check();
             false
@@ -55,63 +55,39 @@ mod policy {
 
     #[test]
     fn a_scan_leaves_the_working_set_alone() {
-        for priority in [Priority::Low, Priority::Normal] {
-            let cache = Harness::new(200 * CHARGE);
-            for round in 0..6 {
-                for n in 0..100 {
-                    assert_eq!(cache.touch(n, Priority::Normal), round > 0);
-                }
+        let cache = Harness::new(200 * CHARGE);
+        for round in 0..6 {
+            for n in 0..100 {
+                assert_eq!(cache.touch(n), round > 0);
             }
-            for n in 10_000..20_000 {
-                cache.touch(n, priority);
-            }
-            let kept = (0..100).filter(|&n| cache.resident(n)).count();
-            assert!(kept >= 95, "{priority:?} scan left {kept} of 100 hot entries");
         }
+        for n in 10_000..20_000 {
+            cache.touch(n);
+        }
+        let kept = (0..100).filter(|&n| cache.resident(n)).count();
+        assert!(kept >= 95, "a scan left {kept} of 100 hot entries");
     }
 
     #[test]
     fn a_key_that_returns_soon_after_leaving_goes_to_main() {
         let cache = Harness::new(100 * CHARGE);
         for n in 0..100 {
-            cache.touch(n, Priority::Normal);
+            cache.touch(n);
         }
         assert!(!cache.resident(0), "the oldest entry without a hit should have left");
-        cache.touch(0, Priority::Normal);
+        cache.touch(0);
         assert_eq!(lock(&cache.shard.state).main.len(), 1);
         for n in 1000..1400 {
-            cache.touch(n, Priority::Low);
+            cache.touch(n);
         }
         assert!(cache.resident(0));
-    }
-
-    #[test]
-    fn high_priority_outlives_normal_priority() {
-        let cache = Harness::new(100 * CHARGE);
-        for n in 0..20 {
-            cache.touch(n, Priority::High);
-        }
-        for n in 100..1000 {
-            cache.touch(n, Priority::Normal);
-        }
-        assert!((0..20).all(|n| cache.resident(n)));
-    }
-
-    #[test]
-    fn high_priority_entries_that_nobody_wants_leave_in_the_end() {
-        let cache = Harness::new(100 * CHARGE);
-        for n in 0..1000 {
-            cache.touch(n, Priority::High);
-        }
-        assert!(cache.resident(999));
-        assert!(!cache.resident(0));
     }
 
     #[test]
     fn growth_keeps_every_entry_and_what_is_known_of_it() {
         let cache = Harness::new(1 << 24);
         for n in 0..10_000 {
-            cache.touch(n, Priority::Normal);
+            cache.touch(n);
         }
         assert!(cache.shard.generations.load(Ordering::Relaxed) > 8);
         assert!((0..10_000).all(|n| cache.resident(n)));
@@ -122,7 +98,7 @@ mod policy {
     fn erasing_a_file_takes_its_entries_and_no_others() {
         let cache = Harness::new(1 << 20);
         for n in 0..700 {
-            cache.touch(n, if n % 2 == 0 { Priority::Normal } else { Priority::High });
+            cache.touch(n);
         }
         cache.shard.erase_files(&[3].into());
         cache.check();
@@ -135,7 +111,7 @@ mod policy {
     fn a_smaller_budget_holds_at_once_and_a_larger_one_is_used() {
         let cache = Harness::new(1 << 20);
         for n in 0..1000 {
-            cache.touch(n, Priority::Normal);
+            cache.touch(n);
         }
         cache.shard.set_capacity(1 << 18);
         cache.check();
@@ -144,7 +120,7 @@ mod policy {
         assert_eq!(cache.shard.entries(), 0);
         cache.shard.set_capacity(1 << 20);
         for n in 0..900 {
-            cache.touch(n, Priority::Normal);
+            cache.touch(n);
         }
         assert_eq!(cache.shard.entries(), 900);
     }
@@ -157,8 +133,7 @@ mod policy {
                 let key = Harness::key(n % 50);
                 let pinned = Pinned::new(key, n);
                 let hash = hash(key);
-                let priority = Priority::Normal;
-                let new = Newcomer { pinned: &pinned, hash, charge_bytes: CHARGE, priority };
+                let new = Newcomer { pinned: &pinned, hash, charge_bytes: CHARGE };
                 drop(cache.shard.insert(&new));
             }
             assert!(cache.shard.entries() * CHARGE <= capacity);
@@ -178,8 +153,7 @@ mod models {
 
     fn insert(shard: &Shard<u64>, n: u64, value: u64) -> u64 {
         let pinned = Pinned::new(key(n), value);
-        let priority = Priority::Normal;
-        let new = Newcomer { pinned: &pinned, hash: n << 16, charge_bytes: 100, priority };
+        let new = Newcomer { pinned: &pinned, hash: n << 16, charge_bytes: 100 };
         let present = shard.insert(&new);
         *present.unwrap_or(pinned)
     }
