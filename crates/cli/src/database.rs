@@ -6,7 +6,7 @@
 use std::ops::Bound;
 use std::path::Path;
 
-use tidesdb::{Db, Error, Family, KeyOrder, Scan, ScanOptions};
+use tidesdb::{Db, Error, Family, KeyOrder, Scan, ScanOptions, prefix_end};
 
 use crate::failure::{Failure, Result};
 use crate::options_files;
@@ -77,8 +77,8 @@ pub(crate) fn must_exist(directory: &Path) -> Result<()> {
         .hint("check --db; `tidesdb put` and `tidesdb load` create a database"))
 }
 
-/// Has an application's order of keys be that of bytes, in which this tool shows the families of
-/// it: it does not have the application's function, and nothing that is stored depends on that.
+/// Sorts keys of an application's order by bytes, the order in which this tool shows its families:
+/// it does not have the application's function, and nothing that is stored depends on that.
 ///
 /// # Errors
 /// When the name is not one of an order.
@@ -203,7 +203,7 @@ impl KeyRange {
             let text = format!("--estimate takes no --prefix in the order of keys {order}");
             return Err(Failure::usage(text).hint("leave out --estimate, or use --from and --to"));
         }
-        let end = self.prefix.as_deref().map(behind_prefix);
+        let end = self.prefix.as_deref().map(prefix_end);
         let from = self.prefix.iter().chain(&self.from).max();
         let to = self.to.iter().chain(end.iter().flatten()).min();
         let lower = from.map_or(Bound::Unbounded, |from| Bound::Included(from.clone()));
@@ -223,17 +223,4 @@ impl KeyRange {
     pub(crate) fn scan(&self, family: &Family) -> Result<Scan> {
         Ok(family.scan(self.options(family, ScanOptions::new())?)?)
     }
-}
-
-/// The first key behind all that begin with a prefix, in the order of bytes. There is none behind a
-/// prefix of the highest bytes.
-fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let mut end = prefix.to_vec();
-    while let Some(last) = end.pop() {
-        if let Some(raised) = last.checked_add(1) {
-            end.push(raised);
-            return Some(end);
-        }
-    }
-    None
 }

@@ -34,9 +34,6 @@ const QUIET_PERIOD: Duration = Duration::from_secs(2);
 /// Families that are flushed for the sake of the log before others in the lane have their turn.
 const FAMILIES_PER_TRIM: usize = 16;
 
-/// How long a waiting caller sleeps before it looks again even if it is not woken.
-const LONGEST_SLEEP: Duration = Duration::from_millis(100);
-
 impl Core {
     /// Queues a flush of the family unless one is queued or running.
     fn queue_flush(&self, family: &Arc<FamilyState>) {
@@ -237,7 +234,7 @@ impl Core {
     /// Waits until background work has got on since `seen`, or does some of it.
     pub(crate) fn wait_for_progress(&self, seen: u64) {
         if !self.env.scheduler.run_one_job() {
-            self.work.progress.wait(seen, LONGEST_SLEEP);
+            self.work.progress.wait(seen);
         }
     }
 }

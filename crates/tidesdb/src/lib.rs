@@ -90,6 +90,7 @@ pub use tidesdb_base::event::{
     Event, EventListener, LogLevel, MemoryLevel, OperationProfile, StallReason,
 };
 pub use tidesdb_base::key_order::{CompareKeys, KeyOrder, KeyOrders};
+pub use tidesdb_base::key_ranges::prefix_end;
 pub use tidesdb_base::latency::{LatencyHistogram, TimedOperation};
 pub use tidesdb_base::limits;
 pub use tidesdb_base::options::{DbOptions, FamilyOptions, FilterKind, RuntimeOptions, SyncMode};

@@ -13,7 +13,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::error::{Error, Result};
@@ -75,7 +74,8 @@ impl Core {
     /// they have in `slice`. The caller has claimed them, and holds no version. Some `most_values`
     /// bytes of values are moved out of mostly dead value logs, and those of small ones.
     ///
-    /// # Errors [`Error::Internal`] for a plan that was made from another version;
+    /// # Errors
+    /// [`Error::Internal`] for a plan that was made from another version;
     /// [`Error::Corruption`] when an input is damaged; it is set aside then, so that the next plan
     /// does without it. [`Error::Io`]; [`Error::Closed`] and [`Error::FamilyDropped`] when the
     /// compaction is not wanted any more. Nothing is lost then, and the steps that are done stay
@@ -166,15 +166,7 @@ impl Core {
 
     /// Bytes that a compaction of the family may write now; `None` when there is no bound.
     fn room_for_compactions(&self, family: &FamilyState) -> Option<u64> {
-        // ORDERING: relaxed; what is freed next is worth more than the bound.
-        if self.flow.disk.flush_anyway.load(Ordering::Relaxed) {
-            return None;
-        }
-        let volume = self.env.vfs.volume_bytes(&self.env.path).ok();
-        let least = family.options.load().least_free_bytes(volume);
-        // Not knowing is no reason to refuse: the writes themselves will fail.
-        let free = self.env.vfs.free_bytes(&self.env.path).ok()?;
-        Some(free.saturating_sub(least))
+        self.free_and_kept_bytes(family).map(|(free, kept)| free.saturating_sub(kept))
     }
 }
 
@@ -190,7 +182,7 @@ fn inputs(version: &Version, plan: CompactionPlan) -> Result<&[Run]> {
         return Ok(inputs);
     }
     let runs = version.runs.len();
-    Err(Error::Internal(format!("a merge was planned from other runs than these {runs}: {plan:?}")))
+    Err(Error::Internal(format!("a plan names other runs than these {runs}: {plan:?}")))
 }
 
 /// Marks the file of the version that could not be read.
@@ -327,15 +319,16 @@ impl CompactionJob {
 
     /// Makes sure that all of the tables was read, by this step and those before it.
     ///
-    /// # Errors [`Error::Corruption`] of the table that holds another number of versions than its
-    /// record says.
+    /// # Errors
+    /// [`Error::Corruption`] of the table that holds another number of versions than its record
+    /// says.
     pub(super) fn check_read(&self, tables: &[Arc<TableFile>]) -> Result<()> {
         let mut read = lock(&self.read);
         for table in tables {
             let (versions, entries) =
                 (read.remove(&table.record.number).unwrap_or(0), table.record.entries);
             if versions != entries {
-                let detail = format!("expected {entries} entries, a merge has found {versions}");
+                let detail = format!("expected {entries} entries, a compaction found {versions}");
                 return Err(Error::corruption(table.path(), 0, detail));
             }
         }

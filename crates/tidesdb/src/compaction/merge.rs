@@ -12,6 +12,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::sstable::{EntryMeta, Readahead, Table, TableIterator, Uncached};
 
 use super::steps::holds;
+use crate::iterator::NumberHeap;
 use crate::key_partitions::KeySpan;
 use crate::version::TableFile;
 
@@ -120,15 +121,35 @@ pub(super) struct VersionMerge {
     heap: Vec<usize>,
 }
 
+impl NumberHeap for VersionMerge {
+    fn numbers(&self) -> &[usize] {
+        &self.heap
+    }
+
+    fn swap(&mut self, one: usize, other: usize) {
+        self.heap.swap(one, other);
+    }
+
+    /// By key, then newest first.
+    fn before(&self, a: usize, b: usize) -> bool {
+        let (left, right) = (&self.runs[a], &self.runs[b]);
+        // Settled versions of different runs may share sequence zero; the newer run comes first.
+        let order = left
+            .key()
+            .cmp(right.key())
+            .then_with(|| right.sequence().cmp(&left.sequence()))
+            .then(a.cmp(&b));
+        order == Ordering::Less
+    }
+}
+
 impl VersionMerge {
     pub(super) fn open(runs: Vec<Vec<Arc<TableFile>>>, range: KeySpan) -> Result<Self> {
         let open = |tables| RunReader::open(tables, &range);
         let runs = runs.into_iter().map(open).collect::<Result<Vec<_>>>()?;
         let heap = (0..runs.len()).filter(|&at| runs[at].valid()).collect();
         let mut merge = Self { range, runs, heap };
-        for at in (0..merge.heap.len() / 2).rev() {
-            merge.sift_down(at);
-        }
+        merge.make_heap();
         Ok(merge)
     }
 
@@ -168,7 +189,7 @@ impl VersionMerge {
         alone.then_some((root, table))
     }
 
-    /// Steps over the table that [`VersionMerge::lone_table`] answered.
+    /// Steps over the table that [`VersionMerge::lone_table`] returned.
     pub(super) fn skip_table(&mut self) -> Result<()> {
         let Some(&root) = self.heap.first() else { return Ok(()) };
         self.runs[root].enter_next(&self.range)?;
@@ -181,34 +202,5 @@ impl VersionMerge {
             self.heap.swap_remove(0);
         }
         self.sift_down(0);
-    }
-
-    fn before(&self, a: usize, b: usize) -> bool {
-        let (left, right) = (&self.runs[a], &self.runs[b]);
-        // Settled versions of different runs may share sequence zero; the newer run comes first.
-        let order = left
-            .key()
-            .cmp(right.key())
-            .then_with(|| right.sequence().cmp(&left.sequence()))
-            .then(a.cmp(&b));
-        order == Ordering::Less
-    }
-
-    fn sift_down(&mut self, mut at: usize) {
-        loop {
-            let left = 2 * at + 1;
-            if left >= self.heap.len() {
-                return;
-            }
-            let right = left + 1;
-            let right_first =
-                right < self.heap.len() && self.before(self.heap[right], self.heap[left]);
-            let child = if right_first { right } else { left };
-            if self.before(self.heap[at], self.heap[child]) {
-                return;
-            }
-            self.heap.swap(at, child);
-            at = child;
-        }
     }
 }

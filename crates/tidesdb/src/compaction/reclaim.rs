@@ -36,9 +36,8 @@ use crate::read::read_pointer;
 use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
 use crate::version::{Run, TableFile, Version, is_deleted_in_part};
 
-/// How often to look whether compactions under way have ended, and for how long each time.
+/// How often to look whether compactions under way have ended.
 const MOST_LOOKS: u32 = 100;
-const LONGEST_SLEEP: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// What must be gained by writing a table anew: a block of the file system.
 const LEAST_GAIN_BYTES: u64 = 4096;
@@ -102,7 +101,7 @@ impl Core {
                 return Some(claims.claim(family, runs, false));
             }
             drop(claims);
-            self.work.progress.wait(seen, LONGEST_SLEEP);
+            self.work.progress.wait(seen);
         }
         None
     }

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use tidesdb_lockfree::sync::lock;
 
+/// How long a caller sleeps before it looks again even if the bell did not ring.
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+
 /// A bell that rings whenever background work has got somewhere.
 #[derive(Debug, Default)]
 pub(crate) struct ProgressBell {
@@ -24,10 +27,10 @@ impl ProgressBell {
         self.bell.notify_all();
     }
 
-    /// Waits until the bell has rung since `seen`, or `longest` has passed.
-    pub(crate) fn wait(&self, seen: u64, longest: Duration) {
+    /// Waits until the bell has rung since `seen`, but not for long.
+    pub(crate) fn wait(&self, seen: u64) {
         let rings = lock(&self.rings);
-        let waited = self.bell.wait_timeout_while(rings, longest, |rings| *rings == seen);
+        let waited = self.bell.wait_timeout_while(rings, LONGEST_SLEEP, |rings| *rings == seen);
         drop(waited.unwrap_or_else(std::sync::PoisonError::into_inner));
     }
 }

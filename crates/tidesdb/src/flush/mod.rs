@@ -157,23 +157,12 @@ impl Core {
     }
 
     fn check_disk_space(&self, family: &FamilyState) -> Result<()> {
-        // ORDERING: relaxed; what is freed next is worth more than the bound.
-        if self.flow.disk.flush_anyway.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let volume = self.env.vfs.volume_bytes(&self.env.path).ok();
-        let least = family.options.load().least_free_bytes(volume);
-        let free = self.env.vfs.free_bytes(&self.env.path);
-        match free {
-            Ok(free) if free < least => Err(Error::io(
-                "reserve space for tables",
-                &self.env.path,
-                std::io::Error::new(
-                    std::io::ErrorKind::StorageFull,
-                    format!("{free} bytes are free, min_disk_space is {least}"),
-                ),
-            )),
-            // Not knowing is no reason to refuse: the writes themselves will fail.
+        match self.free_and_kept_bytes(family) {
+            Some((free, kept)) if free < kept => {
+                let why = format!("{free} bytes are free, min_disk_space is {kept}");
+                let full = std::io::Error::new(std::io::ErrorKind::StorageFull, why);
+                Err(Error::io("reserve space for tables", &self.env.path, full))
+            }
             _ => Ok(()),
         }
     }

@@ -11,6 +11,7 @@ use std::cmp::Ordering;
 use tidesdb_base::codec::key_head;
 use tidesdb_base::error::Result;
 
+use super::heap::NumberHeap;
 use super::source::Source;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,32 @@ pub(super) struct Merge {
     key: Vec<u8>,
 }
 
+impl NumberHeap for Merge {
+    #[inline]
+    fn numbers(&self) -> &[usize] {
+        &self.heap
+    }
+
+    #[inline]
+    fn swap(&mut self, one: usize, other: usize) {
+        self.heap.swap(one, other);
+    }
+
+    /// By key, then by age; both sources are valid.
+    #[inline]
+    fn before(&self, a: usize, b: usize) -> bool {
+        let by_key = match self.heads[a].cmp(&self.heads[b]) {
+            Ordering::Equal => self.sources[a].key().cmp(self.sources[b].key()),
+            unequal => unequal,
+        };
+        let by_key = match self.direction {
+            Direction::Forward => by_key,
+            Direction::Backward => by_key.reverse(),
+        };
+        by_key.then(a.cmp(&b)) == Ordering::Less
+    }
+}
+
 impl Merge {
     pub(super) fn new(sources: Vec<Source>) -> Self {
         let heads = vec![0; sources.len()];
@@ -44,44 +71,8 @@ impl Merge {
         self.heap.first().and_then(|&at| self.sources.get(at))
     }
 
-    /// Whether source `a` comes before source `b`; both are valid.
-    #[inline]
-    fn before(&self, a: usize, b: usize) -> bool {
-        let by_key = match self.heads[a].cmp(&self.heads[b]) {
-            Ordering::Equal => self.sources[a].key().cmp(self.sources[b].key()),
-            unequal => unequal,
-        };
-        let by_key = match self.direction {
-            Direction::Forward => by_key,
-            Direction::Backward => by_key.reverse(),
-        };
-        by_key.then(a.cmp(&b)) == Ordering::Less
-    }
-
     fn same_key(&self, a: usize, b: usize) -> bool {
         self.heads[a] == self.heads[b] && self.sources[a].key() == self.sources[b].key()
-    }
-
-    #[inline]
-    fn sift_down(&mut self, mut at: usize) {
-        while let Some(child) = self.smaller_child(at) {
-            if self.before(self.heap[at], self.heap[child]) {
-                return;
-            }
-            self.heap.swap(at, child);
-            at = child;
-        }
-    }
-
-    #[inline]
-    fn smaller_child(&self, at: usize) -> Option<usize> {
-        let left = 2 * at + 1;
-        if left >= self.heap.len() {
-            return None;
-        }
-        let right = left + 1;
-        let right_first = right < self.heap.len() && self.before(self.heap[right], self.heap[left]);
-        Some(if right_first { right } else { left })
     }
 
     fn rebuild(&mut self, direction: Direction) {
@@ -93,9 +84,7 @@ impl Merge {
                 self.heap.push(at);
             }
         }
-        for at in (0..self.heap.len() / 2).rev() {
-            self.sift_down(at);
-        }
+        self.make_heap();
     }
 
     fn position_all(

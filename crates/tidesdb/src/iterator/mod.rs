@@ -5,6 +5,7 @@
 //! | `memtable_source`, `run_source` | one memtable or sorted run as a snapshot sees it |
 //! | `own_writes` | what the transaction that scans has written |
 //! | `merge` | merges sources by key; of equal keys the newest source wins |
+//! | `heap` | the heap of that merge, and of the one of compactions |
 //! | `scan` | hides deletions and expired entries, keeps bounds, reports to the transaction what it read |
 //! | `in_order`, `handle` | from stored keys to keys in the family's order; what users hold |
 //! | `scanned_values` | fetches large values, those of one value log in pieces |
@@ -13,6 +14,7 @@
 
 mod entries;
 mod handle;
+mod heap;
 mod in_order;
 mod key_range;
 mod memtable_source;
@@ -26,6 +28,7 @@ mod source;
 
 pub use self::entries::ScanEntries;
 pub use self::handle::Scan;
+pub(crate) use self::heap::NumberHeap;
 pub use self::key_range::KeyRange;
 pub use self::options::ScanOptions;
 pub(crate) use self::own_writes::OwnWrites;

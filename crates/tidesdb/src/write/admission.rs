@@ -4,7 +4,7 @@
 //! is under way, or compactions or memory are short, bytes are handed out at a rate that `flow`
 //! decides, and when there is no room at all a writer waits for a flush. Every wait has a reason,
 //! is counted, and ends: by progress, by the failure of what it waits for, or by the deadline of
-//! a disk that does not answer.
+//! a disk that does not respond.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,11 +19,8 @@ use crate::flow::{ENTRY_OVERHEAD_BYTES, MemoryPlan, Pace, StallTimer, family_pac
 use crate::latency_recorder::note_stall;
 use crate::spans::{EnteredSpan, span};
 
-/// How long a waiting writer sleeps before it looks again even if it is not woken.
-const LONGEST_SLEEP: Duration = Duration::from_millis(100);
-
 /// Waits shorter than this are not worth an event.
-const TOLD_WAIT_NANOS: u64 = 10_000_000;
+const REPORTED_WAIT_NANOS: u64 = 10_000_000;
 
 /// Families that are frozen at once for the sake of memory.
 const MOST_FROZEN_AT_ONCE: usize = 64;
@@ -255,12 +252,12 @@ impl<'a> WriterStall<'a> {
         self.stall_timer.check(self.core.flow.flushes.progress(), self.now(), reason)?;
         self.core.schedule_flush(self.family);
         if !self.core.env.scheduler.run_one_job() {
-            self.core.work.progress.wait(seen, LONGEST_SLEEP);
+            self.core.work.progress.wait(seen);
         }
         Ok(())
     }
 
-    /// Has a failed flush tried again once, and gives the second failure to the caller.
+    /// Tries a failed flush again once, and gives the second failure to the caller.
     fn take_failure(&mut self) -> Result<()> {
         let waits_for_all = self.reason == Some(StallReason::MemoryBudget);
         let mut families = if waits_for_all { self.core.families.all() } else { Vec::new() };
@@ -288,7 +285,7 @@ impl Drop for WriterStall<'_> {
         let nanos = now.saturating_sub(self.started_nanos);
         self.core.flow.stalls.count(reason, nanos);
         note_stall(reason, nanos);
-        if nanos >= TOLD_WAIT_NANOS && self.core.flow.stalls.should_report_wait(reason, now) {
+        if nanos >= REPORTED_WAIT_NANOS && self.core.flow.stalls.should_report_wait(reason, now) {
             let (family, milliseconds) = (self.family.name().to_string(), nanos / 1_000_000);
             self.core.telemetry.events.report(&Event::WriterWaited {
                 family,

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use tidesdb_base::error::{Error, ErrorKind, Result};
 
 use crate::core::Core;
+use crate::family::FamilyState;
 use crate::flow::disk;
 
 impl Core {
@@ -26,6 +27,19 @@ impl Core {
         }
     }
 
+    /// Free bytes of the disk, and how many of them flushes and compactions of the family leave
+    /// free. `None` when they are not bounded: what is freed next may be worth more than the bound,
+    /// and a file system that does not say what is free lets the writes themselves fail.
+    pub(crate) fn free_and_kept_bytes(&self, family: &FamilyState) -> Option<(u64, u64)> {
+        // ORDERING: relaxed; a late look costs one refused or one allowed piece of work.
+        if self.flow.disk.flush_anyway.load(Ordering::Relaxed) {
+            return None;
+        }
+        let volume = self.env.vfs.volume_bytes(&self.env.path).ok();
+        let kept = family.options.load().least_free_bytes(volume);
+        Some((self.env.vfs.free_bytes(&self.env.path).ok()?, kept))
+    }
+
     /// Refuses a put while only the reserve is left.
     ///
     /// # Errors
@@ -44,7 +58,7 @@ impl Core {
     /// Commits, and has garbage collected where that may help a commit that found no space.
     ///
     /// # Errors
-    /// What `commit` answers.
+    /// What `commit` returns.
     #[inline]
     pub(crate) fn with_room(
         &self,
