@@ -51,6 +51,12 @@ impl CompactionResult {
         changes
     }
 
+    /// Whether all that it replaces or moves is there. Claims on the runs see to that.
+    fn inputs_are_in(&self, version: &Version) -> bool {
+        let there: BTreeSet<u64> = version.tables().map(|table| table.record.number).collect();
+        self.replaced.iter().chain(&self.moved).all(|table| there.contains(&table.record.number))
+    }
+
     fn table_change(&self, core: &Core) -> TableChange {
         let number = |table: &Arc<TableFile>| table.record.number;
         let records = self.written.iter().flat_map(|written| &written.tables);
@@ -124,7 +130,9 @@ impl Core {
             return Err(family.dropped_error());
         }
         let old = family.current_version();
+        debug_assert!(merged.inputs_are_in(&old), "inputs of a compaction have gone meanwhile");
         let mut next = old.with_tables(merged.table_change(self));
+        debug_assert!(next.is_disjoint(merged.place), "tables of a run overlap");
         for file in merged.written.iter().flat_map(|written| &written.value_logs) {
             next.value_logs.insert(file.number, ValueLogFile::written(&self.storage.files, *file));
         }

@@ -65,6 +65,7 @@ impl<'a> Rewriter<'a> {
     pub(crate) fn push(&mut self, key: &[u8], meta: EntryMeta, value: &[u8]) -> Result<()> {
         // Keys are not empty, so the first one differs from the buffer as it is made.
         if key != self.key.as_slice() {
+            debug_assert!(key > self.key.as_slice(), "versions come out of the order of keys");
             self.keep_single_deletion()?;
             self.rules.next_key(key);
             self.key.clear();

@@ -26,6 +26,12 @@ impl View {
         let frozen = self.frozen.last().map_or(u64::MAX, |m| m.first_sequence());
         frozen.min(self.active.first_sequence())
     }
+
+    /// Whether each frozen memtable ends before the next newer one begins.
+    fn is_in_order(&self) -> bool {
+        let newest_first = std::iter::once(&self.active).chain(&self.frozen);
+        newest_first.is_sorted_by(|newer, older| older.sealed_through() < newer.first_sequence())
+    }
 }
 
 /// The view in force.
@@ -58,6 +64,7 @@ impl CurrentView {
     pub(super) fn change(&self, change: impl FnOnce(&View) -> View, then: impl FnOnce(&View)) {
         let _one_at_a_time = lock(&self.changing);
         let next = Arc::new(change(&self.view.load()));
+        debug_assert!(next.is_in_order(), "frozen memtables are out of order");
         self.view.store(Arc::clone(&next));
         then(&next);
     }

@@ -122,6 +122,12 @@ impl Version {
         self.mergeable_runs().filter(|run| run.level == 1).count() as u64
     }
 
+    /// Whether the tables of the run of that level and number share no key.
+    pub(crate) fn is_disjoint(&self, place: (u32, u64)) -> bool {
+        let mut run = self.runs.iter().filter(|run| run.place() == place);
+        run.all(|run| run.tables.is_sorted_by(|a, b| a.record.largest_key < b.record.smallest_key))
+    }
+
     /// This version with other tables.
     pub(crate) fn with_tables(&self, change: TableChange) -> Self {
         let removed: BTreeSet<u64> = change.removed.iter().copied().collect();
