@@ -1,9 +1,13 @@
-//! The path of one commit: a place in the log, its record, and the end of both.
+//! A commit's place in the log: reserved, written, completed or left as a hole.
 
+use std::sync::Arc;
+
+use arc_swap::Guard;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::wal::record::{self, RECORD_HEADER_BYTES, RecordPlace};
+use tidesdb_lockfree::gate::GateGuard;
 
 use super::Wal;
 use super::active::ActiveSegment;
@@ -19,22 +23,91 @@ pub(crate) fn signature_of(family: u32, key: &[u8]) -> u64 {
     1 << ((key_hash(key) ^ u64::from(family).wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 58)
 }
 
-/// A range of the log that was given to one commit. However the commit ends, the range is completed
-/// or made a hole: otherwise those behind it would wait for it without end.
-struct Reservation<'a> {
+/// A place in the log that was given to one commit, which is inside the gate as long as it has it.
+/// However the commit ends, the place is completed or made a hole: otherwise those behind it would
+/// wait for it without end.
+#[must_use = "a place that is dropped is a hole"]
+pub(crate) struct Reservation<'a> {
     log: &'a Wal,
-    active: &'a ActiveSegment,
+    active: Guard<Arc<ActiveSegment>>,
     start: u64,
-    end: u64,
+    end: SequenceNumber,
     settled: bool,
+    /// A commit stays inside until it knows how it ended: a repair, which goes on at a position
+    /// behind all that was reserved, would make a lost commit pass for published.
+    _inside: GateGuard<'a>,
 }
 
 impl Reservation<'_> {
-    /// The record is there, and what it holds is in the memtables.
+    /// Where the place begins, and the sequence number of the commit. Whatever ends at or before
+    /// the start precedes it, everything else follows it.
     #[inline]
-    fn complete(mut self) {
+    pub(crate) fn range(&self) -> (u64, SequenceNumber) {
+        (self.start, self.end)
+    }
+
+    /// Writes the record of the commit.
+    ///
+    /// # Errors
+    /// The failure that stopped the log. The place is a hole then.
+    #[inline]
+    pub(crate) fn write(&mut self, payload: &[u8]) -> Result<()> {
+        let header = record::commit_header(payload, self.record_place());
+        let written = self.active.io.write_two(self.active.offset_of(self.start), &header, payload);
+        written.map_err(|e| {
+            let cause = Error::io("write", &self.active.path, e);
+            self.break_off(cause, false);
+            self.log.lost()
+        })
+    }
+
+    /// Leaves the place of a commit that is called off as a void record, which stands for as many
+    /// bytes of payload as were asked for.
+    #[cold]
+    pub(crate) fn write_void(mut self, payload_bytes: usize) {
+        let header = record::void_header(payload_bytes, self.record_place());
+        match self.active.io.write(self.active.offset_of(self.start), &header) {
+            Ok(()) => self.publish(),
+            Err(e) => {
+                let cause = Error::io("write", &self.active.path, e);
+                self.break_off(cause, false);
+            }
+        }
+    }
+
+    /// The record is there, and what it holds is in the memtables. Returns the sequence number once
+    /// the commit is visible.
+    ///
+    /// # Errors
+    /// Why the log stopped, if an earlier commit has left a hole: this one is lost as well.
+    #[inline]
+    pub(crate) fn complete(mut self) -> Result<SequenceNumber> {
+        self.publish();
+        let is_visible = self.log.sequencer.wait_published(self.end);
+        if is_visible { Ok(self.end) } else { Err(self.log.lost()) }
+    }
+
+    /// The record was written, and the rest did not work: leaves a hole. Returns the failure that
+    /// stopped the log, which may be an earlier one.
+    #[cold]
+    pub(crate) fn fail(mut self, cause: Error) -> Error {
+        self.break_off(cause, true);
+        self.log.lost()
+    }
+
+    #[inline]
+    fn publish(&mut self) {
         self.settled = true;
         self.log.sequencer.complete(self.start, self.end);
+    }
+
+    #[inline]
+    fn record_place(&self) -> RecordPlace {
+        RecordPlace {
+            segment: self.active.header.number,
+            position: self.start,
+            synced: self.log.group.synced(),
+        }
     }
 
     /// Leaves a hole: the commit has no effect, nor has any behind it. `may_be_whole` says that the
@@ -64,71 +137,42 @@ impl Drop for Reservation<'_> {
 }
 
 impl Wal {
-    /// Logs one commit and applies it. `payload` is that of its record; `apply` puts the operations
-    /// into the memtables under the sequence number it is given. Returns the sequence number once
-    /// the commit is visible.
+    /// Enters the gate and takes a place in the log for a commit with so many bytes of payload. The
+    /// end of the place is the sequence number of the commit. `signature` says what the commit
+    /// touches, see [`signature_of`].
     ///
-    /// `signature` says what the commit touches, see [`signature_of`]. `check` is called with the
-    /// reserved range, inside the gate, before anything is written; it may wait until everything in
-    /// front of the range is published, since no earlier commit ever waits for a later one. When it
-    /// refuses, the space is left as a void record.
+    /// A caller may wait with its place until everything in front of it is published, since no
+    /// earlier commit ever waits for a later one.
     ///
     /// # Errors
-    /// What `check` answers; the failure that stopped the log, which may be what `apply` answers;
-    /// [`Error::Io`] when the next segment can't be created. The commit has no effect then: what
-    /// `apply` has done is never visible, and gone before the log takes commits again.
-    pub(crate) fn commit(
-        &self,
-        payload: &[u8],
-        signature: u64,
-        check: impl FnOnce(u64, SequenceNumber) -> Result<()>,
-        apply: impl FnOnce(SequenceNumber) -> Result<()>,
-    ) -> Result<SequenceNumber> {
-        let length = record::record_bytes(payload.len()) as u64;
-        // A commit that is inside stays until it knows how it ended: a repair, which goes on at a
-        // position behind all that was reserved, would make a lost commit pass for published.
-        let (start, _inside, active) = loop {
+    /// The failure that stopped the log; [`Error::Io`] when the next segment can't be created.
+    #[inline]
+    pub(crate) fn reserve(&self, payload_bytes: usize, signature: u64) -> Result<Reservation<'_>> {
+        let length = record::record_bytes(payload_bytes) as u64;
+        loop {
             let inside = self.gate.enter();
             self.condition.check()?;
             let active = self.active.load();
             let start = self.sequencer.reserve(length);
-            if start + length <= active.limit {
-                self.sequencer.announce(start, start + length, signature);
-                break (start, inside, active);
+            let end = start + length;
+            if end <= active.limit {
+                debug_assert!(start.is_multiple_of(8) && start >= active.header.base);
+                self.sequencer.announce(start, end, signature);
+                return Ok(Reservation {
+                    log: self,
+                    active,
+                    start,
+                    end,
+                    settled: false,
+                    _inside: inside,
+                });
             }
             // A reservation past the end is given up; every later one is past the end as well.
             let full = active.header.number;
             drop(active);
             drop(inside);
             self.next_segment(full, length)?;
-        };
-        let end = start + length;
-        let place = RecordPlace {
-            segment: active.header.number,
-            position: start,
-            synced: self.group.synced(),
-        };
-        let mut reservation =
-            Reservation { log: self, active: &active, start, end, settled: false };
-        let checked = check(start, end);
-        let offset = active.offset_of(start);
-        let written = if checked.is_ok() {
-            active.io.write_two(offset, &record::commit_header(payload, place), payload)
-        } else {
-            active.io.write(offset, &record::void_header(payload.len(), place))
-        };
-        match written {
-            Ok(()) => {
-                let applied = if checked.is_ok() { apply(end) } else { Ok(()) };
-                match applied {
-                    Ok(()) => reservation.complete(),
-                    Err(cause) => reservation.break_off(cause, true),
-                }
-            }
-            Err(e) => reservation.break_off(Error::io("write", &active.path, e), false),
         }
-        checked?;
-        if self.sequencer.wait_published(end) { Ok(end) } else { Err(self.lost()) }
     }
 
     /// Why a commit behind a hole, or that left one, is refused.

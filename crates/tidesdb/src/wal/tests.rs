@@ -35,12 +35,19 @@ fn log_on(vfs: Arc<dyn Vfs>) -> Wal {
     Wal::start(config, 0, 0, Vec::new()).unwrap()
 }
 
+/// Commits a record with so many bytes of payload.
+fn commit(log: &Wal, payload_bytes: usize) -> SequenceNumber {
+    let mut place = log.reserve(payload_bytes, ANY_KEY).unwrap();
+    place.write(&vec![7; payload_bytes]).unwrap();
+    place.complete().unwrap()
+}
+
 /// The end of the log was read before the list of segments: after two changes of the segment and a
 /// flush in between, the oldest segment began behind that end, and the difference was below zero.
 #[test]
 fn retained_bytes_are_right_when_the_log_moves_on_while_they_are_counted() {
     let log = log();
-    let commit = || log.commit(&[7; 100], ANY_KEY, |_, _| Ok(()), |_| Ok(())).unwrap();
+    let commit = || commit(&log, 100);
     commit();
     thread::scope(|scope| {
         let mut files = lock(&log.files);
@@ -137,7 +144,7 @@ fn a_sync_leaves_no_mark_in_another_life_of_its_segment() {
         let first = log.active_path();
         let fill = || {
             log.next_segment(log.active_segment(), 0).unwrap();
-            let sequence = log.commit(&[7; 100], ANY_KEY, |_, _| Ok(()), |_| Ok(())).unwrap();
+            let sequence = commit(&log, 100);
             log.retire_before(sequence - 1);
         };
         fill();
@@ -148,7 +155,7 @@ fn a_sync_leaves_no_mark_in_another_life_of_its_segment() {
         assert_ne!(log.active_path(), first);
         log.sync_published().unwrap();
     })));
-    log.commit(&[7; 100], ANY_KEY, |_, _| Ok(()), |_| Ok(())).unwrap();
+    commit(&log, 100);
     log.sync_published().unwrap();
     faults.before_calls(None);
     let path = log.active_path();
@@ -165,7 +172,7 @@ fn a_sync_leaves_no_mark_in_another_life_of_its_segment() {
 fn a_small_commit_crowds_no_large_one_out_of_its_segment() {
     let log = log();
     let commit = |bytes: usize| {
-        log.commit(&vec![7; bytes], ANY_KEY, |_, _| Ok(()), |_| Ok(())).unwrap();
+        commit(&log, bytes);
     };
     commit(100);
     let first = log.active_segment();
@@ -184,7 +191,7 @@ fn a_large_record_is_content_with_a_segment_of_its_own() {
     let sim = SimVfs::new(1);
     let log = log_on(Arc::clone(&sim) as _);
     sim.set_capacity(Some((64 << 10) + (1 << 20) + (32 << 10)));
-    log.commit(&vec![7; 1 << 20], ANY_KEY, |_, _| Ok(()), |_| Ok(())).unwrap();
+    commit(&log, 1 << 20);
     assert!(log.active.load().io.capacity() < (1 << 20) + (32 << 10));
 }
 
@@ -192,8 +199,7 @@ fn a_large_record_is_content_with_a_segment_of_its_own() {
 #[test]
 fn space_that_a_large_record_left_empty_counts_as_retained() {
     let log = log();
-    let commit =
-        |bytes: usize| log.commit(&vec![7; bytes], ANY_KEY, |_, _| Ok(()), |_| Ok(())).unwrap();
+    let commit = |bytes: usize| commit(&log, bytes);
     let mut large = Vec::new();
     for _ in 0..10 {
         commit(100);

@@ -189,7 +189,7 @@ impl Core {
     /// Makes a batch that is not empty visible, if `check` agrees.
     ///
     /// # Errors
-    /// What `check` answers, or see [`crate::Db::write`].
+    /// What `check` returns, or see [`crate::Db::write`].
     pub(crate) fn commit_batch(
         &self,
         batch: &WriteBatch,
@@ -286,39 +286,54 @@ impl Core {
         Ok(visible)
     }
 
+    /// Steps 3 to 6 of a put, as `ARCHITECTURE.md` numbers them, and what follows from how they
+    /// ended.
     #[inline]
     fn log_and_apply(
+        &self,
+        payload: &[u8],
+        parties: (&[Arc<FamilyState>], u64),
+        check: &mut impl CommitCheck,
+        apply: impl FnOnce(SequenceNumber) -> Result<bool>,
+    ) -> Result<Visible> {
+        check.before_reserving();
+        let committed = self.commit_in_place(payload, parties, check, apply);
+        if self.storage.log.wants_preparation() {
+            self.review_disk(0);
+            self.prepare_log_later();
+        }
+        if committed.is_err() {
+            self.repair_log_later();
+        }
+        committed
+    }
+
+    #[inline]
+    fn commit_in_place(
         &self,
         payload: &[u8],
         (families, signature): (&[Arc<FamilyState>], u64),
         check: &mut impl CommitCheck,
         apply: impl FnOnce(SequenceNumber) -> Result<bool>,
     ) -> Result<Visible> {
-        check.before_reserving();
-        let mut fills = false;
-        let committed = self.storage.log.commit(
-            payload,
-            signature,
-            |start, end| {
-                self.refuse_doubt(families)?;
-                check.check(start, end)
-            },
-            |sequence| {
-                fills = apply(sequence)?;
-                Ok(())
-            },
-        );
-        if self.storage.log.wants_preparation() {
-            self.review_disk(0);
-            self.prepare_log_later();
+        // 3. Enter the gate and reserve: the end of the place is the sequence number.
+        let mut place = self.storage.log.reserve(payload.len(), signature)?;
+        let (start, end) = place.range();
+        // A last look, while nothing is written. It may wait for all commits in front.
+        if let Err(refused) = self.refuse_doubt(families).and_then(|()| check.check(start, end)) {
+            place.write_void(payload.len());
+            return Err(refused);
         }
-        match committed {
-            Ok(sequence) => Ok(Visible { sequence, fills }),
-            Err(error) => {
-                self.repair_log_later();
-                Err(error)
-            }
-        }
+        // 4. Copy the record into the segment.
+        place.write(payload)?;
+        // 5. Insert into the memtables.
+        let fills = match apply(end) {
+            Ok(fills) => fills,
+            Err(cause) => return Err(place.fail(cause)),
+        };
+        // 6. Publish in log order.
+        let sequence = place.complete()?;
+        Ok(Visible { sequence, fills })
     }
 
     fn make_durable(&self, sequence: SequenceNumber, sync: bool) -> Result<()> {
@@ -374,7 +389,7 @@ fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result
     Ok(views.iter().any(|(family, view)| is_full(family, &view.active)))
 }
 
-/// Tells what remembers where nothing lives of an operation that is about to be inserted.
+/// Notes an operation that is about to be inserted where it is remembered that nothing lives.
 #[inline]
 fn note(family: &FamilyState, operation: &Operation<'_>) {
     if !operation.kind.is_tombstone() {
