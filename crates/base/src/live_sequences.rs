@@ -208,7 +208,7 @@ mod tests {
                     }
                     prop_assert_eq!(live.remove(number), oldest && times == 1);
                 }
-                prop_assert_eq!(live.iter().collect::<Vec<_>>(), model.keys().copied().collect::<Vec<_>>());
+                prop_assert!(live.iter().eq(model.keys().copied()));
                 prop_assert_eq!(live.oldest(), model.keys().next().copied());
                 prop_assert!((0..64).all(|n| live.holds(n) == model.contains_key(&n)));
                 prop_assert_eq!(live.len(), model.values().sum::<usize>());

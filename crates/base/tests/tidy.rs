@@ -150,7 +150,7 @@ fn texts_keep_the_rules() {
             found.extend(documents::missing_links(&path, &text, |named| {
                 root().join(named).exists()
             }));
-        } else if !path.ends_with(".toml") {
+        } else {
             found.extend(sources::columns(&path, &text));
         }
     }

@@ -51,7 +51,9 @@ macro_rules! c_functions {
                 $(
                     // SAFETY: see above; a library without the symbol gives no pointer.
                     let $newer = unsafe {
-                        library.get::<unsafe extern "C" fn($($parameter),*) $(-> $returned)?>($name_of_newer)
+                        library.get::<unsafe extern "C" fn($($parameter),*) $(-> $returned)?>(
+                            $name_of_newer,
+                        )
                     }
                     .ok()
                     .map(|function| *function);

@@ -52,7 +52,8 @@ macro_rules! sweeps {
 }
 
 sweeps! {
-    a_device_error_on_any_change_once, slices_and_a_device_error_on_any_change_once: CHANGES, Once, IO;
+    a_device_error_on_any_change_once, slices_and_a_device_error_on_any_change_once:
+        CHANGES, Once, IO;
     a_device_error_on_any_change_for_ever, slices_and_a_device_error_on_any_change_for_ever:
         CHANGES, Forever, IO;
     a_device_error_on_any_look_once, slices_and_a_device_error_on_any_look_once: LOOKS, Once, IO;

@@ -60,7 +60,9 @@ proptest! {
             let Ok(stored) = order.stored_prefix(&prefix) else { continue };
             let has = match order {
                 KeyOrder::CaseInsensitive => folded(&key).starts_with(&folded(&prefix)),
-                KeyOrder::Lexicographic if prefix.contains(&0) => c_string(&key) == c_string(&prefix),
+                KeyOrder::Lexicographic if prefix.contains(&0) => {
+                    c_string(&key) == c_string(&prefix)
+                }
                 KeyOrder::Lexicographic => c_string(&key).starts_with(&prefix),
                 _ => key.starts_with(&prefix),
             };

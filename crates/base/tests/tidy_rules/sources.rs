@@ -2,9 +2,9 @@
 
 use super::{has_word, is_test_file, shipped_lines};
 
-/// Columns of a comment, and of code that holds strings or macros, which `rustfmt` leaves alone.
+/// Columns of a line, and of one with a string or a row of a table, which can't be broken anywhere.
 const MOST_COLUMNS: usize = 100;
-const MOST_COLUMNS_OF_CODE: usize = 110;
+const MOST_COLUMNS_OF_STRINGS: usize = 110;
 const MOST_LINES: usize = 500;
 const TABLE_OF_DATA: &str = "//! A table of data, as long as there are rows.";
 
@@ -121,18 +121,18 @@ fn is_field(line: &str, indent: usize) -> bool {
     line.len() - code.len() == indent && is_name && !code.starts_with("//")
 }
 
-/// Lines that are too wide: of code, which `rustfmt` breaks where it can, and of comments, except
-/// rows of tables and code that stands alone.
+/// Lines that are too wide. Strings, rows of tables and code that stands alone in a comment may be
+/// a little wider.
 pub(crate) fn columns(path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let columns = line.chars().count();
         let comment = line.trim_start().strip_prefix("//").filter(|_| path.ends_with(".rs"));
-        let most = match comment.map(|comment| comment.trim_start_matches(['/', '!']).trim()) {
-            Some(content) if content.starts_with('|') || is_code(content) => MOST_COLUMNS_OF_CODE,
-            Some(_) => MOST_COLUMNS,
-            None => MOST_COLUMNS_OF_CODE,
+        let unbroken = match comment.map(|comment| comment.trim_start_matches(['/', '!']).trim()) {
+            Some(content) => content.starts_with('|') || is_code(content),
+            None => path.ends_with(".rs") && (line.contains('"') || line.ends_with('\\')),
         };
+        let most = if unbroken { MOST_COLUMNS_OF_STRINGS } else { MOST_COLUMNS };
         if columns > most {
             found.push(format!("{path}:{}: {columns} columns, at most {most} are allowed", at + 1));
         }
@@ -199,15 +199,16 @@ mod tests {
         assert!(size("a.rs", &"\n".repeat(500)).is_empty());
         assert_eq!(size("a.rs", &"\n".repeat(501)).len(), 1);
         assert!(size("a.rs", &format!("{TABLE_OF_DATA}\n{}", "\n".repeat(700))).is_empty());
-        assert!(columns("a.rs", &"ä".repeat(110)).is_empty());
-        assert_eq!(
-            columns("a.rs", &"a".repeat(111)),
-            ["a.rs:1: 111 columns, at most 110 are allowed"]
-        );
+        assert!(columns("a.rs", &"ä".repeat(100)).is_empty());
+        assert!(columns("a.rs", &format!("{}\"b\"", "a".repeat(107))).is_empty());
+        let wide = "a".repeat(101);
+        for path in ["a.rs", "a.toml", "a"] {
+            let expected = [format!("{path}:1: 101 columns, at most 100 are allowed")];
+            assert_eq!(columns(path, &wide), expected);
+        }
         let word = "a".repeat(97);
         let comment = format!("    /// {word}\n");
         assert_eq!(columns("a.rs", &comment), ["a.rs:1: 105 columns, at most 100 are allowed"]);
-        assert!(columns("a.sh", &comment).is_empty());
         for kept in [format!("/// | {word} |\n"), format!("//! `{word}`\n")] {
             assert!(columns("a.rs", &kept).is_empty(), "{kept}");
         }

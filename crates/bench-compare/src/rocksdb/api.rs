@@ -23,9 +23,11 @@ c_functions! {
     free: "rocksdb_free" = fn(*mut c_void);
     set_perf_level: "rocksdb_set_perf_level" = fn(c_int);
     write: "rocksdb_write" = fn(Handle, Handle, Handle, ErrorSlot);
-    get_pinned: "rocksdb_get_pinned_cf" = fn(Handle, Handle, Handle, *const u8, size_t, ErrorSlot) -> Handle;
+    get_pinned:
+        "rocksdb_get_pinned_cf" = fn(Handle, Handle, Handle, *const u8, size_t, ErrorSlot) -> Handle;
     batched_multi_get: "rocksdb_batched_multi_get_cf" = fn(
-        Handle, Handle, Handle, size_t, *const *const u8, *const size_t, *mut Handle, *mut *mut c_char, bool
+        Handle, Handle, Handle, size_t, *const *const u8, *const size_t, *mut Handle,
+        *mut *mut c_char, bool
     );
     open_families: "rocksdb_open_column_families" = fn(
         Handle, *const c_char, c_int, *const *const c_char, *const Handle, *mut Handle, ErrorSlot
@@ -33,7 +35,8 @@ c_functions! {
     list_families: "rocksdb_list_column_families" =
         fn(Handle, *const c_char, *mut size_t, ErrorSlot) -> *mut *mut c_char;
     list_families_destroy: "rocksdb_list_column_families_destroy" = fn(*mut *mut c_char, size_t);
-    create_family: "rocksdb_create_column_family" = fn(Handle, Handle, *const c_char, ErrorSlot) -> Handle;
+    create_family:
+        "rocksdb_create_column_family" = fn(Handle, Handle, *const c_char, ErrorSlot) -> Handle;
     drop_family: "rocksdb_drop_column_family" = fn(Handle, Handle, ErrorSlot);
     family_handle_destroy: "rocksdb_column_family_handle_destroy" = fn(Handle);
     compact_range: "rocksdb_compact_range_cf" =
@@ -100,37 +103,49 @@ c_functions! {
     options_destroy: "rocksdb_options_destroy" = fn(Handle);
     options_set_create_if_missing: "rocksdb_options_set_create_if_missing" = fn(Handle, c_uchar);
     options_set_write_buffer_size: "rocksdb_options_set_write_buffer_size" = fn(Handle, size_t);
-    options_set_max_write_buffer_number: "rocksdb_options_set_max_write_buffer_number" = fn(Handle, c_int);
+    options_set_max_write_buffer_number:
+        "rocksdb_options_set_max_write_buffer_number" = fn(Handle, c_int);
     options_set_compression: "rocksdb_options_set_compression" = fn(Handle, c_int);
-    options_set_bottommost_compression: "rocksdb_options_set_bottommost_compression" = fn(Handle, c_int);
+    options_set_bottommost_compression:
+        "rocksdb_options_set_bottommost_compression" = fn(Handle, c_int);
     options_set_max_background_jobs: "rocksdb_options_set_max_background_jobs" = fn(Handle, c_int);
     options_set_max_open_files: "rocksdb_options_set_max_open_files" = fn(Handle, c_int);
-    options_set_target_file_size_base: "rocksdb_options_set_target_file_size_base" = fn(Handle, u64);
-    options_set_max_bytes_for_level_base: "rocksdb_options_set_max_bytes_for_level_base" = fn(Handle, u64);
+    options_set_target_file_size_base:
+        "rocksdb_options_set_target_file_size_base" = fn(Handle, u64);
+    options_set_max_bytes_for_level_base:
+        "rocksdb_options_set_max_bytes_for_level_base" = fn(Handle, u64);
     options_set_block_based_table_factory:
         "rocksdb_options_set_block_based_table_factory" = fn(Handle, Handle);
     options_set_info_log_level: "rocksdb_options_set_info_log_level" = fn(Handle, c_int);
-    options_set_enable_pipelined_write: "rocksdb_options_set_enable_pipelined_write" = fn(Handle, c_uchar);
+    options_set_enable_pipelined_write:
+        "rocksdb_options_set_enable_pipelined_write" = fn(Handle, c_uchar);
     options_set_bytes_per_sync: "rocksdb_options_set_bytes_per_sync" = fn(Handle, u64);
     options_set_max_subcompactions: "rocksdb_options_set_max_subcompactions" = fn(Handle, u32);
-    options_set_recycle_log_file_num: "rocksdb_options_set_recycle_log_file_num" = fn(Handle, size_t);
+    options_set_recycle_log_file_num:
+        "rocksdb_options_set_recycle_log_file_num" = fn(Handle, size_t);
     options_set_enable_blob_files: "rocksdb_options_set_enable_blob_files" = fn(Handle, c_uchar);
     options_set_min_blob_size: "rocksdb_options_set_min_blob_size" = fn(Handle, u64);
     options_set_blob_file_size: "rocksdb_options_set_blob_file_size" = fn(Handle, u64);
-    options_set_blob_compression_type: "rocksdb_options_set_blob_compression_type" = fn(Handle, c_int);
+    options_set_blob_compression_type:
+        "rocksdb_options_set_blob_compression_type" = fn(Handle, c_int);
     options_set_enable_blob_gc: "rocksdb_options_set_enable_blob_gc" = fn(Handle, c_uchar);
     options_set_level_compaction_dynamic_level_bytes:
         "rocksdb_options_set_level_compaction_dynamic_level_bytes" = fn(Handle, c_uchar);
-    options_set_db_write_buffer_size: "rocksdb_options_set_db_write_buffer_size" = fn(Handle, size_t);
+    options_set_db_write_buffer_size:
+        "rocksdb_options_set_db_write_buffer_size" = fn(Handle, size_t);
     block_based_options_create: "rocksdb_block_based_options_create" = fn() -> Handle;
     block_based_options_destroy: "rocksdb_block_based_options_destroy" = fn(Handle);
-    block_based_options_set_block_size: "rocksdb_block_based_options_set_block_size" = fn(Handle, size_t);
-    block_based_options_set_block_cache: "rocksdb_block_based_options_set_block_cache" = fn(Handle, Handle);
+    block_based_options_set_block_size:
+        "rocksdb_block_based_options_set_block_size" = fn(Handle, size_t);
+    block_based_options_set_block_cache:
+        "rocksdb_block_based_options_set_block_cache" = fn(Handle, Handle);
     block_based_options_set_filter_policy:
         "rocksdb_block_based_options_set_filter_policy" = fn(Handle, Handle);
-    block_based_options_set_checksum: "rocksdb_block_based_options_set_checksum" = fn(Handle, c_char);
+    block_based_options_set_checksum:
+        "rocksdb_block_based_options_set_checksum" = fn(Handle, c_char);
     cache_destroy: "rocksdb_cache_destroy" = fn(Handle);
-    filterpolicy_create_bloom_full: "rocksdb_filterpolicy_create_bloom_full" = fn(c_double) -> Handle;
+    filterpolicy_create_bloom_full:
+        "rocksdb_filterpolicy_create_bloom_full" = fn(c_double) -> Handle;
     flushoptions_create: "rocksdb_flushoptions_create" = fn() -> Handle;
     flushoptions_destroy: "rocksdb_flushoptions_destroy" = fn(Handle);
     cache_create_lru: "rocksdb_cache_create_lru" = fn(size_t) -> Handle;

@@ -173,7 +173,8 @@ c_functions! {
     checkpoint: "tidesdb_checkpoint" = fn(Handle, *const c_char) -> c_int;
     get_db_stats: "tidesdb_get_db_stats" = fn(Handle, *mut DbStats) -> c_int;
     get_cache_stats: "tidesdb_get_cache_stats" = fn(Handle, *mut CacheStats) -> c_int;
-    create_family: "tidesdb_create_column_family" = fn(Handle, *const c_char, *const FamilyConfig) -> c_int;
+    create_family:
+        "tidesdb_create_column_family" = fn(Handle, *const c_char, *const FamilyConfig) -> c_int;
     drop_family: "tidesdb_drop_column_family" = fn(Handle, *const c_char) -> c_int;
     get_family: "tidesdb_get_column_family" = fn(Handle, *const c_char) -> Handle;
     flush_memtable: "tidesdb_flush_memtable" = fn(Handle) -> c_int;

@@ -39,13 +39,15 @@ max-width:90ch}
 @media(min-width:960px){.plots{columns:2}.panels{columns:2}}
 @media(min-width:1380px){.plots,.many .panels{columns:3}}
 .panels{column-gap:14px;margin:10px 0}.one .panels{columns:auto}
-figure{margin:0 0 14px;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px}
+figure{margin:0 0 14px;background:var(--card);border:1px solid var(--line);border-radius:8px;
+padding:10px}
 figcaption{font-size:.9rem;margin-bottom:6px}
 svg{display:block;width:100%;max-width:620px;height:auto;margin:0 auto}
 summary{cursor:pointer;color:var(--link);padding:4px 0}
 .scroll{overflow-x:auto;border:1px solid var(--line);border-radius:8px;margin:10px 0;
-max-width:max-content;background:linear-gradient(to left,var(--back) 40%,transparent) right/36px 100%
-no-repeat local,linear-gradient(to left,var(--muted),transparent) right/12px 100% no-repeat scroll}
+max-width:max-content;background:linear-gradient(to left,var(--back) 40%,transparent) right/36px
+100% no-repeat local,linear-gradient(to left,var(--muted),transparent) right/12px 100%
+no-repeat scroll}
 table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}
 th,td{padding:5px 11px;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap;
 vertical-align:top}
