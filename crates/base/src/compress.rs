@@ -2,7 +2,7 @@
 //!
 //! The codecs are libraries: LZ4 and Zstandard are the reference implementations, Snappy is the
 //! pure Rust one. A block is never stored larger than raw: the caller keeps the raw bytes when
-//! [`Compression::compress`] answers `None`.
+//! [`Compression::compress`] returns `None`.
 
 use std::cell::RefCell;
 
@@ -111,7 +111,7 @@ impl Compression {
         Self::ALL.into_iter().find(|codec| codec.name() == name)
     }
 
-    /// Replaces `out` by the compressed form of `raw`. Answers `false`, leaving `out` unspecified,
+    /// Replaces `out` by the compressed form of `raw`. Returns `false`, leaving `out` unspecified,
     /// when the codec is `None`, fails, or does not make the bytes at least an eighth smaller.
     #[must_use]
     pub fn compress(self, raw: &[u8], out: &mut Vec<u8>) -> bool {

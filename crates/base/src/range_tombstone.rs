@@ -1,7 +1,7 @@
 //! Range tombstones: what a deletion of a range of keys leaves behind.
 //!
 //! A tombstone hides every version of the keys in its range that is older than itself, from readers
-//! that see the tombstone. [`RangeTombstones`] answers whether one of many does, by a balanced
+//! that see the tombstone. [`RangeTombstones`] returns whether one of many does, by a balanced
 //! search tree over the starts, laid out in an array, in which each subtree knows how far its
 //! ranges reach and between which sequence numbers they lie. Memory is linear in the number of
 //! tombstones however they overlap. The engine keeps one such tree per version of files and a few

@@ -44,7 +44,7 @@ fn failed(call: &'static str) -> impl Fn(::tidesdb10::Error) -> EngineError {
     move |error| EngineError::from_call(call, error)
 }
 
-/// Repeats a call while it answers that something else is at work.
+/// Repeats a call while it reports that something else is at work.
 fn retried(call: &'static str, mut attempt: impl FnMut() -> ::tidesdb10::Result<()>) -> Result<()> {
     let start = Instant::now();
     loop {

@@ -84,7 +84,7 @@ fn checked(call: &str, code: c_int) -> Result<()> {
     Err(EngineError::from_call(call, format!("{} ({code})", name_of(code))))
 }
 
-/// Repeats a call while it answers that it was busy.
+/// Repeats a call while it reports that it was busy.
 fn retried(call: &str, mut attempt: impl FnMut() -> c_int) -> Result<()> {
     let mut start = None;
     loop {

@@ -85,9 +85,9 @@ pub(crate) fn drop_page_cache(directory: &Path) -> Result<(), String> {
     fs::write(switch, "1").map_err(|error| format!("{switch}: {error}"))
 }
 
-/// Has the pages of a database's files given up, so that the next reader gets them from the device.
-/// Unlike [`drop_page_cache`] it needs no rights and leaves the files of others alone, but pages
-/// that a process has mapped stay: to be called before the database is opened.
+/// Makes the system give up the pages of a database's files, so that the next reader gets them from
+/// the device. Unlike [`drop_page_cache`] it needs no rights and leaves the files of others alone,
+/// but pages that a process has mapped stay: to be called before the database is opened.
 pub(crate) fn forget_files(directory: &Path) -> Result<(), String> {
     // Only what is written out can be given up.
     sync_files(directory).map_err(|error| format!("{}: {error}", directory.display()))?;

@@ -58,7 +58,7 @@ pub const fn refuse<T>(code: c_int) -> Outcome<T> {
 }
 
 /// Runs the body of a function of the interface. A panic, which would be a defect of the engine,
-/// answers `TDB_ERR_IO` and is written to the log.
+/// returns `TDB_ERR_IO` and is written to the log.
 #[inline]
 pub fn call(name: &str, body: impl FnOnce() -> Outcome) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {

@@ -214,7 +214,7 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut Database) -> c_int {
         }
         database.log.write(Level::Info, &format!("closing {}", database.directory.display()));
         if let Err(error) = database.db.clone().close() {
-            // The interface answers success all the same: the handle is gone.
+            // The interface returns success all the same: the handle is gone.
             database.log.write(Level::Error, &close_failure(&error));
         }
         Ok(())

@@ -11,7 +11,7 @@ use crate::boundary::{Failure, Outcome, answer, bytes, call, call_for, key, refu
 use crate::codes;
 use crate::families::{FamilyHandle, held_family};
 
-/// How long a compaction of a range waits for the merges of the family that are under way.
+/// How long a compaction of a range waits for the compactions of the family that are under way.
 const LONGEST_WAIT_FOR_MERGES: Duration = Duration::from_secs(1);
 
 /// See `tidesdb_flush_memtable` in `db.h`.
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn tidesdb_compact_range(
         let from = start.map_or(Bound::Unbounded, Bound::Included);
         let to = end.map_or(Bound::Unbounded, Bound::Excluded);
         match handle.family.try_compact_range((from, to), LONGEST_WAIT_FOR_MERGES) {
-            // Another merge of the family went on for longer.
+            // Another compaction of the family went on for longer.
             Err(Error::Stalled { reason: StallReason::CompactionDebt, .. }) => {
                 refuse(codes::LOCKED)
             }

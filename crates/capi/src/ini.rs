@@ -268,8 +268,8 @@ pub unsafe extern "C" fn tidesdb_cf_config_save_to_ini(
     })
 }
 
-/// Has a file hold these bytes, or leaves it as it was: they are written beside it first. Only when
-/// the folder can't be synced the file is there all the same.
+/// Replaces the content of a file by these bytes, or leaves it as it was: they are written beside
+/// it first. Only when the folder can't be synced the file is there all the same.
 fn replace(place: &Path, bytes: &[u8]) -> io::Result<()> {
     let (mut file, beside) = create_beside(place)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());

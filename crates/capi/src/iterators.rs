@@ -62,7 +62,7 @@ impl IteratorHandle {
     }
 }
 
-/// Goes to where a seek leads, and answers whether there is an entry.
+/// Goes to where a seek leads, and returns whether there is an entry.
 ///
 /// # Safety
 /// The handle is null or in use by this thread, and the key's pointer is null or valid for its
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn tidesdb_iter_seek_for_prev(
     })
 }
 
-/// Goes to an end, and answers whether there is an entry.
+/// Goes to an end, and returns whether there is an entry.
 ///
 /// # Safety
 /// The handle is null or in use by this thread.
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn tidesdb_iter_seek_to_last(iter: *mut IteratorHandle) ->
     call("tidesdb_iter_seek_to_last", || unsafe { seek_to_end(iter, Scan::seek_to_last) })
 }
 
-/// Steps from an entry to the one beside it, and answers whether there is one.
+/// Steps from an entry to the one beside it, and returns whether there is one.
 ///
 /// # Safety
 /// The handle is null or in use by this thread.

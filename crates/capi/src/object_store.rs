@@ -20,7 +20,7 @@ use crate::types::{ListedFn, ObjectStore};
 
 /// `TDB_BACKEND_FS`.
 const BACKEND_DIRECTORY: c_int = 0;
-/// What the functions of a connector answer on failure.
+/// What the functions of a connector return on failure.
 const FAILED: c_int = -1;
 
 /// See `tidesdb_objstore_fs_create` in `objstore.h`.

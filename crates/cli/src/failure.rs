@@ -105,7 +105,7 @@ impl Failure {
         self.kind == Kind::OutputClosed
     }
 
-    /// Prints the failure and answers the exit code of the process.
+    /// Prints the failure and returns the exit code of the process.
     pub(crate) fn report(&self) -> ExitCode {
         let code = match self.kind {
             Kind::OutputClosed => return ExitCode::SUCCESS,

@@ -80,7 +80,7 @@ impl Checkpoint {
     }
 
     /// Moves `source` to where this checkpoint left it. `now` is the checkpoint of a load that
-    /// begins with the same input. Answers whether the input was changed meanwhile.
+    /// begins with the same input. Returns whether the input was changed meanwhile.
     ///
     /// # Errors
     /// When the input is not the one that was being loaded, is read in another way or is too short.

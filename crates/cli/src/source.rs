@@ -184,7 +184,7 @@ impl Source {
         }
     }
 
-    /// Goes on to `offset` from the begin of the input, which must not have been read yet. Answers
+    /// Goes on to `offset` from the begin of the input, which must not have been read yet. Returns
     /// `false` when the input ends before.
     ///
     /// # Errors

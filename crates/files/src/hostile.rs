@@ -3,7 +3,7 @@
 //!
 //! Checksums would keep made-up bytes from all that lies behind them. So most readers here get
 //! bytes as if their checksum had matched, or bytes that are sealed on the way. Each does with what
-//! was read what a caller would do with it. They answer nothing: whatever the bytes are, a reader
+//! was read what a caller would do with it. They return nothing: whatever the bytes are, a reader
 //! may refuse them, and must not panic, hang, or take memory out of proportion.
 
 use std::io;

@@ -65,10 +65,10 @@ impl GroupSync {
 
     /// Returns once everything up to `position` is durable. `may_sync` is asked before each wait
     /// and before this thread leads, with a lock held; `sync` is called without it if this thread
-    /// leads, and answers how far everything is durable then.
+    /// leads, and returns how far everything is durable then.
     ///
     /// # Errors
-    /// What `may_sync` or this thread's own `sync` answers. A sync that reached less far than
+    /// What `may_sync` or this thread's own `sync` returns. A sync that reached less far than
     /// `position` is no error of its own: `may_sync` is asked again, and has to say why.
     pub fn sync_through<E>(
         &self,

@@ -3,13 +3,13 @@
 //! A search that has several lines of memory to read, none of which says where the next one lies,
 //! waits for them all at once instead of one after the other.
 
-/// Has the processor load the cache line that `place` begins in.
+/// Asks the processor to load the cache line that `place` begins in.
 #[inline(always)]
 pub fn prefetch<T>(place: &T) {
     prefetch_address(std::ptr::from_ref(place).cast());
 }
 
-/// Has the processor load the cache line at `address`; any address is allowed.
+/// Asks the processor to load the cache line at `address`; any address is allowed.
 #[inline(always)]
 pub(crate) fn prefetch_address(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -221,7 +221,7 @@ impl FaultVfs {
         lock(&self.shared.plan).read_flips.push((read, bit));
     }
 
-    /// Has every directory be without a record of the file `name`, which can't be opened any more.
+    /// Removes every directory's record of the file `name`, which can't be opened any more.
     pub fn damage_record(&self, name: &str) {
         lock(&self.shared.plan).damaged_name = Some(name.to_owned());
     }

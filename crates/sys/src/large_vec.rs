@@ -177,7 +177,7 @@ fn pages(bytes: usize) -> usize {
     bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or_else(|| no_memory(bytes))
 }
 
-/// As the standard library answers when there is no memory.
+/// What the standard library returns when there is no memory.
 fn no_memory(bytes: usize) -> ! {
     let layout = Layout::from_size_align(bytes.min(isize::MAX as usize), 1);
     handle_alloc_error(layout.unwrap_or_else(|_| Layout::new::<u8>()))

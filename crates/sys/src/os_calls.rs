@@ -106,7 +106,7 @@ pub(crate) fn expect_random_reads(file: &File) {
     advise(file, 0, 0, Advice::Random);
 }
 
-/// Has the system begin to read a range of `file`. A hint, as above.
+/// Asks the system to begin reading a range of `file`. A hint, as above.
 pub(crate) fn start_reading(file: &File, at: u64, len: u64) {
     advise(file, at, len, Advice::WillNeed);
 }
@@ -175,8 +175,8 @@ pub(crate) fn file_system_magic(_file: &File) -> Option<u32> {
     None
 }
 
-/// Has these functions called at each `fork` of the process: before it, and after it in the parent
-/// and in the child. If memory for that is exhausted, they are not.
+/// Registers functions to be called at each `fork` of the process: before it, and after it in the
+/// parent and in the child. If memory for that is exhausted, they are not.
 pub(crate) fn at_fork(before: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) {
     // SAFETY: the functions live as long as the program and may be called on any thread. In the
     // child only the calling thread exists: what they lock is locked by no other thread then (see

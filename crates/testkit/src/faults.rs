@@ -1,6 +1,6 @@
 //! What makes calls fail, and which errors are excused by that.
 //!
-//! [`Faults`] wraps the disk of one run. While a fault is ordered, calls may answer errors; once
+//! [`Faults`] wraps the disk of one run. While a fault is ordered, calls may return errors; once
 //! it is cleared, none may. Looking at the database in between is done with the fault suspended
 //! and uncounted, so that looking does not change which call fails.
 
@@ -25,7 +25,7 @@ pub struct Fault {
     pub counted: OpSet,
     /// Once, or from there on.
     pub kind: FaultKind,
-    /// What the call answers.
+    /// What the call returns.
     pub error: FaultError,
 }
 
@@ -86,7 +86,7 @@ impl Faults {
         faults
     }
 
-    /// Has a database that was just opened, or for which the fault was just cleared, behave so.
+    /// Lets a database that was just opened, or for which the fault was just cleared, behave so.
     pub fn give_memory(&self, db: &Db) {
         let (given, refused) =
             locked(&self.memory).map_or((0, 0), |refusal| (refusal.given, refusal.refused));

@@ -106,7 +106,7 @@ fn one_large_run(seed: u64) -> Verdict<Counts> {
 }
 
 /// Keys that are overwritten all along, in families with value logs and without, crashed at changes
-/// of files above all. Answers the slices that were merged.
+/// of files above all. Returns the slices that were merged.
 fn one_run_of_overwrites(seed: u64) -> Verdict<(Counts, u64)> {
     let mut random = SplitMix64::new(seed);
     let modes = [SyncMode::None, SyncMode::Interval { interval_us: 1000 }, SyncMode::Full];

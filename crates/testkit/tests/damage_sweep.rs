@@ -65,7 +65,7 @@ impl<'g> Sweep<'g> {
         Self { golden, path, tolerance, tally: Tally::default() }
     }
 
-    /// Damages a copy of the database and judges what it answers.
+    /// Damages a copy of the database and judges what it returns.
     fn judge(&mut self, about: &str, damage: impl FnOnce(&SimVfs, &Path) -> bool) {
         self.judge_within(self.tolerance, about, damage);
     }

@@ -143,8 +143,8 @@ fn check(db: &Db, outcomes: &[Outcome], when: &str) {
     assert_eq!(scanned, visible, "{when}: a scan sees other keys than it should");
 }
 
-/// Has a database of which some calls fail take commits of several threads, and looks at it before
-/// and after the cause is gone, after a kill and after a reopening. Answers how many calls were
+/// Commits from several threads to a database of which some calls fail, and looks at it before
+/// and after the cause is gone, after a kill and after a reopening. Returns how many calls were
 /// refused.
 fn fail(
     sync_mode: SyncMode,

@@ -233,7 +233,7 @@ impl Life {
         }
     }
 
-    /// Merges whatever is to be merged, with the power going after some of the edits. Answers an
+    /// Merges whatever is to be merged, with the power going after some of the edits. Returns an
     /// image.
     fn merge(&mut self) -> Option<Arc<SimVfs>> {
         let images =

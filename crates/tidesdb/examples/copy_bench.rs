@@ -102,7 +102,7 @@ fn shared_copies(db: &Db, directory: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Copies all files as a backup does, and answers how many bytes.
+/// Copies all files as a backup does, and returns how many bytes.
 fn plain_copy(from: &Path, to: &Path) -> Outcome<u64> {
     fs::create_dir(to)?;
     let (mut piece, mut bytes) = (vec![0; 1 << 20], 0);
@@ -148,7 +148,7 @@ fn backups(db: &Db, directory: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Has one thread overwrite keys while `work` is done, as many as it can or `wanted` a second; puts
+/// Overwrites keys in one thread while `work` is done, as many as it can or `wanted` a second; puts
 /// a second, and how long the work took.
 fn with_writer(
     (family, keys): (&Family, u64),

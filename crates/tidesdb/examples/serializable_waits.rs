@@ -110,7 +110,7 @@ impl Place {
         Ok(commits)
     }
 
-    /// Reads everything once and commits, beside a writer. Answers the small commits that ran
+    /// Reads everything once and commits, beside a writer. Returns the small commits that ran
     /// meanwhile: beside the commit, or beside reading alone.
     fn round(&self, reads: Reads, writer: Writer) -> tidesdb::Result<[Vec<Duration>; 2]> {
         let over = AtomicBool::new(false);

@@ -141,7 +141,7 @@ impl Core {
         Err(Error::io("settle the manifest", &self.env.path, std::io::Error::other(why)))
     }
 
-    /// Has another manifest written, in which there is no drop.
+    /// Writes another manifest, in which there is no drop.
     #[cold]
     fn resolve_doubtful_drop(&self) -> Result<()> {
         lock(&self.storage.catalog).settle()

@@ -8,7 +8,7 @@ use crate::family::FamilyState;
 /// A handle of a column family. Cloning is cheap; any number of threads may use one.
 ///
 /// The handle keeps the database open. After [`crate::Db::close`], or when the family was dropped,
-/// its methods answer an error of kind `Closed`.
+/// its methods return an error of kind `Closed`.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;

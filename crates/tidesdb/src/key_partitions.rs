@@ -145,7 +145,7 @@ impl<R> Drop for RunningPart<'_, R> {
         let mut state = lock(&self.0.state);
         state.running -= 1;
         if std::thread::panicking() {
-            let cause = Error::Internal("a part of a flush or a merge panicked".to_owned());
+            let cause = Error::Internal("a part of a flush or a compaction panicked".to_owned());
             state.failure.get_or_insert(cause);
         }
         drop(state);

@@ -135,7 +135,7 @@ impl LatencyRecorder {
         meter.map(LatencyMeter::histogram).unwrap_or_default()
     }
 
-    /// Has all histograms begin anew.
+    /// Clears all histograms.
     pub(crate) fn reset(&self) {
         self.meters.iter().for_each(LatencyMeter::reset);
     }

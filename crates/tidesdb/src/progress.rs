@@ -37,7 +37,7 @@ impl<'t> Step<'t> {
     /// Reports that so many bytes more are done.
     ///
     /// # Errors
-    /// What the caller answers, who wants the work to end.
+    /// What the caller returns, who wants the work to end.
     pub(crate) fn add(&mut self, bytes: u64) -> Result<()> {
         self.at.done = self.at.done.saturating_add(bytes).min(self.at.total);
         (self.report)(self.at).inspect_err(|error| self.ended = Some(error.clone()))

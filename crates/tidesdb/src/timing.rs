@@ -82,7 +82,7 @@ impl Core {
         }
     }
 
-    /// Has all histograms begin anew.
+    /// Clears all histograms.
     pub(crate) fn reset_latencies(&self) {
         self.telemetry.latencies.reset();
         self.storage.log.counters.sync_times.reset();

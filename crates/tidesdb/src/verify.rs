@@ -51,7 +51,7 @@ impl VerifyReport {
     /// Checks everything and reports to `progress` how far that is.
     ///
     /// # Errors
-    /// What `progress` answers, which ends the work. Damage is in the report.
+    /// What `progress` returns, which ends the work. Damage is in the report.
     pub(crate) fn of(
         core: &Core,
         progress: &mut dyn FnMut(Progress) -> Result<()>,

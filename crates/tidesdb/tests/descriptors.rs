@@ -44,7 +44,7 @@ fn open_now() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Looks at the descriptors all the time while `work` runs; answers the most that there were.
+/// Looks at the descriptors all the time while `work` runs; returns the most that there were.
 fn watched(work: impl FnOnce()) -> usize {
     let (done, most) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {

@@ -41,7 +41,7 @@ fn key(n: u64) -> Vec<u8> {
     format!("key{n:012}").into_bytes()
 }
 
-/// Puts as many keys from `first` on, in no order, with values that do not compress. Answers how
+/// Puts as many keys from `first` on, in no order, with values that do not compress. Returns how
 /// many a second.
 fn put(family: &Family, first: u64, count: u64) -> f64 {
     let begun = Instant::now();
@@ -82,7 +82,7 @@ fn settled_bytes_on_disk(directory: &Path) -> u64 {
     }
 }
 
-/// Waits until the files take at most `most` bytes; answers what they took at last.
+/// Waits until the files take at most `most` bytes; returns what they took at last.
 fn wait_for_bytes(directory: &Path, most: u64, longest: Duration) -> u64 {
     let begun = Instant::now();
     loop {

@@ -85,9 +85,9 @@ pub struct FamilyOptions {
     pub level_size_ratio: usize,
     /// Versions on disk per live key, estimated. Compactions collect the garbage, whatever the
     /// number of runs, from two thirds of what this allows of it. From there on writers are slowed
-    /// down, most when there is all of it; they are never stopped. Garbage below an eighth of a
-    /// write buffer slows no writer, and below half of one not most. What a snapshot still sees
-    /// does not count. A value log is collected when more than half of it is garbage. Tables are
+    /// down, most when there is all of it; they are never stopped. Garbage below 1/8 of a write
+    /// buffer causes no slowdown; below 1/2, never the largest one. What a snapshot still sees does
+    /// not count. A value log is collected when more than half of it is garbage. Tables are
     /// compacted when as much of them has expired as compactions allow of garbage, or half. At
     /// least 1.1. Default 1.5.
     pub max_space_amplification: f64,

@@ -112,13 +112,13 @@ const KNOBS: [Knob; 23] = [
         "background_threads",
         "background threads",
         [
-            Same("one for flushes, the rest for merges"),
+            Same("one for flushes, the rest for compactions"),
             Same("max_background_jobs"),
             Lacks("work is done in commits"),
             Same(""),
             Lacks("work is done in commits"),
-            Same("one for flushes, the rest for merges"),
-            Same("one for flushes, the rest for merges"),
+            Same("one for flushes, the rest for compactions"),
+            Same("one for flushes, the rest for compactions"),
         ],
     ),
     (
@@ -200,8 +200,8 @@ const KNOBS: [Knob; 23] = [
         ],
     ),
     (
-        "*merges",
-        "merge policy",
+        "*compaction",
+        "compaction policy",
         [
             Not("size-tiered, 8 runs per class"),
             Not("leveled, ratio 10, base of 4 memtables"),

@@ -528,11 +528,11 @@ int tidesdb_range_cost(tidesdb_column_family_t *cf, const uint8_t *key_a, size_t
 /* Freezes the memtable and has it written in the background. */
 int tidesdb_flush_memtable(tidesdb_column_family_t *cf);
 
-/* Flushes and merges the whole family, and waits. */
+/* Flushes and compacts the whole family, and waits. */
 int tidesdb_compact(tidesdb_column_family_t *cf);
 
-/* Flushes and merges the tables that overlap [start, end), and waits. One bound may be NULL.
-   TDB_ERR_LOCKED: another compaction of the family was under way for a second; nothing was merged. */
+/* Flushes and compacts the tables that overlap [start, end), and waits. One bound may be NULL.
+   TDB_ERR_LOCKED: another one of the family was under way for a second; nothing was compacted. */
 int tidesdb_compact_range(tidesdb_column_family_t *cf, const uint8_t *start_key,
                           size_t start_key_size, const uint8_t *end_key, size_t end_key_size);
 

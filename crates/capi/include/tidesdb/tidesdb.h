@@ -59,9 +59,9 @@ void tidesdb_log_write(int level, const char *file, int line, const char *fmt, .
 
 /* -------------------------------------------------------------------------- background work */
 
-/* Waits until no flush and no merge is queued or running, and has those done as well that otherwise
-   begin when no commits come for a while. Not in TidesDB 9.3. What is in memtables stays there:
-   tidesdb_flush_memtable. */
+/* Waits until no flush and no compaction is queued or running, and has those done as well that
+   otherwise begin when no commits come for a while. Not in TidesDB 9.3. What is in memtables stays
+   there: tidesdb_flush_memtable. */
 int tidesdb_wait_idle(tidesdb_t *db);
 
 /* ------------------------------------------------------------------------------------- codecs */

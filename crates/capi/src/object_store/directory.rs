@@ -2,7 +2,7 @@
 //!
 //! A put, a removal and what they leave of folders take turns by a lock, between processes too;
 //! reads don't. Files are complete and on the disk before they get the name of an object, and names
-//! are on the disk before a call answers. Symbolic links below the root are no objects, and keys
+//! are on the disk before a call returns. Symbolic links below the root are no objects, and keys
 //! that lead over one are refused. A key can't be an object's and at the same time begin others, as
 //! in `a` and `a/b`: the second put fails.
 
@@ -143,7 +143,7 @@ impl Directory {
         Unnamed::write(path, from, most_bytes)
     }
 
-    /// Stores a file as an object and answers its new entity tag; `None` when the condition does
+    /// Stores a file as an object and returns its new entity tag; `None` when the condition does
     /// not hold.
     pub(super) fn put(
         &self,
@@ -308,7 +308,7 @@ fn make_folder(file: &Path) -> io::Result<()> {
     file.parent().map_or(Ok(()), fs::create_dir_all)
 }
 
-/// Has the name of a file on the disk, and those of the folders between it and `root`.
+/// Syncs the name of a file, and those of the folders between it and `root`.
 fn sync_folders(file: &Path, root: &Path) -> io::Result<()> {
     let mut folders = file.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
     folders.try_for_each(|folder| File::open(folder)?.sync_all())

@@ -91,7 +91,7 @@ struct Dump<'a> {
 }
 
 impl Dump<'_> {
-    /// Writes all records to `output` and answers it.
+    /// Writes all records to `output` and returns it.
     fn write<W: Write>(&mut self, output: W, failed: &dyn Fn(io::Error) -> Failure) -> Result<W> {
         let mut output = Counted { inner: output, bytes: 0 };
         let mut buffered = BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, &mut output);

@@ -165,7 +165,7 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// Loads all records and answers a summary.
+    /// Loads all records and returns a summary.
     fn run(mut self, reader: &mut dyn RecordReader) -> Result<String> {
         let mut record = Record::default();
         self.checkpoint.columns = reader.columns();

@@ -1,6 +1,6 @@
 //! Filters of a table: which keys, and which prefixes of keys, are certainly not in it.
 //!
-//! A filter answers "certainly absent" or "perhaps present" for the hash of what was put in. There
+//! A filter says "certainly absent" or "perhaps present" for the hash of what was put in. There
 //! are two kinds, `bloom` and `ribbon`. The filter of whole keys is for exact gets; the filter
 //! of prefixes, which a table may have besides, is for scans that stay within one prefix. What is
 //! hashed is said by [`key_hash`] and [`prefix_hash`] alone.

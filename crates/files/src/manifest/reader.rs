@@ -83,7 +83,7 @@ pub(super) fn unknown_form(body: &[u8]) -> String {
     format!("expected changes of format version {VERSION}, found {} other bytes", body.len())
 }
 
-/// What is wrong with the record at `offset`, which [`record_at`] does not answer.
+/// What is wrong with the record at `offset`, which [`record_at`] does not return.
 pub(super) fn damaged_record(bytes: &[u8], path: &Path, offset: usize, number: u64) -> Error {
     let rest = bytes.get(offset..).unwrap_or_default();
     let mut decoder = Decoder::new(rest);

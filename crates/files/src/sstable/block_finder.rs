@@ -21,7 +21,7 @@ impl<'t, S: BlockSource> BlockFinder<'t, S> {
         Self { table, blocks, leaves: Leaves::new(), announced: None }
     }
 
-    /// Has the system begin to read the index node that [`BlockFinder::first_for`] will ask for
+    /// Asks the system to begin reading the index node that [`BlockFinder::first_for`] will ask for
     /// `key`, if it needs one that is not at hand.
     #[inline]
     pub fn announce(&mut self, key: &[u8]) {

@@ -37,7 +37,7 @@ impl<B> Coming<B> {
         self.next.take().filter(|(number, _)| *number == at).map(|(_, block)| block)
     }
 
-    /// Has the blocks loaded that come behind block `at`, as far as that can be told without
+    /// Loads the blocks that come behind block `at`, as far as that can be told without
     /// reading.
     pub(super) fn look<S: BlockSource<Block = B>>(
         &mut self,

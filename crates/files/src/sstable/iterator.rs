@@ -283,7 +283,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
         self.stand_on(0)
     }
 
-    /// Has cached blocks that come next loaded. Walks that read ahead have no use for it.
+    /// Loads cached blocks that come next. Walks that read ahead have no use for it.
     #[inline]
     fn look_ahead(&mut self, way: Way) {
         if matches!(self.current, Current::Shared(_)) {

@@ -48,7 +48,7 @@ impl Parts {
         self.whole_bytes
     }
 
-    /// Cuts a flat index whose section is `raw`, and answers the tree that finds the parts.
+    /// Cuts a flat index whose section is `raw`, and returns the tree that finds the parts.
     pub(super) fn cut_index(
         &mut self,
         identity: u64,

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `opening` | reading and checking footer, index, filter and properties |
 //! | `reading` | reading data blocks |
-//! | `found` | what a lookup answers |
+//! | `found` | what a lookup returns |
 
 mod found;
 mod opening;

@@ -32,10 +32,10 @@ impl Table {
     }
 
     /// As [`Table::verify`]. `progress` is called now and then with the bytes of data blocks that
-    /// were checked since; an error that it answers ends the check.
+    /// were checked since; an error that it returns ends the check.
     ///
     /// # Errors
-    /// As [`Table::verify`], and what `progress` answers.
+    /// As [`Table::verify`], and what `progress` returns.
     pub fn verify_with_progress(&self, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
         // Everything is read twice, and each time counts half.
         self.verify_blocks(progress)?;
@@ -172,7 +172,7 @@ impl Table {
     }
 }
 
-/// Counts a pointer, and answers how many bytes it stands for.
+/// Counts a pointer, and returns how many bytes it stands for.
 fn add_reference(references: &mut BTreeMap<u64, ValueReferences>, pointer: &ValuePointer) -> u64 {
     let none = ValueReferences { file: pointer.file, bytes: 0, count: 0 };
     let reference = references.entry(pointer.file).or_insert(none);

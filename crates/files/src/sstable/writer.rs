@@ -253,7 +253,7 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Answers the bytes of the record that is referred to.
+    /// Returns the bytes of the record that is referred to.
     fn account_reference(&mut self, value: &[u8]) -> Result<u64> {
         let pointer = ValuePointer::decode(value)
             .map_err(|_| Error::Internal("a value pointer to be stored is malformed".to_owned()))?;
@@ -349,7 +349,7 @@ impl TableWriter {
         self.seal_raw(self.options.compression)
     }
 
-    /// Writes the nodes of a tree index, and answers what the root will say of them.
+    /// Writes the nodes of a tree index, and returns what the root will say of them.
     fn write_index_nodes(&mut self, node_bytes: usize, node_leaves: usize) -> Result<RootBuilder> {
         let leaves = std::mem::take(&mut self.buffers.index);
         let mut root = RootBuilder::default();

@@ -115,7 +115,7 @@ impl VlogReader {
         self.decode(pointer, scratch, value)
     }
 
-    /// Has the system begin to read the value at `pointer`.
+    /// Asks the system to begin reading the value at `pointer`.
     pub fn start_reading(&self, pointer: &ValuePointer) {
         self.file.start_reading(pointer.offset, pointer.record_bytes());
     }
@@ -284,10 +284,10 @@ impl VlogReader {
     }
 
     /// As [`VlogReader::verify`]. `progress` is called with the bytes of each record that was
-    /// checked; an error that it answers ends the check.
+    /// checked; an error that it returns ends the check.
     ///
     /// # Errors
-    /// As [`VlogReader::verify`], and what `progress` answers.
+    /// As [`VlogReader::verify`], and what `progress` returns.
     pub fn verify_with_progress(
         &self,
         progress: &mut dyn FnMut(u64) -> Result<()>,

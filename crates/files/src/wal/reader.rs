@@ -184,7 +184,7 @@ impl SegmentReader {
         Ok(highest)
     }
 
-    /// Goes on behind a break, to the next whole record of this segment's present life, and answers
+    /// Goes on behind a break, to the next whole record of this segment's present life, and returns
     /// how many bytes were passed over. `None`, with the place unchanged, when there is none, or
     /// when the search for it was given up, as [`SegmentReader::synced_behind_break`] does: the
     /// bytes that may be checked in vain are those of all calls together.

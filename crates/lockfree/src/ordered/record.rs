@@ -347,7 +347,7 @@ pub(super) fn create_record(
     create_record_in(arena, key, version, |bytes| arena.allocate(bytes))
 }
 
-/// As [`create_record`], in memory of the arena that `take` answers for a number of bytes.
+/// As [`create_record`], in memory of the arena that `take` returns for a number of bytes.
 #[inline]
 pub(super) fn create_record_in(
     arena: &Arena,

@@ -59,7 +59,7 @@ pub trait Scheduler: Send + Sync + Debug {
     fn submit_after(&self, lane: Lane, delay: Duration, job: Job);
 
     /// Runs one queued job on the calling thread if this scheduler has no threads of its own.
-    /// Returns whether it did; a pool always answers false.
+    /// Returns whether it did; a pool always returns false.
     fn run_one_job(&self) -> bool;
 
     /// As [`Scheduler::submit`], for a job that takes time in proportion to `size`. Of these the

@@ -234,16 +234,16 @@ pub trait File: Send + Sync + Debug {
     /// `StorageFull` when the disk has no room, or the kernel's error.
     fn allocate(&self, len: u64) -> io::Result<()>;
 
-    /// Has the kernel begin to write these bytes to the disk, so that a later sync has less to wait
-    /// for. Makes nothing durable, and leaves what fails to that sync; where there is no such call,
-    /// nothing happens.
+    /// Asks the kernel to begin writing these bytes to the disk, so that a later sync has less to
+    /// wait for. Makes nothing durable, and leaves what fails to that sync; where there is no such
+    /// call, nothing happens.
     fn start_write_back(&self, _at: u64, _len: u64) {}
 
     /// Says that the file is read here and there: reads then fetch no more than they ask for. What
     /// is read in order has to be announced ([`File::start_reading`]). A hint.
     fn expect_random_reads(&self) {}
 
-    /// Has the kernel begin to read these bytes, for a read that comes soon. A hint: errors are
+    /// Asks the kernel to begin reading these bytes, for a read that comes soon. A hint: errors are
     /// left to that read.
     fn start_reading(&self, _at: u64, _len: u64) {}
 
@@ -363,7 +363,7 @@ fn short_read(at: u64, wanted: usize, got: usize) -> io::Error {
 /// Checks that `count` bytes at `at` lie inside a segment of `capacity` bytes.
 ///
 /// # Errors
-/// `InvalidInput` when they do not: what [`LogSegment::write`] answers.
+/// `InvalidInput` when they do not: what [`LogSegment::write`] returns.
 pub fn check_segment_range(at: u64, count: usize, capacity: u64) -> io::Result<()> {
     let inside = at.checked_add(count as u64).is_some_and(|end| end <= capacity);
     if inside {

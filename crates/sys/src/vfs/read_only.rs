@@ -2,7 +2,7 @@
 //! for reading.
 //!
 //! [`ReadOnlyVfs`] passes looks on to the file system that it wraps, opens files for reading only,
-//! and answers every change as a file system that is mounted for reading does. [`ReadOnlyFile`]
+//! and refuses every change as a file system that is mounted for reading does. [`ReadOnlyFile`]
 //! does the same for a single file, of anything that can be read.
 
 use std::fmt::Debug;

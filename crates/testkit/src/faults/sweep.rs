@@ -1,7 +1,7 @@
 //! The error sweep: a scenario is run once to count its file calls, then once for each call that
 //! is to fail.
 //!
-//! While calls fail, an operation either works or answers an error that the failure explains, and
+//! While calls fail, an operation either works or returns an error that the failure explains, and
 //! one that fails leaves nothing behind, except a doubtful commit, which is visible.
 //! When the cause is gone the same database takes writes again without being reopened, and shows
 //! what the oracle says; a crash in the middle of the trouble, and one after it, leave a prefix of
@@ -38,7 +38,7 @@ pub struct Wanted {
     pub counted: OpSet,
     /// Once, or from one call on.
     pub kind: FaultKind,
-    /// What they answer.
+    /// What they return.
     pub error: FaultError,
 }
 
@@ -185,7 +185,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Answers whether anything failed.
+    /// Returns whether anything failed.
     fn run_and_count(&mut self, scenario: &Scenario, order: Order) -> Verdict<bool> {
         let run = || one_run(scenario, order);
         let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));

@@ -99,7 +99,7 @@ fn look_at_commit(shared: &Mutex<Shared>, slot: usize, batch: &CommittedBatch<'_
 }
 
 impl Runner {
-    /// Has the families that are there now call hooks, if the run has any.
+    /// Registers hooks on the families that are there now, if the run has any.
     pub(super) fn call_back_from_now_on(&self) {
         if !self.world.settings.callbacks {
             return;

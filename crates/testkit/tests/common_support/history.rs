@@ -1,7 +1,7 @@
 //! A random history on one database and on ordered maps, compared after every operation.
 //!
 //! The script (which operations, keys, values, bounds) depends on its seed alone, never on
-//! options or on what the engine answers, so that one script runs under many option sets. Only
+//! options or on what the engine returns, so that one script runs under many option sets. Only
 //! when background work happens is drawn separately.
 //!
 //! The model of a family is a map from the stored form of a key, which sorts as the family orders

@@ -103,7 +103,7 @@ impl Bench {
         )
     }
 
-    /// The same; answers the merges of slices, those that failed among them.
+    /// The same; returns the merges of slices, those that failed among them.
     pub(crate) fn merge_slices(&self) -> u64 {
         let before = self.family.stats().work.compaction_slices;
         self.scheduler.run_until_idle();

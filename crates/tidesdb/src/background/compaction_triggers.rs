@@ -64,7 +64,7 @@ impl Core {
         }
     }
 
-    /// Has the database looked at again when more of the family will have expired.
+    /// Queues another look at the family for when more of it will have expired.
     pub(super) fn await_expiry(&self, family: &FamilyState) {
         if let Some(time) = next_look(&family.current_version(), &self.expiry_rules(family)) {
             self.set_expiry_timer(time);

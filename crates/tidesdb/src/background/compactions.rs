@@ -350,7 +350,7 @@ impl Core {
     }
 
     /// Queues what flushes and compactions there are to do, taking all families to be quiet.
-    /// Answers whether there is any, or a compaction under way.
+    /// Returns whether there is any, or a compaction under way.
     pub(super) fn submit_quiet_compactions(&self) -> bool {
         let mut any = false;
         if self.env.options.read_only || self.work.control.is_paused() {

@@ -32,7 +32,7 @@ impl Core {
     /// again.
     ///
     /// # Errors
-    /// What `commit` answers.
+    /// What `commit` returns.
     pub(super) fn free_disk_and_retry(
         &self,
         deletes: bool,

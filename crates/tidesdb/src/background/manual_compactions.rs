@@ -31,7 +31,7 @@ struct Chosen {
 }
 
 impl Core {
-    /// Does a compaction that a caller asked for, when those under way have ended. `choose` answers
+    /// Does a compaction that a caller asked for, when those under way have ended. `choose` returns
     /// what to merge of a version, or `None` if nothing; `check` looks at what there is in the end.
     /// Runs that are flushed meanwhile are merged beside it.
     ///

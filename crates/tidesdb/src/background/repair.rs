@@ -43,7 +43,7 @@ impl Core {
         }
     }
 
-    /// Has what is visible up to `sequence`, and could not be synced, made durable by a repair, and
+    /// Makes durable, by a repair, what is visible up to `sequence` and could not be synced, and
     /// waits for that. `cause` says why the sync failed.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
 const MOST_LOOKS: u32 = 30;
 
 impl Core {
-    /// Has flushes and compactions that are due tried again when more space is free than now.
+    /// Tries flushes and compactions that are due again when more space is free than now.
     pub(super) fn retry_when_there_is_space(&self) {
         // ORDERING: pairs with the store in `look_for_space`, which comes before the retry.
         if self.work.jobs.awaits_space.swap(true, Ordering::AcqRel) {

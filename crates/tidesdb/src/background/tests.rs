@@ -82,7 +82,7 @@ fn family_of_tiers(db: &Db, name: &str) -> Family {
     db.create_family(name, options).unwrap()
 }
 
-/// Puts new keys between all others, which are a run of their own then; answers the runs after
+/// Puts new keys between all others, which are a run of their own then; returns the runs after
 /// merges.
 fn flush_new_keys(family: &Family, scheduler: &ManualScheduler, turn: u64) -> usize {
     for key in 0..100 {

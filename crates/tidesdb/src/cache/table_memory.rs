@@ -96,7 +96,7 @@ impl TableMemory {
         self.budget.table_bytes().saturating_add(bytes) <= self.budget.bytes() / BUDGET_SHARE
     }
 
-    /// Has idle tables give way until there is room for a table of so many bytes; false when there
+    /// Closes idle tables until there is room for a table of so many bytes; false when there
     /// is none: all tables are in use.
     pub(crate) fn make_room(&self, bytes: u64) -> bool {
         if self.has_room(bytes) {

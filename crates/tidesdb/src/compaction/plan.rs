@@ -5,8 +5,8 @@
 //! 1. *Expiry.* Tables of which too much has expired are merged with all that share keys with them
 //!    (`expiry` says which, from the time).
 //! 2. *Deletions and values.* Tables with more tombstones than the family allows are merged down to
-//!    the oldest run, where their deletions end: while the family is written only when they are a
-//!    part of all that is worth rewriting the rest, so that few deletions cost little. A value log
+//!    the oldest run, where their deletions end. While the family is written, only if these tables
+//!    are a large enough part of all bytes; so a few deletions cost little. A value log
 //!    that is mostly garbage has everything merged; tables that do not point into it stay as they
 //!    are.
 //! 3. *Space.* When the keys of all runs together come near `max_space_amplification` times the

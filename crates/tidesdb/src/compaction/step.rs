@@ -1,10 +1,9 @@
-//! One step of a compaction: what all inputs hold of some keys is read in order, what is not needed
-//! is dropped, the rest is written to the output run and made known by one edit, which lets go of
-//! all that the step used up.
+//! One step of a compaction: it reads a key range of all inputs in order, drops what is not needed,
+//! writes the rest, and commits one manifest edit.
 //!
 //! A step is right by itself, whatever comes of the steps after it: it looks at the version, the
 //! snapshots and the range tombstones of its own time. The key space of a step is cut into parts
-//! (`parts`), which free threads of the compaction lane do beside the thread that has the
+//! (`subcompactions`), which free threads of the compaction lane do beside the thread that has the
 //! compaction.
 
 use std::collections::BTreeSet;

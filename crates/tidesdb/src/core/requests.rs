@@ -70,7 +70,7 @@ impl Core {
         self.work.background.repair_log_later(self);
     }
 
-    /// Has what is visible up to `sequence`, and could not be synced, made durable by a repair, and
+    /// Makes durable, by a repair, what is visible up to `sequence` and could not be synced, and
     /// waits for that. `cause` says why the sync failed.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Core {
     /// again.
     ///
     /// # Errors
-    /// What `commit` answers.
+    /// What `commit` returns.
     #[cold]
     pub(crate) fn make_room(
         &self,

@@ -64,7 +64,7 @@ impl Core {
 
     /// Stops background work and gives up the directory. A second call does nothing. No call is in
     /// the middle of a commit, a compaction or an edit of the manifest when the directory is given
-    /// up: another handle may own it then. Answers the hooks, to be let go of without any lock.
+    /// up: another handle may own it then. Returns the hooks, to be let go of without any lock.
     pub(crate) fn shut_down(&self, flushed: bool) -> Vec<RetiredHook> {
         if !self.health.is_at_home() || !self.health.close() {
             return Vec::new();

@@ -265,7 +265,7 @@ impl Family {
         self.core().compact_family(&self.state)
     }
 
-    /// Has everything in memory written to tables in the background, and does not wait for it.
+    /// Queues the flush of everything in memory, and does not wait for it.
     ///
     /// # Errors
     /// `ReadOnly`, `Closed`.

@@ -32,9 +32,9 @@ use crate::write::{WriteBatch, WriteOptions};
 /// when the process dies. [`Db::close`] also writes memory to tables, so that the next open has
 /// nothing to replay.
 ///
-/// A handle works in the process that opened the database. In a child made by `fork` calls answer
+/// A handle works in the process that opened the database. In a child made by `fork` calls return
 /// an error of kind `Forked` and change nothing, dropping the handle does nothing, and the child
-/// does not share the lock on the directory. What has no error to answer (statistics, names of
+/// does not share the lock on the directory. What has no error to return (statistics, names of
 /// families) and a step of a scan must not be called in the child, where a lock may be held by a
 /// thread that is not there. Forks are noticed by `pthread_atfork`; a child made by a bare `clone`
 /// must execute another program.
@@ -142,7 +142,7 @@ impl Db {
     }
 
     /// Writes memory to tables, stops the background work, and gives up the directory. Other
-    /// handles answer errors of kind `Closed` from then on. Of two calls at once, the second
+    /// handles return errors of kind `Closed` from then on. Of two calls at once, the second
     /// returns when the first has ended.
     ///
     /// # Errors

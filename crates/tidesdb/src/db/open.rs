@@ -200,7 +200,7 @@ fn first_segment_bytes(vfs: &dyn Vfs, path: &Path, usual: u64) -> u64 {
     disk::largest_segment_bytes(volume_bytes, is_short)
 }
 
-/// Puts on disk what was replayed. Answers the error when there is no space for that: writing over
+/// Puts on disk what was replayed. Returns the error when there is no space for that: writing over
 /// what is there needs space where blocks are never overwritten, and reading needs none.
 fn make_durable(vfs: &Arc<dyn Vfs>, replayed: &Replayed) -> Result<Option<Error>> {
     match recovery::make_durable(vfs.as_ref(), &replayed.retained, replayed.synced) {

@@ -47,7 +47,7 @@ impl RetainedLog {
         }
     }
 
-    /// Has the log begin with a small segment, if several are left over. Answers too how large
+    /// Lets the log begin with a small segment, if several are left over. Also returns how large
     /// those after it may be.
     pub(super) fn begin_small(&self, config: LogConfig) -> (LogConfig, u64) {
         let most = config.most_segment_bytes;

@@ -72,7 +72,7 @@ impl<'a> Target<'a> {
         self.path
     }
 
-    /// Has a file removed if the copy fails.
+    /// Notes a file to be removed if the copy fails.
     pub(super) fn note(&mut self, file: FileKind) {
         self.files.push(file);
     }

@@ -34,7 +34,7 @@ impl Db {
     /// anew after a short while of random length, so `work` may be called several times and should
     /// have no effect but on the transaction.
     ///
-    /// An error of `work` rolls back. Work that rolls back itself and answers no error is done
+    /// An error of `work` rolls back. Work that rolls back itself and returns no error is done
     /// without a commit, which is how it ends for reasons of its own.
     ///
     /// ```

@@ -35,8 +35,8 @@ impl RunningClaims {
         self.claims.iter().any(|(_, runs)| runs.contains(&run))
     }
 
-    /// Claims runs that are free, until the answer is dropped. `whole`: all that they hold is
-    /// merged.
+    /// Claims runs that are free, until the returned value is dropped. `whole`: all that they hold
+    /// is merged.
     pub(crate) fn claim(
         &mut self,
         family: &Arc<FamilyState>,
@@ -93,7 +93,7 @@ pub(crate) struct RunningCompactions(Mutex<Vec<u64>>);
 const INTERRUPTED_TIMES: u64 = 2;
 
 impl RunningCompactions {
-    /// A compaction of so many bytes runs until the answer is dropped.
+    /// A compaction of so many bytes runs until the returned value is dropped.
     pub(crate) fn begin(&self, bytes: u64) -> RunningCompaction<'_> {
         lock(&self.0).push(bytes);
         RunningCompaction { compactions: self, bytes }

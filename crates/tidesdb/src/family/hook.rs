@@ -173,7 +173,7 @@ impl std::fmt::Debug for CommitHookSlot {
 }
 
 impl CommitHookSlot {
-    /// Replaces or removes the hook, and answers the old one.
+    /// Replaces or removes the hook, and returns the old one.
     pub(crate) fn exchange(&self, hook: Option<CommitHook>) -> RetiredHook {
         let mut slot = lock(&self.hook);
         // ORDERING: relaxed; the hook itself is read with the lock held.

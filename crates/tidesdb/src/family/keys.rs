@@ -105,7 +105,7 @@ impl FamilyKeys {
     }
 }
 
-/// What is answered to those who ask for a family whose order is not known.
+/// What is returned to those who ask for a family whose order is not known.
 pub(crate) fn not_registered(family: &str, order: &str) -> Error {
     Error::KeyOrderNotRegistered { family: family.to_owned(), order: order.to_owned() }
 }

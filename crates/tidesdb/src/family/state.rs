@@ -103,7 +103,7 @@ impl FamilyState {
         self.name.store(Arc::new(Arc::from(name)));
     }
 
-    /// What is answered to those who use the family once it is dropped.
+    /// What is returned to those who use the family once it is dropped.
     #[cold]
     pub(crate) fn dropped_error(&self) -> Error {
         Error::FamilyDropped(self.name().to_string())
@@ -115,8 +115,8 @@ impl FamilyState {
         Arc::clone(&self.view.load().version)
     }
 
-    /// Has value logs go by what tables point into them, into which no commit outside of tables
-    /// does.
+    /// Value logs into which no commit outside of tables points live from then on by what tables
+    /// point into them.
     pub(crate) fn settle_value_logs(&self) {
         self.settle(&self.closed_value_logs());
     }

@@ -141,7 +141,7 @@ impl TooShort {
     pub(crate) fn error(self, path: &Path, needed: u64) -> Error {
         let Self { room, promised } = self;
         let mut what =
-            format!("{room} bytes are free beside min_disk_space, a merge needs {needed}");
+            format!("{room} bytes are free beside min_disk_space, a compaction needs {needed}");
         if promised > 0 {
             what.push_str(&format!(" and others {promised}"));
         }

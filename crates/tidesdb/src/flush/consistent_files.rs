@@ -19,7 +19,7 @@ pub(crate) struct ConsistentFiles {
 
 impl Core {
     /// Writes everything that is committed to tables, up to one point of the commit order, and
-    /// answers the files at that point. Nothing is appended to any of them from then on. Holds
+    /// returns the files at that point. Nothing is appended to any of them from then on. Holds
     /// flushes and large commits up: flush the families first.
     ///
     /// # Errors

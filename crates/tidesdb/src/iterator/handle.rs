@@ -19,7 +19,7 @@ use crate::family::FamilyState;
 ///
 /// A scan is not positioned until one of the `seek` methods is called. It holds a snapshot and the
 /// files it reads, never a lock: it blocks no writer and no flush, however long it lives. Like any
-/// other handle it keeps the database open; after [`crate::Db::close`] it answers `Closed` where it
+/// other handle it keeps the database open; after [`crate::Db::close`] it returns `Closed` where it
 /// needs a file that was not open. After an error it is invalid until the next seek.
 ///
 /// ```

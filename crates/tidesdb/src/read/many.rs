@@ -342,7 +342,7 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
         self.now().saturating_sub(started) >= SLOW_READ_NANOS
     }
 
-    /// Ends the searches of a round, and answers those that go on with the next run.
+    /// Ends the searches of a round, and returns those that go on with the next run.
     fn finish(&mut self, round: Round<'k>) -> Result<Vec<Search<'k>>> {
         let Round { tables, blocks, searches } = round;
         let mut searches = searches.into_iter();
@@ -450,7 +450,7 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
     }
 }
 
-/// Has the system begin to read values in value logs. What does not decode, or is not there any
+/// Asks the system to begin reading values in value logs. What does not decode, or is not there any
 /// more, is met again when it is read.
 fn start_reading_values(version: &Version, pointers: &[Pointer<'_>]) {
     for pointer in pointers {
@@ -462,7 +462,8 @@ fn start_reading_values(version: &Version, pointers: &[Pointer<'_>]) {
     }
 }
 
-/// Has the system begin to read the blocks that are not cached; blocks side by side with one call.
+/// Asks the system to begin reading the blocks that are not cached; blocks side by side with one
+/// call.
 fn start_reading(tables: &[Arc<Table>], blocks: &[WantedBlock]) {
     let mut blocks = blocks.iter().filter(|wanted| wanted.block.is_none()).peekable();
     while let Some(first) = blocks.next() {

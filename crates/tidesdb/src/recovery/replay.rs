@@ -122,7 +122,7 @@ pub(crate) fn replay_log(
     Ok(replayed)
 }
 
-/// Goes on behind the commit `after` with a log that [`replay_log`] has found whole. Answers the
+/// Goes on behind the commit `after` with a log that [`replay_log`] has found whole. Returns the
 /// last commit that there was room for, when that is not all of them.
 ///
 /// # Errors
@@ -278,7 +278,7 @@ impl<'a> Replay<'a> {
         Ok(result)
     }
 
-    /// Has the piece that was read wait for being decoded, and takes memory for the next.
+    /// Queues the piece that was read for being decoded, and takes memory for the next.
     fn hand_over(&mut self) {
         if self.reading.is_empty() {
             return;

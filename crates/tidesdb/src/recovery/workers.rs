@@ -3,7 +3,7 @@
 //! Helpers are jobs of the compaction lane. A part that was not begun is done by the caller, so
 //! that a busy scheduler, or one that is stepped, only means that the caller does everything.
 //!
-//! Invariants: when [`Workers::run`] returns, every part has been done, or it answers an error; a
+//! Invariants: when [`Workers::run`] returns, every part has been done, or it returns an error; a
 //! helper that comes later finds nothing to do and keeps nothing alive.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

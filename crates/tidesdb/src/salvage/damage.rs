@@ -36,7 +36,7 @@ pub struct DamageReport {
 }
 
 /// Reads all files of the database in `directory` and lists what is wrong with them. `progress` is
-/// called with how far the work is; an error that it answers ends the work.
+/// called with how far the work is; an error that it returns ends the work.
 ///
 /// # Errors
 /// [`Error::NotADatabase`], [`Error::Locked`], [`Error::Io`]. Damage is no error.

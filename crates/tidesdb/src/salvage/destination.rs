@@ -141,7 +141,7 @@ impl Destination {
     /// Removes what was written.
     pub(crate) fn abandon(self) {
         drop(self.batch);
-        // Whatever it answers: the files go next.
+        // Whatever it returns: the files go next.
         let _ = self.db.close();
         self.place.abandon();
     }

@@ -155,7 +155,7 @@ pub(crate) struct Inspected<'a> {
     pub(crate) options: InspectOptions,
 }
 
-/// Shows the parts of the file at `path`, in order. `visit` gets each; an error that it answers
+/// Shows the parts of the file at `path`, in order. `visit` gets each; an error that it returns
 /// ends the inspection. What is wrong is in the items: damage is no error.
 ///
 /// # Errors

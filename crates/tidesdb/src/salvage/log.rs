@@ -88,7 +88,7 @@ impl Log {
     /// Reads all segments. `progress` is called with bytes read.
     ///
     /// # Errors
-    /// [`Error::Io`] that says nothing of the log; what `progress` answers.
+    /// [`Error::Io`] that says nothing of the log; what `progress` returns.
     pub(crate) fn read(
         source: &Source,
         known: &Known<'_>,
@@ -116,7 +116,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Replaces `value` by the bytes of a value. Answers what is lost when they can't be read any
+    /// Replaces `value` by the bytes of a value. Returns what is lost when they can't be read any
     /// more.
     ///
     /// # Errors
@@ -200,7 +200,7 @@ impl Log {
         progress(segment.file_bytes.saturating_sub(reported))
     }
 
-    /// Takes the operations of a commit: all, or none and answers false when they do not decode.
+    /// Takes the operations of a commit: all, or none and returns false when they do not decode.
     fn take(
         &mut self,
         payload: &[u8],

@@ -39,7 +39,7 @@ const PROGRESS_BYTES: u64 = 4 << 20;
 
 /// Reads what is left of the database in `source` and writes a new one to `destination`, which must
 /// be absent or an empty directory. The source is not changed. `progress` is called with how far
-/// the work is; an error that it answers ends the work, and the new database is removed then.
+/// the work is; an error that it returns ends the work, and the new database is removed then.
 ///
 /// The report lists everything that was lost, with file, offset, length, family and range of keys,
 /// as far as anything shows it.
@@ -273,7 +273,7 @@ impl Work<'_> {
 }
 
 /// Writes the newest version of a key, as it was given: what is read are keys and values as they
-/// are stored, and the copy stores them anew. Answers its bytes.
+/// are stored, and the copy stores them anew. Returns its bytes.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] when the key is none that the family stores; those of a commit.

@@ -76,7 +76,7 @@ impl Tables {
     /// Surveys all tables. `progress` is called with bytes read.
     ///
     /// # Errors
-    /// [`Error::Io`] that says nothing of the tables; what `progress` answers.
+    /// [`Error::Io`] that says nothing of the tables; what `progress` returns.
     pub(crate) fn survey(
         source: &Source,
         catalog: &Catalog,

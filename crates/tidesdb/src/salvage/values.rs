@@ -28,7 +28,7 @@ impl<'a> Values<'a> {
         Self { source, readers: HashMap::new(), open: HashMap::new(), scratch: Vec::new() }
     }
 
-    /// Replaces `value` by the value at an encoded pointer; answers why when it can't be read.
+    /// Replaces `value` by the value at an encoded pointer; returns why when it can't be read.
     ///
     /// # Errors
     /// [`Error::Io`] that says nothing of the value.

@@ -82,7 +82,7 @@ const fn deletion(window: Window) -> Change {
     Change { sequence: window.through, hides: true }
 }
 
-/// Calls `found` with the changes of a key, newest first, until it answers false.
+/// Calls `found` with the changes of a key, newest first, until it returns false.
 ///
 /// # Errors
 /// `Corrupt` or `Io` when a table can't be read.
@@ -146,12 +146,12 @@ pub(super) fn deletion_in_range(view: &View, range: &ReadRange, window: Window) 
 }
 
 /// Calls `found` with the changes of all keys in a range, but for [`deletion_in_range`], in no
-/// order, until it answers an error. `dead` is what nothing lived in when the window began, loaded
+/// order, until it returns an error. `dead` is what nothing lived in when the window began, loaded
 /// with everything in the window complete. Each key that is looked at is taken from `budget`;
 /// false when that was not enough.
 ///
 /// # Errors
-/// What `found` answers; `Corrupt` or `Io` when a table can't be read.
+/// What `found` returns; `Corrupt` or `Io` when a table can't be read.
 pub(super) fn changes_of_range(
     blocks: &Arc<BlockCache>,
     view: &View,

@@ -12,7 +12,7 @@ use crate::write::{Unchecked, Visible, WriteOptions};
 
 impl Transaction {
     /// Makes all writes visible at once and as durable as the sync mode says, and finishes the
-    /// transaction. Answers the sequence number of the commit; none when nothing was written.
+    /// transaction. Returns the sequence number of the commit; none when nothing was written.
     ///
     /// # Errors
     /// `Conflict` as the isolation level demands, `Invalid` for a finished transaction, `Closed`,

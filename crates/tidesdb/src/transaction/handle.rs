@@ -38,7 +38,7 @@ pub(super) enum State {
 /// Reads of one moment and writes that take effect together, or not at all.
 ///
 /// Nothing is visible to others, nor written anywhere, before [`Transaction::commit`]. A commit
-/// that answers an error had no effect, unless it says otherwise, and leaves the transaction as it
+/// that returns an error had no effect, unless it says otherwise, and leaves the transaction as it
 /// was: it may be committed again, rolled back or dropped. Dropping rolls back. What each level
 /// protects from is described at [`IsolationLevel`].
 ///

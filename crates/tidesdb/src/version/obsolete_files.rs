@@ -23,7 +23,7 @@ struct Dead {
     tables: BTreeSet<u64>,
 }
 
-/// Has the garbage swept soon, in the background.
+/// Sweeps the obsolete files soon, in the background.
 type SweepLater = Box<dyn Fn() + Send + Sync>;
 
 /// Files waiting to be deleted, and to be forgotten by the block cache.

@@ -202,7 +202,7 @@ impl TableFile {
         self.file.let_go();
     }
 
-    /// Keeps compactions away from the table, which still answers what can be read of it.
+    /// Keeps compactions away from the table, which still returns what can be read of it.
     pub(crate) fn set_aside(&self, why: &Error) {
         // What was found first stays.
         let _ = self.damage.set(why.clone());

@@ -113,7 +113,7 @@ impl ValueLogFile {
         self.with_stored(|reader, stored| reader.read_into(pointer, stored, out))
     }
 
-    /// Has the system begin to read a value that will be wanted soon, if the file is open.
+    /// Asks the system to begin reading a value that will be wanted soon, if the file is open.
     pub(crate) fn start_reading(&self, pointer: &ValuePointer) {
         if let Some(reader) = self.open.load().as_deref() {
             reader.start_reading(pointer);
@@ -149,7 +149,7 @@ impl ValueLogFile {
     /// Does something with the open file.
     ///
     /// # Errors
-    /// What `read` answers; `Corruption` when the file is missing or another one; `Closed` as for
+    /// What `read` returns; `Corruption` when the file is missing or another one; `Closed` as for
     /// [`ValueLogFile::read`]; `Io`.
     pub(crate) fn with_reader<R>(&self, read: impl FnOnce(&VlogReader) -> Result<R>) -> Result<R> {
         if let Some(reader) = self.open.load().as_deref() {

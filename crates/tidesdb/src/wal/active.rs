@@ -107,7 +107,7 @@ impl Wal {
         files.activate(&self.config, header, needed)
     }
 
-    /// Has commits go to another segment. The gate is closed.
+    /// Sends commits to another segment. The gate is closed.
     pub(super) fn switch(&self, files: &mut SegmentFiles, next: ActiveSegment) {
         let (old, end) = (self.active.load_full(), self.sequencer.published());
         if old.io.capacity() > 0 {

@@ -174,7 +174,7 @@ impl SegmentFiles {
         }
     }
 
-    /// Keeps a file that no segment lives in for reuse. Answers it back when it is to be removed:
+    /// Keeps a file that no segment lives in for reuse. Returns it when it is to be removed:
     /// one that was made for a huge batch would hide its size behind a usual segment.
     fn keep_free(&mut self, config: &LogConfig, path: PathBuf, bytes: u64) -> Option<PathBuf> {
         if bytes != config.segment_bytes || self.free.len() >= most_free(config) {

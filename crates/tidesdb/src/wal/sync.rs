@@ -77,7 +77,7 @@ impl Wal {
         }
     }
 
-    /// Syncs everything published, and answers how far that is.
+    /// Syncs everything published, and returns how far that is.
     pub(super) fn sync_published(&self) -> Result<SequenceNumber> {
         let (target, earlier, active) = {
             // Segments change only with this lock held, so the three belong together.

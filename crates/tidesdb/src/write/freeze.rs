@@ -46,7 +46,7 @@ impl Core {
     }
 
     /// Freezes the memtables of all these families at one point of the commit order, which it
-    /// answers; empty ones stay. The caller has the families in the order of their numbers.
+    /// returns; empty ones stay. The caller has the families in the order of their numbers.
     pub(crate) fn freeze_all(&self, families: &[Arc<FamilyState>]) -> SequenceNumber {
         // Other callers take one of them.
         let _freezings: Vec<_> =

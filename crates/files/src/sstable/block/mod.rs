@@ -15,7 +15,7 @@
 //! place. Entries are sorted by key ascending, then sequence number descending. A head is only a
 //! hint: equal heads always fall back to comparing whole keys. The header is checked when a block
 //! is made; entries are parsed with bounds checks at each access, which costs less than validating
-//! all of them for one lookup, and a malformed one answers `None`, which callers turn into a
+//! all of them for one lookup, and a malformed one returns `None`, which callers turn into a
 //! corruption error. Immutable, shared by all threads.
 
 mod builder;

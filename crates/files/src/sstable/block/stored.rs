@@ -92,7 +92,7 @@ pub(crate) fn open_stored(sealed: &[u8], place: Place, raw: &mut Vec<u8>) -> Res
 }
 
 /// Checks sealed bytes that lie at `place`, and whether they are stored raw: then they begin with
-/// what [`open_stored`] would answer.
+/// what [`open_stored`] would return.
 ///
 /// # Errors
 /// As [`open_stored`].

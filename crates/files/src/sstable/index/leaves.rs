@@ -228,7 +228,7 @@ impl<B: Deref<Target = Block>> Leaves<B> {
         at_hand.ok_or_else(|| malformed(table, index, node))
     }
 
-    /// Reads a node that the table does not hold. Answers its number of leaves, and the block
+    /// Reads a node that the table does not hold. Returns its number of leaves, and the block
     /// unless the table holds the node now.
     fn read<S: BlockSource<Block = B>>(
         &self,

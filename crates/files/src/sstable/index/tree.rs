@@ -186,7 +186,7 @@ impl TreeIndex {
         self.starts.get(node)?.held.get()
     }
 
-    /// Holds a node, whose block this is. Answers the bytes that it takes: 0 when another thread
+    /// Holds a node, whose block this is. Returns the bytes that it takes: 0 when another thread
     /// was faster, and `None` when it can't be held.
     pub(crate) fn hold(&self, node: usize, block: &Block) -> Option<u64> {
         let held = HeldNode::of(self, node, block)?;

@@ -1,4 +1,4 @@
-//! What a lookup in a table answers.
+//! What a lookup in a table returns.
 
 use super::super::block::{Block, EntryMeta, EntrySpan};
 use std::ops::Deref;

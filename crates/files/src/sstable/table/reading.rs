@@ -69,12 +69,12 @@ impl Table {
         read_exact(self.file.as_ref(), &self.path, buffer, offset)
     }
 
-    /// Has the system begin to read a block that will be wanted soon.
+    /// Asks the system to begin reading a block that will be wanted soon.
     pub fn start_reading_block(&self, handle: BlockHandle) {
         self.file.start_reading(handle.offset, u64::from(handle.len));
     }
 
-    /// Has the system begin to read data blocks that will be wanted soon.
+    /// Asks the system to begin reading data blocks that will be wanted soon.
     pub(in crate::sstable) fn start_reading(&self, offset: u64, len: u64) {
         let len = len.min(self.index.data_bytes().saturating_sub(offset));
         if len > 0 {

@@ -1,4 +1,4 @@
-//! Index nodes that open tables hold: what they answer, when they are held, and what they take.
+//! Index nodes that open tables hold: what they return, when they are held, and what they take.
 
 use super::damage::right_or_corrupt_in;
 use super::*;

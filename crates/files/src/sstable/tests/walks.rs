@@ -213,7 +213,7 @@ fn an_unreadable_block_is_not_the_end_of_the_table() {
     }
 }
 
-/// Has every block, and notes what was announced and what was asked for.
+/// Serves every block, and notes what was announced and what was asked for.
 struct WholeCache {
     blocks: HashMap<u64, Arc<Block>>,
     announced: RefCell<Vec<u64>>,

@@ -3,7 +3,7 @@
 //! A page of a mapping that is written for the first time must find its block: if the file system
 //! has to allocate one then and the disk is full, the answer is a signal that ends the process. So
 //! the file systems that are known to write over reserved blocks in place are listed. On all others
-//! the log is written with system calls, which answer errors.
+//! the log is written with system calls, which return errors.
 
 use std::fs;
 
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(MappingRule::of(None), MappingRule::Never);
     }
 
-    /// XFS answers that it can't reserve blocks where it never writes in place.
+    /// XFS reports that it can't reserve blocks where it never writes in place.
     #[test]
     fn a_file_whose_blocks_can_not_be_reserved_is_mapped_where_writes_are_always_in_place() {
         let file = tempfile::tempfile().unwrap();

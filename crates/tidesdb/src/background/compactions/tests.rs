@@ -107,7 +107,7 @@ fn check(family: &Family, model: &Model, when: &str) {
 
 /// Writes go on while compactions are interrupted by flushes and by other compactions of the same
 /// family. Readers, snapshots and what a power cut leaves show what was written; most merges at a
-/// time are answered.
+/// time are returned.
 fn a_life_with_interrupted_merges(seed: u64) -> usize {
     let mut bench = Bench::new(seed);
     let most = Arc::new(AtomicUsize::new(0));

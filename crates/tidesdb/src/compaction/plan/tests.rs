@@ -146,7 +146,7 @@ fn slices_beside_damage_are_merged_when_enough_of_them_is_garbage() {
     assert_eq!(beside_damage(&state, &RULES, 0.9), None, "a slice frees no value log");
 }
 
-/// Merges runs of unique keys as planned; answers the bytes rewritten.
+/// Merges runs of unique keys as planned; returns the bytes rewritten.
 fn compact_while_planned(
     state: &mut Vec<RunSummary>,
     rules: &PlanRules,
@@ -168,7 +168,7 @@ fn compact_while_planned(
     }
 }
 
-/// Feeds flushes of unique keys, in turn of these sizes, merging as planned; answers the bytes
+/// Feeds flushes of unique keys, in turn of these sizes, merging as planned; returns the bytes
 /// rewritten per byte.
 fn rewrites(flushes: u64, sizes: &[u64], rules: &PlanRules, most_runs: usize) -> f64 {
     let mut state: Vec<RunSummary> = Vec::new();

@@ -52,10 +52,10 @@ impl Db {
     }
 
     /// As [`Db::checkpoint_with`]. `progress` is called with how far the work is; an error that it
-    /// answers ends the work.
+    /// returns ends the work.
     ///
     /// # Errors
-    /// As [`Db::checkpoint_with`], and what `progress` answers.
+    /// As [`Db::checkpoint_with`], and what `progress` returns.
     pub fn checkpoint_with_progress(
         &self,
         path: impl AsRef<Path>,

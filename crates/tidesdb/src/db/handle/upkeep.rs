@@ -99,7 +99,7 @@ impl Db {
     }
 
     /// As [`Db::verify`]. `progress` is called now and then with how far the work is; an error
-    /// that it answers ends the work.
+    /// that it returns ends the work.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -114,7 +114,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Db::verify`], and what `progress` answers.
+    /// As [`Db::verify`], and what `progress` returns.
     pub fn verify_with_progress(
         &self,
         progress: &mut dyn FnMut(Progress) -> Result<()>,

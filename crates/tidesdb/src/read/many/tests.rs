@@ -33,7 +33,7 @@ fn options(random: &mut SplitMix64) -> FamilyOptions {
         .min_disk_space(0)
 }
 
-/// Changes keys of a family, with flushes and compactions in between, and answers snapshots on the
+/// Changes keys of a family, with flushes and compactions in between, and returns snapshots on the
 /// way.
 fn change(family: &Family, db: &Db, random: &mut SplitMix64) -> Vec<Snapshot> {
     let mut snapshots = Vec::new();

@@ -47,7 +47,7 @@ type Probe = (usize, usize);
 /// which segments may have begun.
 ///
 /// # Errors
-/// [`Error::Io`]; what `progress` answers.
+/// [`Error::Io`]; what `progress` returns.
 pub(super) fn recover_header(
     (path, file): (&Path, &Arc<dyn File>),
     segments: &[Segment],

@@ -57,7 +57,7 @@ impl Segment {
     /// A segment with this header, which is looked through once.
     ///
     /// # Errors
-    /// [`Error::Io`]; what `progress` answers.
+    /// [`Error::Io`]; what `progress` returns.
     pub(super) fn new(
         (path, file): (PathBuf, Arc<dyn File>),
         header: SegmentHeader,
@@ -138,7 +138,7 @@ pub(super) type Headless = Vec<(PathBuf, Arc<dyn File>)>;
 /// Opens all segments.
 ///
 /// # Errors
-/// [`Error::Io`] that says nothing of a segment; what `progress` answers.
+/// [`Error::Io`] that says nothing of a segment; what `progress` returns.
 pub(super) fn open_all(
     source: &Source,
     findings: &mut Findings,

@@ -17,7 +17,7 @@ pub(super) fn put(place: &'static LocalKey<Step>, step: impl FnMut() + 'static) 
     place.set(Some(Box::new(step)));
 }
 
-/// Has no step taken there any more.
+/// Removes the steps that are taken there.
 pub(super) fn remove(place: &'static LocalKey<Step>) {
     place.set(None);
 }

@@ -145,7 +145,7 @@ impl Catalog {
     }
 
     /// Makes a manifest that lacks no other edits the one in force, unless it was called off.
-    /// Answers which one is dead now, if it is certain.
+    /// Returns which one is dead now, if it is certain.
     pub(super) fn take_over(
         &mut self,
         mut writer: ManifestWriter,
