@@ -24,9 +24,9 @@ use tidesdb_sys::sched::Lane;
 pub(crate) use self::manual_compactions::WaitLimit;
 pub(crate) use self::requests::Background;
 use crate::core::Core;
-use crate::counters::Work;
 use crate::family::{Failure, FamilyState};
 use crate::flow::StallTimer;
+use crate::telemetry::counters::Work;
 
 /// A family is quiet when nothing was committed for this long.
 const QUIET_PERIOD: Duration = Duration::from_secs(2);

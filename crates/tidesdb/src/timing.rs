@@ -9,7 +9,7 @@ use tidesdb_base::latency::{LatencyHistogram, TimedOperation};
 
 use crate::core::{Core, Telemetry};
 use crate::family::FamilyState;
-use crate::latency_recorder::{forget_waits, waits};
+use crate::telemetry::latency_recorder::{forget_waits, waits};
 
 /// An operation that is timed.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +27,8 @@ pub(crate) struct TimedCall<'a> {
 }
 
 impl Telemetry {
-    /// Begins to time an operation for which [`crate::latency_recorder::LatencyRecorder::is_due`]
-    /// is true.
+    /// Begins to time an operation for which
+    /// [`crate::telemetry::latency_recorder::LatencyRecorder::is_due`] is true.
     pub(crate) fn start_timing(&self) -> Started {
         forget_waits();
         Started(self.clock.monotonic_nanos())

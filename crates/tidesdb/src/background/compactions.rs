@@ -21,7 +21,7 @@ use crate::compaction::state::{rules, summarize};
 use crate::compaction::{expiry, slices};
 use crate::core::Core;
 use crate::family::{FamilyState, RunClaim, RunningClaims};
-use crate::key_partitions::KeySpan;
+use crate::output::key_partitions::KeySpan;
 use crate::version::{LivenessRules, Run, Version};
 
 /// A version and what the planner knows of it.

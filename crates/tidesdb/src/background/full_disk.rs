@@ -21,8 +21,8 @@ use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_lockfree::sync::lock;
 
 use crate::core::{CallerAtWork, Core, TryCommit};
-use crate::events::HeldEvents;
 use crate::family::FamilyState;
+use crate::telemetry::events::HeldEvents;
 
 /// How often a commit of deletions is tried that finds no space.
 const MOST_TRIES: u32 = 4;

@@ -12,7 +12,7 @@ use crate::compaction::state::summarize;
 use crate::core::Core;
 use crate::family::{FamilyState, RunClaim};
 use crate::flow::StallTimer;
-use crate::key_partitions::KeySpan;
+use crate::output::key_partitions::KeySpan;
 use crate::version::{LivenessRules, Run, TableFile, Version};
 
 /// How long a caller waits for the compactions under way.

@@ -25,7 +25,7 @@ use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
 use crate::core::Core;
-use crate::spans::span;
+use crate::telemetry::spans::span;
 
 impl Core {
     /// Queues the repair of a log that failed, unless one is queued or running.

@@ -13,8 +13,8 @@ use tidesdb_files::sstable::{Block, BlockHandle, BlockSource, Table};
 use tidesdb_lockfree::cache::{self, CacheKey};
 use tidesdb_lockfree::prefetch::prefetch;
 
-use crate::counters::{Hot, HotCounters, ReadTally, tick};
 use crate::flow::{BoundedCache, Holder, MemoryBudget};
+use crate::telemetry::counters::{Hot, HotCounters, ReadTally, tick};
 use crate::thread_buffer::{keep_buffer, take_buffer};
 
 pub(crate) use self::held_block::HeldBlock;

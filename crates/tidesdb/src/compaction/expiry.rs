@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
 
-use crate::key_partitions::KeySpan;
+use crate::output::key_partitions::KeySpan;
 use crate::version::{TableFile, Version};
 
 /// By what the expiry of a version is judged.

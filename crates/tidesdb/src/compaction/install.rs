@@ -9,9 +9,9 @@ use tidesdb_files::manifest::{Change, TableRecord};
 use tidesdb_lockfree::sync::lock;
 
 use crate::core::Core;
-use crate::counters::Work;
 use crate::family::{FamilyState, View};
-use crate::table_output::{Written, remove_written};
+use crate::output::table_output::{Written, remove_written};
+use crate::telemetry::counters::Work;
 use crate::version::{TableChange, TableFile, ValueLogFile, Version};
 
 /// What a compaction, or a piece of one, has done.

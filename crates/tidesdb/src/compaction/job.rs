@@ -28,11 +28,11 @@ use super::slices::tables_within;
 use super::step::{Outcome, Step};
 use super::steps::{Cut, StepSizes, tables_over};
 use crate::core::Core;
-use crate::counters::Work;
 use crate::family::{FamilyState, RunPlace, SliceBounds, interrupting};
 use crate::flow::PromisedSpace;
-use crate::key_partitions::KeySpan;
-use crate::spans::span;
+use crate::output::key_partitions::KeySpan;
+use crate::telemetry::counters::Work;
+use crate::telemetry::spans::span;
 use crate::version::{Run, TableFile, Version};
 
 /// Value logs below this share of a write buffer are joined by compactions, so that there are not

@@ -13,7 +13,7 @@ use tidesdb_files::sstable::{EntryMeta, Readahead, Table, TableIterator, Uncache
 
 use super::steps::holds;
 use crate::iterator::NumberHeap;
-use crate::key_partitions::KeySpan;
+use crate::output::key_partitions::KeySpan;
 use crate::version::TableFile;
 
 /// Bytes of each input read at a time.

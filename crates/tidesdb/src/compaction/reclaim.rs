@@ -31,9 +31,9 @@ use super::install::CompactionResult;
 use super::merge::VersionMerge;
 use crate::core::Core;
 use crate::family::{FamilyState, RunClaim};
-use crate::key_partitions::KeySpan;
+use crate::output::key_partitions::KeySpan;
+use crate::output::table_output::{OutputPlace, TableOutput, Written, remove_written};
 use crate::read::read_pointer;
-use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
 use crate::version::{Run, TableFile, Version, is_deleted_in_part};
 
 /// How often to look whether compactions under way have ended.

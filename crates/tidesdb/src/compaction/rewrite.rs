@@ -16,8 +16,8 @@ use tidesdb_files::sstable::EntryMeta;
 use tidesdb_files::vlog::ValuePointer;
 
 use super::drop_rules::{DropRules, Verdict};
+use crate::output::table_output::{TableOutput, Written};
 use crate::read::read_pointer;
-use crate::table_output::{TableOutput, Written};
 use crate::version::Version;
 
 /// Value logs whose values are to be written anew, and where to read them.

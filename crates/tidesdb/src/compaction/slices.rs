@@ -23,7 +23,7 @@ use super::plan::CompactionPlan;
 use super::steps::LEAST_TABLE_BYTES;
 use super::subcompactions::bounds_between;
 use crate::family::{FamilyState, SliceBounds};
-use crate::key_partitions::KeySpan;
+use crate::output::key_partitions::KeySpan;
 use crate::version::{KeyCounts, LivenessCount, LivenessRules, TableFile, Version};
 
 /// Slices of a family that is large enough. More would make the tables of a flush small.

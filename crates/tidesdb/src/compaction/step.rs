@@ -24,8 +24,8 @@ use super::steps::{self, Cut, StepTable};
 use super::subcompactions::parts;
 use crate::core::Core;
 use crate::flow::{Holder, Lent, table_writer_bytes};
-use crate::key_partitions::{KeyPartitions, KeySpan};
-use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
+use crate::output::key_partitions::{KeyPartitions, KeySpan};
+use crate::output::table_output::{OutputPlace, TableOutput, Written, remove_written};
 use crate::version::{KeyCounts, LivenessCount, TableFile, Version, is_deleted_in_part};
 
 /// Versions between two looks at whether the compaction is still wanted, and two reports of

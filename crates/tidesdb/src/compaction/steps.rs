@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::key_partitions::KeySpan;
+use crate::output::key_partitions::KeySpan;
 
 /// What has to be known of a table to cut a compaction into steps.
 pub(super) trait StepTable: Clone {

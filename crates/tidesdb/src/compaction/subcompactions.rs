@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidesdb_base::error::Result;
 
-use crate::key_partitions::KeySpan;
+use crate::output::key_partitions::KeySpan;
 use crate::version::TableFile;
 
 /// A part is at least this many output tables long.

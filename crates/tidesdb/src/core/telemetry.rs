@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use tidesdb_sys::clock::Clock;
 
-use crate::counters::Counted;
-use crate::events::Events;
-use crate::latency_recorder::LatencyRecorder;
+use crate::telemetry::counters::Counted;
+use crate::telemetry::events::Events;
+use crate::telemetry::latency_recorder::LatencyRecorder;
 
 /// Counters, times and events.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use tidesdb_sys::sched::Lane;
 use crate::core::Core;
 use crate::family::RetiredHook;
 use crate::recovery::NO_LOG;
-use crate::spans::span;
+use crate::telemetry::spans::span;
 
 impl Core {
     /// Flushes everything and shuts down. When all is in tables the log is removed. On a full disk

@@ -25,7 +25,7 @@ use crate::flow::Holder;
 use crate::flush::ConsistentFiles;
 use crate::progress::{Progress, Step};
 use crate::recovery::NO_LOG;
-use crate::spans::span;
+use crate::telemetry::spans::span;
 use crate::verify::VerifyReport;
 use crate::version::PersistedState;
 

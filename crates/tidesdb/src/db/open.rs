@@ -27,16 +27,16 @@ use crate::core::{
     Core, CoreCounters, Environment, Families, FileWork, Health, Isolation, Memory, Storage,
     Telemetry,
 };
-use crate::event_log::EventLog;
-use crate::events::Events;
 use crate::family::{FamilyState, View};
 use crate::file_numbers::{DatabaseId, FileNumbers};
 use crate::flow::disk::{self, DiskSpace};
 use crate::flow::{DatabaseFlow, MemoryBudget};
-use crate::latency_recorder::LatencyRecorder;
 use crate::memtable::Memtable;
 use crate::recovery::{self, Inventory, NO_LOG, Orphans, Replayed, Target, Targets, Workers};
-use crate::spans::span;
+use crate::telemetry::event_log::EventLog;
+use crate::telemetry::events::Events;
+use crate::telemetry::latency_recorder::LatencyRecorder;
+use crate::telemetry::spans::span;
 use crate::version::{
     Catalog, DirectoryLock, Extent, FamilyRecord, FileContext, NamedFile, ObsoleteFiles,
     PersistedState, TableFile, ValueLogFile, ValueLogLife, Version,

@@ -18,7 +18,7 @@ use tidesdb_sys::vfs::Vfs;
 use crate::core::Core;
 use crate::family::FamilyState;
 use crate::recovery::{self, Inventory, Replayed, Target, Targets, Workers};
-use crate::spans::span;
+use crate::telemetry::spans::span;
 use crate::wal::Retained;
 
 /// Memtables may take this part of the memory budget while the log is replayed. More of it is

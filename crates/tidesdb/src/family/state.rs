@@ -12,10 +12,10 @@ use super::keys::FamilyKeys;
 use super::settings::{FamilySettings, freeze_bytes};
 use super::view::{CurrentView, View};
 use super::{CommitHookSlot, FamilyCompactions, FamilyFlushes, ReadActivity};
-use crate::counters::FamilyCounters;
 use crate::dead_ranges::DeadRanges;
 use crate::file_numbers::DatabaseId;
 use crate::flow::{FamilyFlow, FamilySignals, is_held, is_slowed_by_garbage};
+use crate::telemetry::counters::FamilyCounters;
 use crate::version::{
     DirectValueWriter, InDoubt, SpaceEstimate, ValueLogFile, Version, collected_from,
 };

@@ -23,11 +23,11 @@ use tidesdb_files::manifest::{Change, TableRecord};
 use tidesdb_lockfree::sync::lock;
 
 use crate::core::Core;
-use crate::counters::Work;
 use crate::family::{FamilyState, View};
 use crate::memtable::Memtable;
-use crate::spans::span;
-use crate::table_output::{Written, remove_all};
+use crate::output::table_output::{Written, remove_all};
+use crate::telemetry::counters::Work;
+use crate::telemetry::spans::span;
 use crate::version::{TableChange, TableFile, ValueLogFile, table_needs, table_overlaps};
 
 /// Tables of one memtable, written and synced.

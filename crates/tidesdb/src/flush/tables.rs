@@ -22,9 +22,9 @@ use crate::family::{FamilyState, SliceBounds, View};
 use crate::flow::{
     ENTRY_OVERHEAD_BYTES, FamilyFlow, FlushMeter, Holder, flush_parts, table_writer_bytes,
 };
-use crate::key_partitions::{KeyPartitions, KeySpan};
 use crate::memtable::{Memtable, kind_of};
-use crate::table_output::{OutputPlace, TableOutput, Written, remove_written};
+use crate::output::key_partitions::{KeyPartitions, KeySpan};
+use crate::output::table_output::{OutputPlace, TableOutput, Written, remove_written};
 
 /// About what an entry takes in a memtable; only the size of a first allocation follows from it.
 const USUAL_ENTRY_BYTES: u64 = 128;

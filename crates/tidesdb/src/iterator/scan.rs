@@ -18,9 +18,9 @@ use super::options::Bounds;
 use super::scanned_values::ScannedValues;
 use super::source::Source;
 use crate::core::Owner;
-use crate::counters::Hot;
 use crate::family::FamilyState;
 use crate::flow::{Holder, Lent};
+use crate::telemetry::counters::Hot;
 
 /// Where to go.
 #[derive(Clone, Copy, Debug)]

@@ -15,10 +15,10 @@ use tidesdb_lockfree::prefetch::prefetch;
 
 use crate::cache::{HeldBlock, TalliedBlocks};
 use crate::core::Core;
-use crate::counters::{Hot, ReadTally, tick};
 use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
 use crate::snapshot_registry::Moment;
+use crate::telemetry::counters::{Hot, ReadTally, tick};
 use crate::thread_buffer::{keep_buffer, take_buffer};
 use crate::timing::TimedCall;
 use crate::version::{TableFile, ValueLogFile, Version};

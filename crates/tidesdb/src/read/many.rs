@@ -31,10 +31,10 @@ pub(crate) use self::collect::{Collect, Pins, SharedBlock};
 use super::get::{Get, InMemory, resolve};
 use crate::cache::{HeldBlock, TalliedBlocks};
 use crate::core::Core;
-use crate::counters::{ReadTally, tick};
 use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
 use crate::snapshot_registry::Moment;
+use crate::telemetry::counters::{ReadTally, tick};
 use crate::timing::TimedCall;
 use crate::version::{Run, Version};
 

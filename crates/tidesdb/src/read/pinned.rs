@@ -11,11 +11,11 @@ use tidesdb_files::sstable::Found;
 use super::get::{FoundInTable, Get};
 use super::many::SharedBlock;
 use crate::core::Core;
-use crate::counters::tick;
 use crate::family::{FamilyState, View};
 use crate::flow::{Holder, Lent, MemoryBudget};
 use crate::memtable::{MemtableVersion, kind_of};
 use crate::snapshot_registry::Moment;
+use crate::telemetry::counters::tick;
 
 /// A value that was got without copying it: it derefs to its bytes.
 ///

@@ -8,9 +8,9 @@ use tidesdb_lockfree::sync::lock;
 
 use super::{CacheStats, FamilyStats, LevelStats, ReadStats, WorkStats};
 use crate::core::Core;
-use crate::counters::Counted;
 use crate::family::FamilyState;
 use crate::flow::{MemoryBudget, Stalls};
+use crate::telemetry::counters::Counted;
 
 /// Figures of a whole database.
 // More than a dozen fields: one for each figure that users read.

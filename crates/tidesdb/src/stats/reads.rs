@@ -1,7 +1,7 @@
 //! What gets and scans have met.
 
 use super::ratio;
-use crate::counters::{Counted, Hot};
+use crate::telemetry::counters::{Counted, Hot};
 
 /// What reads have met since the open, of one family or of all.
 ///

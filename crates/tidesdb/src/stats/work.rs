@@ -1,7 +1,7 @@
 //! What commits, flushes and compactions have done.
 
 use super::ratio;
-use crate::counters::{Counted, Hot, Work};
+use crate::telemetry::counters::{Counted, Hot, Work};
 
 /// What was done since the open, in one family or in all. What families did that are dropped counts
 /// in the sum of all.

@@ -17,10 +17,10 @@ use tidesdb_files::sstable::{Readahead, TableIterator};
 
 use super::read_set::ReadRange;
 use crate::cache::{BlockCache, CachedBlocks, TalliedBlocks};
-use crate::counters::ReadTally;
 use crate::dead_ranges::KnownRanges;
 use crate::family::View;
 use crate::memtable::Memtable;
+use crate::telemetry::counters::ReadTally;
 use crate::version::TableFile;
 
 use std::sync::Arc;

@@ -56,7 +56,7 @@ use self::active::{ActiveSegment, NoSegment};
 use self::segments::SegmentFiles;
 use self::state::{Condition, Fault};
 use crate::file_numbers::FileNumbers;
-use crate::latency::LatencyMeter;
+use crate::telemetry::latency::LatencyMeter;
 
 pub(crate) use self::active::NoSegmentAt;
 pub(crate) use self::commit::{ANY_KEY, signature_of};

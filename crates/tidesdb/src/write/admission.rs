@@ -16,8 +16,8 @@ use tidesdb_base::event::{Event, MemoryLevel, StallReason};
 use crate::core::Core;
 use crate::family::FamilyState;
 use crate::flow::{ENTRY_OVERHEAD_BYTES, MemoryPlan, Pace, StallTimer, family_pace, memory_pace};
-use crate::latency_recorder::note_stall;
-use crate::spans::{EnteredSpan, span};
+use crate::telemetry::latency_recorder::note_stall;
+use crate::telemetry::spans::{EnteredSpan, span};
 
 /// Waits shorter than this are not worth an event.
 const REPORTED_WAIT_NANOS: u64 = 10_000_000;

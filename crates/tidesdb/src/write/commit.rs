@@ -17,9 +17,9 @@ use super::batch::check_sizes;
 use super::{WriteBatch, WriteOptions};
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::latency_recorder::note_sync;
 use crate::memtable::Memtable;
-use crate::spans::span;
+use crate::telemetry::latency_recorder::note_sync;
+use crate::telemetry::spans::span;
 use crate::thread_buffer::{keep_buffer, take_buffer};
 use crate::timing::TimedCall;
 use crate::wal::signature_of;
@@ -92,8 +92,8 @@ impl Core {
         commit()
     }
 
-    /// Times a commit, of which [`crate::latency_recorder::LatencyRecorder::is_due`] said that it
-    /// is to be timed.
+    /// Times a commit, of which [`crate::telemetry::latency_recorder::LatencyRecorder::is_due`]
+    /// said that it is to be timed.
     #[inline(never)]
     pub(crate) fn timed_commit<R>(
         &self,

@@ -10,7 +10,7 @@ use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
 use crate::compaction::plan;
 use crate::compaction::state::summarize;
 use crate::db::{Components, Db};
-use crate::key_partitions::KeySpan;
+use crate::output::key_partitions::KeySpan;
 use crate::version::LivenessRules;
 
 #[test]

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::tables::{KEY_SPACE, Keys, SimulatedRun, Table, bytes_of, places, union};
 use crate::compaction::steps::{Cut, StepSizes, StepTable, released, tables_over};
-use crate::key_partitions::KeySpan;
+use crate::output::key_partitions::KeySpan;
 
 /// A table that overlaps no other stays as it is with this share of the usual size.
 const LEAST_LONE_SHARE: f64 = 8.0;

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::compaction::steps::StepTable;
-use crate::key_partitions::KeySpan;
+use crate::output::key_partitions::KeySpan;
 
 /// Keys are numbers below this, and spread evenly.
 pub(super) const KEY_SPACE: u64 = 1 << 48;

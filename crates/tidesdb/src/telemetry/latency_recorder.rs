@@ -8,7 +8,7 @@ use tidesdb_base::event::StallReason;
 use tidesdb_base::latency::{LatencyHistogram, TimedOperation};
 use tidesdb_base::options::DbOptions;
 
-use crate::latency::LatencyMeter;
+use crate::telemetry::latency::LatencyMeter;
 
 /// Slow operations are reported at most this often, in nanoseconds; those between are counted.
 const REPORT_EVERY_NANOS: u64 = 100_000_000;

@@ -23,7 +23,7 @@ macro_rules! span {
     ($level:ident, $name:literal $(, $field:ident = $value:expr)* $(,)?) => {{
         // A function that is never called: the values are checked and not computed.
         let _fields = || { $(let _ = &$value;)* };
-        $crate::spans::EnteredSpan
+        $crate::telemetry::spans::EnteredSpan
     }};
 }
 

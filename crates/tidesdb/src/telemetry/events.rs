@@ -5,8 +5,8 @@ use std::cell::{Cell, RefCell};
 use tidesdb_base::event::{Event, EventListener, LogLevel};
 use tidesdb_base::options::DbOptions;
 
-use crate::event_log::EventLog;
-use crate::spans;
+use crate::telemetry::event_log::EventLog;
+use crate::telemetry::spans;
 use crate::user_code::call_out;
 
 /// See the module's documentation.
