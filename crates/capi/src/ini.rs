@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidesdb::FamilyOptions;
 use tidesdb::options_file::ini::{CODECS, entries};
+use tidesdb_sys::descriptors::above_standard;
 
 use crate::boundary::{
     Failure, Outcome, any_text, any_text_bytes, bytes_of, c_string, call, object, object_mut, path,
@@ -290,7 +291,11 @@ fn create_beside(place: &Path) -> io::Result<(File, OsString)> {
         match File::create_new(&beside) {
             // Of a process of the same number that died.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => return created.map(|file| (file, beside)),
+            created => {
+                let file = above_standard(created?);
+                let file = file.inspect_err(|_| drop(fs::remove_file(&beside)))?;
+                return Ok((file.into(), beside));
+            }
         }
     }
 }

@@ -163,6 +163,11 @@ fn calls_beside_others_that_change_what_they_use_do_no_harm() {
 }
 
 #[test]
+fn daemons_keep_their_descriptors_and_signals_to_themselves() {
+    holds("daemon");
+}
+
+#[test]
 fn threads_and_signals_do_no_harm() {
     holds("stress");
 }

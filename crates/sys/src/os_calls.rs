@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use std::os::fd::AsRawFd;
@@ -78,6 +79,52 @@ pub(crate) fn lower_thread_priority(steps: i32) {
 /// Lowers the priority of the calling thread: elsewhere that would be the whole process's.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn lower_thread_priority(_steps: i32) {}
+
+/// What a thread's own faults raise. Were they blocked, a fault would kill the process without the
+/// handler that it has for them.
+const OF_FAULTS: [libc::c_int; 7] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGABRT,
+];
+
+/// While this lives, its thread takes no signals but those of its own faults, and threads that it
+/// starts never do.
+pub(crate) struct SignalsBlocked {
+    before: libc::sigset_t,
+    /// It is this thread's and no other's.
+    _of_thread: PhantomData<*const ()>,
+}
+
+/// See [`SignalsBlocked`].
+pub(crate) fn block_signals() -> SignalsBlocked {
+    let mut blocked = MaybeUninit::uninit();
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: writable memory of the size that the call fills, whatever it returns.
+    unsafe { libc::sigfillset(blocked.as_mut_ptr()) };
+    for signal in OF_FAULTS {
+        // SAFETY: the set was filled, and there is such a signal.
+        unsafe { libc::sigdelset(blocked.as_mut_ptr(), signal) };
+    }
+    // SAFETY: the first set was filled, and the second is writable memory for it. The call fails for
+    // an unknown first argument only.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, blocked.as_ptr(), before.as_mut_ptr()) };
+    // SAFETY: filled by the call before.
+    SignalsBlocked { before: unsafe { before.assume_init() }, _of_thread: PhantomData }
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        // SAFETY: the set was filled by `block_signals`; nothing is written.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut());
+        }
+    }
+}
 
 /// Begins to write a range of `file` to the disk without waiting for it.
 ///

@@ -13,6 +13,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use tidesdb_sys::descriptors::above_standard;
+
 use super::records::{self, Identity, Record, if_there};
 
 /// Folder of entity tags and epochs, which is never listed.
@@ -66,7 +68,8 @@ impl Drop for Unnamed {
 impl Unnamed {
     /// Copies so many bytes, at most, to a new file, which is on the disk then.
     fn write(path: PathBuf, from: &mut dyn Read, most_bytes: Option<u64>) -> io::Result<Self> {
-        let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        let mut file = File::from(above_standard(file)?);
         let mut written = Self { path, identity: Identity::of(&file.metadata()?) };
         io::copy(&mut from.take(most_bytes.unwrap_or(u64::MAX)), &mut file)?;
         file.flush()?;
@@ -122,6 +125,7 @@ impl Directory {
     fn take_turn(&self) -> io::Result<Turn> {
         let path = self.root.join(METADATA).join(LOCK);
         let file = OpenOptions::new().create(true).append(true).open(path)?;
+        let file = File::from(above_standard(file)?);
         loop {
             match file.lock() {
                 // By a signal.

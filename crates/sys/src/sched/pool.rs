@@ -3,7 +3,7 @@
 //! Idle threads block on their lane's condition variable. A panic in a job is caught, reported
 //! through the callback given at construction, and costs neither the thread nor other jobs.
 //! Delayed jobs wait in a heap beside the queue; whichever thread of the lane is idle wakes for
-//! the earliest.
+//! the earliest. Signals are for the application's threads: these take none.
 #![expect(clippy::disallowed_methods, reason = "the door to threads, and to the time until timers")]
 
 use std::any::Any;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use super::{Job, Lane, Scheduler};
 use crate::forks::ProcessMark;
-use crate::os_calls::lower_thread_priority;
+use crate::os_calls::{block_signals, lower_thread_priority};
 use crate::sync::lock;
 
 /// By how much more a lane's threads give way to the application's where processors are scarce.
@@ -166,6 +166,7 @@ impl ThreadPool {
         threads: LaneThreads,
         on_panic: &PanicReport,
     ) -> io::Result<Self> {
+        let _for_threads = block_signals();
         for lane in Lane::ALL {
             let count = threads.count(lane);
             if count == 0 {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::retry_on_intr;
 
+use crate::descriptors::above_standard;
 use crate::vfs::{DirEntry, means_damage};
 
 /// A directory that is held open, and the path that it was opened by.
@@ -61,7 +62,7 @@ impl Place {
         let mode = Mode::from_raw_mode(0o666);
         let flags = flags | OFlags::CLOEXEC;
         let file = retry_on_intr(|| rustix::fs::openat(self.base(), &self.path, flags, mode))?;
-        Ok(file.into())
+        Ok(above_standard(file)?.into())
     }
 
     pub(super) fn open_for_reading(&self) -> io::Result<fs::File> {
@@ -165,5 +166,5 @@ pub(super) fn list(dir: BorrowedFd<'_>) -> io::Result<Vec<DirEntry>> {
 
 fn open_dir(base: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(retry_on_intr(|| rustix::fs::openat(base, path, flags, Mode::empty()))?)
+    above_standard(retry_on_intr(|| rustix::fs::openat(base, path, flags, Mode::empty()))?)
 }
