@@ -247,28 +247,27 @@ pub fn normalised(mut config: FamilyConfig, memory_limit: u64) -> Outcome<Family
 
 /// What a family of the engine is created with, or changed to from `present`.
 pub fn family_options(config: &FamilyConfig, present: FamilyOptions) -> Outcome<FamilyOptions> {
-    let within = |number: c_int, low: usize| usize::try_from(number).unwrap_or(0).clamp(low, 1000);
-    let fpr = config.bloom_fpr;
-    let prefix_len = usize::try_from(config.block_index_prefix_len).unwrap_or(0).clamp(4, 256);
+    let number = |number: c_int| usize::try_from(number).unwrap_or(0);
     // In C there is no other sign for it: who leaves the default gets what is right for the volume.
     let (mut options, least) = (present, config.min_disk_space);
     options.min_disk_space = (least != USUAL_MIN_DISK_SPACE).then_some(least);
     Ok(options
-        .write_buffer_size(config.write_buffer_size.clamp(4 << 10, 16 << 30))
-        .klog_value_threshold(config.klog_value_threshold.clamp(16, 1 << 30))
+        .write_buffer_size(config.write_buffer_size)
+        .klog_value_threshold(config.klog_value_threshold)
         .compression(compression(config.compression_algorithm)?)
         .use_btree(config.use_btree != 0)
         .enable_block_indexes(config.enable_block_indexes != 0)
-        .index_sample_ratio(usize::try_from(config.index_sample_ratio).unwrap_or(1).clamp(1, 1024))
-        .block_index_prefix_len(prefix_len)
+        .index_sample_ratio(number(config.index_sample_ratio))
+        .block_index_prefix_len(number(config.block_index_prefix_len))
         .enable_bloom_filter(config.enable_bloom_filter != 0)
-        .bloom_fpr(if fpr > 0.0 && fpr < 1.0 { fpr } else { 0.01 })
-        .l0_queue_stall_threshold(within(config.l0_queue_stall_threshold, 1))
-        .l1_file_count_trigger(within(config.l1_file_count_trigger, 2))
-        .level_size_ratio(config.level_size_ratio.clamp(2, 1000))
-        .tombstone_density_trigger(config.tombstone_density_trigger.clamp(0.0, 1.0))
+        .bloom_fpr(config.bloom_fpr)
+        .l0_queue_stall_threshold(number(config.l0_queue_stall_threshold))
+        .l1_file_count_trigger(number(config.l1_file_count_trigger))
+        .level_size_ratio(config.level_size_ratio)
+        .tombstone_density_trigger(config.tombstone_density_trigger)
         .tombstone_density_min_entries(config.tombstone_density_min_entries)
-        .sync_mode(sync_mode(config.sync_mode, config.sync_interval_us)?))
+        .sync_mode(sync_mode(config.sync_mode, config.sync_interval_us)?)
+        .within_limits())
 }
 
 /// Takes over the fields that may change in use.

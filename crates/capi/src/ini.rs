@@ -1,17 +1,15 @@
 //! The INI form of a family's options, with all fields of the interface's structure. The syntax is
 //! that of `tidesdb::options_file::ini`; a text that a line can't hold as it is, say one with a
-//! line break, is written in quotes with escapes. What is written is what a family would use: the
-//! engine's limits, which `OptionsFile::from_ini` checks, have been applied. A file is bytes; those
-//! of remarks may be of any encoding.
+//! line break, is written in quotes with escapes. Values are written as they are: readers apply the
+//! engine's limits. A file is bytes; those of remarks may be of any encoding.
 
 use std::ffi::{OsString, c_char, c_int};
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidesdb::FamilyOptions;
 use tidesdb::options_file::ini::{CODECS, entries};
 use tidesdb_sys::descriptors::above_standard;
 
@@ -20,8 +18,11 @@ use crate::boundary::{
     refuse, set_bytes,
 };
 use crate::codes;
-use crate::config::{USUAL_MIN_DISK_SPACE, family_defaults, family_options, take_engine_options};
+use crate::config::{USUAL_MIN_DISK_SPACE, family_defaults};
 use crate::types::FamilyConfig;
+
+/// Bytes that a file has at most.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// A key of a section, and the field that it stands for.
 struct Key {
@@ -46,15 +47,15 @@ macro_rules! number {
     };
 }
 
-/// A number with six digits behind the point, unless they would make it 0 or 1.
+/// A number with six digits behind the point, or as many as it takes to have it come back.
 macro_rules! decimal {
     ($name:literal, $field:ident) => {
         Key {
             name: $name,
             text: |config| {
                 let six = format!("{:.6}", config.$field);
-                let is_whole = six.ends_with(".000000") && config.$field.fract() != 0.0;
-                Some(if is_whole { config.$field.to_string() } else { six })
+                let comes_back = six.parse() == Ok(config.$field);
+                Some(if comes_back { six } else { config.$field.to_string() })
             },
             set: |config, value| parse(&mut config.$field, value),
         }
@@ -148,16 +149,12 @@ pub fn lines(config: &FamilyConfig) -> String {
 /// The section of a config as a file.
 ///
 /// # Errors
-/// `TDB_ERR_INVALID_ARGS` for a section's name that would not be read as it is.
+/// `TDB_ERR_INVALID_ARGS` for a section's name that would not be read as it is, or that is too long.
 fn to_ini(section: &[u8], config: &FamilyConfig) -> Outcome<Vec<u8>> {
-    let mut config = *config;
-    if let Ok(options) = family_options(&config, FamilyOptions::default()) {
-        take_engine_options(&mut config, &options);
-    }
-    let out = [b"[", section, b"]\n", lines(&config).as_bytes()].concat();
+    let out = [b"[", section, b"]\n", lines(config).as_bytes()].concat();
     let (text, name) = (any_text(&out), any_text(section));
     let is_read = entries(&text).is_ok_and(|all| all.iter().all(|entry| entry.section == name));
-    if is_read { Ok(out) } else { refuse(codes::INVALID) }
+    if is_read && out.len() as u64 <= MOST_BYTES { Ok(out) } else { refuse(codes::INVALID) }
 }
 
 /// A text as the value of a line: as it is, or in quotes with escapes when it would not come back.
@@ -244,7 +241,14 @@ pub unsafe extern "C" fn tidesdb_cf_config_load_from_ini(
         // SAFETY: the caller's strings and structure, by the interface.
         let (file, section, config) =
             unsafe { (path(ini_file)?, c_string(section_name)?, object_mut(config)?) };
-        let bytes = fs::read(file).map_err(|_| Failure::Code(codes::IO))?;
+        let mut bytes = Vec::new();
+        let read =
+            File::open(file).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes));
+        read.map_err(|_| Failure::Code(codes::IO))?;
+        // Nothing that could be options.
+        if bytes.len() as u64 > MOST_BYTES {
+            return refuse(codes::CORRUPTION);
+        }
         *config = from_ini(&bytes, section)?;
         Ok(())
     })

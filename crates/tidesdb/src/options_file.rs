@@ -155,7 +155,8 @@ impl OptionsFile {
     /// They are the names of the settings but for `value_threshold`, which is
     /// `klog_value_threshold`; `compression_algorithm`, with names in capitals; and `sync_mode`,
     /// which is 0, 1 or 2 and has its interval in `sync_interval_us`. Switches are 0 or 1. Keys
-    /// that have no meaning here (such as `skip_list_max_level`) are passed over.
+    /// that have no meaning here (such as `skip_list_max_level`) are passed over. A number of
+    /// TidesDB's beyond a limit stands for the limit: C programs save what they were given.
     ///
     /// # Errors
     /// `Invalid`, listing every problem with its line.

@@ -93,6 +93,23 @@ fn files_of_c_programs_are_read() {
     assert!(file.family_options("g", FamilyOptions::default()).unwrap().use_btree);
 }
 
+/// C programs save options as they were given, and TidesDB corrects them when it reads them.
+#[test]
+fn numbers_of_ini_files_are_brought_within_the_limits() {
+    let file = OptionsFile::from_ini(
+        "[f]\nwrite_buffer_size = 1\nvalue_threshold = 18446744073709551615\nbloom_fpr = 7\n\
+         l0_queue_stall_threshold = -1\ntombstone_density_trigger = 2.000000\nuse_btree = 5\n\
+         index_sample_ratio = 3\n",
+    )
+    .unwrap();
+    let f = file.family_options("f", FamilyOptions::default()).unwrap();
+    assert_eq!((f.write_buffer_size, f.klog_value_threshold), (4 << 10, 1 << 30));
+    assert_eq!((f.bloom_fpr, f.tombstone_density_trigger), (0.01, 1.0));
+    assert_eq!((f.l0_queue_stall_threshold, f.index_sample_ratio), (1, 3));
+    assert!(f.use_btree);
+    assert!(OptionsFile::from_ini("[f]\nwrite_buffer_size = small\n").is_err());
+}
+
 fn problems(read: Result<OptionsFile, Error>) -> Vec<String> {
     let Err(Error::InvalidOptions(problems)) = &read else { return vec![format!("{read:?}")] };
     problems.clone()

@@ -142,6 +142,14 @@ impl Default for FamilyOptions {
     }
 }
 
+/// A setting that is a number between two limits.
+struct Bounded<'a> {
+    name: &'static str,
+    value: &'a mut usize,
+    low: usize,
+    high: usize,
+}
+
 impl FamilyOptions {
     /// Adds one of [`FamilyOptions::properties`], or replaces it.
     #[must_use]
@@ -160,27 +168,49 @@ impl FamilyOptions {
         })
     }
 
+    /// Calls `see` with each setting that is a number between two limits.
+    fn bounded(&mut self, mut see: impl FnMut(Bounded<'_>)) {
+        let mut number = |name, value, low, high| see(Bounded { name, value, low, high });
+        number("write_buffer_size", &mut self.write_buffer_size, 4 << 10, 16 << 30);
+        number("klog_value_threshold", &mut self.klog_value_threshold, 16, 1 << 30);
+        number("block_size", &mut self.block_size, 128, 1 << 20);
+        number("index_sample_ratio", &mut self.index_sample_ratio, 1, 1024);
+        number("block_index_prefix_len", &mut self.block_index_prefix_len, 4, 256);
+        number("prefix_bytes", &mut self.prefix_bytes, 0, MAX_KEY_BYTES);
+        number("l0_queue_stall_threshold", &mut self.l0_queue_stall_threshold, 1, 1000);
+        number("l1_file_count_trigger", &mut self.l1_file_count_trigger, 2, 1000);
+        number("level_size_ratio", &mut self.level_size_ratio, 2, 1000);
+    }
+
+    /// The settings with each number that is beyond a limit at that limit, as far as TidesDB's
+    /// files have it; a `bloom_fpr` that is no rate becomes the default.
+    #[must_use]
+    pub fn within_limits(mut self) -> Self {
+        self.bounded(|setting| *setting.value = (*setting.value).clamp(setting.low, setting.high));
+        if !(self.bloom_fpr > 0.0 && self.bloom_fpr < 1.0) {
+            self.bloom_fpr = Self::default().bloom_fpr;
+        }
+        self.tombstone_density_trigger = self.tombstone_density_trigger.clamp(0.0, 1.0);
+        self
+    }
+
     /// Checks every setting.
     ///
     /// # Errors
     /// [`crate::Error::InvalidOptions`] listing all problems.
     pub fn validate(&self) -> Result<()> {
         let mut problems = Vec::new();
-        let mut within = |name: &str, value: u64, low: u64, high: u64| {
-            if value < low || value > high {
+        self.clone().bounded(|Bounded { name, value, low, high }| {
+            if *value < low || *value > high {
                 problems.push(format!("{name} is {value}, must be between {low} and {high}"));
             }
-        };
-        within("write_buffer_size", self.write_buffer_size as u64, 4 << 10, 16 << 30);
-        within("klog_value_threshold", self.klog_value_threshold as u64, 16, 1 << 30);
-        within("block_size", self.block_size as u64, 128, 1 << 20);
-        within("index_sample_ratio", self.index_sample_ratio as u64, 1, 1024);
-        within("block_index_prefix_len", self.block_index_prefix_len as u64, 4, 256);
-        within("prefix_bytes", self.prefix_bytes as u64, 0, MAX_KEY_BYTES as u64);
-        within("l0_queue_stall_threshold", self.l0_queue_stall_threshold as u64, 1, 1000);
-        within("l1_file_count_trigger", self.l1_file_count_trigger as u64, 2, 1000);
-        within("level_size_ratio", self.level_size_ratio as u64, 2, 1000);
-        within("target_table_bytes", self.target_table_bytes, 4 << 10, 1 << 40);
+        });
+        let (least, most) = (4 << 10, 1 << 40);
+        if !(least..=most).contains(&self.target_table_bytes) {
+            let bytes = self.target_table_bytes;
+            problems
+                .push(format!("target_table_bytes is {bytes}, must be between {least} and {most}"));
+        }
         if !(self.bloom_fpr > 0.0 && self.bloom_fpr < 1.0) {
             problems.push(format!("bloom_fpr is {}, must lie between 0 and 1", self.bloom_fpr));
         }

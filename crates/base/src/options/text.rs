@@ -61,6 +61,23 @@ impl FamilyOptions {
     /// [`crate::Error::InvalidOptions`] listing all lines that do not parse and all values out of
     /// range.
     pub fn from_text(text: &str) -> Result<Self> {
+        let options = Self::parsed(text)?;
+        options.validate()?;
+        Ok(options)
+    }
+
+    /// As [`FamilyOptions::from_text`], with values out of range as
+    /// [`FamilyOptions::within_limits`] has them.
+    ///
+    /// # Errors
+    /// As there, for what is out of range all the same.
+    pub fn from_text_within_limits(text: &str) -> Result<Self> {
+        let options = Self::parsed(text)?.within_limits();
+        options.validate()?;
+        Ok(options)
+    }
+
+    fn parsed(text: &str) -> Result<Self> {
         let mut options = Self::default();
         let mut problems = Vec::new();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -73,7 +90,6 @@ impl FamilyOptions {
             }
         }
         refuse(problems)?;
-        options.validate()?;
         Ok(options)
     }
 
@@ -195,6 +211,19 @@ mod tests {
         }
         let stored = FamilyOptions::from_text(&FamilyOptions::default().to_text()).unwrap();
         assert_eq!(stored.min_disk_space, None);
+    }
+
+    #[test]
+    fn values_beyond_the_limits_can_be_brought_within() {
+        let text = "write_buffer_size = 1\nlevel_size_ratio = 18446744073709551615\n\
+                    bloom_fpr = 2\ntombstone_density_trigger = -1\nindex_sample_ratio = 7";
+        assert!(FamilyOptions::from_text(text).is_err());
+        let options = FamilyOptions::from_text_within_limits(text).unwrap();
+        assert_eq!((options.write_buffer_size, options.level_size_ratio), (4096, 1000));
+        assert_eq!((options.bloom_fpr, options.tombstone_density_trigger), (0.01, 0.0));
+        assert_eq!(options.index_sample_ratio, 7);
+        assert!(FamilyOptions::from_text_within_limits("sync_mode = interval:0").is_err());
+        assert!(FamilyOptions::from_text_within_limits("tombstone_density_trigger = NaN").is_err());
     }
 
     #[test]

@@ -394,6 +394,8 @@ static void ini_files(const char *directory)
     file = fopen(path, "w");
     CHECK(file != NULL && fputs("[broken\n", file) >= 0 && fclose(file) == 0);
     CHECK_CODE(tidesdb_cf_config_load_from_ini(path, "s", &loaded), TDB_ERR_CORRUPTION);
+    /* A file without end. */
+    CHECK_CODE(tidesdb_cf_config_load_from_ini("/dev/zero", "s", &loaded), TDB_ERR_CORRUPTION);
 }
 
 #define THREADS 8

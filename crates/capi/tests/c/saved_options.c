@@ -1,4 +1,4 @@
-/* Saves options that C corrects and other readers refuse. The first argument is the file. */
+/* Saves options that a family corrects, and other readers as well. The first argument is the file. */
 #include <tidesdb/tidesdb.h>
 
 #include "check.h"
@@ -18,10 +18,18 @@ int main(int count, char **arguments)
     config.bloom_fpr = 1e-9;
     config.tombstone_density_trigger = 2.0;
     config.use_btree = 5;
+    config.skip_list_probability = 1.0f / 3;
     config.sync_mode = TDB_SYNC_FULL;
     CHECK_OK(tidesdb_cf_config_save_to_ini(arguments[1], "f", &config));
     CHECK_OK(tidesdb_cf_config_load_from_ini(arguments[1], "f", &loaded));
-    CHECK(loaded.bloom_fpr == config.bloom_fpr && loaded.min_disk_space == config.min_disk_space);
+    /* As they were given, whatever a family would make of them. */
+    CHECK(loaded.write_buffer_size == 1 && loaded.level_size_ratio == 1);
+    CHECK(loaded.klog_value_threshold == 0 && loaded.index_sample_ratio == 0);
+    CHECK(loaded.block_index_prefix_len == 1 && loaded.l1_file_count_trigger == 1);
+    CHECK(loaded.l0_queue_stall_threshold == -1 && loaded.use_btree == 5);
+    CHECK(loaded.tombstone_density_trigger == 2.0 && loaded.bloom_fpr == 1e-9);
+    CHECK(loaded.skip_list_probability == 1.0f / 3 && loaded.sync_mode == TDB_SYNC_FULL);
+    CHECK(loaded.min_disk_space == config.min_disk_space);
     puts("all checks hold");
     return 0;
 }

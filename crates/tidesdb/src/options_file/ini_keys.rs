@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::{Error, Result};
+use crate::{Error, FamilyOptions, Result};
 
 use super::ini::{self, CODECS};
-use super::setting::{PROPERTY, Scope, Setting};
+use super::setting::{self, PROPERTY, Scope, Setting};
 use super::{OptionsFile, Reading};
 
 /// Keys that have another name than the setting.
@@ -24,6 +24,19 @@ const WITHOUT_EFFECT: [&str; 10] = [
     "object_target_file_size",
     "comparator_name",
     "comparator_ctx_str",
+];
+
+/// Settings of TidesDB whose values it corrects when they are out of range.
+const CORRECTED: [&str; 9] = [
+    "write_buffer_size",
+    "level_size_ratio",
+    "klog_value_threshold",
+    "bloom_fpr",
+    "index_sample_ratio",
+    "block_index_prefix_len",
+    "l1_file_count_trigger",
+    "l0_queue_stall_threshold",
+    "tombstone_density_trigger",
 ];
 
 /// The setting that `comparator_name` is.
@@ -122,7 +135,11 @@ fn setting_of<'a>(
             match default {
                 Some(default) if default.value.parse::<bool>().is_ok() => match value {
                     "0" | "false" => Meaning::Setting(name, "false".to_owned()),
-                    "1" | "true" => Meaning::Setting(name, "true".to_owned()),
+                    "true" => Meaning::Setting(name, "true".to_owned()),
+                    // What is not 0 is true in C.
+                    number if number.parse::<i64>().is_ok() => {
+                        Meaning::Setting(name, "true".to_owned())
+                    }
                     _ => wrong("0 or 1"),
                 },
                 None if key == "comparator_name" && !["", "memcmp"].contains(&value) => {
@@ -133,10 +150,23 @@ fn setting_of<'a>(
                     Some(text) => Meaning::Setting(key, text),
                     None => wrong("a text in quotes"),
                 },
+                _ if CORRECTED.contains(&name) => {
+                    Meaning::Setting(name, within_limits(name, value))
+                }
                 _ => Meaning::Setting(name, value.to_owned()),
             }
         }
     }
+}
+
+/// The value that TidesDB, which corrects those out of range, would use here.
+fn within_limits(name: &str, value: &str) -> String {
+    let is_negative = value.parse::<i64>().is_ok_and(|number| number < 0);
+    let line = format!("{name} = {}", if is_negative { "0" } else { value });
+    let settings = FamilyOptions::from_text_within_limits(&line);
+    let settings = settings.map(|options| setting::of_text(&options.to_text()));
+    let used = settings.ok().and_then(|all| all.into_iter().find(|setting| setting.name == name));
+    used.map_or_else(|| value.to_owned(), |setting| setting.value)
 }
 
 /// The text of a property as `write` wrote it.
