@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::slice;
+use std::sync::atomic::AtomicU64;
 
 use tidesdb::Error;
 
@@ -35,17 +36,29 @@ impl Failure {
     #[cold]
     pub fn log(&self, name: &str) {
         let Self::Engine(error) = self else { return };
-        // In a forked child the log may be locked for good.
-        if matches!(**error, Error::Forked) {
-            return;
-        }
         let level = match (self.code(), &**error) {
+            // In a forked child the log may be locked for good.
+            (_, Error::Forked) => return,
             (codes::NOT_FOUND, Error::KeyOrderNotRegistered { .. }) => Level::Warn,
             (codes::NOT_FOUND | codes::CONFLICT, _) => return,
             (codes::INVALID, _) => Level::Debug,
             _ => Level::Warn,
         };
-        engine_log::write(level, &format!("{name}: {error}"));
+        engine_log::write(level, format_args!("{name}: {error}"));
+    }
+
+    /// Makes of a failure that callers meet again and again as long as its cause lasts the code by
+    /// itself, and writes a line now and then.
+    #[cold]
+    pub fn logged_seldom(self, name: &str) -> Self {
+        /// When the last such line was written.
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        if let Self::Engine(error) = &self
+            && !matches!(**error, Error::Forked)
+        {
+            engine_log::write_seldom(&LAST, Level::Warn, format_args!("{name}: {error}"));
+        }
+        Self::Code(self.code())
     }
 }
 
@@ -63,6 +76,8 @@ pub const fn refuse<T>(code: c_int) -> Outcome<T> {
 pub fn call(name: &str, body: impl FnOnce() -> Outcome) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => codes::SUCCESS,
+        // What callers ask for, such as whether a key is there, is no more than a number.
+        Ok(Err(Failure::Code(code))) => code,
         Ok(Err(failure)) => {
             failure.log(name);
             failure.code()
@@ -81,7 +96,7 @@ pub fn call_for<T>(name: &str, otherwise: T, body: impl FnOnce() -> T) -> T {
 
 #[cold]
 fn panicked(name: &str) -> c_int {
-    engine_log::write(Level::Error, &format!("{name}: internal error (a panic was caught)"));
+    engine_log::write(Level::Error, format_args!("{name}: internal error (a panic was caught)"));
     codes::IO
 }
 
@@ -91,7 +106,11 @@ fn panicked(name: &str) -> c_int {
 /// The pointer is null or valid for reads during the call, and nothing writes to the object.
 pub unsafe fn object<'a, T>(pointer: *const T) -> Outcome<&'a T> {
     // SAFETY: by contract.
-    unsafe { pointer.as_ref() }.ok_or(Failure::Code(codes::INVALID))
+    match unsafe { pointer.as_ref() } {
+        Some(object) => Ok(object),
+        // Not made before it is needed, since it would have to be dropped.
+        None => refuse(codes::INVALID),
+    }
 }
 
 /// As [`object`], for one that only this thread uses.
@@ -100,7 +119,10 @@ pub unsafe fn object<'a, T>(pointer: *const T) -> Outcome<&'a T> {
 /// The pointer is null or valid, and nothing else uses the object during the call.
 pub unsafe fn object_mut<'a, T>(pointer: *mut T) -> Outcome<&'a mut T> {
     // SAFETY: by contract.
-    unsafe { pointer.as_mut() }.ok_or(Failure::Code(codes::INVALID))
+    match unsafe { pointer.as_mut() } {
+        Some(object) => Ok(object),
+        None => refuse(codes::INVALID),
+    }
 }
 
 /// The bytes at a pointer that must not be null; there may be none of them.

@@ -134,14 +134,15 @@ fn open(directory: &Path, config: &Config) -> Outcome<Database> {
             Failure::Engine(error) => error.to_string(),
             Failure::Code(code) => format!("refused with code {code}"),
         };
-        log.write(Level::Error, &format!("tidesdb_open of {}: {why}", directory.display()));
+        log.write(Level::Error, format_args!("tidesdb_open of {}: {why}", directory.display()));
         Failure::Code(code)
     })
 }
 
 fn open_with(directory: &Path, config: &Config, log: &Arc<EngineLog>) -> Outcome<Database> {
     if !config.object_store.is_null() {
-        log.write(Level::Error, "object store mode is not supported by this version");
+        let text = format_args!("object store mode is not supported by this version");
+        log.write(Level::Error, text);
         return refuse(codes::INVALID);
     }
     let (total, available_memory) = machine_memory();
@@ -151,7 +152,7 @@ fn open_with(directory: &Path, config: &Config, log: &Arc<EngineLog>) -> Outcome
         let limit = options.max_memory_usage;
         log.write(
             Level::Warn,
-            &format!("max_memory_usage is raised from {asked} to {limit}, 5 % of the memory"),
+            format_args!("max_memory_usage is raised from {asked} to {limit}, 5 % of the memory"),
         );
     }
     let events = Arc::clone(log);
@@ -159,10 +160,17 @@ fn open_with(directory: &Path, config: &Config, log: &Arc<EngineLog>) -> Outcome
         let level = match event.level() {
             LogLevel::Error => Level::Error,
             LogLevel::Warn => Level::Warn,
-            _ => Level::Info,
+            LogLevel::Info => Level::Info,
+            _ => Level::Debug,
         };
-        events.write(level, &event.to_string());
+        events.write(level, format_args!("{event}"));
     }));
+    options.event_listener_level = match Level::of(config.log_level) {
+        Level::Debug => LogLevel::Debug,
+        Level::Info => LogLevel::Info,
+        Level::Warn => LogLevel::Warn,
+        Level::Error | Level::Fatal | Level::None => LogLevel::Error,
+    };
     make_directory(directory)?;
     let db = Db::open(directory, options)?;
     if config.log_to_file != 0 {
@@ -170,7 +178,7 @@ fn open_with(directory: &Path, config: &Config, log: &Arc<EngineLog>) -> Outcome
             .map_err(|error| Failure::from(Error::io("open", directory.join("LOG"), error)))?;
     }
     log.make_recent();
-    log.write(Level::Info, &format!("opened {}", directory.display()));
+    log.write(Level::Info, format_args!("opened {}", directory.display()));
     Ok(Database {
         memory_limit: db.stats().memory.budget_bytes,
         db,
@@ -212,10 +220,10 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut Database) -> c_int {
             // What it could not finish is left as it is.
             let _ = database.db.wait_idle();
         }
-        database.log.write(Level::Info, &format!("closing {}", database.directory.display()));
+        database.log.write(Level::Info, format_args!("closing {}", database.directory.display()));
         if let Err(error) = database.db.clone().close() {
             // The interface returns success all the same: the handle is gone.
-            database.log.write(Level::Error, &close_failure(&error));
+            database.log.write(Level::Error, format_args!("{}", close_failure(&error)));
         }
         Ok(())
     })

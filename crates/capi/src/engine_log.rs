@@ -4,11 +4,13 @@
 //! as those of `tidesdb_log_write`, go where the most recently opened database logs.
 
 use std::ffi::{CStr, c_char, c_int};
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::os::fd::FromRawFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -76,6 +78,12 @@ pub struct EngineLog {
 /// forked child finds it free.
 static RECENT: Mutex<Weak<EngineLog>> = Mutex::new(Weak::new());
 
+/// The level from which on it writes, to be asked without a lock.
+static RECENT_LEAST: AtomicU8 = AtomicU8::new(Level::None as u8);
+
+/// Milliseconds in which [`write_seldom`] writes one line at most.
+const SELDOM_MILLIS: u64 = 100;
+
 impl EngineLog {
     /// A log that writes lines of at least this level to stderr, or, if they are to go to a file,
     /// holds them until [`EngineLog::begin_file`]. Held ones go to stderr if that is never called.
@@ -108,7 +116,11 @@ impl EngineLog {
     pub fn make_recent(self: &Arc<Self>) {
         let this = Arc::downgrade(self);
         // What was there is dropped outside.
-        let _before = with_recent(|recent| std::mem::replace(recent, this));
+        let _before = with_recent(|recent| {
+            // ORDERING: relaxed; a line that is written beside this may go either way.
+            RECENT_LEAST.store(self.least as u8, Ordering::Relaxed);
+            std::mem::replace(recent, this)
+        });
         connect();
     }
 
@@ -122,7 +134,7 @@ impl EngineLog {
     }
 
     /// Writes a line if its level is at least the one in force.
-    pub fn write(&self, level: Level, text: &str) {
+    pub fn write(&self, level: Level, text: fmt::Arguments<'_>) {
         if self.wants(level) {
             self.append(&format_line(level, text));
         }
@@ -171,7 +183,7 @@ fn restart(file: &mut File, bytes: &mut u64) {
     if file.set_len(0).is_err() {
         return;
     }
-    let line = format_line(Level::Info, "LOG TRUNCATED");
+    let line = format_line(Level::Info, format_args!("LOG TRUNCATED"));
     *bytes = line.len() as u64;
     // As in `append`.
     let _ = file.write_all(line.as_bytes());
@@ -185,21 +197,45 @@ fn with_recent<R>(work: impl FnOnce(&mut Weak<EngineLog>) -> R) -> R {
     forks::keep_out(|| work(&mut RECENT.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
+/// Whether a line of no database would be written, as far as can be told without a lock.
+fn wants_of_recent(level: Level) -> bool {
+    // ORDERING: as in `make_recent`.
+    let least = RECENT_LEAST.load(Ordering::Relaxed);
+    level as u8 >= least && least != Level::None as u8
+}
+
 /// Writes a line of no database to the log that was opened last.
-pub fn write(level: Level, text: &str) {
-    if let Some(log) = recent() {
+pub fn write(level: Level, text: fmt::Arguments<'_>) {
+    if wants_of_recent(level)
+        && let Some(log) = recent()
+    {
         log.write(level, text);
     }
 }
 
-/// `[YYYY-MM-DDTHH:MM:SS.mmmZ] [LEVEL] text`, in UTC.
-fn format_line(level: Level, text: &str) -> String {
+/// As [`write`], for what may fail again and again: `last` is when its last line was written, in
+/// milliseconds.
+pub fn write_seldom(last: &AtomicU64, level: Level, text: fmt::Arguments<'_>) {
+    if !wants_of_recent(level) {
+        return;
+    }
+    let now = unix_millis();
+    // ORDERING: relaxed; of two threads at the same time one may write in vain.
+    let before = last.load(Ordering::Relaxed);
+    let is_late = now.abs_diff(before) >= SELDOM_MILLIS;
+    if is_late && last.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        write(level, text);
+    }
+}
+
+fn unix_millis() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    format!(
-        "[{}] [{}] {text}\n",
-        timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)),
-        level.name()
-    )
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// `[YYYY-MM-DDTHH:MM:SS.mmmZ] [LEVEL] text`, in UTC.
+fn format_line(level: Level, text: fmt::Arguments<'_>) -> String {
+    format!("[{}] [{}] {text}\n", timestamp(unix_millis()), level.name())
 }
 
 /// Writes a line of the C program; called by `tidesdb_log_write`, see `c/log_write.c`.
@@ -218,16 +254,17 @@ unsafe extern "C" fn write_line(
     // SAFETY: by contract.
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
     if file.is_null() {
-        return write(Level::of(level), &text);
+        return write(Level::of(level), format_args!("{text}"));
     }
     // SAFETY: by contract.
     let file = unsafe { CStr::from_ptr(file) }.to_string_lossy();
-    write(Level::of(level), &format!("{file}:{line}: {text}"));
+    write(Level::of(level), format_args!("{file}:{line}: {text}"));
 }
 
 /// 1 if a line of this level would be written.
 extern "C" fn wants_line(level: c_int) -> c_int {
-    c_int::from(recent().is_some_and(|log| log.wants(Level::of(level))))
+    let level = Level::of(level);
+    c_int::from(wants_of_recent(level) && recent().is_some_and(|log| log.wants(level)))
 }
 
 /// Passes the C part the functions to call. They are not found by name, since the library must not

@@ -117,7 +117,7 @@ fn spellings(database: &Database, family: &Family) -> Outcome<Option<Arc<Spellin
     let (spellings, hidden) = Spellings::of(&database.db, family, comparator)?;
     if hidden > 0 {
         let name = family.name();
-        let text = format!(
+        let text = format_args!(
             "family '{name}': {hidden} keys were stored without this interface and are equal to \
              others; iterators show them, and nothing else reaches them"
         );
@@ -180,7 +180,8 @@ pub unsafe extern "C" fn tidesdb_create_column_family(
         let config = named(normalised(*config, database.memory_limit)?, name);
         let key_order = comparators::key_order(&bytes_of(&config.comparator_name));
         if database.shared_memtable && key_order != KeyOrder::Bytewise {
-            database.log.write(Level::Error, "with a shared memtable keys are in memcmp order");
+            let text = format_args!("with a shared memtable keys are in memcmp order");
+            database.log.write(Level::Error, text);
             return refuse(codes::INVALID);
         }
         let options = FamilyOptions::default().key_order(key_order);

@@ -346,8 +346,24 @@ pub unsafe extern "C" fn tidesdb_txn_contains(
     })
 }
 
-fn is_for_want_of_disk(error: &Error) -> bool {
-    error.kind() == ErrorKind::Full && !matches!(error, Error::OutOfMemory(_))
+impl TransactionHandle {
+    #[cold]
+    fn commit_failed(&mut self, error: Error) -> Failure {
+        if matches!(error, Error::Doubtful(_)) {
+            self.state = State::Doubtful;
+        }
+        let is_full = error.kind() == ErrorKind::Full && !matches!(error, Error::OutOfMemory(_));
+        let failure = Failure::from(error);
+        match failure.code() {
+            // It had no effect, and succeeds once there is room again, as with other back-pressure.
+            _ if is_full => {
+                failure.logged_seldom("tidesdb_txn_commit");
+                Failure::Code(codes::BUSY)
+            }
+            codes::IO | codes::BUSY => failure.logged_seldom("tidesdb_txn_commit"),
+            _ => failure,
+        }
+    }
 }
 
 /// See `tidesdb_txn_commit` in `db.h`.
@@ -361,17 +377,7 @@ pub unsafe extern "C" fn tidesdb_txn_commit(txn: *mut TransactionHandle) -> c_in
                 handle.end(State::Committed);
                 Ok(())
             }
-            // It had no effect, and succeeds once there is room again, as with other back-pressure.
-            Err(error) if is_for_want_of_disk(&error) => {
-                Failure::from(error).log("tidesdb_txn_commit");
-                refuse(codes::BUSY)
-            }
-            Err(error) => {
-                if matches!(error, Error::Doubtful(_)) {
-                    handle.state = State::Doubtful;
-                }
-                Err(error.into())
-            }
+            Err(error) => Err(handle.commit_failed(error)),
         }
     })
 }

@@ -39,6 +39,7 @@ int main(int count, char **arguments)
     const char *found;
     char long_text[3000];
     struct stat status, before;
+    tidesdb_column_family_t *cf;
     tidesdb_t *db, *second;
     int n, year, month, day, hour, minute, second_of, milliseconds;
 
@@ -85,6 +86,12 @@ int main(int count, char **arguments)
     CHECK(strstr(found, "number 7 and text\n") != NULL && strstr(found, "below") == NULL);
     CHECK(strstr(found, "[ERROR] without a place\n") != NULL && strstr(found, "nowhere") == NULL);
     CHECK(strstr(found, long_text) != NULL);
+
+    /* What the engine does is told at the level of information. */
+    cf = small_family(db, "told");
+    put_alone(db, cf, "k", "v");
+    CHECK_OK(tidesdb_compact(cf));
+    CHECK(strstr(contents(log), "[INFO] ") != NULL && strstr(text, "was written out") != NULL);
 
     /* Each database has its own; lines of the program go to the one that was opened last. */
     second = open_logged(other, TDB_LOG_ERROR, 1, 4096);
