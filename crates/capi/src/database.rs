@@ -1,6 +1,6 @@
 //! Databases: opening, closing, copies, and what concerns all families.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_char, c_int, c_long};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -28,8 +28,7 @@ pub struct Database {
     pub log: Arc<EngineLog>,
     /// Key orders that the program has registered.
     pub comparators: Comparators,
-    /// Handles that were given out, by family name. A handle is freed with its family, or here.
-    pub families: Mutex<HashMap<String, FamilyPointer>>,
+    pub families: Mutex<FamilyHandles>,
     pub directory: PathBuf,
     /// The limit of memory in force, in bytes.
     pub memory_limit: u64,
@@ -42,25 +41,55 @@ pub struct Database {
     pub available_memory: u64,
 }
 
+/// Handles of dropped families that are kept at most.
+const MOST_DROPPED: usize = 256;
+
+/// The handles of families that were given out. What is freed is freed here.
+#[derive(Default)]
+pub struct FamilyHandles {
+    /// By the name of their family.
+    pub by_name: HashMap<String, FamilyPointer>,
+    /// Of families that were dropped, the last at the end. A call that has such a handle in hand
+    /// when the family goes, or that comes too late, finds that it was dropped (I-276).
+    dropped: VecDeque<FamilyPointer>,
+}
+
+impl FamilyHandles {
+    /// The family of a handle is gone.
+    pub fn keep_dropped(&mut self, handle: FamilyPointer) {
+        self.dropped.push_back(handle);
+        if self.dropped.len() > MOST_DROPPED
+            && let Some(oldest) = self.dropped.pop_front()
+        {
+            oldest.free();
+        }
+    }
+}
+
+impl Drop for FamilyHandles {
+    fn drop(&mut self) {
+        self.by_name.drain().for_each(|(_, handle)| handle.free());
+        self.dropped.drain(..).for_each(FamilyPointer::free);
+    }
+}
+
 /// A handle of a family that the caller may hold.
 pub struct FamilyPointer(pub *mut FamilyHandle);
 
 // SAFETY: a handle is shared between threads by the interface, and is `Sync` itself; the pointer is
-// freed once, by the call that takes it out of the map of its database.
+// freed once, by the call that takes it out of the handles of its database.
 unsafe impl Send for FamilyPointer {}
 
-impl Database {
-    pub fn lock_families(&self) -> MutexGuard<'_, HashMap<String, FamilyPointer>> {
-        self.families.lock().unwrap_or_else(PoisonError::into_inner)
+impl FamilyPointer {
+    fn free(self) {
+        // SAFETY: made by `allocator::boxed`, and the only one of its kind.
+        drop(unsafe { allocator::unbox(self.0) });
     }
 }
 
-impl Drop for Database {
-    fn drop(&mut self) {
-        for (_, FamilyPointer(handle)) in self.lock_families().drain() {
-            // SAFETY: made by `allocator::boxed`, and taken out of the map just now.
-            drop(unsafe { allocator::unbox(handle) });
-        }
+impl Database {
+    pub fn lock_families(&self) -> MutexGuard<'_, FamilyHandles> {
+        self.families.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

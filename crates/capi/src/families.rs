@@ -1,9 +1,8 @@
 //! Column families: handles, their life, and options.
 //!
-//! A handle is made when a family is first asked for, and freed when the family is dropped or the
-//! database closed.
+//! A handle is made when a family is first asked for, and freed when the database is closed, or
+//! when many other families were dropped after its own.
 
-use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +15,7 @@ use crate::boundary::{Outcome, bytes_of, call, call_for, object, refuse, set_byt
 use crate::codes;
 use crate::comparators;
 use crate::config::{family_options, named, normalised, take_engine_options, take_runtime_fields};
-use crate::database::{Database, FamilyPointer, database};
+use crate::database::{Database, FamilyHandles, FamilyPointer, database};
 use crate::engine_log::Level;
 use crate::hooks::commit_hook;
 use crate::ini;
@@ -49,7 +48,7 @@ impl FamilyHandle {
     /// The handle of a family, made if there is none yet.
     pub fn pointer(database: &Database, name: &str) -> Outcome<*mut Self> {
         let mut handles = database.lock_families();
-        if let Some(FamilyPointer(handle)) = handles.get(name) {
+        if let Some(FamilyPointer(handle)) = handles.by_name.get(name) {
             return Ok(*handle);
         }
         let family = database.db.family(name)?;
@@ -61,7 +60,7 @@ impl FamilyHandle {
     #[expect(clippy::arc_with_non_send_sync, reason = "a handle says why its parts may be shared")]
     fn make(
         database: &Database,
-        handles: &mut HashMap<String, FamilyPointer>,
+        handles: &mut FamilyHandles,
         family: Family,
         config: FamilyConfig,
     ) -> Outcome<*mut Self> {
@@ -73,7 +72,7 @@ impl FamilyHandle {
         if pointer.is_null() {
             return refuse(codes::MEMORY);
         }
-        handles.insert(name, FamilyPointer(pointer));
+        handles.by_name.insert(name, FamilyPointer(pointer));
         Ok(pointer)
     }
 
@@ -90,18 +89,20 @@ impl FamilyHandle {
 /// The family behind a handle, of a database that this process has opened.
 ///
 /// # Safety
-/// The handle is null or in use: its family is not dropped, its database not closed.
+/// The handle is null, or its database is not closed and its family was not dropped so long ago that
+/// the handle was freed.
 pub unsafe fn family<'a>(cf: *const FamilyHandle) -> Outcome<&'a FamilyHandle> {
     // SAFETY: by contract.
     let family = unsafe { object(cf) }?;
     if family.home.is_here() { Ok(family) } else { refuse(codes::INVALID_DB) }
 }
 
-/// As [`family`], for a call that may go on when another thread drops the family and frees the
-/// handle (I-276). Calls of a transaction do without: they would all write to the same counter.
+/// As [`family`], for a call that may go on for as long as it takes to drop so many other families
+/// that the handle is freed (I-276). Calls of a transaction do without: they are short, and would
+/// all write to the same counter.
 ///
 /// # Safety
-/// The handle is null or in use when the call begins.
+/// As [`family`], when the call begins.
 pub unsafe fn held_family(cf: *const FamilyHandle) -> Outcome<FamilyHandle> {
     // SAFETY: by contract; the clone is made at once.
     unsafe { family(cf) }.cloned()
@@ -121,7 +122,7 @@ fn spellings(database: &Database, family: &Family) -> Outcome<Option<Arc<Spellin
             "family '{name}': {hidden} keys were stored without this interface and are equal to \
              others; iterators show them, and nothing else reaches them"
         );
-        database.log.write(Level::Error, &text);
+        database.log.write(Level::Error, text);
     }
     Ok(Some(spellings))
 }
@@ -241,11 +242,15 @@ pub unsafe extern "C" fn tidesdb_delete_column_family(
     cf: *mut FamilyHandle,
 ) -> c_int {
     call("tidesdb_delete_column_family", || {
-        // SAFETY: the caller's handles, by the interface.
-        let (database, handle) = unsafe { (database(db)?, family(cf)?) };
+        // SAFETY: the caller's handle, by the interface.
+        let database = unsafe { database(db) }?;
+        if cf.is_null() {
+            return refuse(codes::INVALID);
+        }
         let handles = database.lock_families();
-        let is_it = |of_name: &(&String, &FamilyPointer)| std::ptr::eq(of_name.1.0, handle);
-        let name = handles.iter().find(is_it).map(|(name, _)| name.clone());
+        // The handle of a family that was dropped may have been freed: it is not looked at.
+        let is_it = |of_name: &(&String, &FamilyPointer)| std::ptr::eq(of_name.1.0, cf);
+        let name = handles.by_name.iter().find(is_it).map(|(name, _)| name.clone());
         let Some(name) = name else { return refuse(codes::NOT_FOUND) };
         drop_family(database, handles, &name)
     })
@@ -254,14 +259,15 @@ pub unsafe extern "C" fn tidesdb_delete_column_family(
 /// The handles stay locked, so that one made meanwhile is not of the family that goes.
 fn drop_family(
     database: &Database,
-    mut handles: MutexGuard<'_, HashMap<String, FamilyPointer>>,
+    mut handles: MutexGuard<'_, FamilyHandles>,
     name: &str,
 ) -> Outcome {
     database.db.drop_family(name)?;
-    if let Some(FamilyPointer(handle)) = handles.remove(name) {
-        // SAFETY: made by `allocator::boxed`, taken out of the map just now, and by the interface
-        // used by no calls any more but those that hold a clone.
-        drop(unsafe { allocator::unbox(handle) });
+    if let Some(pointer) = handles.by_name.remove(name) {
+        // SAFETY: made by `FamilyHandle::make` and not freed while it is among the handles.
+        let handle = unsafe { &*pointer.0 };
+        handle.spellings.iter().for_each(|spellings| spellings.forget_all());
+        handles.keep_dropped(pointer);
     }
     Ok(())
 }
@@ -283,13 +289,13 @@ pub unsafe extern "C" fn tidesdb_rename_column_family(
         // Locked over both, so that a handle is found under the name that its family has.
         let mut handles = database.lock_families();
         database.db.rename_family(old, new)?;
-        if let Some(pointer) = handles.remove(old) {
-            // SAFETY: made by `FamilyHandle::pointer` and not freed while it is in the map.
+        if let Some(pointer) = handles.by_name.remove(old) {
+            // SAFETY: made by `FamilyHandle::make` and not freed while it is among the handles.
             let handle = unsafe { &*pointer.0 };
             let mut config = handle.config();
             *config = named(*config, new);
             drop(config);
-            handles.insert(new.to_owned(), pointer);
+            handles.by_name.insert(new.to_owned(), pointer);
         }
         Ok(())
     })

@@ -300,6 +300,15 @@ impl Spellings {
         Fate::Gone(now)
     }
 
+    /// The family is gone, and what is left of it needs no memory.
+    pub fn forget_all(&self) {
+        let mut known = self.known_mut();
+        known.spellings.clear();
+        known.in_doubt.clear();
+        // ORDERING: as in `leave`.
+        self.in_doubt.store(0, Memory::Relaxed);
+    }
+
     /// Spellings have become many: those that the family does not have are in doubt.
     fn doubt_what_is_not_stored(&self, known: &mut Known) {
         let Ok((stored, _)) = read(&self.family, self.comparator) else { return };

@@ -18,17 +18,21 @@ fn here() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A comment without its marks, as a paragraph; lists keep their lines.
+/// A comment without its marks, as paragraphs; lists keep their lines.
 fn prose(comment: &str) -> String {
     let inside = comment.trim().trim_start_matches("/*").trim_end_matches("*/");
-    let mut out = String::new();
+    let (mut out, mut is_new) = (String::new(), false);
     for line in inside.lines().map(|line| line.trim().trim_start_matches("* ").trim()) {
         if line.is_empty() || line == "*" {
+            is_new = true;
             continue;
         }
         let breaks = line.starts_with("- ") || line.starts_with("TDB_ERR_");
+        let begins = std::mem::take(&mut is_new);
         out.push_str(if out.is_empty() {
             ""
+        } else if begins {
+            "\n\n"
         } else if breaks {
             "\n"
         } else {

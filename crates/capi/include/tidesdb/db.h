@@ -5,7 +5,7 @@
  * nothing but <stddef.h>, <stdint.h> and <time.h>, and defines no macros but the constants below.
  * <tidesdb/tidesdb.h> is a superset of it for native programs.
  *
- * Conventions
+ * Conventions:
  *  - A function of type int answers TDB_SUCCESS or one of the negative TDB_ERR_ codes. NULL for a
  *    required pointer is TDB_ERR_INVALID_ARGS.
  *  - What a function hands out belongs to the caller and is released with tidesdb_free, or with
@@ -14,6 +14,13 @@
  *  - On an error the outputs are left as they were, unless a function says otherwise.
  *  - A database and its column families may be used from any number of threads. A transaction or
  *    an iterator may be used by one thread at a time.
+ *  - A function of the program's that the library calls (a hook, a comparator, an allocator, what
+ *    lists objects) must return: it throws no C++ exception and does no longjmp past the library,
+ *    and its thread does not end in it. Nor is a thread cancelled by pthread_cancel while it is in
+ *    a call: a program that cancels threads disables that around calls. Otherwise the process may
+ *    end, or go on with locks that nothing opens any more.
+ *  - The library's own threads take no signals but those of their own faults.
+ *  - No file of the library's has the descriptors 0 to 2, also when the program has closed them.
  */
 #ifndef __TIDESDB_DB_H__
 #define __TIDESDB_DB_H__
@@ -197,7 +204,8 @@ tidesdb_objstore_t *tidesdb_objstore_s3_create_config(const tidesdb_objstore_s3_
 /* --------------------------------------------------------------------------------- callbacks */
 
 /* Orders two keys: negative, zero or positive. Must be a total order that never changes for a
-   family, and must not call into the database. Keys that compare equal are the same key. */
+   family, and must not call into the database. Keys that compare equal are the same key. Function and
+   ctx are used until the database is closed. */
 typedef int (*tidesdb_comparator_fn)(const uint8_t *key1, size_t key1_size, const uint8_t *key2,
                                      size_t key2_size, void *ctx);
 
@@ -214,7 +222,7 @@ typedef struct tidesdb_commit_op_t
 
 /* Called on the committing thread for each family with a hook, after the commit is visible and as
    durable as its sync mode says. commit_seq grows from commit to commit. An answer other than 0
-   is logged and changes nothing. */
+   is logged and changes nothing. It may use the database, and set another hook or none. */
 typedef int (*tidesdb_commit_hook_fn)(const tidesdb_commit_op_t *ops, int num_ops,
                                       uint64_t commit_seq, void *ctx);
 
@@ -244,7 +252,7 @@ typedef struct tidesdb_config_t
     int unified_memtable_sync_mode;
     uint64_t unified_memtable_sync_interval_us;
     tidesdb_objstore_t *object_store;   /* NULL: none */
-    tidesdb_objstore_config_t *object_store_config;
+    tidesdb_objstore_config_t *object_store_config; /* not looked at without an object store */
     int max_concurrent_flushes;         /* always the number of flush threads */
     int finish_compactions_on_close;    /* 1: close waits for compactions, 0: it cancels them */
 } tidesdb_config_t;
@@ -387,8 +395,9 @@ typedef struct tidesdb_db_stats_t
 /* ----------------------------------------------------------------------------------- process */
 
 /* Installs the allocator of everything that is handed out; NULL takes that of the C library for
-   the function concerned. Memory inside of the engine stays with the engine's own allocator.
-   Answers -1 when one is installed already. */
+   the function concerned. Memory inside of the engine stays with the engine's own allocator. The
+   library itself does not call realloc_fn: nothing that is handed out changes its size. Answers -1
+   when one is installed already. */
 int tidesdb_init(tidesdb_malloc_fn malloc_fn, tidesdb_calloc_fn calloc_fn,
                  tidesdb_realloc_fn realloc_fn, tidesdb_free_fn free_fn);
 
@@ -471,13 +480,14 @@ int tidesdb_get_comparator(tidesdb_t *db, const char *name, tidesdb_comparator_f
 int tidesdb_create_column_family(tidesdb_t *db, const char *name,
                                  const tidesdb_column_family_config_t *config);
 
-/* Removes a family and its data, and frees its handle: no call may begin with it any more. Free its
-   iterators first, and let calls end that name it together with a transaction. Those that take the
-   handle alone, such as tidesdb_compact, may be under way in other threads: they end as always, or
-   answer TDB_ERR_NOT_FOUND. So does a commit to it. TDB_ERR_NOT_FOUND: there is none. */
+/* Removes a family and its data. Its handle is not to be used any more; free its iterators first. Calls
+   with it may be under way in other threads: they end as always, or answer TDB_ERR_NOT_FOUND, and so
+   does a commit to it. A call that comes too late answers that as well: the memory of the handle is
+   kept until 256 more families were dropped, or the database is closed. TDB_ERR_NOT_FOUND: there is
+   none. */
 int tidesdb_drop_column_family(tidesdb_t *db, const char *name);
 
-/* As tidesdb_drop_column_family, by handle, which is invalid afterwards. */
+/* As tidesdb_drop_column_family, by handle. TDB_ERR_NOT_FOUND: it was dropped before. */
 int tidesdb_delete_column_family(tidesdb_t *db, tidesdb_column_family_t *cf);
 
 /* Gives a family another name. Handles stay valid.
@@ -510,7 +520,9 @@ int tidesdb_cf_config_load_from_ini(const char *ini_file, const char *section_na
 int tidesdb_cf_config_save_to_ini(const char *ini_file, const char *section_name,
                                   const tidesdb_column_family_config_t *config);
 
-/* Sets the commit hook of a family; NULL removes it. */
+/* Sets the commit hook of a family; NULL removes it. Commits that begin later do not call the one
+   before. Those under way in other threads may, and this does not wait for them: what ctx points at
+   must be there until they have returned. The same holds when a family is dropped. */
 int tidesdb_cf_set_commit_hook(tidesdb_column_family_t *cf, tidesdb_commit_hook_fn fn, void *ctx);
 
 /* Figures of a family, in a new object that tidesdb_free_stats releases. */
@@ -589,8 +601,9 @@ int tidesdb_txn_single_delete(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, c
    again, which works once there is room.
    TDB_ERR_NOT_FOUND: a family was dropped meanwhile.
    TDB_ERR_IO: the log can't be written or synced. In sync mode FULL the operations may be visible
-   all the same, and lost with the power: rolling back does not undo them. Read them back, or
-   commit again, before they are put once more. */
+   all the same, and lost with the power: rolling back does not undo them. Such a transaction can be
+   committed again, rolled back or freed; reads and writes of it answer TDB_ERR_INVALID_ARGS, as what
+   is visible gets no further operations. */
 int tidesdb_txn_commit(tidesdb_txn_t *txn);
 
 /* Drops what is buffered. Rolling back again is no error; after a commit it is.

@@ -48,7 +48,9 @@ extern "C"
 /* ---------------------------------------------------------------------------------- engine log */
 
 /* Writes a line to the engine's log, if the level is at least the one in force:
-   [YYYY-MM-DDTHH:MM:SS.mmmZ] [LEVEL] file:line: text */
+   [YYYY-MM-DDTHH:MM:SS.mmmZ] [LEVEL] file:line: text
+   The log is that of the database that was opened last. Before that is opened, and after it is
+   closed, there is no level in force, and nothing is written. */
 #if defined(__GNUC__) || defined(__clang__)
 __attribute__((format(printf, 4, 5)))
 #endif

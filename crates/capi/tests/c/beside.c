@@ -90,6 +90,80 @@ static void dropped_in_use(void)
     CHECK(interrupted > 0);
 }
 
+/* A second drop by the same handle, at once and after the library has let go of it. */
+static void dropped_twice(void)
+{
+    tidesdb_column_family_t *dropped = small_family(db, "twice"), *same;
+    tidesdb_txn_t *txn;
+    tidesdb_iter_t *iter = NULL;
+    uint8_t *value = NULL;
+    size_t size = 0;
+    int n;
+    put_alone(db, dropped, "k", "v");
+    CHECK_OK(tidesdb_delete_column_family(db, dropped));
+    CHECK_CODE(tidesdb_delete_column_family(db, dropped), TDB_ERR_NOT_FOUND);
+    /* Calls that come too late. */
+    txn = begin(db, TDB_ISOLATION_SERIALIZABLE);
+    CHECK_CODE(put(txn, dropped, "k", "v"), TDB_ERR_NOT_FOUND);
+    CHECK_CODE(tidesdb_txn_get(txn, dropped, bytes("k"), 1, &value, &size), TDB_ERR_NOT_FOUND);
+    CHECK_CODE(tidesdb_iter_new(txn, dropped, &iter), TDB_ERR_NOT_FOUND);
+    CHECK_CODE(tidesdb_compact(dropped), TDB_ERR_NOT_FOUND);
+    tidesdb_txn_free(txn);
+    /* One of the same name is another one. */
+    same = small_family(db, "twice");
+    CHECK(same != dropped);
+    for (n = 0; n < 300; n++)
+    {
+        CHECK(small_family(db, "other") != NULL);
+        CHECK_OK(tidesdb_drop_column_family(db, "other"));
+    }
+    CHECK_CODE(tidesdb_delete_column_family(db, dropped), TDB_ERR_NOT_FOUND);
+    CHECK_OK(tidesdb_delete_column_family(db, same));
+}
+
+/* Reads and writes with whatever handle there is. */
+static void *read_and_write(void *argument)
+{
+    (void)argument;
+    while (running)
+    {
+        tidesdb_column_family_t *used = __atomic_load_n(&cf, __ATOMIC_ACQUIRE);
+        tidesdb_txn_t *txn = begin(db, TDB_ISOLATION_READ_COMMITTED);
+        tidesdb_iter_t *iter = NULL;
+        int codes[4], n;
+        codes[0] = put(txn, used, "k", "v");
+        codes[1] = tidesdb_txn_commit(txn);
+        tidesdb_txn_free(txn);
+        txn = begin(db, TDB_ISOLATION_READ_COMMITTED);
+        codes[2] = tidesdb_txn_contains(txn, used, bytes("k"), 1);
+        codes[3] = tidesdb_iter_new(txn, used, &iter);
+        if (codes[3] == TDB_SUCCESS) tidesdb_iter_seek_to_first(iter);
+        tidesdb_iter_free(iter);
+        tidesdb_txn_free(txn);
+        for (n = 0; n < 4; n++) CHECK(codes[n] == TDB_SUCCESS || codes[n] == TDB_ERR_NOT_FOUND);
+    }
+    return NULL;
+}
+
+/* Calls of transactions that name a family while it is dropped. */
+static void dropped_while_read_and_written(void)
+{
+    pthread_t threads[2];
+    int n;
+    __atomic_store_n(&cf, small_family(db, "used"), __ATOMIC_RELEASE);
+    running = 1;
+    for (n = 0; n < 2; n++) CHECK(pthread_create(&threads[n], NULL, read_and_write, NULL) == 0);
+    /* Less than it takes for a handle to be freed. */
+    for (n = 0; n < 200; n++)
+    {
+        CHECK_OK(tidesdb_drop_column_family(db, "used"));
+        __atomic_store_n(&cf, small_family(db, "used"), __ATOMIC_RELEASE);
+    }
+    running = 0;
+    for (n = 0; n < 2; n++) CHECK(pthread_join(threads[n], NULL) == 0);
+    CHECK_OK(tidesdb_drop_column_family(db, "used"));
+}
+
 static volatile int hooked;
 
 static int count_call(const tidesdb_commit_op_t *ops, int num_ops, uint64_t seq, void *ctx)
@@ -207,6 +281,8 @@ int main(int count, char **arguments)
     snprintf(path, sizeof path, "%s/db", directory);
     db = open_in(path);
     dropped_in_use();
+    dropped_twice();
+    dropped_while_read_and_written();
     created_with_a_hook();
     CHECK_OK(tidesdb_close(db));
     saved_at_once();
