@@ -251,7 +251,7 @@ fn of_database(database: &Database) -> DbStats {
             family.levels.iter().map(|level| level.tables).sum()
         })),
         total_data_size_bytes: sum(data_bytes),
-        num_open_sstables: as_int(figures.open_files),
+        num_open_sstables: as_int(figures.open_tables),
         global_seq: figures.sequence.max(1),
         txn_memory_bytes: figures.memory.transaction_bytes.cast_signed(),
         compaction_queue_size: compacting,

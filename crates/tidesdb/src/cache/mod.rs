@@ -18,7 +18,7 @@ use crate::telemetry::counters::{Hot, HotCounters, ReadTally, tick};
 use crate::thread_buffer::{keep_buffer, take_buffer};
 
 pub(crate) use self::held_block::HeldBlock;
-pub(crate) use self::open_files::{OpenFile, OpenFiles};
+pub(crate) use self::open_files::{OpenFile, OpenFiles, OpenKind};
 pub(crate) use self::table_memory::{CountsSince, HeldAs, HeldTable, TableMemory};
 
 /// What a cached block costs beyond its own bytes: the slot and the value's header.

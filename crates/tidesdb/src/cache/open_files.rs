@@ -16,8 +16,18 @@ const LEAST_LOOKED_THROUGH: usize = 64;
 /// files too.
 const LARGEST_SHARE: u64 = 2;
 
+/// What a file of the budget is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenKind {
+    Table,
+    ValueLog,
+}
+
 /// A file that is opened when it is needed.
 pub(crate) trait OpenFile: Debug + Send + Sync {
+    /// What the file is.
+    fn kind(&self) -> OpenKind;
+
     /// Closes the file unless it was used since the last call; true when it is closed now.
     fn close_if_idle(&self) -> bool;
 }
@@ -28,6 +38,8 @@ pub(crate) trait OpenFile: Debug + Send + Sync {
 pub(crate) struct OpenFiles {
     most: AtomicUsize,
     open: AtomicUsize,
+    /// How many of the open ones are tables.
+    tables: AtomicUsize,
     ring: Mutex<VecDeque<Weak<dyn OpenFile>>>,
 }
 
@@ -45,6 +57,7 @@ impl OpenFiles {
         Self {
             most: AtomicUsize::new(bound(setting, descriptors::limit())),
             open: AtomicUsize::new(0),
+            tables: AtomicUsize::new(0),
             ring: Mutex::new(VecDeque::new()),
         }
     }
@@ -62,8 +75,18 @@ impl OpenFiles {
         self.open.load(Ordering::Relaxed)
     }
 
+    /// Number of open files that are tables.
+    pub(crate) fn tables(&self) -> usize {
+        // ORDERING: a statistic.
+        self.tables.load(Ordering::Relaxed)
+    }
+
     /// Notes that `file` was opened, and closes others that are over the bound.
-    pub(crate) fn opened(&self, file: Weak<dyn OpenFile>) {
+    pub(crate) fn opened(&self, file: Weak<dyn OpenFile>, kind: OpenKind) {
+        if kind == OpenKind::Table {
+            // ORDERING: a statistic.
+            self.tables.fetch_add(1, Ordering::Relaxed);
+        }
         let mut ring = lock(&self.ring);
         let opened = file.as_ptr();
         ring.push_back(file);
@@ -81,7 +104,7 @@ impl OpenFiles {
             let Some(weak) = ring.pop_front() else { break };
             let Some(candidate) = weak.upgrade() else { continue };
             if !std::ptr::addr_eq(weak.as_ptr(), opened) && candidate.close_if_idle() {
-                self.closed();
+                self.closed(candidate.kind());
             } else {
                 ring.push_back(weak);
             }
@@ -89,7 +112,11 @@ impl OpenFiles {
     }
 
     /// Notes that an open file was closed.
-    pub(crate) fn closed(&self) {
+    pub(crate) fn closed(&self, kind: OpenKind) {
+        if kind == OpenKind::Table {
+            // ORDERING: a statistic.
+            self.tables.fetch_sub(1, Ordering::Relaxed);
+        }
         // ORDERING: as in `opened`.
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -105,6 +132,10 @@ mod tests {
     struct Idle;
 
     impl OpenFile for Idle {
+        fn kind(&self) -> OpenKind {
+            OpenKind::ValueLog
+        }
+
         fn close_if_idle(&self) -> bool {
             true
         }
@@ -112,7 +143,7 @@ mod tests {
 
     fn opened(files: &OpenFiles, file: &Arc<Idle>) {
         let weak: Weak<Idle> = Arc::downgrade(file);
-        files.opened(weak);
+        files.opened(weak, OpenKind::ValueLog);
     }
 
     /// Each left its memory behind, without end when no bound was reached.
@@ -125,7 +156,7 @@ mod tests {
         for _ in 10..10_000 {
             let passing = Arc::new(Idle);
             opened(&files, &passing);
-            files.closed();
+            files.closed(OpenKind::ValueLog);
         }
         let ring = lock(&files.ring);
         assert!(ring.len() <= 2 * kept.len() + LEAST_LOOKED_THROUGH + 2, "{}", ring.len());

@@ -29,6 +29,8 @@ pub struct DbStats {
     pub cache: CacheStats,
     /// Tables and value logs open.
     pub open_files: u64,
+    /// How many of these are tables.
+    pub open_tables: u64,
     /// Syncs of the log since the open.
     pub log_syncs: u64,
     /// Commits that waited for a sync since the open.
@@ -147,6 +149,7 @@ impl DbStats {
             memtable_bytes: sum(|family| family.memtable_bytes),
             cache: CacheStats::of(&core.storage.files.blocks),
             open_files: core.storage.files.open_files.count() as u64,
+            open_tables: core.storage.files.open_files.tables() as u64,
             log_syncs: get(&core.storage.log.counters.syncs),
             synced_commits: get(&core.storage.log.counters.synced_commits),
             log_retained_bytes: core.storage.log.retained_bytes(),

@@ -103,6 +103,7 @@ impl Display for DbStats {
         let values = (Bytes(self.value_log_bytes), self.value_log_files);
         some(f, "value logs", values.1, &format_args!("{} in {}", values.0, values.1))?;
         line(f, "open files", &self.open_files)?;
+        line(f, "open tables", &self.open_tables)?;
         line(f, "retained log", &Bytes(self.log_retained_bytes))?;
         some(f, "syncs of the log", self.log_syncs, &self.log_syncs)?;
         write!(f, "{}", self.work)?;

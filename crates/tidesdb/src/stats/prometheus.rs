@@ -38,6 +38,7 @@ const OF_DATABASE: &[Figure<DbStats>] = &[
         |db| db.synced_sequence,
     ),
     ("open_files", "Tables and value logs that are open.", Kind::Gauge, |db| db.open_files),
+    ("open_tables", "Tables that are open.", Kind::Gauge, |db| db.open_tables),
     ("retained_log_bytes", "Bytes of log that a recovery would read.", Kind::Gauge, |db| {
         db.log_retained_bytes
     }),

@@ -14,7 +14,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_sys::vfs::File;
 
 use super::NamedFile;
-use crate::cache::OpenFile;
+use crate::cache::{OpenFile, OpenKind};
 
 /// See the module's documentation. Read-only.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl TableDescriptor {
         // Two threads that open it at once store one after the other; the first is let go.
         if self.open.swap(Some(Arc::clone(&file))).is_none() {
             let this: Weak<Self> = Weak::clone(&self.this);
-            context.open_files.opened(this);
+            context.open_files.opened(this, OpenKind::Table);
         }
         Ok(file)
     }
@@ -120,6 +120,10 @@ impl File for TableDescriptor {
 }
 
 impl OpenFile for TableDescriptor {
+    fn kind(&self) -> OpenKind {
+        OpenKind::Table
+    }
+
     fn close_if_idle(&self) -> bool {
         // ORDERING: relaxed; a hint.
         let idle = !self.recently_used.swap(false, Ordering::Relaxed);
@@ -133,7 +137,7 @@ impl OpenFile for TableDescriptor {
 impl Drop for TableDescriptor {
     fn drop(&mut self) {
         if self.open.swap(None).is_some() {
-            self.file.context().open_files.closed();
+            self.file.context().open_files.closed(OpenKind::Table);
         }
     }
 }

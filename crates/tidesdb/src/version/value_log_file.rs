@@ -15,7 +15,7 @@ use tidesdb_lockfree::sync::lock;
 
 use super::value_log_life::{Extent, ValueLogLife};
 use super::{FileContext, NamedFile};
-use crate::cache::OpenFile;
+use crate::cache::{OpenFile, OpenKind};
 use crate::thread_buffer::{keep_buffer, take_buffer};
 
 /// Buffers larger than this are not kept: a value may have a GiB.
@@ -170,13 +170,17 @@ impl ValueLogFile {
         // Two threads that open it at once store one after the other; the first is let go.
         if self.open.swap(Some(Arc::clone(&reader))).is_none() {
             let this: Weak<Self> = Weak::clone(&self.this);
-            self.file.context().open_files.opened(this);
+            self.file.context().open_files.opened(this, OpenKind::ValueLog);
         }
         Ok(reader)
     }
 }
 
 impl OpenFile for ValueLogFile {
+    fn kind(&self) -> OpenKind {
+        OpenKind::ValueLog
+    }
+
     fn close_if_idle(&self) -> bool {
         // ORDERING: relaxed; a hint.
         let idle = !self.recently_used.swap(false, Ordering::Relaxed);
@@ -190,7 +194,7 @@ impl OpenFile for ValueLogFile {
 impl Drop for ValueLogFile {
     fn drop(&mut self) {
         if self.open.swap(None).is_some() {
-            self.file.context().open_files.closed();
+            self.file.context().open_files.closed(OpenKind::ValueLog);
         }
     }
 }
