@@ -41,9 +41,9 @@ pub struct CacheKey {
 const SHARD_BYTES: usize = 4 << 20;
 const MOST_SHARDS: usize = 64;
 
-/// The first so many threads count their lookups in a stripe of their own, ...
+/// Threads of numbers below this count their lookups in a stripe of their own, ...
 const OWN_STRIPES: usize = 32;
-/// ... and all later ones share these, ...
+/// ... and all others share these, ...
 const SHARED_STRIPES: usize = 32;
 /// ... which models, whose words are dear, do without.
 const STRIPES: usize = if cfg!(loom) { 1 } else { OWN_STRIPES + SHARED_STRIPES };
@@ -63,7 +63,7 @@ fn count_lookup(stripes: &[CachePadded<Lookups>], thread: usize, hit: bool) {
     let lookups = &stripes[stripe];
     let counter = if hit { &lookups.hits } else { &lookups.misses };
     if owned {
-        // Thread numbers are never used twice, so no other thread writes here.
+        // No other living thread has this number, so no other writes here.
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     } else {
         counter.fetch_add(1, Ordering::Relaxed);
