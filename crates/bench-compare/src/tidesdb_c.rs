@@ -219,7 +219,11 @@ fn configure_family(api: &Api, options: &EngineOptions) -> FamilyConfig {
     if let Some(threshold) = options.value_separation {
         config.klog_value_threshold = to_size(threshold);
     }
-    let queued = options.memtable_count.saturating_sub(1).max(1);
+    let mut queued = options.memtable_count.saturating_sub(1).max(1);
+    if api.wait_idle.is_some() {
+        // The library of this engine: as many as its adapter in Rust lets wait.
+        queued = queued.min(2);
+    }
     config.l0_queue_stall_threshold = c_int::try_from(queued).unwrap_or(c_int::MAX);
     (config.sync_mode, config.sync_interval_us) = match options.sync {
         SyncMode::None => (0, 0),
