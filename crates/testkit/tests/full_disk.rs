@@ -3,13 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tidesdb::{
     Components, Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, Result, WriteBatch,
 };
-use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, SimVfs};
-use tidesdb_sys::vfs::Vfs;
+use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
+use tidesdb_sys::vfs::{OpenMode, Vfs};
 
 const MIB: usize = 1 << 20;
 
@@ -163,4 +163,120 @@ fn what_is_there_can_be_read_on_a_full_disk() {
             assert_eq!(check(&db).get(b"key").unwrap(), Some(vec![2; 100]));
         }
     }
+}
+
+/// So long that the values lie in tables.
+const VALUE: usize = 400;
+
+/// A disk that a process left which was killed when the outputs of a compaction were written and no
+/// edit had named them. Beside it the names of the outputs.
+fn killed_within_a_compaction(keys: u32) -> (Arc<SimVfs>, Vec<String>) {
+    let sim = SimVfs::new(1);
+    let (_db, family) = open(&sim);
+    fill_two_runs(&family, keys);
+    let before = names(&sim);
+    let image = Arc::new(Mutex::new(None));
+    let taking = Arc::clone(&image);
+    sim.on_mutation(Some(Arc::new(move |sim, mutation| {
+        let is_table = mutation.path.extension().is_some_and(|extension| extension == "klog");
+        if is_table && mutation.phase == Phase::After && mutation.kind == MutationKind::Sync {
+            *taking.lock().unwrap() = Some(sim.crash_image(CrashProfile::Everything, 1));
+        }
+    })));
+    family.compact().unwrap();
+    sim.on_mutation(None);
+    let image = image.lock().unwrap().take().unwrap();
+    let mut outputs = names(&image);
+    outputs.retain(|name| name.ends_with(".klog") && !before.contains(name));
+    assert!(!outputs.is_empty());
+    (image, outputs)
+}
+
+/// Every key twice, in two runs of tables that no compaction has met yet.
+fn fill_two_runs(family: &Family, keys: u32) {
+    for run in 0..2 {
+        (0..keys).for_each(|n| family.put(&n.to_be_bytes(), &[run; VALUE]).unwrap());
+        family.flush().unwrap();
+    }
+}
+
+/// Their numbers were given out by no edit, so they were only set aside, which frees nothing, or
+/// stayed where they were: each opening found no space for a manifest or a log segment.
+#[test]
+fn outputs_of_a_killed_compaction_make_room_on_a_full_disk() {
+    const KEYS: u32 = 3000;
+    let (killed, outputs) = killed_within_a_compaction(KEYS);
+    for (left, deletes) in [0, 40, 700, 20_000].into_iter().flat_map(|n| [(n, false), (n, true)]) {
+        let sim = killed.crash_image(CrashProfile::Everything, 1);
+        fill(&sim, left);
+        let (db, family) = open(&sim);
+        let written = match deletes {
+            true => family.delete(&0_u32.to_be_bytes()),
+            false => family.put(&0_u32.to_be_bytes(), b"new"),
+        };
+        assert!(written.is_ok(), "{left} bytes left: {written:?}");
+        assert!(names(&sim).iter().all(|name| !outputs.contains(name)), "{:?}", names(&sim));
+        for key in 0..KEYS {
+            let put = if key == 0 { b"new".to_vec() } else { vec![1; VALUE] };
+            let wanted = Some(put).filter(|_| key > 0 || !deletes);
+            assert_eq!(family.get(&key.to_be_bytes()).unwrap(), wanted);
+        }
+        assert!(db.verify().unwrap().problems.is_empty());
+        let again = sim.crash_image(CrashProfile::Nothing, 1);
+        let (db, family) = open(&again);
+        assert_eq!(family.get(&1_u32.to_be_bytes()).unwrap(), Some(vec![1; VALUE]));
+        assert!(db.verify().unwrap().problems.is_empty());
+    }
+}
+
+/// An edit that is cut short may be one that named them.
+#[test]
+fn outputs_stay_while_the_end_of_the_manifest_is_in_doubt() {
+    let (sim, outputs) = killed_within_a_compaction(500);
+    let is_manifest = |name: &&String| name.starts_with("MANIFEST-");
+    let manifest = names(&sim).iter().find(is_manifest).unwrap().clone();
+    let path = Path::new("/db").join(manifest);
+    let file = sim.open(&path, OpenMode::ReadWrite).unwrap();
+    file.write_all_at(&[7; 20], file.len().unwrap()).unwrap();
+    file.sync_data().unwrap();
+    fill(&sim, 0);
+    let (_db, family) = open(&sim);
+    assert_eq!(family.put(b"key", b"value").unwrap_err().kind(), ErrorKind::Full);
+    assert!(outputs.iter().all(|output| names(&sim).contains(output)), "{:?}", names(&sim));
+}
+
+/// What was set aside at the opening takes as much space as it did before.
+#[test]
+fn what_was_set_aside_goes_when_the_disk_is_full() {
+    let (sim, outputs) = killed_within_a_compaction(3000);
+    let (db, family) = open(&sim);
+    let aside = || sim.list(Path::new("/db/set-aside")).map_or(0, |entries| entries.len());
+    assert_eq!(aside(), outputs.len());
+    fill(&sim, 100 << 10);
+    let put = |n: u32| family.put(&n.to_be_bytes(), &[2; VALUE]);
+    // Half of what the outputs take fits, log and table of it.
+    for n in 0..1000 {
+        let put = put(n);
+        assert!(put.is_ok(), "put {n}: {put:?}");
+    }
+    assert_eq!(aside(), 0);
+    assert!(db.verify().unwrap().problems.is_empty());
+}
+
+/// The opening itself fails where there is nothing to read.
+#[test]
+fn a_database_without_families_opens_on_a_disk_that_its_leftovers_fill() {
+    let (sim, outputs) = killed_within_a_compaction(500);
+    let without = SimVfs::new(1);
+    try_open(&without).unwrap().close().unwrap();
+    for name in &outputs {
+        let from = sim.open(&Path::new("/db").join(name), OpenMode::Read).unwrap();
+        let mut bytes = vec![0; from.len().unwrap() as usize];
+        from.read_exact_at(&mut bytes, 0).unwrap();
+        let to = without.open(&Path::new("/db").join(name), OpenMode::CreateNew).unwrap();
+        to.write_all_at(&bytes, 0).unwrap();
+    }
+    fill(&without, 0);
+    assert_eq!(try_open(&without).unwrap_err().kind(), ErrorKind::Full);
+    drop(try_open(&without).unwrap());
 }

@@ -6,7 +6,8 @@
 //! it writes all memory to tables, whatever `min_disk_space` says, which frees the log, drops the
 //! tables that a range deletion covers, and writes the others anew one at a time without what is
 //! deleted (`compaction/reclaim.rs`). Each step needs little space and frees more than it took.
-//! After a crash the next opening removes what a step had written.
+//! After a crash the next opening removes what a step had written. What an opening has left of an
+//! earlier life goes first of all, for puts as well.
 //!
 //! A commit of a transaction that holds deletions only is let in as well, but when it finds no
 //! space it is refused, and the next deletion outside of transactions collects what it deleted.
@@ -42,6 +43,12 @@ impl Core {
         let now = self.env.clock.monotonic_nanos();
         // ORDERING: relaxed; two that come at once have one wait for the other.
         let is_due = now >= self.flow.disk.next_reclaim_nanos.load(Ordering::Relaxed);
+        if is_due && self.remove_orphans_now() {
+            match commit() {
+                Err(e) if e.kind() == ErrorKind::Full => cause = e,
+                other => return other,
+            }
+        }
         let reserve = self.env.reserve_bytes();
         if !deletes && reserve > 0 && self.memory.pool.lent_bytes() > reserve {
             // The log of what is in memory takes space that its tables will not take again.
@@ -63,6 +70,49 @@ impl Core {
             }
         }
         Err(cause)
+    }
+
+    /// Removes what the opening has left, and repairs a log that failed for want of space. False
+    /// when nothing was left.
+    fn remove_orphans_now(&self) -> bool {
+        let _reported_later = HeldEvents::new();
+        let Some(_at_work) = Reclaiming::begin(self) else { return false };
+        let one_at_a_time = lock(&self.flow.disk.reclaim);
+        let started = self.env.clock.monotonic_nanos();
+        if !self.remove_orphans() {
+            return false;
+        }
+        self.flow.disk.end_reclaim(self.half_of_the_time_since(started));
+        // A listener that a repair calls may wait for it.
+        drop(one_at_a_time);
+        self.wait_for_repaired_log();
+        // The log is not needed any more that the failed one was.
+        self.remove_orphans();
+        self.review_disk(0);
+        true
+    }
+
+    /// Removes what the opening has left, as far as it is certain that no manifest names it. False
+    /// when nothing was left.
+    fn remove_orphans(&self) -> bool {
+        let mut left = lock(&self.storage.orphans);
+        let Some(mut orphans) = left.take() else { return false };
+        let (vfs, dir) = (self.env.vfs.as_ref(), &self.env.path);
+        let settle = || {
+            let mut catalog = lock(&self.storage.catalog);
+            catalog.settle().ok().map(|()| catalog.state.next_file)
+        };
+        let settled = settle().or_else(|| {
+            orphans.remove_unnamed(vfs, dir);
+            settle()
+        });
+        let removed = settled.and_then(|next| orphans.remove_files(vfs, dir, next).ok());
+        // CRASH: the log that is named by the manifest is one of those found until it goes on.
+        let log_goes_on = self.storage.log.failure().is_none();
+        if removed.is_none() || !log_goes_on || orphans.remove_rest(vfs, dir).is_err() {
+            *left = Some(orphans);
+        }
+        true
     }
 
     /// Writes all memory to tables, as far as there is space for that, and lets go of its log.
@@ -93,6 +143,7 @@ impl Core {
         let started = self.env.clock.monotonic_nanos();
         self.flow.disk.begin_reclaim();
         self.storage.log.remove_free_segments();
+        self.remove_orphans();
         // In a log that failed for want of space nothing can be deleted.
         self.repair_log_now();
         for family in self.families.all() {
@@ -104,9 +155,13 @@ impl Core {
         }
         self.storage.log.remove_free_segments();
         self.review_disk(0);
+        self.flow.disk.end_reclaim(self.half_of_the_time_since(started));
+    }
+
+    /// Until when puts don't collect: they have half of the time spent on it, at most.
+    fn half_of_the_time_since(&self, started: u64) -> u64 {
         let now = self.env.clock.monotonic_nanos();
-        // Puts have half of the time spent on collecting, at most.
-        self.flow.disk.end_reclaim(now + now.saturating_sub(started));
+        now + now.saturating_sub(started)
     }
 }
 

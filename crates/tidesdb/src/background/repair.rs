@@ -59,6 +59,16 @@ impl Core {
         if healed { Ok(()) } else { Err(Error::Doubtful(Arc::new(cause))) }
     }
 
+    /// Waits until a log that failed is repaired, where there is space for that by now. The repair
+    /// that the failed commit has queued may have met a full disk still.
+    pub(super) fn wait_for_repaired_log(&self) {
+        for _ in 0..2 {
+            if self.storage.log.failure().is_some() && !REPAIRING.get() {
+                self.wait_for_repair();
+            }
+        }
+    }
+
     /// Returns when one repair has ended: this thread's, or one that was queued or running.
     fn wait_for_repair(&self) {
         if let Ok(_at_work) = self.work.callers.enter()

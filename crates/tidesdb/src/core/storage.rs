@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use tidesdb_base::entry::SequenceNumber;
 
 use crate::file_numbers::FileNumbers;
+use crate::recovery::Orphans;
 use crate::version::{Catalog, FileContext};
 use crate::wal::Wal;
 
@@ -20,6 +21,9 @@ pub(crate) struct Storage {
     pub catalog: Mutex<Catalog>,
     /// What open tables and value logs share.
     pub files: Arc<FileContext>,
+    /// What the opening has left of what it found, for when the disk is full. Taken before the
+    /// catalog.
+    pub orphans: Mutex<Option<Orphans>>,
 }
 
 /// How far the log was replayed. All of it, unless an opening says otherwise.
@@ -46,9 +50,10 @@ impl Storage {
         log: Wal,
         catalog: Catalog,
         files: Arc<FileContext>,
+        orphans: Option<Orphans>,
     ) -> Self {
         let (replayed_through, catalog) = (ReplayedThrough::default(), Mutex::new(catalog));
-        Self { numbers, log, replayed_through, catalog, files }
+        Self { numbers, log, replayed_through, catalog, files, orphans: Mutex::new(orphans) }
     }
 
     /// Commits up to here are in memory or in tables: those that are published, except while an

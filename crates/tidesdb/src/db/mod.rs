@@ -9,6 +9,7 @@ mod families;
 mod family;
 mod family_changes;
 mod handle;
+mod known_families;
 mod open;
 mod retained_log;
 mod target;

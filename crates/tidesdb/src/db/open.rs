@@ -1,15 +1,14 @@
 //! Opening: lock, manifest, log, leftovers, and then the machinery.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_base::event::Event;
 use tidesdb_base::latency::TimedOperation;
-use tidesdb_base::options::{DbOptions, FamilyOptions};
-use tidesdb_files::manifest::{Change, TableRecord, ValueLogRecord, current};
+use tidesdb_base::options::DbOptions;
+use tidesdb_files::manifest::{Change, current};
 use tidesdb_files::naming::FileKind;
 use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_sys::clock::{Clock, SteadyClock};
@@ -18,6 +17,7 @@ use tidesdb_sys::vfs::Vfs;
 
 use super::components::Components;
 use super::directory::{self, OwnedDirectory};
+use super::known_families::load_families;
 use super::retained_log::RetainedLog;
 use super::unreplayed_log::{self, UnreplayedLog};
 use crate::background::Background;
@@ -27,20 +27,16 @@ use crate::core::{
     Core, CoreCounters, Environment, Families, FileWork, Health, Isolation, Memory, Storage,
     Telemetry,
 };
-use crate::family::{FamilyState, View};
+use crate::family::FamilyState;
 use crate::file_numbers::{DatabaseId, FileNumbers};
 use crate::flow::disk::{self, DiskSpace};
 use crate::flow::{DatabaseFlow, MemoryBudget};
-use crate::memtable::Memtable;
 use crate::recovery::{self, Inventory, NO_LOG, Orphans, Replayed, Target, Targets, Workers};
 use crate::telemetry::event_log::EventLog;
 use crate::telemetry::events::Events;
 use crate::telemetry::latency_recorder::LatencyRecorder;
 use crate::telemetry::spans::span;
-use crate::version::{
-    Catalog, DirectoryLock, Extent, FamilyRecord, FileContext, NamedFile, ObsoleteFiles,
-    PersistedState, TableFile, ValueLogFile, ValueLogLife, Version,
-};
+use crate::version::{Catalog, DirectoryLock, FileContext, ObsoleteFiles, PersistedState};
 use crate::wal::{LogConfig, NoSegmentAt, Wal};
 
 /// Block size that the cache's slots are laid out for.
@@ -118,18 +114,16 @@ fn build(
     let next_number = found.as_ref().map_or(1, Inventory::next_number);
     let next_number = next_number.max(replayed.highest_segment + 1);
     let numbers = Arc::new(FileNumbers::starting_at(next_number));
-    let orphans = found.as_ref().map(|found| Orphans::of(found, &replayed.retained));
+    let mut orphans = found.as_ref().map(|found| Orphans::of(found, &replayed.retained));
     let rest = found.as_ref().and_then(|found| UnreplayedLog::of(&replayed, found, path));
     let leftover = RetainedLog::of(&replayed, options.log_segment_bytes);
     let config = log_config(path, &options, &vfs, &components.clock, &numbers);
     let (config, most_segment_bytes) = leftover.begin_small(config);
     let full = if options.read_only { None } else { make_durable(&vfs, &replayed)? };
-    let (catalog, log) = start(&options, config, state, found, (replayed, full))?;
+    let started = start(&options, config, state, found, (replayed, full));
+    let (catalog, log) = make_room(started, vfs.as_ref(), path, &mut orphans)?;
     // CRASH: only now, with the new log named by the manifest, may the last old segment go.
-    let goes_on = !options.read_only && log.failure().is_none();
-    if let Some(orphans) = orphans.filter(|_| goes_on) {
-        recovery::tidy(vfs.as_ref(), path, &orphans)?;
-    }
+    let orphans = tidy(orphans, &log, options.read_only, (vfs.as_ref(), path))?;
     let clock: Arc<dyn Clock> = Arc::new(SteadyClock::new(Arc::clone(&components.clock)));
     let events = EventLog::new(&vfs, &components.clock, &options, path);
     let core = Arc::new_cyclic(|this| Core {
@@ -155,7 +149,7 @@ fn build(
             pool: memory,
             buffer_pool: BufferPool::new(Arc::clone(&files.budget)),
         },
-        storage: Storage::new(numbers, log, catalog, files),
+        storage: Storage::new(numbers, log, catalog, files, orphans),
         isolation: Isolation::default(),
         flow: DatabaseFlow::default(),
         work: FileWork::done_by(Box::new(Background)),
@@ -206,6 +200,35 @@ fn make_durable(vfs: &Arc<dyn Vfs>, replayed: &Replayed) -> Result<Option<Error>
     match recovery::make_durable(vfs.as_ref(), &replayed.retained, replayed.synced) {
         Err(e) if e.kind() == ErrorKind::Full => Ok(Some(e)),
         other => other.map(|()| None),
+    }
+}
+
+/// Makes room for the next opening when this one has failed for want of space. One that has opened
+/// the database does so when a commit finds none.
+fn make_room<T>(
+    started: Result<T>,
+    vfs: &dyn Vfs,
+    dir: &Path,
+    orphans: &mut Option<Orphans>,
+) -> Result<T> {
+    started.inspect_err(|e| {
+        if let Some(orphans) = orphans.as_mut().filter(|_| e.kind() == ErrorKind::Full) {
+            orphans.remove_unnamed(vfs, dir);
+        }
+    })
+}
+
+/// Removes what is dead of what was found, unless there was no space for manifest and log to go on,
+/// or the database is only read. Returns what is left.
+fn tidy(
+    orphans: Option<Orphans>,
+    log: &Wal,
+    read_only: bool,
+    (vfs, dir): (&dyn Vfs, &Path),
+) -> Result<Option<Orphans>> {
+    match orphans.filter(|_| !read_only) {
+        Some(orphans) if log.failure().is_none() => orphans.tidy(vfs, dir),
+        other => Ok(other),
     }
 }
 
@@ -391,73 +414,6 @@ fn start_log(
         }
         Err(e) => Err(e),
     }
-}
-
-fn load_families(
-    database: DatabaseId,
-    state: &PersistedState,
-    lengths: &BTreeMap<FileKind, u64>,
-    files: &Arc<FileContext>,
-    memory: &Arc<BlockPool>,
-) -> Result<BTreeMap<u32, Arc<FamilyState>>> {
-    let mut families = BTreeMap::new();
-    let mut known = KnownFiles { context: files, lengths, files: BTreeMap::new() };
-    for (&id, record) in &state.families {
-        let options = FamilyOptions::from_text(&record.options)?;
-        let view = View {
-            active: Arc::new(Memtable::new(memory)),
-            frozen: Vec::new(),
-            version: Arc::new(load_version(record, &mut known)),
-        };
-        let family = FamilyState::new(database, id, &record.name, options, view);
-        families.insert(id, Arc::new(family));
-    }
-    Ok(families)
-}
-
-/// The files of the families loaded so far: several may have the same.
-struct KnownFiles<'a> {
-    context: &'a Arc<FileContext>,
-    /// As they were found in the directory.
-    lengths: &'a BTreeMap<FileKind, u64>,
-    files: BTreeMap<FileKind, Arc<NamedFile>>,
-}
-
-impl KnownFiles<'_> {
-    /// The file, named by one family more.
-    fn name(&mut self, kind: FileKind) -> Arc<NamedFile> {
-        match self.files.entry(kind) {
-            Entry::Occupied(known) => known.get().named_again(),
-            Entry::Vacant(place) => Arc::clone(place.insert(NamedFile::new(self.context, kind))),
-        }
-    }
-
-    /// A table as the manifest describes it.
-    fn table(&mut self, record: &Arc<TableRecord>) -> Arc<TableFile> {
-        TableFile::of(self.name(FileKind::Table(record.number)), Arc::clone(record))
-    }
-
-    /// A value log as the manifest describes it. One that was not closed is as long as its file.
-    fn value_log(&mut self, record: &ValueLogRecord) -> Arc<ValueLogFile> {
-        let kind = FileKind::ValueLog(record.number);
-        let extent = if record.is_closed() {
-            Extent::whole(record.bytes)
-        } else {
-            Extent::left_open(self.lengths.get(&kind).copied().unwrap_or(0))
-        };
-        let life = ValueLogLife::Settled { extent };
-        ValueLogFile::of(self.name(kind), record.number, life)
-    }
-}
-
-fn load_version(record: &FamilyRecord, files: &mut KnownFiles<'_>) -> Version {
-    let value_logs = record.value_logs.values();
-    let value_logs = value_logs.map(|file| (file.number, files.value_log(file))).collect();
-    let tables = record.tables.values().map(|table| files.table(table));
-    let mut version = Version::of_tables(tables, value_logs);
-    let tombstones = record.range_tombstones.iter().cloned().collect();
-    version.range_tombstones.add(tombstones);
-    version
 }
 
 /// The families that the log is replayed into.

@@ -1,0 +1,90 @@
+//! The families of a database as its manifest describes them.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+use tidesdb_base::error::Result;
+use tidesdb_base::options::FamilyOptions;
+use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
+use tidesdb_files::naming::FileKind;
+use tidesdb_lockfree::arena::BlockPool;
+
+use crate::family::{FamilyState, View};
+use crate::file_numbers::DatabaseId;
+use crate::memtable::Memtable;
+use crate::version::{
+    Extent, FamilyRecord, FileContext, NamedFile, PersistedState, TableFile, ValueLogFile,
+    ValueLogLife, Version,
+};
+
+/// The families, whose memtables are empty still. `lengths` has the files of the directory.
+///
+/// # Errors
+/// [`tidesdb_base::Error::Corruption`] when the manifest has options that are none.
+pub(super) fn load_families(
+    database: DatabaseId,
+    state: &PersistedState,
+    lengths: &BTreeMap<FileKind, u64>,
+    files: &Arc<FileContext>,
+    memory: &Arc<BlockPool>,
+) -> Result<BTreeMap<u32, Arc<FamilyState>>> {
+    let mut families = BTreeMap::new();
+    let mut known = KnownFiles { context: files, lengths, files: BTreeMap::new() };
+    for (&id, record) in &state.families {
+        let options = FamilyOptions::from_text(&record.options)?;
+        let view = View {
+            active: Arc::new(Memtable::new(memory)),
+            frozen: Vec::new(),
+            version: Arc::new(load_version(record, &mut known)),
+        };
+        let family = FamilyState::new(database, id, &record.name, options, view);
+        families.insert(id, Arc::new(family));
+    }
+    Ok(families)
+}
+
+/// The files of the families loaded so far: several may have the same.
+struct KnownFiles<'a> {
+    context: &'a Arc<FileContext>,
+    /// As they were found in the directory.
+    lengths: &'a BTreeMap<FileKind, u64>,
+    files: BTreeMap<FileKind, Arc<NamedFile>>,
+}
+
+impl KnownFiles<'_> {
+    /// The file, named by one family more.
+    fn name(&mut self, kind: FileKind) -> Arc<NamedFile> {
+        match self.files.entry(kind) {
+            Entry::Occupied(known) => known.get().named_again(),
+            Entry::Vacant(place) => Arc::clone(place.insert(NamedFile::new(self.context, kind))),
+        }
+    }
+
+    /// A table as the manifest describes it.
+    fn table(&mut self, record: &Arc<TableRecord>) -> Arc<TableFile> {
+        TableFile::of(self.name(FileKind::Table(record.number)), Arc::clone(record))
+    }
+
+    /// A value log as the manifest describes it. One that was not closed is as long as its file.
+    fn value_log(&mut self, record: &ValueLogRecord) -> Arc<ValueLogFile> {
+        let kind = FileKind::ValueLog(record.number);
+        let extent = if record.is_closed() {
+            Extent::whole(record.bytes)
+        } else {
+            Extent::left_open(self.lengths.get(&kind).copied().unwrap_or(0))
+        };
+        let life = ValueLogLife::Settled { extent };
+        ValueLogFile::of(self.name(kind), record.number, life)
+    }
+}
+
+fn load_version(record: &FamilyRecord, files: &mut KnownFiles<'_>) -> Version {
+    let value_logs = record.value_logs.values();
+    let value_logs = value_logs.map(|file| (file.number, files.value_log(file))).collect();
+    let tables = record.tables.values().map(|table| files.table(table));
+    let mut version = Version::of_tables(tables, value_logs);
+    let tombstones = record.range_tombstones.iter().cloned().collect();
+    version.range_tombstones.add(tombstones);
+    version
+}
