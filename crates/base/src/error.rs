@@ -220,6 +220,13 @@ impl Error {
         }
     }
 
+    /// True when the disk, or what the user may have of it, is full. Memory that the machine refuses
+    /// is of the same kind, and no help from free space.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        self.kind() == ErrorKind::Full && !matches!(self, Self::OutOfMemory(_))
+    }
+
     /// True when stored bytes are damaged.
     #[must_use]
     pub fn is_corruption(&self) -> bool {

@@ -18,7 +18,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidesdb_base::error::{Error, ErrorKind, Result};
+use tidesdb_base::error::{Error, Result};
 use tidesdb_lockfree::sync::lock;
 
 use crate::core::{CallerAtWork, Core, TryCommit};
@@ -45,7 +45,7 @@ impl Core {
         let is_due = now >= self.flow.disk.next_reclaim_nanos.load(Ordering::Relaxed);
         if is_due && self.remove_orphans_now() {
             match commit() {
-                Err(e) if e.kind() == ErrorKind::Full => cause = e,
+                Err(e) if e.is_disk_full() => cause = e,
                 other => return other,
             }
         }
@@ -54,7 +54,7 @@ impl Core {
             // The log of what is in memory takes space that its tables will not take again.
             self.write_memory_out();
             match commit() {
-                Err(e) if e.kind() == ErrorKind::Full => cause = e,
+                Err(e) if e.is_disk_full() => cause = e,
                 other => return other,
             }
         }
@@ -65,7 +65,7 @@ impl Core {
         for _ in 0..tries {
             self.reclaim_disk_now();
             match commit() {
-                Err(e) if e.kind() == ErrorKind::Full => cause = e,
+                Err(e) if e.is_disk_full() => cause = e,
                 other => return other,
             }
         }

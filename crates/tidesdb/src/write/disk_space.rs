@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tidesdb_base::error::{Error, ErrorKind, Result};
+use tidesdb_base::error::{Error, Result};
 
 use crate::core::Core;
 use crate::family::FamilyState;
@@ -55,7 +55,9 @@ impl Core {
         Err(Error::io("reserve space for", &self.env.path, full))
     }
 
-    /// Commits, and has garbage collected where that may help a commit that found no space.
+    /// Commits, and has garbage collected where that may help a commit that found no space. One
+    /// that got no memory is refused at once: the repair of the log, which writes memory to tables,
+    /// is queued by then.
     ///
     /// # Errors
     /// What `commit` returns.
@@ -66,7 +68,7 @@ impl Core {
         mut commit: impl FnMut() -> Result<()>,
     ) -> Result<()> {
         match commit() {
-            Err(e) if e.kind() == ErrorKind::Full => self.make_room(deletes, e, &mut commit)?,
+            Err(e) if e.is_disk_full() => self.make_room(deletes, e, &mut commit)?,
             other => other?,
         }
         if deletes && self.flow.disk.note_deletion() {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use tidesdb_base::compress::Compression;
+use tidesdb_base::error::ErrorKind;
 use tidesdb_base::event::{Event, EventListener, LogLevel};
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_sim::{ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
@@ -14,6 +15,7 @@ use tidesdb_sys::vfs::Vfs;
 use crate::core::Core;
 use crate::db::{Components, Db};
 use crate::family_handle::Family;
+use crate::testing::refuse_memtable_blocks;
 
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
@@ -189,4 +191,27 @@ fn reclaiming_once_rewrites_all_tables_with_room_for_one() {
     }
     sim.set_capacity(None);
     db.close().unwrap();
+}
+
+/// Each commit that got no memory wrote tables anew, on the thread of its caller.
+#[test]
+fn a_deletion_that_gets_no_memory_writes_no_table_anew() {
+    let sim = SimVfs::new(1);
+    let (db, family) = open(&sim, DbOptions::default());
+    (0..100_u32).for_each(|n| family.put(&n.to_be_bytes(), &[1; 400]).unwrap());
+    family.flush().unwrap();
+    (0..50_u32).for_each(|n| family.delete(&n.to_be_bytes()).unwrap());
+    family.flush().unwrap();
+    let tables = || -> Vec<_> {
+        let entries = sim.list(Path::new("/db")).unwrap().into_iter();
+        entries.map(|entry| entry.name).filter(|name| name.ends_with(".klog")).collect()
+    };
+    let before = tables();
+    refuse_memtable_blocks(&db, 0, 1);
+    let refused = family.delete(&70_u32.to_be_bytes()).unwrap_err();
+    assert_eq!((refused.kind(), refused.is_disk_full()), (ErrorKind::Full, false), "{refused}");
+    assert_eq!(tables(), before);
+    refuse_memtable_blocks(&db, 0, 0);
+    db.wait_idle().unwrap();
+    family.delete(&70_u32.to_be_bytes()).unwrap();
 }
