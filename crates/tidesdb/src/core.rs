@@ -116,34 +116,36 @@ impl Core {
         })
     }
 
-    /// Refuses commits to a family while an opening may find a drop of it that failed.
+    /// Refuses commits to a family while an opening may find a change of it that failed: that it is
+    /// dropped, or has another name or other options.
     ///
     /// # Errors
     /// [`Error::Io`]: why there is no other manifest yet.
     #[inline]
     pub(crate) fn check_no_doubt(&self, family: &FamilyState) -> Result<()> {
-        if family.drop_is_in_doubt() { self.resolve_doubtful_drop() } else { Ok(()) }
+        if family.is_in_doubt() { self.resolve_doubt() } else { Ok(()) }
     }
 
-    /// As [`Core::check_no_doubt`], inside the commit gate: a drop that fails closes the gate once,
-    /// so that each commit is over by then or is refused here. The next call has the doubt settled.
+    /// As [`Core::check_no_doubt`], inside the commit gate: a change that fails closes the gate
+    /// once, so that each commit is over by then or is refused here. The next call has the doubt
+    /// settled.
     ///
     /// # Errors
     /// [`Error::Io`].
     #[inline]
     pub(crate) fn refuse_doubt(&self, families: &[Arc<FamilyState>]) -> Result<()> {
-        if families.iter().any(|family| family.drop_is_in_doubt()) { self.doubt() } else { Ok(()) }
+        if families.iter().any(|family| family.is_in_doubt()) { self.doubt() } else { Ok(()) }
     }
 
     #[cold]
     fn doubt(&self) -> Result<()> {
-        let why = "a drop of the family failed, and an opening may find it";
+        let why = "a change of the family failed, and an opening may find it";
         Err(Error::io("settle the manifest", &self.env.path, std::io::Error::other(why)))
     }
 
-    /// Writes another manifest, in which there is no drop.
+    /// Writes another manifest, in which there is no such change.
     #[cold]
-    fn resolve_doubtful_drop(&self) -> Result<()> {
+    fn resolve_doubt(&self) -> Result<()> {
         lock(&self.storage.catalog).settle()
     }
 }

@@ -1,6 +1,6 @@
-//! Creating and dropping column families.
+//! Creating, changing and dropping column families.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::{FamilyOptions, SyncMode};
@@ -10,7 +10,7 @@ use tidesdb_lockfree::sync::lock;
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memtable::Memtable;
-use crate::version::{Outcome, Version};
+use crate::version::{Catalog, Outcome, Version};
 
 impl Core {
     /// Creates families in one step: all of them or none.
@@ -78,13 +78,14 @@ impl Core {
             )]));
         }
         let at_work = self.work.callers.enter()?;
-        let mut catalog = lock(&self.storage.catalog);
+        let catalog = lock(&self.storage.catalog);
         if family.is_dropped() {
             return Err(family.dropped_error());
         }
         let before = family.options.load().sync_mode;
         let (timed, text) = (options.sync_mode != before, options.to_text());
-        catalog.commit(vec![Change::SetOptions { family: family.id, options: text }])?;
+        let change = Change::SetOptions { family: family.id, options: text };
+        let mut catalog = self.change_family(catalog, family, change)?;
         self.restate_manifest_later(&mut catalog);
         family.apply_options(options);
         drop(catalog);
@@ -97,6 +98,30 @@ impl Core {
         Ok(())
     }
 
+    /// Makes an edit that drops a family, or gives it another name or other options. When it fails
+    /// and an opening may find it all the same, commits to the family are refused until that is
+    /// settled: they would be acknowledged for a family that is gone then, or is called otherwise.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: there is no such change as long as the database is open.
+    pub(super) fn change_family<'c>(
+        &self,
+        mut catalog: MutexGuard<'c, Catalog>,
+        family: &Arc<FamilyState>,
+        change: Change,
+    ) -> Result<MutexGuard<'c, Catalog>> {
+        match catalog.commit_or_doubt(vec![change], Arc::clone(family) as _) {
+            Outcome::Applied => Ok(catalog),
+            Outcome::Refused(cause) => Err(cause),
+            Outcome::Doubtful(cause) => {
+                drop(catalog);
+                // Commits that were let in before end here; no others are let in.
+                drop(self.storage.log.close_gate());
+                Err(cause)
+            }
+        }
+    }
+
     /// Drops a family.
     ///
     /// # Errors
@@ -105,19 +130,10 @@ impl Core {
         self.check_changeable()?;
         let at_work = self.work.callers.enter()?;
         let changing = lock(&self.families.changing);
-        let mut catalog = lock(&self.storage.catalog);
+        let catalog = lock(&self.storage.catalog);
         let family = self.families.find(name)?;
-        let changes = vec![Change::DropFamily { family: family.id }];
-        match catalog.commit_or_doubt(changes, Arc::clone(&family) as _) {
-            Outcome::Applied => {}
-            Outcome::Refused(cause) => return Err(cause),
-            Outcome::Doubtful(cause) => {
-                drop(catalog);
-                // Commits that were let in before end here; no others are let in.
-                drop(self.storage.log.close_gate());
-                return Err(cause);
-            }
-        }
+        let catalog =
+            self.change_family(catalog, &family, Change::DropFamily { family: family.id })?;
         family.set_dropped();
         // At once, so that sums over all families never fall.
         let mut dropped = lock(&self.telemetry.counters.dropped);

@@ -19,13 +19,14 @@ impl Core {
         self.check_changeable()?;
         let _at_work = self.work.callers.enter()?;
         let _changing = lock(&self.families.changing);
-        let mut catalog = lock(&self.storage.catalog);
+        let catalog = lock(&self.storage.catalog);
         let family = self.families.find(old)?;
         if old == new {
             return Ok(());
         }
         self.families.check_new_name(new)?;
-        catalog.commit(vec![Change::RenameFamily { family: family.id, name: new.to_owned() }])?;
+        let change = Change::RenameFamily { family: family.id, name: new.to_owned() };
+        let _catalog = self.change_family(catalog, &family, change)?;
         self.families.rename(old, new);
         Ok(())
     }

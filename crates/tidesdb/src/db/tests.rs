@@ -17,10 +17,9 @@ use super::{Components, Db};
 use crate::family_handle::Family;
 use crate::write::{CommitCheck, WriteBatch};
 
-/// The drop's edit is written, its sync fails, and so does another manifest. Commits to the family
-/// are refused as long as an opening would find the drop; what is acknowledged later is there.
-#[test]
-fn what_is_acknowledged_after_a_failed_drop_outlives_a_kill() {
+/// The edit is written, its sync fails, and so does another manifest. Commits to the family are
+/// refused as long as an opening would find the change; what is acknowledged later is there.
+fn acknowledged_after_a_failed(change: impl Fn(&Db, &Family) -> Result<()>) {
     let sim = SimVfs::new(1);
     let faults = FaultVfs::new(Arc::clone(&sim) as _);
     let components = || Components {
@@ -35,7 +34,7 @@ fn what_is_acknowledged_after_a_failed_drop_outlives_a_kill() {
     faults.reset();
     faults.count_only(OpSet::of(&[Op::Sync, Op::Create]));
     faults.fail_call(0, FaultKind::Forever, FaultError::Kind(std::io::ErrorKind::Other));
-    db.drop_family("family").unwrap_err();
+    change(&db, &family).unwrap_err();
     for n in 0..10_u8 {
         if n == 5 {
             faults.clear_faults();
@@ -49,10 +48,27 @@ fn what_is_acknowledged_after_a_failed_drop_outlives_a_kill() {
     let components = Components { vfs: image as _, ..components() };
     let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
     let family = db.family("family").unwrap();
+    assert_eq!(family.options().write_buffer_size, FamilyOptions::default().write_buffer_size);
     assert_eq!(family.get(b"before").unwrap(), Some(b"value".to_vec()));
     for n in acknowledged {
         assert_eq!(family.get(&[n]).unwrap(), Some(b"value".to_vec()), "{n}");
     }
+}
+
+#[test]
+fn what_is_acknowledged_after_a_failed_drop_outlives_a_kill() {
+    acknowledged_after_a_failed(|db, _| db.drop_family("family"));
+}
+
+#[test]
+fn what_is_acknowledged_after_a_failed_renaming_has_the_old_name_after_a_kill() {
+    acknowledged_after_a_failed(|db, _| db.rename_family("family", "other"));
+}
+
+#[test]
+fn what_is_acknowledged_after_failed_options_has_the_old_ones_after_a_kill() {
+    let others = || FamilyOptions::default().write_buffer_size(1 << 20);
+    acknowledged_after_a_failed(|_, family| family.set_options(others()));
 }
 
 /// Drops the family at the last moment before a commit takes its place: where a commit is that has

@@ -43,8 +43,10 @@ pub(crate) struct FamilyState {
 #[derive(Debug, Default)]
 struct FamilyLife {
     dropped: AtomicBool,
-    /// A drop failed in such a way that an opening may find it: what is written might be lost.
-    drop_in_doubt: AtomicBool,
+    /// A change failed in such a way that an opening may find it. Where it is a drop, what is
+    /// written might be lost; where it is another name or other options, an opening would look for
+    /// what is written under the old ones.
+    in_doubt: AtomicBool,
 }
 
 /// What commits to a family meet beside its memtables.
@@ -197,19 +199,19 @@ impl FamilyState {
         self.life.dropped.store(true, Ordering::Release);
     }
 
-    /// True while an opening may find a drop of the family that failed: what is written might be
-    /// lost.
+    /// True while an opening may find a drop, another name or other options of the family although
+    /// that change failed.
     #[inline]
-    pub(crate) fn drop_is_in_doubt(&self) -> bool {
+    pub(crate) fn is_in_doubt(&self) -> bool {
         // ORDERING: acquire pairs with the release below; commits come after the new manifest.
-        self.life.drop_in_doubt.load(Ordering::Acquire)
+        self.life.in_doubt.load(Ordering::Acquire)
     }
 }
 
 impl InDoubt for FamilyState {
     fn set_in_doubt(&self, in_doubt: bool) {
-        // ORDERING: see `drop_is_in_doubt`.
-        self.life.drop_in_doubt.store(in_doubt, Ordering::Release);
+        // ORDERING: see `is_in_doubt`.
+        self.life.in_doubt.store(in_doubt, Ordering::Release);
     }
 }
 
