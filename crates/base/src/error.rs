@@ -151,6 +151,9 @@ pub enum Error {
         /// How long nothing moved, in milliseconds.
         milliseconds: u64,
     },
+    /// A function that the database calls (a listener, or one that follows a copy) must not close it:
+    /// the close would wait for the call that the function belongs to. The database stays open.
+    CalledBack,
     /// What was to be made durable is visible, and stays so, but the sync of the log failed, as the
     /// cause says, and so did the repair of the log. It becomes durable with the next repair that
     /// works, which the next commit or flush has tried; until then a power cut may take it.
@@ -213,7 +216,7 @@ impl Error {
             Self::ReadOnly(_) | Self::OpenedReadOnly => ErrorKind::ReadOnly,
             Self::Closed | Self::FamilyDropped(_) => ErrorKind::Closed,
             Self::Forked => ErrorKind::Forked,
-            Self::Stalled { .. } | Self::Paused => ErrorKind::Stalled,
+            Self::Stalled { .. } | Self::Paused | Self::CalledBack => ErrorKind::Stalled,
             Self::Cancelled => ErrorKind::Closed,
             Self::Doubtful(_) => ErrorKind::Doubtful,
             Self::Internal(_) => ErrorKind::Internal,
@@ -279,6 +282,9 @@ impl fmt::Display for Error {
             Self::TransactionFinished => f.write_str("the transaction is finished"),
             Self::SavepointNotFound(name) => write!(f, "no savepoint is named '{name}'"),
             Self::Paused => f.write_str("background work is paused"),
+            Self::CalledBack => f.write_str(
+                "a function that the database calls can't close it: the close would wait for it",
+            ),
             Self::Cancelled => {
                 f.write_str("compactions were cancelled until the database is reopened")
             }

@@ -1,5 +1,7 @@
 //! Calls that change files on the thread of the caller.
 
+use std::cell::RefCell;
+use std::marker::PhantomData;
 use std::sync::{Condvar, Mutex};
 
 use tidesdb_base::error::{Error, Result};
@@ -31,7 +33,21 @@ impl Callers {
             return Err(Error::Closed);
         }
         at_work.count += 1;
-        Ok(CallerAtWork(self))
+        let _ = OWN.try_with(|own| own.borrow_mut().push(self));
+        Ok(CallerAtWork { callers: self, stays_in_its_thread: PhantomData })
+    }
+
+    /// Refuses what would wait for the calling thread, which is at work itself: it closes the
+    /// database from a function that the work calls.
+    ///
+    /// # Errors
+    /// [`Error::CalledBack`].
+    pub(crate) fn refuse_own(&self) -> Result<()> {
+        let is_own = OWN.try_with(|own| {
+            let own = own.borrow();
+            own.iter().any(|&callers| std::ptr::eq(callers, self))
+        });
+        if is_own.unwrap_or(false) { Err(Error::CalledBack) } else { Ok(()) }
     }
 
     /// Lets no caller enter any more, and waits until all have left.
@@ -44,14 +60,30 @@ impl Callers {
     }
 }
 
+thread_local! {
+    /// As what the thread is at work, an entry for each guard.
+    static OWN: RefCell<Vec<*const Callers>> = const { RefCell::new(Vec::new()) };
+}
+
 /// A caller who is at work.
 #[derive(Debug)]
 #[must_use = "dropping it ends the work"]
-pub(crate) struct CallerAtWork<'a>(&'a Callers);
+pub(crate) struct CallerAtWork<'a> {
+    callers: &'a Callers,
+    stays_in_its_thread: PhantomData<*const ()>,
+}
 
 impl Drop for CallerAtWork<'_> {
     fn drop(&mut self) {
-        lock(&self.0.at_work).count -= 1;
-        self.0.left.notify_all();
+        // It is not there any more in destructors of a thread that ends.
+        let _ = OWN.try_with(|own| {
+            let mut own = own.borrow_mut();
+            let mine = own.iter().rposition(|&callers| std::ptr::eq(callers, self.callers));
+            if let Some(at) = mine {
+                own.swap_remove(at);
+            }
+        });
+        lock(&self.callers.at_work).count -= 1;
+        self.callers.left.notify_all();
     }
 }

@@ -51,8 +51,8 @@ pub(crate) struct SharedOwner {
 }
 
 impl SharedOwner {
-    pub(crate) fn new(core: Arc<Core>) -> Self {
-        let owner = Arc::new(Owner::new(core));
+    pub(crate) fn new(owner: Owner) -> Self {
+        let owner = Arc::new(owner);
         let shares = std::array::from_fn(|_| Arc::new(CachePadded(Arc::clone(&owner))));
         Self { owner, shares }
     }

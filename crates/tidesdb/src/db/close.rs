@@ -22,11 +22,12 @@ impl Core {
     ///
     /// # Errors
     /// Why the flush failed, or the sync of the log; the database is shut down all the same. A
-    /// later call does not get the error.
+    /// later call does not get the error. [`Error::CalledBack`], and it stays open.
     pub(crate) fn close(&self) -> Result<()> {
         if !self.health.is_at_home() {
             return Err(Error::Forked);
         }
+        self.work.callers.refuse_own()?;
         // A caller that knows that the database is closed may open the directory again.
         let closing = lock(&self.health.closing);
         if self.health.is_closed() {

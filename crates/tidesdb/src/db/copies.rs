@@ -20,7 +20,6 @@ use super::directory::{self, sync_parent};
 use super::open::open_in;
 use super::target::Target;
 use crate::core::Core;
-use crate::family::RetiredHook;
 use crate::flow::Holder;
 use crate::flush::ConsistentFiles;
 use crate::progress::{Progress, Step};
@@ -212,11 +211,11 @@ impl Core {
         let copy = open_in(target.path(), options, components, |vfs, path, _| {
             directory::locked_before(vfs, path, guard)
         })?;
-        let report = VerifyReport::of(&copy, &mut |so_far| {
+        let report = VerifyReport::of(copy.core(), &mut |so_far| {
             self.health.check_open()?;
             progress(so_far)
         });
-        copy.shut_down(false).into_iter().for_each(RetiredHook::let_go);
+        drop(copy);
         report?.problems.into_iter().next().map_or(Ok(()), Err)
     }
 }

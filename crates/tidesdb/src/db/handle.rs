@@ -92,8 +92,8 @@ impl Db {
         options: DbOptions,
         components: Components,
     ) -> Result<Self> {
-        let core = open_core(path.as_ref(), options, components)?;
-        Ok(Self { owner: Arc::new(SharedOwner::new(core)) })
+        let opened = open_core(path.as_ref(), options, components)?;
+        Ok(Self { owner: Arc::new(SharedOwner::new(opened)) })
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {

@@ -24,7 +24,7 @@ use crate::background::Background;
 use crate::buffer_pool::BufferPool;
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
 use crate::core::{
-    Core, CoreCounters, Environment, Families, FileWork, Health, Isolation, Memory, Storage,
+    Core, CoreCounters, Environment, Families, FileWork, Health, Isolation, Memory, Owner, Storage,
     Telemetry,
 };
 use crate::family::FamilyState;
@@ -46,11 +46,7 @@ const USUAL_BLOCK_BYTES: usize = 4096;
 ///
 /// # Errors
 /// See [`crate::Db::open`].
-pub(super) fn open_core(
-    path: &Path,
-    options: DbOptions,
-    components: Components,
-) -> Result<Arc<Core>> {
+pub(super) fn open_core(path: &Path, options: DbOptions, components: Components) -> Result<Owner> {
     open_in(path, options, components, directory::take)
 }
 
@@ -63,21 +59,23 @@ pub(super) fn open_in(
     options: DbOptions,
     components: Components,
     take: impl FnOnce(&Arc<dyn Vfs>, &Path, &DbOptions) -> Result<OwnedDirectory>,
-) -> Result<Arc<Core>> {
+) -> Result<Owner> {
     options.validate()?;
     let _span = span!(INFO, "open", path = path.display(), read_only = options.read_only);
     let started = components.clock.monotonic_nanos();
     let directory = take(&components.vfs, path, &options)?;
     let lock = Arc::clone(&directory.lock);
-    let core = build(path, options, components, directory)
+    // An opening that fails from here on shuts it down: work may be queued and running.
+    let opened = build(path, options, components, directory)
         // A reader that found no lock file may have read beside a writer.
         .map_err(|e| lock.explain(e))?;
+    let core = opened.core();
     lock.check()?;
     let nanos = core.env.clock.monotonic_nanos().saturating_sub(started);
     core.telemetry.latencies.record(TimedOperation::Open, nanos);
     let families = core.families.names().len() as u64;
     core.telemetry.events.report(&Event::Opened { families, milliseconds: nanos / 1_000_000 });
-    Ok(core)
+    Ok(opened)
 }
 
 /// The memory budget in bytes for a setting of `max_memory_usage`.
@@ -94,7 +92,7 @@ fn build(
     options: DbOptions,
     components: Components,
     directory: OwnedDirectory,
-) -> Result<Arc<Core>> {
+) -> Result<Owner> {
     let OwnedDirectory { vfs, lock, found } = directory;
     let (files, memory) = shared_memory(path, &options, &vfs, lock);
     let state = found.as_ref().map(|found| found.state.clone()).unwrap_or_default();
@@ -154,6 +152,7 @@ fn build(
         flow: DatabaseFlow::default(),
         work: FileWork::done_by(Box::new(Background)),
     });
+    let opened = Owner::new(Arc::clone(&core));
     let families: Vec<_> = families.into_values().collect();
     make_known(&core, &families);
     rest.map_or(Ok(()), |rest| rest.load(&core, &workers, most_bytes))?;
@@ -164,7 +163,7 @@ fn build(
     }
     core.start_interval_sync();
     leftover.release(&core);
-    Ok(core)
+    Ok(opened)
 }
 
 /// Where and how the log of a database is written.

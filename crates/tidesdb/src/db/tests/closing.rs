@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use tidesdb_base::event::{Event, EventListener, LogLevel};
 use tidesdb_base::options::SyncMode;
+use tidesdb_sim::{MutationKind, Phase};
 
 use super::*;
+use crate::db::CopyOptions;
 use crate::iterator::{Scan, ScanOptions};
 
 /// Calls the database when it is dropped, as a handle that cleans up behind itself does.
@@ -170,4 +172,76 @@ fn a_time_to_live_of_a_commit_is_refused() {
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     transaction.commit().unwrap();
     assert!(family.contains(b"key").unwrap());
+}
+
+/// The close waited for the call that it was made in.
+#[test]
+fn a_function_that_a_call_of_the_database_calls_can_not_close_it() {
+    let place: Arc<Mutex<Option<Db>>> = Arc::default();
+    let refused: Arc<Mutex<Vec<ErrorKind>>> = Arc::default();
+    let (mine, noted) = (Arc::clone(&place), Arc::clone(&refused));
+    let listen = move |event: &Event| {
+        let db = mine.lock().unwrap().clone();
+        if let (Event::Compacted { .. }, Some(db)) = (event, db) {
+            noted.lock().unwrap().push(db.close().unwrap_err().kind());
+        }
+    };
+    let options = DbOptions::default()
+        .event_listener(EventListener::new(listen))
+        .event_listener_level(LogLevel::Info);
+    let db = Db::open_with("/db", options, Components::simulated()).unwrap();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    *place.lock().unwrap() = Some(db.clone());
+    for value in [b"1", b"2"] {
+        family.put(b"key", value).unwrap();
+        family.flush().unwrap();
+    }
+    let compacted = family.clone();
+    returns("a close in a compaction", move || compacted.compact().unwrap());
+    assert_eq!(std::mem::take(&mut *refused.lock().unwrap()), [ErrorKind::Stalled]);
+    let (copied, noted) = (db.clone(), Arc::clone(&refused));
+    returns("a close in a backup", move || {
+        let copy = copied.backup_with_progress("/copy", CopyOptions::default(), &mut |_| {
+            noted.lock().unwrap().push(copied.clone().close().unwrap_err().kind());
+            Ok(())
+        });
+        copy.unwrap();
+    });
+    let kinds = std::mem::take(&mut *refused.lock().unwrap());
+    assert!(!kinds.is_empty() && kinds.iter().all(|kind| *kind == ErrorKind::Stalled), "{kinds:?}");
+    family.put(b"key", b"3").unwrap();
+    *place.lock().unwrap() = None;
+    db.close().unwrap();
+}
+
+/// Its jobs stayed queued, and would have run in a directory that is another's.
+#[test]
+fn an_opening_that_loses_its_directory_leaves_no_work_behind() {
+    let sim = SimVfs::new(1);
+    let open = |scheduler: &Arc<ManualScheduler>| {
+        let components = Components {
+            vfs: Arc::clone(&sim) as _,
+            scheduler: Arc::clone(scheduler) as _,
+            clock: Arc::new(ManualClock::new(1000)),
+        };
+        let options = DbOptions::default().sync_mode(SyncMode::Interval { interval_us: 1000 });
+        Db::open_with("/db", options, components)
+    };
+    let db = open(&Arc::new(ManualScheduler::new(1))).unwrap();
+    db.create_family("family", FamilyOptions::default()).unwrap().put(b"key", b"value").unwrap();
+    drop(db);
+    sim.on_mutation(Some(Arc::new(|sim, mutation| {
+        // The opening makes its manifest the one in force, and goes on.
+        if mutation.phase == Phase::Before && mutation.kind == MutationKind::Rename {
+            let _ = sim.remove(Path::new("/db/LOCK"));
+        }
+    })));
+    let scheduler = Arc::new(ManualScheduler::new(1));
+    let refused = open(&scheduler).unwrap_err();
+    sim.on_mutation(None);
+    assert_eq!(refused.kind(), ErrorKind::Locked, "{refused}");
+    assert_eq!((scheduler.ready(), scheduler.timers()), (0, 0));
+    let before = sim.mutations();
+    scheduler.run_until_idle();
+    assert_eq!(sim.mutations(), before);
 }
