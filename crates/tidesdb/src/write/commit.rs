@@ -301,6 +301,8 @@ impl Core {
         if self.storage.log.wants_preparation() {
             self.review_disk(0);
             self.prepare_log_later();
+            // Families that are far from full keep the log as well.
+            self.limit_retained_log();
         }
         if committed.is_err() {
             self.repair_log_later();
