@@ -14,7 +14,7 @@ use super::{HEADER_BYTES, MAGIC, OLDEST_VERSION, RECORD_HEADER_BYTES, VERSION};
 ///
 /// An unreadable record at the very end is what a power cut in the middle of an append leaves: the
 /// edit was never acted upon and is left out. An unreadable record with a readable one behind it
-/// is damage.
+/// is damage, and so is one behind which the search for others is given up.
 ///
 /// # Errors
 /// [`Error::Corruption`] for damage, [`Error::NotADatabase`] for another version, [`Error::Io`].
@@ -32,8 +32,10 @@ pub fn read_manifest(file: &dyn File, path: &Path, number: u64) -> Result<(Vec<(
     if edits.is_empty() {
         return Err(damaged_record(&bytes, path, offset, number));
     }
-    let behind = (offset + 1..bytes.len()).find(|&at| record_at(&bytes, at, number).is_some());
-    if behind.is_some() {
+    let mut search = Search::default();
+    let found = (offset + 1..bytes.len()).any(|at| search.record_at(&bytes, at, number).is_some());
+    // An edit that a power cut has torn never takes that long.
+    if found || search.is_given_up() {
         return Err(damaged_record(&bytes, path, offset, number));
     }
     Ok((edits, offset as u64))
@@ -105,14 +107,59 @@ pub(super) fn damaged_record(bytes: &[u8], path: &Path, offset: usize, number: u
 }
 
 /// The body of a whole record at `offset` and the offset behind it.
-pub(super) fn record_at(bytes: &[u8], offset: usize, number: u64) -> Option<(&[u8], usize)> {
+fn record_at(bytes: &[u8], offset: usize, number: u64) -> Option<(&[u8], usize)> {
+    let (body, sum) = claimed_at(bytes, offset)?;
+    let end = offset + RECORD_HEADER_BYTES + body.len();
+    (checksum::placed(number, offset as u64, body) == sum).then_some((body, end))
+}
+
+/// What would be the body and the checksum of a record at `offset`. An empty body would let eight
+/// chance bytes pass for a record; no edit is empty.
+fn claimed_at(bytes: &[u8], offset: usize) -> Option<(&[u8], u64)> {
     let mut decoder = Decoder::new(bytes.get(offset..)?);
     let length = decoder.u32().ok()? as usize;
     let sum = decoder.u64().ok()?;
     let body = decoder.take(length).ok()?;
-    // An empty body would let eight chance bytes pass for a record; no edit is empty.
-    let valid = length > 0 && checksum::placed(number, offset as u64, body) == sum;
-    valid.then_some((body, offset + RECORD_HEADER_BYTES + length))
+    (length > 0).then_some((body, sum))
+}
+
+/// Bytes whose checksum is calculated in vain before a search for records is given up.
+const MOST_FAILED_BYTES: usize = 1 << 30;
+
+/// A search for records among bytes that may be anything, those of names and options too: each may
+/// look like the header of a long record, so the work is bounded.
+#[derive(Debug)]
+pub(super) struct Search {
+    may_fail: usize,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self { may_fail: MOST_FAILED_BYTES }
+    }
+}
+
+impl Search {
+    /// The body of a whole record at `offset` and the offset behind it. None any more once the
+    /// search was given up.
+    pub(super) fn record_at<'b>(
+        &mut self,
+        bytes: &'b [u8],
+        offset: usize,
+        number: u64,
+    ) -> Option<(&'b [u8], usize)> {
+        let (body, _) = claimed_at(bytes, offset).filter(|_| self.may_fail > 0)?;
+        let found = record_at(bytes, offset, number);
+        if found.is_none() {
+            self.may_fail = self.may_fail.saturating_sub(body.len());
+        }
+        found
+    }
+
+    /// Too many bytes were checked in vain.
+    pub(super) const fn is_given_up(&self) -> bool {
+        self.may_fail == 0
+    }
 }
 
 #[cfg(test)]
@@ -120,7 +167,7 @@ mod tests {
     use tidesdb_sim::SimVfs;
     use tidesdb_sys::vfs::{OpenMode, Vfs};
 
-    use super::super::{Change, ManifestWriter};
+    use super::super::{Change, ManifestRemains, ManifestWriter};
     use super::*;
 
     #[test]
@@ -164,6 +211,25 @@ mod tests {
             file.write_all_at(&before, at).unwrap();
         }
         read_manifest(file.as_ref(), path, 4).unwrap();
+    }
+
+    /// A damaged record behind which bytes look like headers of long records, again and again.
+    /// Each checked to its end would be a terabyte.
+    #[test]
+    fn bytes_that_look_like_records_do_not_make_the_search_behind_damage_long() {
+        let vfs = SimVfs::new(1);
+        let (dir, path) = (Path::new("/db"), Path::new("/db/MANIFEST-000004"));
+        vfs.create_dir(dir).unwrap();
+        let edit = Edit::new(vec![Change::NextFile { number: 9 }]);
+        let writer = ManifestWriter::create(vfs.as_ref(), dir, 4, &edit).unwrap();
+        let file = vfs.open(path, OpenMode::ReadWrite).unwrap();
+        let forged: Vec<u8> = (2_u32 << 20).to_le_bytes().repeat(1 << 20);
+        file.write_all_at(&forged, writer.bytes()).unwrap();
+        let started = std::time::Instant::now();
+        assert!(read_manifest(file.as_ref(), path, 4).unwrap_err().is_corruption());
+        let remains = ManifestRemains::survey(file.as_ref(), path, 4).unwrap();
+        assert_eq!((remains.edits.len(), remains.is_whole()), (1, false));
+        assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
     }
 
     /// Version 2 differs in its changes, each of which says what it is.

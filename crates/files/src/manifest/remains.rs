@@ -11,7 +11,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_sys::vfs::File;
 
 use super::edit::Edit;
-use super::reader::{check_header, damaged_record, read_whole, record_at, unknown_form};
+use super::reader::{Search, check_header, damaged_record, read_whole, unknown_form};
 use super::{HEADER_BYTES, MAGIC};
 use crate::naming::{self, FileKind};
 
@@ -56,9 +56,9 @@ impl ManifestRemains {
             remains.problems.push(problem);
         }
         let mut at = HEADER_BYTES.min(bytes.len());
-        let mut sound = at;
+        let (mut sound, mut search) = (at, Search::default());
         while at < bytes.len() {
-            let Some((body, end)) = record_at(&bytes, at, number) else {
+            let Some((body, end)) = search.record_at(&bytes, at, number) else {
                 at += 1;
                 continue;
             };
@@ -80,6 +80,9 @@ impl ManifestRemains {
             (at, sound) = (end, end);
         }
         remains.tail = (bytes.len() - sound) as u64;
+        if search.is_given_up() {
+            remains.problems.push(damaged_record(&bytes, path, sound, number));
+        }
         if remains.edits.is_empty() {
             let text = format!("expected a record, found none in {} bytes", bytes.len());
             remains.problems.push(Error::corruption(path, HEADER_BYTES as u64, text));
