@@ -28,12 +28,22 @@ const UNFINISHED: &[u8] = b"UNFINISHED-COPY\n";
 /// # Errors
 /// [`Error::Io`] when a file operation fails; which manifest is in force is then unknown.
 pub fn set_current(vfs: &dyn Vfs, dir: &Path, number: u64) -> Result<()> {
-    let name = naming::FileKind::Manifest(number).name();
-    let text = format!("{name} {:016x}\n", checksum::plain(name.as_bytes()));
-    replace_current(vfs, dir, text.as_bytes())
+    write_next(vfs, dir, number)?;
+    put_in_force(vfs, dir)
 }
 
-fn replace_current(vfs: &dyn Vfs, dir: &Path, text: &[u8]) -> Result<()> {
+/// The first half of [`set_current`]: writes what is to take the place of `CURRENT`. Whatever comes
+/// of it, the manifest in force stays so.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn write_next(vfs: &dyn Vfs, dir: &Path, number: u64) -> Result<()> {
+    let name = naming::FileKind::Manifest(number).name();
+    let text = format!("{name} {:016x}\n", checksum::plain(name.as_bytes()));
+    write_temporary(vfs, dir, text.as_bytes())
+}
+
+fn write_temporary(vfs: &dyn Vfs, dir: &Path, text: &[u8]) -> Result<()> {
     let temporary = dir.join(CURRENT_TEMPORARY);
     match vfs.remove(&temporary) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -45,7 +55,15 @@ fn replace_current(vfs: &dyn Vfs, dir: &Path, text: &[u8]) -> Result<()> {
         .open(&temporary, OpenMode::CreateNew)
         .map_err(|e| Error::io("create", &temporary, e))?;
     file.write_all_at(text, 0).map_err(|e| Error::io("write", &temporary, e))?;
-    file.sync_data().map_err(|e| Error::io("sync", &temporary, e))?;
+    file.sync_data().map_err(|e| Error::io("sync", &temporary, e))
+}
+
+/// The second half of [`set_current`]: puts in force what [`write_next`] has written.
+///
+/// # Errors
+/// As [`set_current`].
+pub fn put_in_force(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    let temporary = dir.join(CURRENT_TEMPORARY);
     let current = dir.join(naming::FileKind::Current.name());
     vfs.rename(&temporary, &current).map_err(|e| Error::io("rename", &current, e))?;
     // CRASH: before this sync either name may come back; both manifests are still complete.
@@ -58,7 +76,8 @@ fn replace_current(vfs: &dyn Vfs, dir: &Path, text: &[u8]) -> Result<()> {
 /// # Errors
 /// [`Error::Io`].
 pub fn begin_unfinished(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
-    replace_current(vfs, dir, UNFINISHED)
+    write_temporary(vfs, dir, UNFINISHED)?;
+    put_in_force(vfs, dir)
 }
 
 /// Whether an unfinished copy lies in the directory.

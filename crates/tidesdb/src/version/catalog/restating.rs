@@ -155,16 +155,19 @@ impl Catalog {
         let Some(edits) = self.beside.lacks(number).map(std::mem::take) else {
             return (Ok(()), Some(number));
         };
-        if let Err(cause) = writer.append_all(&edits) {
+        let (vfs, dir) = (Arc::clone(&self.vfs), self.dir.clone());
+        let ready = writer.append_all(&edits);
+        if let Err(cause) = ready.and_then(|()| current::write_next(vfs.as_ref(), &dir, number)) {
+            // Nothing was switched: the manifest in force takes the next edit.
             self.put_off(number);
             return (Err(cause), Some(number));
         }
         self.beside.call_off();
         // CRASH: on either side of the switch the manifest that is in force has every edit that
         // returned, and no edit is written before it is certain which of them that is.
-        if let Err(cause) = current::set_current(self.vfs.as_ref(), &self.dir, number) {
+        if let Err(cause) = current::put_in_force(vfs.as_ref(), &dir) {
             self.uncertain = true;
-            let old = current::read_current(self.vfs.as_ref(), &self.dir);
+            let old = current::read_current(vfs.as_ref(), &dir);
             let is_dead = old.is_ok_and(|current| current != Some(number));
             return (Err(cause), is_dead.then_some(number));
         }

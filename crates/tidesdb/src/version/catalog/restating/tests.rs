@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tidesdb_files::manifest::{Change, TableRecord, read_manifest};
 use tidesdb_files::naming;
-use tidesdb_sim::{CrashProfile, FaultError, FaultKind, FaultVfs, SimVfs};
+use tidesdb_sim::{CrashProfile, FaultError, FaultKind, FaultVfs, Op, OpSet, SimVfs};
 use tidesdb_sys::vfs::{OpenMode, RealVfs};
 
 use super::*;
@@ -251,6 +251,27 @@ fn a_manifest_that_was_called_off_does_not_come_into_force() {
     outcome.unwrap();
     assert_eq!(dead, Some(begun.number));
     assert_eq!(lock(&fixture.catalog).writer.number(), in_force);
+    let known = lock(&fixture.expected).0.clone();
+    let image = sim.crash_image(CrashProfile::Nothing, 1);
+    assert_eq!(found(image.as_ref(), Path::new("/db")), known);
+}
+
+/// A full disk has no place for the next `CURRENT`. The catalog wrote no edit before another
+/// manifest was in force, for which there was no place either.
+#[test]
+fn a_switch_that_was_not_begun_leaves_the_manifest_in_force() {
+    let sim = sim();
+    let faults = FaultVfs::new(Arc::clone(&sim) as _);
+    let fixture = Fixture::new(Arc::clone(&faults) as _, Path::new("/db"), 20);
+    let begun = lock(&fixture.catalog).begin_beside().unwrap();
+    let writer = begun.write().unwrap();
+    faults.reset();
+    faults.count_only(OpSet::of(&[Op::Create]));
+    faults.fail_call(0, FaultKind::Forever, FaultError::NO_SPACE);
+    let (outcome, dead) = lock(&fixture.catalog).take_over(writer, 1);
+    outcome.unwrap_err();
+    assert_eq!(dead, Some(begun.number));
+    fixture.edit().unwrap();
     let known = lock(&fixture.expected).0.clone();
     let image = sim.crash_image(CrashProfile::Nothing, 1);
     assert_eq!(found(image.as_ref(), Path::new("/db")), known);
