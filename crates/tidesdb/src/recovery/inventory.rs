@@ -19,6 +19,8 @@ use crate::version::PersistedState;
 pub(crate) struct Inventory {
     pub state: PersistedState,
     pub manifest: ManifestWriter,
+    /// Where the first segment of the log may begin, as far as edits say so.
+    pub log_base: Option<u64>,
     /// Every file with a name of ours.
     pub files: BTreeMap<FileKind, u64>,
 }
@@ -61,11 +63,16 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
     };
     let file = file.map_err(|e| Error::missing_or_io("open", &path, e))?;
     let (edits, end) = read_manifest(file.as_ref(), &path, number)?;
-    let mut state = PersistedState::default();
+    let (mut state, mut log_base) = (PersistedState::default(), None);
     for (offset, edit) in &edits {
+        let log_start = state.log_start;
         if !state.apply(edit) {
             let detail = "expected an edit that goes with those before it, found one that does not";
             return Err(Error::corruption(&path, *offset, detail));
+        }
+        if state.log_start != log_start {
+            // Of a log that begins here; for others the edit says something else.
+            log_base = Some(state.last_sequence);
         }
     }
     // The last number may have been given, and none after it.
@@ -74,7 +81,7 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
         return Err(Error::corruption(&path, 0, detail));
     }
     let manifest = ManifestWriter::resume(file, path, number, end);
-    Ok(Some(Inventory { state, manifest, files }))
+    Ok(Some(Inventory { state, manifest, log_base, files }))
 }
 
 /// What file numbers must be.

@@ -58,8 +58,10 @@ fn possible_numbers(found: &Inventory) -> impl Iterator<Item = u64> {
 /// Fails when a segment without a header, begun where the log seems to end, holds records that knew
 /// of synced ones behind that: then its first sector is lost. A segment of the same life as the one
 /// before it begins where that one's records end, the first of a later life where that opening went
-/// on. Nothing is known of a segment whose only record lay in its first sector, nor of the one that
-/// the manifest names as the first, whose base no other names.
+/// on. Of the one that the manifest names as the first, the edit that has begun the log says where:
+/// its records are compared with that, since the chain is empty, whatever tables have. Nothing is
+/// known of a segment whose only record lay in its first sector, nor of a first one that was not
+/// the first when the log began.
 pub(super) fn refuse_lost_beginning(
     file: &Arc<dyn File>,
     path: &Path,
@@ -75,7 +77,8 @@ pub(super) fn refuse_lost_beginning(
     // As `Replayed::goes_on_at` had it, when this segment was not there yet.
     let spaces = replayed.retained.iter().map(|segment| segment.base + segment.file_bytes);
     let later_life = spaces.fold(replayed.newest, u64::max).next_multiple_of(8);
-    for base in [same_life, later_life] {
+    let first = found.log_base.filter(|_| replayed.log_end.is_none()).map(|base| (base, base));
+    for (base, end) in [(same_life, end), (later_life, end)].into_iter().chain(first) {
         if let Some(number) = segment_that_promised(&searched, base, end, found) {
             let detail = format!(
                 "expected the header of log segment {number} with base {base}, found records of it \

@@ -122,6 +122,25 @@ fn a_segment_without_its_first_sector_is_damage_when_it_was_synced() {
     assert!(try_open(&whole, &scheduler(), SyncMode::Full).is_ok());
 }
 
+/// The same when the table of another family has a later commit: what tables have was taken for the
+/// end of the log, and no record knew of anything behind that.
+#[test]
+fn the_first_segment_without_its_first_sector_is_damage_when_another_family_was_flushed() {
+    let sim = SimVfs::new(1);
+    let db = try_open(&sim, &scheduler(), SyncMode::Full).unwrap();
+    let [a, b] = ["a", "b"].map(|name| db.create_family(name, FamilyOptions::default()).unwrap());
+    b.put(b"key", &[7; 600]).unwrap();
+    a.put(b"key", &[7; 600]).unwrap();
+    a.flush().unwrap();
+    let image = sim.crash_image(CrashProfile::Nothing, 1);
+    assert_eq!(segments(&image).len(), 1);
+    let file = image.open(segments(&image)[0].path(), OpenMode::ReadWrite).unwrap();
+    file.write_all_at(&[0; 512], 0).unwrap();
+    file.sync_data().unwrap();
+    let error = try_open(&image, &scheduler(), SyncMode::Full).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+}
+
 /// The same where nothing was promised: a power cut may take any sector of an unsynced segment.
 #[test]
 fn a_segment_without_its_first_sector_is_a_lost_end_when_it_was_not_synced() {
