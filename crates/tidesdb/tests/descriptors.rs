@@ -40,6 +40,11 @@ fn families_with_large_values_keep_no_file_open_each() {
     run("many_families_in_a_process");
 }
 
+#[test]
+fn log_segments_keep_no_file_open_each() {
+    run("many_log_segments_in_a_process");
+}
+
 fn open_now() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
@@ -136,6 +141,36 @@ fn many_families_in_a_process() {
         for n in 0..210 {
             let family = db.family(&format!("{n}")).unwrap();
             assert_eq!(family.get(b"large").unwrap().as_ref(), Some(&large));
+        }
+    });
+    println!("at most {most} descriptors");
+    assert!(most <= MOST, "{most} descriptors");
+}
+
+/// Nothing syncs the log, and nothing is flushed. The next opening finds all of it.
+#[test]
+#[ignore = "run by a test above"]
+fn many_log_segments_in_a_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || {
+        let options = DbOptions::default().log_segment_bytes(64 << 10);
+        Db::open(directory.path(), options.max_retained_log_bytes(1 << 30)).unwrap()
+    };
+    let values = 25_000;
+    let most = watched(|| {
+        let db = open();
+        let options = FamilyOptions::default().write_buffer_size(256 << 20);
+        let family = db.create_family("values", options).unwrap();
+        (0..values).for_each(|n| family.put(key(n), value(n)).unwrap());
+        let segments = fs::read_dir(directory.path()).unwrap().filter(|entry| {
+            entry.as_ref().is_ok_and(|entry| entry.file_name().to_string_lossy().ends_with(".log"))
+        });
+        let segments = segments.count();
+        assert!(segments > LIMIT, "{segments} segments");
+        drop((family, db));
+        let family = open().family("values").unwrap();
+        for n in (0..values).step_by(100) {
+            assert_eq!(family.get(key(n)).unwrap(), Some(value(n)), "{n}");
         }
     });
     println!("at most {most} descriptors");

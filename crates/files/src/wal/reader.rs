@@ -37,7 +37,8 @@ pub struct SegmentEnd {
 /// Reads one segment from its first record on.
 #[derive(Debug)]
 pub struct SegmentReader {
-    file: Arc<dyn File>,
+    /// None while it was let go of.
+    file: Option<Arc<dyn File>>,
     path: PathBuf,
     header: SegmentHeader,
     file_bytes: u64,
@@ -67,7 +68,7 @@ impl SegmentReader {
             .get(SYNC_MARK_AT..SYNC_MARK_AT + SYNC_MARK_BYTES)
             .and_then(|bytes| decode_sync_mark(header.number, bytes));
         Ok(Some(Self {
-            file,
+            file: Some(file),
             path: path.to_path_buf(),
             header,
             file_bytes,
@@ -86,7 +87,7 @@ impl SegmentReader {
     pub fn with_header(file: Arc<dyn File>, path: &Path, header: SegmentHeader) -> Result<Self> {
         let file_bytes = file.len().map_err(|e| Error::io("read length", path, e))?;
         Ok(Self {
-            file,
+            file: Some(file),
             path: path.to_path_buf(),
             file_bytes,
             position: header.base,
@@ -221,12 +222,24 @@ impl SegmentReader {
         Ok(length.filter(|&length| offset + length as u64 <= self.file_bytes))
     }
 
-    /// Bytes of the file that are in `buffer`.
-    /// Gives back the memory of what was read. It is read again when it is asked for.
-    pub fn release_buffer(&mut self) {
+    /// Lets go of the file and of the memory of what was read: a log may have thousands of
+    /// segments. What is known of them stays; nothing is read before [`SegmentReader::resume`].
+    pub fn release(&mut self) {
+        self.file = None;
         self.buffer = Vec::new();
     }
 
+    /// Reads on in the same file, which was opened again.
+    pub fn resume(&mut self, file: Arc<dyn File>) {
+        self.file = Some(file);
+    }
+
+    /// Passes over the records in front of `position`, at which one ends, if it is of this segment.
+    pub fn pass_over(&mut self, position: u64) {
+        self.position = self.position.max(position);
+    }
+
+    /// Bytes of the file that are in `buffer`.
     fn buffered(&self, offset: u64, length: usize) -> &[u8] {
         Self::within(&self.buffer, self.buffer_offset, offset, length)
     }
@@ -252,7 +265,11 @@ impl SegmentReader {
         let available = usize::try_from(self.file_bytes - offset).unwrap_or(usize::MAX);
         self.buffer.resize(length.max(CHUNK_BYTES).min(available), 0);
         self.buffer_offset = offset;
-        let read = read_up_to(self.file.as_ref(), &mut self.buffer, offset)
+        let Some(file) = &self.file else {
+            let detail = format!("log segment {} is read and not open", self.header.number);
+            return Err(Error::Internal(detail));
+        };
+        let read = read_up_to(file.as_ref(), &mut self.buffer, offset)
             .map_err(|e| Error::io("read", &self.path, e))?;
         self.buffer.truncate(read);
         Ok(read >= length)

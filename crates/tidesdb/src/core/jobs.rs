@@ -85,9 +85,16 @@ impl Core {
         })
     }
 
-    /// Queues the preparation of the next log segment.
+    /// Queues the preparation of the next log segment, and that the files of old ones are closed.
     pub(crate) fn prepare_log_later(&self) {
         self.submit(Lane::Housekeeping, |core| core.storage.log.prepare_next());
+        if self.storage.log.has_many_open() {
+            self.submit(Lane::Sync, |core| {
+                if core.storage.log.close_oldest().is_err() {
+                    core.repair_log_later();
+                }
+            });
+        }
     }
 
     /// Queues that the manifest is restated, if it has become long: in the lane of jobs that no

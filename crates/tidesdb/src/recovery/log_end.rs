@@ -13,10 +13,10 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_files::wal::record;
 use tidesdb_files::wal::segment::{SYNC_MARK_BYTES, decode_sync_mark};
 use tidesdb_files::wal::{RECORDS_OFFSET, SYNC_MARK_OFFSET, SegmentReader};
-use tidesdb_sys::vfs::File;
+use tidesdb_sys::vfs::{File, Vfs};
 
 use super::Inventory;
-use super::replay::{NO_LOG, Replayed};
+use super::replay::{NO_LOG, Replayed, open};
 
 /// File numbers that may have been given out since the manifest was last written.
 const MOST_NUMBERS_AHEAD: u64 = 1000;
@@ -131,9 +131,9 @@ pub(super) fn refuse_missing_log(dir: &Path, found: &Inventory) -> Result<()> {
 
 /// Fails when anything that was read proves synced records behind the end of the chain.
 pub(super) fn refuse_broken_promise(
+    vfs: &dyn Vfs,
     readers: &mut [(SegmentReader, u64)],
-    last: Option<usize>,
-    found: &Inventory,
+    (last, found): (Option<usize>, &Inventory),
     replayed: &Replayed,
 ) -> Result<()> {
     let end = replayed.promised_at_most();
@@ -142,7 +142,12 @@ pub(super) fn refuse_broken_promise(
     for (at, (reader, _)) in readers.iter_mut().enumerate() {
         let marked = match last {
             Some(last) if at < last => reader.end().synced,
-            _ => reader.synced_behind_break()?,
+            _ => {
+                reader.resume(open(vfs, reader.path())?);
+                let synced = reader.synced_behind_break();
+                reader.release();
+                synced?
+            }
         };
         // What an unread segment knew when it was started was known before its own first record.
         if at >= first_unread || last == Some(at) {

@@ -91,13 +91,14 @@ pub(crate) fn replay_log(
     let manifest = dir.join(FileKind::Manifest(found.manifest.number()).name());
     while let Some(at) = next {
         let Some((reader, bytes)) = readers.get_mut(at) else { break };
+        reader.resume(open(vfs.as_ref(), reader.path())?);
         let read = replay.read_segment(reader);
+        // The log may have thousands of segments.
+        reader.release();
         if let Some((sequence, failure)) = replay.failure.take() {
             return Err(explain(failure, sequence, &readers, &manifest));
         }
         read?;
-        // The log may have thousands of segments.
-        reader.release_buffer();
         last = Some(at);
         let retained = retained_of(reader, *bytes);
         let end = retained.end;
@@ -115,10 +116,10 @@ pub(crate) fn replay_log(
     replayed.loaded_through = replay.loaded_through;
     replayed.newest = replayed.newest.max(replayed.log_end.unwrap_or(0));
     log_end::refuse_missing_log(dir, found)?;
-    for (file, path) in &headless {
-        log_end::refuse_lost_beginning(file, path, found, &replayed)?;
+    for path in &headless {
+        log_end::refuse_lost_beginning(&open(vfs.as_ref(), path)?, path, found, &replayed)?;
     }
-    log_end::refuse_broken_promise(&mut readers, last, found, &replayed)?;
+    log_end::refuse_broken_promise(vfs.as_ref(), &mut readers, (last, found), &replayed)?;
     Ok(replayed)
 }
 
@@ -138,16 +139,18 @@ pub(crate) fn replay_rest(
     let mut readers = Vec::new();
     for segment in segments.iter().filter(|segment| segment.end > after) {
         let path = &segment.path;
-        let file = vfs.open(path, OpenMode::Read).map_err(|e| Error::io("open", path, e))?;
+        let file = open(vfs.as_ref(), path)?;
         let changed = |end: u64| {
             let expected = segment.end;
             let detail = format!("expected records up to {expected} as before, found {end}");
             Error::corruption(path, 0, detail)
         };
         let mut reader = SegmentReader::open(file, path)?.ok_or_else(|| changed(0))?;
+        // Not again what earlier stretches have.
+        reader.pass_over(after);
         let read = replay.read_segment(&mut reader);
         let end = reader.end().position;
-        reader.release_buffer();
+        reader.release();
         readers.push((reader, segment.file_bytes));
         if let Some((sequence, failure)) = replay.failure.take() {
             return Err(explain(failure, sequence, &readers, manifest));
@@ -290,8 +293,13 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Segment files with a header and their lengths, and those without one.
-type Segments = (Vec<(SegmentReader, u64)>, Vec<(Arc<dyn File>, PathBuf)>);
+/// Segment files with a header and their lengths, and those without one. None is kept open: there
+/// may be more than the process may have descriptors.
+type Segments = (Vec<(SegmentReader, u64)>, Vec<PathBuf>);
+
+pub(super) fn open(vfs: &dyn Vfs, path: &Path) -> Result<Arc<dyn File>> {
+    vfs.open(path, OpenMode::Read).map_err(|e| Error::io("open", path, e))
+}
 
 /// The segments that the manifest does not know to be dead, in the order of their numbers.
 fn open_segments(vfs: &Arc<dyn Vfs>, dir: &Path, found: &Inventory) -> Result<Segments> {
@@ -301,16 +309,17 @@ fn open_segments(vfs: &Arc<dyn Vfs>, dir: &Path, found: &Inventory) -> Result<Se
             continue;
         }
         let path = dir.join(kind.name());
-        let file = vfs.open(&path, OpenMode::Read).map_err(|e| Error::io("open", &path, e))?;
+        let file = open(vfs.as_ref(), &path)?;
         match SegmentReader::open(Arc::clone(&file), &path)? {
             Some(reader) if reader.header().number < found.state.log_start => {}
-            Some(reader) => {
+            Some(mut reader) => {
                 check_number(&path, reader.header().number)?;
+                reader.release();
                 readers.push((reader, bytes));
             }
             None => {
                 log_end::refuse_damaged_header(file.as_ref(), &path, found)?;
-                headless.push((file, path));
+                headless.push(path);
             }
         }
     }

@@ -76,6 +76,7 @@ impl Wal {
     }
 
     pub(super) fn next_segment(&self, full: u64, needed: u64) -> Result<()> {
+        self.close_surplus()?;
         let mut files = lock(&self.files);
         self.condition.check()?;
         if self.active.load().header.number != full {

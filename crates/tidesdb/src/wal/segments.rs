@@ -222,6 +222,13 @@ impl SegmentFiles {
         self.retained.iter().filter(|s| s.unsynced.is_some()).cloned().collect()
     }
 
+    /// The oldest segment whose file is open, when there are more than `most`.
+    pub(super) fn oldest_unsynced_beyond(&self, most: usize) -> Option<Retained> {
+        let mut unsynced = self.retained.iter().filter(|s| s.unsynced.is_some());
+        let oldest = unsynced.next()?;
+        (unsynced.count() >= most).then(|| oldest.clone())
+    }
+
     pub(super) fn mark_synced(&mut self, number: u64) {
         for segment in &mut self.retained {
             if segment.number == number {

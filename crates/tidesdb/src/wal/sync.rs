@@ -16,6 +16,13 @@ use tidesdb_lockfree::sync::lock;
 use super::state::Fault;
 use super::{Acknowledge, Retained, Wal};
 
+/// Full segments that are not known to be on disk keep their files open. Beyond so many the oldest
+/// are synced in the background, ...
+const USUALLY_OPEN: usize = 32;
+
+/// ... and beyond so many by the writer that needs another segment.
+const MOST_OPEN: usize = 48;
+
 /// Times a leader lets other writers run before it syncs, as long as each brings new commits.
 const GATHERING_YIELDS: usize = 4;
 
@@ -133,6 +140,37 @@ impl Wal {
         let created = lock(&self.files).created;
         // ORDERING: release; see `sync_names`.
         self.named.fetch_max(created, Ordering::AcqRel);
+    }
+
+    /// Whether more full segments than usual have their files open.
+    pub(crate) fn has_many_open(&self) -> bool {
+        lock(&self.files).oldest_unsynced_beyond(USUALLY_OPEN).is_some()
+    }
+
+    /// Syncs the oldest full segments, and closes their files, until no more than usual are open.
+    ///
+    /// # Errors
+    /// The failure of a sync: the log has failed.
+    pub(crate) fn close_oldest(&self) -> Result<()> {
+        self.close_oldest_beyond(USUALLY_OPEN)
+    }
+
+    /// As [`Wal::close_oldest`], where the background did not keep up.
+    ///
+    /// # Errors
+    /// As [`Wal::close_oldest`].
+    pub(super) fn close_surplus(&self) -> Result<()> {
+        self.close_oldest_beyond(MOST_OPEN)
+    }
+
+    fn close_oldest_beyond(&self, most: usize) -> Result<()> {
+        loop {
+            self.condition.check_sync()?;
+            let oldest = lock(&self.files).oldest_unsynced_beyond(most);
+            let Some(oldest) = oldest else { return Ok(()) };
+            let synced = self.sync_earlier(&[oldest]);
+            synced.inspect_err(|cause| self.condition.fail(Fault::Sync, cause.clone()))?;
+        }
     }
 
     fn sync_earlier(&self, segments: &[Retained]) -> Result<()> {
