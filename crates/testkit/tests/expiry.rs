@@ -22,6 +22,7 @@ use tidesdb::{
 use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
 use tidesdb_sys::clock::Clock;
+use tidesdb_sys::vfs::Vfs;
 use tidesdb_testkit::inspect::deep_check;
 
 const NOW: u64 = 1_000_000;
@@ -88,7 +89,13 @@ impl Bench {
     }
 
     fn table_bytes(&self) -> u64 {
-        self.family.stats().levels.iter().map(|level| level.bytes).sum()
+        self.bytes_of(".klog")
+    }
+
+    /// Bytes of the files whose names end so.
+    fn bytes_of(&self, ending: &str) -> u64 {
+        let entries = self.sim.list(Path::new("/db")).unwrap();
+        entries.iter().filter(|e| e.name.ends_with(ending)).map(|e| e.len).sum()
     }
 
     /// Merges done, and what they read.
@@ -111,7 +118,7 @@ impl Bench {
     }
 
     fn value_bytes(&self) -> u64 {
-        self.family.stats().value_log_bytes
+        self.bytes_of(".vlog")
     }
 
     fn check_files(&self) {

@@ -1,6 +1,7 @@
 //! H6: a real process is killed with SIGKILL at a random instant, also while it opens, on a real
-//! directory. Whatever it acknowledged over a pipe is there afterwards, in every sync mode (P1);
-//! what is there is one prefix of the commit order, the same in both families (P2).
+//! directory. Whatever it acknowledged over a pipe is there afterwards, in every sync mode and both
+//! forms of the log (P1); what is there is one prefix of the commit order, the same in both families
+//! (P2).
 //!
 //! The child commits from several threads, one batch over both families per transaction. What a
 //! transaction writes is a function of its thread and number, so the parent knows the whole
@@ -58,14 +59,17 @@ fn slot_value(family: u64, thread: usize, number: u64) -> Option<Vec<u8>> {
     Some(value)
 }
 
+/// Ends the name of a mode in which the log is written with `pwrite`.
+const UNMAPPED: &str = "-unmapped";
+
 fn options(mode: &str) -> DbOptions {
-    let sync_mode = match mode {
+    let sync_mode = match mode.trim_end_matches(UNMAPPED) {
         "none" => SyncMode::None,
         "interval" => SyncMode::Interval { interval_us: 2_000 },
         "full" => SyncMode::Full,
         other => panic!("no sync mode is called {other}"),
     };
-    small_db().sync_mode(sync_mode)
+    small_db().sync_mode(sync_mode).log_without_mapping(mode.ends_with(UNMAPPED))
 }
 
 fn open_families(db: &Db) -> [Family; 2] {
@@ -255,7 +259,8 @@ fn what_was_acknowledged_survives_a_kill_and_what_survives_is_a_prefix() {
     while killed < kills {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("db");
-        let mode = ["none", "interval", "full"][random.index(3)];
+        let form = ["", UNMAPPED][random.index(2)];
+        let mode = &format!("{}{form}", ["none", "interval", "full"][random.index(3)]);
         let mut counters = [0; MOST_THREADS];
         for _ in 0..4 + random.below(12) {
             let threads = 1 + random.index(MOST_THREADS);

@@ -145,7 +145,8 @@ impl Bench {
     }
 
     pub(crate) fn table_bytes(&self) -> u64 {
-        self.family.stats().levels.iter().map(|level| level.bytes).sum()
+        let entries = self.sim.list(Path::new("/db")).unwrap();
+        entries.iter().filter(|e| e.name.ends_with(".klog")).map(|e| e.len).sum()
     }
 
     pub(crate) fn check(&self, when: &str) {
