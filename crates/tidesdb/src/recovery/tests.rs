@@ -400,3 +400,31 @@ fn a_manifest_whose_next_file_number_can_not_be_one_is_damaged() {
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     assert!(error.to_string().contains("below 2^56"), "{error}");
 }
+
+/// The manifest lacks an edit that was on disk before the first commit to the family. One that was
+/// dropped has a number that was given.
+#[test]
+fn a_log_that_names_a_family_which_never_was_is_damage() {
+    let sim = SimVfs::new(1);
+    let db = try_open(&sim, &scheduler(), SyncMode::Full).unwrap();
+    db.create_family("family", small()).unwrap().put(b"key", b"value").unwrap();
+    let image = sim.crash_image(CrashProfile::Nothing, 1);
+    let segment = segments(&image)[0].header().number;
+    for (number, next_family) in [(998, 0), (999, 100)] {
+        let edit = Edit::new(vec![
+            Change::NextFile { number: 1000 },
+            Change::NextFamily { family: next_family },
+            Change::LogStart { segment },
+        ]);
+        ManifestWriter::create(image.as_ref(), Path::new("/db"), number, &edit).unwrap();
+        current::set_current(image.as_ref(), Path::new("/db"), number).unwrap();
+        let opened = try_open(&image, &scheduler(), SyncMode::Full);
+        if next_family == 0 {
+            let error = opened.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            assert!(error.to_string().contains("which the log names"), "{error}");
+        } else {
+            assert!(opened.unwrap().family_names().is_empty());
+        }
+    }
+}

@@ -1,15 +1,18 @@
 //! Questions that the log is asked while it moves on.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use tidesdb_base::error::ErrorKind;
 use tidesdb_files::wal::SegmentReader;
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sim::{FaultVfs, ManualClock, Op, SimVfs};
+use tidesdb_sim::{FaultError, FaultKind, FaultVfs, ManualClock, Op, OpSet, SimVfs};
 use tidesdb_sys::vfs::LogSegment;
 use tidesdb_sys::vfs::OpenMode;
 
@@ -213,4 +216,45 @@ fn space_that_a_large_record_left_empty_counts_as_retained() {
     let from = log.newest_from(log.retained_file_bytes() / 2);
     assert!(large[3] < from && from < large[6], "{from} of {large:?}");
     assert!(log.newest_from(0) == log.published());
+}
+
+/// What unwinds through a commit has its record taken back.
+#[test]
+fn a_commit_that_panics_while_it_is_applied_leaves_no_record_and_stops_the_log() {
+    let sim = SimVfs::new(1);
+    let log = log_on(Arc::clone(&sim) as _);
+    let first = commit(&log, 100);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let mut place = log.reserve(100, ANY_KEY).unwrap();
+        place.write(&[7; 100]).unwrap();
+        panic!("on purpose");
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(log.reserve(100, ANY_KEY).err().unwrap().kind(), ErrorKind::ReadOnly);
+    assert_eq!(log.published(), first);
+    let path = log.active_path();
+    let file = sim.open(&path, OpenMode::Read).unwrap();
+    let mut reader = SegmentReader::open(file, &path).unwrap().unwrap();
+    while reader.next_record().unwrap().is_some() {}
+    assert_eq!(reader.end().position, first);
+}
+
+/// It is no longer among those that are free, so no other code would ever remove it.
+#[test]
+fn a_free_segment_that_can_not_be_used_again_is_removed() {
+    let sim = SimVfs::new(1);
+    let faults = FaultVfs::new(Arc::clone(&sim) as _);
+    let log = log_on(Arc::clone(&faults) as _);
+    commit(&log, 100);
+    log.next_segment(log.active_segment(), 0).unwrap();
+    log.retire_before(log.published());
+    assert_eq!(lock(&log.files).free.len(), 1);
+    faults.reset();
+    faults.count_only(OpSet::of(&[Op::SegmentReuse]));
+    faults.fail_call(0, FaultKind::Once, FaultError::IO);
+    assert!(SegmentFiles::prepare(&log.files, &log.config).is_err());
+    assert_eq!((faults.fired(), lock(&log.files).free.len()), (1, 0));
+    let entries = sim.list(Path::new("/")).unwrap();
+    let left: Vec<_> = entries.iter().map(|entry| PathBuf::from("/").join(&entry.name)).collect();
+    assert_eq!(left, [log.active_path()]);
 }
