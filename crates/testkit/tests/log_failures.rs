@@ -228,6 +228,27 @@ fn writes_of_the_log_that_fail_in_two_threads_at_once_show_no_refused_commit() {
     assert!(refusals > 10, "only {refusals} calls were refused");
 }
 
+/// As a log that is written with `pwrite` meets a device that is gone.
+#[test]
+fn writes_of_the_log_that_fail_for_ever_show_no_refused_commit() {
+    let writes = OpSet::of(&[Op::SegmentWrite]);
+    for (call, mode) in [(100, SyncMode::None), (437, SyncMode::Full), (1203, SyncMode::None)] {
+        let refusals = fail(mode, writes, FaultKind::Forever, FaultError::IO, call);
+        assert!(refusals >= ENOUGH_REFUSALS, "only {refusals} calls were refused");
+    }
+}
+
+/// Writes to a mapped log go on as if nothing had happened; all else is refused.
+#[test]
+fn a_volume_that_turns_read_only_under_a_mapped_log_shows_no_refused_commit() {
+    let changes = OpSet::CHANGES.without(Op::SegmentWrite);
+    let read_only = FaultError::Kind(std::io::ErrorKind::ReadOnlyFilesystem);
+    for (call, mode) in [(10, SyncMode::Full), (31, SyncMode::None), (45, SyncMode::Full)] {
+        let refusals = fail(mode, changes, FaultKind::Forever, read_only, call);
+        assert!(refusals > 0, "call {call}: nothing was refused");
+    }
+}
+
 #[test]
 fn syncs_that_fail_in_two_threads_at_once_lose_nothing_acknowledged() {
     for call in (10..200).step_by(31) {
