@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Op, Shared};
 use tidesdb_sys::sync::lock;
-use tidesdb_sys::vfs::{File, LogSegment};
+use tidesdb_sys::vfs::{File, FileStamp, LogSegment};
 
 #[derive(Debug)]
 pub(super) struct FaultFile {
@@ -50,6 +50,11 @@ impl File for FaultFile {
     fn len(&self) -> io::Result<u64> {
         self.admit(Op::Len)?;
         self.inner.len()
+    }
+
+    fn stamp(&self) -> io::Result<FileStamp> {
+        self.admit(Op::Len)?;
+        self.inner.stamp()
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::disk::NodeId;
 use super::writes::WritePart;
 use super::{MutationKind, SEGMENT_PIECE_BYTES, SimVfs, Site};
-use tidesdb_sys::vfs::{File, LockGuard, LockMode, LogSegment, check_segment_range};
+use tidesdb_sys::vfs::{File, FileStamp, LockGuard, LockMode, LogSegment, check_segment_range};
 
 /// Keeps a node's content alive while a handle is open, also when its last name goes.
 #[derive(Debug)]
@@ -76,6 +76,11 @@ impl File for SimFile {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.open.sim.disk().file(self.open.node)?.volatile.len())
+    }
+
+    fn stamp(&self) -> io::Result<FileStamp> {
+        // There is no clock here that tells of changes.
+        Ok(FileStamp([self.open.node, 0, 0]))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

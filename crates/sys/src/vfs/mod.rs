@@ -73,6 +73,12 @@ pub struct DirEntry {
     pub damage: Option<String>,
 }
 
+/// What tells a file from every copy of it, and from what it was before its last change: the number
+/// that the file system gave it, and when it was changed last, in seconds and nanoseconds. No
+/// program can choose them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileStamp(pub [u64; 3]);
+
 /// A file system. See the module's documentation for what is durable when.
 pub trait Vfs: Send + Sync + Debug {
     /// This file system, with the directory `dir` held open: paths below `dir` go on meaning names
@@ -205,6 +211,14 @@ pub trait File: Send + Sync + Debug {
     /// As [`File::len`].
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
+    }
+
+    /// What tells the file from its copies.
+    ///
+    /// # Errors
+    /// The kernel's error; `Unsupported` where files have no such thing.
+    fn stamp(&self) -> io::Result<FileStamp> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Cuts or extends the file to `len` bytes; new bytes read as zeros.

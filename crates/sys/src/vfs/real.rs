@@ -19,7 +19,7 @@ mod tests;
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,7 +28,9 @@ use self::mapped_segment::MappedSegment;
 use self::mapping_rule::{Blocks, may_map};
 use self::place::{HeldDir, Place};
 use self::pwrite_segment::PwriteSegment;
-use super::{DirEntry, File, LockGuard, LockMode, LogSegment, OpenMode, SegmentMode, Vfs};
+use super::{
+    DirEntry, File, FileStamp, LockGuard, LockMode, LogSegment, OpenMode, SegmentMode, Vfs,
+};
 use crate::os_calls::{self, ReservedLength};
 
 /// The operating system's file system.
@@ -238,6 +240,12 @@ impl File for RealFile {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    fn stamp(&self) -> io::Result<FileStamp> {
+        let found = self.file.metadata()?;
+        let changed = [found.ctime(), found.ctime_nsec()].map(i64::cast_unsigned);
+        Ok(FileStamp([found.ino(), changed[0], changed[1]]))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

@@ -39,6 +39,27 @@ fn files_are_created_once_and_read_back() {
 }
 
 #[test]
+fn a_stamp_stays_until_the_file_is_changed_and_is_that_of_no_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let (vfs, path) = (RealVfs::new(), dir.path().join("a"));
+    let stamp = |path: &Path| vfs.open(path, OpenMode::ReadWrite).unwrap().stamp().unwrap();
+    let file = vfs.open(&path, OpenMode::CreateNew).unwrap();
+    file.write_all_at(b"hello", 0).unwrap();
+    file.sync_data().unwrap();
+    let before = file.stamp().unwrap();
+    assert_eq!(read_all(&vfs, &path), b"hello");
+    assert_eq!(stamp(&path), before);
+    let copy = dir.path().join("b");
+    let copied = Command::new("cp").arg("-a").args([&path, &copy]).status().unwrap();
+    assert!(copied.success());
+    assert_ne!(stamp(&copy), before);
+    // Longer than the clock of any file system takes for a step.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    file.write_all_at(b"h", 0).unwrap();
+    assert_ne!(stamp(&path), before);
+}
+
+#[test]
 fn names_are_listed_sorted_with_lengths_and_kinds() {
     let dir = tempfile::tempdir().unwrap();
     let vfs = RealVfs::new();
