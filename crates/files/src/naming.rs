@@ -21,6 +21,8 @@ pub enum FileKind {
     Manifest(u64),
     /// The file naming the manifest in force: `CURRENT`.
     Current,
+    /// The mark of a clean close: `CLOSED`.
+    Closed,
     /// The file whose lock owns the directory: `LOCK`.
     Lock,
     /// The diary that people read: `LOG`.
@@ -37,6 +39,7 @@ impl FileKind {
             Self::LogSegment(number) => format!("wal-{number:06}.log"),
             Self::Manifest(number) => format!("MANIFEST-{number:06}"),
             Self::Current => "CURRENT".to_owned(),
+            Self::Closed => "CLOSED".to_owned(),
             Self::Lock => "LOCK".to_owned(),
             Self::Diary => "LOG".to_owned(),
         }
@@ -50,7 +53,7 @@ impl FileKind {
             | Self::ValueLog(number)
             | Self::LogSegment(number)
             | Self::Manifest(number) => Some(number),
-            Self::Current | Self::Lock | Self::Diary => None,
+            Self::Current | Self::Closed | Self::Lock | Self::Diary => None,
         }
     }
 }
@@ -60,6 +63,7 @@ impl FileKind {
 pub fn parse(name: &str) -> Option<FileKind> {
     let kind = match name {
         "CURRENT" => FileKind::Current,
+        "CLOSED" => FileKind::Closed,
         "LOCK" => FileKind::Lock,
         "LOG" => FileKind::Diary,
         _ => {
@@ -96,7 +100,7 @@ mod tests {
                 assert_eq!(kind.number(), Some(number));
             }
         }
-        for kind in [FileKind::Current, FileKind::Lock, FileKind::Diary] {
+        for kind in [FileKind::Current, FileKind::Closed, FileKind::Lock, FileKind::Diary] {
             assert_eq!(parse(&kind.name()), Some(kind));
             assert_eq!(kind.number(), None);
         }

@@ -6,6 +6,7 @@
 //!
 //! docs/formats/manifest.md shows the bytes.
 
+pub mod closed;
 pub mod current;
 pub mod edit;
 pub mod reader;

@@ -1,12 +1,13 @@
 //! Appends edits to a manifest file.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidesdb_base::checksum;
 use tidesdb_base::codec::{put_u32, put_u64};
 use tidesdb_base::error::{Error, Result};
-use tidesdb_sys::vfs::{File, OpenMode, Vfs};
+use tidesdb_sys::vfs::{File, FileStamp, OpenMode, Vfs};
 
 use super::edit::Edit;
 use super::{HEADER_BYTES, MAGIC, RECORD_HEADER_BYTES, VERSION};
@@ -59,6 +60,17 @@ impl ManifestWriter {
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.offset
+    }
+
+    /// What tells the file from its copies, if it ends with the last whole record.
+    ///
+    /// # Errors
+    /// `InvalidData` when it does not, or as [`File::stamp`].
+    pub(super) fn stamp_if_whole(&self) -> io::Result<FileStamp> {
+        if self.file.len()? != self.offset {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        self.file.stamp()
     }
 
     /// Appends one edit and syncs it. When this returns, the edit survives a power cut.

@@ -182,7 +182,7 @@ pub fn inspect(
         Some(FileKind::LogSegment(_)) => log::inspect(&inspected, visit),
         Some(FileKind::Manifest(_)) => manifest::inspect(&inspected, visit),
         Some(FileKind::Current) => inspect_current(&inspected, visit),
-        Some(FileKind::Lock | FileKind::Diary) | None => {
+        Some(FileKind::Closed | FileKind::Lock | FileKind::Diary) | None => {
             let text = format!("{} is no file of a database, by name and content", path.display());
             Err(Error::InvalidArgument(text))
         }

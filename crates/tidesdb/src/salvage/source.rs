@@ -85,8 +85,9 @@ impl Source {
                 _ => others.push(entry.name),
             }
         }
-        let of_database =
-            |(kind, _): &(FileKind, u64)| !matches!(kind, FileKind::Lock | FileKind::Diary);
+        let of_database = |(kind, _): &(FileKind, u64)| {
+            !matches!(kind, FileKind::Closed | FileKind::Lock | FileKind::Diary)
+        };
         if !files.iter().any(of_database) {
             let reason = "no file in it has a name of a database's file".to_owned();
             return Err(Error::NotADatabase { path: dir.to_path_buf(), reason });
