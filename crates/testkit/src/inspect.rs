@@ -191,7 +191,7 @@ pub fn deep_check(db: &Db, vfs: &dyn Vfs, dir: &Path) -> Verdict {
             _ if name.ends_with(".klog") => tables += 1,
             _ if name.ends_with(".vlog") => value_logs += 1,
             _ if name.starts_with("MANIFEST-") => manifests += 1,
-            "CURRENT" | "LOCK" | "set-aside" => {}
+            "CURRENT" | "CLOSED" | "LOCK" | "set-aside" => {}
             _ if name.starts_with("wal-") => {}
             _ => return Err(format!("a stray file: {name}")),
         }

@@ -187,9 +187,9 @@ fn an_opening_cut_short_after_a_lost_log_can_be_repeated() {
     }
 }
 
-/// What an opening waits for is syncs. One of a database that was closed made six: the directory
-/// was synced for the name of the manifest, and again for that of the log segment, and an edit
-/// named the segment.
+/// What an opening waits for is syncs. One of a database that was closed, without the mark of that,
+/// made six: the directory was synced for the name of the manifest, and again for that of the log
+/// segment, and an edit named the segment.
 #[test]
 fn an_opening_makes_no_more_syncs_than_a_new_manifest_needs() {
     let sim = SimVfs::new(1);
@@ -198,6 +198,7 @@ fn an_opening_makes_no_more_syncs_than_a_new_manifest_needs() {
     family.put(b"k", b"in a table").unwrap();
     db.close().unwrap();
     drop(family);
+    sim.remove(Path::new("/db/CLOSED")).unwrap();
 
     let (syncs, images) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(Vec::new())));
     let (counting, taking) = (Arc::clone(&syncs), Arc::clone(&images));

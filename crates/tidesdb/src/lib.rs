@@ -91,7 +91,7 @@ pub use tidesdb_base::options::{DbOptions, FamilyOptions, FilterKind, RuntimeOpt
 pub use tidesdb_sys::clock::Clock;
 pub use tidesdb_sys::sched::{Job, Lane, Scheduler};
 pub use tidesdb_sys::vfs::{
-    DirEntry, File, LockGuard, LockMode, LogSegment, OpenMode, SegmentMode, Vfs,
+    DirEntry, File, FileStamp, LockGuard, LockMode, LogSegment, OpenMode, SegmentMode, Vfs,
 };
 
 pub use crate::db::{Components, CopyOptions, Db};

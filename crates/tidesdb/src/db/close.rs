@@ -74,13 +74,18 @@ impl Core {
         self.env.scheduler.shutdown();
         self.work.callers.refuse();
         let healthy = self.storage.log.failure().is_none();
+        // No commit has it begin any more.
+        let has_log = self.storage.log.is_begun();
         self.storage.log.seal();
-        let retired = flushed && healthy && self.retire_log();
+        let retired = flushed && healthy && self.retire_log(has_log);
         if !retired && self.syncs_at_intervals() {
             // There is no caller to report a failure to; what was synced before stays promised.
             let _ = self.storage.log.sync_sealed();
         }
         self.storage.files.obsolete.sweep();
+        if retired {
+            lock(&self.storage.catalog).leave_mark();
+        }
         self.telemetry.events.write(&Event::Closed);
         self.storage.files.lock.give_up();
         // They may hold handles of this database, which would never be freed.
@@ -96,8 +101,9 @@ impl Core {
         !self.env.options.read_only && modes.any(|mode| matches!(mode, SyncMode::Interval { .. }))
     }
 
-    /// Removes the log, which is sealed, if no commit came after the flush. True when it did.
-    fn retire_log(&self) -> bool {
+    /// Removes the log, which is sealed, if there is one and no commit came after the flush. True
+    /// when the manifest, on disk, says that there is none.
+    fn retire_log(&self, has_log: bool) -> bool {
         let all_flushed = self
             .families
             .all()
@@ -111,6 +117,9 @@ impl Core {
         let closed: Vec<_> = closed.collect();
         let mut catalog = lock(&self.storage.catalog);
         let mut changes = catalog.still_listed(closed);
+        if !has_log && changes.is_empty() && catalog.is_on_disk() {
+            return true;
+        }
         changes.push(Change::LogStart { segment: NO_LOG });
         changes.push(Change::LastSequence { sequence: self.storage.log.published() });
         let known = catalog.commit(changes).is_ok();

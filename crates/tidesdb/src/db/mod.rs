@@ -1,5 +1,6 @@
 //! The handle of a database, and its life: opening, families, closing.
 
+mod beginning;
 mod close;
 mod components;
 mod control;

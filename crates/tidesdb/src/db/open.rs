@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidesdb_base::error::{Error, ErrorKind, Result};
+use tidesdb_base::error::{ErrorKind, Result};
 use tidesdb_base::event::Event;
 use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::options::DbOptions;
-use tidesdb_files::manifest::{Change, current};
 use tidesdb_files::naming::FileKind;
 use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_sys::clock::{Clock, SteadyClock};
 use tidesdb_sys::sched::Scheduler;
 use tidesdb_sys::vfs::Vfs;
 
+use super::beginning::{self, Ground};
 use super::components::Components;
 use super::directory::{self, OwnedDirectory};
 use super::known_families::load_families;
@@ -31,13 +31,13 @@ use crate::family::FamilyState;
 use crate::file_numbers::{DatabaseId, FileNumbers};
 use crate::flow::disk::{self, DiskSpace};
 use crate::flow::{DatabaseFlow, MemoryBudget};
-use crate::recovery::{self, Inventory, NO_LOG, Orphans, Replayed, Target, Targets, Workers};
+use crate::recovery::{self, Inventory, Orphans, Replayed, Target, Targets, Workers};
 use crate::telemetry::event_log::EventLog;
 use crate::telemetry::events::Events;
 use crate::telemetry::latency_recorder::LatencyRecorder;
 use crate::telemetry::spans::span;
-use crate::version::{Catalog, DirectoryLock, FileContext, ObsoleteFiles, PersistedState};
-use crate::wal::{LogConfig, NoSegmentAt, Wal};
+use crate::version::{DirectoryLock, FileContext, ObsoleteFiles};
+use crate::wal::{LogConfig, Wal};
 
 /// Block size that the cache's slots are laid out for.
 const USUAL_BLOCK_BYTES: usize = 4096;
@@ -112,13 +112,17 @@ fn build(
     let next_number = found.as_ref().map_or(1, Inventory::next_number);
     let next_number = next_number.max(replayed.highest_segment + 1);
     let numbers = Arc::new(FileNumbers::starting_at(next_number));
-    let mut orphans = found.as_ref().map(|found| Orphans::of(found, &replayed.retained));
+    let ground = match options.read_only {
+        true => Ground::OnlyRead,
+        false => Ground::prepare((vfs.as_ref(), path), found.as_ref(), &replayed)?,
+    };
+    let left = found.as_ref().filter(|_| !ground.is_all_there_is());
+    let mut orphans = left.map(|found| Orphans::of(found, &replayed.retained));
     let rest = found.as_ref().and_then(|found| UnreplayedLog::of(&replayed, found, path));
     let leftover = RetainedLog::of(&replayed, options.log_segment_bytes);
     let config = log_config(path, &options, &vfs, &components.clock, &numbers);
     let (config, most_segment_bytes) = leftover.begin_small(config);
-    let full = if options.read_only { None } else { make_durable(&vfs, &replayed)? };
-    let started = start(&options, config, state, found, (replayed, full));
+    let started = beginning::start(config, state, found, replayed, ground);
     let (catalog, log) = make_room(started, vfs.as_ref(), path, &mut orphans)?;
     // CRASH: only now, with the new log named by the manifest, may the last old segment go.
     let orphans = tidy(orphans, &log, options.read_only, (vfs.as_ref(), path))?;
@@ -191,15 +195,6 @@ fn first_segment_bytes(vfs: &dyn Vfs, path: &Path, usual: u64) -> u64 {
     };
     let is_short = disk::is_short(DiskSpace { volume_bytes, free_bytes }, usual);
     disk::largest_segment_bytes(volume_bytes, is_short)
-}
-
-/// Puts on disk what was replayed. Returns the error when there is no space for that: writing over
-/// what is there needs space where blocks are never overwritten, and reading needs none.
-fn make_durable(vfs: &Arc<dyn Vfs>, replayed: &Replayed) -> Result<Option<Error>> {
-    match recovery::make_durable(vfs.as_ref(), &replayed.retained, replayed.synced) {
-        Err(e) if e.kind() == ErrorKind::Full => Ok(Some(e)),
-        other => other.map(|()| None),
-    }
 }
 
 /// Makes room for the next opening when this one has failed for want of space. One that has opened
@@ -277,142 +272,6 @@ fn shared_memory(
         budget,
     });
     (files, memory)
-}
-
-/// Starts manifest and log for writing, or neither for reading only. `full` says why what was
-/// replayed could not be put on disk for want of space.
-fn start(
-    options: &DbOptions,
-    config: LogConfig,
-    state: PersistedState,
-    found: Option<Inventory>,
-    (replayed, full): (Replayed, Option<Error>),
-) -> Result<(Catalog, Wal)> {
-    let (vfs, dir) = (Arc::clone(&config.vfs), config.dir.clone());
-    let numbers = Arc::clone(&config.numbers);
-    match found {
-        Some(found) if options.read_only => {
-            let catalog = Catalog::resume(vfs, &dir, numbers, found.manifest, state);
-            Ok((catalog, Wal::read_only(config, replayed.newest)))
-        }
-        // Of a directory without CURRENT a log segment would be the remains of a database.
-        None => {
-            start_log(Catalog::create(vfs, &dir, numbers, state)?, config, replayed, (None, true))
-        }
-        Some(old) if full.is_some() => {
-            let catalog = Catalog::resume(vfs, &dir, numbers, old.manifest, old.state);
-            start_log(catalog.without_appending(), config, replayed, (full, false))
-        }
-        Some(old) if replayed.retained.is_empty() => start_named_log(config, state, old, replayed),
-        Some(old) => {
-            let created = Catalog::create(vfs, &dir, numbers, state);
-            go_on(config, created, old, replayed)
-        }
-    }
-}
-
-/// Starts a log where none is left, and then a manifest that begins with it: the sync that makes
-/// the name of one durable does so for both.
-fn start_named_log(
-    config: LogConfig,
-    mut state: PersistedState,
-    old: Inventory,
-    replayed: Replayed,
-) -> Result<(Catalog, Wal)> {
-    let position = replayed.goes_on_at();
-    // CRASH: nothing refers to the segment until CURRENT names the new manifest. The old one says
-    // that there is no log, and the segment holds no record.
-    let log = match Wal::start(config.clone(), position, replayed.promised_at_most(), Vec::new()) {
-        Err(e) if e.kind() == ErrorKind::Full => return go_on(config, Err(e), old, replayed),
-        other => other?,
-    };
-    state.log_start = log.active_segment();
-    state.last_sequence = state.last_sequence.max(position);
-    let (vfs, numbers) = (Arc::clone(&config.vfs), Arc::clone(&config.numbers));
-    match Catalog::create(Arc::clone(&vfs), &config.dir, numbers, state) {
-        Ok(catalog) => {
-            log.note_names();
-            remove_old_manifest(&config, &old);
-            Ok((catalog, log))
-        }
-        Err(e) => {
-            // CRASH: where CURRENT may name the new manifest the segment has to stay.
-            let number = old.manifest.number();
-            if current::read_current(vfs.as_ref(), &config.dir).is_ok_and(|n| n == Some(number)) {
-                log.remove_all();
-            }
-            go_on(config, Err(e), old, replayed)
-        }
-    }
-}
-
-/// Starts the log with the manifest that was `created`; on a full disk with the old one.
-fn go_on(
-    config: LogConfig,
-    created: Result<Catalog>,
-    old: Inventory,
-    replayed: Replayed,
-) -> Result<(Catalog, Wal)> {
-    match created {
-        // What is there can be read. The first edit begins with another manifest.
-        Err(e) if e.kind() == ErrorKind::Full => {
-            let (vfs, numbers) = (Arc::clone(&config.vfs), Arc::clone(&config.numbers));
-            let catalog = Catalog::resume(vfs, &config.dir, numbers, old.manifest, old.state);
-            start_log(catalog.without_appending(), config, replayed, (Some(e), true))
-        }
-        other => {
-            let catalog = other?;
-            remove_old_manifest(&config, &old);
-            start_log(catalog, config, replayed, (None, true))
-        }
-    }
-}
-
-/// The manifest that was in force is dead once CURRENT names another one. It is never written to:
-/// it may be torn, or hold edits that only the kernel's cache has since a sync failed.
-fn remove_old_manifest(config: &LogConfig, old: &Inventory) {
-    let name = FileKind::Manifest(old.manifest.number()).name();
-    // One that stays is removed by the next opening.
-    let _ = config.vfs.remove(&config.dir.join(name));
-}
-
-/// Starts the log; on a full disk one that takes no commits until its repair finds space.
-fn start_log(
-    mut catalog: Catalog,
-    config: LogConfig,
-    replayed: Replayed,
-    (full, on_disk): (Option<Error>, bool),
-) -> Result<(Catalog, Wal)> {
-    let position = replayed.goes_on_at();
-    // What the next life promises is compared with where this one's records end.
-    let on_disk_through = replayed.promised_at_most();
-    let retained = replayed.retained;
-    let fresh_log = retained.is_empty();
-    let (without_space, kept) = (config.clone(), retained.clone());
-    let attempt = |catalog: &mut Catalog| -> Result<Wal> {
-        full.map_or(Ok(()), Err)?;
-        let log = Wal::start(config, position, on_disk_through, kept)?;
-        if fresh_log {
-            log.sync_names().inspect_err(|_| log.remove_all())?;
-            let changes = vec![
-                Change::LogStart { segment: log.active_segment() },
-                Change::LastSequence { sequence: position },
-            ];
-            catalog.commit_files(changes, || vec![log.active_path()])?;
-        }
-        Ok(log)
-    };
-    match attempt(&mut catalog) {
-        Ok(log) => Ok((catalog, log)),
-        Err(e) if e.kind() == ErrorKind::Full && catalog.has_families() => {
-            let unsynced_from = retained.first().map_or(position, |segment| segment.base);
-            let synced = if on_disk { on_disk_through } else { unsynced_from };
-            let place = NoSegmentAt { number: NO_LOG, position, synced };
-            let log = Wal::without_segment(without_space, place, retained, e);
-            Ok((catalog, log))
-        }
-        Err(e) => Err(e),
-    }
 }
 
 /// The families that the log is replayed into.

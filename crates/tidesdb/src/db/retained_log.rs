@@ -1,10 +1,10 @@
 //! What a recovery leaves of the log until it is in tables.
 //!
-//! Each opening starts a segment of its own. Processes that open, write little and die before a
-//! flush of what was replayed has ended would pile them up. So when there are several, the memory
-//! is written to tables at once, and the opening waits for that when it is little, or when the
-//! files are much larger than what is in them; and its first segment is small, in case that it is
-//! cut short as well (I-297).
+//! Each opening after a crash starts a segment of its own. Processes that open, write little and
+//! die before a flush of what was replayed has ended would pile them up. So when there are several,
+//! the memory is written to tables at once, and the opening waits for that when it is little, or
+//! when the files are much larger than what is in them; and its first segment is small, in case
+//! that it is cut short as well (I-297).
 
 use std::sync::Arc;
 

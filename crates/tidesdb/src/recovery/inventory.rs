@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_files::manifest::{ManifestWriter, current, read_manifest};
+use tidesdb_files::manifest::{ManifestWriter, closed, current, read_manifest};
 use tidesdb_files::naming::{self, FileKind};
 use tidesdb_sys::vfs::{DirEntry, OpenMode, Vfs};
 
@@ -23,6 +23,10 @@ pub(crate) struct Inventory {
     pub log_base: Option<u64>,
     /// Every file with a name of ours.
     pub files: BTreeMap<FileKind, u64>,
+    /// A clean close has left the mark that all of the manifest is on disk.
+    pub is_marked: bool,
+    /// The switch to another manifest was interrupted.
+    pub has_temporary: bool,
 }
 
 impl Inventory {
@@ -39,7 +43,7 @@ impl Inventory {
 /// [`Error::NotADatabase`] when it holds other things, [`Error::Corruption`] when it holds the
 /// remains of a database, [`Error::Io`].
 pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<Inventory>> {
-    let (files, others) = list_files(vfs.as_ref(), dir)?;
+    let Listed { files, others, has_temporary } = list_files(vfs.as_ref(), dir)?;
     let number = current::read_current(vfs.as_ref(), dir).map_err(|damage| {
         // Other engines have a file of this name, too.
         let known = foreign::known_engine(vfs.as_ref(), dir, &others);
@@ -81,7 +85,9 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
         return Err(Error::corruption(&path, 0, detail));
     }
     let manifest = ManifestWriter::resume(file, path, number, end);
-    Ok(Some(Inventory { state, manifest, log_base, files }))
+    let is_marked =
+        files.contains_key(&FileKind::Closed) && closed::is_marked(vfs.as_ref(), dir, &manifest);
+    Ok(Some(Inventory { state, manifest, log_base, files, is_marked, has_temporary }))
 }
 
 /// What file numbers must be.
@@ -122,10 +128,18 @@ fn is_read_only(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
-/// Files of ours with their lengths, and what is not ours.
-fn list_files(vfs: &dyn Vfs, dir: &Path) -> Result<(BTreeMap<FileKind, u64>, Vec<DirEntry>)> {
-    let mut files = BTreeMap::new();
-    let mut others = Vec::new();
+/// What a directory holds.
+#[derive(Default)]
+struct Listed {
+    /// Files of ours with their lengths.
+    files: BTreeMap<FileKind, u64>,
+    /// What is not ours.
+    others: Vec<DirEntry>,
+    has_temporary: bool,
+}
+
+fn list_files(vfs: &dyn Vfs, dir: &Path) -> Result<Listed> {
+    let mut listed = Listed::default();
     for entry in vfs.list(dir).map_err(|e| Error::io("list", dir, e))? {
         match naming::parse(&entry.name) {
             Some(kind) if !entry.is_dir => {
@@ -134,11 +148,11 @@ fn list_files(vfs: &dyn Vfs, dir: &Path) -> Result<(BTreeMap<FileKind, u64>, Vec
                     return Err(Error::corruption(dir.join(entry.name), 0, detail));
                 }
                 check_number(&dir.join(entry.name), kind.number().unwrap_or(0))?;
-                files.insert(kind, entry.len);
+                listed.files.insert(kind, entry.len);
             }
-            _ if entry.name == current::CURRENT_TEMPORARY => {}
-            _ => others.push(entry),
+            _ if entry.name == current::CURRENT_TEMPORARY => listed.has_temporary = true,
+            _ => listed.others.push(entry),
         }
     }
-    Ok((files, others))
+    Ok(listed)
 }

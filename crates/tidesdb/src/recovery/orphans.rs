@@ -38,6 +38,20 @@ pub(crate) fn remove_interrupted_creation(vfs: &dyn Vfs, dir: &Path) -> Result<(
     Ok(())
 }
 
+/// Whether there is anything besides a database that needs no log.
+pub(crate) fn has_orphans(vfs: &dyn Vfs, dir: &Path, found: &Inventory) -> bool {
+    let live = LiveFiles::of(&found.state);
+    let is_orphan = |&kind: &FileKind| match kind {
+        FileKind::Table(number) => !live.tables.contains(&number),
+        FileKind::ValueLog(number) => !live.value_logs.contains(&number),
+        FileKind::Manifest(number) => number != found.manifest.number(),
+        FileKind::LogSegment(_) => true,
+        FileKind::Current | FileKind::Closed | FileKind::Lock | FileKind::Diary => false,
+    };
+    let set_aside = names_in(vfs, &dir.join(SET_ASIDE)).next().is_some();
+    found.has_temporary || set_aside || found.files.keys().any(is_orphan)
+}
+
 /// What an opening found besides the database itself, until it is removed.
 #[derive(Debug)]
 pub(crate) enum Orphans {

@@ -2,8 +2,8 @@
 //!
 //! All changes of the set of files go through [`Catalog::propose`], one at a time. An edit is
 //! checked against the state before it is written. When it can't be appended it is not applied: its
-//! bytes may be on disk, so the catalog starts another manifest file from the state before it, and
-//! refuses further edits until that has worked. Until then the edit is *doubtful*: an opening may
+//! bytes may be on disk, so the catalog starts another manifest file from the state before it.
+//! Until that has worked, by itself or with a later edit, the edit is *doubtful*: an opening may
 //! find it. A manifest that has become long is restated beside the edits (`restating`).
 
 mod restating;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_files::manifest::{Change, Edit, ManifestWriter, current};
+use tidesdb_files::manifest::{Change, Edit, ManifestWriter, closed, current};
 use tidesdb_files::naming;
 use tidesdb_sys::vfs::Vfs;
 
@@ -63,6 +63,19 @@ impl Outcome {
     }
 }
 
+/// What is known of the file in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// All of it is on disk, and the next edit is appended.
+    Sound,
+    /// The opening found it, with the mark of a clean close that is valid as long as it is in
+    /// force. So the next edit begins another one.
+    Marked,
+    /// It may end in an edit that was refused, or be in force in the kernel's cache only. The next
+    /// edit begins another one.
+    Uncertain,
+}
+
 /// The manifest in force.
 #[derive(Debug)]
 pub(crate) struct Catalog {
@@ -76,8 +89,7 @@ pub(crate) struct Catalog {
     least_long_bytes: u64,
     /// What is to be known of another manifest that is written meanwhile.
     beside: Beside,
-    /// An append failed, so the file in force may end in an edit that was refused.
-    uncertain: bool,
+    standing: Standing,
     /// Files that the doubtful edit may name.
     doubtful: Vec<PathBuf>,
     /// Cleared once it is certain that no opening finds the doubtful edit.
@@ -96,7 +108,9 @@ impl Catalog {
         numbers: Arc<FileNumbers>,
         mut state: PersistedState,
     ) -> Result<Self> {
-        let writer = Self::new_manifest(vfs.as_ref(), dir, &numbers, &mut state)?;
+        let number = numbers.next();
+        state.next_file = state.next_file.max(numbers.peek());
+        let writer = Self::new_manifest(vfs.as_ref(), dir, number, &state)?;
         Ok(Self::resume(vfs, dir, numbers, writer, state))
     }
 
@@ -116,7 +130,7 @@ impl Catalog {
             dir: dir.to_path_buf(),
             numbers,
             writer,
-            uncertain: false,
+            standing: Standing::Sound,
             doubtful: Vec::new(),
             in_doubt: Vec::new(),
             state,
@@ -125,7 +139,25 @@ impl Catalog {
 
     /// Never writes to the manifest in force: the next edit begins with another one.
     pub(crate) fn without_appending(self) -> Self {
-        Self { uncertain: true, ..self }
+        Self { standing: Standing::Uncertain, ..self }
+    }
+
+    /// As [`Catalog::without_appending`] of a manifest that has the mark of a clean close.
+    pub(crate) fn marked(self) -> Self {
+        Self { standing: Standing::Marked, ..self }
+    }
+
+    /// Whether the manifest in force, on disk, says what the state does.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        self.standing != Standing::Uncertain
+    }
+
+    /// Leaves the mark of a clean close. Nothing is changed after it.
+    pub(crate) fn leave_mark(&self) {
+        if self.standing == Standing::Sound {
+            // Without one the next opening writes what it could have spared.
+            let _ = closed::leave_mark(self.vfs.as_ref(), &self.dir, &self.writer);
+        }
     }
 
     /// Whether there is anything that could be read.
@@ -136,11 +168,9 @@ impl Catalog {
     fn new_manifest(
         vfs: &dyn Vfs,
         dir: &Path,
-        numbers: &FileNumbers,
-        state: &mut PersistedState,
+        number: u64,
+        state: &PersistedState,
     ) -> Result<ManifestWriter> {
-        let number = numbers.next();
-        state.next_file = state.next_file.max(numbers.peek());
         let made = ManifestWriter::create(vfs, dir, number, &state.restate()).and_then(|writer| {
             // The name must be durable before CURRENT points at it.
             vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
@@ -215,7 +245,12 @@ impl Catalog {
     /// # Errors
     /// [`Error::Io`] when another manifest can't be written; all is as before then.
     pub(crate) fn settle(&mut self) -> Result<()> {
-        if self.uncertain { self.replace() } else { Ok(()) }
+        if self.is_on_disk() { Ok(()) } else { self.replace() }
+    }
+
+    /// Whether the next edit begins another manifest.
+    pub(crate) fn starts_another_manifest(&self) -> bool {
+        self.standing != Standing::Sound || self.is_longer_than(TOO_LONG_FACTOR)
     }
 
     fn remove(&self, files: &[PathBuf]) {
@@ -227,12 +262,6 @@ impl Catalog {
 
     /// Makes an edit durable and applies it to the state.
     pub(crate) fn propose(&mut self, mut changes: Vec<Change>) -> Outcome {
-        if (self.uncertain || self.is_longer_than(TOO_LONG_FACTOR))
-            && let Err(cause) = self.replace()
-        {
-            // This edit was not written. An earlier one may be in doubt still.
-            return Outcome::Refused(cause);
-        }
         changes.push(Change::NextFile { number: self.numbers.peek() });
         let edit = Edit::new(changes);
         // Before it is written: an opening would refuse a manifest with such an edit.
@@ -240,8 +269,11 @@ impl Catalog {
             let detail = format!("a manifest edit contradicts its state: {edit:?}");
             return Outcome::Refused(Error::Internal(detail));
         }
+        if self.starts_another_manifest() {
+            return self.begin_another_with(&edit);
+        }
         if let Err(cause) = self.writer.append(&edit) {
-            self.uncertain = true;
+            self.standing = Standing::Uncertain;
             // Tried again by the next edit if it fails.
             return match self.replace() {
                 Ok(()) => Outcome::Refused(cause),
@@ -252,7 +284,26 @@ impl Catalog {
             self.beside.note(edit);
             Outcome::Applied
         } else {
-            Outcome::Refused(Error::Internal("an edit that was checked does not apply".to_owned()))
+            Outcome::Refused(does_not_apply())
+        }
+    }
+
+    /// Starts another manifest, which begins with the edit.
+    fn begin_another_with(&mut self, edit: &Edit) -> Outcome {
+        let mut state = self.state.clone();
+        if !state.apply(edit) {
+            return Outcome::Refused(does_not_apply());
+        }
+        let number = self.numbers.next();
+        match self.replace_by(number, state) {
+            Ok(()) => Outcome::Applied,
+            Err(cause) => {
+                // Which manifest is in force is not known. An earlier edit may be in doubt still.
+                self.standing = Standing::Uncertain;
+                let current = current::read_current(self.vfs.as_ref(), &self.dir);
+                let is_nowhere = current.is_ok_and(|current| current != Some(number));
+                if is_nowhere { Outcome::Refused(cause) } else { Outcome::Doubtful(cause) }
+            }
         }
     }
 
@@ -266,15 +317,21 @@ impl Catalog {
     }
 
     fn replace(&mut self) -> Result<()> {
+        let number = self.numbers.next();
+        self.replace_by(number, self.state.clone())
+    }
+
+    /// Starts another manifest that says `state`.
+    fn replace_by(&mut self, number: u64, mut state: PersistedState) -> Result<()> {
         // One that is being written beside it would begin with a doubtful end.
         self.beside.call_off();
         let old = self.path_of(self.writer.number());
-        let mut state = self.state.clone();
-        let writer = Self::new_manifest(self.vfs.as_ref(), &self.dir, &self.numbers, &mut state)?;
+        state.next_file = state.next_file.max(self.numbers.peek());
+        let writer = Self::new_manifest(self.vfs.as_ref(), &self.dir, number, &state)?;
         self.restated_bytes = writer.bytes();
         self.writer = writer;
         self.state = state;
-        self.uncertain = false;
+        self.standing = Standing::Sound;
         let doubtful = std::mem::take(&mut self.doubtful);
         self.remove(&doubtful);
         for in_doubt in self.in_doubt.drain(..) {
@@ -284,4 +341,8 @@ impl Catalog {
         let _ = self.vfs.remove(&old);
         Ok(())
     }
+}
+
+fn does_not_apply() -> Error {
+    Error::Internal("an edit that was checked does not apply".to_owned())
 }

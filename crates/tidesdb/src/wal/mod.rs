@@ -145,18 +145,30 @@ impl Wal {
     /// until a repair has started a segment.
     pub(crate) fn without_segment(
         config: LogConfig,
-        NoSegmentAt { number, position, synced }: NoSegmentAt,
+        place: NoSegmentAt,
         retained: Vec<Retained>,
         cause: Error,
+    ) -> Self {
+        let log = Self::standing_at(config, place, retained);
+        log.condition.fail(Fault::NoSegment, cause);
+        log
+    }
+
+    /// A log that begins when the first commit comes. All that was ever committed is in tables.
+    pub(crate) fn not_begun(config: LogConfig, place: NoSegmentAt) -> Self {
+        Self { condition: Condition::not_begun(), ..Self::standing_at(config, place, Vec::new()) }
+    }
+
+    fn standing_at(
+        config: LogConfig,
+        NoSegmentAt { number, position, synced }: NoSegmentAt,
+        retained: Vec<Retained>,
     ) -> Self {
         let header = SegmentHeader { number, base: position, previous_end: position, synced };
         let io = Arc::new(NoSegment);
         let active = ActiveSegment { header, limit: position, path: config.dir.clone(), io };
-        let places = (position, synced);
         let files = SegmentFiles::new(&config, retained);
-        let log = Self::over(config, places, files, active);
-        log.condition.fail(Fault::NoSegment, cause);
-        log
+        Self::over(config, (position, synced), files, active)
     }
 
     fn over(

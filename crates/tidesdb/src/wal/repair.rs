@@ -1,5 +1,5 @@
 //! How a log ends that failed, and goes on in another segment. `background/repair.rs` takes the
-//! steps.
+//! steps. A log that has not begun begins with some of them (`write/first_commit.rs`).
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use tidesdb_lockfree::sync::lock;
 use super::Wal;
 use super::active::ActiveSegment;
 
-/// The segment with which a log that failed is to go on.
+/// The segment with which a log is to begin, or to go on after a failure.
 #[derive(Debug)]
 pub(crate) struct Successor(ActiveSegment);
 
@@ -65,8 +65,9 @@ impl Wal {
         self.condition.is_under_repair()
     }
 
-    /// Creates the segment with which a log that failed goes on, once everything published is in
-    /// tables. Its records begin behind all that was ever reserved. Nothing refers to it yet.
+    /// Creates the segment with which a log begins, or one that failed goes on, once everything
+    /// published is in tables. Its records begin behind all that was ever reserved. Nothing refers
+    /// to it yet.
     ///
     /// # Errors
     /// [`Error::Io`] when it can't be created.
@@ -78,6 +79,18 @@ impl Wal {
         let reserved = self.sequencer.tail().max(self.sequencer.published());
         let next = self.begin_segment(&mut files, reserved.next_multiple_of(8), 0)?;
         Ok(Successor(next))
+    }
+
+    /// Whether commits can be logged, or could be once.
+    #[inline]
+    pub(crate) fn is_begun(&self) -> bool {
+        self.condition.is_begun()
+    }
+
+    /// Lets commits in for the first time. As for [`Wal::go_on`], which this calls.
+    pub(crate) fn begin(&self, successor: Successor) {
+        self.go_on(successor);
+        self.condition.begin();
     }
 
     /// Goes on with a segment that the manifest, on disk, names as the first that is needed.

@@ -32,6 +32,8 @@ struct Failure {
 
 #[derive(Debug)]
 enum State {
+    /// There is no segment, since no commit needed one yet. Nothing is wrong.
+    NotBegun,
     /// The log takes commits.
     Open,
     /// It takes none until a repair has worked.
@@ -45,7 +47,7 @@ enum State {
 impl State {
     const fn failure(&self) -> Option<&Failure> {
         match self {
-            Self::Open => None,
+            Self::NotBegun | Self::Open => None,
             Self::Failed(failure) | Self::UnderRepair(failure) => Some(failure),
             Self::Sealed(failure) => failure.as_ref(),
         }
@@ -53,6 +55,7 @@ impl State {
 
     fn refusal(&self) -> Option<Error> {
         match self {
+            Self::NotBegun => Some(Error::Internal("the log has not begun".to_owned())),
             Self::Open => None,
             Self::Sealed(_) => Some(Error::Closed),
             Self::Failed(failure) | Self::UnderRepair(failure) => {
@@ -76,6 +79,26 @@ pub(super) struct Condition {
 impl Condition {
     pub(super) const fn open() -> Self {
         Self { refuses: AtomicBool::new(false), state: Mutex::new(State::Open) }
+    }
+
+    /// Of a log that begins when the first commit comes.
+    pub(super) const fn not_begun() -> Self {
+        Self { refuses: AtomicBool::new(true), state: Mutex::new(State::NotBegun) }
+    }
+
+    /// Whether the log has begun, whatever became of it.
+    #[inline]
+    pub(super) fn is_begun(&self) -> bool {
+        // ORDERING: as in `check`.
+        !self.refuses.load(Ordering::Acquire) || !matches!(*lock(&self.state), State::NotBegun)
+    }
+
+    /// Lets commits in for the first time, unless the log is sealed.
+    pub(super) fn begin(&self) {
+        self.change(|state| match state {
+            State::NotBegun => State::Open,
+            other => other,
+        });
     }
 
     /// Refuses commits, if the log takes none.
@@ -118,7 +141,7 @@ impl Condition {
                 None => Failure { fault, cause },
             };
             match state {
-                State::Open => State::Failed(failed(None)),
+                State::NotBegun | State::Open => State::Failed(failed(None)),
                 State::Failed(failure) => State::Failed(failed(Some(failure))),
                 State::UnderRepair(failure) => State::UnderRepair(failed(Some(failure))),
                 State::Sealed(failure) => State::Sealed(Some(failed(failure))),
@@ -129,7 +152,7 @@ impl Condition {
     /// Lets no commit in any more, for good.
     pub(super) fn seal(&self) {
         self.change(|state| match state {
-            State::Open => State::Sealed(None),
+            State::NotBegun | State::Open => State::Sealed(None),
             State::Failed(failure) | State::UnderRepair(failure) => State::Sealed(Some(failure)),
             sealed @ State::Sealed(_) => sealed,
         });
@@ -210,6 +233,22 @@ mod tests {
         assert!(matches!(condition.check(), Err(Error::Closed)));
         assert!(matches!(condition.check_sync(), Err(Error::Closed)));
         assert!(condition.failure().is_some() && !condition.begin_repair());
+    }
+
+    #[test]
+    fn a_log_that_has_not_begun_has_not_failed() {
+        let condition = Condition::not_begun();
+        assert!(!condition.is_begun() && condition.failure().is_none());
+        assert!(condition.check().is_err() && !condition.begin_repair());
+        condition.check_sync().unwrap();
+        condition.begin();
+        assert!(condition.is_begun());
+        condition.check().unwrap();
+        let sealed = Condition::not_begun();
+        sealed.seal();
+        sealed.begin();
+        assert!(sealed.is_begun());
+        assert!(matches!(sealed.check(), Err(Error::Closed)));
     }
 
     #[test]

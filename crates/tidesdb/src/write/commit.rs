@@ -116,6 +116,7 @@ impl Core {
         self.check_no_doubt(family)?;
         let deletes = operation.kind.is_tombstone();
         self.admit(family, (key.len() + value.len()) as u64, 1, deletes)?;
+        self.have_log_begun()?;
         let mut log_bytes = 0;
         let visible = with_payload(|payload| {
             BatchWriter::new(payload).push(*operation);
@@ -207,6 +208,7 @@ impl Core {
             self.check_no_doubt(family)?;
             self.admit(family, bytes / families, operations / families, !batch.has_puts)?;
         }
+        self.have_log_begun()?;
         let visible = if batch.direct.is_empty() {
             self.commit_operations(batch, &batch.record, check)?
         } else {

@@ -15,7 +15,7 @@ use tidesdb_files::manifest::{Edit, ManifestWriter, current};
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::vfs::Vfs;
 
-use super::{Catalog, LONG_FACTOR};
+use super::{Catalog, LONG_FACTOR, Standing};
 use crate::version::PersistedState;
 
 /// So often edits that were made meanwhile are appended before the last of them hold others up.
@@ -109,17 +109,22 @@ pub(crate) fn restate_beside(catalog: &Mutex<Catalog>) -> Result<()> {
 impl Catalog {
     /// True once when the manifest has become long: [`restate_beside`] is to be called.
     pub(crate) fn should_be_restated(&mut self) -> bool {
-        let known = self.beside.is_due || self.beside.begun.is_some() || self.uncertain;
+        let known = self.beside.is_due || self.beside.begun.is_some();
         let long = self.writer.bytes() >= self.beside.not_before_bytes;
-        let should = !known && long && self.is_longer_than(LONG_FACTOR);
+        let should = !known && long && self.is_long();
         self.beside.is_due |= should;
         should
+    }
+
+    /// Whether the manifest, which the next edit is appended to, is long.
+    fn is_long(&self) -> bool {
+        self.standing == Standing::Sound && self.is_longer_than(LONG_FACTOR)
     }
 
     /// Begins another manifest, if no other was begun and this one is still long.
     pub(super) fn begin_beside(&mut self) -> Option<Begun> {
         self.beside.is_due = false;
-        if self.beside.begun.is_some() || self.uncertain || !self.is_longer_than(LONG_FACTOR) {
+        if self.beside.begun.is_some() || !self.is_long() {
             return None;
         }
         let number = self.numbers.next();
@@ -166,7 +171,7 @@ impl Catalog {
         // CRASH: on either side of the switch the manifest that is in force has every edit that
         // returned, and no edit is written before it is certain which of them that is.
         if let Err(cause) = current::put_in_force(vfs.as_ref(), &dir) {
-            self.uncertain = true;
+            self.standing = Standing::Uncertain;
             let old = current::read_current(vfs.as_ref(), &dir);
             let is_dead = old.is_ok_and(|current| current != Some(number));
             return (Err(cause), is_dead.then_some(number));

@@ -74,7 +74,7 @@ impl Fixture {
         }
         next.insert(number);
         // Of one that is doubtful nothing more is written before another manifest is in force.
-        if !catalog.uncertain {
+        if catalog.is_on_disk() {
             lock(&self.expected).1 = Some(next.clone());
         }
         let outcome = catalog.commit(changes);
@@ -83,7 +83,7 @@ impl Fixture {
         if outcome.is_ok() {
             expected.0 = next;
         }
-        if outcome.is_ok() || !catalog.uncertain {
+        if outcome.is_ok() || catalog.is_on_disk() {
             expected.1 = None;
         }
         outcome

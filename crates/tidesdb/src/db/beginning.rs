@@ -1,0 +1,203 @@
+//! How manifest and log of a database begin when it is opened: not at all, with files of their own,
+//! or without, where there is no space.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidesdb_base::error::{Error, ErrorKind, Result};
+use tidesdb_files::manifest::{Change, current};
+use tidesdb_files::naming::FileKind;
+use tidesdb_sys::vfs::Vfs;
+
+use crate::recovery::{self, Inventory, NO_LOG, Replayed};
+use crate::version::{Catalog, PersistedState};
+use crate::wal::{LogConfig, NoSegmentAt, Wal};
+
+/// What an opening builds on.
+#[derive(Debug)]
+pub(super) enum Ground {
+    /// What was found, and nothing is changed.
+    OnlyRead,
+    /// What was found: a clean close has left it, all of it is on disk, and nothing else is there.
+    Found,
+    /// What was found and put on disk.
+    PutOnDisk,
+    /// What was found. There was no space to put it on disk, which this says.
+    NoSpace(Error),
+}
+
+impl Ground {
+    /// Puts on disk what was replayed, for an opening for writing.
+    ///
+    /// # Errors
+    /// [`Error::Io`], but for a full disk: writing over what is there needs space where blocks are
+    /// never overwritten, and reading needs none.
+    pub(super) fn prepare(
+        (vfs, dir): (&dyn Vfs, &Path),
+        found: Option<&Inventory>,
+        replayed: &Replayed,
+    ) -> Result<Self> {
+        let is_closed = |found: &Inventory| found.is_marked && found.state.log_start == NO_LOG;
+        let is_at_its_end = replayed.goes_on_at() == replayed.newest;
+        let closed = found.filter(|&found| is_closed(found) && is_at_its_end);
+        if closed.is_some_and(|found| !recovery::has_orphans(vfs, dir, found)) {
+            return Ok(Self::Found);
+        }
+        match recovery::make_durable(vfs, &replayed.retained, replayed.synced) {
+            Err(e) if e.kind() == ErrorKind::Full => Ok(Self::NoSpace(e)),
+            other => other.map(|()| Self::PutOnDisk),
+        }
+    }
+
+    /// Whether nothing lies there but the database, all of it on disk.
+    pub(super) const fn is_all_there_is(&self) -> bool {
+        matches!(self, Self::Found)
+    }
+}
+
+/// Starts manifest and log, unless nothing is ever written or the first edit and the first commit
+/// start them.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(super) fn start(
+    config: LogConfig,
+    state: PersistedState,
+    found: Option<Inventory>,
+    replayed: Replayed,
+    ground: Ground,
+) -> Result<(Catalog, Wal)> {
+    let (vfs, dir) = (Arc::clone(&config.vfs), config.dir.clone());
+    let numbers = Arc::clone(&config.numbers);
+    match (found, ground) {
+        // Of a directory without CURRENT a log segment would be the remains of a database.
+        (None, _) => {
+            start_log(Catalog::create(vfs, &dir, numbers, state)?, config, replayed, (None, true))
+        }
+        (Some(found), Ground::OnlyRead) => {
+            let catalog = Catalog::resume(vfs, &dir, numbers, found.manifest, state);
+            Ok((catalog, Wal::read_only(config, replayed.newest)))
+        }
+        (Some(found), Ground::Found) => {
+            let catalog = Catalog::resume(vfs, &dir, numbers, found.manifest, state).marked();
+            let position = replayed.newest;
+            let place = NoSegmentAt { number: NO_LOG, position, synced: position };
+            Ok((catalog, Wal::not_begun(config, place)))
+        }
+        (Some(old), Ground::NoSpace(full)) => {
+            let catalog = Catalog::resume(vfs, &dir, numbers, old.manifest, old.state);
+            start_log(catalog.without_appending(), config, replayed, (Some(full), false))
+        }
+        (Some(old), Ground::PutOnDisk) if replayed.retained.is_empty() => {
+            start_named_log(config, state, old, replayed)
+        }
+        (Some(old), Ground::PutOnDisk) => {
+            let created = Catalog::create(vfs, &dir, numbers, state);
+            go_on(config, created, old, replayed)
+        }
+    }
+}
+
+/// Starts a log where none is left, and then a manifest that begins with it: the sync that makes
+/// the name of one durable does so for both.
+fn start_named_log(
+    config: LogConfig,
+    mut state: PersistedState,
+    old: Inventory,
+    replayed: Replayed,
+) -> Result<(Catalog, Wal)> {
+    let position = replayed.goes_on_at();
+    // CRASH: nothing refers to the segment until CURRENT names the new manifest. The old one says
+    // that there is no log, and the segment holds no record.
+    let log = match Wal::start(config.clone(), position, replayed.promised_at_most(), Vec::new()) {
+        Err(e) if e.kind() == ErrorKind::Full => return go_on(config, Err(e), old, replayed),
+        other => other?,
+    };
+    state.log_start = log.active_segment();
+    state.last_sequence = state.last_sequence.max(position);
+    let (vfs, numbers) = (Arc::clone(&config.vfs), Arc::clone(&config.numbers));
+    match Catalog::create(Arc::clone(&vfs), &config.dir, numbers, state) {
+        Ok(catalog) => {
+            log.note_names();
+            remove_old_manifest(&config, &old);
+            Ok((catalog, log))
+        }
+        Err(e) => {
+            // CRASH: where CURRENT may name the new manifest the segment has to stay.
+            let number = old.manifest.number();
+            if current::read_current(vfs.as_ref(), &config.dir).is_ok_and(|n| n == Some(number)) {
+                log.remove_all();
+            }
+            go_on(config, Err(e), old, replayed)
+        }
+    }
+}
+
+/// Starts the log with the manifest that was `created`; on a full disk with the old one.
+fn go_on(
+    config: LogConfig,
+    created: Result<Catalog>,
+    old: Inventory,
+    replayed: Replayed,
+) -> Result<(Catalog, Wal)> {
+    match created {
+        // What is there can be read. The first edit begins with another manifest.
+        Err(e) if e.kind() == ErrorKind::Full => {
+            let (vfs, numbers) = (Arc::clone(&config.vfs), Arc::clone(&config.numbers));
+            let catalog = Catalog::resume(vfs, &config.dir, numbers, old.manifest, old.state);
+            start_log(catalog.without_appending(), config, replayed, (Some(e), true))
+        }
+        other => {
+            let catalog = other?;
+            remove_old_manifest(&config, &old);
+            start_log(catalog, config, replayed, (None, true))
+        }
+    }
+}
+
+/// The manifest that was in force is dead once CURRENT names another one. It is never written to:
+/// it may be torn, or hold edits that only the kernel's cache has since a sync failed.
+fn remove_old_manifest(config: &LogConfig, old: &Inventory) {
+    let name = FileKind::Manifest(old.manifest.number()).name();
+    // One that stays is removed by the next opening.
+    let _ = config.vfs.remove(&config.dir.join(name));
+}
+
+/// Starts the log; on a full disk one that takes no commits until its repair finds space.
+fn start_log(
+    mut catalog: Catalog,
+    config: LogConfig,
+    replayed: Replayed,
+    (full, on_disk): (Option<Error>, bool),
+) -> Result<(Catalog, Wal)> {
+    let position = replayed.goes_on_at();
+    // What the next life promises is compared with where this one's records end.
+    let on_disk_through = replayed.promised_at_most();
+    let retained = replayed.retained;
+    let fresh_log = retained.is_empty();
+    let (without_space, kept) = (config.clone(), retained.clone());
+    let attempt = |catalog: &mut Catalog| -> Result<Wal> {
+        full.map_or(Ok(()), Err)?;
+        let log = Wal::start(config, position, on_disk_through, kept)?;
+        if fresh_log {
+            log.sync_names().inspect_err(|_| log.remove_all())?;
+            let changes = vec![
+                Change::LogStart { segment: log.active_segment() },
+                Change::LastSequence { sequence: position },
+            ];
+            catalog.commit_files(changes, || vec![log.active_path()])?;
+        }
+        Ok(log)
+    };
+    match attempt(&mut catalog) {
+        Ok(log) => Ok((catalog, log)),
+        Err(e) if e.kind() == ErrorKind::Full && catalog.has_families() => {
+            let unsynced_from = retained.first().map_or(position, |segment| segment.base);
+            let synced = if on_disk { on_disk_through } else { unsynced_from };
+            let place = NoSegmentAt { number: NO_LOG, position, synced };
+            let log = Wal::without_segment(without_space, place, retained, e);
+            Ok((catalog, log))
+        }
+        Err(e) => Err(e),
+    }
+}
