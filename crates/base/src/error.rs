@@ -151,8 +151,8 @@ pub enum Error {
         /// How long nothing moved, in milliseconds.
         milliseconds: u64,
     },
-    /// A function that the database calls (a listener, or one that follows a copy) must not close it:
-    /// the close would wait for the call that the function belongs to. The database stays open.
+    /// A function that the database calls (a listener, or one that follows a copy) must not close
+    /// it: the close would wait for the call that the function belongs to. The database stays open.
     CalledBack,
     /// What was to be made durable is visible, and stays so, but the sync of the log failed, as the
     /// cause says, and so did the repair of the log. It becomes durable with the next repair that
@@ -223,8 +223,8 @@ impl Error {
         }
     }
 
-    /// True when the disk, or what the user may have of it, is full. Memory that the machine refuses
-    /// is of the same kind, and no help from free space.
+    /// True when the disk, or what the user may have of it, is full. Memory that the machine
+    /// refuses is of the same kind, and no help from free space.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
         self.kind() == ErrorKind::Full && !matches!(self, Self::OutOfMemory(_))

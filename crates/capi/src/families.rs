@@ -89,8 +89,8 @@ impl FamilyHandle {
 /// The family behind a handle, of a database that this process has opened.
 ///
 /// # Safety
-/// The handle is null, or its database is not closed and its family was not dropped so long ago that
-/// the handle was freed.
+/// The handle is null, or its database is not closed and its family was not dropped so long ago
+/// that the handle was freed.
 pub unsafe fn family<'a>(cf: *const FamilyHandle) -> Outcome<&'a FamilyHandle> {
     // SAFETY: by contract.
     let family = unsafe { object(cf) }?;

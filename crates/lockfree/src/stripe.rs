@@ -15,8 +15,9 @@ use crate::sync::CachePadded;
 /// Numbers below this belong to one living thread each.
 const OWN_NUMBERS: usize = u64::BITS as usize;
 
-/// The numbers below [`OWN_NUMBERS`] that living threads have, one bit each. No lock: a forked child
-/// may begin while another thread is at it, and then lacks the numbers of threads that it lacks.
+/// The numbers below [`OWN_NUMBERS`] that living threads have, one bit each. No lock: a forked
+/// child may begin while another thread is at it, and then lacks the numbers of threads that it
+/// lacks.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {

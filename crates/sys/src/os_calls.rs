@@ -110,8 +110,8 @@ pub(crate) fn block_signals() -> SignalsBlocked {
         // SAFETY: the set was filled, and there is such a signal.
         unsafe { libc::sigdelset(blocked.as_mut_ptr(), signal) };
     }
-    // SAFETY: the first set was filled, and the second is writable memory for it. The call fails for
-    // an unknown first argument only.
+    // SAFETY: the first set was filled, and the second is writable memory for it. The call fails
+    // for an unknown first argument only.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, blocked.as_ptr(), before.as_mut_ptr()) };
     // SAFETY: filled by the call before.
     SignalsBlocked { before: unsafe { before.assume_init() }, _of_thread: PhantomData }

@@ -1,7 +1,7 @@
 //! H6: a real process is killed with SIGKILL at a random instant, also while it opens, on a real
 //! directory. Whatever it acknowledged over a pipe is there afterwards, in every sync mode and both
-//! forms of the log (P1); what is there is one prefix of the commit order, the same in both families
-//! (P2).
+//! forms of the log (P1); what is there is one prefix of the commit order, the same in both
+//! families (P2).
 //!
 //! The child commits from several threads, one batch over both families per transaction. What a
 //! transaction writes is a function of its thread and number, so the parent knows the whole
