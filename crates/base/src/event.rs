@@ -203,6 +203,16 @@ pub enum Event {
         /// Why.
         error: Error,
     },
+    /// An opening left out commits of the log: a record in front of them is not whole. After a
+    /// crash they are such that were never acknowledged; if the log is damaged they are lost.
+    CommitsLeftOut {
+        /// How many, as far as they are whole.
+        commits: u64,
+        /// Bytes of their records.
+        bytes: u64,
+        /// Log position behind which they lie.
+        position: u64,
+    },
     /// The database was opened.
     Opened {
         /// Its families.
@@ -276,6 +286,7 @@ impl Event {
         match self {
             Self::BackgroundFailed { .. } => LogLevel::Error,
             Self::WritesSlowed { .. }
+            | Self::CommitsLeftOut { .. }
             | Self::WriterWaited { .. }
             | Self::MemoryLevelChanged { .. }
             | Self::SlowOperation { .. } => LogLevel::Warn,
@@ -305,6 +316,10 @@ impl fmt::Display for Event {
             }
             Self::BackgroundFailed { family, error } => {
                 write!(f, "background work on '{family}' failed: {error}")
+            }
+            Self::CommitsLeftOut { commits, bytes, position } => {
+                write!(f, "commits of the log behind position {position} were left out: ")?;
+                write!(f, "{commits} with {bytes} bytes, since a record in front is not whole")
             }
             Self::Opened { families, milliseconds } => {
                 write!(f, "opened with {families} families in {milliseconds} ms")

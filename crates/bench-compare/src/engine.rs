@@ -111,6 +111,8 @@ pub struct EngineOptions {
     pub value_bytes: u64,
     /// Values of this size and more are stored apart from the keys, where the engine can do that.
     pub value_separation: Option<u64>,
+    /// Tables as B+trees, where [`Capabilities::tree_tables`] says so.
+    pub tree_tables: bool,
     /// Transactions will be used ([`Session::begin`]).
     pub transactions: bool,
     /// Settings in the engine's own words, passed on as they are.
@@ -137,6 +139,7 @@ impl EngineOptions {
             threads: 1,
             value_bytes: 100,
             value_separation: None,
+            tree_tables: false,
             transactions: false,
             extra: Vec::new(),
         }

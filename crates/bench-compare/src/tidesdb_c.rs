@@ -213,6 +213,7 @@ fn configure_family(api: &Api, options: &EngineOptions) -> FamilyConfig {
         Compression::Lz4 => 2,
         Compression::Zstd => 3,
     };
+    config.use_btree = c_int::from(options.tree_tables);
     config.enable_bloom_filter = c_int::from(options.bloom_bits > 0);
     let bits = f64::from(options.bloom_bits);
     config.bloom_fpr = (-bits * std::f64::consts::LN_2.powi(2)).exp().clamp(1e-6, 0.999);
@@ -333,6 +334,7 @@ impl Engine for TidesDbC {
             families: true,
             checkpoint: true,
             compact: true,
+            tree_tables: true,
             ..Capabilities::PLAIN
         }
     }

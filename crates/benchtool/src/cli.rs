@@ -439,6 +439,9 @@ fn execute(
     let (runs, unfinished) = orchestrate::run(&plan)?;
     let set = ResultSet { unfinished, ..ResultSet::new(runs, &engines) };
     let written = outputs::write(&set, options);
+    if let Some(shared) = set.environment.shared() {
+        warn(shared);
+    }
     // ORDERING: the flag carries no data.
     if child::INTERRUPTED.load(Ordering::Relaxed) {
         return Ok(ExitCode::from(130));

@@ -88,6 +88,7 @@ fn options(spec: &JobSpec) -> EngineOptions {
         threads: shape.threads as u32,
         value_bytes: shape.value_size as u64,
         value_separation: setup.value_separation,
+        tree_tables: setup.tree_tables,
         transactions: shape.transacts(),
         extra: setup.engine_options.iter().filter_map(own).collect(),
     }

@@ -85,6 +85,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Box<dyn Engine>> {
         // the others take for an active one and a flush.
         .l0_queue_stall_threshold(options.memtable_count.saturating_sub(1).clamp(1, 2) as usize)
         .target_table_bytes(options.memtable_bytes)
+        .use_btree(options.tree_tables)
         .klog_value_threshold(size(options.value_separation.unwrap_or(DEFAULT_SEPARATION)));
     let database = Db::open(&options.directory, database_options).map_err(failed("open"))?;
     for number in 1..=options.families {
@@ -161,6 +162,7 @@ impl Engine for Ours {
             families: true,
             compact: true,
             range_delete: true,
+            tree_tables: true,
             ..Capabilities::PLAIN
         }
     }
@@ -323,5 +325,28 @@ impl Session for OurSession<'_> {
             .map_err(failed("next"))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The setting was dropped on the way, and `suite btree` skipped its rows for this engine.
+    #[test]
+    fn tables_are_trees_where_a_test_asks_for_them() {
+        for tree_tables in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            let parity = EngineOptions::parity(directory.path().to_path_buf());
+            let engine = open(&EngineOptions { tree_tables, families: 1, ..parity }).unwrap();
+            assert!(engine.capabilities().tree_tables);
+            engine.close().unwrap();
+            let database = Db::open(directory.path(), DbOptions::default()).unwrap();
+            for number in 0..2 {
+                let family = database.family(&family_name(number)).unwrap();
+                assert_eq!(family.options().use_btree, tree_tables);
+            }
+            database.close().unwrap();
+        }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) use self::copies::{CopyArgs, NamesArgs};
 pub(crate) use self::doctor::{DoctorArgs, examine};
 pub(crate) use self::families::confirm_drop;
 pub(crate) use self::generate::{CompletionsArgs, ManArgs};
-pub(crate) use self::get::Values;
+pub(crate) use self::get::{Expiries, Values};
 pub(crate) use self::inspect::InspectArgs;
 pub(crate) use self::options::{OptionsArgs, OptionsFormat, shown as options_of};
 pub(crate) use self::salvage::{RepairArgs, RestoreArgs, SalvageArgs};

@@ -70,8 +70,12 @@ pub(crate) fn try_open(directory: &Path, access: Access) -> Result<tidesdb::Resu
 /// # Errors
 /// When there is none.
 pub(crate) fn must_exist(directory: &Path) -> Result<()> {
-    if directory.exists() {
+    if directory.is_dir() {
         return Ok(());
+    }
+    if directory.exists() {
+        let text = format!("{} is a file; a database is a directory", directory.display());
+        return Err(Failure::new(text));
     }
     Err(Failure::new(format!("there is no database at {}", directory.display()))
         .hint("check --db; `tidesdb put` and `tidesdb load` create a database"))

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use tidesdb::ErrorKind;
+use tidesdb::{Error, ErrorKind};
 
 /// Result of every fallible step of a command.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -128,6 +128,16 @@ impl Failure {
 
 impl From<tidesdb::Error> for Failure {
     fn from(error: tidesdb::Error) -> Self {
+        match &error {
+            Error::OpenedReadOnly => {
+                return Self::new(error.to_string())
+                    .hint("--read-only keeps it from being changed");
+            }
+            Error::Io { operation, path, source } if error.kind() == ErrorKind::Io => {
+                return Self::new(format!("cannot {operation} {}: {source}", path.display()));
+            }
+            _ => {}
+        }
         let hint = match error.kind() {
             ErrorKind::Locked => {
                 "one process at a time owns a database: close the other one, or wait for it to end"

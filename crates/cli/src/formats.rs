@@ -110,7 +110,10 @@ pub(crate) struct Columns {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// A record, now in the caller's buffer.
-    Record,
+    Record {
+        /// The line it begins on.
+        line: u64,
+    },
     /// Something that is not one. The reader stands behind it.
     Bad {
         /// The line it begins on.

@@ -108,7 +108,7 @@ fn log_segment(bytes: &[u8]) {
                 Err(_) => break,
             }
         }
-        let _ = reader.synced_behind_break();
+        let _ = reader.behind_break();
     }
 }
 

@@ -107,6 +107,12 @@ impl OptionsFile {
         Ok(())
     }
 
+    /// Whether the file names settings of the database.
+    #[must_use]
+    pub const fn names_database(&self) -> bool {
+        !self.database.is_empty()
+    }
+
     /// The families that the file names, in order.
     pub fn families(&self) -> impl Iterator<Item = &str> {
         self.families.keys().map(String::as_str)

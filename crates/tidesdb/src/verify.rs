@@ -1,6 +1,9 @@
 //! Deep verification: everything on disk is read and checked against everything that is known
 //! of it.
 
+mod damage;
+mod lengths;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -14,6 +17,8 @@ use crate::family::View;
 use crate::memtable::kind_of;
 use crate::progress::{Progress, Step};
 use crate::version::{Run, TableFile, ValueLogFile};
+
+pub(crate) use self::lengths::check_files;
 
 /// Bytes of a table read at a time.
 const READAHEAD_BYTES: usize = 256 << 10;
@@ -36,6 +41,9 @@ pub struct VerifyReport {
     pub value_log_files: u64,
     /// Everything that is wrong; empty for a sound database.
     pub problems: Vec<Error>,
+    /// What may be lost, or may never have been there: commits that the opening left out of the
+    /// log, since a record in front of them was not whole.
+    pub warnings: Vec<String>,
 }
 
 /// Files that one family after the other has met: several may have the same.
@@ -57,30 +65,45 @@ impl VerifyReport {
         progress: &mut dyn FnMut(Progress) -> Result<()>,
     ) -> Result<Self> {
         let (mut report, mut seen) = (Self::default(), SeenFiles::default());
+        report.warnings.extend(core.storage.left_out.iter().map(ToString::to_string));
         let families: Vec<_> =
             core.families.all().into_iter().map(|family| family.view.load_full()).collect();
         let mut step = Step::new(Progress::of("checking", bytes_of(&families)), progress);
         for view in &families {
             report.families += 1;
-            report.check_family(view, &mut seen, &mut step);
+            report.check_family(core, view, &mut seen, &mut step);
             if let Some(error) = step.ended() {
                 return Err(error.clone());
             }
         }
+        report.name_each_problem_once();
         Ok(report)
     }
 
-    fn check_family(&mut self, view: &View, seen: &mut SeenFiles, step: &mut Step<'_>) {
+    /// Several families may have the same file.
+    fn name_each_problem_once(&mut self) {
+        let mut named = BTreeSet::new();
+        self.problems.retain(|problem| named.insert(problem.to_string()));
+    }
+
+    fn check_family(
+        &mut self,
+        core: &Core,
+        view: &View,
+        seen: &mut SeenFiles,
+        step: &mut Step<'_>,
+    ) {
         let version = &view.version;
         for run in &version.runs {
             self.check_run(run);
             for table in run.tables.iter().filter(|table| seen.tables.insert(table.record.number)) {
                 self.tables += 1;
-                if let Err(e) = self.check_table(table, step) {
-                    self.problems.push(e);
-                }
+                let checked = self.check_table(table, step);
                 if step.ended().is_some() {
                     return;
+                }
+                if let Err(first) = checked {
+                    self.problems.extend(damage::of_table(&core.env.vfs, table, first));
                 }
             }
         }
@@ -181,7 +204,8 @@ impl VerifyReport {
                         self.problems.push(e);
                     }
                 }
-                Err(e) => self.problems.push(e),
+                Err(_) if step.ended().is_some() => return,
+                Err(first) => self.problems.extend(damage::of_value_log(file, known, first)),
             }
         }
     }

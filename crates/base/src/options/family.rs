@@ -58,8 +58,8 @@ pub struct FamilyOptions {
     pub index_sample_ratio: usize,
     /// Stored with the data, from 4 to 256, and without effect: the index keeps separators that are
     /// exact and as short as that allows, and compares their first eight differing bytes first. Cut
-    /// to a length, separators of neighbours would be equal, and blocks be read without need.
-    /// Default 16.
+    /// to a length, separators of neighbours would be equal, and blocks be read without need
+    /// (measured in `docs/design/0003-whole-separators.md`). Default 16.
     pub block_index_prefix_len: usize,
     /// Keep a filter of its keys for each table. Default `true`.
     pub enable_bloom_filter: bool,

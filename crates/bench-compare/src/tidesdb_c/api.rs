@@ -71,7 +71,7 @@ pub(super) struct FamilyConfig {
     pub(super) l0_queue_stall_threshold: c_int,
     tombstone_density_trigger: c_double,
     tombstone_density_min_entries: u64,
-    use_btree: c_int,
+    pub(super) use_btree: c_int,
     commit_hook_fn: Handle,
     commit_hook_ctx: Handle,
     object_target_file_size: size_t,

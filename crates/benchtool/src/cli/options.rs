@@ -301,6 +301,18 @@ fn give<T>(field: &mut T, option: Option<T>) {
     }
 }
 
+/// What adds up to something else than 100, and what to give.
+fn shares_do_not_add_up(mix: &Mix, reads: u64) -> String {
+    let Mix { update, insert, modify, delete, scan } = mix;
+    let named = [("insert", insert), ("rmw", modify), ("delete", delete), ("scan", scan)];
+    let others = named.iter().filter(|(_, share)| **share > 0);
+    let others: String = others.map(|(name, share)| format!(", {name} {share}")).collect();
+    format!(
+        "the shares do not add up to 100: read {reads}, update {update}{others}; --update-pct says \
+         how many overwrite, where the workload's own share does not fit"
+    )
+}
+
 impl ShapeOptions {
     fn mix(&self, mix: &mut Mix) -> Result<(), String> {
         give(&mut mix.update, self.update_pct);
@@ -317,11 +329,7 @@ impl ShapeOptions {
         if only && reads <= 100 {
             *mix = Mix::updates(100 - reads);
         }
-        if mix.reads() == Some(reads) {
-            Ok(())
-        } else {
-            Err("the shares do not add up to 100".into())
-        }
+        if mix.reads() == Some(reads) { Ok(()) } else { Err(shares_do_not_add_up(mix, reads)) }
     }
 
     fn shape(&self) -> Result<Shape, String> {

@@ -72,6 +72,8 @@ fn contradictions_are_refused() {
     for (line, part) in [
         ("-w mixed --insert-pct 5", "--spare"),
         ("-w mixed --read-pct 60 --update-pct 60", "add up"),
+        ("-w mixed --read-pct 80 --insert-pct 20 --spare 9K", "read 80, update 50, insert 20"),
+        ("-w mixed --read-pct 80 --insert-pct 20 --spare 9K", "--update-pct"),
         ("--seconds 0", "positive"),
         ("--rate -1", "unexpected argument"),
         ("--open-loop", "--rate"),

@@ -84,6 +84,17 @@ impl Environment {
         }
     }
 
+    /// Whether others used the processors, by the load average; the sentence that says so.
+    pub(crate) fn shared(&self) -> Option<String> {
+        let load: f64 = self.load_average.parse().unwrap_or(0.0);
+        (load > self.cores as f64).then(|| {
+            format!(
+                "The machine was shared: load average {load} on {} processors at the end.",
+                self.cores
+            )
+        })
+    }
+
     /// Labels and values for people; empty values are "not known".
     pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
         let rows = [

@@ -1,13 +1,15 @@
 //! Arguments that a command of the tool has in common with that of the shell: what it is about.
 
-use std::path::PathBuf;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use tidesdb::{CopyOptions, Db, Progress};
 
 use super::{EncodingArgs, RangeArgs};
 use crate::database;
-use crate::failure::Result;
+use crate::failure::{Result, note};
 
 /// What is counted.
 #[derive(Debug, Args)]
@@ -75,7 +77,13 @@ impl CopyTarget {
     /// # Errors
     /// Those of the engine.
     pub(crate) fn checkpoint(&self, db: &Db, report: &mut CopyProgress<'_>) -> tidesdb::Result<()> {
-        db.checkpoint_with_progress(&self.to, self.options(), report)
+        db.checkpoint_with_progress(&self.to, self.options(), report)?;
+        let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
+        if device(&self.to) != device(db.path()) {
+            let to = self.to.display();
+            note(format_args!("{to} lies on another file system: files were copied, not linked"));
+        }
+        Ok(())
     }
 
     /// Makes a copy that shares nothing.

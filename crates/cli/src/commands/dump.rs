@@ -108,8 +108,9 @@ impl Dump<'_> {
         let (records, elapsed) = (meter.records(), meter.elapsed());
         drop(meter);
         note(format_args!(
-            "dumped {} records ({}) of {} in {:.1} s",
+            "dumped {} {} ({}) of {} in {:.1} s",
             table::count(records),
+            if records == 1 { "record" } else { "records" },
             table::bytes(output.bytes),
             match self.families {
                 [one] => format!("family '{}'", one.name()),

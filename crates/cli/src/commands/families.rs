@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
+use super::options::options_json;
 use crate::args::{CreateFamilyArgs, DropFamilyArgs, FamiliesArgs};
 use crate::database::{self, Access};
 use crate::failure::{Failure, Result};
-use crate::formats::DumpedFamily;
 use crate::options_files;
 use crate::output::{pretty, print};
 
@@ -19,7 +19,7 @@ pub(crate) fn list(args: &FamiliesArgs) -> Result<()> {
     let text = if args.json {
         let families = names.iter().map(|name| {
             let family = db.family(name)?;
-            Ok(DumpedFamily::new(name, &family.options()))
+            Ok(json!({ "name": name, "options": options_json(&family.options()) }))
         });
         pretty(&families.collect::<Result<Vec<_>>>()?)?
     } else {
@@ -48,6 +48,10 @@ pub(crate) fn create(args: &CreateFamilyArgs) -> Result<()> {
 /// When it was not confirmed, and those of the engine.
 pub(crate) fn drop(args: &DropFamilyArgs) -> Result<()> {
     let name = &args.name;
+    if !args.yes {
+        // What is not there needs no word of confirmation.
+        database::family(&database::open(&args.database.db, Access::Read)?, name)?;
+    }
     confirm_drop(name, args.yes)?;
     let db = database::open(&args.database.db, Access::Change)?;
     database::family(&db, name)?;

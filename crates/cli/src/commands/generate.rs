@@ -46,6 +46,10 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
 pub(crate) fn man(args: &ManArgs) -> Result<()> {
     let directory = &args.directory;
     fs::create_dir_all(directory).map_err(|error| Failure::file("create", directory, &error))?;
-    clap_mangen::generate_to(Cli::command(), directory)
+    // The page of each command says of which build it is.
+    let with_version = |command: clap::Command| {
+        command.version(env!("CARGO_PKG_VERSION")).disable_version_flag(true)
+    };
+    clap_mangen::generate_to(Cli::command().mut_subcommands(with_version), directory)
         .map_err(|error| Failure::file("write pages to", directory, &error))
 }

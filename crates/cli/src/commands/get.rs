@@ -5,11 +5,12 @@
 //! one line. Several keys are looked up together, and each that is there is a line with key and
 //! value, in the order in which they were named.
 
+use std::cmp::Ordering;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
-use tidesdb::Family;
+use tidesdb::{Family, KeyOrder, Scan, ScanOptions};
 
 use crate::args::{EncodingArgs, GetArgs};
 use crate::database::{self, Access};
@@ -43,11 +44,19 @@ pub(crate) fn run(args: &GetArgs) -> Result<()> {
     let is_terminal = stdout.is_terminal();
     let mut values = Values::new(&args.encoding, args.json, is_terminal);
     let mut output = BufWriter::new(stdout);
+    let snapshot = db.snapshot();
+    let mut expiries = match args.json {
+        true => Some(Expiries {
+            scan: family.scan(ScanOptions::new().snapshot(&snapshot))?,
+            order: family.options().key_order,
+        }),
+        false => None,
+    };
     let mut look_up = |keys: &[Vec<u8>], output: &mut dyn Write| {
         for some in keys.chunks(KEYS_AT_ONCE) {
-            let found = family.multi_get_pinned(some)?;
+            let found = family.multi_get_pinned_at(&snapshot, some)?;
             let found = found.iter().map(|value| value.as_ref().map(AsRef::as_ref));
-            values.write(some, found, output)?;
+            values.write((some, found), expiries.as_mut(), output)?;
         }
         Ok(())
     };
@@ -109,6 +118,25 @@ fn each_some(
     work(&keys)
 }
 
+/// When keys expire, as a scan of the moment at which they are looked up says.
+pub(crate) struct Expiries {
+    pub(crate) scan: Scan,
+    /// The order of the family's keys.
+    pub(crate) order: KeyOrder,
+}
+
+impl Expiries {
+    fn of(&mut self, key: &[u8]) -> Result<Option<u64>> {
+        self.scan.seek(key)?;
+        if !self.scan.valid() {
+            return Ok(None);
+        }
+        let order = self.order.compare(key, self.scan.key());
+        let is_found = order.map_or(key == self.scan.key(), Ordering::is_eq);
+        Ok(if is_found { self.scan.expires_at_unix_seconds() } else { None })
+    }
+}
+
 /// Prints values of several keys, and which have none.
 pub(crate) struct Values {
     writer: Box<dyn RecordWriter>,
@@ -135,16 +163,20 @@ impl Values {
     /// it is written to standard error.
     ///
     /// # Errors
-    /// When the output cannot be written.
+    /// When the output cannot be written; those of the scan.
     pub(crate) fn write<'v>(
         &mut self,
-        keys: &[Vec<u8>],
-        values: impl Iterator<Item = Option<&'v [u8]>>,
+        (keys, values): (&[Vec<u8>], impl Iterator<Item = Option<&'v [u8]>>),
+        mut expiries: Option<&mut Expiries>,
         output: &mut dyn Write,
     ) -> Result<()> {
         for (key, value) in keys.iter().zip(values) {
             if self.closed.is_none() && (value.is_some() || self.json) {
-                let row = Row { key, value, ..Row::default() };
+                let expires_at = match expiries.as_deref_mut().filter(|_| value.is_some()) {
+                    Some(expiries) => expiries.of(key)?,
+                    None => None,
+                };
+                let row = Row { key, value, expires_at, ..Row::default() };
                 let written = self.writer.write(output, row);
                 match written.map_err(|error| Failure::output(&error)) {
                     Err(failure) if failure.is_output_closed() => self.closed = Some(failure),

@@ -43,6 +43,10 @@ pub(crate) struct InspectArgs {
 /// # Errors
 /// When something is wrong with the file, after all of it was shown; those of standard output.
 pub(crate) fn run(args: &InspectArgs) -> Result<()> {
+    if args.file.is_dir() {
+        let text = format!("{} is a directory, not a file of a database", args.file.display());
+        return Err(Failure::new(text).hint("`tidesdb verify` and `tidesdb doctor` look at all"));
+    }
     let encoding = args.encoding.encoding();
     let mut output = BufWriter::new(io::stdout().lock());
     let options = InspectOptions::default().entries(args.keys).number(args.number);

@@ -64,6 +64,8 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
         db: &db,
         targets,
         bookmark,
+        stored_before: checkpoint.records,
+        bad_line: false,
         checkpoint,
         batch: WriteBatch::new(),
         bad_shown: 0,
@@ -141,10 +143,11 @@ fn find_start(
             source.name()
         ));
     }
+    let are = if found.records == 1 { "is" } else { "are" };
     note(format_args!(
-        "resuming at line {}: {} records are stored already",
+        "resuming at line {}: {} {are} stored already",
         found.position.line,
-        human_count(found.records)
+        records_in_words(found.records)
     ));
     Ok(found.continued_with(&start))
 }
@@ -157,6 +160,10 @@ struct Loader<'a> {
     checkpoint: Checkpoint,
     batch: WriteBatch,
     bad_shown: u64,
+    /// The load ends at a record that makes no sense.
+    bad_line: bool,
+    /// Records that earlier runs have stored.
+    stored_before: u64,
     tap: Rc<Tap>,
     meter: Meter,
     is_stream: bool,
@@ -204,23 +211,24 @@ impl Loader<'_> {
     }
 
     fn next(&mut self, reader: &mut dyn RecordReader, record: &mut Record) -> Result<Next> {
-        let begin = reader.position();
+        let begin = reader.position().line;
         let step = reader.next(record).map_err(|error: io::Error| {
-            Failure::new(format!("line {} of {}: {error}", begin.line, self.name))
+            Failure::new(format!("line {begin} of {}: {error}", self.name))
         })?;
         let (line, reason) = match step {
             Step::End => return Ok(Next::End),
             Step::Bad { line, reason } => (line, reason),
-            Step::Record => match self.targets.put(&mut self.batch, record)? {
+            Step::Record { line } => match self.targets.put(&mut self.batch, record)? {
                 Ok(()) => {
                     self.checkpoint.records += 1;
                     return Ok(Next::Stored);
                 }
-                Err(reason) => (begin.line, reason),
+                Err(reason) => (line, reason),
             },
         };
         let message = format!("line {line} of {}: {reason}", self.name);
         if !self.args.skip_bad {
+            self.bad_line = true;
             return Err(Failure::new(message));
         }
         self.checkpoint.skipped += 1;
@@ -253,10 +261,19 @@ impl Loader<'_> {
 
     /// Adds what is stored and how to go on.
     fn explain(self, failure: Failure) -> Failure {
-        let stored = format!("{} records are stored", human_count(self.checkpoint.records));
+        let are = if self.checkpoint.records == 1 { "is" } else { "are" };
+        let stored = format!("{} {are} stored", records_in_words(self.checkpoint.records));
         let line = self.checkpoint.position.line;
         failure.hint(match &self.bookmark {
+            Some(_) if self.bad_line => format!(
+                "{stored}; repair the line, and the same command goes on at line {line}; or \
+                 --skip-bad leaves such records out"
+            ),
             Some(_) => format!("{stored}; the same command goes on at line {line}"),
+            None if self.bad_line => format!(
+                "{stored}; --skip-bad leaves such records out, and with a --resume-key a load of \
+                 standard input can go on"
+            ),
             None => format!(
                 "{stored}; a load of standard input is resumed only if it has a --resume-key"
             ),
@@ -267,19 +284,28 @@ impl Loader<'_> {
         let Checkpoint { records, skipped, position, .. } = &self.checkpoint;
         let seconds = self.meter.elapsed().as_secs_f64();
         let mut text = format!(
-            "loaded {} records ({}) into {} in {seconds:.1} s",
-            human_count(*records),
+            "loaded {} ({}) into {} in {seconds:.1} s",
+            records_in_words(*records),
             human_bytes(position.offset),
             self.targets.description(),
         );
-        let this_run = self.meter.records();
-        if this_run < records + skipped {
+        if self.stored_before > 0 {
+            let this_run = records.saturating_sub(self.stored_before);
             text.push_str(&format!(", {} of them in this run", human_count(this_run)));
         }
-        if *skipped > 0 {
-            text.push_str(&format!("; skipped {} bad ones", human_count(*skipped)));
+        match *skipped {
+            0 => {}
+            1 => text.push_str("; skipped 1 bad one"),
+            many => text.push_str(&format!("; skipped {} bad ones", human_count(many))),
         }
         text
+    }
+}
+
+fn records_in_words(records: u64) -> String {
+    match records {
+        1 => "1 record".to_owned(),
+        many => format!("{} records", human_count(many)),
     }
 }
 

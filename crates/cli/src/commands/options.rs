@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use tidesdb::options_file::OptionsFile;
 use tidesdb::{Db, Error, FamilyOptions};
@@ -61,14 +62,15 @@ pub(crate) fn run(args: &OptionsArgs) -> Result<()> {
         database::open(&args.database.db, if changes { Access::Change } else { Access::Read })?;
     let named = args.family.as_deref();
     if let Some(file) = &file {
-        apply(&db, file, named)?;
-        return Ok(db.close()?);
+        let changed = apply(&db, file, named, args.json)?;
+        db.close()?;
+        return if args.json { print(pretty(&json!({ "changed": changed }))?) } else { Ok(()) };
     }
     if changes {
         let family = database::family(&db, named.unwrap_or(DEFAULT_FAMILY))?;
         family.set_options(options_files::changed(family.options(), &args.set)?)?;
     }
-    let text = if args.json { json(&db, named)? } else { shown(&db, named, args.format)? };
+    let text = if args.json { as_json(&db, named)? } else { shown(&db, named, args.format)? };
     if changes {
         db.close()?;
     }
@@ -93,15 +95,32 @@ pub(crate) fn shown(db: &Db, family: Option<&str>, format: OptionsFormat) -> Res
     Ok(if format == OptionsFormat::Toml { file.to_toml() } else { file.to_ini() })
 }
 
-fn json(db: &Db, family: Option<&str>) -> Result<String> {
-    let options = shown(db, family, OptionsFormat::Lines)?;
-    let pairs = options.lines().filter_map(|line| line.split_once(" = "));
-    pretty(&pairs.collect::<BTreeMap<&str, &str>>())
+fn as_json(db: &Db, family: Option<&str>) -> Result<String> {
+    let family = database::family(db, family.unwrap_or(DEFAULT_FAMILY))?;
+    pretty(&options_json(&family.options()))
 }
 
-/// Changes what the file names, of one family or of all, and reports what has changed. All mistakes
-/// are found before the first family is changed.
-fn apply(db: &Db, file: &OptionsFile, family: Option<&str>) -> Result<()> {
+/// The options of a family by their names: numbers, switches and words.
+pub(crate) fn options_json(options: &FamilyOptions) -> Value {
+    let text = options.to_text();
+    let pairs = text.lines().filter_map(|line| line.split_once(" = "));
+    pairs.map(|(name, value)| (name.to_owned(), typed(value))).collect()
+}
+
+/// The value of a setting as JSON has it.
+fn typed(text: &str) -> Value {
+    let is_number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+    let number = || if is_number { text.parse::<serde_json::Number>().ok() } else { None };
+    match text {
+        "true" => Value::Bool(true),
+        "false" => Value::Bool(false),
+        _ => number().map_or_else(|| Value::String(text.to_owned()), Value::Number),
+    }
+}
+
+/// Changes what the file names, of one family or of all, and reports what has changed; answers it
+/// as JSON if that is to be the report. All mistakes are found before the first family is changed.
+fn apply(db: &Db, file: &OptionsFile, family: Option<&str>, quiet: bool) -> Result<Value> {
     let names: Vec<&str> =
         file.families().filter(|name| family.is_none_or(|f| f == *name)).collect();
     if names.is_empty() {
@@ -110,6 +129,12 @@ fn apply(db: &Db, file: &OptionsFile, family: Option<&str>) -> Result<()> {
             None => "the file names no family".to_owned(),
         })
         .hint("settings of the database are given at each open: tidesdb COMMAND --options FILE"));
+    }
+    if file.names_database() {
+        note(
+            "warning: settings under [database] are not stored: give the file at each open, by \
+             --options FILE",
+        );
     }
     let (mut changes, mut problems) = (Vec::new(), Vec::new());
     for name in names {
@@ -127,29 +152,35 @@ fn apply(db: &Db, file: &OptionsFile, family: Option<&str>) -> Result<()> {
     if !problems.is_empty() {
         return Err(Error::InvalidOptions(problems).into());
     }
+    let mut report = Map::new();
     for (family, old, new) in changes {
         let name = family.name();
-        let lines = differences(&old, &new);
+        let changed = differences(&old, &new);
         family.set_options(new)?;
-        if lines.is_empty() {
+        if !quiet && changed.is_empty() {
             note(format_args!("family '{name}': nothing changes"));
         }
-        for line in lines {
+        for (setting, was, is) in changed.iter().filter(|_| !quiet) {
+            let line = format!("{setting} was {was}, is {is}");
             note(format_args!("family '{name}': {}", printable(&line)));
         }
+        let changed = changed.into_iter().map(|(setting, was, is)| {
+            let change = json!({ "was": typed(&was), "is": typed(&is) });
+            (setting, change)
+        });
+        report.insert(name.to_string(), changed.collect());
     }
-    Ok(())
+    Ok(Value::Object(report))
 }
 
-/// What has changed, one setting a line.
-fn differences(old: &FamilyOptions, new: &FamilyOptions) -> Vec<String> {
+/// What has changed: settings, with their values before and after.
+fn differences(old: &FamilyOptions, new: &FamilyOptions) -> Vec<(String, String, String)> {
     let (old, new) = (old.to_text(), new.to_text());
     let old: BTreeMap<&str, &str> = old.lines().filter_map(|line| line.split_once(" = ")).collect();
     let new = new.lines().filter_map(|line| line.split_once(" = "));
-    new.filter_map(|(name, value)| match old.get(name) {
-        Some(before) if *before == value => None,
-        Some(before) => Some(format!("{name} was {before}, is {value}")),
-        None => Some(format!("{name} is {value}")),
-    })
-    .collect()
+    let changed = new.filter_map(|(name, is)| {
+        let was = old.get(name).copied().unwrap_or_default();
+        (was != is).then(|| (name.to_owned(), was.to_owned(), is.to_owned()))
+    });
+    changed.collect()
 }

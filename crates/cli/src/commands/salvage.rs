@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use tidesdb::salvage::{self, Loss, SalvageReport};
 
 use crate::args::DatabaseArgs;
+use crate::database;
 use crate::encoding::Encoding;
-use crate::failure::{Failure, Result, judged};
+use crate::failure::{Failure, Result, judged, note};
 use crate::output::{pretty, print};
 use crate::progress::with_bar;
 use crate::resume;
@@ -61,6 +62,7 @@ pub(crate) struct RestoreArgs {
 /// # Errors
 /// Those of the engine; exit code 3 when something was lost.
 pub(crate) fn salvage(args: &SalvageArgs) -> Result<()> {
+    source_must_exist(&args.source)?;
     let report =
         with_bar(NOTHING_KEPT, |progress| salvage::salvage(&args.source, &args.to, progress))?;
     print_report(&report, &args.to, None, args.json)
@@ -71,9 +73,17 @@ pub(crate) fn salvage(args: &SalvageArgs) -> Result<()> {
 /// # Errors
 /// As [`salvage`].
 pub(crate) fn repair(args: &RepairArgs) -> Result<()> {
-    let db = &args.database.db;
+    database::must_exist(&args.database.db)?;
+    // By its own path, which is another's once the new one has its name.
+    let db = &std::fs::canonicalize(&args.database.db).unwrap_or_else(|_| args.database.db.clone());
     let repaired = with_bar(NOTHING_KEPT, |progress| salvage::repair(db, progress))?;
-    print_report(&repaired.report, db, Some(&repaired.kept), args.json)
+    let done = print_report(&repaired.report, db, Some(&repaired.kept), args.json);
+    let here = std::env::current_dir();
+    if here.is_ok_and(|here| here.starts_with(&repaired.kept)) {
+        let to = db.display();
+        note(format_args!("this shell is in the old directory: `cd {to}` goes to the new one"));
+    }
+    done
 }
 
 /// Copies a backup to a new place and reads the copy back.
@@ -81,6 +91,7 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<()> {
 /// # Errors
 /// Those of the engine.
 pub(crate) fn restore(args: &RestoreArgs) -> Result<()> {
+    source_must_exist(&args.backup)?;
     let done =
         with_bar(NOTHING_KEPT, |progress| salvage::restore(&args.backup, &args.to, progress))?;
     let text = if args.json {
@@ -91,10 +102,21 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<()> {
             json!({ "restored": to, "files": files, "bytes": bytes, "entries": entries })
         )
     } else {
-        let (files, entries) = (count(done.files), count(done.entries));
-        format!("Restored {files} files, {}, and read {entries} entries back\n", bytes(done.bytes))
+        let files = if done.files == 1 { "file" } else { "files" };
+        let entries = if done.entries == 1 { "entry" } else { "entries" };
+        format!(
+            "Restored {} {files}, {}, and read {} {entries} back\n",
+            count(done.files),
+            bytes(done.bytes),
+            count(done.entries)
+        )
     };
     print(text)
+}
+
+/// As [`database::must_exist`], of a directory that is no database to be created.
+fn source_must_exist(directory: &Path) -> Result<()> {
+    database::must_exist(directory).map_err(|failure| failure.hint("check the first argument"))
 }
 
 fn print_report(report: &SalvageReport, to: &Path, kept: Option<&Path>, json: bool) -> Result<()> {
@@ -128,7 +150,7 @@ fn as_text(report: &SalvageReport, to: &Path, kept: Option<&Path>) -> String {
     let header = ["family", "keys", "bytes", "deleted", "values lost"];
     let mut text = format!("Salvaged to {}\n{}", to.display(), render(&header, &rows));
     if let Some(kept) = kept {
-        text.push_str(&format!("\nThe damaged database is kept at {}\n", kept.display()));
+        text.push_str(&format!("\nThe old database is kept at {}\n", kept.display()));
     }
     let mut list = |title: &str, lines: Vec<String>| {
         if !lines.is_empty() {

@@ -4,7 +4,7 @@
 //! opening it took; sizes and levels are those of the stored data.
 
 use serde_json::{Value, json};
-use tidesdb::{Db, DbStats, Family, FamilyStats, MemoryStats};
+use tidesdb::{Db, DbStats, Family, FamilyStats, MemoryStats, ReadStats, TreeStats, WorkStats};
 
 use crate::args::StatsArgs;
 use crate::database::{self, Access};
@@ -18,16 +18,19 @@ use crate::table::{bytes, count, printable, render};
 /// Those of the engine and of standard output.
 pub(crate) fn run(args: &StatsArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Read)?;
-    let text = if args.prometheus { db.metrics_prometheus() } else { text(&db, args.json)? };
-    print(text)
+    print(text(&db, args.json, args.prometheus)?)
 }
 
-/// The figures of an open database, in words or as JSON.
+/// The figures of an open database, in words, as JSON or for Prometheus.
 ///
 /// # Errors
 /// Those of the engine.
-pub(crate) fn text(db: &Db, json: bool) -> Result<String> {
-    if json { as_json(db) } else { as_tables(db) }
+pub(crate) fn text(db: &Db, json: bool, prometheus: bool) -> Result<String> {
+    match (json, prometheus) {
+        (_, true) => Ok(db.metrics_prometheus()),
+        (true, false) => as_json(db),
+        (false, false) => as_tables(db),
+    }
 }
 
 fn as_json(db: &Db) -> Result<String> {
@@ -35,7 +38,74 @@ fn as_json(db: &Db) -> Result<String> {
         .iter()
         .map(|name| Ok(family_json(name, &db.family(name)?)))
         .collect::<Result<Vec<Value>>>()?;
-    pretty(&json!({ "database": database_json(&db.stats()), "families": families }))
+    let mut database = database_json(&db.stats());
+    let transactions = db.transaction_stats();
+    database["transactions"] = json!({
+        "open_bytes": transactions.open_bytes,
+        "conflicts": transactions.conflicts,
+        "serialization_conflicts": transactions.serialization_conflicts,
+        "coarsened": transactions.coarsened,
+    });
+    pretty(&json!({ "database": database, "families": families }))
+}
+
+fn work_json(work: &WorkStats) -> Value {
+    json!({
+        "user_bytes_written": work.user_bytes_written,
+        "operations_written": work.operations_written,
+        "log_bytes_written": work.log_bytes_written,
+        "flushes": work.flushes,
+        "flush_failures": work.flush_failures,
+        "flush_tables_written": work.flush_tables_written,
+        "flush_bytes_written": work.flush_bytes_written,
+        "flush_nanos": work.flush_nanos,
+        "compactions": work.compactions,
+        "compaction_slices": work.compaction_slices,
+        "compaction_failures": work.compaction_failures,
+        "compaction_tables_written": work.compaction_tables_written,
+        "compaction_bytes_written": work.compaction_bytes_written,
+        "compaction_bytes_read": work.compaction_bytes_read,
+        "compaction_nanos": work.compaction_nanos,
+        "write_amplification": work.write_amplification(),
+    })
+}
+
+fn reads_json(reads: &ReadStats) -> Value {
+    json!({
+        "table_gets": reads.table_gets,
+        "seeks": reads.seeks,
+        "filters_asked": reads.filters_asked,
+        "filters_excluded": reads.filters_excluded,
+        "filters_wrong": reads.filters_wrong,
+        "tables_searched": reads.tables_searched,
+        "blocks_cached": reads.blocks_cached,
+        "blocks_read": reads.blocks_read,
+        "values_read": reads.values_read,
+    })
+}
+
+/// Figures of tables that are B+trees. `None` where a table that is needed can't be read.
+fn trees_json(family: &Family) -> Option<Value> {
+    let trees = family.tree_stats().ok()?;
+    let levels: Vec<Value> = trees
+        .levels
+        .iter()
+        .map(|level| {
+            json!({
+                "level": level.level,
+                "tables": level.tables,
+                "bytes": level.bytes,
+                "leaves": level.leaves,
+                "index_nodes": level.index_nodes,
+            })
+        })
+        .collect();
+    Some(json!({
+        "flat_tables": trees.flat_tables,
+        "height": trees.height(),
+        "average_height": trees.average_height(),
+        "levels": levels,
+    }))
 }
 
 /// About how many keys a family has. `None` where a table that is needed for it can't be read.
@@ -74,22 +144,25 @@ fn database_json(stats: &DbStats) -> Value {
         .collect();
     json!({
         "sequence": stats.sequence,
+        "synced_sequence": stats.synced_sequence,
+        "families": stats.families,
         "memtable_bytes": stats.memtable_bytes,
+        "frozen_memtables": stats.frozen_memtables,
+        "tables": stats.tables,
+        "table_bytes": stats.table_bytes,
+        "value_log_files": stats.value_log_files,
+        "value_log_bytes": stats.value_log_bytes,
         "open_files": stats.open_files,
         "block_cache_bytes": stats.cache.used_bytes,
         "block_cache_capacity": stats.cache.capacity_bytes,
         "block_cache_hits": stats.cache.hits,
         "block_cache_misses": stats.cache.misses,
-        "log_bytes_written": stats.work.log_bytes_written,
         "log_retained_bytes": stats.log_retained_bytes,
         "log_syncs": stats.log_syncs,
         "synced_commits": stats.synced_commits,
-        "user_bytes_written": stats.work.user_bytes_written,
-        "flush_tables_written": stats.work.flush_tables_written,
-        "flush_bytes_written": stats.work.flush_bytes_written,
-        "compactions": stats.work.compactions,
-        "compaction_bytes_read": stats.work.compaction_bytes_read,
-        "compaction_bytes_written": stats.work.compaction_bytes_written,
+        "slow_operations": stats.slow_operations,
+        "work": work_json(&stats.work),
+        "reads": reads_json(&stats.reads),
         "stall_nanos": stats.stall_nanos,
         "stalls": stalls,
         "memory": memory_json(&stats.memory),
@@ -109,6 +182,10 @@ fn family_json(name: &str, family: &Family) -> Value {
                 "bytes": level.bytes,
                 "entries": level.entries,
                 "tombstones": level.tombstones,
+                "densest_table": {
+                    "entries": level.densest_table.entries,
+                    "tombstones": level.densest_table.tombstones,
+                },
             })
         })
         .collect();
@@ -121,10 +198,10 @@ fn family_json(name: &str, family: &Family) -> Value {
         "value_log_files": stats.value_log_files,
         "value_log_bytes": stats.value_log_bytes,
         "read_amplification": stats.read_amplification,
-        "flush_bytes_written": stats.work.flush_bytes_written,
-        "compaction_bytes_written": stats.work.compaction_bytes_written,
-        "compaction_bytes_read": stats.work.compaction_bytes_read,
+        "work": work_json(&stats.work),
+        "reads": reads_json(&stats.reads),
         "levels": levels,
+        "trees": trees_json(family),
     })
 }
 
@@ -133,7 +210,9 @@ fn as_tables(db: &Db) -> Result<String> {
     for name in database::visible_families(db) {
         let family = db.family(&name)?;
         let tables = family_tables(&family.stats(), keys_about(&family));
-        text.push_str(&format!("\nFamily {}\n{tables}", printable(&name)));
+        // Where a table that is needed can't be read, the levels above are what is known.
+        let trees = family.tree_stats().as_ref().map(tree_table).unwrap_or_default();
+        text.push_str(&format!("\nFamily {}\n{tables}{trees}", printable(&name)));
     }
     Ok(text)
 }
@@ -252,4 +331,28 @@ fn family_tables(stats: &FamilyStats, keys_about: Option<u64>) -> String {
         text.push_str(&render(&header, &levels));
     }
     text
+}
+
+/// The tables that are B+trees, if any are.
+fn tree_table(trees: &TreeStats) -> String {
+    if trees.tables() == 0 {
+        return String::new();
+    }
+    let mut rows: Vec<Vec<String>> = trees
+        .levels
+        .iter()
+        .map(|level| {
+            vec![
+                level.level.to_string(),
+                count(level.tables),
+                bytes(level.bytes),
+                count(level.leaves),
+                count(level.index_nodes),
+            ]
+        })
+        .collect();
+    if trees.flat_tables > 0 {
+        rows.push(vec!["flat".to_owned(), count(trees.flat_tables)]);
+    }
+    render(&["trees of level", "tables", "size", "leaves", "index nodes"], &rows)
 }

@@ -24,6 +24,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let verdict = match report.found.iter().find(|found| !found.is_readable()) {
         None => match report.unreadable.len() {
             0 => Ok(()),
+            1 => Err(Failure::new("1 file can't be read")),
             files => Err(Failure::new(format!("{files} files can't be read"))),
         },
         Some(found) => Err(Failure::new(format!(
@@ -65,15 +66,20 @@ fn as_text(report: &FormatReport) -> String {
         })
         .collect();
     let mut text = render(&["format", "files", "version", "newest", "upgrade"], &rows);
-    let without = report.without_version.len();
-    if without > 0 {
-        text.push_str(&format!("\n{without} files say no version: never begun, or damaged\n"));
+    for path in &report.without_version {
+        let path = path.display();
+        text.push_str(&format!(
+            "\nsays no version: {path}, a log segment never begun, or damaged\n"
+        ));
     }
     for (_, error) in &report.unreadable {
         text.push_str(&format!("\ncan't be read: {error}\n"));
     }
-    if report.unreadable.is_empty() && report.found.iter().all(FoundFormat::is_current) {
+    let known = report.unreadable.is_empty() && report.without_version.is_empty();
+    if known && report.found.iter().all(FoundFormat::is_current) {
         text.push_str("\nAll files have the newest format: there is nothing to upgrade\n");
+    } else if report.unreadable.is_empty() && report.found.iter().all(FoundFormat::is_current) {
+        text.push_str("\nAll others have the newest format: there is nothing to upgrade\n");
     }
     text
 }

@@ -29,6 +29,8 @@ struct Findings {
     value_logs: u64,
     bytes: u64,
     problems: Vec<Error>,
+    /// What may be lost, or may never have been there.
+    warnings: Vec<String>,
 }
 
 impl From<VerifyReport> for Findings {
@@ -40,6 +42,7 @@ impl From<VerifyReport> for Findings {
             value_logs: report.value_log_files,
             bytes: report.bytes,
             problems: report.problems,
+            warnings: report.warnings,
         }
     }
 }
@@ -50,11 +53,27 @@ fn without_opening(directory: &Path, reason: Error) -> Result<Findings> {
     let found = with_bar(NO_VERDICT, |progress| find_damage(directory, progress))?;
     let mut problems = found.problems;
     // It may be a contradiction between files that are each whole.
-    if !problems.iter().any(|problem| problem.to_string() == reason.to_string()) {
+    if !problems.iter().any(|problem| is_of_one_place(problem, &reason)) {
         problems.insert(0, reason);
     }
-    let (tables, value_logs, bytes) = (found.tables, found.value_logs, found.bytes);
-    Ok(Findings { tables, value_logs, bytes, problems, ..Findings::default() })
+    Ok(Findings {
+        tables: found.tables,
+        value_logs: found.value_logs,
+        bytes: found.bytes,
+        problems,
+        warnings: found.warnings,
+        ..Findings::default()
+    })
+}
+
+/// Whether two errors are about the same place of the same file: an opening has other words for
+/// what it meets.
+fn is_of_one_place(one: &Error, other: &Error) -> bool {
+    let place = |error: &Error| match error {
+        Error::Corruption { file, offset, .. } => (file.display().to_string(), *offset),
+        other => (other.to_string(), 0),
+    };
+    place(one) == place(other)
 }
 
 /// Runs the command.
@@ -111,6 +130,12 @@ fn as_text(report: &Findings) -> String {
             text.push_str(&format!("  {}\n", printable(&problem.to_string())));
         }
     }
+    if !report.warnings.is_empty() {
+        text.push_str("\nUncertain\n");
+    }
+    for warning in &report.warnings {
+        text.push_str(&format!("  {}\n", printable(warning)));
+    }
     text
 }
 
@@ -124,6 +149,7 @@ fn as_json(report: &Findings) -> Result<String> {
         "bytes": report.bytes,
         "value_log_files": report.value_logs,
         "problems": problems,
+        "warnings": report.warnings,
     }))
 }
 

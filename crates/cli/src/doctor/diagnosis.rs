@@ -162,12 +162,26 @@ fn volume(facts: &Facts, findings: &mut Findings) {
 }
 
 fn files(facts: &Facts, findings: &mut Findings) {
+    for damaged in &facts.damaged_files {
+        findings.add(
+            Severity::Problem,
+            None,
+            damaged.clone(),
+            "reads that need the file fail; `tidesdb verify` lists all that is damaged, `tidesdb \
+             salvage` reads what is left",
+        );
+    }
     let set_aside = facts.files.set_aside_files;
     if set_aside > 0 {
         findings.add(
             Severity::Note,
             None,
-            format!("{set_aside} files ({}) lie in set-aside/", bytes(facts.files.set_aside)),
+            match set_aside {
+                1 => format!("1 file ({}) lies in set-aside/", bytes(facts.files.set_aside)),
+                many => {
+                    format!("{many} files ({}) lie in set-aside/", bytes(facts.files.set_aside))
+                }
+            },
             "they are outputs of work that a crash cut short; a later open removes them by itself",
         );
     }

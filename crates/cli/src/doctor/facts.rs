@@ -23,6 +23,8 @@ pub(crate) struct Facts {
     pub(crate) stalls: Vec<Stall>,
     /// The families, in order.
     pub(crate) families: Vec<FamilyFacts>,
+    /// Files that are missing, or not as long as they must be.
+    pub(crate) damaged_files: Vec<String>,
     /// What lies in the directory.
     pub(crate) files: Files,
     /// Where the directory lies.
@@ -118,6 +120,7 @@ impl Facts {
             stalls: database.stalls.iter().map(Stall::from).collect(),
             database,
             families: families.collect::<Result<_>>()?,
+            damaged_files: db.check_files()?.iter().map(ToString::to_string).collect(),
             files: Files::of(&directory),
             volume: Volume::of(&directory),
             descriptors: system::descriptors(),

@@ -52,6 +52,7 @@ pub(crate) fn as_json(facts: &Facts, findings: &[Finding]) -> Result<String> {
             "retained_bytes": database.log_retained_bytes,
             "oldest_family": oldest_in_log(facts).map(|family| &family.name),
         },
+        "write_amplification": database.work.write_amplification(),
         "descriptors": {
             "open": facts.descriptors.map(|(open, _)| open),
             "most": facts.descriptors.map(|(_, most)| most),
@@ -109,9 +110,9 @@ pub(crate) fn as_text(facts: &Facts, findings: &[Finding]) -> String {
         text.push_str(&families_table(&facts.families));
     }
     if findings.is_empty() {
-        text.push_str("\nNothing to do.\n");
+        text.push_str("\nNothing to do. Checksums were not read: `tidesdb verify` reads them.\n");
     } else {
-        text.push_str("\nFindings\n");
+        text.push_str("\nFindings (checksums were not read: `tidesdb verify` reads them)\n");
     }
     for finding in findings {
         let of =
@@ -162,12 +163,21 @@ fn database_rows(facts: &Facts) -> Vec<Vec<String>> {
         ("cache hits", hits),
         ("descriptors", descriptors),
         ("writers held up", format!("{} times", count(held))),
+        ("write amplification", write_amplification(facts)),
     ];
     rows.push(("files", count(facts.formats.values().sum())));
     let formats = facts.formats.iter();
     let formats = formats.map(|(format, files)| vec![format!("  {format}"), count(*files)]);
     let rows = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]);
     rows.chain(formats).collect()
+}
+
+/// Bytes written for each byte of users, since the open.
+fn write_amplification(facts: &Facts) -> String {
+    match facts.database.work.user_bytes_written {
+        0 => "nothing was written since the open".to_owned(),
+        _ => format!("{:.2} since the open", facts.database.work.write_amplification()),
+    }
 }
 
 fn families_table(families: &[FamilyFacts]) -> String {

@@ -55,7 +55,8 @@ fn expect(findings: &[Finding], severity: Severity, option: Option<&str>, parts:
 #[test]
 fn a_database_that_is_well_needs_nothing() {
     assert_eq!(after(|_| {}), []);
-    assert!(report::as_text(&well(), &[]).contains("Nothing to do."));
+    let text = report::as_text(&well(), &[]);
+    assert!(text.contains("Nothing to do.") && text.contains("`tidesdb verify`"), "{text}");
 }
 
 #[test]
@@ -153,6 +154,13 @@ fn runs_caches_stalls_and_memory_are_judged() {
     expect(&large, advice, Some("max_memory_usage"), &["9.0 GiB"]);
     let indexes = after(|facts| facts.database.memory.table_bytes = 3 * GIB);
     expect(&indexes, advice, Some("use_btree"), &["3.0 GiB"]);
+}
+
+#[test]
+fn files_that_are_missing_or_cut_are_problems() {
+    let missing = "000007.klog at offset 0: expected a file of 90 bytes, found no file";
+    let found = after(|facts| facts.damaged_files = vec![missing.to_owned()]);
+    expect(&found, Severity::Problem, None, &[missing, "salvage"]);
 }
 
 #[test]

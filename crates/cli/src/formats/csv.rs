@@ -98,7 +98,8 @@ impl<R: Read> Reader<R> {
     fn parse(&self, record: &mut Record) -> Result<(), String> {
         let (found, expected) = (self.row.len(), self.columns.count);
         if found != expected {
-            return Err(format!("{found} columns instead of {expected}"));
+            let columns = if found == 1 { "column" } else { "columns" };
+            return Err(format!("{found} {columns} instead of {expected}"));
         }
         self.take(self.columns.key, &mut record.key)?;
         self.take(self.columns.value, &mut record.value)
@@ -121,12 +122,11 @@ impl<R: Read> RecordReader for Reader<R> {
         if !self.next_row()? {
             return Ok(Step::End);
         }
+        let line = self.row.position().map_or(1, ::csv::Position::line);
+        let line = self.start.line + line - 1;
         Ok(match self.parse(record) {
-            Ok(()) => Step::Record,
-            Err(reason) => {
-                let line = self.row.position().map_or(1, ::csv::Position::line);
-                Step::Bad { line: self.start.line + line - 1, reason }
-            }
+            Ok(()) => Step::Record { line },
+            Err(reason) => Step::Bad { line, reason },
         })
     }
 

@@ -72,7 +72,7 @@ impl<R: BufRead> RecordReader for Reader<R> {
             }
             let names = Names { key: &self.key, value: &self.value, is_dump: self.is_dump };
             return Ok(match names.parse(line.bytes, record) {
-                Ok(()) => Step::Record,
+                Ok(()) => Step::Record { line: line.number },
                 Err(reason) => Step::Bad { line: line.number, reason },
             });
         }

@@ -65,7 +65,7 @@ fn found(
         let mut record = Record::default();
         let step = match reader.next(&mut record).unwrap() {
             Step::End => return (steps, reader.columns()),
-            Step::Record => Ok(record),
+            Step::Record { .. } => Ok(record),
             Step::Bad { line, reason } => Err((line, reason)),
         };
         steps.push((step, reader.position()));
@@ -124,7 +124,7 @@ fn positions_count_lines_inside_quoted_fields() {
         found(text.as_bytes(), &options(Format::Csv, Encoding::Text), Position::START, None);
     assert_eq!(steps[0].0, Ok(record("a", "1\n2\n3")));
     assert_eq!(steps[0].1.line, 5);
-    assert_eq!(steps[2].0, Err((6, "1 columns instead of 2".to_owned())));
+    assert_eq!(steps[2].0, Err((6, "1 column instead of 2".to_owned())));
     let after_first = steps[0].1;
     let (rest, _) =
         found(text.as_bytes(), &options(Format::Csv, Encoding::Text), after_first, columns);

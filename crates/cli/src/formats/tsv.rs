@@ -28,7 +28,7 @@ impl<R: BufRead> RecordReader for Reader<R> {
         let encoding = self.encoding;
         let Some(line) = self.lines.next()? else { return Ok(Step::End) };
         Ok(match parse(line.bytes, encoding, record) {
-            Ok(()) => Step::Record,
+            Ok(()) => Step::Record { line: line.number },
             Err(reason) => Step::Bad { line: line.number, reason },
         })
     }

@@ -58,7 +58,7 @@ pub(crate) enum Command {
     /// Read as of now from here on, until --drop
     Snapshot(SnapshotArgs),
     /// Show sizes, levels and counters
-    Stats(JsonArgs),
+    Stats(StatsArgs),
     /// Explain the state of the database, and what could be done about it
     Doctor(JsonArgs),
     /// Check every checksum, order and count
@@ -147,6 +147,9 @@ pub(crate) struct ScanArgs {
     pub(crate) range: RangeArgs,
     #[command(flatten)]
     pub(crate) shown: ShownArgs,
+    /// Print when records expire
+    #[arg(long)]
+    pub(crate) expiry: bool,
     /// Print one JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
@@ -245,6 +248,17 @@ pub(crate) struct JsonArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Arguments of `stats`.
+#[derive(Debug, Args)]
+pub(crate) struct StatsArgs {
+    /// Print JSON
+    #[arg(long, conflicts_with = "prometheus")]
+    pub(crate) json: bool,
+    /// Print the text format of Prometheus
+    #[arg(long)]
+    pub(crate) prometheus: bool,
 }
 
 /// Arguments of `compact`.

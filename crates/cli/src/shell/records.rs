@@ -10,7 +10,7 @@ use tidesdb::{Scan, ScanOptions, WriteOptions};
 use super::line::{DeleteArgs, GetArgs, PutArgs, ScanArgs};
 use super::session::{Outcome, Session, print};
 use crate::args::{Counted, EncodingArgs, RangeArgs};
-use crate::commands::Values;
+use crate::commands::{Expiries, Values};
 use crate::failure::{Failure, Result};
 use crate::formats::{self, Format, Row};
 use crate::interrupt;
@@ -35,10 +35,11 @@ impl Session {
         let decode = |key| decode(&args.encoding, "key", key);
         let keys: Vec<Vec<u8>> = args.keys.iter().map(decode).collect::<Result<_>>()?;
         let family = self.family()?;
-        let values = match (&self.transaction, &self.snapshot) {
-            (Some(transaction), _) => transaction.multi_get(&family, &keys)?,
-            (None, Some(snapshot)) => family.multi_get_at(snapshot, &keys)?,
-            (None, None) => family.multi_get(&keys)?,
+        let newest = self.db.snapshot();
+        let snapshot = self.snapshot.as_ref().unwrap_or(&newest);
+        let values = match &self.transaction {
+            Some(transaction) => transaction.multi_get(&family, &keys)?,
+            None => family.multi_get_at(snapshot, &keys)?,
         };
         let failed = |error: io::Error| Failure::output(&error);
         if let ([value], false) = (values.as_slice(), args.json) {
@@ -51,7 +52,14 @@ impl Session {
         }
         let mut lines = Values::new(&args.encoding, args.json, false);
         let mut buffer = BufWriter::new(output);
-        lines.write(&keys, values.iter().map(Option::as_deref), &mut buffer)?;
+        let found = values.iter().map(Option::as_deref);
+        let mut expiries = match (args.json, &self.transaction) {
+            (false, _) => None,
+            (true, Some(transaction)) => Some(transaction.scan(&family, ScanOptions::new())?),
+            (true, None) => Some(family.scan(ScanOptions::new().snapshot(snapshot))?),
+        }
+        .map(|scan| Expiries { scan, order: family.options().key_order });
+        lines.write((&keys, found), expiries.as_mut(), &mut buffer)?;
         match buffer.flush().map_err(failed) {
             Err(failure) if !failure.is_output_closed() => Err(failure),
             // That a key is not there counts, whether it was read or not.
@@ -126,7 +134,8 @@ impl Session {
             check_interrupt()?;
             remaining -= 1;
             let value = if args.shown.keys_only { None } else { Some(scan.value()?) };
-            let row = Row { key: scan.key(), value, ..Row::default() };
+            let expires_at = if args.expiry { scan.expires_at_unix_seconds() } else { None };
+            let row = Row { key: scan.key(), value, expires_at, ..Row::default() };
             writer.write(&mut output, row).map_err(failed)?;
             step(&mut scan, args.shown.reverse)?;
         }

@@ -136,7 +136,9 @@ impl Session {
             Command::Snapshot(args) => {
                 self.snapshot = if args.drop { None } else { Some(self.db.snapshot()) };
             }
-            Command::Stats(args) => print(output, &commands::stats_of(&self.db, args.json)?)?,
+            Command::Stats(args) => {
+                print(output, &commands::stats_of(&self.db, args.json, args.prometheus)?)?;
+            }
             Command::Doctor(args) => print(output, &commands::examine(&self.db, args.json)?)?,
             Command::Verify(args) => self.verify(&args, output)?,
             Command::Checkpoint(args) => {
@@ -180,8 +182,8 @@ impl Session {
     }
 
     fn drop_family(&self, args: &DropArgs) -> Result<()> {
-        commands::confirm_drop(&args.name, args.yes)?;
         database::family(&self.db, &args.name)?;
+        commands::confirm_drop(&args.name, args.yes)?;
         Ok(self.db.drop_family(&args.name)?)
     }
 
@@ -226,7 +228,11 @@ impl Session {
         if error.kind() == ErrorKind::Doubtful {
             self.transaction = None;
         }
-        let advice = after_commit(error.kind());
+        let advice = match &error {
+            // It would be refused again.
+            Error::FamilyDropped(_) => GIVEN_UP,
+            error => after_commit(error.kind()),
+        };
         Err(Failure::from(error).hint(advice))
     }
 
@@ -264,6 +270,9 @@ impl Session {
         Ok(())
     }
 }
+
+/// What can be done about a commit that would fail again.
+const GIVEN_UP: &str = "nothing was written, and nothing can be: `rollback` gives it up";
 
 /// What can be done about a commit that failed.
 pub(super) const fn after_commit(kind: ErrorKind) -> &'static str {

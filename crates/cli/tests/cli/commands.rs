@@ -197,10 +197,12 @@ fn options_are_shown_and_changed() {
     let json = place.run("options", &["-f", "x", "--json"]).ok();
     let options: serde_json::Value = serde_json::from_str(json.text()).unwrap();
     assert_eq!(options["compression"], "zstd");
+    assert_eq!((&options["block_size"], &options["use_btree"]), (&16384.into(), &false.into()));
+    assert_eq!(options["bloom_fpr"], 0.01);
     let families = place.run("families", &["--json"]).ok();
     let families: serde_json::Value = serde_json::from_str(families.text()).unwrap();
     assert_eq!(families[0]["name"], "x");
-    assert_eq!(families[0]["options"]["block_size"], "16384");
+    assert_eq!(families[0]["options"]["block_size"], 16384);
     place.run("options", &["-f", "x", "--set", "block_sise=1"]).fails(2, &["no setting"]);
 }
 
@@ -319,4 +321,49 @@ fn numbers_are_estimated_and_figures_told_to_prometheus() {
     let run = place.run("stats", &["--json"]).ok();
     let json: serde_json::Value = serde_json::from_str(run.text()).unwrap();
     assert_eq!(json["families"][0]["keys_about"], 3000, "{json}");
+}
+
+#[test]
+fn expiry_is_in_the_json_of_get_and_in_scans_of_the_shell() {
+    let place = Place::new();
+    place.run("create-family", &["i", "--set", "key_order=case_insensitive"]).ok();
+    for family in ["default", "i"] {
+        place.run("put", &["-f", family, "Session", "v", "--ttl", "3600"]).ok();
+        place.run("put", &["-f", family, "z", "v"]).ok();
+        let key = if family == "i" { "sESSION" } else { "Session" };
+        let run = place.run("get", &["-f", family, key, "z", "absent", "--json"]);
+        run.fails(1, &["1 key not found"]);
+        let lines: Vec<serde_json::Value> =
+            run.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(lines[0]["expires_at"].as_u64().unwrap() > 1_000_000_000, "{}", run.text());
+        assert!(lines[1].get("expires_at").is_none() && lines[2].get("value").is_none());
+    }
+    let script =
+        b"get Session --json\nscan --expiry\nbegin\nput t 1 --ttl 9\nget t --json\nrollback\n";
+    let run = place.run_with_input("shell", &[], script).ok();
+    assert_eq!(run.text().matches("expires_at\":").count(), 2, "{}", run.text());
+    assert!(run.text().contains("Session  v  (expires at "), "{}", run.text());
+    let run = place.run_with_input("shell", &[], b"stats --prometheus\n").ok();
+    assert!(run.text().contains("tidesdb_operations_written_total"), "{}", run.text());
+}
+
+#[test]
+fn trees_and_all_counters_are_in_the_statistics() {
+    let place = Place::new();
+    place.run("create-family", &["default", "--set", "use_btree=true"]).ok();
+    place.file("in.jsonl", json_lines(20_000));
+    place.run("load", &["in.jsonl"]).ok();
+    place.run("compact", &[]).ok();
+    let text = place.run("stats", &[]).ok();
+    assert!(text.text().contains("trees of level"), "{}", text.text());
+    let stats = place.run("stats", &["--json"]).ok();
+    let stats: serde_json::Value = serde_json::from_str(stats.text()).unwrap();
+    let trees = &stats["families"][0]["trees"];
+    assert!(trees["levels"][0]["leaves"].as_u64().unwrap() > 10, "{trees}");
+    for part in ["work", "reads"] {
+        for of in [&stats["database"], &stats["families"][0]] {
+            assert!(of[part].as_object().unwrap().len() >= 9, "{of}");
+        }
+    }
+    assert_eq!(stats["database"]["transactions"]["conflicts"], 0);
 }

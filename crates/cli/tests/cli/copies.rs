@@ -29,3 +29,20 @@ fn checkpoints_and_backups_are_databases() {
         place.run(command, &[&to]).fails(2, &["not empty"]);
     }
 }
+
+/// It copied every byte and said nothing.
+#[test]
+fn a_checkpoint_on_another_file_system_says_that_it_is_a_copy() {
+    use std::os::unix::fs::MetadataExt;
+    let place = Place::new();
+    place.run("put", &["key", "value"]).ok();
+    let device = |path: &std::path::Path| std::fs::metadata(path).map(|found| found.dev()).ok();
+    let memory = std::path::Path::new("/dev/shm");
+    let Ok(elsewhere) = tempfile::tempdir_in(memory) else { return };
+    let is_another = device(elsewhere.path()) != device(&place.path("db"));
+    for (to, is_told) in [(place.path("made"), false), (elsewhere.path().join("made"), is_another)]
+    {
+        let run = place.run("checkpoint", &[&to.display().to_string()]).ok();
+        assert_eq!(run.stderr.contains("files were copied, not linked"), is_told, "{}", run.stderr);
+    }
+}

@@ -42,7 +42,56 @@ fn it_changes_nothing_and_takes_the_database_as_an_argument() {
     command.current_dir(place.path("")).env_remove("TIDESDB_DB").args(["doctor", "db"]);
     let run: crate::support::Run = command.output().unwrap().into();
     let run = run.ok();
-    assert!(run.text().contains("note: 1 files"), "{}", run.text());
+    assert!(run.text().contains("note: 1 file ("), "{}", run.text());
     assert!(files(&place) == before);
     place.run_in("absent", "doctor", &[]).fails(2, &["no database at absent"]);
+}
+
+/// It said that there was nothing to do.
+#[test]
+fn missing_and_cut_files_are_problems_without_reading_any() {
+    let place = Place::new();
+    place.file("input.jsonl", json_lines(5000));
+    place.run("load", &["input.jsonl"]).ok();
+    place.run("flush", &[]).ok();
+    let text = place.run("doctor", &[]).ok();
+    assert!(text.text().contains("Nothing to do. Checksums were not read"), "{}", text.text());
+    let files = crate::support::files_below(&place.path("db"));
+    let is_table = |path: &&std::path::PathBuf| path.extension().is_some_and(|e| e == "klog");
+    let table = files.iter().filter(is_table).max_by_key(|p| p.metadata().unwrap().len()).unwrap();
+    let file = std::fs::File::options().write(true).open(table).unwrap();
+    let len = file.metadata().unwrap().len();
+    file.set_len(len - 100).unwrap();
+    let expected = format!("found one of {} bytes", len - 100);
+    for (damage, expected) in [("cut", expected.as_str()), ("gone", "found no file")] {
+        if damage == "gone" {
+            std::fs::remove_file(table).unwrap();
+        }
+        let report = place.run("doctor", &["--json"]).ok();
+        let report: serde_json::Value = serde_json::from_str(report.text()).unwrap();
+        let finding = &report["findings"][0];
+        assert_eq!(finding["severity"], "problem", "{damage}: {report}");
+        assert!(finding["what"].as_str().unwrap().contains(expected), "{damage}: {finding}");
+    }
+}
+
+#[test]
+fn the_log_of_a_killed_database_is_shown() {
+    let place = Place::new();
+    let mut child = place.spawn("shell", &["--create"]);
+    let script = (0..2000).map(|n| format!("put key{n} {}\n", "v".repeat(100)));
+    let stdin = child.stdin.as_mut().unwrap();
+    std::io::Write::write_all(stdin, script.collect::<String>().as_bytes()).unwrap();
+    std::io::Write::write_all(stdin, b"count\n").unwrap();
+    let mut answer = [0; 4];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut answer).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let report = place.run("doctor", &["--json"]).ok();
+    let report: serde_json::Value = serde_json::from_str(report.text()).unwrap();
+    let bytes = report["log"]["retained_bytes"].as_u64().unwrap();
+    assert!(bytes > 200_000, "{bytes}");
+    let stats = place.run("stats", &["--json"]).ok();
+    let stats: serde_json::Value = serde_json::from_str(stats.text()).unwrap();
+    assert_eq!(stats["database"]["log_retained_bytes"], bytes);
 }

@@ -316,3 +316,26 @@ fn a_closed_pipe_changes_no_verdict() {
     let from = place.path("db").display().to_string();
     place.run_closed("salvage", &[&from, "new"]).fails(3, &["1 part"]);
 }
+
+#[test]
+fn what_is_no_database_and_no_file_is_told_in_plain_words() {
+    let place = Place::new();
+    place.run("put", &["k", "v"]).ok();
+    place.file("in.tsv", "a\t1\n");
+    let (source, dest) = (place.path("in.tsv").display().to_string(), "new");
+    for command in ["salvage", "restore"] {
+        place
+            .run(command, &["nosuch", dest])
+            .fails(2, &["no database at nosuch", "first argument"]);
+        place.run(command, &[&source, dest]).fails(2, &["is a file; a database is a directory"]);
+    }
+    place.run("inspect", &["db"]).fails(2, &["db is a directory, not a file of a database"]);
+    place.run("drop-family", &["nosuch"]).fails(2, &["no column family is named 'nosuch'"]);
+    place.run("drop-family", &["default"]).fails(2, &["--yes"]);
+    let shell =
+        |arguments: &[&str], script: &[u8]| place.run_with_input("shell", arguments, script);
+    shell(&["--read-only"], b"put k w\n").fails(2, &["opened for reading only", "--read-only"]);
+    shell(&[], b"drop-family nosuch\n").fails(2, &["'nosuch'"]);
+    let dropped = b"create-family x\nuse x\nbegin\nput k v\ndrop-family x --yes\ncommit\n";
+    shell(&[], dropped).fails(2, &["line 6:", "'x' was dropped", "`rollback` gives it up"]);
+}

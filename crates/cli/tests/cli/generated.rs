@@ -36,6 +36,12 @@ fn man_pages_are_written_for_the_tool_and_each_command() {
     let read = |name: &str| String::from_utf8(place.read(&format!("pages/man1/{name}"))).unwrap();
     let main = read("tidesdb.1");
     assert!(main.contains(".TH tidesdb 1"), "{main}");
+    let version = env!("CARGO_PKG_VERSION");
+    for page in ["tidesdb.1", "tidesdb-scan.1", "tidesdb-man.1"] {
+        let title = read(page).lines().find(|line| line.starts_with(".TH")).unwrap().to_owned();
+        assert!(title.contains(version), "{page}: {title}");
+    }
+    assert!(!read("tidesdb-scan.1").contains("--version"));
     assert!(read("tidesdb-scan.1").contains("keys"), "the options of a command are there");
     assert!(read("tidesdb-doctor.1").contains(".SH NAME"));
     tool(&place, &["man", "pages/man1/tidesdb.1"]).fails(2, &["tidesdb.1"]);

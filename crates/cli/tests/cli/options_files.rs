@@ -85,3 +85,17 @@ fn an_order_of_keys_that_would_change_is_refused_before_anything_changes() {
         .fails(2, &["'b': key_order is reverse", "'c': key_order is uint64"]);
     assert_eq!(place.run("options", &["--format", "toml"]).ok().text(), before.text());
 }
+
+#[test]
+fn what_an_applied_file_changes_is_told_as_json_and_what_is_not_stored_in_words() {
+    let place = Place::new();
+    place.run("create-family", &["a"]).ok();
+    place.file("o.toml", "[database]\nflush_threads = 1\n[family.a]\nblock_size = 8192\n");
+    let run = place.run("options", &["--apply", "o.toml", "--json"]).ok();
+    assert!(run.stderr.contains("[database] are not stored"), "{}", run.stderr);
+    let report: serde_json::Value = serde_json::from_str(run.text()).unwrap();
+    let expected = serde_json::json!({ "block_size": { "was": 4096, "is": 8192 } });
+    assert_eq!(report["changed"]["a"], expected);
+    let again = place.run("options", &["--apply", "o.toml", "--json"]).ok();
+    assert_eq!(again.text(), "{\n  \"changed\": {\n    \"a\": {}\n  }\n}\n");
+}

@@ -199,8 +199,85 @@ fn an_upgrade_lists_files_that_can_not_be_opened_and_tells_of_the_others() {
     // A link to itself can't be opened, even by those who may open everything.
     std::os::unix::fs::symlink(&table, &table).unwrap();
     let run = place.run("upgrade", &[]);
-    run.fails(2, &["1 files can't be read"]);
+    run.fails(2, &["1 file can't be read"]);
     assert!(run.text().contains("klog") && run.text().contains("manifest"), "{}", run.text());
     let run = place.run("upgrade", &["--json"]);
     assert!(run.text().contains("\"unreadable\": [\n    {"), "{}", run.text());
+}
+
+/// The files were not named, and the verdict was that all was well.
+#[test]
+fn an_upgrade_names_files_without_a_version_and_fails_for_damaged_ones() {
+    let place = Place::new();
+    let table = with_a_table(&place);
+    let len = std::fs::metadata(&table).unwrap().len();
+    std::fs::write(&table, vec![0; len as usize]).unwrap();
+    let run = place.run("upgrade", &[]);
+    run.fails(2, &["1 file can't be read"]);
+    let name = table.file_name().unwrap().to_str().unwrap();
+    assert!(
+        run.text().contains(name) && run.text().contains("expected a version"),
+        "{}",
+        run.text()
+    );
+    assert!(!run.text().contains("All files"), "{}", run.text());
+}
+
+/// What the opening and the check of the files found at one place counted as two problems.
+#[test]
+fn one_fault_is_one_problem() {
+    let place = Place::new();
+    with_a_table(&place);
+    let is_manifest = |path: &PathBuf| path.to_string_lossy().contains("MANIFEST-");
+    let manifest = files_below(&place.path("db")).into_iter().filter(is_manifest).max().unwrap();
+    flip(&manifest, 40);
+    let run = place.run("verify", &[]);
+    run.fails(2, &["checked one by one", "has 1 problem"]);
+    assert!(run.text().contains("MANIFEST-"), "{}", run.text());
+}
+
+#[test]
+fn what_a_repair_leaves_is_named_by_its_own_path() {
+    let place = Place::new();
+    with_a_table(&place);
+    let canonical = std::fs::canonicalize(place.path("db")).unwrap().display().to_string();
+    let mut repair = place.command_in(".", "repair");
+    let run: crate::support::Run = repair.current_dir(place.path("db")).output().unwrap().into();
+    let run = run.ok();
+    assert!(run.text().contains(&format!("Salvaged to {canonical}\n")), "{}", run.text());
+    let kept = format!("The old database is kept at {canonical}.damaged\n");
+    assert!(
+        run.text().contains(&kept) && run.text().contains("Nothing was lost"),
+        "{}",
+        run.text()
+    );
+    assert!(
+        run.stderr.contains(&format!("in the old directory: `cd {canonical}`")),
+        "{}",
+        run.stderr
+    );
+    let run = place.run("repair", &[]).ok();
+    assert!(run.stderr.is_empty(), "{}", run.stderr);
+}
+
+/// The error named the copy, which is removed.
+#[test]
+fn a_restore_names_the_damaged_file_of_the_backup_and_counts_the_log() {
+    let place = Place::new();
+    let mut child = place.spawn("shell", &["--create"]);
+    let stdin = child.stdin.as_mut().unwrap();
+    std::io::Write::write_all(stdin, b"put a 1\nput b 2\ncount\n").unwrap();
+    let mut answer = [0; 2];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut answer).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (backup, to) =
+        (place.path("db").display().to_string(), place.path("back").display().to_string());
+    let run = place.run("restore", &[&backup, &to]).ok();
+    assert!(run.text().contains("read 2 entries back"), "{}", run.text());
+    std::fs::remove_dir_all(&to).unwrap();
+    let table = with_a_table(&place);
+    flip(&table, 10);
+    place.run("restore", &[&backup, &to]).fails(2, &[table.to_str().unwrap(), "damaged"]);
+    assert!(!place.path("back").exists());
 }

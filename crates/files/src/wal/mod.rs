@@ -21,7 +21,7 @@ pub mod segment;
 pub mod survivors;
 
 pub use batch::{BatchReader, BatchWriter, Operation};
-pub use reader::{SegmentEnd, SegmentReader};
+pub use reader::{BehindBreak, SegmentEnd, SegmentReader};
 pub use record::{RECORD_HEADER_BYTES, RecordKind, RecordView};
 pub use segment::{RECORDS_OFFSET, SYNC_MARK_OFFSET, SegmentHeader};
 pub use survivors::SurvivingOperations;

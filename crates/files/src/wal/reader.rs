@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_sys::vfs::File;
 
-use super::record::{self, RECORD_HEADER_BYTES, RecordView};
+use super::record::{self, RECORD_HEADER_BYTES, RecordKind, RecordView};
 use super::segment::{RECORDS_OFFSET, SYNC_MARK_BYTES, SYNC_MARK_OFFSET};
 use super::segment::{SegmentHeader, decode_sync_mark};
 
@@ -32,6 +32,17 @@ pub struct SegmentEnd {
     pub position: u64,
     /// Highest sync mark found in the header, the mark and the records.
     pub synced: u64,
+}
+
+/// What lies behind the place where the records of a segment end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BehindBreak {
+    /// Highest sync mark found, those in front of the break included.
+    pub synced: u64,
+    /// Whole records of commits.
+    pub commits: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// Reads one segment from its first record on.
@@ -148,9 +159,9 @@ impl SegmentReader {
         SegmentEnd { position: self.position, synced: self.synced }
     }
 
-    /// Looks behind the break for records of this segment's present life and returns the highest
-    /// sync mark among them. A slow neighbour leaves a hole in front of finished records; what
-    /// they knew to be on disk decides whether the hole is legal.
+    /// Looks behind the break for whole records of this segment's present life. A slow neighbour
+    /// leaves a hole in front of finished records; what they knew to be on disk decides whether the
+    /// hole is legal.
     ///
     /// Any bytes may look like the header of a long record, those of values too, so the work is
     /// bounded: after checksums that failed over eight times the bytes there are, the
@@ -158,10 +169,11 @@ impl SegmentReader {
     ///
     /// # Errors
     /// [`Error::Io`] when the file can't be read.
-    pub fn synced_behind_break(&mut self) -> Result<u64> {
-        let mut highest = self.synced;
+    pub fn behind_break(&mut self) -> Result<BehindBreak> {
+        let mut found = BehindBreak { synced: self.synced, ..BehindBreak::default() };
         let mut may_fail = may_fail(self.bytes_left());
-        let mut offset = self.offset_of(self.position) + 8;
+        // At the break itself there is a whole record if none was read.
+        let mut offset = self.offset_of(self.position);
         while offset + RECORD_HEADER_BYTES as u64 <= self.file_bytes {
             let position = self.header.base + (offset - RECORDS_OFFSET);
             let Some(length) = self.claimed_length(offset)? else {
@@ -171,7 +183,11 @@ impl SegmentReader {
             if self.fill(offset, length)? {
                 let bytes = self.buffered(offset, length);
                 if let Some(view) = record::open(bytes, self.header.number, position) {
-                    highest = highest.max(view.synced);
+                    found.synced = found.synced.max(view.synced);
+                    if view.kind == RecordKind::Commit {
+                        found.commits += 1;
+                        found.bytes += view.length as u64;
+                    }
                     offset += view.length as u64;
                     continue;
                 }
@@ -182,12 +198,12 @@ impl SegmentReader {
             }
             offset += 8;
         }
-        Ok(highest)
+        Ok(found)
     }
 
     /// Goes on behind a break, to the next whole record of this segment's present life, and returns
     /// how many bytes were passed over. `None`, with the place unchanged, when there is none, or
-    /// when the search for it was given up, as [`SegmentReader::synced_behind_break`] does: the
+    /// when the search for it was given up, as [`SegmentReader::behind_break`] does: the
     /// bytes that may be checked in vain are those of all calls together.
     ///
     /// # Errors
@@ -339,7 +355,7 @@ mod tests {
         let mut reader = segment(&header, &records);
         assert!(reader.next_record().unwrap().is_none());
         let started = std::time::Instant::now();
-        assert_eq!(reader.synced_behind_break().unwrap(), 0);
+        assert_eq!(reader.behind_break().unwrap(), BehindBreak::default());
         assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
     }
 
@@ -355,6 +371,7 @@ mod tests {
         records[20] ^= 1;
         let mut reader = segment(&header, &records);
         assert!(reader.next_record().unwrap().is_none());
-        assert_eq!(reader.synced_behind_break().unwrap(), 8000);
+        let found = reader.behind_break().unwrap();
+        assert_eq!((found.synced, found.commits, found.bytes), (8000, 99, 99 * 120));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tidesdb_base::entry::SequenceNumber;
 
 use crate::file_numbers::FileNumbers;
-use crate::recovery::Orphans;
+use crate::recovery::{LeftOut, Orphans};
 use crate::version::{Catalog, FileContext};
 use crate::wal::Wal;
 
@@ -24,6 +24,8 @@ pub(crate) struct Storage {
     /// What the opening has left of what it found, for when the disk is full. Taken before the
     /// catalog.
     pub orphans: Mutex<Option<Orphans>>,
+    /// Commits of the log that the opening passed over.
+    pub left_out: Option<LeftOut>,
 }
 
 /// How far the log was replayed. All of it, unless an opening says otherwise.
@@ -50,10 +52,11 @@ impl Storage {
         log: Wal,
         catalog: Catalog,
         files: Arc<FileContext>,
-        orphans: Option<Orphans>,
+        (orphans, left_out): (Option<Orphans>, Option<LeftOut>),
     ) -> Self {
         let (replayed_through, catalog) = (ReplayedThrough::default(), Mutex::new(catalog));
-        Self { numbers, log, replayed_through, catalog, files, orphans: Mutex::new(orphans) }
+        let orphans = Mutex::new(orphans);
+        Self { numbers, log, replayed_through, catalog, files, orphans, left_out }
     }
 
     /// Commits up to here are in memory or in tables: those that are published, except while an

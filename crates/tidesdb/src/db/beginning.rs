@@ -76,7 +76,7 @@ pub(super) fn start(
         }
         (Some(found), Ground::OnlyRead) => {
             let catalog = Catalog::resume(vfs, &dir, numbers, found.manifest, state);
-            Ok((catalog, Wal::read_only(config, replayed.newest)))
+            Ok((catalog, Wal::read_only(config, replayed.newest, replayed.retained)))
         }
         (Some(found), Ground::Found) => {
             let catalog = Catalog::resume(vfs, &dir, numbers, found.manifest, state).marked();

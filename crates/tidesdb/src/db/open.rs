@@ -8,7 +8,6 @@ use tidesdb_base::error::{ErrorKind, Result};
 use tidesdb_base::event::Event;
 use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::options::DbOptions;
-use tidesdb_files::naming::FileKind;
 use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_sys::clock::{Clock, SteadyClock};
 use tidesdb_sys::sched::Scheduler;
@@ -31,7 +30,7 @@ use crate::family::FamilyState;
 use crate::file_numbers::{DatabaseId, FileNumbers};
 use crate::flow::disk::{self, DiskSpace};
 use crate::flow::{DatabaseFlow, MemoryBudget};
-use crate::recovery::{self, Inventory, Orphans, Replayed, Target, Targets, Workers};
+use crate::recovery::{Inventory, Orphans, Replayed, Target, Targets, Workers};
 use crate::telemetry::event_log::EventLog;
 use crate::telemetry::events::Events;
 use crate::telemetry::latency_recorder::LatencyRecorder;
@@ -73,6 +72,7 @@ pub(super) fn open_in(
     lock.check()?;
     let nanos = core.env.clock.monotonic_nanos().saturating_sub(started);
     core.telemetry.latencies.record(TimedOperation::Open, nanos);
+    core.report_left_out();
     let families = core.families.names().len() as u64;
     core.telemetry.events.report(&Event::Opened { families, milliseconds: nanos / 1_000_000 });
     Ok(opened)
@@ -119,6 +119,7 @@ fn build(
     let left = found.as_ref().filter(|_| !ground.is_all_there_is());
     let mut orphans = left.map(|found| Orphans::of(found, &replayed.retained));
     let rest = found.as_ref().and_then(|found| UnreplayedLog::of(&replayed, found, path));
+    let left_out = replayed.left_out.clone();
     let leftover = RetainedLog::of(&replayed, options.log_segment_bytes);
     let config = log_config(path, &options, &vfs, &components.clock, &numbers);
     let (config, most_segment_bytes) = leftover.begin_small(config);
@@ -151,7 +152,7 @@ fn build(
             pool: memory,
             buffer_pool: BufferPool::new(Arc::clone(&files.budget)),
         },
-        storage: Storage::new(numbers, log, catalog, files, orphans),
+        storage: Storage::new(numbers, log, catalog, files, (orphans, left_out)),
         isolation: Isolation::default(),
         flow: DatabaseFlow::default(),
         work: FileWork::done_by(Box::new(Background)),

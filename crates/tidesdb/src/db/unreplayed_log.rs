@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Result;
+use tidesdb_base::event::Event;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::Vfs;
 
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::recovery::{self, Inventory, Replayed, Target, Targets, Workers};
+use crate::recovery::{self, Inventory, LeftOut, Replayed, Target, Targets, Workers};
 use crate::telemetry::spans::span;
 use crate::wal::Retained;
 
@@ -98,6 +99,14 @@ impl UnreplayedLog {
             memory: Arc::clone(&core.memory.pool),
             most_bytes,
         }
+    }
+}
+
+impl Core {
+    /// Reports the commits that the opening passed over.
+    pub(super) fn report_left_out(&self) {
+        let Some(LeftOut { position, commits, bytes, .. }) = self.storage.left_out else { return };
+        self.telemetry.events.report(&Event::CommitsLeftOut { commits, bytes, position });
     }
 }
 

@@ -5,6 +5,7 @@
 //! missing. What the manifest knows of tables says nothing about that: a newer commit of one family
 //! may be in a table while an older one of another family was in the log alone.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,6 +30,32 @@ const SEARCHED_BYTES: u64 = 1 << 20;
 
 /// Checksums calculated while they are searched, whatever the bytes are.
 const MOST_RECORDS_TRIED: usize = 20_000;
+
+/// Commits of the log that an opening does not replay, although their records are whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    /// The segment in which the records end that are replayed.
+    pub path: PathBuf,
+    /// Log position at which they end.
+    pub position: u64,
+    /// How many are left out.
+    pub commits: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, position, commits, bytes } = self;
+        write!(
+            f,
+            "{}: {commits} commits ({bytes} bytes) behind log position {position} were left out, \
+             since the record there is not whole: after a crash such commits were never \
+             acknowledged, after damage to the log they are lost",
+            path.display()
+        )
+    }
+}
 
 /// Fails when a segment without a header has the sync mark of a live one: it is written after the
 /// header is on disk, so the header was there.
@@ -129,14 +156,16 @@ pub(super) fn refuse_missing_log(dir: &Path, found: &Inventory) -> Result<()> {
     Ok(())
 }
 
-/// Fails when anything that was read proves synced records behind the end of the chain.
+/// Fails when anything that was read proves synced records behind the end of the chain. Answers the
+/// commits that lie behind it without such a proof.
 pub(super) fn refuse_broken_promise(
     vfs: &dyn Vfs,
     readers: &mut [(SegmentReader, u64)],
     (last, found): (Option<usize>, &Inventory),
     replayed: &Replayed,
-) -> Result<()> {
+) -> Result<Option<LeftOut>> {
     let end = replayed.promised_at_most();
+    let (mut commits, mut bytes) = (0, 0);
     let first_unread = last.map_or(0, |at| at + 1);
     let mut promised = 0;
     for (at, (reader, _)) in readers.iter_mut().enumerate() {
@@ -144,9 +173,11 @@ pub(super) fn refuse_broken_promise(
             Some(last) if at < last => reader.end().synced,
             _ => {
                 reader.resume(open(vfs, reader.path())?);
-                let synced = reader.synced_behind_break();
+                let behind = reader.behind_break();
                 reader.release();
-                synced?
+                let behind = behind?;
+                (commits, bytes) = (commits + behind.commits, bytes + behind.bytes);
+                behind.synced
             }
         };
         // What an unread segment knew when it was started was known before its own first record.
@@ -154,13 +185,14 @@ pub(super) fn refuse_broken_promise(
             promised = promised.max(marked);
         }
     }
-    if promised <= end {
-        return Ok(());
-    }
     let (path, offset) = match last.and_then(|at| readers.get(at)) {
         Some((reader, _)) => (reader.path().to_path_buf(), reader.offset_of(end)),
         None => (missing_segment(readers, found), 0),
     };
+    if promised <= end {
+        let left_out = LeftOut { path, position: end, commits, bytes };
+        return Ok(Some(left_out).filter(|left_out| left_out.commits > 0));
+    }
     let detail = format!("the log ends at position {end} but was on disk through {promised}");
     Err(Error::corruption(path, offset, detail))
 }

@@ -20,6 +20,7 @@ mod workers;
 
 pub(crate) use self::durable::make_durable;
 pub(crate) use self::inventory::{Inventory, take_inventory};
+pub(crate) use self::log_end::LeftOut;
 pub(crate) use self::orphans::{Orphans, has_orphans, remove_interrupted_creation};
 pub(crate) use self::piece::{Target, Targets};
 pub(crate) use self::replay::{NO_LOG, Replayed, replay_log, replay_rest};

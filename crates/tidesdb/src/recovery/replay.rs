@@ -17,7 +17,7 @@ use tidesdb_sys::vfs::{File, OpenMode, Vfs};
 use super::Inventory;
 use super::inventory::check_number;
 use super::load::Load;
-use super::log_end;
+use super::log_end::{self, LeftOut};
 use super::piece::{Failure, Piece, Targets};
 use super::workers::Workers;
 use crate::wal::Retained;
@@ -53,6 +53,8 @@ pub(crate) struct Replayed {
     pub highest_segment: u64,
     /// The last commit that there was room for in memory, when that is not all of them.
     pub loaded_through: Option<SequenceNumber>,
+    /// Commits that were passed over.
+    pub left_out: Option<LeftOut>,
 }
 
 impl Replayed {
@@ -119,7 +121,8 @@ pub(crate) fn replay_log(
     for path in &headless {
         log_end::refuse_lost_beginning(&open(vfs.as_ref(), path)?, path, found, &replayed)?;
     }
-    log_end::refuse_broken_promise(vfs.as_ref(), &mut readers, (last, found), &replayed)?;
+    replayed.left_out =
+        log_end::refuse_broken_promise(vfs.as_ref(), &mut readers, (last, found), &replayed)?;
     Ok(replayed)
 }
 

@@ -33,6 +33,9 @@ pub struct DamageReport {
     pub bytes: u64,
     /// Everything that is wrong.
     pub problems: Vec<Error>,
+    /// What may be lost, or may never have been there, such as commits behind a record of the log
+    /// that is not whole.
+    pub warnings: Vec<String>,
 }
 
 /// Reads all files of the database in `directory` and lists what is wrong with them. `progress` is
@@ -68,6 +71,7 @@ pub fn find_damage(
     found.log_segments = report.log_segments;
     found.bytes = report.bytes_read;
     found.problems.append(&mut report.harmless);
+    found.warnings.append(&mut report.warnings);
     for &(kind, len) in &source.files {
         if let FileKind::ValueLog(number) = kind {
             check_value_log(&source, number, &mut found.problems, &mut read)?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::formats::Format;
+use tidesdb_files::naming::FileKind;
 
 use crate::salvage::source::Source;
 
@@ -43,10 +44,10 @@ impl FoundFormat {
 pub struct FormatReport {
     /// What was found, by format and version.
     pub found: Vec<FoundFormat>,
-    /// Files that do not say their version where they should: damaged ones, and log segments that
-    /// were reserved and never begun.
+    /// Log segments that do not say their version where they should: they were reserved and never
+    /// begun, or are damaged.
     pub without_version: Vec<PathBuf>,
-    /// Files that can't be opened or read, each with the reason.
+    /// Files that can't be opened or read, or that say no version, each with the reason.
     pub unreadable: Vec<(PathBuf, Error)>,
 }
 
@@ -66,7 +67,14 @@ pub fn formats_of(directory: &Path) -> Result<FormatReport> {
         let version = source.file(kind).and_then(|file| format.version_of(file.as_ref(), &path));
         match version {
             Ok(Some(version)) => *counts.entry((format, version)).or_default() += 1,
-            Ok(None) => report.without_version.push(path),
+            Ok(None) if matches!(kind, FileKind::LogSegment(_)) => {
+                report.without_version.push(path);
+            }
+            Ok(None) => {
+                let detail =
+                    format!("expected a version of the format {}, found none", format.name());
+                report.unreadable.push((path.clone(), Error::corruption(path, 0, detail)));
+            }
             Err(error) => report.unreadable.push((path, error)),
         }
     }

@@ -27,7 +27,7 @@ pub struct Restored {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Entries that were read back.
+    /// Entries that were read back: those of tables, and keys of the log.
     pub entries: u64,
 }
 
@@ -52,9 +52,21 @@ pub fn restore(
     match restored.and_then(|restored| verify(place.working(), restored, progress)) {
         Ok(restored) => place.take().map(|()| restored),
         Err(e) => {
+            let e = of_the_backup(e, &source.dir, place.working());
             place.abandon();
             Err(e)
         }
+    }
+}
+
+/// Damage is that of the backup, whose copy is removed.
+fn of_the_backup(error: Error, backup: &Path, copy: &Path) -> Error {
+    match error {
+        Error::Corruption { file, offset, detail } => match file.strip_prefix(copy) {
+            Ok(name) => Error::corruption(backup.join(name), offset, detail),
+            Err(_) => Error::corruption(file, offset, detail),
+        },
+        other => other,
     }
 }
 
@@ -105,9 +117,11 @@ fn verify(
 ) -> Result<Restored> {
     let db = Db::open(copy, DbOptions::default().read_only(true))?;
     let report = db.verify_with_progress(progress)?;
+    let of_log = |name: &String| db.family(name).map(|family| family.memtable_keys());
+    let of_log: u64 = db.family_names().iter().map(of_log).sum::<Result<u64>>()?;
     db.close()?;
     match report.problems.into_iter().next() {
-        None => Ok(Restored { entries: report.entries, ..restored }),
+        None => Ok(Restored { entries: report.entries + of_log, ..restored }),
         Some(problem) => Err(problem),
     }
 }

@@ -121,11 +121,17 @@ impl Work<'_> {
     }
 
     fn warn_of_manifest(&mut self, catalog: &Catalog) {
-        self.findings.report.harmless.extend(catalog.problems.iter().cloned());
+        if catalog.whole {
+            self.findings.report.harmless.extend(catalog.problems.iter().cloned());
+        } else {
+            catalog.problems.iter().for_each(|problem| self.findings.warn(problem.to_string()));
+        }
         if catalog.families.is_empty() && !catalog.whole {
             self.findings.warn(
-                "there is no readable manifest: deleted ranges of keys may be back, and files \
-                 that were about to be removed were used",
+                "there is no readable manifest: deleted ranges of keys may be back, files that \
+                 were about to be removed were used, copies of families (clone-family) and \
+                 families without tables may be missing, and names and options are those with \
+                 which tables were written",
             );
         } else if !catalog.whole && catalog.torn_bytes > 0 && catalog.problems.is_empty() {
             let bytes = catalog.torn_bytes;

@@ -77,6 +77,9 @@ mod events {
                     Self { bytes: Some(*used_bytes), ..plain("memory_level_changed") }
                 }
                 Event::BackgroundFailed { family, .. } => named("background_failed", family),
+                Event::CommitsLeftOut { bytes, .. } => {
+                    Self { bytes: Some(*bytes), ..plain("commits_left_out") }
+                }
                 Event::Opened { milliseconds, .. } => {
                     Self { micros: Some(milliseconds * 1000), ..plain("opened") }
                 }

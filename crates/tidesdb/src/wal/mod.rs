@@ -131,13 +131,14 @@ impl Wal {
         Ok(Self::over(config, (position, on_disk_through), files, active))
     }
 
-    /// A log that can't be written, of a database that is opened for reading only.
-    pub(crate) fn read_only(config: LogConfig, position: u64) -> Self {
+    /// A log that can't be written, of a database that is opened for reading only. `retained` are
+    /// the segments that recovery read.
+    pub(crate) fn read_only(config: LogConfig, position: u64, retained: Vec<Retained>) -> Self {
         let header =
             SegmentHeader { number: 0, base: position, previous_end: position, synced: position };
         let io = Arc::new(NoSegment);
         let active = ActiveSegment { header, limit: position, path: config.dir.clone(), io };
-        let files = SegmentFiles::new(&config, Vec::new());
+        let files = SegmentFiles::new(&config, retained);
         Self::over(config, (position, position), files, active)
     }
 

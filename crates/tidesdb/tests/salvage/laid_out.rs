@@ -117,6 +117,33 @@ fn the_log_counts_where_a_table_of_an_unknown_family_is_lost() {
     assert_eq!(found.len(), 1, "{report:?}");
 }
 
+/// Damage of the manifest was listed as such that cost nothing, beside families that were gone.
+#[test]
+fn without_a_manifest_missing_families_are_uncertain_and_nothing_is_called_costless() {
+    for removed in [true, false] {
+        let place = Place::new();
+        let dir = place.killed(DbOptions::default(), |db| {
+            let family = db.create_family("family", FamilyOptions::default()).unwrap();
+            db.create_family("empty", FamilyOptions::default()).unwrap();
+            put_all(&family, 0..10);
+            family.flush().unwrap();
+            db.clone_family("family", "copy").unwrap();
+        });
+        for manifest in named(&dir, |kind| matches!(kind, FileKind::Manifest(_))) {
+            if removed {
+                std::fs::remove_file(manifest).unwrap();
+            } else {
+                std::fs::write(manifest, [0xa5; 2000]).unwrap();
+            }
+        }
+        let (report, found) = place.salvaged();
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["family"], "{report:?}");
+        assert!(report.harmless.is_empty() && !report.is_complete(), "{report:?}");
+        let reported = |text: &str| report.warnings.iter().any(|warning| warning.contains(text));
+        assert!(reported("copies of families") && reported("MANIFEST-"), "{report:?}");
+    }
+}
+
 #[test]
 fn a_repair_has_the_database_for_itself_from_the_beginning() {
     let place = Place::new();

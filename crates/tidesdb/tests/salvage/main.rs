@@ -9,3 +9,4 @@ mod laid_out;
 mod log;
 mod random;
 mod support;
+mod verified;

@@ -25,6 +25,7 @@ pub(super) fn all(view: &View<'_>) -> Vec<(&'static str, Met)> {
     let limits = runs().filter(|run| run.result.observed.group_limit.is_none()).count();
     let tuned = view.sides.peers.iter().any(|peer| peer.ends_with("-tuned"));
     let parity = view.sides.peers.iter().any(|peer| !peer.ends_with("-tuned"));
+    let shared = view.set.environment.shared().is_some();
     let wide = noisy(view);
     vec![
         ("Every row is VALID, with verification on", met(bad == 0, || format!("{bad} are not"))),
@@ -49,16 +50,11 @@ pub(super) fn all(view: &View<'_>) -> Vec<(&'static str, Met)> {
         ("The tool costs under a tenth of the faster engine's time", harness(view)),
         (
             "A release build on a machine of its own",
-            met(view.set.environment.build == "release" && !shared(view), || {
+            met(view.set.environment.build == "release" && !shared, || {
                 "a debug build, or a load average above the number of processors".to_owned()
             }),
         ),
     ]
-}
-
-fn shared(view: &View<'_>) -> bool {
-    let load: f64 = view.set.environment.load_average.parse().unwrap_or(0.0);
-    load > view.set.environment.cores as f64
 }
 
 fn fewest_repetitions(view: &View<'_>) -> usize {

@@ -99,13 +99,7 @@ fn warnings(view: &View<'_>) -> String {
     if view.set.environment.build == "debug" {
         found.push("This is a debug build of the tool and of our engine.".to_owned());
     }
-    let load: f64 = view.set.environment.load_average.parse().unwrap_or(0.0);
-    if load > view.set.environment.cores as f64 {
-        found.push(format!(
-            "The machine was shared: load average {load} on {} processors at the end.",
-            view.set.environment.cores
-        ));
-    }
+    found.extend(view.set.environment.shared());
     let short = view.set.runs.iter().filter(|run| {
         !super::super::set::is_load(&run.spec.test)
             && run.result.duration < 1.0

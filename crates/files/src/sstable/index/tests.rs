@@ -68,3 +68,74 @@ proptest! {
         }
     }
 }
+
+/// Sorted keys of several kinds, by name.
+fn kinds_of_keys() -> Vec<(&'static str, Vec<Vec<u8>>)> {
+    const KEYS: u64 = 200_000;
+    let mix = |n: u64| {
+        let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
+    };
+    let random = |n: u64| format!("{:016x}{:016x}", mix(n + 1), mix(n + KEYS + 1));
+    let text = |key: fn(u64, &str) -> String| {
+        let mut keys: Vec<_> = (0..KEYS).map(|n| key(n, &random(n)).into_bytes()).collect();
+        keys.sort();
+        keys
+    };
+    vec![
+        ("random, 32 digits", text(|_, random| random.to_owned())),
+        ("counter, 8 bytes", (0..KEYS).map(|n| n.to_be_bytes().to_vec()).collect()),
+        (
+            "user:<10>:post:<6>",
+            text(|n, _| format!("user:{:010}:post:{:06}", n / 50 * 7919, n % 50)),
+        ),
+        (
+            "host, section, item",
+            text(|n, random| {
+                let (host, section) = (u64::from(random.as_bytes()[0]), random.as_bytes()[1]);
+                format!("com.example.host{host:03}/articles/section-{section:04}/item-{n:08}.html")
+            }),
+        ),
+        ("tenant-<32>/<32>", text(|n, random| format!("tenant-{:032x}/{random}", n % 20 * 7919))),
+    ]
+}
+
+/// What separators that are cut to a length would save in memory, and how many blocks a get would
+/// have to look into: those whose separators are the same. `docs/design/0003-whole-separators.md`
+/// has the figures.
+#[test]
+#[ignore = "a measurement"]
+fn what_cut_separators_save_and_cost() {
+    for (name, keys) in kinds_of_keys() {
+        let per_block = 4096 / (keys[0].len() + 110);
+        let mut builder = IndexBuilder::default();
+        let mut separator = Vec::new();
+        for at in (per_block..keys.len()).step_by(per_block) {
+            shortest_separator(&keys[at - 1], &keys[at], &mut separator);
+            builder.push(&separator, 4096);
+        }
+        let index = builder.into_index().unwrap();
+        let shared = common_prefix_len(&index.separator(0), &index.separator(index.len() - 1));
+        let suffixes: Vec<_> =
+            (0..index.len()).map(|at| index.separator(at).split_off(shared)).collect();
+        let bytes =
+            |of: &[Vec<u8>]| of.iter().map(Vec::len).sum::<usize>() as f64 / of.len() as f64;
+        println!("{name}: {:.1} bytes of a separator", bytes(&suffixes));
+        for most in [8, 16, 32] {
+            let cut = |key: &[u8]| key[..key.len().min(most)].to_vec();
+            let cuts: Vec<_> = suffixes.iter().map(|suffix| cut(suffix)).collect();
+            let looked: usize = keys
+                .iter()
+                .step_by(37)
+                .map(|key| {
+                    let wanted = cut(&key[shared..]);
+                    cuts.partition_point(|c| *c <= wanted) - cuts.partition_point(|c| *c < wanted)
+                        + 1
+                })
+                .sum();
+            let blocks = looked as f64 / keys.len().div_ceil(37) as f64;
+            let saved = bytes(&suffixes) - bytes(&cuts);
+            println!("  cut to {most}: {saved:.1} bytes saved, {blocks:.1} blocks a get");
+        }
+    }
+}

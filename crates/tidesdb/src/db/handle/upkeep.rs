@@ -1,12 +1,12 @@
 //! What users have done to the files of a database, and when.
 
-use tidesdb_base::error::Result;
+use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::RuntimeOptions;
 
 use super::Db;
 use crate::core::Core;
 use crate::progress::Progress;
-use crate::verify::VerifyReport;
+use crate::verify::{VerifyReport, check_files};
 
 impl Db {
     /// Writes the memory of all families to tables and waits for it.
@@ -90,7 +90,18 @@ impl Db {
         core.sync_log()
     }
 
-    /// Reads every table and value log and checks everything that can be checked.
+    /// Whether the file of each table and value log is there, as long as it must be. Answers what
+    /// is wrong. No file is read: [`Db::verify`] does that.
+    ///
+    /// # Errors
+    /// `Closed`; `Io` when the directory can't be listed.
+    pub fn check_files(&self) -> Result<Vec<Error>> {
+        self.core().health.check_open()?;
+        check_files(self.core())
+    }
+
+    /// Reads every table and value log and checks everything that can be checked. All that is
+    /// damaged is listed, several places of one file as well.
     ///
     /// # Errors
     /// `Closed`; damage is not an error of the call but listed in the report.

@@ -1,0 +1,47 @@
+//! Whether the files of tables and value logs are there, as long as they must be. None is read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidesdb_base::error::{Error, Result};
+use tidesdb_sys::vfs::DirEntry;
+
+use crate::core::Core;
+
+/// What is wrong with the files that families have, each file once.
+///
+/// # Errors
+/// [`Error::Io`] when the directory can't be listed.
+pub(crate) fn check_files(core: &Core) -> Result<Vec<Error>> {
+    let (vfs, dir) = (core.env.vfs.as_ref(), core.env.path.as_path());
+    // Before the directory is listed: the files of a view stay as long as it is held.
+    let views: Vec<_> =
+        core.families.all().into_iter().map(|family| family.view.load_full()).collect();
+    let listed = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
+    let found: BTreeMap<&str, &DirEntry> =
+        listed.iter().map(|entry| (entry.name.as_str(), entry)).collect();
+    let (mut problems, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut check = |path: &std::path::Path, is_right: &dyn Fn(u64) -> bool, expected: String| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let found = match found.get(name.as_str()) {
+            Some(DirEntry { damage: Some(damage), .. }) => damage.clone(),
+            Some(entry) if is_right(entry.len) => return,
+            Some(entry) => format!("one of {} bytes", entry.len),
+            None => "no file".to_owned(),
+        };
+        if seen.insert(name) {
+            let detail = format!("expected {expected}, as the manifest says, found {found}");
+            problems.push(Error::corruption(path, 0, detail));
+        }
+    };
+    for version in views.iter().map(|view| &view.version) {
+        for table in version.tables() {
+            let bytes = table.record.bytes;
+            check(table.path(), &|len| len == bytes, format!("a file of {bytes} bytes"));
+        }
+        for file in version.value_logs.values() {
+            let least = file.life().whole_bytes();
+            check(file.path(), &|len| len >= least, format!("a file of {least} bytes or more"));
+        }
+    }
+    Ok(problems)
+}
