@@ -198,3 +198,34 @@ fn families_that_are_far_from_full_do_not_pin_the_log() {
     let retained = log_bytes(&world.sim);
     assert!(retained < 2 * bound + FREE_BYTES, "{retained} bytes of log are kept");
 }
+
+/// Each look at the pace, every two milliseconds, had a merge tried that found no space.
+#[test]
+fn writers_slowed_by_garbage_try_no_merge_again_and_again_on_a_full_disk() {
+    let mut world = World::new();
+    let db = world.open(DbOptions::default());
+    let options = small()
+        .write_buffer_size(1 << 20)
+        .l1_file_count_trigger(500)
+        .compression(Compression::None)
+        .max_space_amplification(100.0);
+    let family = db.create_family("family", options.clone()).unwrap();
+    for _ in 0..12 {
+        for n in 0_u64..1_000 {
+            family.put(&n.to_be_bytes(), &[7; 100]).unwrap();
+        }
+        family.flush().unwrap();
+    }
+    world.disk.inner.run_until_idle();
+    world.sim.set_capacity(Some(1 << 40));
+    let used = (1 << 40) - world.sim.free_bytes(Path::new("/db")).unwrap();
+    // For the log and no compaction.
+    world.sim.set_capacity(Some(used + (80 << 10)));
+    family.set_options(options.max_space_amplification(1.5)).unwrap();
+    for n in 0_u64..1_500 {
+        family.put(&n.to_be_bytes(), b"").unwrap();
+    }
+    assert!(stall_count(&db, StallReason::SpaceAmplification) > 0, "{:?}", db.stats());
+    let work = family.stats().work;
+    assert!((1..=2).contains(&work.compaction_failures), "{work:?}");
+}

@@ -16,31 +16,13 @@ use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
 use super::QUIET_PERIOD;
-use crate::compaction::plan::{self, Activity, CompactionPlan, PlanRules, RunSummary};
-use crate::compaction::state::{rules, summarize};
-use crate::compaction::{expiry, slices};
+use crate::compaction::plan::{self, Activity, Beside, CompactionPlan};
+use crate::compaction::slices;
+use crate::compaction::state::{PlannerInput, rules, summarize};
 use crate::core::Core;
 use crate::family::{FamilyState, RunClaim, RunningClaims};
 use crate::output::key_partitions::KeySpan;
-use crate::version::{LivenessRules, Run, Version};
-
-/// A version and what the planner knows of it.
-struct PlannerInput {
-    version: Arc<Version>,
-    runs: Vec<RunSummary>,
-    rules: PlanRules,
-    /// What garbage was estimated by: live snapshots, oldest first, and the time in Unix seconds.
-    snapshots: Vec<SequenceNumber>,
-    now: u64,
-    /// It is not known of all tables how much range tombstones hide of them.
-    unmeasured: bool,
-}
-
-impl PlannerInput {
-    fn liveness(&self) -> LivenessRules<'_> {
-        self.version.liveness_rules(&self.snapshots, self.now)
-    }
-}
+use crate::version::{Run, Version};
 
 /// What there is to do for compactions.
 struct NextSize {
@@ -68,6 +50,16 @@ impl PlannedCompaction {
         let bytes = slices::bytes_within(version, plan.count, &slice);
         Self { plan, slice, bytes }
     }
+}
+
+/// A family at rest, when its check was set up.
+#[derive(Clone, Copy)]
+struct Pause {
+    published: SequenceNumber,
+    /// Operations that were committed to it by then.
+    written: u64,
+    /// How long it has been at rest when it is checked.
+    rest: Duration,
 }
 
 /// A compaction that was planned and whose runs are claimed.
@@ -139,8 +131,11 @@ impl Core {
         // By the time that compactions go by: what they keep must not be planned for them.
         let (snapshots, now) = (self.isolation.snapshots.list(), self.expired_for_all());
         let unmeasured = version.measure_range_deleted(&snapshots, most_measured);
+        if !version.range_tombstones.is_empty() {
+            family.writes.space.forget();
+        }
         PlannerInput {
-            rules: rules(&options, &version, family.reads.activity.is_read()),
+            rules: rules(&options, family.reads.activity.is_read()),
             runs: summarize(&version, &options, version.liveness_rules(&snapshots, now)),
             version,
             snapshots,
@@ -158,7 +153,7 @@ impl Core {
         }
         let options = family.options.load();
         let liveness = version.liveness_rules(&[], self.env.clock.unix_seconds());
-        let rules = rules(&options, version, family.reads.activity.is_read());
+        let rules = rules(&options, family.reads.activity.is_read());
         plan::has_garbage(&summarize(version, &options, liveness), &rules)
     }
 
@@ -178,45 +173,12 @@ impl Core {
         activity: Activity,
         claims: &RunningClaims,
     ) -> Option<PlannedCompaction> {
-        let PlannerInput { version, runs, rules, .. } = input;
-        let free = version.runs.iter().take_while(|run| !claims.holds(run.place())).count();
-        let most = self
-            .work
-            .jobs
-            .running_compactions
-            .most_now(self.env.options.resolved_compaction_threads());
-        let small = || {
-            let plan = plan::beside_others(runs, free, rules, most)?;
-            Some(PlannedCompaction::of(version, plan, KeySpan::default()))
-        };
-        if claims.count() > 0 {
-            return small();
-        }
-        let any = self.planned_alone(family, input, activity)?;
-        let waits = any.bytes > most;
-        waits.then(small).flatten().or(Some(any))
-    }
-
-    /// The next compaction while no other of the family is under way.
-    fn planned_alone(
-        &self,
-        family: &FamilyState,
-        input: &PlannerInput,
-        activity: Activity,
-    ) -> Option<PlannedCompaction> {
-        let PlannerInput { version, runs, rules, .. } = input;
-        let damaged = runs.iter().any(|run| run.damaged);
-        let slice = damaged.then(|| slices::worst_of(family, version, input.liveness())).flatten();
-        let beside = slice.and_then(|(share, _)| plan::beside_damage(runs, rules, share));
-        let due = expiry::due_range(version, &self.expiry_rules(family));
-        let (plan, slice) = match (beside, due) {
-            (None, Some(range)) => (plan::compact_down(runs)?, range),
-            _ => {
-                let plan = beside.or_else(|| plan::next_compaction(runs, rules, activity))?;
-                (plan, slices::of_plan(family, version, plan, input.liveness()))
-            }
-        };
-        Some(PlannedCompaction::of(version, plan, slice))
+        let free = input.version.runs.iter().take_while(|run| !claims.holds(run.place())).count();
+        let threads = self.env.options.resolved_compaction_threads();
+        let most_bytes = self.work.jobs.running_compactions.most_now(threads);
+        let beside = Beside { of_family: claims.count() > 0, free, most_bytes };
+        let (plan, keys) = input.choose(family, &self.expiry_rules(family), activity, beside)?;
+        Some(PlannedCompaction::of(&input.version, plan, keys))
     }
 
     /// Plans the next compaction and claims its runs; `None` when there is none to begin now, or
@@ -325,28 +287,44 @@ impl Core {
         if !family.compactions.begin_quiet_check() {
             return;
         }
-        let (core, family) = (self.this.clone(), Arc::clone(family));
-        let (published, written) = (self.storage.log.published(), family.counters.hot.operations());
         let delay = rest.clamp(QUIET_PERIOD, LONGEST_BETWEEN_CHECKS);
-        let rest = rest + delay;
+        let pause = Pause {
+            published: self.storage.log.published(),
+            written: family.counters.hot.operations(),
+            rest: rest + delay,
+        };
+        let (core, family) = (self.this.clone(), Arc::clone(family));
         let check = move || {
-            family.compactions.end_quiet_check();
             let Some(core) = core.upgrade() else { return };
-            if core.storage.log.published() == published {
-                core.release_spare();
-            }
-            if family.counters.hot.operations() != written {
-                // A reader may have come, which waits for less than the next flush.
-                core.schedule_compaction(&family);
-                return;
-            }
-            let activity = Activity::after_rest(rest.as_secs());
-            match core.next_compaction(&family, activity, usize::MAX).bytes {
-                Some(bytes) => core.submit_compaction(&family, activity, bytes),
-                None => core.check_after_rest(&family, rest),
-            }
+            core.check_rested(&family, pause);
         };
         self.env.scheduler.submit_after(Lane::Housekeeping, delay, Box::new(check));
+    }
+
+    /// Compacts the family for its readers if nothing was committed to it in the pause.
+    fn check_rested(&self, family: &Arc<FamilyState>, pause: Pause) {
+        if self.storage.log.published() == pause.published {
+            self.release_spare();
+        }
+        if family.counters.hot.operations() != pause.written {
+            family.compactions.end_quiet_check();
+            // A reader may have come, which waits for less than the next flush.
+            self.schedule_compaction(family);
+            return;
+        }
+        let activity = Activity::after_rest(pause.rest.as_secs());
+        let next = self.next_compaction(family, activity, MEASURED_PER_LOOK);
+        if next.bytes.is_none() && next.unmeasured && !self.health.is_closed() {
+            // Behind what else waits in the lane: the next log segment may be among it.
+            let family = Arc::clone(family);
+            self.submit(Lane::Housekeeping, move |core| core.check_rested(&family, pause));
+            return;
+        }
+        family.compactions.end_quiet_check();
+        match next.bytes {
+            Some(bytes) => self.submit_compaction(family, activity, bytes),
+            None => self.check_after_rest(family, pause.rest),
+        }
     }
 
     /// Queues what flushes and compactions there are to do, taking all families to be quiet.

@@ -135,7 +135,7 @@ impl Core {
                 && version.runs.iter().all(|run| run.level > 1)
                 && version.tables().all(|table| self.is_settled(table));
             let runs = summarize(version, &family.options.load(), LivenessRules::default());
-            (!settled).then(|| plan::full_compaction(&runs)).flatten()
+            (!settled).then(|| plan::compact_newest(&runs, runs.len())).flatten()
         };
         let merge = || {
             let check = |version: &Version| left_out(version.tables());

@@ -131,11 +131,14 @@ impl Core {
         let options = family.options.load_full();
         let bytes: u64 = tables().map(|table| table.record.bytes).sum();
         let entries: u64 = tables().map(|table| table.record.entries).sum();
+        let most_entries = self.memory.budget.entries_per_table(&options);
         let most_bytes = options.target_table_bytes.min(self.env.largest_table_bytes());
+        let most_bytes =
+            most_bytes.min(most_entries.saturating_mul((bytes / entries.max(1)).max(1)));
         let sizes =
             StepSizes::of(bytes, most_bytes, self.env.options.resolved_compaction_threads());
         let small_bytes = options.write_buffer_size as u64 / SMALL_VALUE_LOG_SHARE;
-        let mut emptied = version.mostly_dead_value_logs(most_values);
+        let mut emptied = version.mostly_dead_value_logs(plan.count, most_values);
         emptied.extend(version.small_value_logs(tables(), small_bytes));
         Ok(CompactionJob {
             family: Arc::clone(family),

@@ -16,13 +16,22 @@ use crate::iterator::NumberHeap;
 use crate::output::key_partitions::KeySpan;
 use crate::version::TableFile;
 
-/// Bytes of each input read at a time.
+/// Bytes of each input read at a time,
 pub(super) const READAHEAD_BYTES: usize = 256 << 10;
+/// and at least, where memory is scarce.
+const LEAST_READAHEAD_BYTES: usize = 16 << 10;
+
+/// Bytes of each of so many inputs that are read at a time where all may take `most`.
+pub(super) fn readahead_bytes(inputs: usize, most: u64) -> usize {
+    let each = usize::try_from(most).unwrap_or(usize::MAX) / inputs.max(1);
+    each.clamp(LEAST_READAHEAD_BYTES, READAHEAD_BYTES)
+}
 
 /// One sorted run, read once from front to back, past the block cache.
 #[derive(Debug)]
 struct RunReader {
     tables: std::vec::IntoIter<Arc<TableFile>>,
+    readahead: usize,
     /// The table under the iterator.
     table: Option<Arc<TableFile>>,
     iterator: Option<TableIterator<Arc<Table>, Uncached>>,
@@ -33,14 +42,14 @@ struct RunReader {
 }
 
 impl RunReader {
-    fn open(tables: Vec<Arc<TableFile>>, range: &KeySpan) -> Result<Self> {
+    fn open(tables: Vec<Arc<TableFile>>, range: &KeySpan, readahead: usize) -> Result<Self> {
         let mut tables = tables.into_iter();
         if let Some(from) = &range.from {
             let before = tables.as_slice().partition_point(|t| t.record.largest_key < *from);
             tables.by_ref().take(before).for_each(drop);
         }
         let read = Vec::new();
-        let mut reader = Self { tables, table: None, iterator: None, passed: 0, read };
+        let mut reader = Self { tables, readahead, table: None, iterator: None, passed: 0, read };
         reader.enter_next(range)?;
         Ok(reader)
     }
@@ -83,7 +92,7 @@ impl RunReader {
         for file in self.tables.by_ref() {
             let table = file.table()?.as_ref().map(Arc::clone);
             let table = table.ok_or_else(|| Error::Internal("a table is not open".to_owned()))?;
-            let readahead = Readahead::Bytes(READAHEAD_BYTES);
+            let readahead = Readahead::Bytes(self.readahead);
             let mut iterator = TableIterator::new(table, Uncached, readahead);
             match &range.from {
                 Some(from) => iterator.seek(from)?,
@@ -144,8 +153,13 @@ impl NumberHeap for VersionMerge {
 }
 
 impl VersionMerge {
-    pub(super) fn open(runs: Vec<Vec<Arc<TableFile>>>, range: KeySpan) -> Result<Self> {
-        let open = |tables| RunReader::open(tables, &range);
+    /// Reads `readahead` bytes of each run at a time.
+    pub(super) fn open(
+        runs: Vec<Vec<Arc<TableFile>>>,
+        range: KeySpan,
+        readahead: usize,
+    ) -> Result<Self> {
+        let open = |tables| RunReader::open(tables, &range, readahead);
         let runs = runs.into_iter().map(open).collect::<Result<Vec<_>>>()?;
         let heap = (0..runs.len()).filter(|&at| runs[at].valid()).collect();
         let mut merge = Self { range, runs, heap };

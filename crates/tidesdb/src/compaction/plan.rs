@@ -1,14 +1,15 @@
-//! What to merge next: a pure function of what is known of the runs.
+//! What to merge next: a pure function of what is known of the runs, [`choose`].
 //!
 //! Four rules, in this order:
 //!
 //! 1. *Expiry.* Tables of which too much has expired are merged with all that share keys with them
-//!    (`expiry` says which, from the time).
+//!    (`expiry` says which, from the time). Beside damage, a slice without any is merged next if
+//!    enough of it is garbage.
 //! 2. *Deletions and values.* Tables with more tombstones than the family allows are merged down to
 //!    the oldest run, where their deletions end. While the family is written, only if these tables
-//!    are a large enough part of all bytes; so a few deletions cost little. A value log
-//!    that is mostly garbage has everything merged; tables that do not point into it stay as they
-//!    are.
+//!    are a large enough part of all bytes; so a few deletions cost little. Value logs that are
+//!    mostly garbage have the runs merged that point into them, with all newer ones, if that frees
+//!    enough for what it rewrites; tables that do not point into them stay as they are.
 //! 3. *Space.* When the keys of all runs together come near `max_space_amplification` times the
 //!    keys that are alive (estimated by sketches, see `KeySketch`), a group of newest runs that
 //!    holds most of the garbage is merged: the one of which garbage is the largest part. So unique
@@ -52,6 +53,9 @@ pub(crate) struct RunSummary {
     pub through: Liveness,
     /// Bytes of tables with more tombstones than the family allows that could go.
     pub tombstone_bytes: u64,
+    /// Garbage in value logs that are mostly garbage, of those into which no older run points: a
+    /// compaction down to this run can free them.
+    pub dead_value_bytes: u64,
     /// Holds a table that could not be read: it takes no part in compactions.
     pub damaged: bool,
 }
@@ -67,9 +71,50 @@ pub(crate) struct CompactionPlan {
     pub run: u64,
     /// The output is the oldest input, with its tables replaced step by step.
     pub into_oldest: bool,
+    pub keys: MergedKeys,
+}
+
+/// Which keys of its runs a compaction is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MergedKeys {
+    All,
+    /// Those of tables of which too much has expired, with all that share keys with them.
+    Expired,
     /// A slice of the key space at a time is enough: all runs are merged, and only for the garbage
     /// in them.
-    pub by_slices: bool,
+    WorstSlice,
+}
+
+/// What the next compaction of a family is chosen from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlanFacts<'a> {
+    /// Newest first.
+    pub runs: &'a [RunSummary],
+    pub rules: PlanRules,
+    pub activity: Activity,
+    pub beside: Beside,
+    /// Bytes of what is to be merged because it has expired.
+    pub expired_bytes: Option<u64>,
+    /// Where a run holds a damaged table: which part of the worst of the slices that hold none is
+    /// garbage.
+    pub sound_slice_garbage: Option<f64>,
+}
+
+/// The compactions under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beside {
+    /// Some are of the same family.
+    pub of_family: bool,
+    /// So many of the newest runs are in none.
+    pub free: usize,
+    /// A compaction of more bytes waits for a thread.
+    pub most_bytes: u64,
+}
+
+impl Beside {
+    /// There are none.
+    #[cfg(test)]
+    pub(crate) const NONE: Self = Self { of_family: false, free: usize::MAX, most_bytes: u64::MAX };
 }
 
 /// Versions per needed one of a run from which it is rewritten for the garbage alone, whatever is
@@ -127,68 +172,106 @@ pub(crate) struct PlanRules {
     pub collected_from: f64,
     /// Below this many bytes in all, garbage is not worth a compaction of its own.
     pub least_garbage_bytes: u64,
-    /// A value log is mostly garbage: what is left of it should be written elsewhere.
-    pub collect_values: bool,
     /// Snapshots keep garbage that will be collected when they go: what is merged for readers
     /// before that is merged twice.
     pub awaits_snapshots: bool,
 }
 
-/// The next compaction, if one is worth while. `runs` are given newest first.
-pub(crate) fn next_compaction(
+/// The next compaction, if one is worth while now. Beside others of the family, and before a large
+/// one has its turn, runs are merged for their number alone.
+pub(crate) fn choose(facts: &PlanFacts<'_>) -> Option<CompactionPlan> {
+    // All runs count for the size of the family, those that others merge as well.
+    let rules = &facts.rules.at_size(bytes_of(facts.runs, facts.runs.len()));
+    let small = || beside_others(facts.runs, rules, facts.beside);
+    if facts.beside.of_family {
+        return small();
+    }
+    let plan = by_expiry(facts)
+        .or_else(|| beside_damage(facts, rules))
+        .or_else(|| for_garbage(facts.runs, rules, facts.activity))
+        .or_else(|| for_number(facts.runs, rules, facts.activity))?;
+    let waits = bytes_of_plan(facts, plan) > facts.beside.most_bytes;
+    waits.then(small).flatten().or(Some(plan))
+}
+
+/// The newest runs that can be read.
+fn readable(runs: &[RunSummary]) -> &[RunSummary] {
+    let usable = runs.iter().take_while(|run| !run.damaged).count();
+    runs.get(..usable).unwrap_or_default()
+}
+
+/// What all runs hold of the keys of which too much has expired.
+fn by_expiry(facts: &PlanFacts<'_>) -> Option<CompactionPlan> {
+    facts.expired_bytes?;
+    let plan = merge_of(facts.runs, facts.runs.len())?;
+    Some(CompactionPlan { keys: MergedKeys::Expired, ..plan })
+}
+
+/// The compaction for what is in the runs in vain.
+fn for_garbage(
     runs: &[RunSummary],
     rules: &PlanRules,
     activity: Activity,
 ) -> Option<CompactionPlan> {
-    let rules = &rules.at_size(bytes_of(runs, runs.len()));
-    let usable = runs.iter().take_while(|run| !run.damaged).count();
-    let (candidates, all) = (runs.get(..usable)?, runs);
-    let collect_values = rules.collect_values && usable == runs.len();
-    if let Some(count) =
-        by_tombstones(candidates, rules, activity).or(collect_values.then_some(usable))
-    {
-        return merge_of(all, count);
+    let candidates = readable(runs);
+    let dead = by_tombstones(candidates, rules, activity);
+    if let Some(count) = dead.or_else(|| by_values(candidates, rules.size_ratio)) {
+        return merge_of(runs, count);
     }
-    let tiers = || by_tiers(candidates, rules, u64::MAX);
-    if let Some(count) = by_space(candidates, rules) {
-        let plan = merge_of(all, count)?;
-        let by_slices = count == all.len() && may_be_sliced(all);
-        let many = count > rules.fan_in * MOST_SLICED_RUNS_PER_FAN_IN;
-        let fewer = (by_slices && many).then(tiers).flatten();
+    let count = by_space(candidates, rules)?;
+    let plan = merge_of(runs, count)?;
+    let by_slices = count == runs.len() && may_be_sliced(runs);
+    if by_slices && count > rules.fan_in * MOST_SLICED_RUNS_PER_FAN_IN {
+        let fewer = by_tiers(candidates, rules, u64::MAX);
         if let Some(fewer) = fewer.filter(|&fewer| fewer < count) {
-            return compact_for_number(all, fewer);
+            return compact_for_number(runs, fewer);
         }
-        let bytes = bytes_of(all, count) / if by_slices { SLICES } else { 1 };
-        let first = small_first(all, count, bytes);
-        if first < count {
-            return merge_of(all, first);
-        }
-        return Some(CompactionPlan { by_slices, ..plan });
     }
+    let bytes = bytes_of(runs, count) / if by_slices { SLICES } else { 1 };
+    let first = small_first(runs, count, bytes);
+    if first < count {
+        return merge_of(runs, first);
+    }
+    let keys = if by_slices { MergedKeys::WorstSlice } else { MergedKeys::All };
+    Some(CompactionPlan { keys, ..plan })
+}
+
+/// The compaction that makes runs fewer: for writers while there are some, for readers when there
+/// are none.
+fn for_number(
+    runs: &[RunSummary],
+    rules: &PlanRules,
+    activity: Activity,
+) -> Option<CompactionPlan> {
+    let candidates = readable(runs);
     let count = match activity {
-        Activity::Busy => return compact_for_number(all, tiers()?),
+        Activity::Busy => {
+            return compact_for_number(runs, by_tiers(candidates, rules, u64::MAX)?);
+        }
         Activity::Quiet { .. } if rules.awaits_snapshots => by_own_garbage(candidates, rules),
         Activity::Quiet { most_bytes } => {
             let for_readers = by_rest(candidates, rules.size_ratio, most_bytes);
             by_own_garbage(candidates, rules).max(for_readers)
         }
     };
-    merge_of(all, count?)
+    merge_of(runs, count?)
 }
 
-/// The next compaction of some of the newest `free` runs, of at most so many bytes and for the
-/// number of runs alone: what can be done beside other compactions, or before a large one has its
-/// turn.
-pub(crate) fn beside_others(
-    runs: &[RunSummary],
-    free: usize,
-    rules: &PlanRules,
-    most_bytes: u64,
-) -> Option<CompactionPlan> {
-    // All runs count for the size of the family, those that others merge as well.
-    let rules = &rules.at_size(bytes_of(runs, runs.len()));
-    let free = runs.iter().take(free).take_while(|run| !run.damaged).count();
-    compact_for_number(runs, by_tiers(runs.get(..free)?, rules, most_bytes)?)
+/// The compaction of some of the newest runs that are in no other, for their number alone.
+fn beside_others(runs: &[RunSummary], rules: &PlanRules, beside: Beside) -> Option<CompactionPlan> {
+    let candidates = readable(runs);
+    let free = candidates.get(..beside.free.min(candidates.len()))?;
+    compact_for_number(runs, by_tiers(free, rules, beside.most_bytes)?)
+}
+
+/// Bytes of the inputs, about.
+fn bytes_of_plan(facts: &PlanFacts<'_>, plan: CompactionPlan) -> u64 {
+    let bytes = bytes_of(facts.runs, plan.count);
+    match plan.keys {
+        MergedKeys::All => bytes,
+        MergedKeys::Expired => facts.expired_bytes.unwrap_or(bytes),
+        MergedKeys::WorstSlice => bytes / SLICES,
+    }
 }
 
 /// The compaction of the newest `count` runs for the number of runs alone, or of the small ones
@@ -202,19 +285,16 @@ fn bytes_of(runs: &[RunSummary], count: usize) -> u64 {
     runs.iter().take(count).map(|run| run.bytes).sum()
 }
 
-/// The compaction of a slice that holds no damaged table, while others do; `share` of its versions
-/// is garbage. What is damaged keeps its own slice from being merged, not the others.
-pub(crate) fn beside_damage(
-    runs: &[RunSummary],
-    rules: &PlanRules,
-    share: f64,
-) -> Option<CompactionPlan> {
+/// The compaction of a slice that holds no damaged table, while others do, if enough of it is
+/// garbage. What is damaged keeps its own slice from being merged, not the others.
+fn beside_damage(facts: &PlanFacts<'_>, rules: &PlanRules) -> Option<CompactionPlan> {
+    let (runs, share) = (facts.runs, facts.sound_slice_garbage?);
     let bytes: u64 = runs.iter().map(|run| run.bytes + run.value_bytes).sum();
     let too_much = share > 1.0 - 1.0 / rules.collected_from;
     if bytes < rules.least_garbage_bytes || !too_much || !may_be_sliced(runs) {
         return None;
     }
-    merge_of(runs, runs.len()).map(|plan| CompactionPlan { by_slices: true, ..plan })
+    merge_of(runs, runs.len()).map(|plan| CompactionPlan { keys: MergedKeys::WorstSlice, ..plan })
 }
 
 /// The share of bytes that have expired from which they are collected: that of other garbage, which
@@ -242,6 +322,20 @@ fn by_tombstones(runs: &[RunSummary], rules: &PlanRules, activity: Activity) -> 
     let enough = bytes.saturating_mul(rules.size_ratio as u64) >= all;
     let at_rest = matches!(activity, Activity::Quiet { most_bytes } if all <= most_bytes);
     (bytes > 0 && (enough || at_rest)).then_some(runs.len())
+}
+
+/// The newest runs whose compaction frees most garbage in value logs for each byte of tables. At most
+/// `size_ratio` bytes are written anew for each that is freed, so what stays in value logs that are
+/// mostly garbage is a small part of the tables.
+fn by_values(runs: &[RunSummary], size_ratio: usize) -> Option<usize> {
+    let (mut bytes, mut dead) = (0_u64, 0_u64);
+    let shares = runs.iter().zip(1..).filter_map(|(run, count)| {
+        bytes += run.bytes;
+        dead += run.dead_value_bytes;
+        let worth = run.dead_value_bytes > 0 && dead.saturating_mul(size_ratio as u64) >= bytes;
+        worth.then_some((count, dead as f64 / bytes.max(1) as f64))
+    });
+    shares.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(count, _)| count)
 }
 
 /// The newest runs of which the largest part is garbage, and that hold at least half of all
@@ -294,26 +388,15 @@ fn by_own_garbage(runs: &[RunSummary], rules: &PlanRules) -> Option<usize> {
 
 /// Whether there is garbage that is worth a compaction.
 pub(crate) fn has_garbage(runs: &[RunSummary], rules: &PlanRules) -> bool {
-    let usable = runs.iter().take_while(|run| !run.damaged).count();
-    let candidates = runs.get(..usable).unwrap_or_default();
+    let candidates = readable(runs);
     by_tombstones(candidates, rules, Activity::RESTING).is_some()
         || by_space(candidates, rules).is_some()
         || by_own_garbage(candidates, rules).is_some()
 }
 
-/// A compaction of what all runs hold of some of the keys.
-pub(crate) fn compact_down(runs: &[RunSummary]) -> Option<CompactionPlan> {
-    merge_of(runs, runs.len())
-}
-
-/// A compaction of everything that can be read, whatever the sizes.
-pub(crate) fn full_compaction(runs: &[RunSummary]) -> Option<CompactionPlan> {
-    compact_newest(runs, runs.len())
-}
-
 /// A compaction of the newest `count` runs, as far as they can be read.
 pub(crate) fn compact_newest(runs: &[RunSummary], count: usize) -> Option<CompactionPlan> {
-    merge_of(runs, runs.iter().take(count).take_while(|run| !run.damaged).count())
+    merge_of(runs, count.min(readable(runs).len()))
 }
 
 /// The newest `count` runs become one. If the oldest of them was merged before, it takes the others
@@ -328,11 +411,11 @@ fn merge_of(runs: &[RunSummary], count: usize) -> Option<CompactionPlan> {
             level: oldest.level,
             run: oldest.id,
             into_oldest: true,
-            by_slices: false,
+            keys: MergedKeys::All,
         });
     }
     let run = inputs.iter().map(|run| run.id).max()?;
-    Some(CompactionPlan { count, level: 2, run, into_oldest: false, by_slices: false })
+    Some(CompactionPlan { count, level: 2, run, into_oldest: false, keys: MergedKeys::All })
 }
 
 #[cfg(test)]

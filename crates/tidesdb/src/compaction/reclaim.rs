@@ -28,11 +28,11 @@ use tidesdb_lockfree::sync::lock;
 
 use super::drop_rules::{DropRules, Verdict};
 use super::install::CompactionResult;
-use super::merge::VersionMerge;
+use super::merge::{READAHEAD_BYTES, VersionMerge};
 use crate::core::Core;
 use crate::family::{FamilyState, RunClaim};
 use crate::output::key_partitions::KeySpan;
-use crate::output::table_output::{OutputPlace, TableOutput, Written, remove_written};
+use crate::output::table_output::{OutputPlace, Syncs, TableOutput, Written, remove_written};
 use crate::read::read_pointer;
 use crate::version::{Run, TableFile, Version, is_deleted_in_part};
 
@@ -218,13 +218,14 @@ impl<'a> TableRewrite<'a> {
             table_bytes: options.target_table_bytes.min(core.env.largest_table_bytes()),
             range_deletes_applied_through: rules.range_deletes_applied_through(),
             expected_entries: usize::try_from(record.entries).unwrap_or(0),
+            syncs: Syncs::Each,
         };
         let bounds = lock(&family.compactions.slice_bounds).clone();
         let mut output = TableOutput::new(core, family, &options, place, bounds);
         let mut past_largest = record.largest_key.clone();
         past_largest.push(0);
         let range = KeySpan { from: Some(record.smallest_key.clone()), until: Some(past_largest) };
-        let mut merge = VersionMerge::open(self.runs.clone(), range)?;
+        let mut merge = VersionMerge::open(self.runs.clone(), range, READAHEAD_BYTES)?;
         let (mut present, mut moved) = (Vec::new(), Vec::new());
         // A tombstone of the table that goes unless an older run holds its key.
         let mut tombstone = None;

@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 use tidesdb_lockfree::sync::lock;
 
-use super::plan::CompactionPlan;
 use super::steps::LEAST_TABLE_BYTES;
 use super::subcompactions::bounds_between;
 use crate::family::{FamilyState, SliceBounds};
@@ -60,15 +59,23 @@ fn renewed(present: &SliceBounds, version: &Version, target_table_bytes: u64) ->
     bounds_between(&oldest.tables, wanted).into()
 }
 
-/// The keys that a planned compaction is for.
-pub(crate) fn of_plan(
-    family: &FamilyState,
-    version: &Version,
-    plan: CompactionPlan,
-    liveness: LivenessRules<'_>,
-) -> KeySpan {
-    let worst = plan.by_slices.then(|| worst_of(family, version, liveness)).flatten();
-    worst.map(|(_, slice)| slice).unwrap_or_default()
+/// The tables of a flush hold at least so much of a memtable, in bytes, if they are not smaller by
+/// the options: each is a file that is synced.
+const LEAST_FLUSHED_BYTES: u64 = 2 << 20;
+
+/// Those of the bounds at which a flush of so many bytes of memtable ends its tables. Every second
+/// one goes as often as must be, so that small flushes keep the same ones: a bound that a table
+/// crosses is of no use until the table is merged.
+pub(crate) fn for_flush(bounds: &SliceBounds, bytes: u64, target_table_bytes: u64) -> SliceBounds {
+    let most = bytes / target_table_bytes.clamp(1, LEAST_FLUSHED_BYTES);
+    if (bounds.len() as u64) < most.max(1) {
+        return Arc::clone(bounds);
+    }
+    let mut kept = bounds.to_vec();
+    while kept.len() as u64 >= most.max(1) {
+        kept = kept.into_iter().skip(1).step_by(2).collect();
+    }
+    kept.into()
 }
 
 /// Bytes that the newest `count` runs have in the range.

@@ -5,12 +5,65 @@ use std::sync::Arc;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::options::FamilyOptions;
 
-use super::plan::{LEAST_OWN_GARBAGE, PlanRules, RunSummary};
+use super::expiry::{ExpiryRules, due_range};
+use super::plan::{
+    self, Activity, Beside, CompactionPlan, LEAST_OWN_GARBAGE, MergedKeys, PlanFacts, PlanRules,
+    RunSummary,
+};
+use super::slices;
+use crate::family::FamilyState;
+use crate::output::key_partitions::KeySpan;
 use crate::version::{LivenessCount, LivenessRules, Run, TableFile, Version, collected_from};
 
 /// Runs of one class are merged when there are this many times `l1_file_count_trigger` of them.
 /// Twice as many runs save a quarter of the rewriting; the filters keep gets from noticing.
 const FAN_IN_PER_TRIGGER: usize = 2;
+
+/// A version and what the planner knows of it.
+pub(crate) struct PlannerInput {
+    pub version: Arc<Version>,
+    pub runs: Vec<RunSummary>,
+    pub rules: PlanRules,
+    /// What garbage was estimated by: live snapshots, oldest first, and the time in Unix seconds.
+    pub snapshots: Vec<SequenceNumber>,
+    pub now: u64,
+    /// It is not known of all tables how much range tombstones hide of them.
+    pub unmeasured: bool,
+}
+
+impl PlannerInput {
+    /// The next compaction of the family, whose version this is, and its keys.
+    pub(crate) fn choose(
+        &self,
+        family: &FamilyState,
+        expiry: &ExpiryRules,
+        activity: Activity,
+        beside: Beside,
+    ) -> Option<(CompactionPlan, KeySpan)> {
+        let worst = || {
+            let liveness = self.version.liveness_rules(&self.snapshots, self.now);
+            slices::worst_of(family, &self.version, liveness)
+        };
+        let alone = !beside.of_family;
+        let due = alone.then(|| due_range(&self.version, expiry)).flatten();
+        let damaged = alone && self.runs.iter().any(|run| run.damaged);
+        let all = self.runs.len();
+        let plan = plan::choose(&PlanFacts {
+            runs: &self.runs,
+            rules: self.rules,
+            activity,
+            beside,
+            expired_bytes: due.as_ref().map(|due| slices::bytes_within(&self.version, all, due)),
+            sound_slice_garbage: damaged.then(worst).flatten().map(|(share, _)| share),
+        })?;
+        let keys = match plan.keys {
+            MergedKeys::All => None,
+            MergedKeys::Expired => due,
+            MergedKeys::WorstSlice => worst().map(|(_, slice)| slice),
+        };
+        Some((plan, keys.unwrap_or_default()))
+    }
+}
 
 /// The runs of a version, newest first.
 pub(crate) fn summarize(
@@ -18,6 +71,8 @@ pub(crate) fn summarize(
     options: &FamilyOptions,
     liveness: LivenessRules<'_>,
 ) -> Vec<RunSummary> {
+    let dead_values = version.dead_value_bytes();
+    let by_tombstones = options.tombstone_density_trigger > 0.0;
     let mut through = LivenessCount::new(liveness);
     let summary = |(run, below): (&Run, usize)| {
         let mut alone = LivenessCount::new(liveness);
@@ -37,14 +92,14 @@ pub(crate) fn summarize(
             value_bytes: run.totals.value_references.values().sum(),
             alone: alone.liveness(bottom),
             through: through.liveness(bottom),
-            tombstone_bytes: match run.totals.counts.tombstones {
-                0 => 0,
-                _ => {
-                    let dense = |table: &&Arc<TableFile>| has_too_many_tombstones(table, options);
-                    let tables = run.tables.iter().filter(goes).filter(dense);
-                    tables.map(|table| table.record.bytes).sum()
-                }
+            tombstone_bytes: if by_tombstones && run.totals.counts.tombstones > 0 {
+                let dense = |table: &&Arc<TableFile>| has_too_many_tombstones(table, options);
+                let tables = run.tables.iter().filter(goes).filter(dense);
+                tables.map(|table| table.record.bytes).sum()
+            } else {
+                0
             },
+            dead_value_bytes: dead_values.get(&run.place()).copied().unwrap_or(0),
             damaged: run.is_damaged(),
         }
     };
@@ -72,13 +127,12 @@ fn released_versions(run: &Run, snapshots: &[SequenceNumber]) -> u64 {
 
 fn has_too_many_tombstones(table: &TableFile, options: &FamilyOptions) -> bool {
     let (entries, tombstones) = (table.record.entries, table.record.tombstones);
-    options.tombstone_density_trigger > 0.0
-        && entries >= options.tombstone_density_min_entries
+    entries >= options.tombstone_density_min_entries
         && tombstones as f64 >= entries as f64 * options.tombstone_density_trigger
 }
 
-/// The rules for the next compaction of a version of a family that is read, or is not.
-pub(crate) fn rules(options: &FamilyOptions, version: &Version, is_read: bool) -> PlanRules {
+/// The rules for the next compaction of a family that is read, or is not.
+pub(crate) fn rules(options: &FamilyOptions, is_read: bool) -> PlanRules {
     PlanRules {
         fan_in: options.l1_file_count_trigger * FAN_IN_PER_TRIGGER,
         is_read,
@@ -87,7 +141,6 @@ pub(crate) fn rules(options: &FamilyOptions, version: &Version, is_read: bool) -
         collected_from: collected_from(options.max_space_amplification),
         // One flush is about half as large as the memory it comes from.
         least_garbage_bytes: options.write_buffer_size as u64 / 2,
-        collect_values: version.has_mostly_dead_value_logs(),
         awaits_snapshots: false,
     }
 }

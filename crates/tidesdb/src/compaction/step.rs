@@ -18,14 +18,14 @@ use tidesdb_lockfree::sync::lock;
 use super::drop_rules::DropRules;
 use super::install::CompactionResult;
 use super::job::CompactionJob;
-use super::merge::{READAHEAD_BYTES, VersionMerge};
+use super::merge::{VersionMerge, readahead_bytes};
 use super::rewrite::{Rewriter, ValueRewrite};
 use super::steps::{self, Cut, StepTable};
 use super::subcompactions::parts;
 use crate::core::Core;
 use crate::flow::{Holder, Lent, table_writer_bytes};
 use crate::output::key_partitions::{KeyPartitions, KeySpan};
-use crate::output::table_output::{OutputPlace, TableOutput, Written, remove_written};
+use crate::output::table_output::{OutputPlace, Syncs, TableOutput, Written, remove_written};
 use crate::version::{KeyCounts, LivenessCount, TableFile, Version, is_deleted_in_part};
 
 /// Versions between two looks at whether the compaction is still wanted, and two reports of
@@ -139,12 +139,13 @@ impl Step {
 
     fn compact_part(&self, core: &Core, range: KeySpan) -> Result<Written> {
         let oldest = self.cut.runs.len() - 1;
-        let _lent = self.buffers(core);
+        let readahead = readahead_bytes(oldest + 1, core.memory.budget.readahead_bytes());
+        let _lent = self.buffers(core, readahead);
         let mut runs = self.cut.runs.clone();
         if self.cut.rests.contains(&range) {
             runs.iter_mut().take(oldest).for_each(Vec::clear);
         }
-        let mut merge = VersionMerge::open(runs, range)?;
+        let mut merge = VersionMerge::open(runs, range, readahead)?;
         let mut rewriter = self.rewriter(core);
         let mut read = 0;
         let mut next_pause = 0;
@@ -177,8 +178,8 @@ impl Step {
     }
 
     /// Notes the memory that a part of the compaction takes.
-    fn buffers(&self, core: &Core) -> Lent {
-        let read = self.cut.runs.len() as u64 * READAHEAD_BYTES as u64;
+    fn buffers(&self, core: &Core, readahead: usize) -> Lent {
+        let read = self.cut.runs.len() as u64 * readahead as u64;
         let written = table_writer_bytes(&self.job.options, self.job.entries_per_table);
         core.memory.budget.lend(Holder::Background, read + written)
     }
@@ -193,6 +194,7 @@ impl Step {
             table_bytes: job.sizes.table_bytes,
             range_deletes_applied_through: rules.range_deletes_applied_through(),
             expected_entries: usize::try_from(job.entries_per_table).unwrap_or(0),
+            syncs: Syncs::Each,
         };
         let bounds = Arc::clone(&job.slice_bounds);
         let output = TableOutput::new(core, &job.family, &job.options, place, bounds);

@@ -108,10 +108,7 @@ fn build(
         }
         None => Replayed::default(),
     };
-    // A segment's number may be above every file's: files are renamed before they are synced.
-    let next_number = found.as_ref().map_or(1, Inventory::next_number);
-    let next_number = next_number.max(replayed.highest_segment + 1);
-    let numbers = Arc::new(FileNumbers::starting_at(next_number));
+    let numbers = file_numbers(found.as_ref(), &replayed);
     let ground = match options.read_only {
         true => Ground::OnlyRead,
         false => Ground::prepare((vfs.as_ref(), path), found.as_ref(), &replayed)?,
@@ -161,14 +158,19 @@ fn build(
     let families: Vec<_> = families.into_values().collect();
     make_known(&core, &families);
     rest.map_or(Ok(()), |rest| rest.load(&core, &workers, most_bytes))?;
-    start_due_work(&core, families);
     if !core.env.options.read_only {
-        core.storage.log.limit_segments(most_segment_bytes);
-        core.review_disk(0);
+        start_due_work(&core, families, most_segment_bytes);
     }
     core.start_interval_sync();
     leftover.release(&core);
     Ok(opened)
+}
+
+/// Numbers above those of all files, and of all log segments: these are renamed before they are
+/// synced, so that one may have a higher number than its file.
+fn file_numbers(found: Option<&Inventory>, replayed: &Replayed) -> Arc<FileNumbers> {
+    let next = found.map_or(1, Inventory::next_number);
+    Arc::new(FileNumbers::starting_at(next.max(replayed.highest_segment + 1)))
 }
 
 /// Where and how the log of a database is written.
@@ -237,16 +239,16 @@ fn make_known(core: &Core, families: &[Arc<FamilyState>]) {
     }
 }
 
-/// Starts what is due of them.
-fn start_due_work(core: &Core, families: Vec<Arc<FamilyState>>) {
+/// Starts what is due of a database that may be written, whose log segments were begun small.
+fn start_due_work(core: &Core, families: Vec<Arc<FamilyState>>, most_segment_bytes: u64) {
     for family in families {
-        if !core.env.options.read_only {
-            // What was replayed may be more than a memtable should hold.
-            core.freeze_if_full(&family);
-            core.schedule_flush(&family);
-            core.schedule_compaction(&family);
-        }
+        // What was replayed may be more than a memtable should hold.
+        core.freeze_if_full(&family);
+        core.schedule_flush(&family);
+        core.schedule_compaction(&family);
     }
+    core.storage.log.limit_segments(most_segment_bytes);
+    core.review_disk(0);
 }
 
 /// What tables need, and the memory of memtables, under one budget.

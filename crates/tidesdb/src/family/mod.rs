@@ -6,6 +6,7 @@ mod hook;
 mod keys;
 mod read_activity;
 mod settings;
+mod space;
 mod state;
 mod view;
 

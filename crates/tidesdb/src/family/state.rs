@@ -10,6 +10,7 @@ use tidesdb_base::options::FamilyOptions;
 
 use super::keys::FamilyKeys;
 use super::settings::{FamilySettings, freeze_bytes};
+use super::space::SpaceForSnapshots;
 use super::view::{CurrentView, View};
 use super::{CommitHookSlot, FamilyCompactions, FamilyFlushes, ReadActivity};
 use crate::dead_ranges::DeadRanges;
@@ -54,6 +55,7 @@ struct FamilyLife {
 pub(crate) struct FamilyWrites {
     /// How fast writers may go.
     pub flow: FamilyFlow,
+    pub space: SpaceForSnapshots,
     /// Held while the active memtable is frozen.
     pub freezing: Mutex<()>,
     pub direct_values: Mutex<Option<DirectValueWriter>>,
@@ -173,7 +175,7 @@ impl FamilyState {
         let (options, view) = (self.options.load(), self.view.load());
         let mut signals = signals(&options, &view, self.reads.activity.is_read());
         if is_slowed_by_garbage(&signals) {
-            let space = view.version.space_for(&snapshots());
+            let space = self.writes.space.of(&view.version, &snapshots());
             signals = signals_of_space(signals, &options, space);
         }
         // ORDERING: relaxed; estimates.
@@ -182,6 +184,8 @@ impl FamilyState {
             // ORDERING: as above.
             flushed_bytes: self.writes.flow.flushed_bytes.load(Ordering::Relaxed),
             flush_bytes_per_second,
+            // ORDERING: as above.
+            paced: self.writes.flow.paced.load(Ordering::Relaxed),
             young_runs: signals.young_runs.saturating_sub(taken_along),
             ..signals
         }

@@ -4,8 +4,8 @@
 //! old one goes. So puts are refused while as much is left as that takes; commits that hold
 //! deletions only go on, and so does what frees space (`background/full_disk.rs`). It is free space
 //! and no file: there is nothing to make, to find again after a crash, or to give up, and the
-//! figure follows the volume. Looked at when the log begins a segment, so that no commit pays for
-//! it.
+//! figure follows the volume. Looked at once for each segment of the log, so that hardly a commit
+//! pays for it.
 //!
 //! The decision is pure; the rest is atomics.
 

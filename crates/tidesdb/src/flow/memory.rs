@@ -31,14 +31,25 @@ const BLOOM_ENTRY_BYTES: u64 = 12;
 /// As before, for a ribbon filter: a hash, an equation in two parts, and the filter.
 const RIBBON_ENTRY_BYTES: u64 = 32;
 
-/// What the writing of a table of so many entries takes, about.
-pub(crate) fn table_writer_bytes(options: &FamilyOptions, entries: u64) -> u64 {
+/// What a thread of a compaction reads ahead, and what it needs to write a table, may take one part
+/// in so many of the budget each.
+const BUFFERS_SHARE: u64 = 32;
+/// Tables have at least so many entries, however small the budget.
+const LEAST_ENTRIES: u64 = 16 << 10;
+
+/// What is kept for each entry of a table that is written.
+fn entry_bytes(options: &FamilyOptions) -> u64 {
     let for_each = match options.filter_kind {
         FilterKind::Ribbon => RIBBON_ENTRY_BYTES,
         _ => BLOOM_ENTRY_BYTES,
     };
     let filters = u64::from(options.enable_bloom_filter) + u64::from(options.prefix_bytes > 0);
-    TABLE_WRITER_BYTES + entries * filters * for_each
+    filters * for_each
+}
+
+/// What the writing of a table of so many entries takes, about.
+pub(crate) fn table_writer_bytes(options: &FamilyOptions, entries: u64) -> u64 {
+    TABLE_WRITER_BYTES + entries * entry_bytes(options)
 }
 
 /// Index nodes that open tables hold may take one part in so many of the budget.
@@ -128,6 +139,17 @@ impl MemoryBudget {
     pub(crate) fn bytes(&self) -> u64 {
         // ORDERING: relaxed here and below; figures of the moment, each by itself.
         self.budget.load(Ordering::Relaxed)
+    }
+
+    /// What a thread of a compaction may take to read ahead.
+    pub(crate) fn readahead_bytes(&self) -> u64 {
+        self.bytes() / BUFFERS_SHARE
+    }
+
+    /// How many entries a table may have, for what its writing takes.
+    pub(crate) fn entries_per_table(&self, options: &FamilyOptions) -> u64 {
+        let room = (self.bytes() / BUFFERS_SHARE).saturating_sub(TABLE_WRITER_BYTES);
+        (room / entry_bytes(options).max(1)).max(LEAST_ENTRIES)
     }
 
     /// Level of the last plan.
@@ -342,6 +364,24 @@ mod tests {
         NodeMemory::give_back(&*budget, 10 * MIB);
         assert!(budget.has_room());
         assert_eq!(budget.held().tables, 0);
+    }
+
+    /// Tables of any size were written, and as much read ahead, whatever the budget.
+    #[test]
+    fn buffers_of_compactions_are_a_part_of_the_budget() {
+        let options = FamilyOptions::default();
+        for mib in [64, 96, 1000] {
+            let budget = budget(mib);
+            let part = mib * MIB / 32;
+            let entries = budget.entries_per_table(&options);
+            let bytes = table_writer_bytes(&options, entries);
+            assert!(bytes <= part && bytes > part - MIB / 8, "{mib} MiB: {bytes}");
+            assert_eq!(budget.readahead_bytes(), part);
+        }
+        assert_eq!(budget(1).entries_per_table(&options), LEAST_ENTRIES);
+        let unbounded = budget(0);
+        unbounded.set_bytes(u64::MAX);
+        assert!(unbounded.entries_per_table(&options) > 1 << 50);
     }
 
     #[test]

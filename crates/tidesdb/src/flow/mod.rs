@@ -68,6 +68,8 @@ pub(crate) struct FamilyFlow {
     pub flushed_bytes: AtomicU64,
     /// Flushed runs that compactions of older ones have taken along: they wait for nothing.
     pub young_runs_taken_along: AtomicU64,
+    /// Writers had to make room last for a flush, and have not left one half of its time since.
+    pub paced: AtomicBool,
     /// When a memtable was last frozen, in nanoseconds of the monotonic clock; 0 for never.
     pub frozen_nanos: AtomicU64,
 }

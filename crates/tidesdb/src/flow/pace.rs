@@ -1,12 +1,13 @@
 //! How fast a family may be written, decided from a few figures.
 //!
 //! While a memtable is being flushed, the room left for writes must last until its memory comes
-//! back: the rate is that room divided by the time that the flush still takes at the measured
-//! rate. So writers go at full speed while there is plenty of room, and are at the rate of the
-//! flush when there is none, without a jump. They wait only when the room is used up, and only
-//! for a flush that is under way. Merges never make them wait: the more runs lie in the first
-//! level, and the more garbage the tables hold of what `max_space_amplification` allows, the slower
-//! they go, down to a fiftieth of the rate of flushes.
+//! back: the rate is that room divided by the time that the flush still takes at the measured rate.
+//! So writers go at full speed while there is plenty of room, and are at the rate of the flush when
+//! there is none, without a jump. A burst does not fill a memtable again and again: the first time,
+//! writers go at full speed until little of the room is left, if the flush is short. They wait only
+//! when the room is used up, and only for a flush that is under way. Merges never make them wait:
+//! the more runs lie in the first level, and the more garbage the tables hold of what
+//! `max_space_amplification` allows, the slower they go, down to a fiftieth of the rate of flushes.
 
 use tidesdb_base::event::{MemoryLevel, StallReason};
 
@@ -16,6 +17,11 @@ const ASSUMED_FLUSH_BYTES_PER_SECOND: u64 = 64 << 20;
 /// Memtables of a family may take this much in any case: small ones cost nothing worth a wait.
 const SMALL_BYTES: u64 = 16 << 20;
 
+/// Writers that were not paced before are not paced until one part in so many is left of the room,
+const BURST_PART: u64 = 8;
+/// if what is left of the flush takes no longer than this: for so long they may be slow then.
+const LONGEST_BURST_DEBT_NANOS: u64 = 400_000_000;
+
 /// Runs of the first level, as multiples of the trigger of compactions, between which writers are
 /// slowed more and more.
 const SLOWING_RUNS_PER_TRIGGER: u64 = 2;
@@ -23,14 +29,17 @@ const SLOWEST_RUNS_PER_TRIGGER: u64 = 9;
 
 /// The same for all runs: compactions of large ones, which small ones interrupt, must not fall
 /// behind without end.
-const SLOWING_ALL_RUNS_PER_TRIGGER: u64 = 8;
-const SLOWEST_ALL_RUNS_PER_TRIGGER: u64 = 16;
+const SLOWING_ALL_RUNS_PER_TRIGGER: f64 = 8.0;
+const SLOWEST_ALL_RUNS_PER_TRIGGER: f64 = 16.0;
 
-/// The same for a large family that is read. Between a size at which runs count as for any other,
-/// and eight times that, it goes from those bounds to these.
-const LARGE_BYTES: u64 = 32 << 30;
-const SLOWING_READ_RUNS_PER_TRIGGER: f64 = 1.5;
-const SLOWEST_READ_RUNS_PER_TRIGGER: f64 = 4.0;
+/// The same for a family that is read, by the bytes of its tables: each run costs its readers, and
+/// the more the less of it lies in memory. Between two sizes the bounds go from one to the other.
+const READ_RUNS_PER_TRIGGER: [(u64, f64, f64); 4] = [
+    (512 << 20, SLOWING_ALL_RUNS_PER_TRIGGER, SLOWEST_ALL_RUNS_PER_TRIGGER),
+    (2 << 30, 3.0, 6.0),
+    (32 << 30, 3.0, 6.0),
+    (256 << 30, 1.5, 4.0),
+];
 
 /// Parts of the write buffer that garbage may take in any case before writers are slowed, and
 /// before they are slowest: they cost a small family little.
@@ -62,6 +71,8 @@ pub(crate) struct FamilySignals {
     pub oldest_frozen_bytes: u64,
     /// How many of those are written already.
     pub flushed_bytes: u64,
+    /// Writers had to make room last for a flush, and go on as fast.
+    pub paced: bool,
     /// Runs in the first level.
     pub young_runs: u64,
     /// Runs in all levels.
@@ -153,8 +164,8 @@ fn memtable_pace(signals: &FamilySignals) -> Pace {
         return Pace::Free;
     }
     let limit = memtable_limit(signals.write_buffer_bytes, signals.queue_limit);
-    let held = signals.frozen_bytes.saturating_add(signals.active_bytes);
-    let mut room = limit.saturating_sub(held);
+    let mut all = limit.saturating_sub(signals.frozen_bytes);
+    let mut room = all.saturating_sub(signals.active_bytes);
     let mut reason = StallReason::MemtableBytes;
     if signals.frozen + 1 >= signals.queue_limit {
         // Freezing one more would fill the queue, so the active memtable has to last.
@@ -163,7 +174,7 @@ fn memtable_pace(signals: &FamilySignals) -> Pace {
             false => 0,
         };
         if in_active < room {
-            (room, reason) = (in_active, StallReason::FlushQueue);
+            (all, room, reason) = (signals.freeze_bytes, in_active, StallReason::FlushQueue);
         }
     }
     if room == 0 {
@@ -171,6 +182,10 @@ fn memtable_pace(signals: &FamilySignals) -> Pace {
     }
     let rate = flush_rate(signals.flush_bytes_per_second);
     let left = signals.oldest_frozen_bytes.saturating_sub(signals.flushed_bytes);
+    let is_short = at_rate(left, 1_000_000_000, rate) <= LONGEST_BURST_DEBT_NANOS;
+    if !signals.paced && is_short && room > all / BURST_PART {
+        return Pace::Free;
+    }
     let bytes_per_second = at_rate(room, rate, left).max(rate / MOST_SLOWDOWN);
     Pace::Slow { bytes_per_second, reason }
 }
@@ -188,17 +203,22 @@ fn merge_pace(signals: &FamilySignals) -> Pace {
 /// them few are soon done. In a large one they take long, and writers that nothing holds go on
 /// until readers meet three times as many runs.
 fn bounds_of_all_runs(signals: &FamilySignals) -> (u64, u64) {
-    let trigger = signals.merge_trigger as f64;
-    let doublings = (signals.table_bytes as f64 / LARGE_BYTES as f64).max(1.0).log2();
-    let large = if signals.is_read { (doublings / 3.0).min(1.0) } else { 0.0 };
-    let between = |small: u64, read: f64| {
-        let small = small as f64;
-        ((small - (small - read) * large) * trigger) as u64
-    };
-    (
-        between(SLOWING_ALL_RUNS_PER_TRIGGER, SLOWING_READ_RUNS_PER_TRIGGER),
-        between(SLOWEST_ALL_RUNS_PER_TRIGGER, SLOWEST_READ_RUNS_PER_TRIGGER),
-    )
+    let mut bounds = (SLOWING_ALL_RUNS_PER_TRIGGER, SLOWEST_ALL_RUNS_PER_TRIGGER);
+    if signals.is_read {
+        for pair in READ_RUNS_PER_TRIGGER.windows(2) {
+            let [(small, slowing, slowest), (large, next_slowing, next_slowest)] = *pair else {
+                continue;
+            };
+            if signals.table_bytes > small {
+                let doublings = |bytes: u64| (bytes as f64 / small as f64).log2();
+                let way = (doublings(signals.table_bytes) / doublings(large)).min(1.0);
+                let between = |from: f64, to: f64| from + (to - from) * way;
+                bounds = (between(slowing, next_slowing), between(slowest, next_slowest));
+            }
+        }
+    }
+    let of_trigger = |runs: f64| (runs * signals.merge_trigger as f64) as u64;
+    (of_trigger(bounds.0), of_trigger(bounds.1))
 }
 
 /// Free up to `from`, at the rate of flushes half way to `to`, and slowest from there on.

@@ -28,7 +28,7 @@ use crate::memtable::Memtable;
 use crate::output::table_output::{Written, remove_all};
 use crate::telemetry::counters::Work;
 use crate::telemetry::spans::span;
-use crate::version::{TableChange, TableFile, ValueLogFile, table_needs, table_overlaps};
+use crate::version::{TableChange, TableFile, ValueLogFile, Version, table_needs, table_overlaps};
 
 /// Tables of one memtable, written and synced.
 struct Flushed {
@@ -43,13 +43,13 @@ struct Flushed {
 }
 
 impl Flushed {
-    /// The range deletions that hide something in a table. `flushes` are all that are installed
-    /// together with this one.
-    fn needed_tombstones(&self, flushes: &[Self]) -> Vec<Arc<RangeTombstone>> {
-        if self.range_tombstones.is_empty() {
-            return Vec::new();
-        }
+    /// The range deletions that hide something in a table, and the version of whose tables that is
+    /// true. `flushes` are all that are installed together with this one.
+    fn needed_tombstones(&self, flushes: &[Self]) -> (Arc<Version>, Vec<Arc<RangeTombstone>>) {
         let version = self.family.current_version();
+        if self.range_tombstones.is_empty() {
+            return (version, Vec::new());
+        }
         let same_family = flushes.iter().filter(|other| Arc::ptr_eq(&other.family, &self.family));
         let new: Vec<&Arc<TableRecord>> =
             same_family.flat_map(|flushed| &flushed.written.tables).collect();
@@ -59,7 +59,8 @@ impl Flushed {
             };
             version.needs_tombstone(tombstone) || new.iter().any(needs)
         };
-        self.range_tombstones.iter().filter(needed).cloned().collect()
+        let needed = self.range_tombstones.iter().filter(needed).cloned().collect();
+        (version, needed)
     }
 }
 
@@ -169,9 +170,16 @@ impl Core {
 
     /// Commits the manifest edit of finished flushes and swaps their tables in.
     fn install(&self, mut flushes: Vec<Flushed>) -> Result<()> {
+        // Looks at all runs for each tombstone: with the catalog locked only if tables have changed
+        // meanwhile.
+        let mut needed: Vec<_> = flushes.iter().map(|f| f.needed_tombstones(&flushes)).collect();
         let mut catalog = lock(&self.storage.catalog);
-        let needed: Vec<_> = flushes.iter().map(|f| f.needed_tombstones(&flushes)).collect();
-        for (flushed, needed) in flushes.iter_mut().zip(needed) {
+        for (flushed, needed) in flushes.iter().zip(&mut needed) {
+            if !Arc::ptr_eq(&needed.0, &flushed.family.current_version()) {
+                *needed = flushed.needed_tombstones(&flushes);
+            }
+        }
+        for (flushed, (_, needed)) in flushes.iter_mut().zip(needed) {
             flushed.range_tombstones = needed;
         }
         let mut changes = Vec::new();
@@ -260,5 +268,11 @@ impl Core {
                 view.frozen.iter().filter(|m| !Arc::ptr_eq(m, &memtable)).cloned().collect();
             View { active: Arc::clone(&view.active), frozen, version: Arc::new(version) }
         });
+        let view = family.view.load();
+        let left_time = view.active.used_bytes() < family.options.freeze_bytes() / 2;
+        if left_time && view.frozen.is_empty() {
+            // ORDERING: relaxed; an estimate.
+            family.writes.flow.paced.store(false, Ordering::Relaxed);
+        }
     }
 }

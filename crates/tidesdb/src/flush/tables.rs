@@ -24,7 +24,7 @@ use crate::flow::{
 };
 use crate::memtable::{Memtable, kind_of};
 use crate::output::key_partitions::{KeyPartitions, KeySpan};
-use crate::output::table_output::{OutputPlace, TableOutput, Written, remove_written};
+use crate::output::table_output::{OutputPlace, Syncs, TableOutput, Written, remove_written};
 
 /// About what an entry takes in a memtable; only the size of a first allocation follows from it.
 const USUAL_ENTRY_BYTES: u64 = 128;
@@ -86,6 +86,7 @@ impl MemtableFlush {
             table_bytes: self.options.target_table_bytes.min(core.env.largest_table_bytes()),
             range_deletes_applied_through: rules.range_deletes_applied_through(),
             expected_entries: usize::try_from(self.expected_entries).unwrap_or(0),
+            syncs: Syncs::Together,
         };
         let no_values = ValueRewrite::default();
         let bounds = Arc::clone(&self.slice_bounds);
@@ -130,7 +131,7 @@ impl Core {
     ) -> Result<Flushed> {
         let started_nanos = self.env.clock.monotonic_nanos();
         let options = family.options.load_full();
-        let parts = self.parts_of(&memtable, &options);
+        let (bytes, parts) = (memtable.used_bytes(), self.parts_of(&memtable, &options));
         // Listed before the first version is read: later snapshots see the newest of each key.
         let snapshots = self.isolation.snapshots.list();
         let oldest = view.frozen.last().is_some_and(|last| Arc::ptr_eq(last, &memtable));
@@ -140,14 +141,16 @@ impl Core {
         // ORDERING: relaxed; an estimate.
         family.writes.flow.flushed_bytes.store(0, Ordering::Relaxed);
         self.flow.flushes.begun(started_nanos);
+        let slice_bounds = slices::renew(family, &view.version);
+        let slice_bounds = slices::for_flush(&slice_bounds, bytes, options.target_table_bytes);
         let flush = Arc::new(MemtableFlush {
             family: Arc::clone(family),
             options,
-            expected_entries: memtable.used_bytes() / USUAL_ENTRY_BYTES / parts.len() as u64,
+            expected_entries: bytes / USUAL_ENTRY_BYTES / parts.len() as u64,
             memtable: Arc::clone(&memtable),
             snapshots,
             range_tombstones,
-            slice_bounds: slices::renew(family, &view.version),
+            slice_bounds,
             bottom: oldest && view.version.runs.is_empty(),
             now: self.expired_for_all(),
             run: self.storage.numbers.next(),
@@ -160,7 +163,11 @@ impl Core {
             remove_written(self.env.vfs.as_ref(), &results.done);
             return Err(failure);
         }
-        let written = results.done.into_iter().fold(Written::default(), Written::and);
+        let mut written = results.done.into_iter().fold(Written::default(), Written::and);
+        if let Err(failure) = written.sync(self) {
+            remove_written(self.env.vfs.as_ref(), &[written]);
+            return Err(failure);
+        }
         // ORDERING: all parts have ended.
         let thread_nanos = flush.thread_nanos.load(Ordering::Relaxed);
         let family = Arc::clone(family);

@@ -30,6 +30,17 @@ pub(crate) struct OutputPlace {
     pub range_deletes_applied_through: SequenceNumber,
     /// About how many entries will come in all.
     pub expected_entries: usize,
+    pub syncs: Syncs,
+}
+
+/// When files are synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Syncs {
+    /// Each when it is complete, and the directory with the last.
+    Each,
+    /// Together with those of other outputs, by [`Written::sync`]: the file system has to do for
+    /// them once what it does for each sync.
+    Together,
 }
 
 #[derive(Debug)]
@@ -47,13 +58,15 @@ struct OpenValueLog {
     writer: VlogWriter,
 }
 
-/// What was written, synced, and not yet named by the manifest.
+/// What was written, and synced but for what is listed as unsynced, and is not yet named by the
+/// manifest.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     pub tables: Vec<Arc<TableRecord>>,
     pub value_logs: Vec<ValueLogRecord>,
     pub bytes: u64,
     pub paths: Vec<PathBuf>,
+    unsynced: Vec<(PathBuf, Arc<dyn File>)>,
 }
 
 impl Written {
@@ -63,7 +76,34 @@ impl Written {
         self.value_logs.extend(other.value_logs);
         self.bytes += other.bytes;
         self.paths.extend(other.paths);
+        self.unsynced.extend(other.unsynced);
         self
+    }
+
+    /// Syncs all files, and the directory.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn sync(&mut self, core: &Core) -> Result<()> {
+        for (path, file) in std::mem::take(&mut self.unsynced) {
+            file.sync_data().map_err(|e| Error::io("sync", &path, e))?;
+        }
+        match self.paths.as_slice() {
+            [] => Ok(()),
+            _ => sync_directory(core),
+        }
+    }
+
+    fn completed(&mut self, syncs: Syncs, path: PathBuf, file: Arc<dyn File>) -> Result<()> {
+        match syncs {
+            Syncs::Each => file.sync_data().map_err(|e| Error::io("sync", &path, e)),
+            Syncs::Together => {
+                // Whole, while others are written still.
+                file.start_write_back(0, 0);
+                self.unsynced.push((path, file));
+                Ok(())
+            }
+        }
     }
 }
 
@@ -198,7 +238,7 @@ impl<'a> TableOutput<'a> {
         let Some(table) = self.table.take() else { return Ok(()) };
         let (summary, buffers) = table.writer.finish()?;
         self.core.memory.buffer_pool.give(buffers);
-        table.file.sync_data().map_err(|e| Error::io("sync", &table.path, e))?;
+        self.written.completed(self.place.syncs, table.path, table.file)?;
         self.written.bytes += summary.file_len;
         self.written.tables.push(Arc::new(record_of(table.number, self.place, summary)));
         Ok(())
@@ -208,23 +248,22 @@ impl<'a> TableOutput<'a> {
         let Some(log) = self.value_log.take() else { return Ok(()) };
         let number = log.writer.number();
         let summary = log.writer.finish()?;
-        log.file.sync_data().map_err(|e| Error::io("sync", &log.path, e))?;
+        self.written.completed(self.place.syncs, log.path, log.file)?;
         self.written.bytes += summary.file_len;
         self.written.value_logs.push(ValueLogRecord { number, bytes: summary.file_len });
         Ok(())
     }
 
-    /// Completes and syncs all files and the directory. What is returned may be named by the
-    /// manifest; further versions go to other files.
+    /// Completes all files, and syncs them and the directory unless that is for [`Written::sync`].
+    /// Then what is returned may be named by the manifest; further versions go to other files.
     ///
     /// # Errors
     /// [`Error::Io`]; everything written since the last call is removed when the output is dropped.
     pub(crate) fn complete(&mut self) -> Result<Written> {
         self.finish_table()?;
         self.finish_value_log()?;
-        if !self.written.paths.is_empty() {
-            let dir = &self.core.env.path;
-            self.core.env.vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
+        if self.place.syncs == Syncs::Each && !self.written.paths.is_empty() {
+            sync_directory(self.core)?;
         }
         Ok(std::mem::take(&mut self.written))
     }
@@ -235,6 +274,11 @@ impl Drop for TableOutput<'_> {
         // What was completed is no longer listed.
         remove_all(self.core.env.vfs.as_ref(), &self.written.paths);
     }
+}
+
+fn sync_directory(core: &Core) -> Result<()> {
+    let dir = &core.env.path;
+    core.env.vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))
 }
 
 /// Removes files that no manifest ever named.

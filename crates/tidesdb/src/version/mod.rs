@@ -56,6 +56,17 @@ pub(crate) struct TableChange {
     pub added: Vec<Arc<TableFile>>,
 }
 
+/// A value-log file that is mostly garbage.
+struct MostlyDead {
+    /// Bytes that are left.
+    live: u64,
+    number: u64,
+    /// Bytes of garbage.
+    dead: u64,
+    /// Level and number of the oldest run that points into it.
+    oldest: (u32, u64),
+}
+
 /// So many small value logs are worth writing their values once more.
 const LEAST_JOINED_VALUE_LOGS: usize = 8;
 
@@ -205,18 +216,29 @@ impl Version {
     }
 
     /// Value-log files of which more than half is garbage but not all, so that writing what is left
-    /// elsewhere frees more than it costs: the bytes that are left, and the number.
-    fn mostly_dead(&self) -> impl Iterator<Item = (u64, u64)> {
-        let referenced = |file| {
-            let runs = self.runs.iter();
-            runs.filter_map(|run| run.totals.value_references.get(&file)).sum::<u64>()
-        };
+    /// elsewhere frees more than it costs.
+    fn mostly_dead(&self) -> impl Iterator<Item = MostlyDead> {
         self.value_logs.values().filter_map(move |file| {
-            let (live, life) = (referenced(file.number), file.life());
+            let references = |run: &Run| run.totals.value_references.get(&file.number).copied();
+            let pointing = self.runs.iter().filter_map(|run| Some((run.place(), references(run)?)));
+            let (live, oldest) =
+                pointing.fold((0, None), |(live, _), (place, bytes)| (live + bytes, Some(place)));
+            let life = file.life();
             let values = life.bytes().saturating_sub(VLOG_HEADER_BYTES);
             let is_mostly_dead = life.is_settled() && !file.is_damaged() && live * 2 < values;
-            (live > 0 && is_mostly_dead).then_some((live, file.number))
+            let oldest = oldest.filter(|_| live > 0 && is_mostly_dead)?;
+            Some(MostlyDead { live, number: file.number, dead: values - live, oldest })
         })
+    }
+
+    /// ObsoleteFiles in value-log files that are mostly garbage, by level and number of the oldest
+    /// run that points into each.
+    pub(crate) fn dead_value_bytes(&self) -> BTreeMap<(u32, u64), u64> {
+        let mut bytes = BTreeMap::new();
+        for file in self.mostly_dead() {
+            *bytes.entry(file.oldest).or_default() += file.dead;
+        }
+        bytes
     }
 
     /// Value-log files of which at least an eighth is garbage but not all: the bytes that are left,
@@ -234,10 +256,13 @@ impl Version {
         files
     }
 
-    /// Numbers of the value-log files that are mostly garbage; the deadest of them, until some
-    /// `most_bytes` are left in these. One is enough to free something.
-    pub(crate) fn mostly_dead_value_logs(&self, most_bytes: u64) -> BTreeSet<u64> {
-        let mut dead: Vec<_> = self.mostly_dead().collect();
+    /// Numbers of the value-log files that are mostly garbage and into which only the newest so
+    /// many runs point; the deadest of them, until some `most_bytes` are left in these. One is
+    /// enough to free something.
+    pub(crate) fn mostly_dead_value_logs(&self, runs: usize, most_bytes: u64) -> BTreeSet<u64> {
+        let merged: BTreeSet<_> = self.runs.iter().take(runs).map(Run::place).collect();
+        let within = self.mostly_dead().filter(|file| merged.contains(&file.oldest));
+        let mut dead: Vec<_> = within.map(|file| (file.live, file.number)).collect();
         dead.sort_unstable();
         let mut before = 0;
         let chosen = dead.into_iter().take_while(|(live, _)| {

@@ -83,11 +83,34 @@ fn the_deadest_value_logs_are_collected_first_and_not_too_many_at_once() {
     for (most_bytes, wanted) in
         [(0, &[1][..]), (39_999, &[1]), (40_000, &[1, 3]), (u64::MAX, &[1, 2, 3])]
     {
-        let chosen = version.mostly_dead_value_logs(most_bytes);
+        let chosen = version.mostly_dead_value_logs(1, most_bytes);
         assert!(chosen.iter().eq(wanted), "{most_bytes}: {chosen:?}");
     }
     assert!(version.has_mostly_dead_value_logs());
     assert_eq!(version.dead_value_logs(), [5]);
+    // 4 has less garbage than values.
+    let dead = 3 * 100_000 - 10_000 - 40_000 - 30_000;
+    assert_eq!(version.dead_value_bytes(), BTreeMap::from([((2, 1), dead)]));
+}
+
+/// The file would be read for nothing: what the older run points at keeps it.
+#[test]
+fn no_value_leaves_a_file_into_which_a_run_points_that_is_not_merged() {
+    let context = context();
+    let pointing = [(2, 1), (1, 2)].map(|place| {
+        let like = table(&context, place, place.1, place.1 * KEYS);
+        let value_references = vec![(7, 10_000), (7 + place.1, 10_000)];
+        TableFile::new(&context, TableRecord { value_references, ..(*like.record).clone() })
+    });
+    let logs = [7, 8, 9].map(|number| {
+        let bytes = VLOG_HEADER_BYTES + 100_000;
+        (number, ValueLogFile::written(&context, ValueLogRecord { number, bytes }))
+    });
+    let version = Version::of_tables(pointing, BTreeMap::from(logs));
+    assert!(version.mostly_dead_value_logs(1, u64::MAX).into_iter().eq([9]));
+    assert!(version.mostly_dead_value_logs(2, u64::MAX).into_iter().eq([7, 8, 9]));
+    let dead = BTreeMap::from([((1, 2), 90_000), ((2, 1), 80_000 + 90_000)]);
+    assert_eq!(version.dead_value_bytes(), dead);
 }
 
 /// Prints what a flush of a family with many tables costs in the version.

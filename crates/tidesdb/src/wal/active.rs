@@ -13,6 +13,11 @@ use tidesdb_sys::vfs::LogSegment;
 use super::Wal;
 use super::segments::{Retained, SegmentFiles};
 
+/// The next segment is prepared once one part in so many of the active one is used. To create a
+/// file and make its pages present takes a processor for milliseconds, which the first commits of a
+/// process, and a process that commits little, do better without.
+const UNPREPARED_PART: u64 = 8;
+
 /// The segment that commits go to.
 #[derive(Debug)]
 pub(super) struct ActiveSegment {
@@ -26,6 +31,11 @@ pub(super) struct ActiveSegment {
 impl ActiveSegment {
     pub(super) const fn offset_of(&self, position: u64) -> u64 {
         RECORDS_OFFSET + (position - self.header.base)
+    }
+
+    /// Position from which on the next segment should be prepared.
+    pub(super) const fn prepare_from(&self) -> u64 {
+        self.header.base + (self.limit - self.header.base) / UNPREPARED_PART
     }
 }
 
@@ -123,9 +133,10 @@ impl Wal {
             });
             files.leave_full(&old.io);
         }
-        let position = next.header.base;
+        let (position, prepare_from) = (next.header.base, next.prepare_from());
         self.active.store(Arc::new(next));
-        self.consumed.store(true, Ordering::Relaxed);
+        // ORDERING: relaxed; a commit that sees the old value asks for nothing, or once too often.
+        self.prepare_from.store(prepare_from, Ordering::Relaxed);
         // No commit is inside the gate, and none outside of it waits for a range of its own.
         self.sequencer.reset(position);
     }

@@ -39,7 +39,7 @@ mod state;
 mod sync;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -103,8 +103,9 @@ pub(crate) struct Wal {
     /// Segment files whose names are durable, in the order of their creation.
     named: AtomicU64,
     condition: Condition,
-    /// A prepared segment was taken into use and no other was asked for yet.
-    consumed: AtomicBool,
+    /// Once a commit has reached this position, the segment after the active one is asked for;
+    /// `u64::MAX` when it was.
+    prepare_from: AtomicU64,
     pub counters: LogCounters,
 }
 
@@ -178,6 +179,7 @@ impl Wal {
         files: SegmentFiles,
         active: ActiveSegment,
     ) -> Self {
+        let prepare_from = AtomicU64::new(active.prepare_from());
         Self {
             sequencer: CommitSequencer::new(position),
             gate: CommitGate::new(),
@@ -187,7 +189,7 @@ impl Wal {
             group: GroupSync::new(on_disk_through),
             named: AtomicU64::new(0),
             condition: Condition::open(),
-            consumed: AtomicBool::new(true),
+            prepare_from,
             counters: LogCounters::default(),
             config,
         }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
+use tidesdb_base::entry::SequenceNumber;
 use tidesdb_lockfree::sync::lock;
 
 use super::Wal;
@@ -23,11 +24,13 @@ impl Wal {
         lock(&self.files).limit(bytes);
     }
 
-    /// True once after each time that a segment was taken into use: another should be prepared.
+    /// True for one commit into each segment, told by its sequence number: some of the segment is
+    /// used, and another should be prepared.
     #[inline]
-    pub(crate) fn wants_preparation(&self) -> bool {
+    pub(crate) fn wants_preparation(&self, sequence: SequenceNumber) -> bool {
         // ORDERING: relaxed; a hint, and preparing twice does nothing.
-        self.consumed.load(Ordering::Relaxed) && self.consumed.swap(false, Ordering::Relaxed)
+        sequence >= self.prepare_from.load(Ordering::Relaxed)
+            && self.prepare_from.swap(u64::MAX, Ordering::Relaxed) != u64::MAX
     }
 
     /// Number of the oldest segment with records behind `position`, which recovery would need if

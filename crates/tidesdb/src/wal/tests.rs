@@ -188,6 +188,26 @@ fn a_small_commit_crowds_no_large_one_out_of_its_segment() {
     assert!(log.active.load().io.capacity() > (1 << 20) + (64 << 10));
 }
 
+/// The first commit of a process had the next segment made beside those that followed it: a file of
+/// some megabytes, page by page, while the first puts into new families went on.
+#[test]
+fn the_next_segment_is_asked_for_once_an_eighth_of_the_active_one_is_used() {
+    let log = log();
+    let asks = || {
+        let sequence = commit(&log, 1000);
+        log.wants_preparation(sequence)
+    };
+    for _ in 0..2 {
+        let segment = log.active_segment();
+        let asked: Vec<bool> = (0..60).map(|_| asks()).collect();
+        let times = asked.iter().filter(|&&asked| asked).count();
+        let first = asked.iter().position(|&asked| asked);
+        assert!(times == 1 && first.is_some_and(|at| (6..9).contains(&at)), "{asked:?}");
+        assert_eq!(log.active_segment(), segment);
+        log.next_segment(segment, 0).unwrap();
+    }
+}
+
 /// On a disk that has no space for what others may write beside it.
 #[test]
 fn a_large_record_is_content_with_a_segment_of_its_own() {

@@ -89,9 +89,14 @@ impl Core {
                     break;
                 }
                 Pace::Slow { bytes_per_second, reason } => {
+                    note_pacing(family, reason);
                     let for_compactions =
                         [StallReason::CompactionDebt, StallReason::SpaceAmplification];
-                    if for_compactions.contains(&reason) && !family.compactions.have_jobs() {
+                    // On a full disk each try would fail: until there is space, each flush asks.
+                    if for_compactions.contains(&reason)
+                        && !family.compactions.have_jobs()
+                        && !self.awaits_space()
+                    {
                         self.schedule_compaction(family);
                     }
                     let nanos = family.writes.flow.pacer.refill(
@@ -102,7 +107,10 @@ impl Core {
                     wait.slow_down(nanos, bytes_per_second, reason)?;
                     break;
                 }
-                Pace::Wait(reason) => wait.for_flush(reason)?,
+                Pace::Wait(reason) => {
+                    note_pacing(family, reason);
+                    wait.for_flush(reason)?;
+                }
             }
         }
         Ok(())
@@ -201,6 +209,14 @@ impl Core {
             self.freeze_and_flush(&family, 0);
             frozen_bytes += bytes;
         }
+    }
+}
+
+/// Notes that writers have to make room last for a flush.
+fn note_pacing(family: &FamilyState, reason: StallReason) {
+    if [StallReason::MemtableBytes, StallReason::FlushQueue].contains(&reason) {
+        // ORDERING: relaxed; an estimate.
+        family.writes.flow.paced.store(true, Ordering::Relaxed);
     }
 }
 

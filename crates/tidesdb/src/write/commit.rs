@@ -300,14 +300,15 @@ impl Core {
     ) -> Result<Visible> {
         check.before_reserving();
         let committed = self.commit_in_place(payload, parties, check, apply);
-        if self.storage.log.wants_preparation() {
-            self.review_disk(0);
-            self.prepare_log_later();
-            // Families that are far from full keep the log as well.
-            self.limit_retained_log();
-        }
-        if committed.is_err() {
-            self.repair_log_later();
+        match &committed {
+            Ok(visible) if self.storage.log.wants_preparation(visible.sequence) => {
+                self.review_disk(0);
+                self.prepare_log_later();
+                // Families that are far from full keep the log as well.
+                self.limit_retained_log();
+            }
+            Ok(_) => {}
+            Err(_) => self.repair_log_later(),
         }
         committed
     }

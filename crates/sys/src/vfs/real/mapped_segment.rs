@@ -23,6 +23,10 @@ use super::claims::Claims;
 use crate::forks::ProcessMark;
 use crate::vfs::{LogSegment, check_segment_range};
 
+/// Pages are made present in pieces of this size: the kernel holds a lock on the address space
+/// meanwhile, for which others that map memory wait. Whole pages of any size that is in use.
+const POPULATED_BYTES: usize = 256 << 10;
+
 /// A shared, writable mapping of the first `len` bytes of a file; unmapped on drop.
 #[derive(Debug)]
 pub(super) struct Mapping {
@@ -95,14 +99,15 @@ impl Mapping {
         let page = crate::os_calls::page_size();
         let start = from / page * page;
         let end = to.min(self.len);
-        if start >= end {
-            return;
+        for at in (start..end).step_by(POPULATED_BYTES) {
+            let bytes = POPULATED_BYTES.min(end - at);
+            // SAFETY: `at` is below the length of the mapping.
+            let address = unsafe { self.base.as_ptr().add(at) };
+            // SAFETY: the range lies inside the mapping, starts on a page boundary as start and
+            // pieces are whole pages, and this advice changes no byte of it. The result is ignored
+            // on purpose: kernels before 5.14 refuse.
+            let _ = unsafe { libc::madvise(address.cast(), bytes, libc::MADV_POPULATE_WRITE) };
         }
-        // SAFETY: `start` is below the length of the mapping.
-        let address = unsafe { self.base.as_ptr().add(start) };
-        // SAFETY: the range lies inside the mapping, starts on a page boundary, and this advice
-        // changes no byte of it. The result is ignored on purpose: kernels before 5.14 refuse.
-        let _ = unsafe { libc::madvise(address.cast(), end - start, libc::MADV_POPULATE_WRITE) };
     }
 
     /// Takes all pages out of the process. Their bytes stay with the kernel, which writes them to

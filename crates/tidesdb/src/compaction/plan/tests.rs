@@ -12,12 +12,43 @@ const RULES: PlanRules = PlanRules {
     max_space_amplification: 1.5,
     collected_from: 4.0 / 3.0,
     least_garbage_bytes: 0,
-    collect_values: false,
     awaits_snapshots: false,
 };
 
 const fn liveness(versions: u64, needed: u64) -> Liveness {
     Liveness { versions, needed }
+}
+
+/// What is chosen from runs and rules alone.
+fn facts<'a>(runs: &'a [RunSummary], rules: &PlanRules, activity: Activity) -> PlanFacts<'a> {
+    let (expired_bytes, sound_slice_garbage) = (None, None);
+    PlanFacts {
+        runs,
+        rules: *rules,
+        activity,
+        beside: Beside::NONE,
+        expired_bytes,
+        sound_slice_garbage,
+    }
+}
+
+fn next_compaction(
+    runs: &[RunSummary],
+    rules: &PlanRules,
+    activity: Activity,
+) -> Option<CompactionPlan> {
+    choose(&facts(runs, rules, activity))
+}
+
+/// The same beside others of the family.
+fn beside_others(
+    runs: &[RunSummary],
+    free: usize,
+    rules: &PlanRules,
+    most_bytes: u64,
+) -> Option<CompactionPlan> {
+    let beside = Beside { of_family: true, free, most_bytes };
+    choose(&PlanFacts { beside, ..facts(runs, rules, Activity::Busy) })
 }
 
 /// Runs of these sizes with distinct keys, an entry a byte.
@@ -88,12 +119,24 @@ fn the_oldest_input_takes_the_others_in_once_it_was_merged() {
     let plan = next_compaction(&runs(&[1, 1, 1, 1, 16]), &RULES, Activity::Busy);
     assert_eq!(
         plan,
-        Some(CompactionPlan { count: 4, level: 2, run: 5, into_oldest: false, by_slices: false })
+        Some(CompactionPlan {
+            count: 4,
+            level: 2,
+            run: 5,
+            into_oldest: false,
+            keys: MergedKeys::All
+        })
     );
-    let plan = full_compaction(&runs(&[1, 1, 16]));
+    let plan = compact_newest(&runs(&[1, 1, 16]), 3);
     assert_eq!(
         plan,
-        Some(CompactionPlan { count: 3, level: 2, run: 1, into_oldest: true, by_slices: false })
+        Some(CompactionPlan {
+            count: 3,
+            level: 2,
+            run: 1,
+            into_oldest: true,
+            keys: MergedKeys::All
+        })
     );
 }
 
@@ -112,11 +155,22 @@ fn the_output_takes_the_number_of_its_newest_input() {
     let plan = next_compaction(&state, &rules, Activity::Busy);
     assert_eq!(
         plan,
-        Some(CompactionPlan { count: 2, level: 2, run: 4, into_oldest: false, by_slices: false })
+        Some(CompactionPlan {
+            count: 2,
+            level: 2,
+            run: 4,
+            into_oldest: false,
+            keys: MergedKeys::All
+        })
     );
-    let all =
-        Some(CompactionPlan { count: 3, level: 2, run: 4, into_oldest: false, by_slices: false });
-    assert_eq!(full_compaction(&state), all);
+    let all = Some(CompactionPlan {
+        count: 3,
+        level: 2,
+        run: 4,
+        into_oldest: false,
+        keys: MergedKeys::All,
+    });
+    assert_eq!(compact_newest(&state, state.len()), all);
 }
 
 #[test]
@@ -126,12 +180,18 @@ fn a_damaged_run_and_all_older_ones_are_left_alone() {
     let plan = next_compaction(&state, &RULES, Activity::Busy);
     assert_eq!(
         plan,
-        Some(CompactionPlan { count: 4, level: 2, run: 6, into_oldest: false, by_slices: false })
+        Some(CompactionPlan {
+            count: 4,
+            level: 2,
+            run: 6,
+            into_oldest: false,
+            keys: MergedKeys::All
+        })
     );
-    assert_eq!(full_compaction(&state).map(|plan| plan.count), Some(4));
+    assert_eq!(compact_newest(&state, state.len()).map(|plan| plan.count), Some(4));
     state[0].damaged = true;
     assert_eq!(next_compaction(&state, &RULES, Activity::RESTING), None);
-    assert_eq!(full_compaction(&state), None);
+    assert_eq!(compact_newest(&state, state.len()), None);
 }
 
 #[test]
@@ -139,11 +199,21 @@ fn slices_beside_damage_are_merged_when_enough_of_them_is_garbage() {
     let mut state = runs(&[1, 1, 16]);
     state[2].damaged = true;
     // A third of 1.5 - 1 is left to what comes meanwhile: from 4/3 versions to a key on.
-    assert_eq!(beside_damage(&state, &RULES, 0.24), None);
-    let plan = CompactionPlan { count: 3, level: 2, run: 1, into_oldest: true, by_slices: true };
-    assert_eq!(beside_damage(&state, &RULES, 0.26), Some(plan));
+    let beside_damage = |state: &[RunSummary], share| {
+        let sound_slice_garbage = Some(share);
+        choose(&PlanFacts { sound_slice_garbage, ..facts(state, &RULES, Activity::Busy) })
+    };
+    assert_eq!(beside_damage(&state, 0.24), None);
+    let plan = CompactionPlan {
+        count: 3,
+        level: 2,
+        run: 1,
+        into_oldest: true,
+        keys: MergedKeys::WorstSlice,
+    };
+    assert_eq!(beside_damage(&state, 0.26), Some(plan));
     state[2].value_bytes = 100;
-    assert_eq!(beside_damage(&state, &RULES, 0.9), None, "a slice frees no value log");
+    assert_eq!(beside_damage(&state, 0.9), None, "a slice frees no value log");
 }
 
 /// Merges runs of unique keys as planned; returns the bytes rewritten.
@@ -243,9 +313,29 @@ fn small_runs_below_a_larger_one_count_as_larger_ones() {
 #[test]
 fn tiers_come_before_slices_when_there_are_very_many_runs() {
     let plan = |newer| next_compaction(&overwritten(newer, 40), &RULES, Activity::Busy);
-    assert_eq!(plan(15).map(|plan| (plan.count, plan.by_slices)), Some((16, true)));
+    assert_eq!(plan(15).map(|plan| (plan.count, plan.keys)), Some((16, MergedKeys::WorstSlice)));
     let tiers = plan(16).unwrap();
-    assert!(tiers.count < 17 && !tiers.by_slices && !tiers.into_oldest, "{tiers:?}");
+    assert!(tiers.count < 17 && tiers.keys == MergedKeys::All && !tiers.into_oldest, "{tiers:?}");
+}
+
+#[test]
+fn what_has_expired_comes_first() {
+    let mut state = overwritten(15, 40);
+    let expired = |state: &[RunSummary], of_family| {
+        let beside = Beside { of_family, ..Beside::NONE };
+        let expired_bytes = Some(100);
+        choose(&PlanFacts { expired_bytes, beside, ..facts(state, &RULES, Activity::Busy) })
+    };
+    let keys = |plan: Option<CompactionPlan>| plan.map(|plan| (plan.count, plan.keys));
+    assert_eq!(keys(expired(&state, false)), Some((16, MergedKeys::Expired)));
+    assert_eq!(keys(expired(&state, true)), Some((15, MergedKeys::All)), "for their number");
+    state[3].damaged = true;
+    assert_eq!(keys(expired(&state, false)), Some((16, MergedKeys::Expired)), "of other keys");
+    // Before a merge that waits for a thread, what can begin at once.
+    let state = overwritten(15, 40);
+    let beside = Beside { most_bytes: 190, ..Beside::NONE };
+    let plan = choose(&PlanFacts { beside, ..facts(&state, &RULES, Activity::Busy) });
+    assert_eq!(keys(plan), Some((4, MergedKeys::All)));
 }
 
 #[test]
@@ -274,7 +364,7 @@ fn beside_other_merges_free_runs_are_merged_for_their_number() {
     damaged[3].damaged = true;
     assert_eq!(count(&damaged, 7, u64::MAX), None);
     let plan = beside_others(&state, 4, &rules, u64::MAX).unwrap();
-    assert_eq!((plan.run, plan.into_oldest, plan.by_slices), (state[0].id, false, false));
+    assert_eq!((plan.run, plan.into_oldest, plan.keys), (state[0].id, false, MergedKeys::All));
 }
 
 /// Each flush that a pause followed had all bytes rewritten but those of the oldest run: half as
@@ -351,7 +441,7 @@ fn larger_families_wait_for_fewer_runs() {
         });
         enough.unwrap()
     };
-    assert_eq!([15.0, 17.0, 65.0, 257.0, 4_000.0].map(merged), [8, 6, 4, 3, 3]);
+    assert_eq!([0.5, 15.0, 17.0, 65.0, 257.0, 4_000.0].map(merged), [8, 6, 6, 4, 3, 3]);
     // Beside another merge all runs count as well.
     let state = large(&[0.03, 0.03, 0.03, 257.0]);
     let plan = beside_others(&state, 3, &rules, u64::MAX);
@@ -362,8 +452,8 @@ fn larger_families_wait_for_fewer_runs() {
 #[test]
 fn a_long_merge_has_many_small_runs_joined_first() {
     let count = |sizes: &[f64]| {
-        next_compaction(&large(sizes), &PlanRules { fan_in: 3, ..RULES }, Activity::Busy)
-            .map(|plan| plan.count)
+        // Three of a class at this size.
+        next_compaction(&large(sizes), &RULES, Activity::Busy).map(|plan| plan.count)
     };
     let small = [0.03, 0.03, 0.1, 0.1, 0.3];
     let long = [5.0, 5.0, 5.0];
@@ -382,5 +472,5 @@ fn a_long_merge_does_not_go_into_a_flushed_run() {
     assert_eq!((plan.count, plan.into_oldest), (4, true));
     let mut one = large(&[9.0, 0.01]);
     one[1].level = 1;
-    assert_eq!(full_compaction(&one).map(|plan| plan.count), Some(2));
+    assert_eq!(compact_newest(&one, 2).map(|plan| plan.count), Some(2));
 }

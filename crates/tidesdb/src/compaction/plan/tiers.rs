@@ -14,8 +14,10 @@ const UNREAD_FAN_INS: usize = 2;
 /// Writers are slowed by more.
 const MOST_UNREAD_RUNS_PER_FAN_IN: usize = 4;
 
-/// Families up to this size wait for as many runs as the options say.
+/// Families up to this size wait for as many runs as the options say,
 const LARGE_BYTES: u64 = 16 << 30;
+/// those that are read up to this one.
+const LARGE_READ_BYTES: u64 = 1 << 30;
 
 /// A compaction from this size on has small runs joined first: it holds all its runs until its end,
 /// and what is flushed meanwhile comes on top of them.
@@ -29,6 +31,7 @@ impl PlanRules {
     /// The rules for runs that have so many bytes in all.
     pub(super) fn at_size(&self, bytes: u64) -> Self {
         let eighths = match bytes / LARGE_BYTES {
+            0 if self.is_read && bytes >= LARGE_READ_BYTES => 6,
             0 => 8,
             1..=3 => 6,
             4..=15 => 4,

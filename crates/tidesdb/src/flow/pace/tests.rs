@@ -15,6 +15,7 @@ fn usual() -> FamilySignals {
         frozen_bytes: 40 * MIB,
         oldest_frozen_bytes: 40 * MIB,
         flushed_bytes: 0,
+        paced: true,
         young_runs: 0,
         runs: 0,
         is_read: false,
@@ -70,6 +71,24 @@ fn the_room_lasts_until_the_flush_is_done() {
     // Half of it written: twice the rate.
     let halfway = FamilySignals { flushed_bytes: 20 * MIB, ..usual() };
     assert_eq!(rate(family_pace(&halfway)), 120 * MIB);
+}
+
+/// What fits into memory was slowed to the rate of the flush in front of it.
+#[test]
+fn a_burst_is_not_slowed_until_an_eighth_of_the_room_is_left() {
+    let first = FamilySignals { paced: false, ..usual() };
+    let after = |active| FamilySignals { active_bytes: active * MIB, ..first };
+    for active in [0, 10, 20] {
+        assert_eq!(family_pace(&after(active)), Pace::Free, "{active} of 24 MiB");
+    }
+    assert_eq!(rate(family_pace(&after(21))), 3 * 100 / 40 * MIB + MIB / 2);
+    // The active memtable is what must last.
+    let queue_limit = 2;
+    assert_eq!(family_pace(&FamilySignals { queue_limit, ..after(20) }), Pace::Free);
+    // A slow disk: they would be slow for a second then.
+    let slow = FamilySignals { flush_bytes_per_second: 40 * MIB, ..first };
+    assert_eq!(rate(family_pace(&slow)), 24 * MIB);
+    assert_eq!(family_pace(&FamilySignals { flushed_bytes: 24 * MIB, ..slow }), Pace::Free);
 }
 
 #[test]
@@ -158,8 +177,10 @@ fn a_large_family_that_is_read_has_its_writers_slowed_by_fewer_runs() {
         let table_bytes = gib * GIB;
         bounds_of_all_runs(&FamilySignals { table_bytes, is_read, ..usual() })
     };
-    assert_eq!(bounds(32, true), (32, 64));
-    assert_eq!(bounds(64, true), (23, 48));
+    assert_eq!(bounds(0, true), (32, 64));
+    assert_eq!(bounds(1, true), (22, 44));
+    assert_eq!([2, 10, 32].map(|gib| bounds(gib, true)), [(12, 24); 3]);
+    assert_eq!(bounds(64, true), (10, 21));
     assert_eq!(bounds(256, true), (6, 16));
     assert_eq!(bounds(10_000, true), (6, 16));
     assert_eq!(bounds(10_000, false), (32, 64));

@@ -65,6 +65,30 @@ fn garbage_in_value_logs_is_worth_a_merge_however_small_the_tables_are() {
     assert_eq!(plan(1_000).map(|plan| plan.count), Some(2));
 }
 
+/// One value log that was mostly garbage, however small, had all runs merged.
+#[test]
+fn dead_values_have_those_runs_rewritten_that_point_at_them_if_that_frees_enough() {
+    let planned = |dead: [u64; 4]| {
+        let mut state = runs(&[2, 4, 100, 10_000]);
+        state.iter_mut().zip(dead).for_each(|(run, dead)| run.dead_value_bytes = dead);
+        next_compaction(&state, &RULES, Activity::Busy).map(|plan| plan.count)
+    };
+    assert_eq!(planned([0; 4]), None);
+    assert_eq!(planned([0, 1, 0, 0]), Some(2));
+    assert_eq!(planned([0, 0, 10, 0]), None, "less than a tenth of the three runs");
+    assert_eq!(planned([0, 0, 11, 0]), Some(3));
+    assert_eq!(planned([0, 0, 0, 1_000]), None);
+    assert_eq!(planned([0, 0, 0, 1_011]), Some(4));
+    assert_eq!(planned([0, 0, 6, 1_005]), Some(4), "together they are worth it");
+    assert_eq!(planned([0, 2, 0, 1_011]), Some(2), "more for each byte");
+    assert_eq!(planned([2, 0, 0, 0]), Some(1));
+    let mut damaged = runs(&[2, 4, 100, 10_000]);
+    damaged.iter_mut().for_each(|run| run.dead_value_bytes = 1 << 20);
+    damaged[2].damaged = true;
+    let plan = next_compaction(&damaged, &RULES, Activity::Busy);
+    assert_eq!(plan.map(|plan| plan.count), Some(1), "the first is the cheapest");
+}
+
 /// What one run holds in vain, since snapshots are gone or ranges were deleted.
 fn with_own_garbage(sizes: &[u64], garbage: &[u64]) -> Vec<RunSummary> {
     let mut runs = runs(sizes);
@@ -109,17 +133,23 @@ fn what_a_run_holds_in_vain_is_collected() {
 fn overwritten_keys_are_merged_by_slices_before_the_bound_is_reached() {
     let plan = |runs: &[RunSummary]| next_compaction(runs, &RULES, Activity::Busy);
     let by_slices = |count| {
-        Some(CompactionPlan { count, level: 2, run: 1, into_oldest: true, by_slices: true })
+        Some(CompactionPlan {
+            count,
+            level: 2,
+            run: 1,
+            into_oldest: true,
+            keys: MergedKeys::WorstSlice,
+        })
     };
     assert_eq!(plan(&overwritten(3, 110)), None, "within two thirds of what is allowed");
     assert_eq!(plan(&overwritten(3, 120)), by_slices(4));
     // An oldest run that was never merged, or values elsewhere: everything at once.
     let mut flushed = overwritten(3, 120);
     flushed[3].level = 1;
-    assert_eq!(plan(&flushed).map(|plan| (plan.count, plan.by_slices)), Some((4, false)));
+    assert_eq!(plan(&flushed).map(|plan| (plan.count, plan.keys)), Some((4, MergedKeys::All)));
     let mut elsewhere = overwritten(3, 120);
     elsewhere[3].value_bytes = 2000;
-    let all = Some(CompactionPlan { by_slices: false, ..by_slices(4).unwrap() });
+    let all = Some(CompactionPlan { keys: MergedKeys::All, ..by_slices(4).unwrap() });
     assert_eq!(plan(&elsewhere), all);
     // What only a snapshot keeps is no garbage.
     let mut held = overwritten(3, 120);
@@ -133,9 +163,17 @@ fn what_has_expired_counts_like_other_garbage_up_to_a_half() {
     assert!(near(expired_share(4.0 / 3.0), 0.25));
     assert!(near(expired_share(16.0 / 15.0), 1.0 / 16.0));
     assert!(near(expired_share(1000.0), 0.5));
-    let all =
-        Some(CompactionPlan { count: 3, level: 2, run: 1, into_oldest: true, by_slices: false });
+    let all = Some(CompactionPlan {
+        count: 3,
+        level: 2,
+        run: 1,
+        into_oldest: true,
+        keys: MergedKeys::All,
+    });
     let mut state = runs(&[1, 1, 16]);
     state[0].damaged = true;
-    assert_eq!(compact_down(&state), all, "other keys than the damaged ones");
+    let expired_bytes = Some(100);
+    let plan = choose(&PlanFacts { expired_bytes, ..facts(&state, &RULES, Activity::Busy) });
+    let all = all.map(|all| CompactionPlan { keys: MergedKeys::Expired, ..all });
+    assert_eq!(plan, all, "other keys than the damaged ones");
 }

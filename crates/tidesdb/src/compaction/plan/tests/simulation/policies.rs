@@ -2,7 +2,7 @@
 
 use super::world::{Choice, FLUSH, SLICES, World};
 use crate::compaction::plan::{
-    Activity, CompactionPlan, PlanRules, beside_others, next_compaction,
+    Activity, Beside, CompactionPlan, MergedKeys, PlanFacts, PlanRules, choose,
 };
 use crate::version::collected_from;
 
@@ -40,17 +40,22 @@ impl Policy for TidesDb {
             max_space_amplification: 1.5,
             collected_from: collected_from(1.5),
             least_garbage_bytes: FLUSH as u64,
-            collect_values: false,
             awaits_snapshots: false,
         };
         let runs = world.summaries();
-        let plan = if world.merging() > 0 {
-            beside_others(&runs, world.free(), &rules, most_bytes as u64)
-        } else {
-            next_compaction(&runs, &rules, Activity::Busy)
-        };
-        let CompactionPlan { count, level, by_slices, into_oldest, .. } = plan?;
-        let slice = by_slices.then(|| world.worst_slice());
+        let of_family = world.merging() > 0;
+        // There are no other families, and threads that choose are free.
+        let most_bytes = if of_family { most_bytes as u64 } else { u64::MAX };
+        let plan = choose(&PlanFacts {
+            runs: &runs,
+            rules,
+            activity: Activity::Busy,
+            beside: Beside { of_family, free: world.free(), most_bytes },
+            expired_bytes: None,
+            sound_slice_garbage: None,
+        });
+        let CompactionPlan { count, level, keys, into_oldest, .. } = plan?;
+        let slice = (keys == MergedKeys::WorstSlice).then(|| world.worst_slice());
         Some(Choice { first: 0, count, slice, by_steps: into_oldest, level })
     }
 }
