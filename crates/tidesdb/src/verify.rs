@@ -16,6 +16,7 @@ use crate::core::Core;
 use crate::family::View;
 use crate::memtable::kind_of;
 use crate::progress::{Progress, Step};
+use crate::stats::memtable_keys;
 use crate::version::{Run, TableFile, ValueLogFile};
 
 pub(crate) use self::lengths::check_files;
@@ -35,6 +36,8 @@ pub struct VerifyReport {
     pub blocks: u64,
     /// Entries read.
     pub entries: u64,
+    /// Keys in memory: of the log that was replayed, and of commits since.
+    pub keys_in_memory: u64,
     /// Bytes of tables and value logs read.
     pub bytes: u64,
     /// Value-log files read.
@@ -66,6 +69,8 @@ impl VerifyReport {
     ) -> Result<Self> {
         let (mut report, mut seen) = (Self::default(), SeenFiles::default());
         report.warnings.extend(core.storage.left_out.iter().map(ToString::to_string));
+        report.keys_in_memory =
+            core.families.all().iter().map(|family| memtable_keys(family)).sum();
         let families: Vec<_> =
             core.families.all().into_iter().map(|family| family.view.load_full()).collect();
         let mut step = Step::new(Progress::of("checking", bytes_of(&families)), progress);

@@ -152,6 +152,7 @@ fn find_start(
     Ok(found.continued_with(&start))
 }
 
+// More than a dozen fields: all that a run knows between two records, and its summary asks.
 struct Loader<'a> {
     db: &'a Db,
     targets: Targets,

@@ -133,7 +133,7 @@ fn a_load_that_goes_on_counts_what_it_stores() {
     );
     assert!(run.stderr.contains("line 2 of input.tsv: 1 column instead of 2"), "{}", run.stderr);
     assert!(run.stderr.contains("line 6 of input.tsv: "), "{}", run.stderr);
-    let counted = "loaded 3 records (24 B) into family 'default' in ";
+    let counted = "loaded 3 records (21 B) into family 'default' in ";
     assert!(run.stderr.contains(counted), "{}", run.stderr);
     assert!(run.stderr.contains(", 2 of them in this run; skipped 2 bad ones"), "{}", run.stderr);
     // The engine refuses a key behind blank lines: its line is named, not that of the first blank.

@@ -28,12 +28,6 @@ impl Core {
         self.look_for_space_later(free, MOST_LOOKS);
     }
 
-    /// Whether work found no space on the disk, and is tried again when there is some.
-    pub(crate) fn awaits_space(&self) -> bool {
-        // ORDERING: relaxed; a look that comes late costs one more try.
-        self.work.jobs.awaits_space.load(Ordering::Relaxed)
-    }
-
     fn look_for_space_later(&self, free: u64, looks: u32) {
         let core = self.this.clone();
         let look = move || {

@@ -59,15 +59,18 @@ fn renewed(present: &SliceBounds, version: &Version, target_table_bytes: u64) ->
     bounds_between(&oldest.tables, wanted).into()
 }
 
-/// The tables of a flush hold at least so much of a memtable, in bytes, if they are not smaller by
-/// the options: each is a file that is synced.
+/// The tables of a flush hold at least so much of a memtable, in bytes: each is a file that is
+/// synced.
 const LEAST_FLUSHED_BYTES: u64 = 2 << 20;
+/// Where tables are small by the options, they hold at least this part of their usual size.
+const LEAST_FLUSHED_PART: u64 = 32;
 
 /// Those of the bounds at which a flush of so many bytes of memtable ends its tables. Every second
 /// one goes as often as must be, so that small flushes keep the same ones: a bound that a table
 /// crosses is of no use until the table is merged.
 pub(crate) fn for_flush(bounds: &SliceBounds, bytes: u64, target_table_bytes: u64) -> SliceBounds {
-    let most = bytes / target_table_bytes.clamp(1, LEAST_FLUSHED_BYTES);
+    let least = (target_table_bytes / LEAST_FLUSHED_PART).clamp(1, LEAST_FLUSHED_BYTES);
+    let most = bytes / least;
     if (bounds.len() as u64) < most.max(1) {
         return Arc::clone(bounds);
     }

@@ -37,6 +37,12 @@ impl Jobs {
         self.count.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// Whether work found no space on the disk, and is tried again when there is some.
+    pub(crate) fn await_space(&self) -> bool {
+        // A look that comes late costs one more try.
+        self.awaits_space.load(Ordering::SeqCst)
+    }
+
     /// No job is queued or runs.
     pub(crate) fn are_done(&self) -> bool {
         self.count.load(Ordering::SeqCst) == 0

@@ -60,7 +60,7 @@ impl Family {
     }
 }
 
-fn memtable_keys(family: &FamilyState) -> u64 {
+pub(crate) fn memtable_keys(family: &FamilyState) -> u64 {
     let view = family.view.load();
     std::iter::once(&view.active).chain(&view.frozen).map(keys_of).sum()
 }

@@ -19,6 +19,7 @@ mod work;
 pub(crate) use self::approximate::approximate_count;
 pub use self::cache::CacheStats;
 pub use self::database::{DbStats, MemoryStats, StallStats};
+pub(crate) use self::estimates::memtable_keys;
 pub use self::family::{FamilyStats, LevelStats, TombstoneDensity};
 pub use self::latency::LatencyStats;
 pub(crate) use self::prometheus::page as prometheus_page;

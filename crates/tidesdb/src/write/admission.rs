@@ -95,7 +95,7 @@ impl Core {
                     // On a full disk each try would fail: until there is space, each flush asks.
                     if for_compactions.contains(&reason)
                         && !family.compactions.have_jobs()
-                        && !self.awaits_space()
+                        && !self.work.jobs.await_space()
                     {
                         self.schedule_compaction(family);
                     }
