@@ -22,9 +22,39 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
+use tidesdb_files::sstable::ExpiryOctiles;
 
+use super::steps::{StepTable, tables_between};
 use crate::output::key_partitions::KeySpan;
 use crate::version::{TableFile, Version};
+
+/// What has to be known of a table to see what of it has expired. The simulation of large databases
+/// has tables that are nothing but that.
+pub(super) trait ExpiringTable: StepTable {
+    /// Bytes in value logs that it points at.
+    fn value_bytes(&self) -> u64;
+    fn expiry(&self) -> &ExpiryOctiles;
+    fn highest_sequence(&self) -> SequenceNumber;
+    fn is_damaged(&self) -> bool;
+}
+
+impl ExpiringTable for Arc<TableFile> {
+    fn value_bytes(&self) -> u64 {
+        self.record.value_references.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    fn expiry(&self) -> &ExpiryOctiles {
+        &self.record.expiry
+    }
+
+    fn highest_sequence(&self) -> SequenceNumber {
+        self.record.highest_sequence
+    }
+
+    fn is_damaged(&self) -> bool {
+        TableFile::is_damaged(self)
+    }
+}
 
 /// By what the expiry of a version is judged.
 #[derive(Clone, Copy, Debug)]
@@ -40,12 +70,12 @@ pub(crate) struct ExpiryRules {
 impl ExpiryRules {
     /// A snapshot may see what an expired version of the table hides, so that compactions keep it;
     /// and a transaction that began before the version must meet it when it commits (I-40).
-    fn is_held(&self, table: &TableFile) -> bool {
-        self.oldest.is_some_and(|oldest| oldest < table.record.highest_sequence)
+    fn is_held(&self, table: &impl ExpiringTable) -> bool {
+        self.oldest.is_some_and(|oldest| oldest < table.highest_sequence())
     }
 
-    fn has_expired(&self, table: &TableFile) -> bool {
-        let all = table.record.expiry.all_expired_at();
+    fn has_expired(&self, table: &impl ExpiringTable) -> bool {
+        let all = table.expiry().all_expired_at();
         let held = self.is_held(table);
         all.is_some_and(|time| time <= self.now) && !held
     }
@@ -64,31 +94,56 @@ fn nothing_expired(version: &Version, rules: &ExpiryRules) -> bool {
 
 /// The tables that can be removed, all at once, without being read.
 pub(crate) fn expired_tables(version: &Version, rules: &ExpiryRules) -> Vec<Arc<TableFile>> {
-    let (mut expired, mut numbers) = (Vec::new(), BTreeSet::new());
-    if nothing_expired(version, rules) {
-        return expired;
+    match nothing_expired(version, rules) {
+        true => Vec::new(),
+        false => expired_of(&tables(version), rules),
     }
-    for (at, run) in version.runs.iter().enumerate().rev() {
-        let older = version.runs.get(at + 1..).unwrap_or_default();
-        for table in run.tables.iter().filter(|table| rules.has_expired(table)) {
-            let (smallest, largest) = (&table.record.smallest_key, &table.record.largest_key);
-            let mut below = older.iter().flat_map(|run| run.tables_over(smallest, largest));
-            if below.all(|table| numbers.contains(&table.record.number)) {
-                numbers.insert(table.record.number);
-                expired.push(Arc::clone(table));
+}
+
+/// As [`expired_tables`], of the tables of each run, newest run first.
+pub(super) fn expired_of<T: ExpiringTable>(runs: &[&[T]], rules: &ExpiryRules) -> Vec<T> {
+    let (mut expired, mut numbers) = (Vec::new(), BTreeSet::new());
+    for (at, run) in runs.iter().enumerate().rev() {
+        let older = runs.get(at + 1..).unwrap_or_default();
+        for table in run.iter().filter(|table| rules.has_expired(*table)) {
+            let (smallest, largest) = (table.smallest_key(), table.largest_key());
+            let mut below = older.iter().flat_map(|run| tables_between(run, smallest, largest));
+            if below.all(|table| numbers.contains(&table.number())) {
+                numbers.insert(table.number());
+                expired.push(table.clone());
             }
         }
     }
     expired
 }
 
+/// The tables of each run.
+fn tables(version: &Version) -> Vec<&[Arc<TableFile>]> {
+    version.runs.iter().map(|run| run.tables.as_slice()).collect()
+}
+
+/// Whether a part of the keys can be merged alone: the oldest run has to take the others in, so it
+/// must have been merged before.
+fn in_parts(version: &Version) -> bool {
+    version.runs.last().is_some_and(|oldest| oldest.level > 1)
+}
+
 /// The keys of groups that are to be merged, down to the oldest run: the one that is due the
 /// longest and its neighbours that are due.
 pub(crate) fn due_range(version: &Version, rules: &ExpiryRules) -> Option<KeySpan> {
-    if nothing_expired(version, rules) {
-        return None;
+    match nothing_expired(version, rules) {
+        true => None,
+        false => due_of(&tables(version), in_parts(version), rules),
     }
-    let groups = groups(version);
+}
+
+/// As [`due_range`], of the tables of each run, newest run first.
+pub(super) fn due_of<T: ExpiringTable>(
+    runs: &[&[T]],
+    in_parts: bool,
+    rules: &ExpiryRules,
+) -> Option<KeySpan> {
+    let groups = groups(runs, in_parts);
     let due_at: Vec<_> = groups.iter().map(|group| due_at(group, rules)).collect();
     let is_due = |due_at: &Option<u64>| due_at.is_some_and(|time| time <= rules.now);
     let due = due_at.iter().enumerate().filter(|(_, due_at)| is_due(due_at));
@@ -97,7 +152,7 @@ pub(crate) fn due_range(version: &Version, rules: &ExpiryRules) -> Option<KeySpa
     let behind = due_at.get(longest..)?.iter().take_while(|due_at| is_due(due_at)).count();
     let first_key = |at: usize| {
         let table = groups.get(at).and_then(|group| group.first());
-        table.filter(|_| at > 0).map(|table| table.record.smallest_key.clone())
+        table.filter(|_| at > 0).map(|table| table.smallest_key().to_vec())
     };
     Some(KeySpan { from: first_key(longest - before), until: first_key(longest + behind) })
 }
@@ -109,7 +164,7 @@ pub(crate) fn next_look(version: &Version, rules: &ExpiryRules) -> Option<u64> {
     if first > rules.now {
         return Some(first);
     }
-    let groups = groups(version);
+    let groups = groups(&tables(version), in_parts(version));
     let due_at = groups.iter().filter_map(|group| due_at(group, rules));
     let all_at = version.tables().filter_map(|table| table.record.expiry.all_expired_at());
     due_at.chain(all_at).filter(|&time| time > rules.now).min().or(Some(u64::MAX))
@@ -123,46 +178,39 @@ pub(crate) fn first_held(version: &Version, rules: &ExpiryRules) -> Option<Seque
     }
     let expires = |table: &&Arc<TableFile>| {
         let first = table.record.expiry.times().first();
-        first.is_some_and(|&time| time <= rules.now) && rules.is_held(table)
+        first.is_some_and(|&time| time <= rules.now) && rules.is_held(*table)
     };
     version.tables().filter(expires).map(|table| table.record.highest_sequence).min()
 }
 
 /// The tables of all runs in groups that have no key in common, by key. All are one group while a
-/// part of the keys can't be merged alone: the oldest run would have to take the others in, and was
-/// never merged.
-fn groups(version: &Version) -> Vec<Vec<&Arc<TableFile>>> {
-    let mut tables: Vec<_> = version.tables().collect();
-    tables.sort_by(|a, b| a.record.smallest_key.cmp(&b.record.smallest_key));
-    let in_parts = version.runs.last().is_some_and(|oldest| oldest.level > 1);
-    let mut groups: Vec<Vec<&Arc<TableFile>>> = Vec::new();
+/// part of the keys can't be merged alone.
+fn groups<'t, T: ExpiringTable>(runs: &[&'t [T]], in_parts: bool) -> Vec<Vec<&'t T>> {
+    let mut tables: Vec<&T> = runs.iter().flat_map(|run| run.iter()).collect();
+    tables.sort_by(|a, b| a.smallest_key().cmp(b.smallest_key()));
+    let mut groups: Vec<Vec<&T>> = Vec::new();
     let mut largest: &[u8] = &[];
     for table in tables {
         match groups.last_mut() {
-            Some(group) if !in_parts || table.record.smallest_key.as_slice() <= largest => {
-                group.push(table);
-            }
+            Some(group) if !in_parts || table.smallest_key() <= largest => group.push(table),
             _ => groups.push(vec![table]),
         }
-        largest = largest.max(&table.record.largest_key);
+        largest = largest.max(table.largest_key());
     }
     groups
 }
 
 /// When enough of the group has expired to be worth a compaction; `None` when that never comes, or
 /// when it can't be merged.
-fn due_at(group: &[&Arc<TableFile>], rules: &ExpiryRules) -> Option<u64> {
+fn due_at<T: ExpiringTable>(group: &[&T], rules: &ExpiryRules) -> Option<u64> {
     if group.iter().any(|table| table.is_damaged()) {
         return None;
     }
-    let bytes = |table: &TableFile| {
-        let values = table.record.value_references.iter().map(|(_, bytes)| bytes);
-        table.record.bytes + values.sum::<u64>()
-    };
+    let bytes = |table: &T| table.bytes() + table.value_bytes();
     let all: u64 = group.iter().map(|table| bytes(table)).sum();
-    let counted = group.iter().filter(|table| !rules.is_held(table));
+    let counted = group.iter().filter(|table| !rules.is_held(**table));
     let mut eighths: Vec<(u64, u64)> = counted
-        .flat_map(|table| table.record.expiry.times().iter().map(|&time| (time, bytes(table))))
+        .flat_map(|table| table.expiry().times().iter().map(|&time| (time, bytes(table))))
         .collect();
     eighths.sort_unstable();
     let mut expired = 0.0;

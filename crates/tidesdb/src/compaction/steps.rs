@@ -129,6 +129,18 @@ pub(super) fn tables_over<'a, T: StepTable>(tables: &'a [T], range: &KeySpan) ->
     tables.get(from..until).unwrap_or_default()
 }
 
+/// The tables that may hold a key from `smallest` to `largest`.
+pub(super) fn tables_between<'a, T: StepTable>(
+    tables: &'a [T],
+    smallest: &[u8],
+    largest: &[u8],
+) -> &'a [T] {
+    let tables = tables.get(tables.partition_point(|table| table.largest_key() < smallest)..);
+    let tables = tables.unwrap_or_default();
+    let begins = tables.partition_point(|table| table.smallest_key() <= largest);
+    tables.get(..begins).unwrap_or_default()
+}
+
 /// Whether all keys of the table lie in the range.
 pub(super) fn holds(range: &KeySpan, table: &impl StepTable) -> bool {
     let begins = |from: &[u8]| table.smallest_key() >= from;
