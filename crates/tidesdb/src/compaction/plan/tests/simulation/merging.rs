@@ -1,26 +1,38 @@
-//! Merges of the simulation: cut into steps by the code of the engine.
+//! Merges of the simulation: cut into steps, and told what to drop, by the code of the engine.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use super::tables::{KEY_SPACE, Keys, SimulatedRun, Table, bytes_of, places, union};
-use crate::compaction::steps::{Cut, StepSizes, StepTable, released, tables_over};
+use tidesdb_base::ValueKind;
+
+use super::tables::{Entry, Run, Table, Weights, places};
+use crate::compaction::drop_rules::{DropRules, Verdict};
+use crate::compaction::steps::{Cut, StepSizes, StepTable, holds, released, tables_over};
 use crate::output::key_partitions::KeySpan;
 
 /// A table that overlaps no other stays as it is with this share of the usual size.
-const LEAST_LONE_SHARE: f64 = 8.0;
+const LEAST_LONE_SHARE: u64 = 8;
+/// Of each run, tables of so many steps are looked at to cut the next one, and at least so many.
+const STEPS_AHEAD: u64 = 8;
+const TABLES_AHEAD: usize = 16;
 
 /// A merge under way.
 #[derive(Debug)]
 pub(super) struct Merge {
     /// Numbers of the runs, newest first.
     pub inputs: Vec<u64>,
+    /// Of the first of them, only this table and what shares keys with it.
+    pub only: Option<Rc<Table>>,
     pub range: KeySpan,
     /// By bounded steps, as the engine merges into the oldest input.
     pub by_steps: bool,
     pub level: u32,
-    pub bytes: f64,
+    /// Nothing older lies below the inputs.
+    pub bottom: bool,
+    pub bytes: u64,
     pub sizes: StepSizes,
+    /// Value logs whose values are written anew.
+    pub emptied: BTreeSet<u32>,
     pub step: Step,
 }
 
@@ -29,13 +41,16 @@ pub(super) struct Merge {
 pub(super) struct Step {
     until: Option<Vec<u8>>,
     is_last: bool,
-    /// Tables of the oldest input and of newer ones that go, by number.
-    removed: Vec<u64>,
-    added: Vec<Rc<Table>>,
+    pub removed: Vec<Rc<Table>>,
+    pub added: Vec<Rc<Table>>,
+    /// When it began.
+    pub begun: f64,
     /// Bytes that it reads, that it has yet to read, and that it writes.
     pub bytes: f64,
     pub left: f64,
     pub output: f64,
+    /// Bytes of the values that it writes to a new value log.
+    pub values: f64,
 }
 
 impl Step {
@@ -45,48 +60,55 @@ impl Step {
     }
 }
 
-/// What steps have to know of the key space.
+/// What steps have to know of the database.
 #[derive(Debug)]
 pub(super) struct Ground<'w> {
-    /// Keys of each class that there are; none where each put key is new.
-    pub keys: &'w [f64],
-    pub classes: usize,
-    /// Tables end at multiples of this.
-    pub slice_keys: u64,
+    pub runs: &'w [Run],
+    pub weights: Weights,
+    pub snapshot: Option<u32>,
+    pub now: f64,
+    /// Tables end before these keys.
+    pub slices: &'w [u64],
+    /// Number of the last table.
     pub last_number: &'w mut u64,
+    /// Number of the value log that a step writes.
+    pub new_log: u32,
+}
+
+impl Ground<'_> {
+    fn drop_rules(&self, bottom: bool) -> DropRules {
+        let snapshots = self.snapshot.into_iter().map(u64::from).collect();
+        DropRules::new(snapshots, bottom, self.now as u64)
+    }
 }
 
 impl Merge {
-    /// The next step, from `from` on; `runs` are all of the database.
-    pub(super) fn begin_step(
-        &mut self,
-        runs: &[SimulatedRun],
-        from: Option<Vec<u8>>,
-        ground: &mut Ground<'_>,
-    ) {
+    /// The next step, from `from` on.
+    pub(super) fn begin_step(&mut self, from: Option<Vec<u8>>, ground: &mut Ground<'_>) {
         let range = KeySpan { from, until: self.range.until.clone() };
         let cut = if self.by_steps {
-            Cut::first(self.tables(runs, &range), range, self.sizes.step_bytes)
+            let near = self.tables(ground.runs, &range, self.sizes.step_bytes * STEPS_AHEAD);
+            Cut::first(near, range, self.sizes.step_bytes)
         } else {
-            Cut { runs: self.tables(runs, &range), range, rests: Vec::new() }
+            Cut { runs: self.tables(ground.runs, &range, u64::MAX), range, rests: Vec::new() }
         };
-        let lone = self.lone(&cut);
+        let lone = self.lone(&cut, ground);
         let settled: BTreeSet<u64> = lone.iter().map(|(_, table)| table.number()).collect();
         let merged = KeySpan { from: self.range.from.clone(), until: cut.range.until.clone() };
-        let newer = self.tables(runs, &merged);
-        let (oldest, newer) = match (cut.runs.split_last(), newer.split_last()) {
-            (Some((oldest, _)), Some((_, newer))) => (oldest, newer),
-            _ => return,
+        let Some((oldest, (_, newer))) = cut.runs.last().zip(self.inputs.split_last()) else {
+            return;
         };
+        let newer = self.tables_of(newer, ground.runs, &merged, u64::MAX);
         let unsettled = |table: &&Rc<Table>| !settled.contains(&table.number());
-        let mut removed = released(newer, &merged, &settled);
+        let mut removed = released(&newer, &merged, &settled);
         removed.extend(oldest.iter().filter(unsettled).cloned());
         let moved = lone.iter().filter(|(run, _)| run + 1 < cut.runs.len());
         let moved: Vec<Rc<Table>> = moved.map(|(_, table)| Rc::clone(table)).collect();
-        let removed = removed.iter().chain(&moved).map(StepTable::number).collect();
+        removed.extend(moved.iter().cloned());
         let mut step = Step {
             is_last: !self.by_steps || cut.range.until == self.range.until,
             until: cut.range.until.clone(),
+            begun: ground.now,
             removed,
             added: moved,
             ..Step::default()
@@ -96,17 +118,21 @@ impl Merge {
             .iter()
             .map(|tables| tables.iter().filter(unsettled).cloned().collect())
             .collect();
-        step.write(&inputs, &cut.range, self.sizes.table_bytes, ground);
+        // No table reaches over one that stays.
+        let lone = lone.iter().flat_map(|(_, table)| [Some(table.from), table.last.checked_add(1)]);
+        let mut bounds: Vec<u64> = ground.slices.iter().copied().chain(lone.flatten()).collect();
+        bounds.sort_unstable();
+        self.write(&mut step, &inputs, (&cut.range, &bounds), ground);
+        let oldest = inputs.get(inputs.len() - 1..).unwrap_or_default();
         for rest in &cut.rests {
-            step.write(inputs.get(inputs.len() - 1..).unwrap_or_default(), rest, u64::MAX, ground);
+            self.write(&mut step, oldest, (rest, &bounds), ground);
         }
         step.left = step.bytes;
         self.step = step;
     }
 
-    /// Makes known what the step has done. Whether it was the last, and where the next one begins
-    /// otherwise.
-    pub(super) fn end_step(&mut self, runs: &mut Vec<SimulatedRun>) -> Option<Option<Vec<u8>>> {
+    /// Makes known what the step has done. Answers it, and where the next one begins.
+    pub(super) fn end_step(&mut self, runs: &mut Vec<Run>) -> (Step, Option<Option<Vec<u8>>>) {
         let step = std::mem::take(&mut self.step);
         let oldest = self.inputs.last().copied();
         for run in runs.iter_mut().filter(|run| self.inputs.contains(&run.id)) {
@@ -116,126 +142,167 @@ impl Merge {
                 run.level = self.level;
             }
         }
-        runs.retain(|run| Some(run.id) == oldest || !run.tables.is_empty());
-        (!step.is_last).then_some(step.until)
+        runs.retain(|run| !run.tables.is_empty() || (Some(run.id) == oldest && !step.is_last));
+        let next = (!step.is_last).then(|| step.until.clone());
+        (step, next)
     }
 
-    /// Of each input, newest first, the tables that may hold a key of the range.
-    fn tables(&self, runs: &[SimulatedRun], range: &KeySpan) -> Vec<Vec<Rc<Table>>> {
-        let of_run = |id: &u64| {
-            let run = runs.iter().find(|run| run.id == *id);
-            run.map(|run| tables_over(&run.tables, range).to_vec()).unwrap_or_default()
+    /// Of each input, newest first, the tables that may hold a key of the range, from its beginning
+    /// on and not much more than so many bytes.
+    fn tables(&self, runs: &[Run], range: &KeySpan, most: u64) -> Vec<Vec<Rc<Table>>> {
+        self.tables_of(&self.inputs, runs, range, most)
+    }
+
+    fn tables_of(
+        &self,
+        inputs: &[u64],
+        runs: &[Run],
+        range: &KeySpan,
+        most: u64,
+    ) -> Vec<Vec<Rc<Table>>> {
+        let of_run = |(at, id): (usize, &u64)| {
+            let Some(run) = runs.iter().find(|run| run.id == *id) else { return Vec::new() };
+            let tables = match &self.only {
+                Some(table) if at == 0 => return vec![Rc::clone(table)],
+                Some(table) => {
+                    let begin = run.tables.partition_point(|other| other.last < table.from);
+                    let end = run.tables.partition_point(|other| other.from <= table.last);
+                    run.tables.get(begin..end).unwrap_or_default()
+                }
+                None => tables_over(&run.tables, range),
+            };
+            let mut bytes = 0;
+            let near = tables.iter().enumerate().take_while(|(at, table)| {
+                let is_near = bytes < most || *at < TABLES_AHEAD;
+                bytes += table.bytes();
+                is_near
+            });
+            near.map(|(_, table)| Rc::clone(table)).collect()
         };
-        self.inputs.iter().map(of_run).collect()
+        inputs.iter().enumerate().map(of_run).collect()
     }
 
     /// Tables that become part of the output as they are, with the place of their run.
-    fn lone(&self, cut: &Cut<Rc<Table>>) -> Vec<(usize, Rc<Table>)> {
-        let least = self.sizes.table_bytes as f64 / LEAST_LONE_SHARE;
-        let (from, until) = places(&cut.range);
+    fn lone(&self, cut: &Cut<Rc<Table>>, ground: &Ground<'_>) -> Vec<(usize, Rc<Table>)> {
         let mut lone = Vec::new();
-        for (at, tables) in cut.runs.iter().enumerate() {
-            for table in tables {
-                let within = table.from >= from && table.until <= until;
-                let others = || {
-                    let mut others = cut.runs.iter().enumerate().filter(|(other, _)| *other != at);
-                    others.any(|(_, tables)| {
-                        let next = tables.partition_point(|other| other.until <= table.from);
-                        tables.get(next).is_some_and(|other| other.from < table.until)
-                    })
-                };
-                if within && bytes_of(&table.keys) >= least && !others() {
-                    lone.push((at, Rc::clone(table)));
-                }
+        let tables = cut
+            .runs
+            .iter()
+            .enumerate()
+            .flat_map(|(at, tables)| tables.iter().map(move |table| (at, table)));
+        for (at, table) in tables {
+            let mut others = cut.runs.iter().enumerate().filter(|(other, _)| *other != at);
+            let overlaps = others.any(|(_, tables)| {
+                let next = tables.partition_point(|other| other.last < table.from);
+                tables.get(next).is_some_and(|other| other.from <= table.last)
+            });
+            let is_large = table.bytes() >= self.sizes.table_bytes / LEAST_LONE_SHARE;
+            if !overlaps && is_large && holds(&cut.range, table) && self.may_stay(table, ground) {
+                lone.push((at, Rc::clone(table)));
             }
         }
         lone
     }
-}
 
-impl Step {
-    /// Reads what the inputs hold of the range, and writes tables of about so many bytes.
+    /// Whether nothing of a table could be dropped, and no value of it be moved.
+    fn may_stay(&self, table: &Table, ground: &Ground<'_>) -> bool {
+        let is_moved = |entry: &Entry| self.emptied.contains(&entry.log);
+        let has_expired = table.first_expiry().is_some_and(|first| first as f64 <= ground.now);
+        let keys = table.entries.windows(2).all(|two| two[0].id != two[1].id);
+        keys && !has_expired
+            && !(self.bottom && table.deletions)
+            && (self.emptied.is_empty() || !table.entries.iter().any(is_moved))
+    }
+
+    /// Reads what the inputs hold of the range, and writes what stays of it.
     fn write(
-        &mut self,
+        &self,
+        step: &mut Step,
         inputs: &[Vec<Rc<Table>>],
-        range: &KeySpan,
-        table_bytes: u64,
+        (range, bounds): (&KeySpan, &[u64]),
         ground: &mut Ground<'_>,
     ) {
         let (from, until) = places(range);
         let tables = || inputs.iter().flatten();
-        let ends = tables().flat_map(|table| [table.from, table.until]);
-        let slices = (0..=KEY_SPACE / ground.slice_keys).map(|slice| slice * ground.slice_keys);
-        let within = |at: &u64| (from..=until).contains(at);
-        let mut borders: Vec<u64> =
-            ends.chain(slices).chain([from, until]).filter(within).collect();
-        borders.sort_unstable();
-        borders.dedup();
-        let mut open = (0, vec![0.0; ground.classes]);
-        let mut at = vec![0; inputs.len()];
-        for pair in borders.windows(2) {
-            let (begin, end) = (pair[0], pair[1]);
-            let mut counts: Vec<Keys> = Vec::new();
-            for (tables, at) in inputs.iter().zip(&mut at) {
-                while tables.get(*at).is_some_and(|table| table.until <= begin) {
-                    *at += 1;
-                }
-                if let Some(table) = tables.get(*at).filter(|table| table.from < end) {
-                    let part = table.part(begin, end);
-                    counts.push(table.keys.iter().map(|count| count * part).collect());
-                }
+        let parts = tables().map(|table| table.within((from, until)));
+        let mut entries: Vec<Entry> = parts.flatten().copied().collect();
+        let Some(begin) = tables().map(|table| table.from).min() else { return };
+        let end = tables().map(|table| table.last).max().unwrap_or(begin);
+        let end = end.min(until.map_or(u64::MAX, |until| until.saturating_sub(1)));
+        let weights = ground.weights;
+        step.bytes += entries.iter().map(|entry| weights.of(entry)).sum::<f64>();
+        entries.sort_unstable_by_key(|entry| (entry.key, u32::MAX - entry.sequence));
+        let mut rules = ground.drop_rules(self.bottom);
+        let (mut last, mut moved) = (None, 0.0);
+        entries.retain_mut(|entry| {
+            if last != Some(entry.key) {
+                rules.next_key(&[]);
+                last = Some(entry.key);
             }
-            let counts: Vec<&Keys> = counts.iter().collect();
-            self.bytes += counts.iter().map(|keys| bytes_of(keys)).sum::<f64>();
-            let width = (end - begin) as f64 / KEY_SPACE as f64;
-            let all: Vec<f64> = ground.keys.iter().map(|keys| keys * width).collect();
-            let keys = union(&counts, &all, ground.classes);
-            let at_bound = begin % ground.slice_keys == 0;
-            if at_bound || counts.is_empty() {
-                self.end_table(&mut open, begin, ground);
+            let kind = if entry.is_deletion { ValueKind::Tombstone } else { ValueKind::Value };
+            let verdict = rules.judge(u64::from(entry.sequence), kind, u64::from(entry.expires));
+            let Verdict::Keep(sequence) = verdict else { return false };
+            entry.sequence = sequence as u32;
+            if self.emptied.contains(&entry.log) {
+                entry.log = ground.new_log;
+                moved += weights.value;
             }
-            if !counts.is_empty() {
-                self.push(&mut open, (begin, end), &keys, table_bytes, ground);
-            }
-        }
-        self.end_table(&mut open, until, ground);
+            true
+        });
+        step.bytes += moved;
+        step.values += moved;
+        step.output += moved;
+        let keys = Some((begin.max(from), end));
+        let added = ground.tables_of(entries, keys, bounds, self.sizes.table_bytes);
+        step.output += added.iter().map(|table| table.bytes() as f64).sum::<f64>();
+        step.added.extend(added);
     }
+}
 
-    /// Adds the keys of a segment to the table that begins at `open`, and ends that as often as it
-    /// is full.
-    fn push(
+impl Ground<'_> {
+    /// Cuts entries into tables of about so many bytes that end before each of some bounds. What
+    /// they stand for lies among them; with `keys`, everywhere between these two.
+    pub(super) fn tables_of(
         &mut self,
-        open: &mut (u64, Keys),
-        (mut begin, end): (u64, u64),
-        keys: &Keys,
+        entries: Vec<Entry>,
+        keys: Option<(u64, u64)>,
+        bounds: &[u64],
         table_bytes: u64,
-        ground: &mut Ground<'_>,
-    ) {
-        let mut left = keys.clone();
-        while begin < end {
-            let (has, more) = (bytes_of(&open.1), bytes_of(&left));
-            if has == 0.0 {
-                open.0 = begin;
+    ) -> Vec<Rc<Table>> {
+        let weights = self.weights;
+        let part_of = |key: u64| bounds.partition_point(|bound| *bound <= key);
+        let mut tables: Vec<Vec<Entry>> = Vec::new();
+        let (mut bytes, mut part) = (0.0, usize::MAX);
+        for entry in entries {
+            let same_key = |table: &Vec<Entry>| table.last().is_some_and(|e| e.key == entry.key);
+            let is_full = bytes >= table_bytes as f64 && !tables.last().is_some_and(same_key);
+            if part_of(entry.key) != part || is_full {
+                tables.push(Vec::new());
+                (bytes, part) = (0.0, part_of(entry.key));
             }
-            let part = ((table_bytes as f64 - has) / more.max(1.0)).min(1.0);
-            let width = ((end - begin) as f64 * part).ceil() as u64;
-            for (open, left) in open.1.iter_mut().zip(&mut left) {
-                *open += *left * part;
-                *left *= 1.0 - part;
-            }
-            begin += width.max(1).min(end - begin);
-            if part < 1.0 {
-                self.end_table(open, begin, ground);
+            bytes += weights.of(&entry);
+            tables.last_mut().into_iter().for_each(|table| table.push(entry));
+        }
+        let ends = |table: &Vec<Entry>| Some((table.first()?.key, table.last()?.key));
+        let mut ends: Vec<(u64, u64)> = tables.iter().filter_map(ends).collect();
+        if let Some((begin, end)) = keys {
+            let mut behind: Option<u64> = None;
+            for at in 0..ends.len() {
+                let part = ends.get(at).map_or(0, |(first, _)| part_of(*first));
+                let of_part = part.checked_sub(1).and_then(|part| bounds.get(part)).copied();
+                let until = bounds.get(part).map_or(end, |bound| end.min(bound - 1));
+                let next = ends.get(at + 1).map_or(until, |(first, _)| until.min(first - 1));
+                if let Some((first, last)) = ends.get_mut(at) {
+                    let from = begin.max(of_part.unwrap_or(0)).max(behind.unwrap_or(0));
+                    (*first, *last) = (from.min(*first), next.max(*last));
+                    behind = last.checked_add(1);
+                }
             }
         }
-    }
-
-    fn end_table(&mut self, open: &mut (u64, Keys), until: u64, ground: &mut Ground<'_>) {
-        let keys = std::mem::replace(&mut open.1, vec![0.0; ground.classes]);
-        if bytes_of(&keys) > 0.0 && until > open.0 {
-            *ground.last_number += 1;
-            self.output += bytes_of(&keys);
-            self.added.push(Table::new(*ground.last_number, open.0, until, keys));
-        }
+        let made = tables.into_iter().zip(ends).map(|(entries, ends)| {
+            *self.last_number += 1;
+            Table::new(*self.last_number, ends, entries, &weights)
+        });
+        made.collect()
     }
 }

@@ -1,20 +1,73 @@
 //! Policies: the engine's own planner, and models of others.
 
-use super::world::{Choice, FLUSH, SLICES, World};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::tables::Table;
+use super::world::{FLUSH, PUT_RATE, World};
+use crate::compaction::expiry::{ExpiryRules, due_of, expired_of};
 use crate::compaction::plan::{
-    Activity, Beside, CompactionPlan, MergedKeys, PlanFacts, PlanRules, choose,
+    Beside, CompactionPlan, MergedKeys, PlanFacts, PlanRules, choose, expired_share,
 };
+use crate::flow::{FamilySignals, Pace, family_pace};
+use crate::output::key_partitions::KeySpan;
 use crate::version::collected_from;
+
+/// Flushes can be so many times as fast as the writers.
+const FLUSH_HEADROOM: f64 = 2.0;
+
+/// A merge of runs at some places, newest first, into the oldest of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Choice {
+    pub first: usize,
+    pub count: usize,
+    /// Of the first run, only this table and what shares keys with it.
+    pub only: Option<Rc<Table>>,
+    pub range: KeySpan,
+    /// The slice with the most garbage.
+    pub by_slices: bool,
+    pub by_steps: bool,
+    pub level: u32,
+}
 
 /// Chooses the next merge.
 pub(super) trait Policy {
     fn name(&self) -> &'static str;
-    /// The family is read.
-    fn is_read(&self) -> bool {
-        true
+
+    /// Large values lie in value logs.
+    fn separates(&self) -> bool {
+        false
     }
+
+    /// Bytes that may be put in a second. Models slow writers as RocksDB does: between 20 and 36
+    /// of the runs that they count.
+    fn rate(&self, world: &World) -> f64 {
+        let over = (self.slowing_runs(world) as f64 - 20.0).max(0.0);
+        PUT_RATE * (1.0 - over / 16.0).max(0.02)
+    }
+
+    /// Runs that slow writers.
+    fn slowing_runs(&self, world: &World) -> usize {
+        young(world)
+    }
+
+    /// Level of a run that holds so many bytes.
+    fn level_of(&self, _: f64) -> u32 {
+        2
+    }
+
+    /// Tables that go without a merge.
+    fn expired(&self, _: &World) -> Vec<Rc<Table>> {
+        Vec::new()
+    }
+
     /// The merge of at most so many bytes that a thread begins, if any.
-    fn choose(&self, world: &World, most_bytes: f64) -> Option<Choice>;
+    fn choose(&self, world: &World, most_bytes: u64) -> Option<Choice>;
+}
+
+/// Flushed runs.
+fn young(world: &World) -> usize {
+    world.runs.iter().take_while(|run| run.level == 1).count()
 }
 
 /// The planner of the engine with a family's default options.
@@ -23,88 +76,200 @@ pub(super) struct TidesDb {
     pub is_read: bool,
 }
 
+impl TidesDb {
+    fn rules(&self, world: &World) -> PlanRules {
+        let amplification = world.options.max_space_amplification;
+        PlanRules {
+            fan_in: world.options.l1_file_count_trigger * 2,
+            is_read: self.is_read,
+            size_ratio: world.options.level_size_ratio,
+            max_space_amplification: amplification,
+            collected_from: collected_from(amplification),
+            least_garbage_bytes: world.options.write_buffer_size as u64 / 2,
+            awaits_snapshots: false,
+        }
+    }
+
+    fn expiry_rules(world: &World) -> ExpiryRules {
+        ExpiryRules {
+            now: world.now as u64,
+            oldest: world.snapshot.map(u64::from),
+            share: expired_share(collected_from(world.options.max_space_amplification)),
+        }
+    }
+}
+
+fn tables(world: &World) -> Vec<&[Rc<Table>]> {
+    world.runs.iter().map(|run| run.tables.as_slice()).collect()
+}
+
 impl Policy for TidesDb {
     fn name(&self) -> &'static str {
         if self.is_read { "TidesDB" } else { "unread" }
     }
 
-    fn is_read(&self) -> bool {
-        self.is_read
+    fn separates(&self) -> bool {
+        true
     }
 
-    fn choose(&self, world: &World, most_bytes: f64) -> Option<Choice> {
-        let rules = PlanRules {
-            fan_in: 8,
+    fn rate(&self, world: &World) -> f64 {
+        let amplification = world.options.max_space_amplification;
+        let (bytes, settled) = world.estimate.space(&world.runs);
+        let allowed = |amplification: f64| (settled as f64 * amplification) as u64;
+        let signals = FamilySignals {
+            write_buffer_bytes: world.options.write_buffer_size as u64,
+            queue_limit: world.options.l0_queue_stall_threshold as u64,
+            merge_trigger: world.options.l1_file_count_trigger as u64,
+            young_runs: world.young() as u64,
+            runs: world.runs.len() as u64,
             is_read: self.is_read,
-            size_ratio: 10,
-            max_space_amplification: 1.5,
-            collected_from: collected_from(1.5),
-            least_garbage_bytes: FLUSH as u64,
-            awaits_snapshots: false,
+            flush_bytes_per_second: (PUT_RATE * FLUSH_HEADROOM) as u64,
+            table_bytes: bytes,
+            settled_table_bytes: settled,
+            collected_table_bytes: allowed(collected_from(amplification)),
+            allowed_table_bytes: allowed(amplification),
+            ..FamilySignals::default()
         };
-        let runs = world.summaries();
-        let of_family = world.merging() > 0;
-        // There are no other families, and threads that choose are free.
-        let most_bytes = if of_family { most_bytes as u64 } else { u64::MAX };
+        match family_pace(&signals) {
+            Pace::Free => PUT_RATE,
+            Pace::Slow { bytes_per_second, .. } => PUT_RATE.min(bytes_per_second as f64),
+            Pace::Wait(_) => 0.0,
+        }
+    }
+
+    fn expired(&self, world: &World) -> Vec<Rc<Table>> {
+        match world.load.expires {
+            true => expired_of(&tables(world), &Self::expiry_rules(world)),
+            false => Vec::new(),
+        }
+    }
+
+    fn choose(&self, world: &World, most_bytes: u64) -> Option<Choice> {
+        let mut runs = world.estimate.summaries(&world.runs);
+        for run in &mut runs {
+            run.dead_value_bytes = world.dead_values.get(&run.id).copied().unwrap_or(0);
+        }
+        let in_parts = runs.last().is_some_and(|oldest| oldest.level > 1);
+        let due = || due_of(&tables(world), in_parts, &Self::expiry_rules(world));
+        let of_family = !world.merges.is_empty();
+        let looks = world.load.expires && world.estimate.is_new && !of_family;
+        let range = looks.then(due).flatten();
         let plan = choose(&PlanFacts {
             runs: &runs,
-            rules,
-            activity: Activity::Busy,
-            beside: Beside { of_family, free: world.free(), most_bytes },
-            expired_bytes: None,
+            rules: self.rules(world),
+            activity: world.activity,
+            beside: Beside {
+                of_family,
+                free: world.free(),
+                // There are no other families, and threads that choose are free.
+                most_bytes: if of_family { most_bytes } else { u64::MAX },
+            },
+            expired_bytes: range.as_ref().map(|_| 0),
             sound_slice_garbage: None,
         });
         let CompactionPlan { count, level, keys, into_oldest, .. } = plan?;
-        let slice = (keys == MergedKeys::WorstSlice).then(|| world.worst_slice());
-        Some(Choice { first: 0, count, slice, by_steps: into_oldest, level })
+        let by_slices = keys == MergedKeys::WorstSlice;
+        let range = range.unwrap_or_default();
+        Some(Choice { count, range, by_slices, by_steps: into_oldest, level, ..Choice::default() })
     }
 }
 
-/// Ratio between levels of the two policies below.
+/// Levels that are so many times too large come before flushed runs, so that debt is not only moved
+/// downwards.
+const MOST_OVERFULL: f64 = 2.0;
+/// Ratio between levels of two of the policies below.
 const RATIO: f64 = 10.0;
+/// Flushed runs that are merged.
+const TRIGGER: usize = 4;
 
 /// Level `n` holds so much: four flushes, and ten times as much each further down.
 fn capacity(level: u32) -> f64 {
-    FLUSH * 4.0 * RATIO.powi(level as i32 - 2)
+    FLUSH * TRIGGER as f64 * RATIO.powi(level as i32 - 2)
 }
 
-/// Leveled compaction: the level that is fullest for its capacity gives a slice to the next.
-#[derive(Debug)]
-pub(super) struct Leveled;
+/// The first level that has room for so many bytes.
+fn level_for(bytes: f64) -> u32 {
+    (2..20).find(|level| bytes <= capacity(*level)).unwrap_or(20)
+}
+
+/// Leveled compaction: the level that is fullest for its capacity gives a table to the next.
+#[derive(Debug, Default)]
+pub(super) struct Leveled {
+    /// Of each level, where the last table was taken.
+    taken: RefCell<[u64; 24]>,
+}
 
 impl Policy for Leveled {
     fn name(&self) -> &'static str {
         "leveled"
     }
 
-    fn choose(&self, world: &World, _: f64) -> Option<Choice> {
-        if world.merging() > 0 {
+    fn level_of(&self, bytes: f64) -> u32 {
+        level_for(bytes)
+    }
+
+    fn choose(&self, world: &World, _: u64) -> Option<Choice> {
+        if !world.merges.is_empty() {
             return None;
         }
-        let young = world.runs.iter().take_while(|run| run.level == 1).count();
+        let young = young(world);
         let merged = world.runs.iter().enumerate().skip(young);
-        let fullness = merged.map(|(at, run)| (at, run.bytes() / capacity(run.level)));
+        let fullness = merged.map(|(at, run)| (at, run.bytes as f64 / capacity(run.level)));
         let fullest = fullness.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|full| full.1 > 1.0);
-        let Some((at, _)) = fullest.filter(|full| full.1 > young as f64 / 4.0) else {
+        let waiting = (young as f64 / TRIGGER as f64).min(MOST_OVERFULL);
+        let Some((first, _)) = fullest.filter(|full| full.1 > waiting) else {
             let next = world.runs.get(young).is_some_and(|run| run.level == 2);
-            let all = Choice {
-                first: 0,
-                count: young + usize::from(next),
-                slice: None,
-                by_steps: false,
-                level: 2,
-            };
-            return (young >= 4).then_some(all);
+            let count = young + usize::from(next);
+            return (young >= TRIGGER).then(|| Choice { count, level: 2, ..Choice::default() });
         };
-        let run = world.runs.get(at)?;
+        let run = world.runs.get(first)?;
         let level = run.level + 1;
-        if world.runs.get(at + 1).is_none_or(|older| older.level > level) {
-            return Some(Choice { first: at, count: 1, slice: None, by_steps: false, level });
+        if world.runs.get(first + 1).is_none_or(|older| older.level > level) {
+            return Some(Choice { first, count: 1, level, ..Choice::default() });
         }
-        // The fullest slice stands for the next files in turn.
-        let slice = (0..SLICES)
-            .max_by(|a, b| run.slice_bytes(*a, SLICES).total_cmp(&run.slice_bytes(*b, SLICES)))?;
-        Some(Choice { first: at, count: 2, slice: Some(slice), by_steps: false, level })
+        let mut taken = self.taken.borrow_mut();
+        let taken = taken.get_mut(run.level as usize)?;
+        let next = run.tables.iter().find(|table| table.from > *taken).or(run.tables.first())?;
+        *taken = next.from;
+        Some(Choice { first, count: 2, only: Some(Rc::clone(next)), level, ..Choice::default() })
+    }
+}
+
+/// Tiered compaction as RocksDB's universal one: runs of about one size are merged, all of them
+/// when the newer ones are twice the oldest, and the newest when they are too many.
+#[derive(Debug)]
+pub(super) struct Universal;
+
+impl Policy for Universal {
+    fn name(&self) -> &'static str {
+        "universal"
+    }
+
+    fn slowing_runs(&self, world: &World) -> usize {
+        world.runs.len()
+    }
+
+    fn choose(&self, world: &World, most_bytes: u64) -> Option<Choice> {
+        let free = world.runs.get(..world.free())?;
+        if world.runs.len() < TRIGGER || free.len() < 2 || most_bytes < u64::MAX {
+            return None;
+        }
+        let bytes: Vec<f64> = free.iter().map(|run| run.bytes as f64).collect();
+        let newer = bytes.iter().sum::<f64>() - bytes.last()?;
+        let all = free.len() == world.runs.len() && newer >= 2.0 * bytes.last()?;
+        let mut sum = 0.0;
+        let alike = bytes.iter().take_while(|bytes| {
+            let fits = sum == 0.0 || **bytes <= sum * 1.01;
+            sum += **bytes;
+            fits
+        });
+        let count = match alike.count() {
+            _ if all => free.len(),
+            1 if free.len() > TRIGGER => free.len() - TRIGGER + 1,
+            1 => return None,
+            count => count,
+        };
+        Some(Choice { count, level: 2, ..Choice::default() })
     }
 }
 
@@ -118,21 +283,19 @@ impl Policy for Spooky {
         "Spooky"
     }
 
-    fn choose(&self, world: &World, _: f64) -> Option<Choice> {
-        let young = world.runs.iter().take_while(|run| run.level == 1).count();
-        if world.merging() > 0 || young < 4 {
+    fn level_of(&self, bytes: f64) -> u32 {
+        level_for(bytes)
+    }
+
+    fn choose(&self, world: &World, _: u64) -> Option<Choice> {
+        if !world.merges.is_empty() || young(world) < TRIGGER {
             return None;
         }
         let through = |level: u32| world.runs.iter().take_while(move |run| run.level <= level);
-        let has_room =
-            |level: &u32| through(*level).map(|run| run.bytes()).sum::<f64>() <= capacity(*level);
-        let level = (2..20).find(has_room)?;
-        Some(Choice {
-            first: 0,
-            count: through(level).count(),
-            slice: None,
-            by_steps: false,
-            level,
-        })
+        let has_room = |level: &u32| {
+            through(*level).map(|run| run.bytes as f64).sum::<f64>() <= capacity(*level)
+        };
+        let level = (2..=20).find(has_room)?;
+        Some(Choice { count: through(level).count(), level, ..Choice::default() })
     }
 }

@@ -1,428 +1,298 @@
-//! Writers, merge threads, and what the planner sees of the runs.
+//! A database in time: writers, flushes, merge threads.
 
-use std::fmt;
+use std::collections::BTreeMap;
 
-use super::merging::{Ground, Merge, Step};
+use tidesdb_base::options::FamilyOptions;
+
+use super::estimate::{Estimate, Rules, WATCHED};
+use super::load::{Load, Source};
+use super::merging::{Ground, Merge};
 use super::policies::Policy;
-use super::tables::{
-    CELLS, ENTRY, KEY_SPACE, Keys, SimulatedRun, Table, bytes_of, slice_range, union,
-};
-use crate::compaction::plan::RunSummary;
-use crate::compaction::steps::StepSizes;
-use crate::flow::{FamilySignals, Pace, family_pace};
-use crate::version::collected_from;
-use tidesdb_base::liveness::Liveness;
+use super::report::Figures;
+use super::tables::{Entry, Run, Weights};
+use super::value_logs::ValueLogs;
+use crate::compaction::plan::Activity;
+use crate::compaction::steps::StepTable;
+use crate::output::key_partitions::KeySpan;
 
 /// Parts of the key space in which garbage is collected, as in the engine.
 pub(super) const SLICES: usize = 8;
+/// Slices are cut anew when one has this many times its share of the oldest run, as in the engine.
+const MOST_UNEQUAL: u64 = 3;
 /// Bytes of one flush, half of the memory that it comes from.
 pub(super) const FLUSH: f64 = (32_u64 << 20) as f64;
-/// `target_table_bytes`.
-const TABLE_BYTES: u64 = 64 << 20;
 /// Bytes that writers put in a second: a million entries.
-const PUT_RATE: f64 = 100e6;
-/// Bytes that one thread merges in a second.
-const MERGE_RATE: f64 = 250e6;
-const THREADS: usize = 2;
-/// Flushes can be so many times as fast as the writers.
-const FLUSH_HEADROOM: f64 = 2.0;
+pub(super) const PUT_RATE: f64 = 100e6;
 /// So often for each flush the pace of writers is asked for.
 const LOOKS_PER_FLUSH: f64 = 4.0;
-
-/// What is put.
-#[derive(Clone, Debug)]
-pub(super) struct Load {
-    pub name: &'static str,
-    /// Shares of the keys and of the puts. None: each key is new.
-    classes: Vec<(f64, f64)>,
-}
-
-impl Load {
-    pub(super) fn unique(name: &'static str) -> Self {
-        Self { name, classes: Vec::new() }
-    }
-
-    /// Puts of keys that are all there.
-    pub(super) fn overwrite(name: &'static str, classes: &[(f64, f64)]) -> Self {
-        Self { name, classes: classes.to_vec() }
-    }
-}
-
-/// A merge of the runs at some places, newest first, into the oldest of them.
-#[derive(Clone, Debug)]
-pub(super) struct Choice {
-    pub first: usize,
-    pub count: usize,
-    /// Only this part of the key space.
-    pub slice: Option<usize>,
-    pub by_steps: bool,
-    pub level: u32,
-}
-
+/// Bytes of a put without a separated value, and of a deletion, in a table.
+const PUT_BYTES: f64 = 100.0;
+const POINTER_BYTES: f64 = 50.0;
+const DELETION_BYTES: f64 = 40.0;
+/// Entries of the sample in all, and at least in one flush.
+const SAMPLE: f64 = 1e6;
+const LEAST_PER_FLUSH: f64 = 12.0;
+const MOST_PER_FLUSH: f64 = 1024.0;
+/// A family counts as at rest after so many seconds, as in the engine; looks are so far apart.
+const QUIET_SECONDS: f64 = 2.0;
+const MOST_BETWEEN_LOOKS: f64 = 16.0;
+// More than a dozen fields: a small database with its writers and its threads.
 pub(super) struct World {
-    load: Load,
-    /// Bytes that are put.
-    bytes: f64,
-    /// The process begins anew this often, in seconds.
-    restarts: Option<f64>,
-    /// Keys of each class; none where each put key is new.
-    keys: Vec<f64>,
-    pub runs: Vec<SimulatedRun>,
-    merges: Vec<Merge>,
-    last_id: u64,
+    pub load: Load,
+    pub options: FamilyOptions,
+    pub source: Source,
+    pub weights: Weights,
+    /// Entries that each of the sample stands for.
+    pub scale: f64,
+    pub runs: Vec<Run>,
+    pub logs: ValueLogs,
+    /// Garbage in value logs that are mostly garbage, by the oldest run that points into each.
+    pub dead_values: BTreeMap<u64, u64>,
+    pub merges: Vec<Merge>,
+    pub activity: Activity,
+    pub snapshot: Option<u32>,
+    pub now: f64,
+    pub estimate: Estimate,
+    pub figures: Figures,
+    /// Keys at which tables end.
+    pub slices: Vec<u64>,
+    every: u32,
+    sequence: u32,
+    last_number: u64,
     /// Nothing has changed since no merge was found.
-    settled: bool,
-    figures: Figures,
-}
-
-/// Runs and space are looked at in the second half.
-#[derive(Debug, Default)]
-struct Figures {
-    put: f64,
-    merged: f64,
-    seconds: f64,
-    waited: f64,
-    looks: f64,
-    runs: f64,
-    met: f64,
-    most_runs: usize,
-    most_space: f64,
-    most_extra: f64,
-    largest_step: f64,
-}
-
-/// What a simulation has found.
-#[derive(Debug)]
-pub(super) struct Report {
-    /// Bytes that merges wrote for each byte put.
-    pub rewrites: f64,
-    pub runs: f64,
-    /// Runs that a scan meets at a key.
-    pub met: f64,
-    pub most_runs: usize,
-    /// Bytes of tables, those that merges have not removed yet included, for each that is alive.
-    pub most_space: f64,
-    /// Share of the data that unfinished outputs take at most.
-    pub most_extra: f64,
-    /// Bytes of the largest step.
-    pub largest_step: f64,
-    /// Share of the time that writers waited.
-    pub waited: f64,
-}
-
-impl Report {
-    pub(super) const HEAD: &str =
-        "rewrites   runs   met  most  space  extra disk  largest step   waits";
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:>8.2} {:>6.1} {:>5.1} {:>5} {:>6.2} {:>9.1} % {:>10.1} GB {:>5.1} %",
-            self.rewrites,
-            self.runs,
-            self.met,
-            self.most_runs,
-            self.most_space,
-            self.most_extra * 100.0,
-            self.largest_step / 1e9,
-            self.waited * 100.0
-        )
-    }
+    pub settled: bool,
 }
 
 impl World {
-    /// All keys are there already where they are overwritten.
-    pub(super) fn new(load: Load, bytes: f64, restarts: Option<f64>) -> Self {
-        let all_keys = bytes / ENTRY;
-        let keys: Vec<f64> = load.classes.iter().map(|(share, _)| all_keys * share).collect();
+    /// A database that is to have so many bytes.
+    pub(super) fn new(load: Load, bytes: f64, policy: &dyn Policy) -> Self {
+        let flushes = bytes / FLUSH;
+        let sample = if load.value_bytes > 0.0 { SAMPLE / 5.0 } else { SAMPLE };
+        let per_flush = (sample / flushes).clamp(LEAST_PER_FLUSH, MOST_PER_FLUSH);
+        let in_table = if load.value_bytes == 0.0 { PUT_BYTES } else { POINTER_BYTES };
+        let entry = in_table + load.value_bytes;
+        let scale = FLUSH / per_flush / entry;
+        let separated = if policy.separates() { load.value_bytes } else { 0.0 };
+        let weights = Weights {
+            put: (entry - separated) * scale,
+            deletion: DELETION_BYTES * scale,
+            value: separated * scale,
+        };
+        let source = Source::new(&load, bytes / entry / scale, scale, bytes / PUT_RATE);
         let mut world = Self {
-            bytes,
-            restarts,
+            options: FamilyOptions::default(),
+            weights,
+            scale,
             runs: Vec::new(),
+            dead_values: BTreeMap::new(),
+            logs: ValueLogs::new(weights.value),
             merges: Vec::new(),
-            last_id: 0,
+            activity: Activity::Busy,
+            snapshot: (load.snapshot_seconds > 0.0).then_some(0),
+            now: 0.0,
+            estimate: Estimate::default(),
+            figures: Figures::new(bytes * load.put, entry * scale),
+            slices: Vec::new(),
+            every: (f64::from(source.most) / WATCHED).ceil() as u32,
+            sequence: 0,
+            last_number: 0,
             settled: false,
-            figures: Figures::default(),
-            keys,
+            source,
             load,
         };
-        if !world.is_unique() {
-            let tables = (bytes / TABLE_BYTES as f64 / SLICES as f64).ceil() as u64;
-            world.add_run(2, tables.max(1) * SLICES as u64, &world.keys.clone());
-        }
+        let mut present = world.source.present();
+        // As flushes wrote them: a value log for each.
+        present.chunks_mut(per_flush as usize).for_each(|part| world.logs.separate(part));
+        world.add_run(policy.level_of(bytes * load.present), present, true);
+        world.estimate.change(f64::MAX);
+        world.estimate.renew(&world.runs, &world.rules());
         world
     }
 
-    fn is_unique(&self) -> bool {
-        self.keys.is_empty()
-    }
-
-    fn classes(&self) -> usize {
-        self.keys.len().max(1)
-    }
-
-    /// The newest run, with these keys in so many tables.
-    fn add_run(&mut self, level: u32, tables: u64, keys: &[f64]) {
-        let width = KEY_SPACE / tables;
-        let bound = |at: u64| if at == tables { KEY_SPACE } else { width * at };
-        let of_table: Keys = keys.iter().map(|count| count / tables as f64).collect();
-        let made = (0..tables).map(|at| {
-            self.last_id += 1;
-            Table::new(self.last_id, bound(at), bound(at + 1), of_table.clone())
-        });
-        let tables = made.collect();
-        self.last_id += 1;
-        let run = SimulatedRun::new(self.last_id, level, self.classes(), tables);
+    /// The newest run.
+    fn add_run(&mut self, level: u32, mut entries: Vec<Entry>, scattered: bool) {
+        if entries.is_empty() {
+            return;
+        }
+        entries.sort_unstable_by_key(|entry| entry.key);
+        let table_bytes = self.options.target_table_bytes;
+        let keys = scattered.then_some((0, u64::MAX));
+        let slices = self.slices.clone();
+        let tables = self.ground().tables_of(entries, keys, &slices, table_bytes);
+        self.logs.refer(&tables, 1);
+        self.last_number += 1;
+        let run = Run::new(self.last_number, level, tables, self.every);
+        self.estimate.change((run.bytes + run.value_bytes) as f64);
         self.runs.insert(0, run);
         self.settled = false;
     }
 
-    pub(super) fn run(&mut self, policy: &dyn Policy) {
-        let step = FLUSH / PUT_RATE / LOOKS_PER_FLUSH;
-        let mut next_restart = self.restarts.unwrap_or(f64::MAX);
-        let mut in_memory = 0.0;
-        while self.figures.put < self.bytes {
-            let rate = self.writers_rate(policy.is_read());
-            in_memory += rate * step;
-            self.merge_for(step, policy);
-            self.figures.seconds += step;
-            self.figures.waited += step * (1.0 - rate / PUT_RATE);
-            if in_memory >= FLUSH {
-                in_memory -= FLUSH;
-                self.flush();
+    pub(super) fn ground(&mut self) -> Ground<'_> {
+        Ground {
+            runs: &self.runs,
+            weights: self.weights,
+            snapshot: self.snapshot,
+            now: self.now,
+            slices: &self.slices,
+            last_number: &mut self.last_number,
+            new_log: self.logs.next(),
+        }
+    }
+
+    /// Cuts slices as the engine does: at tables of the oldest run, when they are unequal.
+    pub(super) fn renew_slices(&mut self) {
+        let Some(oldest) = self.runs.last().filter(|run| run.level > 1) else { return };
+        let most = oldest.bytes / (self.slices.len() as u64 + 1) * MOST_UNEQUAL;
+        let mut of_slices = vec![0; self.slices.len() + 1];
+        for table in &oldest.tables {
+            let slice = self.slices.partition_point(|bound| *bound <= table.from);
+            if let Some(bytes) = of_slices.get_mut(slice) {
+                *bytes += table.bytes();
             }
-            self.look();
-            if self.figures.seconds >= next_restart {
-                next_restart += self.restarts.unwrap_or(f64::MAX);
+        }
+        if self.slices.len() + 1 == SLICES && of_slices.iter().all(|bytes| *bytes <= most) {
+            return;
+        }
+        let mut before = 0;
+        self.slices.clear();
+        for table in &oldest.tables {
+            let wanted = (self.slices.len() as u64 + 1) * (oldest.bytes / SLICES as u64);
+            if before > 0 && before >= wanted && self.slices.len() < SLICES - 1 {
+                self.slices.push(table.from);
+            }
+            before += table.bytes();
+        }
+    }
+
+    pub(super) fn run(&mut self, policy: &dyn Policy) {
+        let look = FLUSH / PUT_RATE / LOOKS_PER_FLUSH;
+        let mut next_restart = self.load.restart_seconds.unwrap_or(f64::MAX);
+        let (burst, pause) = self.load.pause.unwrap_or((f64::MAX, 0.0));
+        let (mut in_memory, mut of_burst, mut owed) = (Vec::new(), 0.0, 0.0);
+        let mut memory = 0.0;
+        while self.figures.put < self.figures.wanted {
+            let rate = policy.rate(self).min(PUT_RATE);
+            owed += rate * look;
+            self.advance(look, policy);
+            self.figures.waited += look * (1.0 - rate / PUT_RATE);
+            self.figures.writing += look;
+            while owed > 0.0 {
+                let Some(entry) = self.source.put(self.now) else { break };
+                let bytes = self.weights.of(&entry)
+                    + if entry.is_deletion { 0.0 } else { self.weights.value };
+                in_memory.push(entry);
+                owed -= bytes;
+                memory += bytes;
+                of_burst += bytes;
+                self.figures.note_put(bytes);
+            }
+            self.source.expire(self.now);
+            if memory >= FLUSH || of_burst >= burst {
+                memory = 0.0;
+                self.flush(std::mem::take(&mut in_memory));
+            }
+            if of_burst >= burst {
+                of_burst = 0.0;
+                self.rest(pause, policy);
+            }
+            if self.now >= next_restart {
+                next_restart += self.load.restart_seconds.unwrap_or(f64::MAX);
                 self.restart();
             }
+            Figures::look(self);
         }
     }
 
-    /// How fast the engine lets writers go.
-    fn writers_rate(&self, is_read: bool) -> f64 {
-        let mut signals = FamilySignals {
-            write_buffer_bytes: 2 * FLUSH as u64,
-            queue_limit: 4,
-            merge_trigger: 4,
-            young_runs: self.runs.iter().filter(|run| run.level == 1).count() as u64,
-            runs: self.runs.len() as u64,
-            is_read,
-            flush_bytes_per_second: (PUT_RATE * FLUSH_HEADROOM) as u64,
-            ..FamilySignals::default()
-        };
-        signals.table_bytes = self.total() as u64;
-        // Rounding is no garbage.
-        signals.settled_table_bytes = u64::MAX;
-        if !self.is_unique() {
-            let alive = self.alive();
-            signals.settled_table_bytes = alive as u64;
-            signals.collected_table_bytes = (alive * collected_from(1.5)) as u64;
-            signals.allowed_table_bytes = (alive * 1.5) as u64;
-        }
-        match family_pace(&signals) {
-            Pace::Free => PUT_RATE,
-            Pace::Slow { bytes_per_second, .. } => PUT_RATE.min(bytes_per_second as f64),
-            Pace::Wait(_) => 0.0,
-        }
-    }
-
-    fn flush(&mut self) {
-        let puts = FLUSH / ENTRY;
-        let keys: Keys = if self.is_unique() {
-            vec![puts]
-        } else {
-            let shares = self.load.classes.iter().map(|(_, puts)| puts);
-            shares.zip(&self.keys).map(|(share, keys)| distinct(puts * share, *keys)).collect()
-        };
-        self.figures.put += FLUSH;
-        self.add_run(1, SLICES as u64, &keys);
-    }
-
-    /// What the planner sees of the runs.
-    pub(super) fn summaries(&self) -> Vec<RunSummary> {
-        let count = |keys: f64| keys as u64;
-        let cell_keys: Vec<f64> = self.keys.iter().map(|keys| keys / CELLS as f64).collect();
-        // Of the keys of each class in each cell, the share that no run so far holds.
-        let mut absent = vec![vec![1.0; self.classes()]; CELLS];
-        let mut versions = 0.0;
-        let summary = |run: &SimulatedRun| {
-            versions += run.bytes() / ENTRY;
-            for (absent, keys) in absent.iter_mut().zip(&run.cells) {
-                for ((absent, count), all) in absent.iter_mut().zip(keys).zip(&cell_keys) {
-                    *absent *= 1.0 - count / all;
-                }
+    /// Writers pause.
+    fn rest(&mut self, seconds: f64, policy: &dyn Policy) {
+        let (end, mut rest) = (self.now + seconds, 0.0_f64);
+        loop {
+            let next = rest.clamp(QUIET_SECONDS, MOST_BETWEEN_LOOKS).min(end - self.now);
+            self.advance(next, policy);
+            if self.now >= end {
+                break;
             }
-            let present = |absent: &Keys| -> f64 {
-                absent.iter().zip(&cell_keys).map(|(absent, all)| (1.0 - absent) * all).sum()
-            };
-            let unique = self.is_unique();
-            let needed = if unique { versions } else { absent.iter().map(present).sum() };
-            let own = count(run.bytes() / ENTRY);
-            RunSummary {
-                level: run.level,
-                id: run.id,
-                bytes: run.bytes() as u64,
-                alone: Liveness { versions: own, needed: own },
-                // Rounding is no garbage.
-                through: Liveness { versions: count(versions), needed: count(needed + 1.0) },
-                ..RunSummary::default()
-            }
-        };
-        self.runs.iter().map(summary).collect()
+            rest += next;
+            self.activity = Activity::after_rest(rest as u64);
+            self.settled = false;
+        }
+        self.activity = Activity::Busy;
     }
 
-    /// The slice with the largest share of garbage.
-    pub(super) fn worst_slice(&self) -> usize {
-        let cell_keys: Vec<f64> = self.keys.iter().map(|keys| keys / CELLS as f64).collect();
-        let share = |slice: usize| {
-            let slice_bytes = self.runs.iter().map(|run| run.slice_bytes(slice, SLICES));
-            let each = CELLS / SLICES;
-            let alive = (slice * each..(slice + 1) * each).map(|cell| {
-                let counts = self.runs.iter().filter_map(|run| run.cells.get(cell));
-                bytes_of(&union(&counts.collect::<Vec<_>>(), &cell_keys, self.classes()))
-            });
-            1.0 - alive.sum::<f64>() / slice_bytes.sum::<f64>().max(1.0)
+    /// Time passes.
+    fn advance(&mut self, seconds: f64, policy: &dyn Policy) {
+        self.merge_for(seconds, policy);
+        if self.now >= self.load.snapshot_seconds && self.snapshot.is_some() {
+            self.snapshot = None;
+            self.estimate.change(f64::MAX);
+            self.settled = false;
+        }
+    }
+
+    fn flush(&mut self, mut entries: Vec<Entry>) {
+        self.sequence += 1;
+        // The newest version of each key stays.
+        entries.reverse();
+        entries.sort_by_key(|entry| entry.key);
+        entries.dedup_by_key(|entry| entry.key);
+        entries.iter_mut().for_each(|entry| entry.sequence = self.sequence);
+        self.logs.separate(&mut entries);
+        let scattered = self.source.is_scattered();
+        self.add_run(1, entries, scattered);
+    }
+
+    pub(super) fn rules(&self) -> Rules {
+        Rules { snapshot: self.snapshot, now: self.now, every: self.every }
+    }
+
+    /// The slice with the largest share of garbage, between bounds that no table reaches over.
+    pub(super) fn worst_slice(&mut self) -> KeySpan {
+        let is_crossed = |bound: &&u64| {
+            let reaches = |run: &Run| run.table_for(**bound).is_some_and(|t| t.from < **bound);
+            self.runs.iter().any(reaches)
         };
-        (0..SLICES).max_by(|a, b| share(*a).total_cmp(&share(*b))).unwrap_or(0)
+        let mut bounds = vec![0];
+        bounds.extend(self.slices.iter().filter(|bound| !is_crossed(bound)));
+        bounds.push(u64::MAX);
+        let rules = self.rules();
+        let share = |two: &[u64]| {
+            let share = self.estimate.garbage_share(&self.runs, (two[0], two[1]), &rules);
+            (share, two[0], two[1])
+        };
+        let shares: Vec<_> = bounds.windows(2).map(share).collect();
+        let worst = shares.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
+        let (_, from, until) = worst.unwrap_or((0.0, 0, u64::MAX));
+        let key = |key: u64| key.to_be_bytes().to_vec();
+        KeySpan {
+            from: (from > 0).then(|| key(from)),
+            until: (until < u64::MAX).then(|| key(until)),
+        }
     }
 
     /// How many of the newest runs no merge has claimed.
     pub(super) fn free(&self) -> usize {
-        let claimed = |run: &&SimulatedRun| self.merges.iter().any(|m| m.inputs.contains(&run.id));
+        let claimed = |run: &&Run| self.merges.iter().any(|m| m.inputs.contains(&run.id));
         self.runs.iter().take_while(|run| !claimed(run)).count()
     }
 
-    /// How many merges are under way.
-    pub(super) fn merging(&self) -> usize {
-        self.merges.len()
+    /// Flushed runs, without those that a merge takes along with larger ones.
+    pub(super) fn young(&self) -> usize {
+        let merges = || self.merges.iter().filter(|merge| merge.range == KeySpan::default());
+        let of = |id: &u64| self.runs.iter().find(|run| run.id == *id);
+        let is_large = |merge: &&Merge| merge.inputs.iter().filter_map(of).any(|run| run.level > 1);
+        let is_waiting =
+            |run: &&Run| !merges().filter(is_large).any(|merge| merge.inputs.contains(&run.id));
+        self.runs.iter().filter(|run| run.level == 1).filter(is_waiting).count()
     }
 
-    /// Bytes of a merge that could begin at once, by interrupting a larger one if all threads are
-    /// busy.
-    fn most_now(&self) -> f64 {
-        let largest = self.merges.iter().map(|merge| merge.bytes).fold(0.0, f64::max);
-        if self.merges.len() < THREADS { f64::MAX } else { largest / 2.0 }
+    /// Bytes of tables and value logs, and of what steps under way have written.
+    pub(super) fn disk(&self) -> (f64, f64) {
+        let tables = self.runs.iter().map(|run| run.bytes as f64).sum::<f64>();
+        let written = self.merges.iter().map(|merge| merge.step.written());
+        (tables + self.logs.bytes, written.sum())
     }
 
-    fn merge_for(&mut self, mut seconds: f64, policy: &dyn Policy) {
-        while seconds > 0.0 {
-            while !self.settled {
-                match policy.choose(self, self.most_now()) {
-                    Some(choice) => self.begin(&choice),
-                    None => self.settled = true,
-                }
-            }
-            // The last begun were let in before the others. One alone has the help of all threads.
-            let busy = self.merges.len().min(THREADS);
-            let at_work = self.merges.iter_mut().rev().take(THREADS);
-            let Some(least) = at_work.map(|merge| merge.step.left).reduce(f64::min) else { return };
-            let rate = MERGE_RATE * THREADS as f64 / busy as f64;
-            let each = least.min(seconds * rate).max(1.0);
-            self.merges.iter_mut().rev().take(THREADS).for_each(|merge| merge.step.left -= each);
-            seconds -= each / rate;
-            self.note_space();
-            while let Some(at) = self.merges.iter().position(|merge| merge.step.left < 1.0) {
-                self.end_step(at);
-            }
-        }
+    pub(super) fn alive(&self) -> f64 {
+        self.source.alive() * (self.weights.put + self.weights.value)
     }
-
-    fn begin(&mut self, choice: &Choice) {
-        let inputs = || self.runs.iter().skip(choice.first).take(choice.count);
-        let bytes: f64 = match choice.slice {
-            Some(slice) => inputs().map(|run| run.slice_bytes(slice, SLICES)).sum(),
-            None => inputs().map(SimulatedRun::bytes).sum(),
-        };
-        let merge = Merge {
-            inputs: inputs().map(|run| run.id).collect(),
-            range: choice.slice.map(|slice| slice_range(slice, SLICES)).unwrap_or_default(),
-            by_steps: choice.by_steps,
-            level: choice.level,
-            bytes,
-            sizes: StepSizes::of(bytes as u64, TABLE_BYTES, THREADS),
-            step: Step::default(),
-        };
-        let from = merge.range.from.clone();
-        self.merges.push(merge);
-        self.begin_step(self.merges.len() - 1, from);
-    }
-
-    fn begin_step(&mut self, at: usize, from: Option<Vec<u8>>) {
-        let classes = self.classes();
-        let Some(merge) = self.merges.get_mut(at) else { return };
-        let slice_keys = KEY_SPACE / SLICES as u64;
-        let last_number = &mut self.last_id;
-        let mut ground = Ground { keys: &self.keys, classes, slice_keys, last_number };
-        merge.begin_step(&self.runs, from, &mut ground);
-        self.figures.largest_step = self.figures.largest_step.max(merge.step.bytes);
-    }
-
-    fn end_step(&mut self, at: usize) {
-        let Some(merge) = self.merges.get_mut(at) else { return };
-        self.figures.merged += merge.step.output;
-        match merge.end_step(&mut self.runs) {
-            Some(from) => self.begin_step(at, from),
-            None => drop(self.merges.remove(at)),
-        }
-        self.settled = false;
-    }
-
-    /// What no step has finished is lost.
-    fn restart(&mut self) {
-        self.figures.merged += self.merges.iter().map(|merge| merge.step.written()).sum::<f64>();
-        self.merges.clear();
-        self.settled = false;
-    }
-
-    fn total(&self) -> f64 {
-        self.runs.iter().map(SimulatedRun::bytes).sum()
-    }
-
-    fn alive(&self) -> f64 {
-        if self.is_unique() { self.figures.put } else { bytes_of(&self.keys) }
-    }
-
-    fn note_space(&mut self) {
-        let extra: f64 = self.merges.iter().map(|merge| merge.step.written()).sum();
-        let (total, alive) = (self.total(), self.alive().max(1.0));
-        if self.figures.put > self.bytes / 2.0 {
-            self.figures.most_extra = self.figures.most_extra.max(extra / total.max(1.0));
-            self.figures.most_space = self.figures.most_space.max((total + extra) / alive);
-        }
-    }
-
-    fn look(&mut self) {
-        if self.figures.put <= self.bytes / 2.0 {
-            return;
-        }
-        self.figures.looks += 1.0;
-        self.figures.runs += self.runs.len() as f64;
-        self.figures.most_runs = self.figures.most_runs.max(self.runs.len());
-        let met = |cell: usize| {
-            let cells = self.runs.iter().filter_map(|run| run.cells.get(cell));
-            cells.filter(|keys| bytes_of(keys) > 0.0).count()
-        };
-        self.figures.met += (0..CELLS).map(met).sum::<usize>() as f64 / CELLS as f64;
-    }
-
-    pub(super) fn report(&self) -> Report {
-        Report {
-            rewrites: self.figures.merged / self.figures.put,
-            runs: self.figures.runs / self.figures.looks.max(1.0),
-            met: self.figures.met / self.figures.looks.max(1.0),
-            most_runs: self.figures.most_runs,
-            most_space: self.figures.most_space,
-            most_extra: self.figures.most_extra,
-            largest_step: self.figures.largest_step,
-            waited: self.figures.waited / self.figures.seconds,
-        }
-    }
-}
-
-/// Different keys among so many puts that each choose one of `keys` at random.
-fn distinct(puts: f64, keys: f64) -> f64 {
-    keys * (1.0 - (-puts / keys).exp())
 }
