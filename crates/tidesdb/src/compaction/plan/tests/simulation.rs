@@ -54,7 +54,7 @@ fn simulate(policy: &dyn Policy, load: &Load, gigabytes: f64) -> Report {
 }
 
 #[test]
-#[ignore = "takes minutes; docs/design/0003-simulated-scale.md shows it"]
+#[ignore = "takes minutes; docs/design/0004-simulated-scale.md shows it"]
 fn table_of_all_sizes() {
     println!("{:>8}  {:<9} {:<9} {}", "data", "load", "policy", Report::HEAD);
     for load in Load::all() {
@@ -86,26 +86,26 @@ const fn bounds(load: &'static str, rewrites: f64, runs: usize, space: f64, slow
 
 /// The small form of the table.
 #[test]
-fn ten_times_the_data_costs_one_more_rewrite() {
+fn ten_times_the_data_costs_two_more_rewrites() {
     let all = [
-        bounds("unique", 1.9, 32, 1.2, 0.01),
-        bounds("overwrite", 2.9, 38, 1.5, 0.01),
-        bounds("Zipfian", 0.7, 27, 1.4, 0.01),
-        bounds("series", 3.3, 50, 1.5, 0.01),
+        bounds("unique", 2.7, 26, 1.3, 0.09),
+        bounds("overwrite", 3.3, 25, 1.5, 0.05),
+        bounds("Zipfian", 0.9, 26, 1.4, 0.03),
+        bounds("series", 4.1, 27, 1.5, 0.3),
         // A tenth is left at the end.
-        bounds("deletes", 3.1, 42, 6.5, 0.15),
-        bounds("queue", 1.3, 18, 1.8, 0.01),
+        bounds("deletes", 3.6, 27, 3.0, 0.33),
+        bounds("queue", 0.3, 15, 1.5, 0.01),
         bounds("trickle", 3.2, 13, 1.1, 0.01),
         // The snapshot holds what was there at first.
-        bounds("snapshot", 1.9, 32, 2.1, 0.01),
+        bounds("snapshot", 2.4, 26, 2.0, 0.08),
         bounds("values", 1.4, 18, 1.9, 0.01),
-        bounds("restarts", 1.9, 32, 1.2, 0.01),
+        bounds("restarts", 2.7, 26, 1.3, 0.09),
     ];
     for load in Load::all() {
         let bounds = all.iter().find(|bounds| bounds.load == load.name).unwrap();
         let (small, large) = (simulate(&READ, &load, 1.0), simulate(&READ, &load, 10.0));
         assert!(large.rewrites < bounds.rewrites, "{}: {large}", load.name);
-        assert!(large.rewrites < small.rewrites + 1.2, "{}: {large}", load.name);
+        assert!(large.rewrites < small.rewrites + 2.0, "{}: {large}", load.name);
         assert!(large.most_runs <= bounds.runs, "{}: {large}", load.name);
         assert!(large.space < bounds.space, "{}: {large}", load.name);
         assert!(large.slowed < bounds.slowed, "{}: {large}", load.name);
@@ -143,6 +143,6 @@ fn a_large_load_is_as_a_small_one_while_it_is_small() {
     let whole = simulate(&READ, &Load::UNIQUE, 10.0);
     let beginning = Load { put: 0.1, ..Load::UNIQUE };
     let sampled = simulate(&READ, &beginning, 100.0);
-    assert!((whole.rewrites - sampled.rewrites).abs() < 0.2, "{whole} and {sampled}");
+    assert!((whole.rewrites - sampled.rewrites).abs() < 0.3, "{whole} and {sampled}");
     assert!(whole.most_runs.abs_diff(sampled.most_runs) < 4, "{whole} and {sampled}");
 }
