@@ -49,14 +49,14 @@ fn simulate(policy: &dyn Policy, load: &Load, gigabytes: f64) -> Report {
     let mut world = World::new(*load, gigabytes * GB, policy);
     world.run(policy);
     let report = world.figures.report();
-    println!("{gigabytes:>5} GB  {:<9} {:<9} {report}", load.name, policy.name());
+    println!("{gigabytes:>5} {:<9} {:<9}{report}", load.name, policy.name());
     report
 }
 
 #[test]
 #[ignore = "takes minutes; docs/design/0004-simulated-scale.md shows it"]
 fn table_of_all_sizes() {
-    println!("{:>8}  {:<9} {:<9} {}", "data", "load", "policy", Report::HEAD);
+    println!("{:>5} {:<9} {:<9}{}", "GB", "load", "policy", Report::HEAD);
     for load in Load::all() {
         for gigabytes in [1.0, 10.0, 100.0, 1_000.0, 10_000.0] {
             simulate(&READ, &load, gigabytes);

@@ -245,30 +245,21 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) const HEAD: &str = concat!(
-        "rewrites   get  scan  most  space   peak GB  step GB  seconds  slowed   ",
-        "memory MB  manifest MB  open s"
-    );
+    /// Bytes in GB, of metadata in MB, times in seconds, slowness of writers in per cent.
+    pub(super) const HEAD: &str =
+        concat!(" rewrite   get  scan most space    peak   step time slow", " memory manif. open");
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:>8.2} {:>5.1} {:>5.1} {:>5} {:>6.2} {:>9.1} {:>8.1} {:>8.0} {:>5.1} % {:>11.1} \
-             {:>12.1} {:>7.2}",
-            self.rewrites,
-            self.get,
-            self.scan,
-            self.most_runs,
-            self.space,
-            self.peak / 1e9,
-            self.step / 1e9,
-            self.step_seconds,
-            self.slowed * 100.0,
-            self.memory / 1e6,
-            self.manifest / 1e6,
-            self.opening
-        )
+            "{:>8.2}{:>6.1}{:>6.1}{:>5}",
+            self.rewrites, self.get, self.scan, self.most_runs
+        )?;
+        let (peak, step) = (self.peak / 1e9, self.step / 1e9);
+        write!(f, "{:>6.2}{peak:>8.1}{step:>7.1}{:>5.0}", self.space, self.step_seconds)?;
+        let (memory, manifest) = (self.memory / 1e6, self.manifest / 1e6);
+        write!(f, "{:>5.1}{memory:>7.1}{manifest:>7.1}{:>5.2}", self.slowed * 100.0, self.opening)
     }
 }
