@@ -232,6 +232,7 @@ fn signals(options: &FamilyOptions, view: &View, is_read: bool) -> FamilySignals
         oldest_frozen_bytes: view.frozen.last().map_or(0, |memtable| memtable.used_bytes()),
         young_runs: view.version.young_runs(),
         runs: view.version.mergeable_runs().count() as u64,
+        run_bytes: view.version.mergeable_runs().map(crate::version::Run::bytes).sum(),
         is_read,
         ..FamilySignals::default()
     };

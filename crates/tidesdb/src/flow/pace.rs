@@ -32,7 +32,7 @@ const SLOWEST_RUNS_PER_TRIGGER: u64 = 9;
 const SLOWING_ALL_RUNS_PER_TRIGGER: f64 = 8.0;
 const SLOWEST_ALL_RUNS_PER_TRIGGER: f64 = 16.0;
 
-/// The same for a family that is read, by the bytes of its tables: each run costs its readers, and
+/// The same for a family that is read, by the bytes of its runs: each run costs its readers, and
 /// the more the less of it lies in memory. Between two sizes the bounds go from one to the other.
 const READ_RUNS_PER_TRIGGER: [(u64, f64, f64); 4] = [
     (512 << 20, SLOWING_ALL_RUNS_PER_TRIGGER, SLOWEST_ALL_RUNS_PER_TRIGGER),
@@ -77,6 +77,8 @@ pub(crate) struct FamilySignals {
     pub young_runs: u64,
     /// Runs in all levels.
     pub runs: u64,
+    /// Bytes of all runs without the values in value logs: how large compactions are.
+    pub run_bytes: u64,
     /// The family is read, so that each run costs.
     pub is_read: bool,
     /// Bytes of the tables that count for the bound on space.
@@ -209,9 +211,9 @@ fn bounds_of_all_runs(signals: &FamilySignals) -> (u64, u64) {
             let [(small, slowing, slowest), (large, next_slowing, next_slowest)] = *pair else {
                 continue;
             };
-            if signals.table_bytes > small {
+            if signals.run_bytes > small {
                 let doublings = |bytes: u64| (bytes as f64 / small as f64).log2();
-                let way = (doublings(signals.table_bytes) / doublings(large)).min(1.0);
+                let way = (doublings(signals.run_bytes) / doublings(large)).min(1.0);
                 let between = |from: f64, to: f64| from + (to - from) * way;
                 bounds = (between(slowing, next_slowing), between(slowest, next_slowest));
             }

@@ -18,6 +18,7 @@ fn usual() -> FamilySignals {
         paced: true,
         young_runs: 0,
         runs: 0,
+        run_bytes: 0,
         is_read: false,
         table_bytes: 0,
         settled_table_bytes: 0,
@@ -174,8 +175,8 @@ fn many_large_runs_slow_writers_as_well() {
 fn a_large_family_that_is_read_has_its_writers_slowed_by_fewer_runs() {
     const GIB: u64 = 1 << 30;
     let bounds = |gib, is_read| {
-        let table_bytes = gib * GIB;
-        bounds_of_all_runs(&FamilySignals { table_bytes, is_read, ..usual() })
+        let run_bytes = gib * GIB;
+        bounds_of_all_runs(&FamilySignals { run_bytes, is_read, ..usual() })
     };
     assert_eq!(bounds(0, true), (32, 64));
     assert_eq!(bounds(1, true), (22, 44));
@@ -184,6 +185,9 @@ fn a_large_family_that_is_read_has_its_writers_slowed_by_fewer_runs() {
     assert_eq!(bounds(256, true), (6, 16));
     assert_eq!(bounds(10_000, true), (6, 16));
     assert_eq!(bounds(10_000, false), (32, 64));
+    // Compactions of a family of large values are as long as its keys are many.
+    let values = FamilySignals { run_bytes: 10 * GIB, table_bytes: 1000 * GIB, ..usual() };
+    assert_eq!(bounds_of_all_runs(&FamilySignals { is_read: true, ..values }), (12, 24));
 }
 
 #[test]

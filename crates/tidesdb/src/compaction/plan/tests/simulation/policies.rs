@@ -122,6 +122,7 @@ impl Policy for TidesDb {
             merge_trigger: world.options.l1_file_count_trigger as u64,
             young_runs: world.young() as u64,
             runs: world.runs.len() as u64,
+            run_bytes: world.runs.iter().map(|run| run.bytes).sum(),
             is_read: self.is_read,
             flush_bytes_per_second: (PUT_RATE * FLUSH_HEADROOM) as u64,
             table_bytes: bytes,
