@@ -133,16 +133,22 @@ fn what_is_there_can_be_read_on_a_full_disk() {
             assert!(db.verify().unwrap().problems.is_empty());
             family
         };
+        let mut there = None;
         for _ in 0..5 {
             let db = try_open(&sim).unwrap();
             let family = check(&db);
             for _ in 0..3 {
-                let refused = family.put(b"key", &[2; 100]).unwrap_err();
-                assert_eq!(refused.kind(), ErrorKind::Full, "{refused}");
-                assert_eq!(family.get(b"key").unwrap(), None);
+                match family.put(b"key", &[2; 100]) {
+                    // The log of a process that was killed has gone to a table, if there was room.
+                    Ok(()) => there = Some(vec![2; 100]),
+                    Err(refused) => assert_eq!(refused.kind(), ErrorKind::Full, "{refused}"),
+                }
+                assert_eq!(family.get(b"key").unwrap(), there);
             }
+            assert!(there.is_none() || left == 20_000, "{left} bytes left");
             // CURRENT.new may stay, and is written anew by the next open.
-            assert!(names(&sim).len() <= before + 2, "{left} bytes left: {:?}", names(&sim));
+            let few = names(&sim).len() <= before + 2;
+            assert!(few || there.is_some(), "{left} bytes left: {:?}", names(&sim));
         }
         let db = try_open(&sim).unwrap();
         let family = check(&db);

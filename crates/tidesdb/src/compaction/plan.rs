@@ -325,8 +325,8 @@ fn by_tombstones(runs: &[RunSummary], rules: &PlanRules, activity: Activity) -> 
 }
 
 /// The newest runs whose compaction frees most garbage in value logs for each byte of tables. At
-/// most `size_ratio` bytes are written anew for each that is freed, so what stays in value logs that
-/// are mostly garbage is a small part of the tables.
+/// most `size_ratio` bytes are written anew for each that is freed, so what stays in value logs
+/// that are mostly garbage is a small part of the tables.
 fn by_values(runs: &[RunSummary], size_ratio: usize) -> Option<usize> {
     let (mut bytes, mut dead) = (0_u64, 0_u64);
     let shares = runs.iter().zip(1..).filter_map(|(run, count)| {
