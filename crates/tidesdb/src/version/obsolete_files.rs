@@ -31,6 +31,9 @@ pub(crate) struct ObsoleteFiles {
     vfs: Arc<dyn Vfs>,
     blocks: Arc<BlockCache>,
     dead: Mutex<Dead>,
+    /// Held by a sweep to its end, so that one that finds nothing left returns when the files are
+    /// gone, not while another still deletes them. Taken before `dead`.
+    sweeping: Mutex<()>,
     sweep_later: OnceLock<SweepLater>,
     /// Whose files they are.
     home: ProcessMark,
@@ -48,6 +51,7 @@ impl ObsoleteFiles {
             vfs,
             blocks,
             dead: Mutex::default(),
+            sweeping: Mutex::default(),
             sweep_later: OnceLock::new(),
             home: ProcessMark::of_this(),
         }
@@ -85,9 +89,11 @@ impl ObsoleteFiles {
         }
     }
 
-    /// Deletes what was noted, and has the cache forget it: all of it in one walk. A file that
-    /// can't be deleted is left for the next open, which removes what the manifest does not name.
+    /// Deletes what was noted, and has the cache forget it: all of it in one walk. Waits for other
+    /// sweeps, so that all that was noted before the call is gone after it. A file that can't be
+    /// deleted is left for the next open, which removes what the manifest does not name.
     pub(crate) fn sweep(&self) {
+        let _turn = lock(&self.sweeping);
         let Dead { paths, tables } = std::mem::take(&mut *lock(&self.dead));
         for path in paths {
             let _ = self.vfs.remove(&path);
@@ -103,8 +109,41 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
+    use tidesdb_sim::{FaultVfs, Op};
+
     use super::*;
     use crate::db::Components;
+
+    /// A caller that waits for background work looked at a directory whose files another thread was
+    /// about to delete.
+    #[test]
+    fn a_sweep_waits_for_the_one_under_way() {
+        let vfs = FaultVfs::new(Components::simulated().vfs);
+        let blocks = Arc::new(BlockCache::new(1 << 20, 4096));
+        let obsolete = Arc::new(ObsoleteFiles::new(Arc::clone(&vfs) as Arc<dyn Vfs>, blocks));
+        let (reached, go_on) = (mpsc::sync_channel(1), mpsc::sync_channel::<()>(0));
+        let blocked = Mutex::new(go_on.1);
+        vfs.before_calls(Some(Arc::new(move |op, _| {
+            if op == Op::Remove {
+                reached.0.send(()).unwrap();
+                lock(&blocked).recv().unwrap();
+            }
+        })));
+        obsolete.add(PathBuf::from("/db/1.vlog"));
+        let (first, second) = (Arc::clone(&obsolete), Arc::clone(&obsolete));
+        let first = std::thread::spawn(move || first.sweep());
+        reached.1.recv().unwrap();
+        let second_ended = mpsc::channel();
+        let second = std::thread::spawn(move || {
+            second.sweep();
+            second_ended.0.send(()).unwrap();
+        });
+        let early = second_ended.1.recv_timeout(Duration::from_millis(50));
+        go_on.0.send(()).unwrap();
+        first.join().unwrap();
+        second.join().unwrap();
+        assert!(early.is_err(), "it returned while the file was being deleted");
+    }
 
     /// I-238. A thread of the parent may have held the lock at the fork.
     #[test]
