@@ -123,6 +123,18 @@ fn gone(number: u32) {
     });
 }
 
+/// Waits until a process has used so much processor time.
+fn used_processor(number: u32, least: Duration) {
+    eventually("work of the process", || {
+        let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+        // The name, which ends with the last parenthesis, may hold anything.
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        let milliseconds = (ticks(11)? + ticks(12)?) * 10;
+        (u128::from(milliseconds) >= least.as_millis()).then_some(())
+    });
+}
+
 fn json(path: &Path) -> serde_json::Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
@@ -137,7 +149,7 @@ fn an_interrupted_run_keeps_what_it_has() {
     let directory = tempfile::tempdir().unwrap();
     let running = Running::start(directory.path(), &format!("{READ} --json out.json")).first_job();
     let job = running.job();
-    std::thread::sleep(Duration::from_millis(500));
+    used_processor(job, Duration::from_millis(400));
     running.interrupt();
     let (status, errors) = running.end();
     assert_eq!(status.code(), Some(130), "{errors}");

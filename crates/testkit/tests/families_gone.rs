@@ -158,7 +158,7 @@ fn thousands_of_families_go_while_half_of_them_are_merged() {
     let (median, slow) = (times[times.len() / 2], times[times.len() * 99 / 100]);
     println!("a drop takes {median:?}, one in a hundred {slow:?}");
     // Four threads share a lock, and whatever else the machine does is in it.
-    assert!(median < Duration::from_millis(20), "a drop takes {median:?}");
+    assert!(median < Duration::from_millis(60), "a drop takes {median:?}");
     db.wait_idle().unwrap();
     deep_check(&db, sim.as_ref(), Path::new(DIRECTORY)).unwrap();
     db.close().unwrap();

@@ -187,7 +187,7 @@ fn fail(
     drop(after);
     vfs.clear_faults();
     let works = || families(&db).iter().all(|family| family.put(b"after", b"value").is_ok());
-    let healed = (0..500).any(|_| {
+    let healed = (0..20_000).any(|_| {
         works() || {
             thread::sleep(Duration::from_millis(5));
             false

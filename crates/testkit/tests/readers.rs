@@ -29,6 +29,8 @@ fn reader_options() -> DbOptions {
 
 /// A database that merges want to work on: runs with much garbage, expired values, and a log.
 fn fill(db: &Db) {
+    // No compaction at rest either, if this takes long.
+    db.cancel_compactions().unwrap();
     let lazy = small_family().l1_file_count_trigger(1000);
     let family = db.create_family("f", lazy).unwrap();
     for round in 0..RUNS {

@@ -260,7 +260,8 @@ fn a_slow_disk_under_a_merge_that_is_asked_for_blocks_nobody_else() {
     let pipe = table.with_extension("pipe");
     std::fs::rename(&table, &pipe).unwrap();
     std::fs::rename(&aside, &table).unwrap();
-    drop(std::fs::OpenOptions::new().write(true).open(&pipe).unwrap());
+    // For reading too: otherwise this would wait until another opens the pipe.
+    drop(std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap());
     // Nothing can be read from a pipe: that is an error, and changes nothing.
     let _ = compact.join().unwrap();
     assert!(in_time);

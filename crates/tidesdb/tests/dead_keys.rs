@@ -199,11 +199,13 @@ fn a_queue_is_popped_in_linear_time_by_transactions_that_check_what_they_read() 
         let family = db.open_family("queue", FamilyOptions::default()).unwrap();
         let elsewhere = db.open_family("elsewhere", FamilyOptions::default()).unwrap();
         let jobs = 20_000;
-        (0..jobs).for_each(|n| family.put(&key(n), b"").unwrap());
-        let mut times = Vec::new();
-        for quarter in 0..4 {
+        (0..jobs as u64).for_each(|n| family.put(&key(n), b"").unwrap());
+        // Of each quarter the fastest stretch, so that what else the machine does is left out.
+        let mut times = [Duration::MAX; 4];
+        let stretch = 250;
+        for first in (0..jobs).step_by(stretch) {
             let begun = Instant::now();
-            for n in quarter * jobs / 4..(quarter + 1) * jobs / 4 {
+            for n in first as u64..(first + stretch) as u64 {
                 let beside = db.begin(level).unwrap();
                 let mut transaction = db.begin(level).unwrap();
                 let mut scan = transaction.scan(&family, ScanOptions::new()).unwrap();
@@ -215,11 +217,12 @@ fn a_queue_is_popped_in_linear_time_by_transactions_that_check_what_they_read() 
                 transaction.commit().unwrap();
                 drop(beside);
             }
-            times.push(begun.elapsed());
+            let quarter = &mut times[first * 4 / jobs];
+            *quarter = begun.elapsed().min(*quarter);
         }
         println!("{level:?}: {times:?}");
         // It took seven times as long in the last quarter as in the first.
-        assert!(times[3] < times[0] * 3 + Duration::from_millis(300), "{level:?}: {times:?}");
+        assert!(times[3] < times[0] * 3 + Duration::from_millis(5), "{level:?}: {times:?}");
     }
 }
 

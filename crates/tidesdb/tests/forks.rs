@@ -210,7 +210,7 @@ fn a_child_does_not_keep_the_lock_of_a_parent_that_is_gone() {
     let child = lines.find_map(|line| line.unwrap().strip_prefix("child ")?.parse().ok()).unwrap();
     parent.wait().unwrap();
     // The child lives and has copies of everything else. It lets go of the lock as its first act.
-    let opened = (0..100).find_map(|_| {
+    let opened = (0..1_500).find_map(|_| {
         std::thread::sleep(Duration::from_millis(10));
         Db::open(directory.path(), DbOptions::default()).ok()
     });

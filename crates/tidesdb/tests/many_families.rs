@@ -49,7 +49,7 @@ fn ten_thousand_families_cost_little() {
     println!("put: {put:?}");
     assert!(put < Duration::from_millis(1), "a commit looks at all families: {put:?}");
     let mut at = 100;
-    let drop_one = best_of(5, || {
+    let drop_one = best_of(20, || {
         at += 1;
         db.drop_family(&names[at]).unwrap();
     });
@@ -62,7 +62,7 @@ fn ten_thousand_families_cost_little() {
     println!("open: {open:?}");
     assert!(open < Duration::from_secs(2), "{open:?}");
     let db = Db::open(directory.path(), DbOptions::default()).unwrap();
-    assert_eq!(db.family_names().len(), FAMILIES - 5);
+    assert_eq!(db.family_names().len(), FAMILIES - 20);
     assert_eq!(db.family("family-77").unwrap().get(b"key").unwrap(), Some(b"value".to_vec()));
     let each = status("VmRSS").saturating_sub(before) * 1024 / FAMILIES as u64;
     println!("{each} bytes each after opening");

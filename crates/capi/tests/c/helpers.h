@@ -70,13 +70,13 @@ static inline void put_alone(tidesdb_t *db, tidesdb_column_family_t *cf, const c
     tidesdb_txn_free(txn);
 }
 
-/* Waits until a condition holds, for ten seconds at most. */
+/* Waits until a condition holds, for a minute at most. */
 #define WAIT_FOR(condition)                                                            \
     do                                                                                 \
     {                                                                                  \
         struct timespec pause_ = {0, 1000000};                                         \
         int tries_;                                                                    \
-        for (tries_ = 0; tries_ < 10000 && !(condition); tries_++)                     \
+        for (tries_ = 0; tries_ < 60000 && !(condition); tries_++)                     \
             nanosleep(&pause_, NULL);                                                  \
         CHECK(condition);                                                              \
     } while (0)

@@ -133,7 +133,7 @@ fn a_segment_without_its_header_is_placed_in_little_time() {
     let started = Instant::now();
     let (report, found) = place.salvaged();
     assert_eq!(found["family"].len(), records as usize, "{report:?}");
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(40), "{:?}", started.elapsed());
 }
 
 /// No guess is right: number and first position of the records are of another place.
@@ -154,8 +154,8 @@ fn a_search_in_vain_ends_when_it_is_to() {
         if calls > 5 { Err(Error::Cancelled) } else { Ok(()) }
     });
     assert!(matches!(error, Err(Error::Cancelled)), "{error:?}");
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(12), "{:?}", started.elapsed());
     let (report, _) = place.salvaged();
     assert!(report.losses.iter().any(|loss| loss.file == foreign), "{report:?}");
-    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
 }
