@@ -388,7 +388,7 @@ mod tests {
         }
 
         #[test]
-        fn swallowed_tombstones_are_missed_by_nobody(
+        fn swallowed_tombstones_are_missed_by_no_reader(
             ranges: Vec<(u8, u8, u8)>,
             mut snapshots: Vec<u8>,
             key: u8,

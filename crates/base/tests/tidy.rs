@@ -142,6 +142,10 @@ fn texts_keep_the_rules() {
         if path.ends_with(".md") || path.ends_with(".rs") {
             found.extend(documents::nameless(&path, &text));
         }
+        if path.ends_with(".rs") {
+            found.extend(documents::nameless_functions(&path, &text));
+            found.extend(documents::split_sentences(&path, &text));
+        }
         if path.ends_with(".md") {
             found.extend(documents::columns(&path, &text));
             found.extend(documents::missing_paths(&path, &text, |named| {

@@ -73,7 +73,7 @@ pub(crate) enum Status {
 // More than a dozen fields: one for each column of a result file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OperationResult {
-    /// PUT, GET, ...
+    /// Its name: PUT, GET and so on.
     pub(crate) operation: String,
     /// Completed operations.
     pub(crate) operations: u64,

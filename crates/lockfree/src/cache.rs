@@ -41,11 +41,11 @@ pub struct CacheKey {
 const SHARD_BYTES: usize = 4 << 20;
 const MOST_SHARDS: usize = 64;
 
-/// Threads of numbers below this count their lookups in a stripe of their own, ...
+/// Threads of numbers below this count their lookups in a stripe of their own.
 const OWN_STRIPES: usize = 32;
-/// ... and all others share these, ...
+/// Stripes that all other threads share.
 const SHARED_STRIPES: usize = 32;
-/// ... which models, whose words are dear, do without.
+/// All stripes. Models have one: each word makes them slower.
 const STRIPES: usize = if cfg!(loom) { 1 } else { OWN_STRIPES + SHARED_STRIPES };
 
 /// One stripe's figures.

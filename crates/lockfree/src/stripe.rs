@@ -86,9 +86,9 @@ fn shared_number() -> usize {
     OWN_NUMBERS + NEXT.fetch_add(1, Ordering::Relaxed) % OWN_NUMBERS
 }
 
-/// Threads of numbers below this have a stripe of a [`StripedCounters`] each, ...
+/// Threads of numbers below this have a stripe of a [`StripedCounters`] each.
 const OWN_STRIPES: usize = 32;
-/// ... and all others share these.
+/// Stripes that all other threads share.
 const SHARED_STRIPES: usize = 8;
 
 /// Counters that many threads add to together, each thread mostly on cache lines of its own.

@@ -143,7 +143,7 @@ fn merge_in_the_middle(
 /// A caller's own merge went on after a close had given the directory up: it would have removed
 /// tables of the database that owns it then.
 #[test]
-fn closing_waits_for_a_merge_that_somebody_asked_for() {
+fn closing_waits_for_a_merge_that_a_caller_asked_for() {
     let sim = SimVfs::new(1);
     let db = open(&sim, ByHand::new());
     let family = db.create_family("family", small()).unwrap();
@@ -214,7 +214,7 @@ fn closing_waits_for_a_value_that_is_written_to_a_value_log() {
 
 /// A caller's own merge went on, and others began, while background work was paused.
 #[test]
-fn a_pause_waits_for_a_merge_that_somebody_asked_for_and_refuses_the_next() {
+fn a_pause_waits_for_a_merge_that_a_caller_asked_for_and_refuses_the_next() {
     let sim = SimVfs::new(1);
     let db = open(&sim, ByHand::new());
     let family = db.create_family("family", small()).unwrap();

@@ -331,7 +331,7 @@ fn counters_count_every_commit_from_repeatable_read_on() {
 }
 
 #[test]
-fn somebody_stays_on_call_when_serializable() {
+fn one_stays_on_call_when_serializable() {
     keeps(Invariant::OnCall, Level::Serializable);
 }
 

@@ -105,12 +105,12 @@ fn victim() {
     std::thread::scope(|scope| {
         for thread in 0..threads {
             let (db, families) = (&db, &families);
-            scope.spawn(move || commit_for_ever(db, families, thread));
+            scope.spawn(move || commit_until_killed(db, families, thread));
         }
     });
 }
 
-fn commit_for_ever(db: &Db, families: &[Family; 2], thread: usize) {
+fn commit_until_killed(db: &Db, families: &[Family; 2], thread: usize) {
     let mut number = read_number(&families[0], &counter_key(thread));
     let mut batch = WriteBatch::new();
     loop {

@@ -230,7 +230,7 @@ fn writes_of_the_log_that_fail_in_two_threads_at_once_show_no_refused_commit() {
 
 /// As a log that is written with `pwrite` meets a device that is gone.
 #[test]
-fn writes_of_the_log_that_fail_for_ever_show_no_refused_commit() {
+fn writes_of_the_log_that_fail_from_then_on_show_no_refused_commit() {
     let writes = OpSet::of(&[Op::SegmentWrite]);
     for (call, mode) in [(100, SyncMode::None), (437, SyncMode::Full), (1203, SyncMode::None)] {
         let refusals = fail(mode, writes, FaultKind::Forever, FaultError::IO, call);

@@ -192,7 +192,7 @@ fn a_reader_that_found_no_lock_file_notices_a_writer() {
 }
 
 #[test]
-fn a_table_that_is_missing_though_nobody_else_came_is_damage() {
+fn a_table_that_is_missing_though_no_other_opener_came_is_damage() {
     let directory = tempfile::tempdir().unwrap();
     fill(&Db::open(directory.path(), small_db()).unwrap());
     for table in files(directory.path(), "", ".klog") {

@@ -22,7 +22,7 @@ use tidesdb_base::event::{Event, StallReason};
 use tidesdb_sys::sched::Lane;
 
 pub(crate) use self::manual_compactions::WaitLimit;
-pub(crate) use self::requests::Background;
+pub(crate) use self::requests::BACKGROUND;
 use crate::core::Core;
 use crate::family::{Failure, FamilyState};
 use crate::flow::StallTimer;

@@ -236,7 +236,7 @@ fn a_damaged_table_is_set_aside_and_the_rest_goes_on() {
 /// A merge that was asked for looked into all tables with a lock held that flushes and questions
 /// need.
 #[test]
-fn a_slow_disk_under_a_merge_that_is_asked_for_blocks_nobody_else() {
+fn a_slow_disk_under_a_merge_that_is_asked_for_blocks_no_other_caller() {
     let directory = tempfile::tempdir().unwrap();
     let (db, family) = open(directory.path(), options());
     family.put(b"key", b"value").unwrap();

@@ -144,7 +144,7 @@ fn delete_and_put(with_scan: bool) -> Deleted {
 
 /// Writers were slowed to a fiftieth, and everything was merged again and again in vain.
 #[test]
-fn deletions_under_a_scan_slow_nobody_and_are_collected_after_it() {
+fn deletions_under_a_scan_slow_no_writer_and_are_collected_after_it() {
     let _alone = alone();
     // Half as fast at full volume; what is short is measured badly beside other tests.
     let least = if scale() >= 10.0 { 0.5 } else { 0.2 };

@@ -49,8 +49,8 @@ fn alone(test: &str) -> Command {
     child
 }
 
-/// Runs one of the functions below and checks what it took at most. One of four tries must
-/// keep to it: a machine that keeps flushes waiting adds some MiB now and then (40 where 33 to 38 are
+/// Runs one of the functions below and checks what it took at most. One of four tries must keep to
+/// it: a machine that keeps flushes waiting adds some MiB now and then (40 where 33 to 38 are
 /// usual, once in some fifteen runs beside four busy threads).
 #[track_caller]
 fn measure(test: &str, most: u64) {

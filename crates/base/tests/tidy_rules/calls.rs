@@ -5,7 +5,7 @@
 //! that module and from those above it. What lower modules ask of higher ones goes through
 //! `core/requests.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::engine::rank;
 use super::{is_test_file, shipped_lines};
@@ -17,6 +17,9 @@ const SPREAD: &[&str] = &["Core", "Telemetry", "Family"];
 /// The type whose calls are judged, and what values of it are called.
 const JUDGED: &str = "Core";
 const RECEIVERS: &[&str] = &["core.", "core().", "Core::"];
+
+/// Methods of other crates that some method of the judged type shares its name with.
+const COMMON: &[&str] = &["flush", "close", "checkpoint", "shutdown", "submit", "fill"];
 
 /// The top module of a file, by its path relative to the engine's `src`.
 fn module(path: &str) -> &str {
@@ -75,6 +78,14 @@ fn called(line: &str, inside: bool) -> Vec<&str> {
     found
 }
 
+/// The methods that a line calls, of whatever value.
+fn called_of_any(line: &str) -> impl Iterator<Item = &str> {
+    line.match_indices('.').filter_map(|(at, _)| {
+        let name = identifier(&line[at + 1..])?;
+        line[at + 1 + name.len()..].starts_with('(').then_some(name)
+    })
+}
+
 /// Violations in the engine's files, given by their paths relative to its `src`.
 pub(crate) fn check(files: &[(String, String)]) -> Vec<String> {
     let shipped = |path: &str| path != "lib.rs" && !is_test_file(&format!("/{path}"));
@@ -89,6 +100,8 @@ pub(crate) fn check(files: &[(String, String)]) -> Vec<String> {
     }
     let mut found = Vec::new();
     let mut methods: BTreeMap<&str, &str> = BTreeMap::new();
+    // Names that methods of other types and traits have too: their receiver tells which is meant.
+    let mut shared: BTreeSet<&str> = COMMON.iter().copied().collect();
     for (path, text) in &files {
         let mut inside = None;
         for (number, line) in shipped_lines(text) {
@@ -102,21 +115,28 @@ pub(crate) fn check(files: &[(String, String)]) -> Vec<String> {
                 }
             } else if line == "}" {
                 inside = None;
-            } else if inside == Some(JUDGED)
-                && let Some(name) = declared(line, "fn ")
-            {
-                methods.insert(name, module(path));
+            } else if let Some(name) = declared(line, "fn ") {
+                if inside == Some(JUDGED) {
+                    methods.insert(name, module(path));
+                } else {
+                    shared.insert(name);
+                }
             }
         }
     }
     for (path, text) in &files {
-        found.extend(upward(path, text, &methods));
+        found.extend(upward(path, text, &methods, &shared));
     }
     found
 }
 
 /// Calls of methods that lie in higher modules.
-fn upward(path: &str, text: &str, methods: &BTreeMap<&str, &str>) -> Vec<String> {
+fn upward(
+    path: &str,
+    text: &str,
+    methods: &BTreeMap<&str, &str>,
+    shared: &BTreeSet<&str>,
+) -> Vec<String> {
     let mut found = Vec::new();
     let mut inside = false;
     for (number, line) in statements(text) {
@@ -125,7 +145,9 @@ fn upward(path: &str, text: &str, methods: &BTreeMap<&str, &str>) -> Vec<String>
         } else if line == "}" {
             inside = false;
         }
-        for name in called(&line, inside) {
+        let unique = called_of_any(&line).filter(|name| !shared.contains(name));
+        let names: BTreeSet<_> = called(&line, inside).into_iter().chain(unique).collect();
+        for name in names {
             if let Some(other) = methods.get(name)
                 && rank(other) > rank(module(path))
             {
@@ -162,13 +184,16 @@ mod tests {
             assert_eq!(violations(&[ABOVE, ("write/a.rs", &below)]).len(), 1, "{call}");
             assert!(violations(&[ABOVE, ("db/a.rs", &below)]).is_empty(), "{call}");
         }
+        let by_field = "impl Owner {\n    fn a(&self) {\n        self.0.flush_all();\n    }\n}\n";
+        assert_eq!(violations(&[ABOVE, ("core/owner.rs", by_field)]).len(), 1);
         let elsewhere = "fn a(owner: &Owner) {\n    owner.core().flush_all();\n}\n";
         assert_eq!(violations(&[ABOVE, ("iterator/a.rs", elsewhere)]).len(), 1);
     }
 
     #[test]
     fn other_methods_of_that_name_are_not() {
-        let other = "impl Wal {\n    fn a(&self) {\n        self.flush_all();\n    }\n}\n";
+        let other = "impl Wal {\n    fn flush_all(&self) {}\n    fn a(&self) {\n        \
+                     self.flush_all();\n    }\n}\n";
         assert!(violations(&[ABOVE, ("wal/mod.rs", other)]).is_empty());
     }
 

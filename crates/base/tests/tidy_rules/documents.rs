@@ -71,6 +71,40 @@ pub(crate) fn nameless(path: &str, text: &str) -> Vec<String> {
     found
 }
 
+/// Names of functions that leave open who acts.
+pub(crate) fn nameless_functions(path: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let Some((_, rest)) = line.split_once("fn ") else { continue };
+        let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next();
+        let name = name.unwrap_or_default().replace('_', " ");
+        let words = NAMELESS.iter().filter(|word| super::has_word(&name, word));
+        found.extend(words.map(|word| format!("{path}:{}: '{word}' in a name", at + 1)));
+    }
+    found
+}
+
+/// Comments that belong to more than one item: a sentence that goes on at the next one says nothing
+/// where only one of them is shown.
+pub(crate) fn split_sentences(path: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut before: Option<&str> = None;
+    for (at, line) in text.lines().map(str::trim).chain([""]).enumerate() {
+        let comment = line.strip_prefix("///").map(str::trim);
+        let is_cut = match (before, comment) {
+            (None, Some(first)) => first.starts_with("..."),
+            (Some(last), None) => last.ends_with(',') || last.ends_with("..."),
+            _ => false,
+        };
+        if is_cut {
+            let number = if comment.is_some() { at + 1 } else { at };
+            found.push(format!("{path}:{number}: a sentence that goes on at another item"));
+        }
+        before = comment;
+    }
+    found
+}
+
 /// A line of a document, or the text of a line of Rust that is a comment.
 fn prose_of<'a>(path: &str, line: &'a str) -> Option<&'a str> {
     let line = line.trim_start();
@@ -213,6 +247,24 @@ mod tests {
         assert_eq!(columns("a.md", &output).len(), 3);
         assert_eq!(columns(SHOWS_OUTPUT[0], &output).len(), 2);
         assert!(columns(GENERATED[0], &prose).is_empty());
+    }
+
+    #[test]
+    fn names_that_leave_open_who_acts_are_found() {
+        let nameless = ["no", "body"].concat();
+        assert_eq!(
+            nameless_functions("a.rs", &format!("fn waits_for_{nameless}() {{}}\n")).len(),
+            1
+        );
+        assert!(nameless_functions("a.rs", "fn waits_for_no_reader() {}\n").is_empty());
+    }
+
+    #[test]
+    fn sentences_that_go_on_at_another_item_are_found() {
+        let cut = "/// Up to this,\nconst A: u8 = 1;\n/// ... and from there.\nconst B: u8 = 2;\n";
+        assert_eq!(split_sentences("a.rs", cut).len(), 2);
+        let whole = "/// Up to this,\n/// or less.\nconst A: u8 = 1;\n";
+        assert!(split_sentences("a.rs", whole).is_empty());
     }
 
     #[test]

@@ -39,7 +39,7 @@ const ORDER: &[&[&str]] = &[
     &["guide", "options_file", "salvage", "testing"],
 ];
 
-/// Files that decide and own no lock, handle or clock: they name nothing of the engine.
+/// Files that decide and own no lock, handle or clock: of the engine they name only each other.
 const PURE: &[&str] = &[
     "flow/levels",
     "flow/pace",
@@ -74,6 +74,17 @@ fn named(line: &str, top_level_file: bool) -> Vec<&str> {
     found
 }
 
+/// What a line of a pure file names of its own module that is not pure.
+fn impure_sibling<'a>(file: &str, line: &'a str) -> Option<&'a str> {
+    let (folder, _) = file.rsplit_once('/')?;
+    let (_, rest) = line.split_once("super::")?;
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    let name = &rest[..end];
+    // Constants and types of the module itself may be anywhere.
+    let is_pure = name.is_empty() || PURE.contains(&format!("{folder}/{name}").as_str());
+    (!is_pure).then_some(name)
+}
+
 /// Violations in one file; `path` is relative to the engine's `src`.
 pub(crate) fn check(path: &str, text: &str) -> Vec<String> {
     let file = path.strip_suffix(".rs").unwrap_or(path);
@@ -86,6 +97,11 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<String> {
     };
     let mut found = Vec::new();
     for (number, line) in shipped_lines(text) {
+        if PURE.contains(&file)
+            && let Some(sibling) = impure_sibling(file, line)
+        {
+            found.push(format!("tidesdb/{path}:{number}: a pure file names '{sibling}'"));
+        }
         for module in named(line, !file.contains('/')) {
             match rank(module) {
                 _ if PURE.contains(&file) => {
@@ -117,6 +133,8 @@ mod tests {
         assert!(check("cache/mod.rs", "use crate::flow::x;\n").is_empty());
         assert_eq!(check("flow/mod.rs", "use crate::cache::x;\n").len(), 1, "of its own row");
         assert!(check("wal/sync.rs", "use super::Wal;\n").is_empty());
+        assert_eq!(check("compaction/plan.rs", "use super::slices::SLICES;\n").len(), 1);
+        assert!(check("compaction/plan.rs", "use super::drop_rules::Verdict;\n").is_empty());
     }
 
     #[test]

@@ -79,9 +79,9 @@ pub(crate) fn thread_cpu() -> Option<Duration> {
     text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Period of the samples of memory, ...
+/// Period of the samples of memory.
 const WATCH_PERIOD: Duration = Duration::from_millis(20);
-/// ... of which one in so many goes with one of the space on the disk.
+/// One sample of memory in so many goes with one of the space on the disk.
 const WATCHES_PER_SPACE: u64 = 50;
 
 #[derive(Debug)]

@@ -54,7 +54,7 @@ pub(crate) struct ResultSet {
 pub(crate) struct Line {
     /// Name of the test.
     pub(crate) test: String,
-    /// PUT, GET, ...
+    /// Its name: PUT, GET and so on.
     pub(crate) operation: String,
     /// What a reader sees: the test, with the operation if the test has several.
     pub(crate) label: String,

@@ -35,7 +35,7 @@ fn what_is_announced_is_neither_pinned_nor_counted() {
 }
 
 #[test]
-fn an_oversized_value_is_handed_out_and_harms_nobody() {
+fn an_oversized_value_is_handed_out_and_harms_no_other() {
     let cache = BlockCache::new(1 << 20, 4096);
     drop(cache.insert(key(1), 1, 1000));
     for charge in [2 << 20, usize::MAX] {

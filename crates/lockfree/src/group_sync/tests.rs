@@ -21,7 +21,7 @@ mod threads {
     }
 
     #[test]
-    fn a_failed_sync_covers_nobody() {
+    fn a_failed_sync_covers_no_commit() {
         let group = GroupSync::new(0);
         assert_eq!(group.sync_through(32, || Ok(()), || Err("failed")), Err("failed"));
         assert_eq!(group.synced(), 0);

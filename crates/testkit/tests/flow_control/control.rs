@@ -84,7 +84,7 @@ fn changed_options_hold_at_once_and_after_a_reopening() {
 }
 
 #[test]
-fn a_timer_of_syncs_ends_when_nobody_asks_for_it() {
+fn a_timer_of_syncs_ends_when_no_family_asks_for_it() {
     let mut world = World::new();
     let db = world.open(DbOptions::default());
     let family = db.create_family("family", small()).unwrap();

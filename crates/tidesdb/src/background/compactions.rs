@@ -135,7 +135,7 @@ impl Core {
             family.writes.space.forget();
         }
         PlannerInput {
-            rules: rules(&options, family.reads.activity.is_read()),
+            rules: rules(&options, family.favours_readers(&version)),
             runs: summarize(&version, &options, version.liveness_rules(&snapshots, now)),
             version,
             snapshots,
@@ -153,7 +153,7 @@ impl Core {
         }
         let options = family.options.load();
         let liveness = version.liveness_rules(&[], self.env.clock.unix_seconds());
-        let rules = rules(&options, family.reads.activity.is_read());
+        let rules = rules(&options, family.favours_readers(version));
         plan::has_garbage(&summarize(version, &options, liveness), &rules)
     }
 

@@ -95,7 +95,7 @@ fn flush_new_keys(family: &Family, scheduler: &ManualScheduler, turn: u64) -> us
 
 /// Fewer runs help readers, and a compaction costs as much as it writes.
 #[test]
-fn larger_runs_wait_for_somebody_who_reads_them() {
+fn larger_runs_wait_for_readers() {
     let (db, scheduler) = open_stepped();
     let family = family_of_tiers(&db, "family");
     let runs = |turns: std::ops::Range<u64>, read: bool| -> usize {

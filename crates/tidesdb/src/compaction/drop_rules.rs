@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_deletion_drops_what_it_hides_from_everybody() {
+    fn a_range_deletion_drops_what_it_hides_from_all_readers() {
         use Verdict::{Drop, Keep};
         assert_eq!(judge_under(&[7], &[], false, &[9, 5, 3]), (vec![Keep(9), Drop, Drop], 7));
         assert_eq!(judge_under(&[7], &[], false, &[5, 3]), (vec![Drop, Drop], 7));

@@ -16,9 +16,9 @@ use crate::iterator::NumberHeap;
 use crate::output::key_partitions::KeySpan;
 use crate::version::TableFile;
 
-/// Bytes of each input read at a time,
+/// Bytes of each input that are read at a time.
 pub(super) const READAHEAD_BYTES: usize = 256 << 10;
-/// and at least, where memory is scarce.
+/// The same where memory is scarce.
 const LEAST_READAHEAD_BYTES: usize = 16 << 10;
 
 /// Bytes of each of so many inputs that are read at a time where all may take `most`.

@@ -37,7 +37,6 @@ mod tiers;
 use tidesdb_base::liveness::Liveness;
 
 use self::tiers::{by_tiers, small_first};
-use super::slices::SLICES;
 
 /// What the planner knows of one sorted run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,6 +116,9 @@ impl Beside {
     pub(crate) const NONE: Self = Self { of_family: false, free: usize::MAX, most_bytes: u64::MAX };
 }
 
+/// Slices of a family that is large enough. More would make the tables of a flush small.
+pub(super) const SLICES: u64 = 8;
+
 /// Versions per needed one of a run from which it is rewritten for the garbage alone, whatever is
 /// allowed.
 pub(super) const LEAST_OWN_GARBAGE: f64 = 1.25;
@@ -162,8 +164,8 @@ const BYTES_PER_SECOND_OF_REST: u64 = 32 << 20;
 pub(crate) struct PlanRules {
     /// Runs of one class that are merged.
     pub fan_in: usize,
-    /// The family is read.
-    pub is_read: bool,
+    /// The family is read, and not deleted in bulk: few runs are worth more than fast writes.
+    pub favours_readers: bool,
     /// A run of a quiet family is spared when it is more than this many times all newer ones.
     pub size_ratio: usize,
     /// Entries that there may be per live key.

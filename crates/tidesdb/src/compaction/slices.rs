@@ -19,14 +19,12 @@ use std::sync::Arc;
 
 use tidesdb_lockfree::sync::lock;
 
+use super::plan::SLICES;
 use super::steps::LEAST_TABLE_BYTES;
 use super::subcompactions::bounds_between;
 use crate::family::{FamilyState, SliceBounds};
 use crate::output::key_partitions::KeySpan;
 use crate::version::{KeyCounts, LivenessCount, LivenessRules, TableFile, Version};
-
-/// Slices of a family that is large enough. More would make the tables of a flush small.
-pub(super) const SLICES: u64 = 8;
 
 /// Slices are cut anew when one has this many times its share of the oldest run.
 const MOST_UNEQUAL: u64 = 3;

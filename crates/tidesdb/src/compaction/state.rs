@@ -131,11 +131,11 @@ fn has_too_many_tombstones(table: &TableFile, options: &FamilyOptions) -> bool {
         && tombstones as f64 >= entries as f64 * options.tombstone_density_trigger
 }
 
-/// The rules for the next compaction of a family that is read, or is not.
-pub(crate) fn rules(options: &FamilyOptions, is_read: bool) -> PlanRules {
+/// The rules for the next compaction of a family that is kept for readers, or is not.
+pub(crate) fn rules(options: &FamilyOptions, favours_readers: bool) -> PlanRules {
     PlanRules {
         fan_in: options.l1_file_count_trigger * FAN_IN_PER_TRIGGER,
-        is_read,
+        favours_readers,
         size_ratio: options.level_size_ratio,
         max_space_amplification: options.max_space_amplification,
         collected_from: collected_from(options.max_space_amplification),

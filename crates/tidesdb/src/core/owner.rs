@@ -10,27 +10,34 @@ use crate::family::RetiredHook;
 
 /// Keeps the database running as long as a handle exists, and shuts it down with the last one.
 #[derive(Debug)]
-pub(crate) struct Owner(Arc<Core>);
+pub(crate) struct Owner {
+    core: Arc<Core>,
+    shut_down: ShutDown,
+}
+
+/// Shuts a database down, whether or not all memtables were flushed before, and returns the hooks
+/// to be let go of. What does it lies above this module.
+pub(crate) type ShutDown = fn(&Core, flushed: bool) -> Vec<RetiredHook>;
 
 impl Owner {
-    pub(crate) const fn new(core: Arc<Core>) -> Self {
-        Self(core)
+    pub(crate) const fn new(core: Arc<Core>, shut_down: ShutDown) -> Self {
+        Self { core, shut_down }
     }
 
     pub(crate) const fn core(&self) -> &Arc<Core> {
-        &self.0
+        &self.core
     }
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if !self.0.health.is_at_home() {
+        if !self.core.health.is_at_home() {
             // The files, threads and locks are the parent's. What is left of the database here is
             // never dropped, so that nothing is done to them.
-            std::mem::forget(Arc::clone(&self.0));
+            std::mem::forget(Arc::clone(&self.core));
             return;
         }
-        self.0.shut_down(false).into_iter().for_each(RetiredHook::let_go);
+        (self.shut_down)(&self.core, false).into_iter().for_each(RetiredHook::let_go);
     }
 }
 

@@ -1,10 +1,9 @@
 //! What lower layers ask of the background.
 //!
 //! A commit that fills a memtable asks for a flush, a compaction that has ended for the next one.
-//! Those who ask lie below those who do: so they ask here, and the background gives the database a
-//! [`BackgroundRequests`] when it is opened. Nothing below the background names or calls it.
+//! Those who ask lie below those who do: so they ask here, and the background gives the database
+//! its [`BackgroundRequests`] when it is opened. Nothing below the background names or calls it.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
@@ -16,40 +15,29 @@ use crate::family::FamilyState;
 /// A commit that may be tried again.
 pub(crate) type TryCommit<'a> = &'a mut dyn FnMut() -> Result<()>;
 
-/// The background, as lower layers see it. The methods of [`Core`] with the same names call it.
-pub(crate) trait BackgroundRequests: Debug + Send + Sync {
-    /// See [`Core::schedule_flush`].
-    fn schedule_flush(&self, core: &Core, family: &Arc<FamilyState>);
-    /// See [`Core::schedule_compaction`].
-    fn schedule_compaction(&self, core: &Core, family: &Arc<FamilyState>);
-    /// See [`Core::trim_log_later`].
-    fn trim_log_later(&self, core: &Core);
-    /// See [`Core::repair_log_later`].
-    fn repair_log_later(&self, core: &Core);
-    /// See [`Core::heal`].
-    fn heal(&self, core: &Core, sequence: SequenceNumber, cause: Error) -> Result<()>;
-    /// See [`Core::make_room`].
-    fn make_room(
-        &self,
-        core: &Core,
-        deletes: bool,
-        cause: Error,
-        commit: TryCommit<'_>,
-    ) -> Result<()>;
-    /// See [`Core::reclaim_disk`].
-    fn reclaim_disk(&self, core: &Core);
+/// The background, as lower layers see it: which function does what the method of [`Core`] with the
+/// same name asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BackgroundRequests {
+    pub schedule_flush: fn(&Core, &Arc<FamilyState>),
+    pub schedule_compaction: fn(&Core, &Arc<FamilyState>),
+    pub trim_log_later: fn(&Core),
+    pub repair_log_later: fn(&Core),
+    pub heal: fn(&Core, SequenceNumber, Error) -> Result<()>,
+    pub make_room: fn(&Core, deletes: bool, Error, TryCommit<'_>) -> Result<()>,
+    pub reclaim_disk: fn(&Core),
 }
 
 impl Core {
     /// Queues a flush of the family unless one is queued or running.
     pub(crate) fn schedule_flush(&self, family: &Arc<FamilyState>) {
-        self.work.background.schedule_flush(self, family);
+        (self.work.background.schedule_flush)(self, family);
     }
 
     /// Queues a compaction of the family if there is one to begin now and none is queued that is no
     /// larger.
     pub(crate) fn schedule_compaction(&self, family: &Arc<FamilyState>) {
-        self.work.background.schedule_compaction(self, family);
+        (self.work.background.schedule_compaction)(self, family);
     }
 
     /// A snapshot went that kept a table from being removed, or versions from being dropped.
@@ -62,12 +50,12 @@ impl Core {
 
     /// Queues flushes of the families that keep the log from being shortened.
     pub(crate) fn trim_log_later(&self) {
-        self.work.background.trim_log_later(self);
+        (self.work.background.trim_log_later)(self);
     }
 
     /// Queues the repair of a log that failed, unless one is queued or running.
     pub(crate) fn repair_log_later(&self) {
-        self.work.background.repair_log_later(self);
+        (self.work.background.repair_log_later)(self);
     }
 
     /// Makes durable, by a repair, what is visible up to `sequence` and could not be synced, and
@@ -78,7 +66,7 @@ impl Core {
     /// closed.
     #[cold]
     pub(crate) fn heal(&self, sequence: SequenceNumber, cause: Error) -> Result<()> {
-        self.work.background.heal(self, sequence, cause)
+        (self.work.background.heal)(self, sequence, cause)
     }
 
     /// Frees space for a commit that found none, for which `cause` is the error, and tries it
@@ -93,12 +81,12 @@ impl Core {
         cause: Error,
         commit: TryCommit<'_>,
     ) -> Result<()> {
-        self.work.background.make_room(self, deletes, cause, commit)
+        (self.work.background.make_room)(self, deletes, cause, commit)
     }
 
     /// Collects what is deleted. A failure leaves it for the next time.
     #[cold]
     pub(crate) fn reclaim_disk(&self) {
-        self.work.background.reclaim_disk(self);
+        (self.work.background.reclaim_disk)(self);
     }
 }

@@ -7,7 +7,7 @@ use super::{BackgroundRequests, Callers, Control, Jobs, ProgressBell};
 #[derive(Debug)]
 pub(crate) struct FileWork {
     /// Where lower layers ask for work of higher ones.
-    pub background: Box<dyn BackgroundRequests>,
+    pub background: BackgroundRequests,
     pub control: Control,
     pub jobs: Jobs,
     pub callers: Callers,
@@ -15,7 +15,7 @@ pub(crate) struct FileWork {
 }
 
 impl FileWork {
-    pub(crate) fn done_by(background: Box<dyn BackgroundRequests>) -> Self {
+    pub(crate) fn done_by(background: BackgroundRequests) -> Self {
         Self {
             background,
             control: Control::default(),

@@ -19,7 +19,7 @@ use super::directory::{self, OwnedDirectory};
 use super::known_families::load_families;
 use super::retained_log::RetainedLog;
 use super::unreplayed_log::{self, UnreplayedLog};
-use crate::background::Background;
+use crate::background::BACKGROUND;
 use crate::buffer_pool::BufferPool;
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
 use crate::core::{
@@ -124,9 +124,32 @@ fn build(
     let (catalog, log) = make_room(started, vfs.as_ref(), path, &mut orphans)?;
     // CRASH: only now, with the new log named by the manifest, may the last old segment go.
     let orphans = tidy(orphans, &log, options.read_only, (vfs.as_ref(), path))?;
+    let storage = Storage::new(numbers, log, catalog, files, (orphans, left_out));
+    let core = assemble(identity, path, options, (vfs, components), (memory, storage));
+    let opened = Owner::new(Arc::clone(&core), Core::shut_down);
+    let families: Vec<_> = families.into_values().collect();
+    make_known(&core, &families);
+    rest.map_or(Ok(()), |rest| rest.load(&core, &workers, most_bytes))?;
+    if !core.env.options.read_only {
+        start_due_work(&core, families, most_segment_bytes);
+    }
+    core.start_interval_sync();
+    leftover.release(&core);
+    Ok(opened)
+}
+
+/// The database, before anything works on it.
+fn assemble(
+    identity: DatabaseId,
+    path: &Path,
+    options: DbOptions,
+    (vfs, components): (Arc<dyn Vfs>, Components),
+    (pool, storage): (Arc<BlockPool>, Storage),
+) -> Arc<Core> {
     let clock: Arc<dyn Clock> = Arc::new(SteadyClock::new(Arc::clone(&components.clock)));
     let events = EventLog::new(&vfs, &components.clock, &options, path);
-    let core = Arc::new_cyclic(|this| Core {
+    let budget = Arc::clone(&storage.files.budget);
+    Arc::new_cyclic(|this| Core {
         this: this.clone(),
         health: Health::default(),
         families: Families::new(options.key_orders.clone()),
@@ -144,26 +167,12 @@ fn build(
             scheduler: components.scheduler,
             clock,
         },
-        memory: Memory {
-            budget: Arc::clone(&files.budget),
-            pool: memory,
-            buffer_pool: BufferPool::new(Arc::clone(&files.budget)),
-        },
-        storage: Storage::new(numbers, log, catalog, files, (orphans, left_out)),
+        memory: Memory { budget: Arc::clone(&budget), pool, buffer_pool: BufferPool::new(budget) },
+        storage,
         isolation: Isolation::default(),
         flow: DatabaseFlow::default(),
-        work: FileWork::done_by(Box::new(Background)),
-    });
-    let opened = Owner::new(Arc::clone(&core));
-    let families: Vec<_> = families.into_values().collect();
-    make_known(&core, &families);
-    rest.map_or(Ok(()), |rest| rest.load(&core, &workers, most_bytes))?;
-    if !core.env.options.read_only {
-        start_due_work(&core, families, most_segment_bytes);
-    }
-    core.start_interval_sync();
-    leftover.release(&core);
-    Ok(opened)
+        work: FileWork::done_by(BACKGROUND),
+    })
 }
 
 /// Numbers above those of all files, and of all log segments: these are renamed before they are

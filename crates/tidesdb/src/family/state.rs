@@ -119,6 +119,13 @@ impl FamilyState {
         Arc::clone(&self.view.load().version)
     }
 
+    /// Whether the runs of this version, the newest, are kept few for readers although that slows
+    /// writers: the family is read, and not deleted in bulk. Deletions end soon, and space is
+    /// wanted.
+    pub(crate) fn favours_readers(&self, version: &Version) -> bool {
+        self.reads.activity.is_read() && !version.is_deleted_in_bulk()
+    }
+
     /// Value logs into which no commit outside of tables points live from then on by what tables
     /// point into them.
     pub(crate) fn settle_value_logs(&self) {
@@ -145,7 +152,7 @@ impl FamilyState {
     /// Replaces the view by what `change` makes of it.
     pub(crate) fn change_view(&self, change: impl FnOnce(&View) -> View) {
         let held = |next: &View| {
-            is_held(&signals(&self.options.load(), next, self.reads.activity.is_read()))
+            is_held(&signals(&self.options.load(), next, self.favours_readers(&next.version)))
         };
         self.view.change(change, |next| {
             // ORDERING: release, so that a writer let in again finds the view that made room.
@@ -173,7 +180,7 @@ impl FamilyState {
         snapshots: impl FnOnce() -> Vec<SequenceNumber>,
     ) -> FamilySignals {
         let (options, view) = (self.options.load(), self.view.load());
-        let mut signals = signals(&options, &view, self.reads.activity.is_read());
+        let mut signals = signals(&options, &view, self.favours_readers(&view.version));
         if is_slowed_by_garbage(&signals) {
             let space = self.writes.space.of(&view.version, &snapshots());
             signals = signals_of_space(signals, &options, space);
@@ -220,7 +227,7 @@ impl InDoubt for FamilyState {
 }
 
 /// The figures that follow from options and view alone.
-fn signals(options: &FamilyOptions, view: &View, is_read: bool) -> FamilySignals {
+fn signals(options: &FamilyOptions, view: &View, favours_readers: bool) -> FamilySignals {
     let signals = FamilySignals {
         write_buffer_bytes: options.write_buffer_size as u64,
         freeze_bytes: freeze_bytes(options),
@@ -233,7 +240,7 @@ fn signals(options: &FamilyOptions, view: &View, is_read: bool) -> FamilySignals
         young_runs: view.version.young_runs(),
         runs: view.version.mergeable_runs().count() as u64,
         run_bytes: view.version.mergeable_runs().map(crate::version::Run::bytes).sum(),
-        is_read,
+        favours_readers,
         ..FamilySignals::default()
     };
     signals_of_space(signals, options, view.version.space)

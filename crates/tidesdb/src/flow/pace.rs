@@ -17,9 +17,10 @@ const ASSUMED_FLUSH_BYTES_PER_SECOND: u64 = 64 << 20;
 /// Memtables of a family may take this much in any case: small ones cost nothing worth a wait.
 const SMALL_BYTES: u64 = 16 << 20;
 
-/// Writers that were not paced before are not paced until one part in so many is left of the room,
+/// Writers that were not paced before are not paced until one part in so many is left of the room.
 const BURST_PART: u64 = 8;
-/// if what is left of the flush takes no longer than this: for so long they may be slow then.
+/// They are paced before that if what is left of the flush takes longer than this: for so long they
+/// would be slow.
 const LONGEST_BURST_DEBT_NANOS: u64 = 400_000_000;
 
 /// Runs of the first level, as multiples of the trigger of compactions, between which writers are
@@ -79,8 +80,8 @@ pub(crate) struct FamilySignals {
     pub runs: u64,
     /// Bytes of all runs without the values in value logs: how large compactions are.
     pub run_bytes: u64,
-    /// The family is read, so that each run costs.
-    pub is_read: bool,
+    /// The family is read, so that each run costs, and not deleted in bulk.
+    pub favours_readers: bool,
     /// Bytes of the tables that count for the bound on space.
     pub table_bytes: u64,
     /// How many of these are no growth.
@@ -206,7 +207,7 @@ fn merge_pace(signals: &FamilySignals) -> Pace {
 /// until readers meet three times as many runs.
 fn bounds_of_all_runs(signals: &FamilySignals) -> (u64, u64) {
     let mut bounds = (SLOWING_ALL_RUNS_PER_TRIGGER, SLOWEST_ALL_RUNS_PER_TRIGGER);
-    if signals.is_read {
+    if signals.favours_readers {
         for pair in READ_RUNS_PER_TRIGGER.windows(2) {
             let [(small, slowing, slowest), (large, next_slowing, next_slowest)] = *pair else {
                 continue;

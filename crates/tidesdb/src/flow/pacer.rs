@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_nobody_reaches_costs_no_wait() {
+    fn a_rate_that_no_writer_reaches_costs_no_wait() {
         let (_, longest) = run(&Pacer::default(), 10 << 30, 100_000, 100, 0);
         assert_eq!(longest, 0);
     }

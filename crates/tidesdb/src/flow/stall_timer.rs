@@ -65,7 +65,7 @@ mod tests {
     const MILLISECOND: u64 = 1_000_000;
 
     #[test]
-    fn patience_ends_when_nothing_moves_and_not_when_it_moves_slowly() {
+    fn the_wait_ends_when_nothing_moves_and_not_when_it_moves_slowly() {
         let reason = StallReason::FlushQueue;
         let mut stall_timer = StallTimer::new(100, 7, 0);
         for step in 1..100 {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_nobody_looked_on_does_not_count() {
+    fn time_without_a_look_does_not_count() {
         let reason = StallReason::FlushQueue;
         let mut stall_timer = StallTimer::new(1_000, 7, 0);
         let stopped = 161_000 * MILLISECOND;
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_means_for_ever() {
+    fn no_limit_means_no_end() {
         let mut stall_timer = StallTimer::new(0, 7, 0);
         assert!(stall_timer.check(7, u64::MAX, StallReason::FlushQueue).is_ok());
     }

@@ -87,7 +87,7 @@ fn a_reader_counts_only_if_the_last_came_before_its_snapshot() {
 }
 
 #[test]
-fn whoever_meets_a_committed_pivot_is_refused() {
+fn a_transaction_that_meets_a_committed_pivot_is_refused() {
     for (wrote, snapshot, refused) in [(true, 12, true), (false, 12, false), (false, 15, true)] {
         let mut dependencies = with_live(&[10, snapshot]);
         // The pivot: overwritten at 14, commits at 20.
@@ -157,7 +157,7 @@ fn limits_of_ranges_are_those_of_the_plain_definition() {
 }
 
 #[test]
-fn what_nobody_needs_is_swept_out_while_others_run() {
+fn what_no_transaction_needs_is_swept_out_while_others_run() {
     let mut dependencies = with_live(&[0]);
     let mut now = 10;
     for round in 0..20_000u64 {

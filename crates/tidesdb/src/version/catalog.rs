@@ -27,9 +27,9 @@ pub(crate) use self::restating::restate_beside;
 const LONG_MANIFEST_BYTES: u64 = 1 << 20;
 
 /// How many times as long as it was when it was restated last it may become before it is restated
-/// beside the edits, ...
+/// beside the edits.
 const LONG_FACTOR: u64 = 2;
-/// ... and before an edit does so that waits for it, since no job came to it.
+/// As [`LONG_FACTOR`], from where an edit restates it first and waits for that: no job came to it.
 const TOO_LONG_FACTOR: u64 = 4;
 
 /// What an edit that is doubtful would make undone.

@@ -38,7 +38,7 @@ pub(crate) use self::obsolete_files::ObsoleteFiles;
 pub(crate) use self::persisted_state::{FamilyRecord, PersistedState};
 pub(crate) use self::range_tombstones::{is_deleted_in_part, table_needs, table_overlaps};
 pub(crate) use self::run::Run;
-pub(crate) use self::space::{SpaceEstimate, collected_from};
+pub(crate) use self::space::{SpaceEstimate, are_bulk_deletions, collected_from};
 pub(crate) use self::table_file::{FileContext, TableFile};
 pub(crate) use self::value_log_file::ValueLogFile;
 pub(crate) use self::value_log_life::{Extent, ValueLogLife};
@@ -126,6 +126,12 @@ impl Version {
     /// The runs that compactions can make fewer: those above the first damaged one.
     pub(crate) fn mergeable_runs(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter().take_while(|run| !run.is_damaged())
+    }
+
+    /// Whether what was flushed lately is mostly deletions, by the newest runs.
+    pub(crate) fn is_deleted_in_bulk(&self) -> bool {
+        let counts = self.mergeable_runs().map(|run| &run.totals.counts);
+        are_bulk_deletions(counts.map(|counts| (counts.entries, counts.tombstones)))
     }
 
     /// How many of them are as flushes wrote them.

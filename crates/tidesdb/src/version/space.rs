@@ -18,6 +18,20 @@ use super::{LivenessCount, LivenessRules, Run};
 /// keys must not look like garbage.
 const COLLECTED_SHARE: f64 = 2.0 / 3.0;
 
+/// So many of the newest runs tell whether a family is being deleted in bulk.
+const NEWEST_RUNS: usize = 4;
+/// A family is being deleted in bulk when at most one part in so many of the entries of its newest
+/// runs is no deletion.
+const OTHERS_PART: u64 = 4;
+
+/// Whether runs of so many entries and tombstones each, newest first, are what bulk deletions
+/// leave.
+pub(crate) fn are_bulk_deletions(runs: impl Iterator<Item = (u64, u64)>) -> bool {
+    let (entries, tombstones) =
+        runs.take(NEWEST_RUNS).fold((0_u64, 0_u64), |sums, run| (sums.0 + run.0, sums.1 + run.1));
+    tombstones > 0 && (entries - tombstones).saturating_mul(OTHERS_PART) <= entries
+}
+
 /// Versions per live key from which garbage is collected when there may be `amplification`.
 pub(crate) fn collected_from(amplification: f64) -> f64 {
     1.0 + (amplification - 1.0) * COLLECTED_SHARE

@@ -46,6 +46,16 @@ fn runs_that_a_change_does_not_touch_keep_their_sums() {
 }
 
 #[test]
+fn the_newest_runs_tell_of_bulk_deletions() {
+    let are = |runs: &[(u64, u64)]| are_bulk_deletions(runs.iter().copied());
+    assert!(!are(&[]) && !are(&[(100, 0)]) && !are(&[(100, 74)]));
+    assert!(are(&[(100, 75)]) && are(&[(100, 100), (20, 0)]));
+    // What was there before does not count.
+    assert!(are(&[(9, 9), (9, 9), (9, 9), (9, 9), (1_000_000, 0)]));
+    assert!(!are(&[(9, 9), (1_000_000, 0)]));
+}
+
+#[test]
 fn space_counts_what_several_runs_hold_of_a_key() {
     let context = context();
     // number of runs, whether they hold the same keys -> share that is alive

@@ -17,10 +17,10 @@ use super::state::Fault;
 use super::{Acknowledge, Retained, Wal};
 
 /// Full segments that are not known to be on disk keep their files open. Beyond so many the oldest
-/// are synced in the background, ...
+/// are synced in the background.
 const USUALLY_OPEN: usize = 32;
 
-/// ... and beyond so many by the writer that needs another segment.
+/// Beyond so many open segments the writer that needs another one syncs the oldest itself.
 const MOST_OPEN: usize = 48;
 
 /// Times a leader lets other writers run before it syncs, as long as each brings new commits.

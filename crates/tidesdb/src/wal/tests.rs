@@ -108,7 +108,7 @@ impl LogSegment for Cooled {
 
 /// A sync held a third segment in memory for as long as it took.
 #[test]
-fn the_memory_of_a_full_segment_goes_back_whoever_still_syncs_it() {
+fn the_memory_of_a_full_segment_goes_back_whatever_still_syncs_it() {
     let log = log();
     let fill = || {
         let segment = Arc::new(Cooled::default());

@@ -17,7 +17,7 @@ fn keys(transaction: &Transaction, place: &Place) -> Vec<String> {
 }
 
 #[test]
-fn uncommitted_writes_are_seen_by_nobody_else_at_any_level() {
+fn uncommitted_writes_are_seen_by_no_other_transaction_at_any_level() {
     let place = place();
     for level in LEVELS {
         let mut writer = place.db.begin(level).unwrap();

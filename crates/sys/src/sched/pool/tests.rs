@@ -241,12 +241,12 @@ fn only_the_threads_of_a_lane_are_interrupted_and_only_so_deep() {
 /// Small compactions of one family keep coming; the large one of another has its turn.
 #[test]
 fn small_jobs_without_end_do_not_keep_a_large_one_waiting() {
-    fn small_for_ever(pool: &Arc<ThreadPool>, done: Arc<Mutex<u32>>) {
+    fn small_without_end(pool: &Arc<ThreadPool>, done: Arc<Mutex<u32>>) {
         let next = Arc::downgrade(pool);
         let job = move || {
             *lock(&done) += 1;
             if let Some(pool) = next.upgrade() {
-                small_for_ever(&pool, done);
+                small_without_end(&pool, done);
             }
         };
         pool.submit_sized(Lane::Compaction, 1, Box::new(job));
@@ -256,7 +256,7 @@ fn small_jobs_without_end_do_not_keep_a_large_one_waiting() {
     pool.submit(Lane::Compaction, job);
     started.recv().unwrap();
     let (small, large) = (Arc::new(Mutex::new(0)), channel());
-    small_for_ever(&pool, Arc::clone(&small));
+    small_without_end(&pool, Arc::clone(&small));
     let before = Arc::clone(&small);
     let job = move || large.0.send(*lock(&before)).unwrap();
     pool.submit_sized(Lane::Compaction, 1 << 40, Box::new(job));

@@ -7,7 +7,7 @@ mod simulation;
 
 const RULES: PlanRules = PlanRules {
     fan_in: 4,
-    is_read: true,
+    favours_readers: true,
     size_ratio: 10,
     max_space_amplification: 1.5,
     collected_from: 4.0 / 3.0,
@@ -265,7 +265,7 @@ fn an_endless_stream_of_flushes_keeps_few_runs_and_rewrites_little() {
     assert!(rewrites(50, &[100], &read(8), 16) < 1.2);
     assert!(rewrites(110, &[100], &read(8), 24) > 1.4);
     // Not read.
-    let unread = |fan_in| PlanRules { fan_in, is_read: false, ..RULES };
+    let unread = |fan_in| PlanRules { fan_in, favours_readers: false, ..RULES };
     assert!(rewrites(110, &[100], &unread(8), 24) < 1.0);
     assert!(rewrites(1000, &[100], &unread(8), 33) < 2.0);
     assert!(rewrites(20_000, &[100], &unread(8), 34) < 3.8);
@@ -276,8 +276,8 @@ fn an_endless_stream_of_flushes_keeps_few_runs_and_rewrites_little() {
 fn flushes_of_any_sizes_do_not_pile_up() {
     let mut random = SplitMix64::new(7);
     let any: Vec<u64> = (0..997).map(|_| 1 << random.index(12)).collect();
-    for (fan_in, is_read) in [(4, true), (8, true), (4, false), (8, false)] {
-        let rules = PlanRules { fan_in, is_read, ..RULES };
+    for (fan_in, favours_readers) in [(4, true), (8, true), (4, false), (8, false)] {
+        let rules = PlanRules { fan_in, favours_readers, ..RULES };
         let most = 5 * fan_in;
         for sizes in [
             &[300, 100][..],
@@ -296,7 +296,7 @@ fn flushes_of_any_sizes_do_not_pile_up() {
 /// merged.
 #[test]
 fn small_runs_below_a_larger_one_count_as_larger_ones() {
-    let rules = PlanRules { fan_in: 8, is_read: false, ..RULES };
+    let rules = PlanRules { fan_in: 8, favours_readers: false, ..RULES };
     let mut sizes = [&[1; 7][..], &[8; 16]].concat();
     let first = beside_others(&runs(&sizes), sizes.len(), &rules, 67).unwrap();
     assert_eq!(first.count, 14);
@@ -391,7 +391,7 @@ fn a_trickle_with_pauses_rewrites_a_byte_a_few_times_whatever_there_is_already()
 #[test]
 fn pauses_between_flushes_cost_less_than_a_rest() {
     const MIB: u64 = 1 << 20;
-    let rules = PlanRules { fan_in: 8, is_read: false, ..RULES };
+    let rules = PlanRules { fan_in: 8, favours_readers: false, ..RULES };
     for (before, flushes, most, most_runs) in [
         (1_700, 20, 4.0, 16),
         (1_700, 200, 5.0, 32),

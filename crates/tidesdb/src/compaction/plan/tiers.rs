@@ -14,24 +14,24 @@ const UNREAD_FAN_INS: usize = 2;
 /// Writers are slowed by more.
 const MOST_UNREAD_RUNS_PER_FAN_IN: usize = 4;
 
-/// Families up to this size wait for as many runs as the options say,
+/// Families up to this size that are not kept for readers wait for as many runs as the options say.
 const LARGE_BYTES: u64 = 16 << 30;
-/// those that are read up to this one.
+/// The same for families that are kept for readers.
 const LARGE_READ_BYTES: u64 = 1 << 30;
 
 /// A compaction from this size on has small runs joined first: it holds all its runs until its end,
 /// and what is flushed meanwhile comes on top of them.
 const LONG_MERGE_BYTES: u64 = 4 << 30;
-/// Runs are small when together they are at most this part of the compaction,
+/// Runs are small when together they are at most this part of the compaction.
 const SMALL_PART: u64 = 16;
-/// and joined when they are so many.
+/// Small runs are joined when they are so many.
 const LEAST_JOINED: usize = 5;
 
 impl PlanRules {
     /// The rules for runs that have so many bytes in all.
     pub(super) fn at_size(&self, bytes: u64) -> Self {
         let eighths = match bytes / LARGE_BYTES {
-            0 if self.is_read && bytes >= LARGE_READ_BYTES => 6,
+            0 if self.favours_readers && bytes >= LARGE_READ_BYTES => 6,
             0 => 8,
             1..=3 => 6,
             4..=15 => 4,
@@ -110,7 +110,11 @@ impl Tiers {
         let few = runs.len() <= fan_in * MOST_UNREAD_RUNS_PER_FAN_IN;
         let mut tiers = Self {
             fan_in,
-            upper_fan_in: if rules.is_read || !few { fan_in } else { fan_in * UNREAD_FAN_INS },
+            upper_fan_in: if rules.favours_readers || !few {
+                fan_in
+            } else {
+                fan_in * UNREAD_FAN_INS
+            },
             unit: runs.iter().map(|run| run.bytes).min()?.max(1) as f64,
             any_flushed: runs.iter().any(|run| run.level == 1),
             classes: Vec::new(),

@@ -19,7 +19,7 @@ fn usual() -> FamilySignals {
         young_runs: 0,
         runs: 0,
         run_bytes: 0,
-        is_read: false,
+        favours_readers: false,
         table_bytes: 0,
         settled_table_bytes: 0,
         collected_table_bytes: 0,
@@ -174,9 +174,9 @@ fn many_large_runs_slow_writers_as_well() {
 #[test]
 fn a_large_family_that_is_read_has_its_writers_slowed_by_fewer_runs() {
     const GIB: u64 = 1 << 30;
-    let bounds = |gib, is_read| {
+    let bounds = |gib, favours_readers| {
         let run_bytes = gib * GIB;
-        bounds_of_all_runs(&FamilySignals { run_bytes, is_read, ..usual() })
+        bounds_of_all_runs(&FamilySignals { run_bytes, favours_readers, ..usual() })
     };
     assert_eq!(bounds(0, true), (32, 64));
     assert_eq!(bounds(1, true), (22, 44));
@@ -187,7 +187,7 @@ fn a_large_family_that_is_read_has_its_writers_slowed_by_fewer_runs() {
     assert_eq!(bounds(10_000, false), (32, 64));
     // Compactions of a family of large values are as long as its keys are many.
     let values = FamilySignals { run_bytes: 10 * GIB, table_bytes: 1000 * GIB, ..usual() };
-    assert_eq!(bounds_of_all_runs(&FamilySignals { is_read: true, ..values }), (12, 24));
+    assert_eq!(bounds_of_all_runs(&FamilySignals { favours_readers: true, ..values }), (12, 24));
 }
 
 #[test]

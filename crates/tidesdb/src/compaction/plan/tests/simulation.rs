@@ -93,7 +93,7 @@ fn ten_times_the_data_costs_two_more_rewrites() {
         bounds("Zipfian", 0.9, 26, 1.4, 0.03),
         bounds("series", 4.1, 27, 1.5, 0.3),
         // A tenth is left at the end.
-        bounds("deletes", 3.6, 27, 3.0, 0.33),
+        bounds("deletes", 3.0, 43, 6.2, 0.15),
         bounds("queue", 0.3, 15, 1.5, 0.01),
         bounds("trickle", 3.2, 13, 1.1, 0.01),
         // The snapshot holds what was there at first.

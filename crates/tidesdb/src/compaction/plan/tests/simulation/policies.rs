@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::tables::Table;
+use super::tables::{Run, Table};
 use super::world::{FLUSH, PUT_RATE, World};
 use crate::compaction::expiry::{ExpiryRules, due_of, expired_of};
 use crate::compaction::plan::{
@@ -11,7 +11,7 @@ use crate::compaction::plan::{
 };
 use crate::flow::{FamilySignals, Pace, family_pace};
 use crate::output::key_partitions::KeySpan;
-use crate::version::collected_from;
+use crate::version::{are_bulk_deletions, collected_from};
 
 /// Flushes can be so many times as fast as the writers.
 const FLUSH_HEADROOM: f64 = 2.0;
@@ -77,11 +77,18 @@ pub(super) struct TidesDb {
 }
 
 impl TidesDb {
+    /// As the engine's `FamilyState::favours_readers`.
+    fn favours_readers(&self, world: &World) -> bool {
+        let deletions = |run: &Run| run.watched.iter().filter(|entry| entry.is_deletion).count();
+        let counts = world.runs.iter().map(|run| (run.watched.len() as u64, deletions(run) as u64));
+        self.is_read && !are_bulk_deletions(counts)
+    }
+
     fn rules(&self, world: &World) -> PlanRules {
         let amplification = world.options.max_space_amplification;
         PlanRules {
             fan_in: world.options.l1_file_count_trigger * 2,
-            is_read: self.is_read,
+            favours_readers: self.favours_readers(world),
             size_ratio: world.options.level_size_ratio,
             max_space_amplification: amplification,
             collected_from: collected_from(amplification),
@@ -123,7 +130,7 @@ impl Policy for TidesDb {
             young_runs: world.young() as u64,
             runs: world.runs.len() as u64,
             run_bytes: world.runs.iter().map(|run| run.bytes).sum(),
-            is_read: self.is_read,
+            favours_readers: self.favours_readers(world),
             flush_bytes_per_second: (PUT_RATE * FLUSH_HEADROOM) as u64,
             table_bytes: bytes,
             settled_table_bytes: settled,
