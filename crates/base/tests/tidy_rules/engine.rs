@@ -50,6 +50,12 @@ const PURE: &[&str] = &[
     "ssi/overwritten",
 ];
 
+/// Modules that no paragraph of a text names.
+pub(crate) fn missing_in(text: &str) -> Vec<&'static str> {
+    let modules = ORDER.iter().copied().flatten().copied();
+    modules.filter(|module| !super::has_word(text, module)).collect()
+}
+
 pub(crate) fn rank(module: &str) -> Option<usize> {
     ORDER.iter().copied().flatten().position(|known| *known == module)
 }
