@@ -340,5 +340,25 @@ fn apply_setup(setup: &mut Setup, set: &Set) {
     }
 }
 
+/// Whether the name of a test contains a text, or is described by one with `*`.
+pub(crate) fn is_named(name: &str, pattern: &str) -> bool {
+    if !pattern.contains('*') {
+        return name.contains(pattern);
+    }
+    let parts: Vec<&str> = pattern.split('*').collect();
+    let mut rest = name;
+    for (index, part) in parts.iter().enumerate() {
+        let last = index + 1 == parts.len();
+        let found = match (index, last) {
+            (0, _) => rest.starts_with(part).then_some(0),
+            (_, true) => rest.ends_with(part).then(|| rest.len() - part.len()),
+            _ => rest.find(part),
+        };
+        let Some(place) = found else { return false };
+        rest = &rest[place + part.len()..];
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 //! the defaults of [`Shape`] and [`Setup`]. Sizes take the suffixes K, M and G (powers of 1024),
 //! counts K and M (powers of 1000).
 
-use super::{parse_count, parse_size};
+use super::numbers::{parse_count, parse_size};
 use crate::data::keys::Layout;
 use crate::orchestrate::Test;
 use crate::spec::{

@@ -4,7 +4,7 @@
 //! files are written before anything is shown. A terminal that has gone away, as `head` does, is no
 //! failure.
 
-use super::CommonOptions;
+use super::arguments::CommonOptions;
 use crate::report;
 use crate::report::set::ResultSet;
 use crate::terminal::{say, warn};

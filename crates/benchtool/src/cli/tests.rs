@@ -1,6 +1,8 @@
 //! Command lines as people type them, and what becomes of them.
 
+use super::numbers::{parse_count, parse_size};
 use super::*;
+use crate::orchestrate::Test;
 use crate::spec::{Codec, Pattern, Sync, Verify};
 use clap::CommandFactory;
 
@@ -85,11 +87,4 @@ fn contradictions_are_refused() {
         let problem = parsed(line).unwrap_err();
         assert!(problem.contains(part), "{line}: {problem}");
     }
-}
-
-#[test]
-fn names_match_with_stars() {
-    assert!(matches("write", "write_b1") && matches("read_*", "read_zipf"));
-    assert!(matches("*_t8", "sync_b1_t8") && matches("s*_b1*", "sync_b1_t8"));
-    assert!(!matches("read_*", "write_read_x") && !matches("*_t8", "write_t8_b"));
 }

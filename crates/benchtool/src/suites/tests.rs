@@ -192,3 +192,10 @@ fn lost_updates_and_late_expiry_are_caught() {
     assert!(caught("txn", "broken-updates"));
     assert!(caught("deletes", "broken-expiry"));
 }
+
+#[test]
+fn names_match_with_stars() {
+    assert!(is_named("write_b1", "write") && is_named("read_zipf", "read_*"));
+    assert!(is_named("sync_b1_t8", "*_t8") && is_named("sync_b1_t8", "s*_b1*"));
+    assert!(!is_named("write_read_x", "read_*") && !is_named("write_t8_b", "*_t8"));
+}

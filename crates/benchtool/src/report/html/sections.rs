@@ -215,12 +215,12 @@ pub(super) fn parity(view: &View<'_>) -> String {
         out.push_str(&format!(
             "<tr><th>{option}</th><td class=\"wrap\" data-of=\"asked\">{asked}</td>"
         ));
-        for (engine, cell) in view.engines.iter().zip(row.cells) {
+        for (engine, cell) in view.engines.iter().zip(&row.cells) {
             let engine = escape(engine);
             let (mark, class, text) = match cell {
-                Cell::Same(text) => ("=", "", text),
-                Cell::Not(text) => ("≠", " warn", text),
-                Cell::None(text) => ("–", " muted", text),
+                Cell::Same(text) => ("=", "", text.as_str()),
+                Cell::Differs(text) => ("≠", " warn", text.as_str()),
+                Cell::Lacks(text) => ("–", " muted", text.as_str()),
                 Cell::NotStated => ("?", " muted", "not stated"),
             };
             out.push_str(&format!(
