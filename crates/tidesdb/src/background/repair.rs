@@ -20,12 +20,12 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
-use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
 use crate::core::Core;
 use crate::telemetry::spans::span;
+use crate::version::begin_log_with;
 
 impl Core {
     /// Queues the repair of a log that failed, unless one is queued or running.
@@ -122,11 +122,8 @@ impl Core {
         }
         // 6. The manifest says where the log begins: the failed segment may end anywhere, so that
         //    recovery could not go on from it. A crash here: recovery finds an empty log.
-        let changes = vec![
-            Change::LogStart { segment: successor.number() },
-            Change::LastSequence { sequence: successor.position() },
-        ];
         let position = successor.position();
+        let changes = begin_log_with(successor.number(), position).to_vec();
         lock(&self.storage.catalog).commit_files(changes, || vec![successor.path()])?;
         // 7. The log goes on. Only now may a commit be let in, when the repair ends.
         self.storage.log.go_on(successor);

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, ErrorKind, Result};
-use tidesdb_files::manifest::{Change, current};
+use tidesdb_files::manifest::current;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::Vfs;
 
 use crate::recovery::{self, Inventory, NO_LOG, Replayed};
-use crate::version::{Catalog, PersistedState};
+use crate::version::{Catalog, PersistedState, begin_log_with};
 use crate::wal::{LogConfig, NoSegmentAt, Wal};
 
 /// What an opening builds on.
@@ -113,7 +113,7 @@ fn start_named_log(
         Err(e) if e.kind() == ErrorKind::Full => return go_on(config, Err(e), old, replayed),
         other => other?,
     };
-    state.log_start = log.active_segment();
+    (state.log_start, state.log_base) = (log.active_segment(), Some(position));
     state.last_sequence = state.last_sequence.max(position);
     let (vfs, numbers) = (Arc::clone(&config.vfs), Arc::clone(&config.numbers));
     match Catalog::create(Arc::clone(&vfs), &config.dir, numbers, state) {
@@ -181,11 +181,8 @@ fn start_log(
         let log = Wal::start(config, position, on_disk_through, kept)?;
         if fresh_log {
             log.sync_names().inspect_err(|_| log.remove_all())?;
-            let changes = vec![
-                Change::LogStart { segment: log.active_segment() },
-                Change::LastSequence { sequence: position },
-            ];
-            catalog.commit_files(changes, || vec![log.active_path()])?;
+            let changes = begin_log_with(log.active_segment(), position);
+            catalog.commit_files(changes.to_vec(), || vec![log.active_path()])?;
         }
         Ok(log)
     };

@@ -135,7 +135,7 @@ impl Core {
         let mut state = cut.state.clone();
         let number = self.storage.numbers.peek().max(state.next_file);
         state.next_file = number + 1;
-        state.log_start = NO_LOG;
+        (state.log_start, state.log_base) = (NO_LOG, None);
         target.note(FileKind::Manifest(number));
         ManifestWriter::create(vfs, target.path(), number, &state.restate())?;
         vfs.sync_dir(target.path()).map_err(|e| Error::io("sync", target.path(), e))?;

@@ -28,7 +28,9 @@ use crate::memtable::Memtable;
 use crate::output::table_output::{Written, remove_all};
 use crate::telemetry::counters::Work;
 use crate::telemetry::spans::span;
-use crate::version::{TableChange, TableFile, ValueLogFile, Version, table_needs, table_overlaps};
+use crate::version::{
+    TableChange, TableFile, ValueLogFile, Version, begin_log_with, table_needs, table_overlaps,
+};
 
 /// Tables of one memtable, written and synced.
 struct Flushed {
@@ -182,7 +184,9 @@ impl Core {
         for (flushed, (_, needed)) in flushes.iter_mut().zip(needed) {
             flushed.range_tombstones = needed;
         }
-        let mut changes = Vec::new();
+        let needed_from = self.first_needed_position(&flushes);
+        let (segment, base) = self.storage.log.first_needed_segment(needed_from);
+        let mut changes = begin_log_with(segment, base).to_vec();
         for flushed in flushes.iter().filter(|flushed| !flushed.family.is_dropped()) {
             let family = flushed.family.id;
             let boundary = flushed.memtable.sealed_through();
@@ -199,14 +203,11 @@ impl Core {
             changes.push(Change::FlushedThrough { family, sequence: boundary });
             changes.push(Change::LastSequence { sequence: boundary });
         }
-        let needed_from = self.first_needed_position(&flushes);
-        let segment = self.storage.log.first_needed_segment(needed_from);
         // The manifest must not name a segment that a power cut can take with its name.
         if let Err(e) = self.storage.log.sync_names() {
             self.remove_outputs(&flushes);
             return Err(e);
         }
-        changes.push(Change::LogStart { segment });
         // What lies in front of that is in tables, or of dropped families, and not replayed.
         changes.push(Change::LastSequence { sequence: needed_from });
         let outputs = || flushes.iter().flat_map(|flushed| flushed.written.paths.clone()).collect();

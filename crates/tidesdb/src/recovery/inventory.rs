@@ -19,8 +19,9 @@ use crate::version::PersistedState;
 pub(crate) struct Inventory {
     pub state: PersistedState,
     pub manifest: ManifestWriter,
-    /// Where the first segment of the log may begin, as far as edits say so.
-    pub log_base: Option<u64>,
+    /// Where the first segment of the log may begin, when no edit says where it does: the guess is
+    /// right of one that was the first when the log began.
+    pub guessed_log_base: Option<u64>,
     /// Every file with a name of ours.
     pub files: BTreeMap<FileKind, u64>,
     /// A clean close has left the mark that all of the manifest is on disk.
@@ -67,7 +68,7 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
     };
     let file = file.map_err(|e| Error::missing_or_io("open", &path, e))?;
     let (edits, end) = read_manifest(file.as_ref(), &path, number)?;
-    let (mut state, mut log_base) = (PersistedState::default(), None);
+    let (mut state, mut guessed_log_base) = (PersistedState::default(), None);
     for (offset, edit) in &edits {
         let log_start = state.log_start;
         if !state.apply(edit) {
@@ -75,8 +76,7 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
             return Err(Error::corruption(&path, *offset, detail));
         }
         if state.log_start != log_start {
-            // Of a log that begins here; for others the edit says something else.
-            log_base = Some(state.last_sequence);
+            guessed_log_base = Some(state.last_sequence);
         }
     }
     // The last number may have been given, and none after it.
@@ -87,7 +87,7 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
     let manifest = ManifestWriter::resume(file, path, number, end);
     let is_marked =
         files.contains_key(&FileKind::Closed) && closed::is_marked(vfs.as_ref(), dir, &manifest);
-    Ok(Some(Inventory { state, manifest, log_base, files, is_marked, has_temporary }))
+    Ok(Some(Inventory { state, manifest, guessed_log_base, files, is_marked, has_temporary }))
 }
 
 /// What file numbers must be.

@@ -85,10 +85,9 @@ fn possible_numbers(found: &Inventory) -> impl Iterator<Item = u64> {
 /// Fails when a segment without a header, begun where the log seems to end, holds records that knew
 /// of synced ones behind that: then its first sector is lost. A segment of the same life as the one
 /// before it begins where that one's records end, the first of a later life where that opening went
-/// on. Of the one that the manifest names as the first, the edit that has begun the log says where:
-/// its records are compared with that, since the chain is empty, whatever tables have. Nothing is
-/// known of a segment whose only record lay in its first sector, nor of a first one that was not
-/// the first when the log began.
+/// on. Of the one that the manifest names as the first it says where that begins (I-382); one of an
+/// older build lets it be guessed. Nothing is known of a segment whose records all lay in its first
+/// sector, nor of one whose first synced record behind that is not searched.
 pub(super) fn refuse_lost_beginning(
     file: &Arc<dyn File>,
     path: &Path,
@@ -104,8 +103,10 @@ pub(super) fn refuse_lost_beginning(
     // As `Replayed::goes_on_at` had it, when this segment was not there yet.
     let spaces = replayed.retained.iter().map(|segment| segment.base + segment.file_bytes);
     let later_life = spaces.fold(replayed.newest, u64::max).next_multiple_of(8);
-    let first = found.log_base.filter(|_| replayed.log_end.is_none()).map(|base| (base, base));
-    for (base, end) in [(same_life, end), (later_life, end)].into_iter().chain(first) {
+    // When the manifest says where the first one begins, that is where the log ends without it.
+    let is_guessed = replayed.log_end.is_none() && replayed.first_base.is_none();
+    let guessed = found.guessed_log_base.filter(|_| is_guessed).map(|base| (base, base));
+    for (base, end) in [(same_life, end), (later_life, end)].into_iter().chain(guessed) {
         if let Some(number) = segment_that_promised(&searched, base, end, found) {
             let detail = format!(
                 "expected the header of log segment {number} with base {base}, found records of it \
@@ -137,10 +138,12 @@ fn segment_that_promised(bytes: &[u8], base: u64, end: u64, found: &Inventory) -
     None
 }
 
-/// Fails when the manifest names a log and there is no segment at all, or names none yet and there
-/// are tables. A new segment's name is on disk before the manifest names it, nothing removes the
-/// last one but a close that says so, and the first is named before there are families.
-pub(super) fn refuse_missing_log(dir: &Path, found: &Inventory) -> Result<()> {
+/// Fails when the manifest names a log and its first segment can't be there, or names none yet and
+/// there are tables. A new segment's name is on disk before the manifest names it, nothing removes
+/// the last one but a close that says so, and the first is named before there are families. A file
+/// gets its name before the segment in it gets its number, so that one with a higher number in its
+/// name is another segment, or was made ready and never used.
+pub(super) fn refuse_missing_log(dir: &Path, found: &Inventory, has_first: bool) -> Result<()> {
     let start = found.state.log_start;
     let has = |wanted: fn(&FileKind) -> bool| found.files.keys().any(wanted);
     if start == 0 && has(|kind| matches!(kind, FileKind::Table(_) | FileKind::ValueLog(_))) {
@@ -148,9 +151,10 @@ pub(super) fn refuse_missing_log(dir: &Path, found: &Inventory) -> Result<()> {
         let detail = "expected an edit that names the log, since there are tables, found none";
         return Err(Error::corruption(dir.join(name), found.manifest.bytes(), detail));
     }
-    if start != 0 && start != NO_LOG && !has(|kind| matches!(kind, FileKind::LogSegment(_))) {
+    let may_be_first = |kind: &FileKind| matches!(kind, FileKind::LogSegment(n) if *n < start);
+    if start != 0 && start != NO_LOG && !has_first && !found.files.keys().any(may_be_first) {
         let name = FileKind::LogSegment(start).name();
-        let detail = "expected the log from this segment on, found no segment";
+        let detail = "expected the log from this segment on, found no file that may have it";
         return Err(Error::corruption(dir.join(name), 0, detail));
     }
     Ok(())

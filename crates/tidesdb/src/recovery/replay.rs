@@ -43,6 +43,8 @@ pub(crate) struct Replayed {
     pub retained: Vec<Retained>,
     /// Position behind the last record of the chain; none when there is no chain.
     pub log_end: Option<u64>,
+    /// Position at which the segment begins that the manifest names, as far as it says so.
+    pub first_base: Option<u64>,
     /// Sequence number of the newest commit, in the log or in tables, as far as the manifest says.
     pub newest: SequenceNumber,
     /// A position above all that any record, lost ones included, may have had.
@@ -58,9 +60,10 @@ pub(crate) struct Replayed {
 }
 
 impl Replayed {
-    /// Where a sync mark must not lie behind.
+    /// Where a sync mark must not lie behind. Where nothing of the log's first segment was read
+    /// that is where it begins, whatever tables have.
     pub(crate) fn promised_at_most(&self) -> u64 {
-        self.log_end.unwrap_or(self.newest)
+        self.log_end.or(self.first_base).unwrap_or(self.newest)
     }
 
     /// Position at which the log goes on.
@@ -82,7 +85,9 @@ pub(crate) fn replay_log(
     workers: &Workers,
 ) -> Result<Replayed> {
     let (mut readers, headless) = open_segments(vfs, dir, found)?;
-    let mut replayed = Replayed { newest: found.state.last_sequence, ..Replayed::default() };
+    let newest = found.state.last_sequence;
+    let first_base = found.state.log_base.filter(|_| found.state.log_start != NO_LOG);
+    let mut replayed = Replayed { newest, first_base, ..Replayed::default() };
     for (reader, bytes) in &readers {
         replayed.beyond = replayed.beyond.max(reader.header().base.saturating_add(*bytes));
         replayed.highest_segment = replayed.highest_segment.max(reader.header().number);
@@ -117,7 +122,7 @@ pub(crate) fn replay_log(
     }
     replayed.loaded_through = replay.loaded_through;
     replayed.newest = replayed.newest.max(replayed.log_end.unwrap_or(0));
-    log_end::refuse_missing_log(dir, found)?;
+    log_end::refuse_missing_log(dir, found, last.is_some())?;
     for path in &headless {
         log_end::refuse_lost_beginning(&open(vfs.as_ref(), path)?, path, found, &replayed)?;
     }

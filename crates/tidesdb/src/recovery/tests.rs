@@ -1,6 +1,8 @@
 //! What recovery makes of bytes in log segments that are not what was written last there: records
 //! of an earlier life of a file, and a segment whose beginning is gone.
 
+mod first_segment;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

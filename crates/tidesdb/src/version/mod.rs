@@ -35,7 +35,7 @@ pub(crate) use self::directory_lock::DirectoryLock;
 pub(crate) use self::liveness::{KeyCounts, LivenessCount, LivenessRules};
 pub(crate) use self::named_file::NamedFile;
 pub(crate) use self::obsolete_files::ObsoleteFiles;
-pub(crate) use self::persisted_state::{FamilyRecord, PersistedState};
+pub(crate) use self::persisted_state::{FamilyRecord, PersistedState, begin_log_with};
 pub(crate) use self::range_tombstones::{is_deleted_in_part, table_needs, table_overlaps};
 pub(crate) use self::run::Run;
 pub(crate) use self::space::{SpaceEstimate, are_bulk_deletions, collected_from};

@@ -44,14 +44,32 @@ pub(crate) struct PersistedState {
     pub next_family: u32,
     pub next_file: u64,
     pub log_start: u64,
+    /// Position of the first record of that segment, as far as an edit says so.
+    pub log_base: Option<u64>,
     pub last_sequence: u64,
+}
+
+/// The changes that make a segment the first of the log, which an edit has to begin with. The
+/// number in front of it says where the segment's records begin: recovery can tell a segment that
+/// has lost its header from one that was never written. Builds that know nothing of that see a
+/// sequence number which changes nothing (I-382).
+pub(crate) const fn begin_log_with(segment: u64, base: u64) -> [Change; 2] {
+    [Change::LastSequence { sequence: base }, Change::LogStart { segment }]
 }
 
 impl PersistedState {
     /// Applies an edit. False when it contradicts the state, which only damage can cause.
     #[must_use]
     pub(crate) fn apply(&mut self, edit: &Edit) -> bool {
-        edit.changes.iter().all(|change| self.apply_change(change).is_some())
+        let log_start = self.log_start;
+        let applies = edit.changes.iter().all(|change| self.apply_change(change).is_some());
+        if let [Change::LastSequence { sequence }, Change::LogStart { .. }, ..] = edit.changes[..] {
+            self.log_base = Some(sequence);
+        } else if self.log_start != log_start {
+            // Of a build that did not say so, or there is no log.
+            self.log_base = None;
+        }
+        applies
     }
 
     fn apply_change(&mut self, change: &Change) -> Option<()> {
@@ -112,12 +130,15 @@ impl PersistedState {
 
     /// One edit that restates everything.
     pub(crate) fn restate(&self) -> Edit {
-        let mut changes = vec![
+        let mut changes = match self.log_base {
+            Some(base) => begin_log_with(self.log_start, base).to_vec(),
+            None => vec![Change::LogStart { segment: self.log_start }],
+        };
+        changes.extend([
+            Change::LastSequence { sequence: self.last_sequence },
             Change::NextFamily { family: self.next_family },
             Change::NextFile { number: self.next_file },
-            Change::LogStart { segment: self.log_start },
-            Change::LastSequence { sequence: self.last_sequence },
-        ];
+        ]);
         for (&family, record) in &self.families {
             let (name, options) = (record.name.clone(), record.options.clone());
             changes.push(Change::CreateFamily { family, name, options });

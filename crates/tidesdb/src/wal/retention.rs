@@ -33,11 +33,14 @@ impl Wal {
             && self.prepare_from.swap(u64::MAX, Ordering::Relaxed) != u64::MAX
     }
 
-    /// Number of the oldest segment with records behind `position`, which recovery would need if
-    /// everything up to `position` were in tables.
-    pub(crate) fn first_needed_segment(&self, position: u64) -> u64 {
+    /// Number and base of the oldest segment with records behind `position`, which recovery would
+    /// need if everything up to `position` were in tables.
+    pub(crate) fn first_needed_segment(&self, position: u64) -> (u64, u64) {
         let files = lock(&self.files);
-        files.first_needed(position).unwrap_or_else(|| self.active.load().header.number)
+        files.first_needed(position).unwrap_or_else(|| {
+            let header = self.active.load().header;
+            (header.number, header.base)
+        })
     }
 
     /// Gives up the segments whose records all end at or before `position`. Only after the

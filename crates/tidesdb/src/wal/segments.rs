@@ -191,8 +191,8 @@ impl SegmentFiles {
         }
     }
 
-    pub(super) fn first_needed(&self, position: u64) -> Option<u64> {
-        self.retained.iter().find(|s| s.end > position).map(|s| s.number)
+    pub(super) fn first_needed(&self, position: u64) -> Option<(u64, u64)> {
+        self.retained.iter().find(|s| s.end > position).map(|s| (s.number, s.base))
     }
 
     /// Bytes of the files that are kept for their records.

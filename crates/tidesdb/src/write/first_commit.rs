@@ -5,10 +5,10 @@
 //! that is the first edit as well, it starts another manifest, which begins with it.
 
 use tidesdb_base::error::Result;
-use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
 
 use crate::core::Core;
+use crate::version::begin_log_with;
 
 impl Core {
     /// Makes sure that the log has begun. Called without locks that come behind the catalog's, and
@@ -40,11 +40,8 @@ impl Core {
         }
         // CRASH: before this edit is on disk there is no log, and nothing was committed; after it
         // the log is empty.
-        let changes = vec![
-            Change::LogStart { segment: successor.number() },
-            Change::LastSequence { sequence: successor.position() },
-        ];
-        catalog.commit_files(changes, || vec![successor.path()])?;
+        let changes = begin_log_with(successor.number(), successor.position());
+        catalog.commit_files(changes.to_vec(), || vec![successor.path()])?;
         log.note_names();
         log.begin(successor);
         Ok(())
