@@ -8,7 +8,7 @@ use tidesdb_base::error::Result;
 use super::changes::{Window, changes_of_key, changes_of_range, deletion_in_range};
 use super::range_index::RangeIndex;
 use super::read_set::ReadSet;
-use super::second_look::{MOST_KEYS, logged_changes};
+use super::second_look::{Bounds, MOST_KEYS, logged_changes};
 use super::views::Views;
 use super::written_keys::named;
 use crate::cache::BlockCache;
@@ -28,27 +28,38 @@ pub(super) struct OverwrittenReads {
     ranges: Option<RangeIndex>,
     /// So much was read that a look at all of it takes long.
     pub is_wide: bool,
+    /// Keys and ranges that the last look at versions has taken.
+    pub looked_at: u64,
 }
 
 impl OverwrittenReads {
     /// No change after `through` was looked for.
     pub(super) fn after(through: SequenceNumber) -> Self {
         let commits = Overwritten::default();
-        Self { through, commits, first: None, ranges: None, is_wide: false }
+        Self { through, commits, first: None, ranges: None, is_wide: false, looked_at: 0 }
     }
 
-    /// Notes the changes in the window from what was logged in it. False when that is more than so
-    /// many bytes, or does not have them.
+    /// The first key that was found overwritten, or else one of those that were read.
+    pub(super) fn some_place(&self, reads: &ReadSet) -> Option<(String, Vec<u8>)> {
+        self.first.clone().or_else(|| {
+            let ranges = reads.ranges().map(|range| (range.family, range.start.as_slice()));
+            let (id, key) = reads.points().chain(ranges).next()?;
+            let family = reads.families().iter().find(|family| family.id == id)?;
+            Some(named(family, key))
+        })
+    }
+
+    /// Notes the changes in the window from what was logged in it. False when that is more than the
+    /// bounds say, or does not have them.
     pub(super) fn note_logged(
         &mut self,
         log: &Wal,
         (reads, snapshot): (&ReadSet, Moment),
-        (window, most_bytes): (Window, u64),
+        within: (Window, Bounds),
     ) -> bool {
         let ranges = self.ranges.get_or_insert_with(|| RangeIndex::of(reads));
         let (overwritten, first) = (&mut self.commits, &mut self.first);
-        let (of, bounds) = ((reads, &*ranges), (window, most_bytes));
-        logged_changes(log, of, bounds, snapshot, |id, key, sequence| {
+        logged_changes(log, (reads, &*ranges), within, snapshot, |id, key, sequence| {
             if first.is_none() {
                 let family = reads.families().iter().find(|family| family.id == id);
                 *first = family.map(|family| named(family, key));
@@ -58,21 +69,38 @@ impl OverwrittenReads {
     }
 
     /// Notes the changes in the window from the versions of what was read. False when that is more
-    /// than `most` keys.
+    /// than the bounds say.
     ///
     /// # Errors
     /// `Corrupt` or `Io` when a table can't be read.
     pub(super) fn note_versions(
         &mut self,
         blocks: &Arc<BlockCache>,
-        (reads, snapshot): (&ReadSet, Moment),
-        (window, most): (Window, u64),
+        of: (&ReadSet, Moment),
+        (window, Bounds { keys, .. }): (Window, Bounds),
     ) -> Result<bool> {
-        let mut budget = most;
+        let mut budget = keys;
+        let noted = self.note_within(blocks, of, window, &mut budget);
+        self.looked_at = keys - budget;
+        if self.looked_at > MOST_KEYS {
+            self.is_wide = true;
+            // Now, and not while others wait.
+            self.ranges.get_or_insert_with(|| RangeIndex::of(of.0));
+        }
+        noted
+    }
+
+    fn note_within(
+        &mut self,
+        blocks: &Arc<BlockCache>,
+        (reads, snapshot): (&ReadSet, Moment),
+        window: Window,
+        budget: &mut u64,
+    ) -> Result<bool> {
         let mut views = Views::new(reads.families());
         for (family, key) in reads.points() {
             let Some(left) = budget.checked_sub(1) else { return Ok(false) };
-            budget = left;
+            *budget = left;
             let Some(family) = views.enter(family) else { continue };
             let (overwritten, first) = (&mut self.commits, &mut self.first);
             changes_of_key(blocks, family.view(), key, window, |change| {
@@ -82,6 +110,8 @@ impl OverwrittenReads {
             })?;
         }
         for range in reads.ranges() {
+            let Some(left) = budget.checked_sub(1) else { return Ok(false) };
+            *budget = left;
             let Some(family) = views.enter(range.family) else { continue };
             if let Some(change) = deletion_in_range(family.view(), range, window) {
                 let named = || named(family.state, &range.start);
@@ -90,7 +120,7 @@ impl OverwrittenReads {
             }
             let dead = family.dead_before(window, snapshot);
             let (overwritten, first) = (&mut self.commits, &mut self.first);
-            let (view, within) = (family.view(), (&dead, &mut budget));
+            let (view, within) = (family.view(), (&dead, &mut *budget));
             let all = changes_of_range(blocks, view, range, window, within, |key, change| {
                 first.get_or_insert_with(|| named(family.state, key));
                 overwritten.add(change.sequence, change.hides);
@@ -100,7 +130,6 @@ impl OverwrittenReads {
                 return Ok(false);
             }
         }
-        self.is_wide |= most - budget > MOST_KEYS;
         Ok(true)
     }
 }

@@ -3,7 +3,8 @@
 //! Others wait for the lock under which it looks, and for its place in the log. So it looks at few
 //! keys, or else the other way round: it reads back what was logged since its first look, and
 //! searches its reads for the keys of that. Where neither will do the commit gives its place back,
-//! looks again with nothing held, and takes another place.
+//! looks again with nothing held, and takes another place. It does so a few times and is then
+//! refused: others would wait for a look without a bound (I-251).
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::key_ranges::ends_behind;
@@ -19,19 +20,35 @@ use crate::wal::Wal;
 /// Keys that are looked at while others wait, some hundred microseconds.
 pub(super) const MOST_KEYS: u64 = 1000;
 
-/// Bytes of log that are read back while others wait, and while none does.
+/// Bytes of log that are read back while others wait.
 pub(super) const MOST_WAITED_FOR_BYTES: u64 = 128 << 10;
-pub(super) const MOST_LOGGED_BYTES: u64 = 16 << 20;
 
-/// How often a commit gives its place back to look again; then others wait.
+/// How often a commit gives its place back to look again; then it is refused.
 pub(super) const MOST_TRIES: u32 = 4;
+
+/// What a look may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Keys and ranges of the reads that are looked at, and keys that are found in the ranges.
+    pub keys: u64,
+    /// Bytes of log that are read back.
+    pub logged_bytes: u64,
+}
+
+impl Bounds {
+    /// While others wait.
+    pub(super) const WAITED_FOR: Self =
+        Self { keys: MOST_KEYS, logged_bytes: MOST_WAITED_FOR_BYTES };
+    /// While no other thread does.
+    pub(super) const ALONE: Self = Self { keys: u64::MAX, logged_bytes: 16 << 20 };
+}
 
 /// Calls `found` with the family, the key and the sequence number of each change in the window of
 /// something that was read. False when the log does not have them all.
 pub(super) fn logged_changes(
     log: &Wal,
     (reads, ranges): (&ReadSet, &RangeIndex),
-    (window, most_bytes): (Window, u64),
+    (window, bounds): (Window, Bounds),
     snapshot: Moment,
     mut found: impl FnMut(u32, &[u8], SequenceNumber),
 ) -> bool {
@@ -49,9 +66,9 @@ pub(super) fn logged_changes(
         // A copy begins at the first range again: keys come in no order.
         known.is_some_and(|(_, known)| known.clone().end_over(key).is_some())
     };
-    let mut whole = true;
+    let (mut whole, mut points_left) = (true, bounds.keys);
     let places = (window.since, window.through);
-    let read = log.read_back(places, most_bytes, |payload, sequence| {
+    let read = log.read_back(places, bounds.logged_bytes, |payload, sequence| {
         for operation in BatchReader::new(payload) {
             let Ok(operation) = operation else {
                 whole = false;
@@ -66,8 +83,16 @@ pub(super) fn logged_changes(
                     *of == family && key <= *point && ends_behind(operation.value, point)
                 };
                 // Rare, and as dear as the look at all keys that were read.
-                if let Some((_, point)) = reads.points().find(deleted) {
-                    found(family, point, sequence);
+                for point in reads.points() {
+                    let Some(left) = points_left.checked_sub(1) else {
+                        whole = false;
+                        return;
+                    };
+                    points_left = left;
+                    if deleted(&point) {
+                        found(family, point.1, sequence);
+                        break;
+                    }
                 }
             } else if reads.has_point(family, key)
                 || (ranges.holds(family, key) && !is_dead(family, key))

@@ -43,7 +43,7 @@ use super::changes::{Window, changes_of_key, changes_of_range, deletion_in_range
 use super::overwritten_reads::OverwrittenReads;
 use super::read_set::ReadSet;
 use super::recording::{Remembered, is_long, record_at_once, record_in_parts};
-use super::second_look::{MOST_KEYS, MOST_LOGGED_BYTES, MOST_TRIES, MOST_WAITED_FOR_BYTES};
+use super::second_look::{Bounds, MOST_TRIES, MOST_WAITED_FOR_BYTES};
 use super::views::Views;
 use super::written_keys::{WrittenKeys, conflict, named, wait_for_conflicting};
 use crate::core::Core;
@@ -292,26 +292,33 @@ impl<'t> Validation<'t> {
         if alone || window.is_empty() {
             return Ok(());
         }
-        let others_wait = self.dependencies.is_some() && self.tries < MOST_TRIES;
-        let budget = if others_wait { MOST_KEYS } else { u64::MAX };
+        // Others wait then, whatever was read and however often this commit had to begin again.
+        let held = self.dependencies.is_some();
+        let bounds = if held { Bounds::WAITED_FOR } else { Bounds::ALONE };
         // What a long look has seen need not be looked at once more.
         let logged_first =
             self.overwritten.through > self.snapshot.sequence && self.overwritten.is_wide;
-        let held = self.dependencies.is_some();
-        let most_bytes = if held { MOST_WAITED_FOR_BYTES } else { MOST_LOGGED_BYTES };
         let (storage, of) = (&self.core.storage, (reads, self.snapshot));
-        let (log, blocks, logged) = (&storage.log, &storage.files.blocks, (window, most_bytes));
+        let (log, blocks, within) = (&storage.log, &storage.files.blocks, (window, bounds));
         let overwritten = &mut self.overwritten;
-        let noted = (logged_first && overwritten.note_logged(log, of, logged))
-            || overwritten.note_versions(blocks, of, (window, budget))?
-            || (others_wait && !logged_first && overwritten.note_logged(log, of, logged));
+        let noted = (logged_first && overwritten.note_logged(log, of, within))
+            || overwritten.note_versions(blocks, of, within)?
+            || (held && !logged_first && overwritten.note_logged(log, of, within));
+        #[cfg(test)]
+        if held {
+            super::tests::steps::note_waited_for(overwritten.looked_at);
+        }
         if noted {
             self.overwritten.through = through;
             return Ok(());
         }
-        self.too_much = true;
         self.dependencies = None;
-        Err(Error::Internal("a look at what was read takes too long".to_owned()))
+        self.too_much = self.tries < MOST_TRIES;
+        if self.too_much {
+            return Err(Error::Internal("a look at what was read takes too long".to_owned()));
+        }
+        let reason = "too much was committed while the many keys that it has read were looked at";
+        Err(self.serialization_conflict_at(self.overwritten.some_place(reads), reason))
     }
 
     /// Serializable: refuses a commit that could close a cycle, and records others.
@@ -344,24 +351,31 @@ impl<'t> Validation<'t> {
 
     #[cold]
     fn serialization_conflict(&self, danger: Danger<'_>) -> Error {
-        // ORDERING: a statistic.
-        self.core.telemetry.counters.serialization_conflicts.fetch_add(1, Ordering::Relaxed);
-        let (family, key, reason) = match danger {
+        let (place, reason) = match danger {
             Danger::MeetsPivot => {
-                let (family, key) = self.overwritten.first.clone().unwrap_or_default();
                 let reason = "it has read the key, which others have changed since, and no order of \
                     the serializable transactions would explain what it has read";
-                (family, key, reason)
+                (self.overwritten.first.clone(), reason)
             }
             Danger::IsPivot { family, key } => {
                 let families = self.batch.map_or(&[][..], |batch| &batch.families);
                 let family = families.iter().find(|known| known.id == family);
                 let reason = "others have read the key, which it writes, and changed what it has \
                     read, and no order of the serializable transactions would explain both";
-                let (family, key) = family.map(|family| named(family, key)).unwrap_or_default();
-                (family, key, reason)
+                (family.map(|family| named(family, key)), reason)
             }
         };
+        self.serialization_conflict_at(place, reason)
+    }
+
+    fn serialization_conflict_at(
+        &self,
+        place: Option<(String, Vec<u8>)>,
+        reason: &'static str,
+    ) -> Error {
+        // ORDERING: a statistic.
+        self.core.telemetry.counters.serialization_conflicts.fetch_add(1, Ordering::Relaxed);
+        let (family, key) = place.unwrap_or_default();
         Error::Conflict { family, key, reason }
     }
 

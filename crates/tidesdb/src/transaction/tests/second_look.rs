@@ -1,6 +1,7 @@
 //! Many reads, and what comes in while a serializable commit looks at them.
 
 use super::*;
+use crate::transaction::second_look::MOST_KEYS;
 
 const KEYS: u64 = 5_000;
 
@@ -155,4 +156,57 @@ fn the_oldest_change_counts_although_a_flush_drops_it_during_the_look() {
     drop(oldest);
     let error = committed.expect_err("the first change was missed");
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+}
+
+/// Others commit more, during every look, than is read back while they wait. The look in the
+/// commit's place had no bound once it had begun again some times.
+#[test]
+fn a_commit_that_others_outrun_is_refused_and_keeps_none_waiting() {
+    let by_ranges = |transaction: &mut Transaction, family: &Family| {
+        for n in (0..KEYS).step_by(3) {
+            let range = ScanOptions::new().range(key(n)..key(n + 2));
+            let scan = transaction.scan(family, range).unwrap();
+            assert_eq!(scan.entries().count() as u64, 2.min(KEYS - n));
+        }
+    };
+    type Read = fn(&mut Transaction, &Family);
+    for read in [by_points as Read, by_range, by_ranges] {
+        let (db, _) = open(&SimVfs::new(1), SyncMode::None);
+        // All keys stay in the memtable, which a look at a range goes through.
+        let [a, b, c] = &["read", "written", "filled"]
+            .map(|name| db.create_family(name, FamilyOptions::default()).unwrap());
+        let mut batch = WriteBatch::new();
+        (0..KEYS).for_each(|n| batch.put(a, &key(n), b"old").unwrap());
+        db.write(&batch).unwrap();
+        let oldest = db.begin(IsolationLevel::Serializable).unwrap();
+        c.put(b"unrelated", b"").unwrap();
+        let mut long = db.begin(IsolationLevel::Serializable).unwrap();
+        read(&mut long, a);
+        long.put(b, b"written", b"new").unwrap();
+        // Something to look for, or there would be no look.
+        c.put(b"unrelated", b"").unwrap();
+        let (other, filled) = (db.clone(), c.clone());
+        steps::put(&steps::BEFORE_A_VIEW, move || {
+            // Not in the place of the commit, which this thread would wait for.
+            if other.core().isolation.dependencies.try_lock().is_ok() {
+                (0..4).for_each(|_| filled.put(b"filler", &[7; 256 << 10]).unwrap());
+            }
+        });
+        steps::take_most_waited_for();
+        let committed = long.commit();
+        steps::remove(&steps::BEFORE_A_VIEW);
+        let looked_at = steps::take_most_waited_for();
+        assert!(looked_at <= MOST_KEYS, "{looked_at} keys were looked at while others waited");
+        assert_eq!(looked_at, MOST_KEYS, "nothing was put to the test: {committed:?}");
+        let error = committed.expect_err("the look was not outrun");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        assert!(error.to_string().contains("too much was committed"), "{error}");
+        // Without others it comes to an end.
+        long.rollback().unwrap();
+        long.reset(IsolationLevel::Serializable).unwrap();
+        read(&mut long, a);
+        long.put(b, b"written", b"new").unwrap();
+        long.commit().unwrap();
+        drop(oldest);
+    }
 }
