@@ -44,9 +44,10 @@ pub enum ErrorKind {
     /// Background work that the call depends on makes no progress; the call had no effect and may
     /// be repeated.
     Stalled,
-    /// A commit is visible to readers, and the disk refused to make it durable: a power cut may
-    /// take it. Of all errors of a commit this is the only one after which the commit has an
-    /// effect.
+    /// The disk leaves it open what an opening would find. A commit is visible to readers, and a
+    /// power cut may take it; of all errors of a commit this is the only one after which the commit
+    /// has an effect. A change of column families has no effect as long as the database is open,
+    /// and an opening may find it ([`Error::InDoubt`]).
     Doubtful,
     /// The engine broke one of its own rules; please report it.
     Internal,
@@ -158,6 +159,11 @@ pub enum Error {
     /// cause says, and so did the repair of the log. It becomes durable with the next repair that
     /// works, which the next commit or flush has tried; until then a power cut may take it.
     Doubtful(Arc<Error>),
+    /// A change of column families failed, as the cause says, and has no effect as long as the
+    /// database is open. But it may be on the disk, and an opening after a crash may find it, until
+    /// another change of the set of files works: each tries to replace the manifest first. To make
+    /// certain, repeat the change, or make another one.
+    InDoubt(Arc<Error>),
     /// The engine broke one of its own rules.
     Internal(String),
 }
@@ -218,7 +224,7 @@ impl Error {
             Self::Forked => ErrorKind::Forked,
             Self::Stalled { .. } | Self::Paused | Self::CalledBack => ErrorKind::Stalled,
             Self::Cancelled => ErrorKind::Closed,
-            Self::Doubtful(_) => ErrorKind::Doubtful,
+            Self::Doubtful(_) | Self::InDoubt(_) => ErrorKind::Doubtful,
             Self::Internal(_) => ErrorKind::Internal,
         }
     }
@@ -227,7 +233,10 @@ impl Error {
     /// refuses is of the same kind, and no help from free space.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
-        self.kind() == ErrorKind::Full && !matches!(self, Self::OutOfMemory(_))
+        match self {
+            Self::InDoubt(cause) => cause.is_disk_full(),
+            other => other.kind() == ErrorKind::Full && !matches!(other, Self::OutOfMemory(_)),
+        }
     }
 
     /// True when stored bytes are damaged.
@@ -294,6 +303,9 @@ impl fmt::Display for Error {
             Self::Doubtful(cause) => {
                 write!(f, "the commit is visible, but may not survive a power cut: {cause}")
             }
+            Self::InDoubt(cause) => {
+                write!(f, "the change has no effect now, but may have one after a crash: {cause}")
+            }
             Self::Internal(text) => write!(f, "internal error, please report it: {text}"),
         }
     }
@@ -303,7 +315,9 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source.as_ref()),
-            Self::ReadOnly(cause) | Self::Doubtful(cause) => Some(cause.as_ref()),
+            Self::ReadOnly(cause) | Self::Doubtful(cause) | Self::InDoubt(cause) => {
+                Some(cause.as_ref())
+            }
             _ => None,
         }
     }

@@ -35,7 +35,7 @@ impl Core {
             changes.push(Change::FlushedThrough { family, sequence: boundary });
         }
         changes.push(Change::NextFamily { family: first + wanted.len() as u32 });
-        catalog.commit(changes)?;
+        catalog.propose(changes).certainly_applied()?;
         self.restate_manifest_later(&mut catalog);
         let mut created = Vec::with_capacity(wanted.len());
         for (id, (name, options)) in (first..).zip(wanted) {
@@ -103,7 +103,7 @@ impl Core {
     /// settled: they would be acknowledged for a family that is gone then, or is called otherwise.
     ///
     /// # Errors
-    /// [`Error::Io`]: there is no such change as long as the database is open.
+    /// [`Error::Io`]; [`Error::InDoubt`]: there is no such change as long as the database is open.
     pub(super) fn change_family<'c>(
         &self,
         mut catalog: MutexGuard<'c, Catalog>,
@@ -117,7 +117,7 @@ impl Core {
                 drop(catalog);
                 // Commits that were let in before end here; no others are let in.
                 drop(self.storage.log.close_gate());
-                Err(cause)
+                Err(Error::InDoubt(Arc::new(cause)))
             }
         }
     }

@@ -40,7 +40,8 @@ impl Family {
     /// that are written from now on, and older ones stay readable.
     ///
     /// # Errors
-    /// `Invalid` for wrong options, `ReadOnly`, `Closed`, `Io`; nothing has changed then.
+    /// `Invalid` for wrong options, `ReadOnly`, `Closed`, `Io`; nothing has changed then. `Doubtful`
+    /// as for [`crate::Db::rename_family`].
     pub fn set_options(&self, options: FamilyOptions) -> Result<()> {
         self.core().set_family_options(&self.state, options)
     }
@@ -134,8 +135,8 @@ impl Family {
     /// durable as asked for, and outside of all locks: it may use the database. A commit that ends
     /// `Doubtful` is visible, and the hook is called as for any other: once for each commit that
     /// readers see. A commit of the hook's own to the same family calls it again, within itself. A
-    /// panic of the hook is caught: it is reported by the process's panic hook, and has no other
-    /// effect. Hooks are not stored.
+    /// panic of the hook is caught: it is reported by the process's panic hook, the first one by an
+    /// event as well, and has no other effect. Hooks are not stored.
     ///
     /// A hook that holds a [`crate::Db`] or [`Family`] keeps the database open: dropping all other
     /// handles does not close it then. [`crate::Db::close`] and [`crate::Db::drop_family`] remove

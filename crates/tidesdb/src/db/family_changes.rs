@@ -51,12 +51,13 @@ impl Core {
         self.families.check_new_name(name)?;
         check_number_of_families(catalog.state.families.len() + 1)?;
         let id = catalog.state.next_family;
-        catalog.commit(vec![
+        let changes = vec![
             Change::CopyFamily { family: id, source: source.id, name: name.to_owned() },
             // No commit of the copy lies before this.
             Change::FlushedThrough { family: id, sequence: self.storage.log.published() },
             Change::NextFamily { family: id + 1 },
-        ])?;
+        ];
+        catalog.propose(changes).certainly_applied()?;
         let view = View {
             active: Arc::new(Memtable::new(&self.memory.pool)),
             frozen: Vec::new(),

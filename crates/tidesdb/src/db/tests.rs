@@ -34,7 +34,8 @@ fn acknowledged_after_a_failed(change: impl Fn(&Db, &Family) -> Result<()>) {
     faults.reset();
     faults.count_only(OpSet::of(&[Op::Sync, Op::Create]));
     faults.fail_call(0, FaultKind::Forever, FaultError::Kind(std::io::ErrorKind::Other));
-    change(&db, &family).unwrap_err();
+    let error = change(&db, &family).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Doubtful, "{error}");
     for n in 0..10_u8 {
         if n == 5 {
             faults.clear_faults();
@@ -69,6 +70,47 @@ fn what_is_acknowledged_after_a_failed_renaming_has_the_old_name_after_a_kill() 
 fn what_is_acknowledged_after_failed_options_has_the_old_ones_after_a_kill() {
     let others = || FamilyOptions::default().write_buffer_size(1 << 20);
     acknowledged_after_a_failed(|_, family| family.set_options(others()));
+}
+
+/// The edit that makes a family `new` is written, its sync fails, and so does another manifest. The
+/// caller is told that an opening may find it; the next edit that works makes certain that none
+/// does.
+fn settled_after_a_failed(make: impl Fn(&Db) -> Result<Family>) {
+    let sim = SimVfs::new(1);
+    let faults = FaultVfs::new(Arc::clone(&sim) as _);
+    let components = |vfs: Arc<dyn Vfs>| Components {
+        vfs,
+        scheduler: Arc::new(ManualScheduler::new(1)),
+        clock: Arc::new(ManualClock::new(1000)),
+    };
+    let open = |vfs| Db::open_with("/db", DbOptions::default(), components(vfs)).unwrap();
+    let names_after_a_kill =
+        || open(sim.crash_image(CrashProfile::Everything, 1) as _).family_names();
+    let db = open(Arc::clone(&faults) as _);
+    db.create_family("family", FamilyOptions::default()).unwrap().put(b"key", b"value").unwrap();
+    db.flush().unwrap();
+    faults.reset();
+    faults.count_only(OpSet::of(&[Op::Sync, Op::Create]));
+    faults.fail_call(0, FaultKind::Forever, FaultError::Kind(std::io::ErrorKind::Other));
+    let error = make(&db).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Doubtful, "{error}");
+    assert_eq!(db.family_names(), ["family"]);
+    assert_eq!(names_after_a_kill(), ["family", "new"], "nothing was in doubt");
+    faults.clear_faults();
+    db.create_family("later", FamilyOptions::default()).unwrap();
+    assert_eq!(names_after_a_kill(), ["family", "later"]);
+    make(&db).unwrap();
+    assert_eq!(names_after_a_kill(), ["family", "later", "new"]);
+}
+
+#[test]
+fn a_failed_creation_that_an_opening_may_find_is_in_doubt_until_the_next_edit() {
+    settled_after_a_failed(|db| db.create_family("new", FamilyOptions::default()));
+}
+
+#[test]
+fn a_failed_copy_that_an_opening_may_find_is_in_doubt_until_the_next_edit() {
+    settled_after_a_failed(|db| db.clone_family("family", "new"));
 }
 
 /// Drops the family at the last moment before a commit takes its place: where a commit is that has

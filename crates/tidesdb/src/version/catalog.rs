@@ -61,6 +61,15 @@ impl Outcome {
             Self::Refused(cause) | Self::Doubtful(cause) => Err(cause),
         }
     }
+
+    /// As [`Outcome::applied`], of an edit that callers ask for: they are told when it is doubtful.
+    pub(crate) fn certainly_applied(self) -> Result<()> {
+        match self {
+            Self::Applied => Ok(()),
+            Self::Refused(cause) => Err(cause),
+            Self::Doubtful(cause) => Err(Error::InDoubt(Arc::new(cause))),
+        }
+    }
 }
 
 /// What is known of the file in force.
