@@ -277,6 +277,12 @@ pub enum Event {
         /// Slow operations that were not reported since the last that was.
         suppressed: u64,
     },
+    /// A function of the application panicked, and the panic was caught. Reported the first time of
+    /// each function; that of a listener is not passed on to the listener.
+    FunctionPanicked {
+        /// Which one: `the event listener`, or `the commit hook of 'NAME'`.
+        function: String,
+    },
 }
 
 impl Event {
@@ -284,7 +290,7 @@ impl Event {
     #[must_use]
     pub const fn level(&self) -> LogLevel {
         match self {
-            Self::BackgroundFailed { .. } => LogLevel::Error,
+            Self::BackgroundFailed { .. } | Self::FunctionPanicked { .. } => LogLevel::Error,
             Self::WritesSlowed { .. }
             | Self::CommitsLeftOut { .. }
             | Self::WriterWaited { .. }
@@ -325,6 +331,9 @@ impl fmt::Display for Event {
                 write!(f, "opened with {families} families in {milliseconds} ms")
             }
             Self::Closed => f.write_str("closed"),
+            Self::FunctionPanicked { function } => {
+                write!(f, "{function} panicked; this is reported once")
+            }
             Self::FamilyCreated { family } => write!(f, "family '{family}' was created"),
             Self::FamilyDropped { family } => write!(f, "family '{family}' was dropped"),
             Self::FamilyRenamed { old, new } => {
@@ -373,8 +382,8 @@ impl fmt::Display for Event {
 /// `stall_timeout_ms`; closing, on the thread of a call that reports the event, does so at once,
 /// and the database stays open. Events that a listener causes itself are not passed on to it.
 ///
-/// A panic of the listener is caught: it is reported by the process's panic hook, and has no other
-/// effect.
+/// A panic of the listener is caught: it is reported by the process's panic hook, the first one by
+/// [`Event::FunctionPanicked`] as well, and has no other effect.
 #[derive(Clone)]
 pub struct EventListener(Arc<dyn Fn(&Event) + Send + Sync>);
 

@@ -39,6 +39,10 @@ use crate::write::{WriteBatch, WriteOptions};
 /// thread that is not there. Forks are noticed by `pthread_atfork`; a child made by a bare `clone`
 /// must execute another program.
 ///
+/// Handles may be used and dropped in destructors of thread-local values. What the engine keeps for
+/// a thread may be gone by then: the call works without it, is a little slower, and an event
+/// listener is called at once where the call would have had it wait.
+///
 /// ```
 /// # let directory = tempfile::tempdir()?;
 /// use tidesdb::{Db, DbOptions, FamilyOptions};

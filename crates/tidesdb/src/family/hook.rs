@@ -5,6 +5,7 @@
 //! engine is held and the commit gate is behind, so a hook may read, write and start transactions
 //! itself. Commits of different threads may be reported in another order than that of their
 //! sequence numbers. A hook can't change the outcome any more: if it panics, the panic ends here.
+//! The first time that a hook does so is an event.
 //!
 //! Families without a hook pay one relaxed load per commit.
 
@@ -19,7 +20,7 @@ use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::sync::lock;
 
 use super::FamilyState;
-use crate::user_code::call_out;
+use crate::user_code::{FirstPanic, call_out};
 
 /// Called after each commit to a family. See [`crate::Family::set_commit_hook`].
 pub type CommitHook = Arc<dyn Fn(&CommittedBatch<'_>) + Send + Sync>;
@@ -71,13 +72,14 @@ impl<'a> CommittedOperation<'a> {
 }
 
 impl FamilyState {
-    /// Calls the hook, if one is set, with operations of this family as they are stored.
+    /// Calls the hook, if one is set, with operations of this family as they are stored. True when
+    /// it panicked for the first time.
     #[cold]
     pub(crate) fn call_hook<'a>(
         &self,
         sequence: u64,
         operations: impl Iterator<Item = Operation<'a>>,
-    ) {
+    ) -> bool {
         let (name, order) = (self.name(), &self.keys.order);
         if order.stores_keys_as_given() {
             let reported = operations.map(|operation| {
@@ -109,7 +111,7 @@ impl FamilyState {
             }
         });
         let reported: Vec<_> = reported.collect();
-        self.writes.commit_hook.call(&name, sequence, &reported);
+        self.writes.commit_hook.call(&name, sequence, &reported)
     }
 }
 
@@ -164,6 +166,7 @@ impl RetiredHook {
 pub(crate) struct CommitHookSlot {
     set: AtomicBool,
     hook: Mutex<Option<CommitHook>>,
+    panicked: FirstPanic,
 }
 
 impl std::fmt::Debug for CommitHookSlot {
@@ -178,6 +181,7 @@ impl CommitHookSlot {
         let mut slot = lock(&self.hook);
         // ORDERING: relaxed; the hook itself is read with the lock held.
         self.set.store(hook.is_some(), Ordering::Relaxed);
+        self.panicked.forget();
         RetiredHook(std::mem::replace(&mut *slot, hook))
     }
 
@@ -188,14 +192,14 @@ impl CommitHookSlot {
         self.set.load(Ordering::Relaxed)
     }
 
-    /// Calls the hook, if one is set.
+    /// Calls the hook, if one is set. True when it panicked for the first time.
     #[cold]
-    fn call(&self, family: &str, sequence: u64, operations: &[CommittedOperation<'_>]) {
+    fn call(&self, family: &str, sequence: u64, operations: &[CommittedOperation<'_>]) -> bool {
         let hook = lock(&self.hook).clone();
-        if let Some(hook) = hook {
+        hook.is_some_and(|hook| {
             let batch = CommittedBatch { family, sequence, operations };
             // The commit is done; a panic of the hook must not look as if it were not.
-            call_out(|| hook(&batch));
-        }
+            self.panicked.call_out(|| hook(&batch))
+        })
     }
 }

@@ -1,26 +1,30 @@
 //! Where events go: the log of events, the crate `tracing`, and the listener of the options.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 use tidesdb_base::event::{Event, EventListener, LogLevel};
 use tidesdb_base::options::DbOptions;
 
 use crate::telemetry::event_log::EventLog;
 use crate::telemetry::spans;
-use crate::user_code::call_out;
+use crate::user_code::{FirstPanic, call_out};
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Events {
-    log: Option<EventLog>,
-    listener: Option<EventListener>,
+    log: Option<Arc<EventLog>>,
+    listener: Option<Arc<Listener>>,
     /// The least level that the listener is called for.
     listener_level: LogLevel,
 }
 
 impl Events {
     pub(crate) fn new(log: Option<EventLog>, options: &DbOptions) -> Self {
-        let listener = options.event_listener.clone();
+        let log = log.map(Arc::new);
+        let listener = options.event_listener.clone().map(|function| {
+            Arc::new(Listener { function, log: log.clone(), panicked: FirstPanic::default() })
+        });
         Self { log, listener, listener_level: options.event_listener_level }
     }
 
@@ -34,10 +38,7 @@ impl Events {
     /// Writes an event to the log of events, and passes it on to `tracing`. The listener, which may
     /// use the database, is not called.
     pub(crate) fn write(&self, event: &Event) {
-        if let Some(log) = &self.log {
-            log.write(event);
-        }
-        call_out(|| spans::report(event));
+        write_to(self.log.as_deref(), event);
     }
 
     /// Reports an event to all. Events that the listener itself causes are not passed on to it: it
@@ -52,28 +53,50 @@ impl Events {
         // A thread that is ending can hold nothing back.
         let is_held = HELD.try_with(|held| match &mut *held.borrow_mut() {
             Some(held) => {
-                held.push((listener.clone(), event.clone()));
+                held.push((Arc::clone(listener), event.clone()));
                 true
             }
             None => false,
         });
         if !is_held.unwrap_or(false) {
-            call_listener(listener, event);
+            listener.call(event);
         }
     }
 }
 
-fn call_listener(listener: &EventListener, event: &Event) {
-    LISTENING.set(true);
-    call_out(|| listener.call(event));
-    LISTENING.set(false);
+fn write_to(log: Option<&EventLog>, event: &Event) {
+    if let Some(log) = log {
+        log.write(event);
+    }
+    call_out(|| spans::report(event));
+}
+
+/// The listener of a database, which may be called after others have let go of its events.
+#[derive(Debug)]
+struct Listener {
+    function: EventListener,
+    /// Where its first panic is written.
+    log: Option<Arc<EventLog>>,
+    panicked: FirstPanic,
+}
+
+impl Listener {
+    fn call(&self, event: &Event) {
+        LISTENING.set(true);
+        let panicked = self.panicked.call_out(|| self.function.call(event));
+        LISTENING.set(false);
+        if panicked {
+            let function = "the event listener".to_owned();
+            write_to(self.log.as_deref(), &Event::FunctionPanicked { function });
+        }
+    }
 }
 
 thread_local! {
     /// This thread is within a call of a listener.
     static LISTENING: Cell<bool> = const { Cell::new(false) };
     /// Events that listeners are called with later, while this thread holds them back.
-    static HELD: RefCell<Option<Vec<(EventListener, Event)>>> = const { RefCell::new(None) };
+    static HELD: RefCell<Option<Vec<(Arc<Listener>, Event)>>> = const { RefCell::new(None) };
 }
 
 /// While this lives, its thread calls no listener: events are reported when it is dropped. For work
@@ -103,7 +126,7 @@ impl Drop for HeldEvents {
         if self.is_outermost {
             let held = HELD.try_with(RefCell::take).ok().flatten();
             for (listener, event) in held.unwrap_or_default() {
-                call_listener(&listener, &event);
+                listener.call(&event);
             }
         }
     }

@@ -87,6 +87,7 @@ mod events {
                 Event::FamilyCreated { family } => named("family_created", family),
                 Event::FamilyDropped { family } => named("family_dropped", family),
                 Event::FamilyRenamed { new, .. } => named("family_renamed", new),
+                Event::FunctionPanicked { function } => named("function_panicked", function),
                 Event::Flushed { family, bytes, milliseconds, .. } => Self {
                     bytes: Some(*bytes),
                     micros: Some(milliseconds * 1000),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidesdb_base::codec::Malformed;
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
-use tidesdb_base::event::OperationProfile;
+use tidesdb_base::event::{Event, OperationProfile};
 use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::limits::DIRECT_VALUE_BYTES;
 use tidesdb_base::options::SyncMode;
@@ -138,7 +138,7 @@ impl Core {
             self.freeze_if_full(family);
         }
         if family.writes.commit_hook.is_set() {
-            family.call_hook(visible.sequence, std::iter::once(*operation));
+            self.call_hook(family, visible.sequence, std::iter::once(*operation));
         }
         durable
     }
@@ -261,8 +261,20 @@ impl Core {
             }
             if family.writes.commit_hook.is_set() {
                 let of_family = |operation: &Operation<'_>| operation.family == family.id;
-                family.call_hook(sequence, batch.operations().filter(of_family));
+                self.call_hook(family, sequence, batch.operations().filter(of_family));
             }
+        }
+    }
+
+    fn call_hook<'a>(
+        &self,
+        family: &FamilyState,
+        sequence: u64,
+        operations: impl Iterator<Item = Operation<'a>>,
+    ) {
+        if family.call_hook(sequence, operations) {
+            let function = format!("the commit hook of '{}'", family.name());
+            self.telemetry.events.report(&Event::FunctionPanicked { function });
         }
     }
 

@@ -1,8 +1,12 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidesdb_base::event::EventListener;
 use tidesdb_base::options::FamilyOptions;
 use tidesdb_sim::{FaultError, FaultKind, FaultVfs, Op, OpSet, SimVfs};
 
 use super::*;
 use crate::db::{Components, Db};
+use crate::write::WriteBatch;
 
 fn components(vfs: &Arc<dyn Vfs>) -> Components {
     Components { vfs: Arc::clone(vfs), ..Components::simulated() }
@@ -76,6 +80,46 @@ fn the_file_keeps_to_its_bound_and_one_old_one_stays() {
     let db = Db::open_with("/db", DbOptions::default(), components(&vfs)).unwrap();
     assert!(db.verify().unwrap().problems.is_empty());
     assert!(names(vfs.as_ref()).contains(&"LOG.old".to_owned()));
+}
+
+/// Each event and each commit panics; the first panic of each function is in the file, no other is.
+#[test]
+fn a_function_that_panics_again_and_again_costs_one_line() {
+    let vfs: Arc<dyn Vfs> = SimVfs::new(1);
+    let calls = Arc::new(AtomicU64::new(0));
+    let panicking = |calls: &Arc<AtomicU64>| {
+        let calls = Arc::clone(calls);
+        move || {
+            calls.fetch_add(1, Ordering::Relaxed);
+            // Without the report of the panic hook, which the test's output would be full of.
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }
+    };
+    let listen = panicking(&calls);
+    let options = DbOptions::default()
+        .event_log(true)
+        .event_listener(EventListener::new(move |_| listen()))
+        .event_listener_level(LogLevel::Info);
+    let db = Db::open_with("/db", options, components(&vfs)).unwrap();
+    let families = ["a", "b"].map(|n| db.create_family(n, FamilyOptions::default()).unwrap());
+    for family in &families {
+        let called = panicking(&calls);
+        family.on_commit(move |_| called());
+        let mut batch = WriteBatch::new();
+        for n in 0..10_u8 {
+            family.put(&[n], b"value").unwrap();
+            batch.put(family, &[n], b"other").unwrap();
+            db.write(&batch).unwrap();
+        }
+        family.flush().unwrap();
+    }
+    assert!(calls.load(Ordering::Relaxed) > 40, "nothing was put to the test");
+    let lines = || text(vfs.as_ref(), "/db/LOG");
+    let panicked = |of: &str| lines().matches(&format!("{of} panicked")).count();
+    assert_eq!(panicked("the event listener"), 1, "{}", lines());
+    assert_eq!(panicked("the commit hook of 'a'"), 1, "{}", lines());
+    assert_eq!(panicked("the commit hook of 'b'"), 1, "{}", lines());
+    assert_eq!(panicked(""), 3, "{}", lines());
 }
 
 #[test]
