@@ -25,6 +25,10 @@ use tidesdb_testkit::seeds;
 
 #[path = "log_failures/doubtful.rs"]
 mod doubtful;
+#[path = "log_failures/power_cuts.rs"]
+mod power_cuts;
+
+use power_cuts::check_power_cuts;
 
 /// Threads that commit at once.
 const THREADS: u64 = 4;
@@ -72,9 +76,14 @@ struct Outcome {
     refused: Vec<(u64, [bool; 2], Error)>,
 }
 
+/// The value of key `n`. Some records reach over a page or two, in which a write may stop.
+fn value(n: u64) -> Vec<u8> {
+    vec![n as u8; if n / THREADS % 5 == 1 { 6000 } else { 100 }]
+}
+
 /// One commit of key `n`: a put, a batch over both families, or a transaction that is tried again.
 fn commit(db: &Db, families: &[Family; 2], n: u64) -> ([bool; 2], Result<()>) {
-    let (key, value) = (n.to_be_bytes(), [n as u8; 100]);
+    let (key, value) = (n.to_be_bytes(), value(n));
     match n % 3 {
         0 => ([true, false], families[0].put(&key, &value)),
         1 => {
@@ -116,14 +125,14 @@ fn commit_until_refused(db: &Db, thread: u64, start: &Barrier) -> Outcome {
     outcome
 }
 
-/// What a power cut leaves of doubtful commits is not asked here: they are visible as long as the
-/// database is open, and after a kill.
+/// Doubtful commits are visible as long as the database is open, and after a kill. What a power cut
+/// leaves of them is asked by [`check_power_cuts`].
 fn check(db: &Db, outcomes: &[Outcome], when: &str) {
     let families = families(db);
     let expect = |n: u64, into: [bool; 2], there: bool| {
         for (family, written) in families.iter().zip(into) {
             let found = family.get(&n.to_be_bytes()).unwrap();
-            let wanted = (written && there).then(|| vec![n as u8; 100]);
+            let wanted = (written && there).then(|| value(n));
             assert_eq!(found, wanted, "{when}: key {n} of {}", family.name());
         }
     };
@@ -185,6 +194,7 @@ fn fail(
     let after = open_on(image as _, sync_mode).unwrap();
     check(&after, &outcomes, "after a kill");
     drop(after);
+    check_power_cuts(&sim, sync_mode, &outcomes, true, "power cut amid the trouble");
     vfs.clear_faults();
     let works = || families(&db).iter().all(|family| family.put(b"after", b"value").is_ok());
     let healed = (0..20_000).any(|_| {
@@ -196,6 +206,7 @@ fn fail(
     assert!(healed, "takes no writes although the cause is gone");
     families(&db).iter().for_each(|family| family.delete(b"after").unwrap());
     check(&db, &outcomes, "after the trouble");
+    check_power_cuts(&sim, sync_mode, &outcomes, false, "power cut after the trouble");
     families(&db).iter().for_each(|family| family.flush().unwrap());
     check(&db, &outcomes, "after a flush");
     drop(db);

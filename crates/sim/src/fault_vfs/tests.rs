@@ -150,3 +150,26 @@ fn a_failed_sync_loses_the_bytes_it_should_have_saved() {
     assert_eq!(image.content(&root("a")).unwrap(), [0; 4], "the length came, the bytes did not");
     assert_eq!(image.content(&root("log")).unwrap(), [0; 64]);
 }
+
+#[test]
+fn a_failed_write_of_a_segment_takes_whole_pages_from_its_start() {
+    let at = 4096 - 100;
+    let mut seen = std::collections::BTreeSet::new();
+    let sim = SimVfs::new(1);
+    let fault = FaultVfs::new(Arc::clone(&sim) as Arc<dyn Vfs>);
+    fault.count_only(OpSet::of(&[Op::SegmentWrite]));
+    fault.fail_call(0, FaultKind::Forever, FaultError::NO_SPACE);
+    for n in 0..40 {
+        let path = root(&format!("log{n}"));
+        let log = fault.log_segment(&path, 16 << 10, SegmentMode::Create).unwrap();
+        let error = log.write(at, &[1; 9000]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StorageFull);
+        let content = sim.content(&path).unwrap();
+        let taken = content.iter().filter(|byte| **byte == 1).count();
+        assert!(content[at as usize..][..taken].iter().all(|byte| *byte == 1));
+        seen.insert(taken);
+        log.write(0, &[2; 4096]).unwrap_err();
+        assert!(!sim.content(&path).unwrap().contains(&2), "one page is taken whole or not at all");
+    }
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), [0, 100, 4196, 8292]);
+}

@@ -5,8 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Op, Shared};
+use crate::rng::{SplitMix64, mix64};
 use tidesdb_sys::sync::lock;
 use tidesdb_sys::vfs::{File, FileStamp, LogSegment};
+
+/// The unit in which a file system takes the bytes of one write.
+const PAGE_BYTES: u64 = 4096;
 
 #[derive(Debug)]
 pub(super) struct FaultFile {
@@ -94,6 +98,14 @@ impl File for FaultFile {
     }
 }
 
+/// How many of `len` bytes at `at` the `fired`-th failing call takes: up to one of the pages' ends
+/// in them, or none.
+fn taken_prefix(fired: u64, at: u64, len: usize) -> usize {
+    let inside = (at % PAGE_BYTES + len as u64).saturating_sub(1) / PAGE_BYTES;
+    let pages = SplitMix64::new(mix64(fired) ^ at).below(inside + 1);
+    if pages == 0 { 0 } else { (pages * PAGE_BYTES - at % PAGE_BYTES) as usize }
+}
+
 #[derive(Debug)]
 pub(super) struct FaultSegment {
     pub(super) inner: Arc<dyn LogSegment>,
@@ -113,8 +125,13 @@ impl LogSegment for FaultSegment {
     }
 
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.admit(Op::SegmentWrite)?;
-        self.inner.write(at, bytes)
+        let Err(error) = self.admit(Op::SegmentWrite) else { return self.inner.write(at, bytes) };
+        // A file system that finds no space or no device in the middle has taken whole pages.
+        let taken = taken_prefix(lock(&self.shared.plan).fired, at, bytes.len());
+        if taken > 0 {
+            self.inner.write(at, &bytes[..taken])?;
+        }
+        Err(error)
     }
 
     fn sync(&self, upto: u64) -> io::Result<()> {
