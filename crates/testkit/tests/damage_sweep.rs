@@ -251,12 +251,12 @@ fn sweep(shape: Shape, start: &str, end: &str, tolerance: Tolerance, budget: u64
 
 #[test]
 fn tables() {
-    sweep(Shape::Closed, "", ".klog", Tolerance::Exact, 8_000);
+    sweep(Shape::Closed, "", ".klog", Tolerance::Exact, 5_000);
 }
 
 #[test]
 fn value_logs() {
-    sweep(Shape::Closed, "", ".vlog", Tolerance::Exact, 6_000);
+    sweep(Shape::Closed, "", ".vlog", Tolerance::Exact, 4_000);
 }
 
 #[test]
@@ -282,4 +282,15 @@ fn a_synced_log() {
 #[test]
 fn a_log_that_was_never_synced() {
     sweep(Shape::Unsynced, "wal-", ".log", Tolerance::Prefix, 4_000);
+}
+
+/// Values of 1 MiB and more, which commits write to a value log of their own at once.
+#[test]
+fn value_logs_of_large_values() {
+    sweep(Shape::Large, "", ".vlog", Tolerance::Exact, 200);
+}
+
+#[test]
+fn a_synced_log_that_points_to_large_values() {
+    sweep(Shape::Large, "wal-", ".log", Tolerance::Exact, 400);
 }

@@ -1,9 +1,10 @@
 //! A small database with a known content on the simulated disk, to be damaged.
 //!
 //! It is made by numbered commits, so that a state can be recognised as a prefix of them: commit
-//! `n` sets the counter key to `n` and one other key to a value made of `n`.
+//! `n` sets the counter key to `n` and makes a few other changes, among them one of each kind that
+//! there is: see [`changes`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,6 +26,9 @@ pub(crate) enum Shape {
     Synced,
     /// Abandoned with a log of which nothing was synced.
     Unsynced,
+    /// As `Synced`, with values that were written to a value log at once: one is in a table, one
+    /// in the log.
+    Large,
 }
 
 const FAMILIES: [&str; 2] = ["first", "second"];
@@ -60,15 +64,66 @@ fn value(family: usize, number: u64) -> Vec<u8> {
     text.bytes().cycle().take(length).collect()
 }
 
-fn models_after(commits: u64) -> [Model; 2] {
+/// A change that a commit makes.
+enum Change {
+    Put(Vec<u8>, Vec<u8>),
+    /// With the time at which it expires, which is to come or over.
+    PutExpiring(Vec<u8>, Vec<u8>, u64),
+    Delete(Vec<u8>),
+    SingleDelete(Vec<u8>),
+    DeleteRange(Vec<u8>, Vec<u8>),
+}
+
+/// The time of the clock, in seconds.
+const NOW: u64 = 1_000;
+
+/// A key that is put once and deleted once.
+fn once(number: u64) -> Vec<u8> {
+    format!("once-{number:03}").into_bytes()
+}
+
+/// What commit `number` does to the family at `place`, in this order.
+fn changes(shape: Shape, place: usize, number: u64) -> Vec<Change> {
+    let mut changes = vec![Change::Put(COUNTER.to_vec(), number.to_string().into_bytes())];
+    if number.is_multiple_of(13) {
+        let first = number * 7 % 54;
+        let [start, end] = [first, first + 6].map(|n| format!("key-{n:03}").into_bytes());
+        changes.push(Change::DeleteRange(start, end));
+    }
+    match number % 11 {
+        3 => changes.push(Change::Put(once(number), value(place, number))),
+        8 if number > 5 => changes.push(Change::SingleDelete(once(number - 5))),
+        _ => {}
+    }
+    let (key, value) = (key(number), value(place, number));
+    changes.push(match number % 9 {
+        8 => Change::Delete(key),
+        2 => Change::PutExpiring(key, value, NOW + 1_000),
+        5 => Change::PutExpiring(key, value, NOW - 1),
+        _ => Change::Put(key, value),
+    });
+    if shape == Shape::Large && place == 0 && [30, 80].contains(&number) {
+        let length = (1 << 20) + number as usize;
+        changes.push(Change::Put(format!("large-{number}").into_bytes(), vec![7; length]));
+    }
+    changes
+}
+
+fn models_after(shape: Shape, commits: u64) -> [Model; 2] {
     let mut models = [Model::new(), Model::new()];
     for number in 1..=commits {
         for (place, model) in models.iter_mut().enumerate() {
-            model.insert(COUNTER.to_vec(), number.to_string().into_bytes());
-            if number % 9 == 8 {
-                model.remove(&key(number));
-            } else {
-                model.insert(key(number), value(place, number));
+            for change in changes(shape, place, number) {
+                match change {
+                    Change::PutExpiring(key, _, until) if until <= NOW => drop(model.remove(&key)),
+                    Change::Put(key, value) | Change::PutExpiring(key, value, _) => {
+                        model.insert(key, value);
+                    }
+                    Change::Delete(key) | Change::SingleDelete(key) => drop(model.remove(&key)),
+                    Change::DeleteRange(start, end) => {
+                        model.retain(|key, _| *key < start || *key >= end);
+                    }
+                }
             }
         }
     }
@@ -80,7 +135,7 @@ impl Golden {
     pub(crate) fn make(shape: Shape) -> Self {
         let disk = SimVfs::new(1);
         let commits = 90;
-        let golden = Self { disk, shape, commits, models: models_after(commits) };
+        let golden = Self { disk, shape, commits, models: models_after(shape, commits) };
         let db = golden.open(&golden.disk).unwrap();
         let options = FamilyOptions::default()
             .write_buffer_size(1 << 20)
@@ -104,7 +159,7 @@ impl Golden {
         drop(families);
         match shape {
             Shape::Closed => db.close().unwrap(),
-            Shape::Synced | Shape::Unsynced => drop(db),
+            Shape::Synced | Shape::Unsynced | Shape::Large => drop(db),
         }
         let copy = golden.disk.fork();
         let sound = golden.compare(&golden.open(&copy).unwrap());
@@ -115,11 +170,17 @@ impl Golden {
     fn commit(&self, db: &Db, families: &[Family; 2], number: u64) {
         let mut batch = WriteBatch::new();
         for (place, family) in families.iter().enumerate() {
-            batch.put(family, COUNTER, number.to_string().as_bytes()).unwrap();
-            if number % 9 == 8 {
-                batch.delete(family, &key(number)).unwrap();
-            } else {
-                batch.put(family, &key(number), &value(place, number)).unwrap();
+            for change in changes(self.shape, place, number) {
+                let added = match change {
+                    Change::Put(key, value) => batch.put(family, key, value),
+                    Change::PutExpiring(key, value, until) => {
+                        batch.put_expiring_at(family, key, value, until)
+                    }
+                    Change::Delete(key) => batch.delete(family, key),
+                    Change::SingleDelete(key) => batch.single_delete(family, key),
+                    Change::DeleteRange(start, end) => batch.delete_range(family, start, end),
+                };
+                added.unwrap();
             }
         }
         db.write(&batch).unwrap();
@@ -128,7 +189,7 @@ impl Golden {
     /// Opens the database on a copy of its disk.
     pub(crate) fn open(&self, disk: &Arc<SimVfs>) -> Result<Db> {
         let sync_mode = match self.shape {
-            Shape::Synced => SyncMode::Full,
+            Shape::Synced | Shape::Large => SyncMode::Full,
             Shape::Closed | Shape::Unsynced => SyncMode::None,
         };
         let options = DbOptions::default()
@@ -138,7 +199,7 @@ impl Golden {
         let components = Components {
             vfs: Arc::clone(disk) as _,
             scheduler: Arc::new(ManualScheduler::new(1)),
-            clock: Arc::new(ManualClock::new(1_000)),
+            clock: Arc::new(ManualClock::new(NOW)),
         };
         Db::open_with(DIRECTORY, options, components)
     }
@@ -182,18 +243,22 @@ impl Golden {
         let counter = found[0].as_ref().and_then(|model| model.get(COUNTER));
         let commits = counter.map_or("0".into(), |text| String::from_utf8_lossy(text));
         let commits = commits.parse().unwrap_or(u64::MAX);
-        commits <= self.commits && found == models_after(commits).map(Some)
+        commits <= self.commits && found == models_after(self.shape, commits).map(Some)
     }
 }
 
 fn compare_family(family: &Family, model: &Model, outcome: &mut Outcome) {
-    for number in 0..64 {
-        let key = format!("key-{number:03}").into_bytes();
-        match family.get(&key) {
-            Ok(found) if found.as_ref() == model.get(&key) => {
+    let absent = (0..64).map(|number| format!("key-{number:03}").into_bytes());
+    let keys: BTreeSet<_> = absent.chain((3..90).step_by(11).map(once)).collect();
+    for key in keys.iter().chain(model.keys().filter(|key| !keys.contains(*key))) {
+        match family.get(key) {
+            Ok(found) if found.as_ref() == model.get(key) => {
                 outcome.served += u64::from(found.is_some());
             }
-            Ok(found) => outcome.wrong.push(format!("get of key {number}: {found:?}")),
+            Ok(found) => {
+                let name = String::from_utf8_lossy(key);
+                outcome.wrong.push(format!("get of {name}: {:?}", found.map(|v| v.len())));
+            }
             Err(error) => outcome.errors.push(error),
         }
     }
