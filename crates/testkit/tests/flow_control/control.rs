@@ -1,9 +1,5 @@
 //! Work that is paused and cancelled, and options that change in use.
 
-use std::path::Path;
-
-use tidesdb_sys::vfs::Vfs;
-
 use super::*;
 
 #[test]
