@@ -158,6 +158,8 @@ fn database_json(stats: &DbStats) -> Value {
         "block_cache_hits": stats.cache.hits,
         "block_cache_misses": stats.cache.misses,
         "log_retained_bytes": stats.log_retained_bytes,
+        "left_out_commits": stats.left_out_commits,
+        "left_out_bytes": stats.left_out_bytes,
         "log_syncs": stats.log_syncs,
         "synced_commits": stats.synced_commits,
         "slow_operations": stats.slow_operations,

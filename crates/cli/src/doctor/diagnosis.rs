@@ -84,6 +84,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
     stalls(facts, &mut findings);
     memory(facts, &mut findings);
     cache(facts, &mut findings);
+    left_out(facts, &mut findings);
     log(facts, &mut findings);
     descriptors(facts, &mut findings);
     for family in &facts.families {
@@ -318,6 +319,26 @@ fn cache(facts: &Facts, findings: &mut Findings) {
             "a larger cache reads less from the disk, if the program reads the same keys again",
         );
     }
+}
+
+fn left_out(facts: &Facts, findings: &mut Findings) {
+    let commits = facts.database.left_out_commits;
+    if commits == 0 {
+        return;
+    }
+    findings.add(
+        Severity::Advice,
+        None,
+        format!(
+            "the opening left {} {} ({}) out of the log, behind a record that is not whole",
+            count(commits),
+            if commits == 1 { "commit" } else { "commits" },
+            bytes(facts.database.left_out_bytes)
+        ),
+        "after a crash they were never acknowledged; after damage to the log they are lost: \
+         `tidesdb verify` says where, and `tidesdb salvage` recovers them as far as they are whole, \
+         before an open for writing starts the log anew",
+    );
 }
 
 fn log(facts: &Facts, findings: &mut Findings) {

@@ -50,6 +50,8 @@ pub(crate) fn as_json(facts: &Facts, findings: &[Finding]) -> Result<String> {
         },
         "log": {
             "retained_bytes": database.log_retained_bytes,
+            "left_out_commits": database.left_out_commits,
+            "left_out_bytes": database.left_out_bytes,
             "oldest_family": oldest_in_log(facts).map(|family| &family.name),
         },
         "write_amplification": database.work.write_amplification(),

@@ -170,6 +170,11 @@ fn log_descriptors_and_files_are_judged() {
         facts.families[0].space.unflushed_log_bytes = GIB;
     });
     expect(&log, Severity::Advice, Some("max_retained_log_bytes"), &["1.0 GiB", "'orders'"]);
+    let left_out = after(|facts| {
+        facts.database.left_out_commits = 7;
+        facts.database.left_out_bytes = 2048;
+    });
+    expect(&left_out, Severity::Advice, None, &["7 commits", "2.0 KiB", "salvage"]);
     let descriptors = after(|facts| facts.descriptors = Some((900, 1024)));
     expect(&descriptors, Severity::Problem, Some("max_open_files"), &["900 of 1,024"]);
     let aside = after(|facts| facts.files.set_aside_files = 3);

@@ -94,4 +94,38 @@ fn the_log_of_a_killed_database_is_shown() {
     let stats = place.run("stats", &["--json"]).ok();
     let stats: serde_json::Value = serde_json::from_str(stats.text()).unwrap();
     assert_eq!(stats["database"]["log_retained_bytes"], bytes);
+    assert_eq!(report["log"]["left_out_commits"], 0, "{report}");
+    damage_a_record(&place.path("db"));
+    let report = place.run("doctor", &["--json"]).ok();
+    let report: serde_json::Value = serde_json::from_str(report.text()).unwrap();
+    let stats = place.run("stats", &["--json"]).ok();
+    let stats: serde_json::Value = serde_json::from_str(stats.text()).unwrap();
+    let commits = report["log"]["left_out_commits"].as_u64().unwrap();
+    assert!((1..2000).contains(&commits), "{report}");
+    assert!(report["log"]["left_out_bytes"].as_u64().unwrap() > commits * 100, "{report}");
+    for figure in ["left_out_commits", "left_out_bytes"] {
+        assert_eq!(stats["database"][figure], report["log"][figure]);
+    }
+    let findings = report["findings"].as_array().unwrap();
+    let is_about_it =
+        |finding: &&serde_json::Value| finding["what"].as_str().unwrap().contains("out of the log");
+    let finding = findings.iter().find(is_about_it).expect("a finding about the log");
+    assert_eq!(finding["severity"], "advice");
+    let page = place.run("stats", &["--prometheus"]).ok();
+    let line = format!("tidesdb_left_out_commits {commits}\n");
+    assert!(page.text().contains(&line), "{}", page.text());
+}
+
+/// Writes zeros over a value in the middle of the log.
+fn damage_a_record(dir: &std::path::Path) {
+    let is_log = |path: &std::path::PathBuf| path.extension().is_some_and(|e| e == "log");
+    let mut damaged = 0;
+    for path in crate::support::files_below(dir).into_iter().filter(is_log) {
+        let mut bytes = std::fs::read(&path).unwrap();
+        let Some(at) = bytes.windows(8).position(|bytes| bytes == b"key1000v") else { continue };
+        bytes[at + 10..at + 50].fill(0);
+        std::fs::write(&path, bytes).unwrap();
+        damaged += 1;
+    }
+    assert_eq!(damaged, 1, "the record is in the log once");
 }

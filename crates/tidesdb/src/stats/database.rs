@@ -37,6 +37,11 @@ pub struct DbStats {
     pub synced_commits: u64,
     /// Bytes of log that a recovery would read.
     pub log_retained_bytes: u64,
+    /// Commits of the log that the opening left out, since a record in front of them was not
+    /// whole: after a crash they were never acknowledged, after damage to the log they are lost.
+    pub left_out_commits: u64,
+    /// Bytes of their records.
+    pub left_out_bytes: u64,
     /// Frozen memtables of all families: they wait for their flush, or are being flushed.
     pub frozen_memtables: u64,
     /// Tables of all families.
@@ -142,6 +147,7 @@ impl DbStats {
         let levels = |figure: fn(&LevelStats) -> u64| -> u64 {
             families.iter().flat_map(|family| &family.levels).map(figure).sum()
         };
+        let left_out = core.storage.left_out.as_ref();
         Self {
             sequence: core.storage.log.published(),
             synced_sequence: core.storage.log.synced(),
@@ -153,6 +159,8 @@ impl DbStats {
             log_syncs: get(&core.storage.log.counters.syncs),
             synced_commits: get(&core.storage.log.counters.synced_commits),
             log_retained_bytes: core.storage.log.retained_bytes(),
+            left_out_commits: left_out.map_or(0, |left_out| left_out.commits),
+            left_out_bytes: left_out.map_or(0, |left_out| left_out.bytes),
             frozen_memtables: sum(|family| family.frozen_memtables),
             tables: levels(|level| level.tables),
             table_bytes: levels(|level| level.bytes),

@@ -105,6 +105,9 @@ impl Display for DbStats {
         line(f, "open files", &self.open_files)?;
         line(f, "open tables", &self.open_tables)?;
         line(f, "retained log", &Bytes(self.log_retained_bytes))?;
+        let left_out = (self.left_out_commits, Bytes(self.left_out_bytes));
+        let text = format_args!("{} commits in {}", left_out.0, left_out.1);
+        some(f, "left out of the log", left_out.0, &text)?;
         some(f, "syncs of the log", self.log_syncs, &self.log_syncs)?;
         write!(f, "{}", self.work)?;
         let rate = Percent(self.cache.hit_rate());

@@ -42,6 +42,15 @@ const OF_DATABASE: &[Figure<DbStats>] = &[
     ("retained_log_bytes", "Bytes of log that a recovery would read.", Kind::Gauge, |db| {
         db.log_retained_bytes
     }),
+    (
+        "left_out_commits",
+        "Commits of the log that the opening left out, behind a record that is not whole.",
+        Kind::Gauge,
+        |db| db.left_out_commits,
+    ),
+    ("left_out_bytes", "Bytes of the records that the opening left out.", Kind::Gauge, |db| {
+        db.left_out_bytes
+    }),
     ("block_cache_bytes", "Bytes used in the block cache.", Kind::Gauge, |db| db.cache.used_bytes),
     ("block_cache_capacity_bytes", "Size of the block cache.", Kind::Gauge, |db| {
         db.cache.capacity_bytes
