@@ -45,7 +45,8 @@ pub struct VerifyReport {
     /// Everything that is wrong; empty for a sound database.
     pub problems: Vec<Error>,
     /// What may be lost, or may never have been there: commits that the opening left out of the
-    /// log, since a record in front of them was not whole.
+    /// log, since a record in front of them was not whole, and bytes at the end of the manifest
+    /// that are no edit.
     pub warnings: Vec<String>,
 }
 
@@ -68,6 +69,7 @@ impl VerifyReport {
         progress: &mut dyn FnMut(Progress) -> Result<()>,
     ) -> Result<Self> {
         let (mut report, mut seen) = (Self::default(), SeenFiles::default());
+        report.warnings.extend(core.storage.torn.iter().map(ToString::to_string));
         report.warnings.extend(core.storage.left_out.iter().map(ToString::to_string));
         report.keys_in_memory =
             core.families.all().iter().map(|family| memtable_keys(family)).sum();

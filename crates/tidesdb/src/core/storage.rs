@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tidesdb_base::entry::SequenceNumber;
 
 use crate::file_numbers::FileNumbers;
-use crate::recovery::{LeftOut, Orphans};
+use crate::recovery::{LeftOut, Orphans, TornManifest};
 use crate::version::{Catalog, FileContext};
 use crate::wal::Wal;
 
@@ -26,6 +26,8 @@ pub(crate) struct Storage {
     pub orphans: Mutex<Option<Orphans>>,
     /// Commits of the log that the opening passed over.
     pub left_out: Option<LeftOut>,
+    /// What the opening found behind the edits of the manifest.
+    pub torn: Option<TornManifest>,
 }
 
 /// How far the log was replayed. All of it, unless an opening says otherwise.
@@ -52,11 +54,11 @@ impl Storage {
         log: Wal,
         catalog: Catalog,
         files: Arc<FileContext>,
-        (orphans, left_out): (Option<Orphans>, Option<LeftOut>),
+        (orphans, left_out, torn): (Option<Orphans>, Option<LeftOut>, Option<TornManifest>),
     ) -> Self {
         let (replayed_through, catalog) = (ReplayedThrough::default(), Mutex::new(catalog));
         let orphans = Mutex::new(orphans);
-        Self { numbers, log, replayed_through, catalog, files, orphans, left_out }
+        Self { numbers, log, replayed_through, catalog, files, orphans, left_out, torn }
     }
 
     /// Commits up to here are in memory or in tables: those that are published, except while an

@@ -117,6 +117,7 @@ fn build(
     let mut orphans = left.map(|found| Orphans::of(found, &replayed.retained));
     let rest = found.as_ref().and_then(|found| UnreplayedLog::of(&replayed, found, path));
     let left_out = replayed.left_out.clone();
+    let torn = found.as_ref().and_then(|found| found.torn);
     let leftover = RetainedLog::of(&replayed, options.log_segment_bytes);
     let config = log_config(path, &options, &vfs, &components.clock, &numbers);
     let (config, most_segment_bytes) = leftover.begin_small(config);
@@ -124,7 +125,7 @@ fn build(
     let (catalog, log) = make_room(started, vfs.as_ref(), path, &mut orphans)?;
     // CRASH: only now, with the new log named by the manifest, may the last old segment go.
     let orphans = tidy(orphans, &log, options.read_only, (vfs.as_ref(), path))?;
-    let storage = Storage::new(numbers, log, catalog, files, (orphans, left_out));
+    let storage = Storage::new(numbers, log, catalog, files, (orphans, left_out, torn));
     let core = assemble(identity, path, options, (vfs, components), (memory, storage));
     let opened = Owner::new(Arc::clone(&core), Core::shut_down);
     let families: Vec<_> = families.into_values().collect();

@@ -10,7 +10,7 @@ use tidesdb_files::manifest::{ManifestWriter, closed, current, read_manifest};
 use tidesdb_files::naming::{self, FileKind};
 use tidesdb_sys::vfs::{DirEntry, OpenMode, Vfs};
 
-use super::foreign;
+use super::{TornManifest, foreign};
 use crate::file_numbers::FILE_NUMBERS_END;
 use crate::version::PersistedState;
 
@@ -19,6 +19,8 @@ use crate::version::PersistedState;
 pub(crate) struct Inventory {
     pub state: PersistedState,
     pub manifest: ManifestWriter,
+    /// What follows the edits of the manifest, if anything does.
+    pub torn: Option<TornManifest>,
     /// Where the first segment of the log may begin, when no edit says where it does: the guess is
     /// right of one that was the first when the log began.
     pub guessed_log_base: Option<u64>,
@@ -84,10 +86,12 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
         let detail = format!("{} is the next file number, {BELOW}", state.next_file);
         return Err(Error::corruption(&path, 0, detail));
     }
+    let len = file.len().map_err(|e| Error::io("read length", &path, e))?;
+    let torn = len.checked_sub(end).filter(|&bytes| bytes > 0).map(TornManifest);
     let manifest = ManifestWriter::resume(file, path, number, end);
     let is_marked =
         files.contains_key(&FileKind::Closed) && closed::is_marked(vfs.as_ref(), dir, &manifest);
-    Ok(Some(Inventory { state, manifest, guessed_log_base, files, is_marked, has_temporary }))
+    Ok(Some(Inventory { state, manifest, torn, guessed_log_base, files, is_marked, has_temporary }))
 }
 
 /// What file numbers must be.

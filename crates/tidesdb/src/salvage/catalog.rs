@@ -15,6 +15,7 @@ use tidesdb_files::manifest::{Change, ManifestRemains, TableRecord, current, nam
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::means_damage;
 
+use crate::recovery::TornManifest;
 use crate::salvage::source::Source;
 
 /// What is known of a family from the manifest.
@@ -96,12 +97,17 @@ impl Catalog {
         self.whole && segment < self.log_start
     }
 
+    /// What is to be said of the end of a manifest that is whole otherwise.
+    pub(crate) fn torn_warning(&self) -> Option<String> {
+        let is_torn = !self.whole && self.torn_bytes > 0 && self.problems.is_empty();
+        is_torn.then(|| TornManifest(self.torn_bytes).to_string())
+    }
+
     fn read_current(&mut self, source: &Source) -> Result<Option<u64>> {
         match current::read_current(source.vfs.as_ref(), &source.dir) {
             Ok(Some(number)) => Ok(Some(number)),
             Ok(None) => {
-                let path = source.path(FileKind::Current);
-                self.problems.push(Error::corruption(path, 0, "the file is missing"));
+                self.problems.push(source.missing_current());
                 Ok(None)
             }
             // A copy that was not finished: what is there of it can be read.

@@ -50,6 +50,7 @@ pub fn find_damage(
     let source = Source::open(directory)?;
     let catalog = Catalog::read(&source)?;
     let mut found = DamageReport { problems: catalog.problems.clone(), ..DamageReport::default() };
+    found.warnings.extend(catalog.torn_warning());
     let total = source.files.iter().map(|(_, len)| len).sum();
     let mut done = 0;
     let mut read = |bytes: u64| {

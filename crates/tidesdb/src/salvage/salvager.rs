@@ -133,13 +133,8 @@ impl Work<'_> {
                  families without tables may be missing, and names and options are those with \
                  which tables were written",
             );
-        } else if !catalog.whole && catalog.torn_bytes > 0 && catalog.problems.is_empty() {
-            let bytes = catalog.torn_bytes;
-            self.findings.warn(format!(
-                "the last {bytes} bytes of the manifest can't be read: a crash cut an edit \
-                 short, which costs nothing, or edits are lost, and families, their options and \
-                 deleted ranges of keys are as they were before"
-            ));
+        } else if let Some(warning) = catalog.torn_warning() {
+            self.findings.warn(warning);
         } else if !catalog.whole {
             self.findings.warn(
                 "the manifest is damaged: families, their options and deleted ranges of keys are \

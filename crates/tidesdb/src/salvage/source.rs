@@ -112,6 +112,11 @@ impl Source {
         Ok(())
     }
 
+    /// What is wrong with a directory without `CURRENT`.
+    pub(crate) fn missing_current(&self) -> Error {
+        Error::corruption(self.path(FileKind::Current), 0, "the file is missing")
+    }
+
     /// The file's path.
     pub(crate) fn path(&self, kind: FileKind) -> PathBuf {
         self.dir.join(kind.name())

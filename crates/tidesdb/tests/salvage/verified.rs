@@ -122,6 +122,49 @@ fn commits_behind_a_hole_in_the_log_are_reported_as_uncertain() {
     assert!(unopened.warnings[0].contains("5 commits"), "{unopened:?}");
 }
 
+/// The edit that is cut was passed over in silence.
+#[test]
+fn an_end_of_the_manifest_that_is_no_edit_is_reported_as_uncertain() {
+    let place = Place::new();
+    let dir = with_files(&place);
+    let is_uncertain = |warnings: &[String], bytes: u64| {
+        let text = format!("the last {bytes} bytes of the manifest can't be read");
+        assert!(matches!(warnings, [warning] if warning.contains(&text)), "{warnings:?}");
+    };
+    let warnings = |dir: &Path| read_only(dir).verify().unwrap().warnings;
+    assert_eq!(warnings(&dir), [""; 0]);
+    let manifest = only(&dir, |kind| matches!(kind, FileKind::Manifest(_)));
+    let whole = std::fs::read(&manifest).unwrap();
+    let torn = [&whole[..], &[7; 20]].concat();
+    std::fs::write(&manifest, torn).unwrap();
+    is_uncertain(&warnings(&dir), 20);
+    is_uncertain(&find_damage(&dir, &mut |_| Ok(())).unwrap().warnings, 20);
+    // What an opening for writing has found is said as long as it is open.
+    let db = Db::open(&dir, DbOptions::default()).unwrap();
+    is_uncertain(&db.verify().unwrap().warnings, 20);
+    db.close().unwrap();
+    assert_eq!(warnings(&dir), [""; 0]);
+}
+
+/// After a clean close the last edit says that there is no log. Without it the opening misses the
+/// log, which was all that was said.
+#[test]
+fn a_manifest_cut_after_a_clean_close_is_reported_beside_the_missing_log() {
+    let place = Place::new();
+    let dir = place.source();
+    let db = Db::open(&dir, DbOptions::default()).unwrap();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    put_all(&family, 0..10);
+    db.close().unwrap();
+    let manifest = only(&dir, |kind| matches!(kind, FileKind::Manifest(_)));
+    let file = std::fs::File::options().write(true).open(&manifest).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 10).unwrap();
+    assert!(Db::open(&dir, DbOptions::default().read_only(true)).unwrap_err().is_corruption());
+    let found = find_damage(&dir, &mut |_| Ok(())).unwrap();
+    let is_named = |warning: &String| warning.contains("bytes of the manifest can't be read");
+    assert!(found.warnings.iter().any(is_named), "{found:#?}");
+}
+
 #[test]
 fn one_who_reads_a_killed_database_knows_how_much_log_there_is() {
     let place = Place::new();
