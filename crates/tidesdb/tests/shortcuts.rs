@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tidesdb::{
-    Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel, Scan, ScanOptions, WriteBatch,
-    WriteOptions,
+    Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel, Scan, ScanOptions, SyncMode,
+    WriteBatch, WriteOptions,
 };
 
 fn open() -> (TempDir, Db, Family) {
@@ -196,6 +196,41 @@ fn a_transaction_is_tried_until_it_commits() {
         Ok("left")
     });
     assert_eq!((left.unwrap(), family.get(b"n").unwrap()), ("left", Some(b"theirs".to_vec())));
+}
+
+#[test]
+fn a_transaction_that_is_tried_again_commits_with_the_options_it_was_given() {
+    let directory = tempfile::tempdir().unwrap();
+    // Every commit is synced unless it says otherwise.
+    let options = DbOptions::default().sync_mode(SyncMode::Full);
+    let db = Db::open(directory.path(), options).unwrap();
+    let family = db.open_family("default", FamilyOptions::default()).unwrap();
+    let put = |options, conflicts: u32| {
+        let before = db.stats().synced_commits;
+        let mut attempts = 0;
+        db.transaction_with(IsolationLevel::Snapshot, options, |transaction| {
+            transaction.put(&family, b"n", b"mine")?;
+            attempts += 1;
+            if attempts <= conflicts {
+                family.put_with(b"n", b"theirs", WriteOptions::new().sync(false))?;
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(attempts, conflicts + 1);
+        db.stats().synced_commits - before
+    };
+    for conflicts in [0, 2] {
+        assert_eq!(put(WriteOptions::new(), conflicts), 1);
+        assert_eq!(put(WriteOptions::new().sync(false), conflicts), 0);
+    }
+    let mut calls = 0;
+    let short = WriteOptions::new().ttl(Duration::from_secs(1));
+    let refused = db.transaction_with(IsolationLevel::Snapshot, short, |_| {
+        calls += 1;
+        Ok(())
+    });
+    assert_eq!((refused.unwrap_err().kind(), calls), (ErrorKind::Invalid, 0));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use tidesdb_base::error::{ErrorKind, Result};
 
 use super::Db;
 use crate::transaction::{IsolationLevel, Transaction};
+use crate::write::WriteOptions;
 
 /// Attempts before a conflict is the caller's.
 const MOST_ATTEMPTS: u32 = 100;
@@ -57,8 +58,22 @@ impl Db {
     pub fn transaction<T>(
         &self,
         level: IsolationLevel,
+        work: impl FnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        self.transaction_with(level, WriteOptions::default(), work)
+    }
+
+    /// As [`Db::transaction`], and commits with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`Db::transaction`]; `Invalid` for options with a time to live, without a call of `work`.
+    pub fn transaction_with<T>(
+        &self,
+        level: IsolationLevel,
+        options: WriteOptions,
         mut work: impl FnMut(&mut Transaction) -> Result<T>,
     ) -> Result<T> {
+        let options = options.without_ttl()?;
         let mut transaction = self.begin(level)?;
         let mut attempt = 1;
         loop {
@@ -66,7 +81,7 @@ impl Db {
             if !transaction.is_active() {
                 return Ok(done);
             }
-            match transaction.commit() {
+            match transaction.commit_with(options) {
                 Ok(_) => return Ok(done),
                 Err(e) if e.kind() == ErrorKind::Conflict && attempt < MOST_ATTEMPTS => {
                     transaction.rollback()?;
