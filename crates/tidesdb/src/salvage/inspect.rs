@@ -5,6 +5,7 @@
 //! file is follows from its name, otherwise from its first or last bytes; its number, which seals
 //! its checksums, is taken from the file itself where that is possible.
 
+mod closed;
 mod log;
 mod manifest;
 mod table;
@@ -182,7 +183,7 @@ pub fn inspect(
         Some(FileKind::LogSegment(_)) => log::inspect(&inspected, visit),
         Some(FileKind::Manifest(_)) => manifest::inspect(&inspected, visit),
         Some(FileKind::Current) => inspect_current(&inspected, visit),
-        Some(FileKind::Closed) => inspect_closed(&inspected, visit),
+        Some(FileKind::Closed) => closed::inspect(&inspected, visit),
         Some(FileKind::Lock | FileKind::Diary) | None => {
             let text = format!("{} is no file of a database, by name and content", path.display());
             Err(Error::InvalidArgument(text))
@@ -206,22 +207,6 @@ fn kind_by_content(file: &dyn File, path: &Path) -> Result<Option<FileKind>> {
         }
     };
     Ok(Some(kind))
-}
-
-/// The mark of a clean close.
-fn inspect_closed(inspected: &Inspected<'_>, visit: Visit<'_>) -> Result<()> {
-    let mut bytes = [0; 257];
-    let read = inspected.file.read_at(&mut bytes, 0);
-    let read = read.map_err(|e| Error::io("read", inspected.path, e))?;
-    let text = bytes.get(..read).and_then(|text| std::str::from_utf8(text).ok());
-    let item = Item::at("closed", 0, read as u64);
-    let (said, sum) = text.and_then(|text| text.trim_end().rsplit_once(' ')).unwrap_or_default();
-    if format!("{:016x}", checksum::plain(said.as_bytes())) != sum {
-        return visit(item.wrong("it is no mark of a clean close"));
-    }
-    let mut parts = said.split(' ').map(str::to_owned);
-    let mut next = || parts.next().unwrap_or_default();
-    visit(item.with("manifest", next()).with("manifest_bytes", next()).with("stamp", next()))
 }
 
 fn inspect_current(inspected: &Inspected<'_>, visit: Visit<'_>) -> Result<()> {
