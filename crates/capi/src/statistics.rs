@@ -229,8 +229,7 @@ fn of_database(database: &Database) -> DbStats {
     let families: Vec<FamilyStats> = handles.iter().map(|family| family.stats()).collect();
     let sum = |of: fn(&FamilyStats) -> u64| families.iter().map(of).sum::<u64>();
     let frozen = sum(|family| family.frozen_memtables);
-    let flushing = handles.iter().filter(|family| family.is_flushing()).count() as u64;
-    let compacting = handles.iter().filter(|family| family.is_compacting()).count();
+    let flushing = figures.families_flushing;
     let shared = database.shared_memtable;
     let only_shared = |number: u64| if shared { number } else { 0 };
     DbStats {
@@ -254,7 +253,7 @@ fn of_database(database: &Database) -> DbStats {
         num_open_sstables: as_int(figures.open_tables),
         global_seq: figures.sequence.max(1),
         txn_memory_bytes: figures.memory.transaction_bytes.cast_signed(),
-        compaction_queue_size: compacting,
+        compaction_queue_size: as_size(figures.families_compacting),
         flush_queue_size: as_size(frozen),
         unified_memtable_enabled: c_int::from(shared),
         unified_memtable_bytes: only_shared(figures.memtable_bytes).cast_signed(),

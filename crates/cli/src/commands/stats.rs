@@ -148,6 +148,8 @@ fn database_json(stats: &DbStats) -> Value {
         "families": stats.families,
         "memtable_bytes": stats.memtable_bytes,
         "frozen_memtables": stats.frozen_memtables,
+        "families_flushing": stats.families_flushing,
+        "families_compacting": stats.families_compacting,
         "tables": stats.tables,
         "table_bytes": stats.table_bytes,
         "value_log_files": stats.value_log_files,

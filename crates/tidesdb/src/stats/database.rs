@@ -44,6 +44,10 @@ pub struct DbStats {
     pub left_out_bytes: u64,
     /// Frozen memtables of all families: they wait for their flush, or are being flushed.
     pub frozen_memtables: u64,
+    /// Families with a memtable that waits to be written to tables, or is being written, now.
+    pub families_flushing: u64,
+    /// Families with a compaction that is queued or running, now.
+    pub families_compacting: u64,
     /// Tables of all families.
     pub tables: u64,
     /// Their bytes.
@@ -141,8 +145,11 @@ fn get(counter: &AtomicU64) -> u64 {
 
 impl DbStats {
     pub(crate) fn of(core: &Core) -> Self {
-        let (families, counted) = all_that_was_done(core);
-        let families: Vec<FamilyStats> = families.iter().map(|f| FamilyStats::of(f)).collect();
+        let (states, counted) = all_that_was_done(core);
+        let at_work = |is_at_work: fn(&FamilyState) -> bool| -> u64 {
+            states.iter().filter(|family| is_at_work(family)).count() as u64
+        };
+        let families: Vec<FamilyStats> = states.iter().map(|f| FamilyStats::of(f)).collect();
         let sum = |figure: fn(&FamilyStats) -> u64| families.iter().map(figure).sum::<u64>();
         let levels = |figure: fn(&LevelStats) -> u64| -> u64 {
             families.iter().flat_map(|family| &family.levels).map(figure).sum()
@@ -162,6 +169,8 @@ impl DbStats {
             left_out_commits: left_out.map_or(0, |left_out| left_out.commits),
             left_out_bytes: left_out.map_or(0, |left_out| left_out.bytes),
             frozen_memtables: sum(|family| family.frozen_memtables),
+            families_flushing: at_work(FamilyState::is_flushing),
+            families_compacting: at_work(FamilyState::is_compacting),
             tables: levels(|level| level.tables),
             table_bytes: levels(|level| level.bytes),
             value_log_files: sum(|family| family.value_log_files),

@@ -99,6 +99,8 @@ impl Display for DbStats {
         line(f, "last sequence number", &self.sequence)?;
         line(f, "memtables", &Bytes(self.memtable_bytes))?;
         some(f, "waiting for a flush", self.frozen_memtables, &self.frozen_memtables)?;
+        some(f, "families flushing", self.families_flushing, &self.families_flushing)?;
+        some(f, "families compacting", self.families_compacting, &self.families_compacting)?;
         line(f, "tables", &format_args!("{} in {}", Bytes(self.table_bytes), self.tables))?;
         let values = (Bytes(self.value_log_bytes), self.value_log_files);
         some(f, "value logs", values.1, &format_args!("{} in {}", values.0, values.1))?;

@@ -28,6 +28,15 @@ type Figure<T> = (&'static str, &'static str, Kind, fn(&T) -> u64);
 
 const OF_DATABASE: &[Figure<DbStats>] = &[
     ("families", "Column families.", Kind::Gauge, |db| db.families),
+    ("families_flushing", "Families with a flush that waits or runs.", Kind::Gauge, |db| {
+        db.families_flushing
+    }),
+    (
+        "families_compacting",
+        "Families with a compaction that is queued or runs.",
+        Kind::Gauge,
+        |db| db.families_compacting,
+    ),
     ("last_sequence", "Sequence number up to which everything is visible.", Kind::Gauge, |db| {
         db.sequence
     }),

@@ -1,6 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use tidesdb_base::options::{DbOptions, FamilyOptions};
+use tidesdb_sim::ManualScheduler;
 
 use super::*;
 use crate::db::{Components, Db};
@@ -125,6 +127,34 @@ fn the_page_is_well_formed_and_right_whatever_families_are_called() {
     let commits = [("operation", "commit")];
     let count = value(&samples, "tidesdb_operation_duration_seconds_count", &commits);
     assert_eq!((count, buckets.last().unwrap().2), (3.0, 3.0));
+}
+
+#[test]
+fn families_with_work_that_waits_are_counted_until_it_is_done() {
+    let scheduler = Arc::new(ManualScheduler::new(1));
+    let components =
+        Components { scheduler: Arc::clone(&scheduler) as _, ..Components::simulated() };
+    let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+    let options = FamilyOptions::default().min_disk_space(0).l1_file_count_trigger(2);
+    let [frozen, runs] = ["frozen", "runs"].map(|name| db.create_family(name, options.clone()));
+    let (frozen, runs) = (frozen.unwrap(), runs.unwrap());
+    let at_work = || {
+        let samples = parse(&db.metrics_prometheus());
+        ["flushing", "compacting"]
+            .map(|what| value(&samples, &format!("tidesdb_families_{what}"), &[]))
+    };
+    assert_eq!(at_work(), [0.0, 0.0]);
+    for value in 0..4 {
+        runs.put(b"key", &[value]).unwrap();
+        runs.flush().unwrap();
+    }
+    assert_eq!(at_work(), [0.0, 1.0]);
+    frozen.put(b"key", b"value").unwrap();
+    db.core().freeze(frozen.state(), 0);
+    assert_eq!(at_work(), [1.0, 1.0]);
+    scheduler.run_until_idle();
+    frozen.flush().unwrap();
+    assert_eq!(at_work(), [0.0, 0.0]);
 }
 
 #[test]
