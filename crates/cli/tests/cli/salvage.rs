@@ -143,12 +143,32 @@ fn backups_are_restored_and_formats_shown() {
     place.run("restore", &[&backup, &to]).fails(2, &["not empty"]);
     let run = place.run("upgrade", &[]).ok();
     assert!(run.text().contains("nothing to upgrade"), "{}", run.text());
+    let current = place.read("back/CURRENT");
+    for damage in [Some("nonsense"), None] {
+        match damage {
+            Some(text) => std::fs::write(place.path("back/CURRENT"), text).unwrap(),
+            None => std::fs::remove_file(place.path("back/CURRENT")).unwrap(),
+        }
+        let run = place.run_in("back", "upgrade", &[]);
+        run.fails(2, &["1 file can't be read"]);
+        assert!(
+            run.text().contains("CURRENT") && !run.text().contains("nothing to upgrade"),
+            "{}",
+            run.text()
+        );
+    }
+    std::fs::write(place.path("back/CURRENT"), current).unwrap();
     // A version that comes later.
     let manifest = files_below(&place.path("back"))
         .into_iter()
         .find(|path| path.to_string_lossy().contains("MANIFEST"))
         .unwrap();
     let mut bytes = std::fs::read(&manifest).unwrap();
+    bytes[8] -= 1;
+    std::fs::write(&manifest, &bytes).unwrap();
+    let run = place.run_in("back", "upgrade", &[]).ok();
+    let outlook = "read as it is; rewritten when next opened";
+    assert!(run.text().contains(outlook) && !run.text().contains("All"), "{}", run.text());
     bytes[8] = 200;
     std::fs::write(&manifest, bytes).unwrap();
     place.run_in("back", "upgrade", &[]).fails(2, &["manifest format version 200", "newer"]);

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 
+use tidesdb::salvage::formats_of;
 use tidesdb::{Db, DbOptions, FamilyOptions, KeyOrder, KeyOrders, ScanOptions};
 
 use super::archives::{copy_alive, files_of, fixtures, unpack};
@@ -201,4 +202,32 @@ fn stored_families_of_each_order_are_read_as_they_were_written() {
         check(&db, tree);
         db.close().unwrap();
     }
+}
+
+/// The version that a build before the present one wrote is what the manifest says: what it holds
+/// was the same.
+#[test]
+fn a_manifest_of_an_older_version_is_read_and_written_anew_by_an_opening_for_writing() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("older");
+    unpack(&std::fs::read(fixtures().join(name(false))).unwrap(), &dir);
+    let (manifest, mut bytes) =
+        files_of(&dir).into_iter().find(|(name, _)| name.starts_with("MANIFEST-")).unwrap();
+    bytes[8..12].copy_from_slice(&3_u32.to_le_bytes());
+    std::fs::write(dir.join(manifest), bytes).unwrap();
+    let manifests = || -> Vec<_> {
+        let report = formats_of(&dir).unwrap();
+        assert!(report.unreadable.is_empty(), "{:?}", report.unreadable);
+        let manifests = report.found.into_iter().filter(|found| found.format == "manifest");
+        manifests.map(|m| (m.version, m.files, m.is_readable(), m.is_current())).collect()
+    };
+    assert_eq!(manifests(), [(3, 1, true, false)]);
+    let db = Db::open(&dir, database_options().read_only(true)).unwrap();
+    check(&db, false);
+    db.close().unwrap();
+    assert_eq!(manifests(), [(3, 1, true, false)]);
+    let db = Db::open(&dir, database_options()).unwrap();
+    check(&db, false);
+    db.close().unwrap();
+    assert_eq!(manifests(), [(4, 1, true, true)]);
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::formats::Format;
+use tidesdb_files::manifest::current;
 use tidesdb_files::naming::FileKind;
 
 use crate::salvage::source::Source;
@@ -47,7 +48,8 @@ pub struct FormatReport {
     /// Log segments that do not say their version where they should: they were reserved and never
     /// begun, or are damaged.
     pub without_version: Vec<PathBuf>,
-    /// Files that can't be opened or read, or that say no version, each with the reason.
+    /// Files that can't be opened or read, or that say no version, each with the reason; `CURRENT`
+    /// as well, where it names no manifest or is missing.
     pub unreadable: Vec<(PathBuf, Error)>,
 }
 
@@ -61,6 +63,12 @@ pub fn formats_of(directory: &Path) -> Result<FormatReport> {
     let source = Source::open(directory)?;
     let mut counts: BTreeMap<(Format, u32), u64> = BTreeMap::new();
     let mut report = FormatReport::default();
+    // It has no version. Without it, nothing says which manifest an opening would rewrite.
+    let current = current::read_current(source.vfs.as_ref(), &source.dir);
+    let current = current.and_then(|named| named.ok_or_else(|| source.missing_current()));
+    if let Err(error) = current {
+        report.unreadable.push((source.path(FileKind::Current), error));
+    }
     for &(kind, _) in &source.files {
         let Some(format) = Format::of(kind) else { continue };
         let path = source.path(kind);
