@@ -2,7 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use tidesdb::{Db, DbOptions, FamilyOptions, IsolationLevel, ScanOptions, WriteBatch};
+use tidesdb::{Db, DbOptions, Family, FamilyOptions, IsolationLevel, ScanOptions, WriteBatch};
+use tidesdb_sim::rng::SplitMix64;
 
 fn key(n: u32) -> Vec<u8> {
     format!("{n:08}").into_bytes()
@@ -196,6 +197,36 @@ fn trees_are_counted_level_by_level() {
     let mixed = family.tree_stats().unwrap();
     assert_eq!((mixed.nodes(), mixed.flat_tables), (trees.nodes(), 1));
     assert!(mixed.average_height() < 3.0);
+}
+
+/// Nodes that are half empty, or keep whole keys, would show here.
+#[test]
+fn trees_take_at_most_fifteen_per_cent_more_than_blocks() {
+    for value_bytes in [20, 100, 400] {
+        let directory = tempfile::tempdir().unwrap();
+        let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+        let family = |name: &str, use_btree| {
+            db.create_family(name, FamilyOptions::default().use_btree(use_btree)).unwrap()
+        };
+        let (flat, tree) = (family("flat", false), family("tree", true));
+        let mut random = SplitMix64::new(value_bytes);
+        let mut value = vec![0; value_bytes as usize];
+        for _ in 0..4_000_000 / value_bytes.max(100) {
+            let key = format!("user:{:016x}", random.next_u64());
+            random.fill(&mut value);
+            flat.put(&key, &value).unwrap();
+            tree.put(&key, &value).unwrap();
+        }
+        db.compact().unwrap();
+        let bytes = |family: &Family| -> u64 {
+            family.stats().levels.iter().map(|level| level.bytes).sum()
+        };
+        let (flat, tree) = (bytes(&flat), bytes(&tree));
+        assert_eq!(flat + tree, file_bytes(directory.path(), ".klog"));
+        assert!(flat > 500_000, "{flat} bytes");
+        let ratio = tree as f64 / flat as f64;
+        assert!(ratio <= 1.15, "{ratio} with values of {value_bytes} bytes: {tree} for {flat}");
+    }
 }
 
 #[test]

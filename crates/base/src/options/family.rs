@@ -43,9 +43,10 @@ pub struct FamilyOptions {
     /// `block_size`, at least 512 bytes. Nodes that gets and seeks need stay in memory while the
     /// table is open, and once these are half of a table's all of them do, as long as those of all
     /// tables take at most a sixteenth of the memory budget; others are read through the block
-    /// cache. Gets and seeks that have to read are faster, cached ones a little slower, and tables
-    /// whose keys are not asked for take little memory. Both kinds of tables may be mixed in a
-    /// family. Default `false`.
+    /// cache. Gets and seeks of what the block cache does not have and the kernel's page cache has
+    /// are faster, from the disk itself both forms are level, and cached ones are a little slower.
+    /// Tables whose keys are not asked for take little memory, and files are a tenth larger. Both
+    /// kinds of tables may be mixed in a family. Default `false`.
     pub use_btree: bool,
     /// Keep the index of a table, an entry for each data block, in memory while the table is open.
     /// Without, the entries lie in index nodes of about `block_size` bytes, which are kept and read
