@@ -1,7 +1,9 @@
 //! A tour of the API: the example of README.md, complete.
 //!
-//! `cargo run --release -p tidesdb --example tour [DIRECTORY]`; without a directory it uses one
-//! that vanishes at the end. The tidy test checks that README.md shows lines of this file only.
+//! `cargo run --release -p tidesdb --example tour -- --in DIRECTORY`; without a directory it uses
+//! one that vanishes at the end. Tests run it, and give it the words that they are given, so a
+//! directory has a flag in front of it. The tidy test checks that README.md shows lines of this
+//! file only.
 
 use std::time::Duration;
 
@@ -10,7 +12,8 @@ use tidesdb::{ErrorKind, IsolationLevel};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let temporary = tempfile::tempdir()?;
-    let given = std::env::args_os().nth(1).map(std::path::PathBuf::from);
+    let given = std::env::args_os().skip_while(|word| word != "--in").nth(1);
+    let given = given.map(std::path::PathBuf::from);
     let path = given.unwrap_or_else(|| temporary.path().join("tour"));
 
     let db = Db::open(&path, DbOptions::default().sync_mode(SyncMode::None))?;
