@@ -10,6 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use tidesdb_cli::hostile::READERS;
+use tidesdb_sim::rng::SplitMix64;
 
 /// Changes of each first bytes.
 const CHANGES: u64 = 2000;
@@ -51,38 +52,24 @@ fn number(name: &str, or: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(or)
 }
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    /// A number below `bound`.
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ bits >> 31) % bound as u64) as usize
-    }
-}
-
-fn change(bytes: &mut Vec<u8>, others: &[Vec<u8>], random: &mut Random) {
-    for _ in 0..1 + random.below(4) {
-        let at = random.below(bytes.len() + 1);
-        match random.below(6) {
+fn change(bytes: &mut Vec<u8>, others: &[Vec<u8>], random: &mut SplitMix64) {
+    for _ in 0..1 + random.index(4) {
+        let at = random.index(bytes.len() + 1);
+        match random.index(6) {
             0 => bytes.truncate(at),
-            1 | 2 => drop(bytes.splice(at..at, WORDS[random.below(WORDS.len())].iter().copied())),
+            1 | 2 => drop(bytes.splice(at..at, WORDS[random.index(WORDS.len())].iter().copied())),
             3 => {
-                let end = (at + random.below(20)).min(bytes.len());
+                let end = (at + random.index(20)).min(bytes.len());
                 bytes.drain(at..end);
             }
             4 => {
-                let other = &others[random.below(others.len())];
+                let other = &others[random.index(others.len())];
                 bytes.truncate(at);
-                bytes.extend_from_slice(&other[random.below(other.len() + 1)..]);
+                bytes.extend_from_slice(&other[random.index(other.len() + 1)..]);
             }
             _ => {
                 if let Some(byte) = bytes.get_mut(at) {
-                    *byte ^= 1 << random.below(8);
+                    *byte ^= 1 << random.index(8);
                 }
             }
         }
@@ -96,7 +83,7 @@ fn readers_of_users_files_survive_whatever_they_are_given() {
     println!("TIDESDB_SEED={seed}");
     for (target, read) in READERS {
         let first = corpus(target);
-        let mut random = Random(seed);
+        let mut random = SplitMix64::new(seed);
         for bytes in &first {
             read(bytes);
             for _ in 0..CHANGES * scale {

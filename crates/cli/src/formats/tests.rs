@@ -1,3 +1,5 @@
+use tidesdb_sim::rng::SplitMix64;
+
 use super::*;
 
 const FORMATS: [Format; 3] = [Format::Jsonl, Format::Tsv, Format::Csv];
@@ -254,20 +256,11 @@ fn text_cuts_long_values_and_says_so() {
     assert_eq!(shown(false, &long), format!("k  {long}\n"));
 }
 
-/// SplitMix64.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut bits = *state;
-    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ bits >> 31
-}
-
 #[test]
 fn readers_survive_whatever_they_are_given() {
-    let mut state =
-        std::env::var("TIDESDB_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    println!("TIDESDB_SEED={state}");
+    let seed = std::env::var("TIDESDB_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    println!("TIDESDB_SEED={seed}");
+    let mut random = SplitMix64::new(seed);
     let header =
         DumpHeader::new(vec![DumpedFamily::new("users", &tidesdb::FamilyOptions::default())]);
     let mut first = Vec::new();
@@ -277,15 +270,15 @@ fn readers_survive_whatever_they_are_given() {
         let (format, encoding) = (FORMATS[round % 3], ENCODINGS[round / 3 % 3]);
         let mut bytes = first.repeat(round % 2);
         bytes.extend(written(&records[round % 50..round % 50 + 10], format, encoding));
-        for _ in 0..1 + next(&mut state) % 8 {
-            let at = next(&mut state) as usize % bytes.len().max(1);
-            let byte = [b'"', b'\\', b'\n', b',', b'{', 0xff, next(&mut state) as u8];
-            match next(&mut state) % 4 {
+        for _ in 0..1 + random.index(8) {
+            let at = random.index(bytes.len().max(1));
+            let byte = [b'"', b'\\', b'\n', b',', b'{', 0xff, random.next_u64() as u8];
+            match random.index(4) {
                 0 => bytes.truncate(at),
-                1 => bytes.insert(at.min(bytes.len()), byte[next(&mut state) as usize % 7]),
+                1 => bytes.insert(at.min(bytes.len()), byte[random.index(7)]),
                 _ => {
                     if let Some(old) = bytes.get_mut(at) {
-                        *old = byte[next(&mut state) as usize % 7];
+                        *old = byte[random.index(7)];
                     }
                 }
             }

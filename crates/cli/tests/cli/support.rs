@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use tempfile::TempDir;
+use tidesdb_sim::rng::SplitMix64;
 
 /// What a run of the binary left.
 #[derive(Debug)]
@@ -81,7 +82,11 @@ impl Place {
     pub(crate) fn command_in(&self, db: &str, command: &str) -> Command {
         let mut process = Command::new(env!("CARGO_BIN_EXE_tidesdb"));
         process.current_dir(self.directory.path()).stdin(Stdio::null());
-        process.args([command, "--db", db]);
+        process.arg(command);
+        // These work on what their arguments name.
+        if !["salvage", "restore", "inspect", "man", "completions"].contains(&command) {
+            process.args(["--db", db]);
+        }
         process
     }
 
@@ -199,8 +204,8 @@ pub(crate) fn sorted(text: &str) -> String {
     lines.concat()
 }
 
-/// SplitMix64. The seed comes from `TIDESDB_SEED` or is new for each run, and is printed.
-pub(crate) struct Random(u64);
+/// Random numbers. The seed comes from `TIDESDB_SEED` or is new for each run, and is printed.
+pub(crate) struct Random(SplitMix64);
 
 impl Random {
     pub(crate) fn new() -> Self {
@@ -210,16 +215,12 @@ impl Random {
             now.as_nanos() as u64
         });
         eprintln!("TIDESDB_SEED={seed}");
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
     /// A number below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (bits ^ bits >> 31) % bound
+        self.0.below(bound)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidesdb::{Db, DbOptions, Error, ErrorKind, Family, FamilyOptions};
+use tidesdb_sim::rng::SplitMix64;
 
 pub(crate) const LEVELS: [tidesdb::IsolationLevel; 5] = [
     tidesdb::IsolationLevel::ReadUncommitted,
@@ -49,7 +50,7 @@ pub(crate) fn is_conflict<T: std::fmt::Debug>(result: Result<T, Error>) -> bool 
 }
 
 /// A reproducible stream of numbers.
-pub(crate) struct Numbers(u64);
+pub(crate) struct Numbers(SplitMix64);
 
 impl Numbers {
     /// Seeded by `TIDESDB_SEED` or the clock, and printed.
@@ -59,22 +60,18 @@ impl Numbers {
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64 >> 8)
         });
         println!("TIDESDB_SEED={seed}");
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
     pub(crate) const fn from(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        self.0.below(end)
     }
 }
