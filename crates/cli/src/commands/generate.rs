@@ -1,11 +1,12 @@
 //! `tidesdb completions` and `tidesdb man`: what is generated from the description of the command
 //! line, so that it says what the tool does.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use clap::{Args, CommandFactory, ValueHint};
+use clap::{Args, Command, CommandFactory, ValueHint};
 use clap_complete::Shell;
+use clap_mangen::Man;
 
 use crate::args::Cli;
 use crate::failure::{Failure, Result};
@@ -46,10 +47,15 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
 pub(crate) fn man(args: &ManArgs) -> Result<()> {
     let directory = &args.directory;
     fs::create_dir_all(directory).map_err(|error| Failure::file("create", directory, &error))?;
-    // The page of each command says of which build it is.
-    let with_version = |command: clap::Command| {
-        command.version(env!("CARGO_PKG_VERSION")).disable_version_flag(true)
-    };
-    clap_mangen::generate_to(Cli::command().mut_subcommands(with_version), directory)
+    let mut tool = Cli::command().disable_help_subcommand(true);
+    tool.build();
+    write_pages(&tool, directory)
         .map_err(|error| Failure::file("write pages to", directory, &error))
+}
+
+/// Writes the pages of a command and of those below it. Each says of which build it is.
+fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
+    let source = format!("{NAME} {}", env!("CARGO_PKG_VERSION"));
+    Man::new(command.clone()).source(source).generate_to(directory)?;
+    command.get_subcommands().try_for_each(|below| write_pages(below, directory))
 }
