@@ -22,7 +22,7 @@ mod upgrade;
 mod verify;
 
 pub(crate) use self::copies::{CopyArgs, NamesArgs};
-pub(crate) use self::doctor::{DoctorArgs, examine};
+pub(crate) use self::doctor::DoctorArgs;
 pub(crate) use self::families::confirm_drop;
 pub(crate) use self::generate::{CompletionsArgs, ManArgs};
 pub(crate) use self::get::{Expiries, Values};

@@ -7,12 +7,25 @@
 mod diagnosis;
 mod facts;
 mod formats;
-pub(crate) mod report;
+mod report;
 mod system;
 #[cfg(test)]
 mod tests;
 
+use tidesdb::Db;
+
 #[cfg(test)]
-pub(crate) use self::diagnosis::Severity;
-pub(crate) use self::diagnosis::{Finding, diagnose};
-pub(crate) use self::facts::{Facts, FamilyFacts};
+use self::diagnosis::Severity;
+use self::diagnosis::{Finding, diagnose};
+use self::facts::{Facts, FamilyFacts};
+
+/// The report on an open database, in words or as JSON.
+///
+/// # Errors
+/// Those of the engine.
+pub(crate) fn examine(db: &Db, json: bool) -> tidesdb::Result<String> {
+    let facts = Facts::of(db)?;
+    let findings = diagnose(&facts);
+    let report = if json { report::as_json } else { report::as_text };
+    Ok(report(&facts, &findings))
+}

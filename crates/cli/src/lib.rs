@@ -1,5 +1,6 @@
-//! The `tidesdb` command-line tool, as a library for its program and for fuzzing: opens a database
-//! directory to read, write, load, dump and check it.
+//! The `tidesdb` command-line tool, as a library for its program, for fuzzing, and for programs
+//! that want its report on their own database: opens a database directory to read, write, load,
+//! dump and check it.
 //!
 //! One file per command under `commands`; everything they share sits beside it: `args` (the
 //! command line), `database` (opening, friendly errors), `encoding` and `formats` (bytes as
@@ -50,6 +51,16 @@ fn parse() -> args::Cli {
         }
         std::process::exit(error.exit_code())
     })
+}
+
+/// What `tidesdb doctor` says of a database that this process has open: in words, or as JSON. A
+/// database is open in one process for writing, so the command can't look at it from outside; and
+/// counters of work, reads and stalls are those of the whole time since the open.
+///
+/// # Errors
+/// Those of [`tidesdb::Db::check_files`]; `Closed`.
+pub fn doctor_report(db: &tidesdb::Db, json: bool) -> tidesdb::Result<String> {
+    doctor::examine(db, json)
 }
 
 /// Runs the command line of this process and answers its exit code.

@@ -6,13 +6,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use tidesdb::Db;
 
 use crate::args::DatabaseArgs;
 use crate::database::{self, Access};
-use crate::doctor::{Facts, diagnose, report};
+use crate::doctor::examine;
 use crate::failure::Result;
 use crate::output::print;
+use crate::progress;
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
@@ -33,16 +33,5 @@ pub(crate) struct DoctorArgs {
 /// Those of the engine and of standard output.
 pub(crate) fn run(args: &DoctorArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Read)?;
-    let text = examine(&db, args.json)?;
-    print(text)
-}
-
-/// The report on an open database.
-///
-/// # Errors
-/// Those of the engine.
-pub(crate) fn examine(db: &Db, json: bool) -> Result<String> {
-    let facts = Facts::of(db)?;
-    let findings = diagnose(&facts);
-    if json { report::as_json(&facts, &findings) } else { Ok(report::as_text(&facts, &findings)) }
+    print(progress::during("examining", String::new, || examine(&db, args.json))?)
 }

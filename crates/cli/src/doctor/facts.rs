@@ -1,15 +1,13 @@
 //! What the doctor looks at: figures of the engine and of the operating system, as plain data.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use tidesdb::{Db, DbStats, FamilyOptions, FamilySpace, FamilyStats, StallReason, StallStats};
 
-use super::formats;
+use super::formats::Formats;
 use super::system::{self, Volume};
 use crate::database;
-use crate::failure::Result;
 
 /// The folder for files that belong to nothing the database knows of.
 const SET_ASIDE: &str = "set-aside";
@@ -34,7 +32,7 @@ pub(crate) struct Facts {
     /// Memory of this process that is resident.
     pub(crate) resident_bytes: Option<u64>,
     /// How many files there are of each format.
-    pub(crate) formats: BTreeMap<String, u64>,
+    pub(crate) formats: Formats,
 }
 
 /// What held writers up for one reason.
@@ -107,7 +105,7 @@ impl Facts {
     ///
     /// # Errors
     /// Those of the engine.
-    pub(crate) fn of(db: &Db) -> Result<Self> {
+    pub(crate) fn of(db: &Db) -> tidesdb::Result<Self> {
         let families = database::visible_families(db).into_iter().map(|name| {
             let family = db.family(&name)?;
             let (options, stats) = (family.options(), family.stats());
@@ -119,13 +117,13 @@ impl Facts {
         Ok(Self {
             stalls: database.stalls.iter().map(Stall::from).collect(),
             database,
-            families: families.collect::<Result<_>>()?,
+            families: families.collect::<tidesdb::Result<_>>()?,
             damaged_files: db.check_files()?.iter().map(ToString::to_string).collect(),
             files: Files::of(&directory),
             volume: Volume::of(&directory),
             descriptors: system::descriptors(),
             resident_bytes: system::resident_bytes(),
-            formats: formats::of(&directory, names),
+            formats: Formats::of(&directory, names),
         })
     }
 }

@@ -11,15 +11,30 @@ const FOOTER_BYTES: u64 = 96;
 /// Files whose heads are read; more would take long on a slow disk.
 const MOST_FILES: usize = 20_000;
 
-/// How many files there are of each kind and version, by description.
-pub(crate) fn of(directory: &Path, names: impl Iterator<Item = String>) -> BTreeMap<String, u64> {
-    let mut found = BTreeMap::new();
-    for name in names.take(MOST_FILES) {
-        if let Some(format) = format_of(directory, &name) {
-            *found.entry(format).or_default() += 1;
-        }
+/// Formats of the files of a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Formats {
+    /// How many files there are of each kind and version, by description.
+    pub(crate) files: BTreeMap<String, u64>,
+    /// Files that were not looked at, since there are too many.
+    pub(crate) not_read: u64,
+}
+
+impl Formats {
+    /// Those of the files with these names.
+    pub(crate) fn of(directory: &Path, names: impl Iterator<Item = String>) -> Self {
+        Self::of_some(directory, names, MOST_FILES)
     }
-    found
+
+    fn of_some(directory: &Path, mut names: impl Iterator<Item = String>, most: usize) -> Self {
+        let mut files = BTreeMap::new();
+        for name in names.by_ref().take(most) {
+            if let Some(format) = format_of(directory, &name) {
+                *files.entry(format).or_default() += 1;
+            }
+        }
+        Self { files, not_read: names.count() as u64 }
+    }
 }
 
 /// The format of one file; `None` for files that are none of ours, or have not begun.
@@ -41,5 +56,24 @@ fn format_of(directory: &Path, name: &str) -> Option<String> {
         b"TDBWAL\r\n" => Some(format!("log segment, version {version}")),
         b"TDBMANI\n" => Some(format!("manifest, version {version}")),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_beyond_the_most_that_are_read_are_counted() {
+        let directory = tempfile::tempdir().unwrap();
+        let names = || (0..5).map(|number| format!("MANIFEST-{number}"));
+        for name in names() {
+            std::fs::write(directory.path().join(name), b"TDBMANI\n\x04\0\0\0").unwrap();
+        }
+        let found = |most| {
+            let formats = Formats::of_some(directory.path(), names(), most);
+            (formats.files.into_values().sum::<u64>(), formats.not_read)
+        };
+        assert_eq!([found(3), found(5), found(6)], [(3, 2), (5, 0), (5, 0)]);
     }
 }

@@ -4,22 +4,17 @@ use serde_json::{Value, json};
 
 use super::diagnosis::reserve_bytes;
 use super::{Facts, FamilyFacts, Finding};
-use crate::failure::Result;
-use crate::output::pretty;
 use crate::table::{bytes, count, render};
 
 /// The report as JSON.
-///
-/// # Errors
-/// When it cannot be written.
-pub(crate) fn as_json(facts: &Facts, findings: &[Finding]) -> Result<String> {
+pub(crate) fn as_json(facts: &Facts, findings: &[Finding]) -> String {
     let database = &facts.database;
     let families: Vec<Value> = facts.families.iter().map(family_json).collect();
     let findings: Vec<Value> = findings.iter().map(finding_json).collect();
     let stalls = facts.stalls.iter().map(|stall| {
         json!({ "reason": stall.reason.name(), "count": stall.count, "nanos": stall.nanos })
     });
-    pretty(&json!({
+    let report = json!({
         "files": {
             "bytes": facts.files.bytes(),
             "table_bytes": facts.files.tables,
@@ -28,7 +23,8 @@ pub(crate) fn as_json(facts: &Facts, findings: &[Finding]) -> Result<String> {
             "manifest_bytes": facts.files.manifest,
             "set_aside_files": facts.files.set_aside_files,
             "set_aside_bytes": facts.files.set_aside,
-            "formats": facts.formats,
+            "formats": facts.formats.files,
+            "formats_not_read": facts.formats.not_read,
         },
         "volume": {
             "kind": facts.volume.kind,
@@ -63,7 +59,8 @@ pub(crate) fn as_json(facts: &Facts, findings: &[Finding]) -> Result<String> {
         "stalls": stalls.collect::<Vec<_>>(),
         "families": families,
         "findings": findings,
-    }))
+    });
+    format!("{report:#}\n")
 }
 
 fn finding_json(finding: &Finding) -> Value {
@@ -167,11 +164,13 @@ fn database_rows(facts: &Facts) -> Vec<Vec<String>> {
         ("writers held up", format!("{} times", count(held))),
         ("write amplification", write_amplification(facts)),
     ];
-    rows.push(("files", count(facts.formats.values().sum())));
-    let formats = facts.formats.iter();
+    rows.push(("files", count(facts.formats.files.values().sum())));
+    let formats = facts.formats.files.iter();
     let formats = formats.map(|(format, files)| vec![format!("  {format}"), count(*files)]);
     let rows = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]);
-    rows.chain(formats).collect()
+    let not_read = facts.formats.not_read;
+    let not_read = (not_read > 0).then(|| vec!["  not looked at".to_owned(), count(not_read)]);
+    rows.chain(formats).chain(not_read).collect()
 }
 
 /// Bytes written for each byte of users, since the open.

@@ -35,7 +35,7 @@ fn after(change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
         assert!(report::as_text(&facts, &findings).contains(finding.severity.name()));
     }
     let json: serde_json::Value =
-        serde_json::from_str(&report::as_json(&facts, &findings).unwrap()).unwrap();
+        serde_json::from_str(&report::as_json(&facts, &findings)).unwrap();
     assert_eq!(json["findings"].as_array().unwrap().len(), findings.len());
     findings
 }

@@ -18,6 +18,7 @@ use super::words;
 use crate::args::{CopyProgress, Names};
 use crate::commands;
 use crate::database;
+use crate::doctor;
 use crate::failure::{Failure, Result, judged};
 use crate::interrupt;
 use crate::options_files;
@@ -139,7 +140,7 @@ impl Session {
             Command::Stats(args) => {
                 print(output, &commands::stats_of(&self.db, args.json, args.prometheus)?)?;
             }
-            Command::Doctor(args) => print(output, &commands::examine(&self.db, args.json)?)?,
+            Command::Doctor(args) => print(output, &doctor::examine(&self.db, args.json)?)?,
             Command::Verify(args) => self.verify(&args, output)?,
             Command::Checkpoint(args) => {
                 let db = self.db.clone();

@@ -129,3 +129,33 @@ fn damage_a_record(dir: &std::path::Path) {
     }
     assert_eq!(damaged, 1, "the record is in the log once");
 }
+
+/// The command can't open a database that another process writes.
+#[test]
+fn the_process_that_holds_a_database_has_the_report_too() {
+    let place = Place::new();
+    place.run("put", &["k", "v"]).ok();
+    let db = tidesdb::Db::open(place.path("db"), tidesdb::DbOptions::default()).unwrap();
+    place.run("doctor", &[]).fails(2, &["open"]);
+    let family = db.family("default").unwrap();
+    for number in 0..100_u32 {
+        family.put(number.to_be_bytes(), [7; 100]).unwrap();
+    }
+    family.flush().unwrap();
+    let report = tidesdb_cli::doctor_report(&db, true).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["families"][0]["versions"], 101, "{report}");
+    assert!(report["write_amplification"].as_f64().unwrap() > 0.0, "{report}");
+    let words = tidesdb_cli::doctor_report(&db, false).unwrap();
+    assert!(words.starts_with("Database\n") && words.contains("file system"), "{words}");
+    // It can be had from outside by a copy.
+    db.checkpoint(place.path("point")).unwrap();
+    let outside = place.run_in("point", "doctor", &["--json"]).ok();
+    let outside: serde_json::Value = serde_json::from_str(outside.text()).unwrap();
+    assert_eq!(outside["families"][0]["versions"], 101, "{outside}");
+    db.clone().close().unwrap();
+    assert_eq!(
+        tidesdb_cli::doctor_report(&db, true).unwrap_err().kind(),
+        tidesdb::ErrorKind::Closed
+    );
+}
