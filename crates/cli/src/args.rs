@@ -4,13 +4,15 @@
 //! and values arrive as bytes, so that arguments that are not UTF-8 work where the system allows
 //! them.
 
+mod exit_codes;
 mod records;
 mod target;
 mod what;
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
+use clap::parser::ValueSource;
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 use crate::commands::{
     CompletionsArgs, CopyArgs, DoctorArgs, InspectArgs, ManArgs, NamesArgs, OptionsArgs,
@@ -58,20 +60,42 @@ pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     command: Command,
+    /// Whether --db was given, and not only the variable of the environment.
+    #[arg(skip)]
+    db_is_given: bool,
 }
 
 impl Cli {
+    /// The command line of this process.
+    ///
+    /// # Errors
+    /// When it makes no sense to clap.
+    pub(crate) fn of_process() -> Result<Self, clap::Error> {
+        let matches = Self::command().try_get_matches()?;
+        let db_is_given = matches.value_source("db") == Some(ValueSource::CommandLine);
+        Ok(Self { db_is_given, ..Self::from_arg_matches(&matches)? })
+    }
+
     /// The command, with the database that it is for.
     ///
     /// # Errors
-    /// A usage failure when no database is named; when the file of options is wrong.
+    /// A usage failure when no database is named, one that the command does not take, or two; when
+    /// the file of options is wrong.
     pub(crate) fn into_command(self) -> Result<Command> {
-        let Self { db, options, mut command } = self;
+        let Self { db, options, mut command, db_is_given } = self;
         if let Some(path) = &options {
             options_files::give(path)?;
         }
         let own = command.own_directory();
-        if let Some(database) = command.database_mut() {
+        if db_is_given && own.is_some() {
+            return Err(Failure::usage("the database is named twice: by --db and by its place"));
+        }
+        let database = command.database_mut();
+        if db_is_given && database.is_none() {
+            return Err(Failure::usage("this command works on no database: it takes no --db")
+                .hint("its arguments name what it works on; TIDESDB_DB is passed over"));
+        }
+        if let Some(database) = database {
             database.db = own.or(db).ok_or_else(|| {
                 Failure::usage("no database is named")
                     .hint("add --db DIR, or set TIDESDB_DB to the directory")
@@ -85,6 +109,7 @@ impl Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Print the value of a key, or of several
+    #[command(after_help = exit_codes::GET)]
     Get(GetArgs),
     /// Store a value under a key; creates the database if need be
     Put(PutArgs),
@@ -99,6 +124,7 @@ pub(crate) enum Command {
     /// Show sizes, levels and counters
     Stats(StatsArgs),
     /// Check every checksum, order and count
+    #[command(after_help = exit_codes::VERIFY)]
     Verify(ReportArgs),
     /// Count the keys of a family or of a range
     Count(CountArgs),
@@ -125,20 +151,26 @@ pub(crate) enum Command {
     /// Explain the state of the database, and what could be done about it
     Doctor(DoctorArgs),
     /// Run commands at a prompt, or from a script on standard input
+    #[command(after_help = exit_codes::SHELL)]
     Shell(ShellArgs),
     /// Print the completions of this tool for a shell
     Completions(CompletionsArgs),
     /// Write the man pages of this tool to a directory
     Man(ManArgs),
     /// Copy a backup to a new place and check the copy
+    #[command(after_help = exit_codes::RESTORE)]
     Restore(RestoreArgs),
     /// Write a new database of everything that can be read of a damaged one
+    #[command(after_help = exit_codes::SALVAGE)]
     Salvage(SalvageArgs),
     /// Salvage a damaged database and put the new one in its place; the old one is kept
+    #[command(after_help = exit_codes::SALVAGE)]
     Repair(RepairArgs),
     /// Show what is in a file of a database, part by part, damaged or not
+    #[command(after_help = exit_codes::INSPECT)]
     Inspect(InspectArgs),
     /// Show the formats of the files, and what an upgrade would do
+    #[command(after_help = exit_codes::UPGRADE)]
     Upgrade(ReportArgs),
 }
 
@@ -191,8 +223,7 @@ pub(crate) struct CountArgs {
     pub(crate) target: TargetArgs,
     #[command(flatten)]
     pub(crate) what: Counted,
-    /// Print JSON; of an estimate also what reading a range from --from to --to costs, in a unit of
-    /// its own
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -284,8 +315,6 @@ pub(crate) struct DropFamilyArgs {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -22,12 +22,13 @@ mod upgrade;
 mod verify;
 
 pub(crate) use self::copies::{CopyArgs, NamesArgs};
+pub(crate) use self::count::{Moment, counted};
 pub(crate) use self::doctor::DoctorArgs;
-pub(crate) use self::families::confirm_drop;
+pub(crate) use self::families::{confirm_drop, listed as families_of};
 pub(crate) use self::generate::{CompletionsArgs, ManArgs};
 pub(crate) use self::get::{Expiries, Values};
 pub(crate) use self::inspect::InspectArgs;
-pub(crate) use self::options::{OptionsArgs, OptionsFormat, shown as options_of};
+pub(crate) use self::options::{OptionsArgs, OptionsForm, OptionsFormat, shown as options_of};
 pub(crate) use self::salvage::{RepairArgs, RestoreArgs, SalvageArgs};
 pub(crate) use self::shell::ShellArgs;
 pub(crate) use self::stats::text as stats_of;

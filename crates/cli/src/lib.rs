@@ -34,12 +34,11 @@ mod targets;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::{ContextKind, ErrorKind};
 
 /// The command line; ends the process when it makes no sense.
 fn parse() -> args::Cli {
-    args::Cli::try_parse().unwrap_or_else(|error| {
+    args::Cli::of_process().unwrap_or_else(|error| {
         let _unreportable = error.print();
         // A flag that is not known is no directory.
         let unknown = error.get(ContextKind::InvalidArg).map(ToString::to_string);

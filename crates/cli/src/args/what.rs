@@ -16,7 +16,8 @@ use crate::failure::{Result, note};
 pub(crate) struct Counted {
     #[command(flatten)]
     pub(crate) range: RangeArgs,
-    /// Estimate the number without reading the records
+    /// Estimate the number without reading the records, and say what reading a range from --from to
+    /// --to costs, in a unit of its own
     #[arg(long)]
     pub(crate) estimate: bool,
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! `tidesdb families`, `create-family` and `drop-family`.
 
 use serde_json::json;
+use tidesdb::Db;
 
 use super::options::options_json;
 use crate::args::{CreateFamilyArgs, DropFamilyArgs, FamiliesArgs};
@@ -16,16 +17,22 @@ use crate::output::{pretty, print};
 pub(crate) fn list(args: &FamiliesArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Read)?;
     let names = if args.all { db.family_names() } else { database::visible_families(&db) };
-    let text = if args.json {
-        let families = names.iter().map(|name| {
-            let family = db.family(name)?;
-            Ok(json!({ "name": name, "options": options_json(&family.options()) }))
-        });
-        pretty(&families.collect::<Result<Vec<_>>>()?)?
-    } else {
-        names.into_iter().map(|name| name + "\n").collect()
-    };
-    print(text)
+    print(listed(&db, names, args.json)?)
+}
+
+/// Names of families, one a line, or names and options as JSON.
+///
+/// # Errors
+/// When one does not exist.
+pub(crate) fn listed(db: &Db, names: Vec<String>, json: bool) -> Result<String> {
+    if !json {
+        return Ok(names.into_iter().map(|name| name + "\n").collect());
+    }
+    let families = names.iter().map(|name| {
+        let family = db.family(name)?;
+        Ok(json!({ "name": name, "options": options_json(&family.options()) }))
+    });
+    pretty(&families.collect::<Result<Vec<_>>>()?)
 }
 
 /// Creates a family with the given settings; creates the database if need be.

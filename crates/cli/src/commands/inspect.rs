@@ -19,7 +19,7 @@ use crate::table::printable;
 /// Arguments of `inspect`.
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// A table, value log, log segment, manifest or CURRENT
+    /// A table, value log, log segment, manifest, CURRENT or CLOSED, the mark of a clean close
     #[arg(value_hint = ValueHint::FilePath)]
     file: PathBuf,
     /// Also show entries of tables, operations of the log and changes of the manifest

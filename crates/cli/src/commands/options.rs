@@ -23,7 +23,7 @@ const DEFAULT_FAMILY: &str = "default";
 pub(crate) struct OptionsArgs {
     #[command(flatten)]
     pub(crate) database: DatabaseArgs,
-    /// Column family; in the formats toml and ini all of them are shown without it
+    /// Column family; without it toml, ini and JSON show all of them, and else `default` is meant
     #[arg(long, short, value_name = "NAME")]
     pub(crate) family: Option<String>,
     /// Change a setting, such as compression=zstd or write_buffer_size=64MB; may be repeated
@@ -70,18 +70,31 @@ pub(crate) fn run(args: &OptionsArgs) -> Result<()> {
         let family = database::family(&db, named.unwrap_or(DEFAULT_FAMILY))?;
         family.set_options(options_files::changed(family.options(), &args.set)?)?;
     }
-    let text = if args.json { as_json(&db, named)? } else { shown(&db, named, args.format)? };
+    let form = if args.json { OptionsForm::Json } else { OptionsForm::Of(args.format) };
+    // What has changed is that of one family, named or not.
+    let of = named.or_else(|| if args.json && changes { Some(DEFAULT_FAMILY) } else { None });
+    let text = shown(&db, of, form)?;
     if changes {
         db.close()?;
     }
     print(text)
 }
 
+/// How options are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OptionsForm {
+    /// In one of the formats.
+    Of(OptionsFormat),
+    /// As JSON: an object of settings, or without a family one of families by name.
+    Json,
+}
+
 /// The options as text.
 ///
 /// # Errors
 /// When the family does not exist.
-pub(crate) fn shown(db: &Db, family: Option<&str>, format: OptionsFormat) -> Result<String> {
+pub(crate) fn shown(db: &Db, family: Option<&str>, form: OptionsForm) -> Result<String> {
+    let OptionsForm::Of(format) = form else { return as_json(db, family) };
     if format == OptionsFormat::Lines {
         let family = database::family(db, family.unwrap_or(DEFAULT_FAMILY))?;
         let lines = family.options().to_text();
@@ -96,8 +109,14 @@ pub(crate) fn shown(db: &Db, family: Option<&str>, format: OptionsFormat) -> Res
 }
 
 fn as_json(db: &Db, family: Option<&str>) -> Result<String> {
-    let family = database::family(db, family.unwrap_or(DEFAULT_FAMILY))?;
-    pretty(&options_json(&family.options()))
+    if let Some(family) = family {
+        return pretty(&options_json(&database::family(db, family)?.options()));
+    }
+    let families = database::visible_families(db).into_iter().map(|name| {
+        let options = options_json(&database::family(db, &name)?.options());
+        Ok((name, options))
+    });
+    pretty(&Value::Object(families.collect::<Result<_>>()?))
 }
 
 /// The options of a family by their names: numbers, switches and words.

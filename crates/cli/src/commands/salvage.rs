@@ -46,7 +46,8 @@ pub(crate) struct RepairArgs {
 /// Arguments of `restore`.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// Directory of the backup, checkpoint or closed database, which is not changed
+    /// Directory of the backup, checkpoint or closed database, or of one that was killed, whose log
+    /// comes along; it is not changed
     #[arg(value_hint = ValueHint::DirPath)]
     backup: PathBuf,
     /// Where the database goes: an empty directory, or one to be created

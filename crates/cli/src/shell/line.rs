@@ -34,9 +34,9 @@ pub(crate) enum Command {
     /// Print keys and values in order
     Scan(ScanArgs),
     /// Count the keys of the family or of a range
-    Count(Counted),
+    Count(CountArgs),
     /// List the column families
-    Families,
+    Families(JsonArgs),
     /// Use another column family from now on
     Use(UseArgs),
     /// Create a column family
@@ -88,7 +88,7 @@ impl Command {
             Self::Put(args) => &args.encoding,
             Self::Delete(args) => &args.encoding,
             Self::Scan(args) => &args.encoding,
-            Self::Count(args) => &args.encoding,
+            Self::Count(args) => &args.what.encoding,
             _ => return false,
         };
         encoding.takes_escapes()
@@ -155,6 +155,16 @@ pub(crate) struct ScanArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) encoding: EncodingArgs,
+}
+
+/// Arguments of `count`.
+#[derive(Debug, Args)]
+pub(crate) struct CountArgs {
+    #[command(flatten)]
+    pub(crate) what: Counted,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Arguments of `use`.
@@ -278,4 +288,7 @@ pub(crate) struct OptionsArgs {
     /// Form of the output
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "lines")]
     pub(crate) format: OptionsFormat,
+    /// Print JSON instead of lines
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tidesdb::{Scan, ScanOptions, WriteOptions};
 
-use super::line::{DeleteArgs, GetArgs, PutArgs, ScanArgs};
+use super::line::{CountArgs, DeleteArgs, GetArgs, PutArgs, ScanArgs};
 use super::session::{Outcome, Session, print};
-use crate::args::{Counted, EncodingArgs, RangeArgs};
-use crate::commands::{Expiries, Values};
+use crate::args::{EncodingArgs, RangeArgs};
+use crate::commands::{self, Expiries, Moment, Values};
 use crate::failure::{Failure, Result};
 use crate::formats::{self, Format, Row};
 use crate::interrupt;
@@ -142,20 +142,14 @@ impl Session {
         output.flush().map_err(failed)
     }
 
-    pub(super) fn count(&mut self, args: &Counted, output: &mut dyn Write) -> Result<()> {
-        if args.estimate {
-            let range = args.range.range(&args.encoding)?;
-            return print(output, &format!("{}\n", range.estimate(&self.family()?)?));
-        }
-        let mut scan = self.open_scan(&args.range, &args.encoding)?;
-        begin(&mut scan, false)?;
-        let mut count = 0u64;
-        while scan.valid() {
-            check_interrupt()?;
-            count += 1;
-            step(&mut scan, false)?;
-        }
-        print(output, &format!("{count}\n"))
+    pub(super) fn count(&mut self, args: &CountArgs, output: &mut dyn Write) -> Result<()> {
+        let family = self.family()?;
+        let moment = match (&self.transaction, &self.snapshot) {
+            (None, None) => Moment::Newest,
+            _ => Moment::Earlier,
+        };
+        let open = || self.open_scan(&args.what.range, &args.what.encoding);
+        print(output, &commands::counted(&args.what, (&family, moment), open, args.json)?)
     }
 }
 

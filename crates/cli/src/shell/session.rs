@@ -16,7 +16,7 @@ use super::line::{
 };
 use super::words;
 use crate::args::{CopyProgress, Names};
-use crate::commands;
+use crate::commands::{self, OptionsForm as Form};
 use crate::database;
 use crate::doctor;
 use crate::failure::{Failure, Result, judged};
@@ -118,9 +118,9 @@ impl Session {
             Command::Delete(args) => self.delete(&args)?,
             Command::Scan(args) => self.scan(&args, output)?,
             Command::Count(args) => self.count(&args, output)?,
-            Command::Families => {
+            Command::Families(args) => {
                 let names = database::visible_families(&self.db);
-                print(output, &names.into_iter().map(|name| name + "\n").collect::<String>())?;
+                print(output, &commands::families_of(&self.db, names, args.json)?)?;
             }
             Command::Use(args) => {
                 database::family(&self.db, &args.name)?;
@@ -254,7 +254,8 @@ impl Session {
             let family = self.family()?;
             family.set_options(options_files::changed(family.options(), &args.set)?)?;
         }
-        print(output, &commands::options_of(&self.db, Some(&self.family), args.format)?)
+        let form = if args.json { Form::Json } else { Form::Of(args.format) };
+        print(output, &commands::options_of(&self.db, Some(&self.family), form)?)
     }
 
     /// Ends the session.

@@ -199,6 +199,11 @@ fn options_are_shown_and_changed() {
     assert_eq!(options["compression"], "zstd");
     assert_eq!((&options["block_size"], &options["use_btree"]), (&16384.into(), &false.into()));
     assert_eq!(options["bloom_fpr"], 0.01);
+    place.run("create-family", &["y", "--set", "block_size=8192"]).ok();
+    let all = place.run("options", &["--json"]).ok();
+    let all: serde_json::Value = serde_json::from_str(all.text()).unwrap();
+    assert_eq!(all["x"], options);
+    assert_eq!((all.as_object().unwrap().len(), &all["y"]["block_size"]), (2, &8192.into()));
     let families = place.run("families", &["--json"]).ok();
     let families: serde_json::Value = serde_json::from_str(families.text()).unwrap();
     assert_eq!(families[0]["name"], "x");
@@ -311,6 +316,11 @@ fn numbers_are_estimated_and_figures_told_to_prometheus() {
         json["cost"].as_f64().unwrap()
     };
     assert!(cost("0", "f") > 2.0 * cost("0", "2") && cost("x", "y") < cost("0", "2"));
+    let run = place.run("count", &["--estimate", "--from", "0", "--to", "f"]).ok();
+    let told = format!("costs {:.1}, in a unit", cost("0", "f"));
+    assert!(run.stderr.contains(&told), "'{told}' is not in: {}", run.stderr);
+    assert_eq!(run.text().lines().count(), 1);
+    assert_eq!(place.run("count", &["--estimate"]).ok().stderr, "", "there is no range");
     place.run("create-family", &["r", "--set", "key_order=reverse"]).ok();
     let run = place.run("count", &["-f", "r", "--estimate", "--prefix", "a"]);
     run.fails(2, &["--estimate takes no --prefix"]);

@@ -1,6 +1,7 @@
 //! What cannot work: each has a clear message, and nothing is changed or created.
 
 use std::io::Write;
+use std::process::Command;
 
 use crate::support::{Place, files_below, json_line, json_lines, read_until};
 
@@ -338,4 +339,36 @@ fn what_is_no_database_and_no_file_is_told_in_plain_words() {
     shell(&[], b"drop-family nosuch\n").fails(2, &["'nosuch'"]);
     let dropped = b"create-family x\nuse x\nbegin\nput k v\ndrop-family x --yes\ncommit\n";
     shell(&[], dropped).fails(2, &["line 6:", "'x' was dropped", "`rollback` gives it up"]);
+}
+
+/// It was passed over: `salvage --db DIR` looked as if it worked on that.
+#[test]
+fn a_database_that_a_command_does_not_take_is_refused() {
+    let place = Place::new();
+    place.run("put", &["k", "v"]).ok();
+    let run = |named: Option<&str>, arguments: &[&str]| -> crate::support::Run {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_tidesdb"));
+        process.current_dir(place.path("")).env_remove("TIDESDB_DB").args(arguments);
+        named.map(|named| process.env("TIDESDB_DB", named));
+        process.output().unwrap().into()
+    };
+    for command in [
+        &["salvage", "db", "new"][..],
+        &["restore", "db", "new"],
+        &["inspect", "db/CURRENT"],
+        &["man", "new"],
+        &["completions", "bash"],
+    ] {
+        for given in [[&["--db", "db"][..], command].concat(), [command, &["--db", "db"]].concat()]
+        {
+            run(None, &given).fails(2, &["takes no --db"]);
+        }
+        assert!(!place.path("new").exists(), "{command:?}");
+        run(Some("db"), command).ok();
+        let _ = std::fs::remove_dir_all(place.path("new"));
+    }
+    for command in ["doctor", "shell"] {
+        run(None, &[command, "--db", "other", "db"]).fails(2, &["named twice"]);
+        run(Some("other"), &[command, "db"]).ok();
+    }
 }

@@ -49,3 +49,20 @@ fn man_pages_are_written_for_the_tool_and_each_command() {
     tool(&place, &["man", "pages/man1/tidesdb.1"]).fails(2, &["tidesdb.1"]);
     assert!(read("tidesdb-completions.1").contains("zsh"));
 }
+
+#[test]
+fn commands_with_a_verdict_explain_their_exit_codes() {
+    let place = Place::new();
+    tool(&place, &["man", "pages"]).ok();
+    for command in ["get", "verify", "inspect", "upgrade", "salvage", "repair", "restore", "shell"]
+    {
+        let help = tool(&place, &[command, "--help"]).ok();
+        assert!(help.text().contains("Exit codes"), "{command}: {}", help.text());
+        let page = String::from_utf8(place.read(&format!("pages/tidesdb-{command}.1"))).unwrap();
+        assert!(page.contains("Exit codes"), "{command}: {page}");
+    }
+    let restore = tool(&place, &["restore", "--help"]).ok();
+    assert!(restore.text().contains("killed"), "{}", restore.text());
+    let inspect = tool(&place, &["inspect", "--help"]).ok();
+    assert!(inspect.text().contains("CLOSED"), "{}", inspect.text());
+}

@@ -63,6 +63,39 @@ fn families_options_and_reports() {
 }
 
 #[test]
+fn families_counts_and_options_are_json_too() {
+    let place = Place::new();
+    let run = script(
+        &place,
+        "put a 1\ncreate-family b --set block_size=8192\nfamilies --json\n\
+         count --json\ncount --estimate --json\nuse b\noptions --json\n",
+    );
+    let run = run.ok();
+    let values = serde_json::Deserializer::from_str(run.text()).into_iter();
+    let values: Vec<serde_json::Value> = values.map(Result::unwrap).collect();
+    let [families, count, estimate, options] = values.try_into().unwrap();
+    assert_eq!((&families[0]["name"], &families[1]["name"]), (&"b".into(), &"default".into()));
+    assert_eq!(families[0]["options"], options);
+    assert_eq!(options["block_size"], 8192);
+    assert_eq!((&count["count"], &estimate["estimate"]), (&1.into(), &1.into()));
+}
+
+/// It was one of the newest state, whatever else the shell showed.
+#[test]
+fn estimates_of_an_earlier_moment_are_refused() {
+    let place = Place::new();
+    let begin = "put a 1\n";
+    for (line, count) in [("snapshot", "1\n"), ("begin", "1\n")] {
+        let text = format!("{begin}{line}\ncount\ncount --estimate\n");
+        let run = script(&place, &text);
+        run.fails(2, &["line 4:", "newest state", "--estimate"]);
+        assert_eq!(run.text(), count);
+    }
+    let text = format!("{begin}snapshot\nsnapshot --drop\ncount --estimate\n");
+    assert_eq!(script(&place, &text).ok().text(), "1\n");
+}
+
+#[test]
 fn copies_names_and_checks() {
     let place = Place::new();
     let run = script(
