@@ -65,6 +65,14 @@ pub(crate) fn try_open(directory: &Path, access: Access) -> Result<tidesdb::Resu
     }))
 }
 
+/// Closes the database of a command, which writes what is only in the log to tables.
+///
+/// # Errors
+/// Those of the engine.
+pub(crate) fn close(db: Db) -> Result<()> {
+    Ok(progress::during("closing", String::new, || db.close())?)
+}
+
 /// Makes sure that there is a directory.
 ///
 /// # Errors

@@ -20,6 +20,10 @@ use crate::table::{bytes as human_bytes, count as human_count};
 const REDRAWS_PER_SECOND: u8 = 8;
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Milliseconds after which work is shown, in place of a second; with 0 all of it is, however
+/// short. Tests set it.
+const SHOWN_AFTER: &str = "TIDESDB_PROGRESS_AFTER_MS";
+
 /// Records between two looks at the clock.
 const RECORDS_PER_LOOK: u64 = 64;
 
@@ -33,6 +37,12 @@ pub(crate) enum ProgressMode {
     Always,
     /// Not at all
     Never,
+}
+
+/// How long work takes before it is shown.
+fn shown_after() -> Duration {
+    let given = std::env::var(SHOWN_AFTER).ok().and_then(|text| text.parse().ok());
+    given.map_or(LINE_INTERVAL, Duration::from_millis)
 }
 
 enum Display {
@@ -172,17 +182,18 @@ pub(crate) fn with_bar<T>(
 pub(crate) struct WorkBar {
     bar: Option<ProgressBar>,
     begun: Instant,
+    shown_after: Duration,
 }
 
 impl WorkBar {
     /// A bar that is not shown yet.
     pub(crate) fn new() -> Self {
-        Self { bar: None, begun: Instant::now() }
+        Self { bar: None, begun: Instant::now(), shown_after: shown_after() }
     }
 
     /// Shows what is being done and how far it is.
     pub(crate) fn update(&mut self, progress: Progress) {
-        if self.bar.is_none() && self.begun.elapsed() >= LINE_INTERVAL {
+        if self.bar.is_none() && self.begun.elapsed() >= self.shown_after {
             let bar = ProgressBar::with_draw_target(
                 Some(progress.total),
                 ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_SECOND),
@@ -211,6 +222,8 @@ fn spinner(message: &'static str) -> ProgressBar {
     let bar = ProgressBar::new_spinner().with_message(message);
     bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_SECOND));
     bar.set_style(template("{spinner} {msg} {elapsed}"));
+    // Drawn by the caller: the thread that redraws it may begin when the work is done.
+    bar.tick();
     bar.enable_steady_tick(Duration::from_millis(250));
     bar
 }
@@ -224,12 +237,14 @@ pub(crate) fn during<T>(
 ) -> T {
     let (working, ended) = mpsc::channel::<()>();
     let goes_on = move |time| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
+    let wait = shown_after();
+    let at_once = if wait.is_zero() { Some(spinner(message)) } else { None };
     thread::scope(|scope| {
         scope.spawn(move || {
-            if !goes_on(LINE_INTERVAL) {
+            if at_once.is_none() && !goes_on(wait) {
                 return;
             }
-            let bar = spinner(message);
+            let bar = at_once.unwrap_or_else(|| spinner(message));
             while goes_on(Duration::from_millis(250)) {
                 bar.set_message(format!("{message} {}", so_far()));
             }

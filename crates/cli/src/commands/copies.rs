@@ -41,7 +41,7 @@ pub(crate) fn rename(args: &NamesArgs) -> Result<()> {
     let names = &args.names;
     let db = database::open(&args.database.db, Access::Change)?;
     names.rename(&db)?;
-    db.close()?;
+    database::close(db)?;
     args.output.report(&json!({ "renamed": names.from, "to": names.to }))
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn clone(args: &NamesArgs) -> Result<()> {
     let names = &args.names;
     let db = database::open(&args.database.db, Access::Change)?;
     names.clone_in(&db)?;
-    db.close()?;
+    database::close(db)?;
     args.output.report(&json!({ "cloned": names.from, "to": names.to }))
 }
 
@@ -86,7 +86,7 @@ fn copy(args: &CopyArgs, what: &str, make: Make) -> Result<()> {
             Ok(())
         })
     })?;
-    db.close()?;
+    database::close(db)?;
     let (to, verified) = (args.target.to.display().to_string(), args.target.verify);
     args.output.report(&json!({ what: to, "verified": verified }))
 }

@@ -31,6 +31,6 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     };
     db.write_with(&batch, WriteOptions::new().sync(true))?;
     drop(family);
-    db.close()?;
+    database::close(db)?;
     args.output.report(&json!({ "removed": removed, "family": args.target.family }))
 }

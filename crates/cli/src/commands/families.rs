@@ -45,7 +45,7 @@ pub(crate) fn create(args: &CreateFamilyArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Create)?;
     database::know_order(&db, &options.key_order)?;
     db.create_family(&args.name, options)?;
-    db.close()?;
+    database::close(db)?;
     args.output.report(&json!({ "created": args.name }))
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn drop(args: &DropFamilyArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Change)?;
     database::family(&db, name)?;
     db.drop_family(name)?;
-    db.close()?;
+    database::close(db)?;
     args.output.report(&json!({ "dropped": name }))
 }
 

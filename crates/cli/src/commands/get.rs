@@ -5,10 +5,11 @@
 //! one line. Several keys are looked up together, and each that is there is a line with key and
 //! value, in the order in which they were named.
 
-use std::cmp::Ordering;
+use std::cmp;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidesdb::{Family, KeyOrder, Scan, ScanOptions};
 
@@ -18,6 +19,8 @@ use crate::encoding::Encoding;
 use crate::failure::{Failure, Result, judged, note};
 use crate::formats::{self, Format, RecordWriter, Row};
 use crate::output::print;
+use crate::progress;
+use crate::table::count;
 
 /// Keys that are looked up together.
 const KEYS_AT_ONCE: usize = 1000;
@@ -62,7 +65,23 @@ pub(crate) fn run(args: &GetArgs) -> Result<()> {
     };
     look_up(&keys, &mut output)?;
     if let Some(path) = &args.keys_from {
-        each_some(path, &args.encoding, |keys| look_up(keys, &mut output))?;
+        let done = AtomicU64::new(0);
+        let mut work = || {
+            each_some(path, &args.encoding, |keys| {
+                // ORDERING: relaxed; the other thread only shows the number.
+                done.fetch_add(keys.len() as u64, Ordering::Relaxed);
+                look_up(keys, &mut output)
+            })
+        };
+        // Lines at the terminal show how far it is.
+        match is_terminal {
+            true => work()?,
+            false => {
+                // ORDERING: as above.
+                let so_far = || format!("{} keys", count(done.load(Ordering::Relaxed)));
+                progress::during("looking up", so_far, work)?;
+            }
+        }
     }
     let printed = output.flush().map_err(|error| Failure::output(&error));
     judged(printed, values.end())
@@ -132,7 +151,7 @@ impl Expiries {
             return Ok(None);
         }
         let order = self.order.compare(key, self.scan.key());
-        let is_found = order.map_or(key == self.scan.key(), Ordering::is_eq);
+        let is_found = order.map_or(key == self.scan.key(), cmp::Ordering::is_eq);
         Ok(if is_found { self.scan.expires_at_unix_seconds() } else { None })
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn flush(args: &FlushArgs) -> Result<()> {
         progress::during("flushing", String::new, || db.flush())
     })?;
     let flushed = database::visible_families(&db);
-    db.close()?;
+    database::close(db)?;
     args.output.report(&json!({ "flushed": flushed }))
 }
 
@@ -39,6 +39,6 @@ pub(crate) fn compact(args: &CompactArgs) -> Result<()> {
     })?;
     let all = || database::visible_families(&db);
     let compacted = args.family.clone().map_or_else(all, |name| vec![name]);
-    db.close()?;
+    database::close(db)?;
     args.output.report(&json!({ "compacted": compacted }))
 }

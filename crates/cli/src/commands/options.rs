@@ -63,7 +63,7 @@ pub(crate) fn run(args: &OptionsArgs) -> Result<()> {
     let named = args.family.as_deref();
     if let Some(file) = &file {
         let changed = apply(&db, file, named, args.json)?;
-        db.close()?;
+        database::close(db)?;
         return if args.json { print(pretty(&json!({ "changed": changed }))?) } else { Ok(()) };
     }
     if changes {
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &OptionsArgs) -> Result<()> {
     let of = named.or_else(|| if args.json && changes { Some(DEFAULT_FAMILY) } else { None });
     let text = shown(&db, of, form)?;
     if changes {
-        db.close()?;
+        database::close(db)?;
     }
     print(text)
 }

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &PutArgs) -> Result<()> {
     }
     db.write_with(&batch, WriteOptions::new().sync(true))?;
     drop(family);
-    db.close()?;
+    database::close(db)?;
     args.output.report(&json!({ "stored": 1, "family": name, "value_bytes": value.len() }))
 }
 

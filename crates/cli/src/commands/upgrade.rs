@@ -10,6 +10,7 @@ use crate::args::ReportArgs;
 use crate::database;
 use crate::failure::{Failure, Result, judged};
 use crate::output::print;
+use crate::progress;
 use crate::table::{count, render};
 
 /// Runs the command.
@@ -19,7 +20,7 @@ use crate::table::{count, render};
 /// engine.
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     database::must_exist(&args.database.db)?;
-    let report = formats_of(&args.database.db)?;
+    let report = progress::during("reading", String::new, || formats_of(&args.database.db))?;
     let text = if args.json { as_json(&report) } else { as_text(&report) };
     let verdict = match report.found.iter().find(|found| !found.is_readable()) {
         None => match report.unreadable.len() {

@@ -22,7 +22,8 @@ use crate::doctor;
 use crate::failure::{Failure, Result, judged};
 use crate::interrupt;
 use crate::options_files;
-use crate::progress::WorkBar;
+use crate::progress::{self, WorkBar};
+use crate::table::bytes;
 
 /// The family that a shell begins with.
 const FIRST_FAMILY: &str = "default";
@@ -152,21 +153,24 @@ impl Session {
             }
             Command::Flush => {
                 let db = self.db.clone();
-                in_background(move || db.flush())?;
+                in_background("flushing", String::new, move || db.flush())?;
             }
             Command::Compact(args) => {
-                let db = self.db.clone();
+                let (db, told) = (self.db.clone(), self.db.clone());
+                let read = move || told.stats().work.compaction_bytes_read;
+                let before = read();
+                let so_far = move || format!("{} read", bytes(read().saturating_sub(before)));
                 match args.all {
-                    true => in_background(move || db.compact())?,
+                    true => in_background("compacting", so_far, move || db.compact())?,
                     false => {
                         let family = self.family()?;
-                        in_background(move || family.compact())?;
+                        in_background("compacting", so_far, move || family.compact())?;
                     }
                 }
             }
             Command::Sync => {
                 let db = self.db.clone();
-                in_background(move || db.sync_log())?;
+                in_background("syncing", String::new, move || db.sync_log())?;
             }
             Command::Options(args) => self.options(&args, output)?,
             Command::Exit => return Ok(Outcome::Exit),
@@ -265,7 +269,7 @@ impl Session {
     pub(crate) fn close(mut self) -> Result<()> {
         let left_open = self.transaction.take().is_some();
         self.snapshot = None;
-        self.db.close()?;
+        database::close(self.db)?;
         if left_open {
             return Err(Failure::new("the transaction was not committed, and is rolled back"));
         }
@@ -291,8 +295,11 @@ pub(super) fn print(output: &mut dyn Write, text: &str) -> Result<()> {
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(failed)
 }
 
-/// Does work that cannot be given up. When the user asks for it, the shell goes on without it.
+/// Does work that cannot be given up, with a line that shows what it is and what `so_far` says of
+/// it. When the user asks for it, the shell goes on without it.
 fn in_background<T: Send + 'static>(
+    message: &'static str,
+    so_far: impl Fn() -> String + Send,
     work: impl FnOnce() -> tidesdb::Result<T> + Send + 'static,
 ) -> Result<T> {
     let goes_on = || {
@@ -300,7 +307,7 @@ fn in_background<T: Send + 'static>(
             "nothing waits for its end now; what is not done when the shell ends is given up",
         )
     };
-    in_background_until(work, Duration::ZERO, goes_on)
+    progress::during(message, so_far, || in_background_until(work, Duration::ZERO, goes_on))
 }
 
 /// Does work that tells how far it is, behind a bar. When the user asks for it, it ends.

@@ -160,6 +160,13 @@ struct Terminal {
 
 impl Terminal {
     fn start(place: &Place) -> Self {
+        let mut terminal = Self::running(place, &["shell", "db", "--create"], "1000");
+        terminal.expect("tidesdb default> ");
+        terminal
+    }
+
+    /// A command of the tool whose work is shown after so many milliseconds.
+    fn running(place: &Place, arguments: &[&str], shown_after: &str) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
@@ -170,7 +177,8 @@ impl Terminal {
         };
         // Ctrl-C reaches those whose controlling terminal it is.
         let mut command = Command::new("setsid");
-        command.args(["--ctty", env!("CARGO_BIN_EXE_tidesdb"), "shell", "db", "--create"]);
+        command.args(["--ctty", env!("CARGO_BIN_EXE_tidesdb")]).args(arguments);
+        command.env("TIDESDB_PROGRESS_AFTER_MS", shown_after);
         command.current_dir(place.path("")).env("TERM", "xterm").env_remove("TIDESDB_DB");
         command.env("XDG_STATE_HOME", place.path("state"));
         command.stdin(Stdio::from(theirs())).stdout(Stdio::from(theirs()));
@@ -186,10 +194,7 @@ impl Terminal {
                 }
             }
         });
-        let mut terminal =
-            Self { child, input: Some(File::from(ours)), output, seen: String::new() };
-        terminal.expect("tidesdb default> ");
-        terminal
+        Self { child, input: Some(File::from(ours)), output, seen: String::new() }
     }
 
     fn send(&mut self, keys: &str) {
@@ -280,4 +285,42 @@ fn ctrl_c_gives_up_the_command_that_runs() {
     terminal.expect("tidesdb default> ");
     terminal.send("\x04");
     assert_eq!(terminal.end(), Some(0));
+}
+
+/// Only copies and checks were shown in a shell, and no command showed that it closed.
+#[test]
+fn long_work_is_shown_at_a_terminal() {
+    let place = Place::new();
+    place.file("keys", "user:1\n");
+    let mut terminal = Terminal::running(&place, &["shell", "db", "--create"], "0");
+    terminal.expect("opening");
+    terminal.expect("tidesdb default> ");
+    for (line, shown) in [
+        ("put user:1 ada", ""),
+        ("count", "counting"),
+        ("flush", "flushing"),
+        ("compact", "compacting"),
+        ("sync", "syncing"),
+    ] {
+        terminal.send(&format!("{line}\r"));
+        terminal.expect("\r\n");
+        terminal.expect(shown);
+        terminal.expect("tidesdb default> ");
+    }
+    terminal.send("\x04");
+    terminal.expect("closing");
+    assert_eq!(terminal.end(), Some(0));
+    for (arguments, shown) in [
+        (&["put", "--db", "db", "k", "v"][..], "closing"),
+        (&["delete", "--db", "db", "k"], "closing"),
+        (&["load", "--db", "db", "--format", "tsv", "--no-header", "empty"], "closing"),
+        (&["compact", "--db", "db"], "closing"),
+        (&["upgrade", "--db", "db"], "reading"),
+        (&["doctor", "db"], "examining"),
+    ] {
+        place.file("empty", "");
+        let mut terminal = Terminal::running(&place, arguments, "0");
+        terminal.expect(shown);
+        assert_eq!(terminal.end(), Some(0), "{arguments:?}");
+    }
 }
