@@ -11,7 +11,8 @@
 use super::phases::{Check, Outcome, checkpoint_directory};
 use super::{MARK, open};
 use crate::data::expect::Expectation;
-use crate::measure::recorder::{Kind, Limits, Recorder, Schedule};
+use crate::measure::recorder::{Limits, Recorder, Schedule};
+use crate::measure::series::Kind;
 use crate::spec::{JobResult, JobSpec, Settle, Shape, Status, Workload};
 use crate::workload::check::verify_contents;
 use crate::workload::{Dataset, Tally};

@@ -5,7 +5,9 @@
 
 use super::limits;
 use crate::data::expect::{Expectation, Progress};
-use crate::measure::recorder::{Kind, Measured, Recorder};
+use crate::measure::measured::Measured;
+use crate::measure::recorder::Recorder;
+use crate::measure::series::Kind;
 use crate::spec::{JobSpec, Verify, Workload};
 use crate::workload::trace::{Model, read_lines, replay};
 use crate::workload::{Dataset, Phase, Tally, families, mixed, read, scan, transactions, write};

@@ -2,8 +2,9 @@
 
 use super::Marks;
 use super::phases::Outcome;
+use crate::measure::measured::Measured;
 use crate::measure::observed::steps;
-use crate::measure::recorder::{Kind, Measured, Series};
+use crate::measure::series::{Kind, Series};
 use crate::spec::{JobResult, JobSpec, OperationResult, Shape, Status, Workload, WorstThread};
 
 /// An engine's byte counters are believed from this many times their resolution on.

@@ -4,8 +4,8 @@ use super::phases::run as run_phase;
 use super::summary::{describe, hit_share};
 use super::*;
 use crate::data::keys::Layout;
-use crate::measure::recorder::Kind;
 use crate::measure::recorder::Recorder;
+use crate::measure::series::Kind;
 use crate::spec::{Isolation, Mix, Overlap, Pattern, RowCount, Setup, Sizes};
 use std::path::PathBuf;
 

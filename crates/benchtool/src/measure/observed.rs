@@ -7,8 +7,8 @@
 
 use super::device::Traffic;
 use super::disk;
+use super::measured::Measured;
 use super::process::{MemoryWatch, Sample};
-use super::recorder::Measured;
 use super::timeline::Timeline;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};

@@ -13,77 +13,19 @@
 //! A recorder belongs to one worker thread and is merged after the thread has ended. A phase ends
 //! for a thread when [`Recorder::end`] returns false: time is up, or the run was interrupted.
 
+use super::measured::Measured;
 use super::process::thread_cpu;
-use hdrhistogram::Histogram;
+use super::series::{KINDS, Kind, Series, all_series};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Width of one bucket of the rate over time.
 pub(crate) const BUCKET_MILLIS: u64 = 100;
 const BUCKET: Duration = Duration::from_millis(BUCKET_MILLIS);
-/// Latencies above ten minutes are counted as ten minutes.
-const MAX_LATENCY_NANOS: u64 = 600_000_000_000;
 /// If every other call takes longer, all are timed: the clock and the histogram are then a
 /// hundredth or two of them. An average would not do, as it is long too where other processes want
 /// the processor.
 const SLOW_CALL: Duration = Duration::from_micros(5);
-/// Quantiles that are kept of the slowest thread too.
-const WORST: [f64; 4] = [0.5, 0.95, 0.99, 0.999];
-/// Kinds of operations.
-const KINDS: usize = 7;
-
-/// Which histogram an operation belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// The operation that names the workload.
-    Primary,
-    /// Puts beside it.
-    Put,
-    /// Gets beside it.
-    Get,
-    /// A get and a put of the same record.
-    Modify,
-    /// Scans beside it.
-    Scan,
-    /// Deletes beside it.
-    Delete,
-    /// Drops of families.
-    Drop,
-}
-
-impl Kind {
-    /// All kinds, the main one first.
-    pub(crate) const ALL: [Self; KINDS] =
-        [Self::Primary, Self::Put, Self::Get, Self::Modify, Self::Scan, Self::Delete, Self::Drop];
-
-    /// Name in reports; the main operation is named by its workload.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Primary => "",
-            Self::Put => "PUT",
-            Self::Get => "GET",
-            Self::Modify => "RMW",
-            Self::Scan => "SCAN",
-            Self::Delete => "DELETE",
-            Self::Drop => "CF_DROP",
-        }
-    }
-}
-
-/// Operations and latencies of one kind.
-#[derive(Debug, Clone)]
-pub(crate) struct Series {
-    /// Latencies in nanoseconds, of one call (an operation, or a batch).
-    pub(crate) histogram: Histogram<u64>,
-    /// Operations completed.
-    pub(crate) operations: u64,
-    /// Longest time between two readings of the clock that one of these operations ended: of a call
-    /// that was timed, or of those before it that were not.
-    pub(crate) longest_gap: Duration,
-    /// For each of [`WORST`] the highest latency of a single thread; `None`: of one thread anyway.
-    worst: Option<[u64; WORST.len()]>,
-}
-
 /// When operations are due.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Schedule {
@@ -135,66 +77,6 @@ pub(crate) struct Recorder<'a> {
     longest_gap_at: Instant,
     cpu_start: Option<Duration>,
     warming: bool,
-}
-
-/// The measurements of one thread, or of several merged.
-#[derive(Debug)]
-pub(crate) struct Measured {
-    /// One per kind, in the order of [`Kind::ALL`].
-    pub(crate) series: [Series; KINDS],
-    /// Operations of all kinds per [`BUCKET_MILLIS`].
-    pub(crate) buckets: Vec<u64>,
-    /// Longest time between two readings of the clock, whatever ended it.
-    pub(crate) longest_gap: Duration,
-    /// When that time ended.
-    pub(crate) longest_gap_at: Instant,
-    /// Processor time of the thread, or of all.
-    pub(crate) cpu: Option<Duration>,
-    /// When the thread began and ended.
-    pub(crate) span: (Instant, Instant),
-}
-
-impl Series {
-    fn new() -> Result<Self, String> {
-        let histogram = Histogram::new_with_bounds(1, MAX_LATENCY_NANOS, 3)
-            .map_err(|error| format!("latency histogram: {error}"))?;
-        Ok(Self { histogram, operations: 0, longest_gap: Duration::ZERO, worst: None })
-    }
-
-    /// The medians, 95, 99 and 99.9 % of the threads, the highest of each, in nanoseconds.
-    pub(crate) fn worst_thread(&self) -> [u64; WORST.len()] {
-        self.worst.unwrap_or_else(|| match self.histogram.is_empty() {
-            true => [0; WORST.len()],
-            false => WORST.map(|quantile| self.histogram.value_at_quantile(quantile)),
-        })
-    }
-
-    fn add(&mut self, other: &Self) -> Result<(), String> {
-        let (ours, theirs) = (self.worst_thread(), other.worst_thread());
-        self.worst = Some(std::array::from_fn(|index| ours[index].max(theirs[index])));
-        self.operations += other.operations;
-        self.longest_gap = self.longest_gap.max(other.longest_gap);
-        self.histogram.add(&other.histogram).map_err(|error| format!("latency histogram: {error}"))
-    }
-
-    fn clear(&mut self) {
-        self.operations = 0;
-        self.longest_gap = Duration::ZERO;
-        self.histogram.reset();
-    }
-}
-
-fn all_series() -> Result<[Series; KINDS], String> {
-    // Made one by one, since a copy would touch all of a histogram's memory.
-    Ok([
-        Series::new()?,
-        Series::new()?,
-        Series::new()?,
-        Series::new()?,
-        Series::new()?,
-        Series::new()?,
-        Series::new()?,
-    ])
 }
 
 impl<'a> Recorder<'a> {
@@ -361,47 +243,6 @@ impl<'a> Recorder<'a> {
             cpu: cpu.map(|(end, start)| end.saturating_sub(start)),
             span: (self.start, now),
         }
-    }
-}
-
-impl Measured {
-    /// The series of a kind.
-    pub(crate) fn of(&self, kind: Kind) -> &Series {
-        &self.series[kind as usize]
-    }
-
-    /// Merges the measurements of several threads; `None` if there is none.
-    pub(crate) fn merge(parts: Vec<Self>) -> Result<Option<Self>, String> {
-        let mut parts = parts.into_iter();
-        let Some(mut merged) = parts.next() else { return Ok(None) };
-        for part in parts {
-            for (series, other) in merged.series.iter_mut().zip(&part.series) {
-                series.add(other)?;
-            }
-            let length = merged.buckets.len().max(part.buckets.len());
-            merged.buckets.resize(length, 0);
-            for (sum, count) in merged.buckets.iter_mut().zip(&part.buckets) {
-                *sum += count;
-            }
-            if part.longest_gap > merged.longest_gap {
-                merged.longest_gap = part.longest_gap;
-                merged.longest_gap_at = part.longest_gap_at;
-            }
-            merged.cpu = merged.cpu.zip(part.cpu).map(|(all, one)| all + one);
-            merged.span = (merged.span.0.min(part.span.0), merged.span.1.max(part.span.1));
-        }
-        Ok(Some(merged))
-    }
-
-    /// From the first thread's start to the last thread's end.
-    pub(crate) fn duration(&self) -> Duration {
-        self.span.1.duration_since(self.span.0)
-    }
-
-    /// Operations per second in the slowest second (a sliding window over the buckets).
-    pub(crate) fn slowest_second(&self) -> Option<f64> {
-        let window = (1_000 / BUCKET_MILLIS) as usize;
-        self.buckets.windows(window).map(|part| part.iter().sum::<u64>() as f64).reduce(f64::min)
     }
 }
 

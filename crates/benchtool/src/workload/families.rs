@@ -4,7 +4,7 @@
 //! the four. A row that comes back wrong, or from another family, is an error.
 
 use super::{Dataset, Worker};
-use crate::measure::recorder::Kind;
+use crate::measure::series::Kind;
 use bench_compare::engine::{Engine, EngineError, Op};
 
 /// The body of the only thread.

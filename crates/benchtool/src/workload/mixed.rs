@@ -14,7 +14,7 @@ use super::write::timed_commit;
 use super::{Chooser, Dataset, Worker, share_of};
 use crate::data::expect::{Generations, State};
 use crate::data::random::Random;
-use crate::measure::recorder::Kind;
+use crate::measure::series::Kind;
 use crate::spec::RowCount;
 use bench_compare::engine::{Direction, ScanRequest};
 use std::sync::atomic::{AtomicU64, Ordering};

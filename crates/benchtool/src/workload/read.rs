@@ -8,7 +8,7 @@ use super::{Dataset, Worker, share_of};
 use crate::data::expect::Progress;
 use crate::data::order::Permutation;
 use crate::data::random::Random;
-use crate::measure::recorder::Kind;
+use crate::measure::series::Kind;
 
 /// Seed stream of the choice between present and absent keys.
 const COIN: u64 = 3_000;

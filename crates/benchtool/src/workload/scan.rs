@@ -8,7 +8,7 @@
 use super::check::SequenceCheck;
 use super::{Dataset, Worker, share_of};
 use crate::data::random::Random;
-use crate::measure::recorder::Kind;
+use crate::measure::series::Kind;
 use crate::spec::RowCount;
 use bench_compare::engine::{Direction, ScanRequest};
 

@@ -10,7 +10,7 @@ use super::check::show;
 use super::{Chooser, Dataset, Worker, share_of};
 use crate::data::expect::Generations;
 use crate::data::random::Random;
-use crate::measure::recorder::Kind;
+use crate::measure::series::Kind;
 use crate::spec::{Isolation, Overlap};
 use bench_compare::engine::{self, Commit};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -9,7 +9,7 @@ use super::batch::BatchBuffer;
 use super::{Dataset, Worker, share_of};
 use crate::data::expect::Generations;
 use crate::data::order::Order;
-use crate::measure::recorder::Kind;
+use crate::measure::series::Kind;
 use crate::spec::Verify;
 use bench_compare::engine::Op;
 

@@ -7,7 +7,7 @@
 use super::format::{Change, Line};
 use crate::data::random::mix;
 use crate::data::values::Values;
-use crate::measure::recorder::Kind;
+use crate::measure::series::Kind;
 use crate::workload::check::show;
 use crate::workload::{Tally, Worker};
 use bench_compare::engine::{Direction, Engine, Op, ScanRequest, SessionMode};
