@@ -103,8 +103,11 @@ pub enum Error {
         /// What the operating system said.
         source: Arc<io::Error>,
     },
-    /// The system gave no memory for what is named. What is in memory is written to tables then,
-    /// which frees it.
+    /// The system gave no memory for what is named: memtables, a value or a record as large as the
+    /// caller made it, a batch. The call has no effect; what is in memory is written to tables
+    /// then, which frees it. Small pieces (keys, lists, blocks of tables) are asked for in a way
+    /// that ends the process when there are none, which loses nothing that was acknowledged: it is
+    /// a kill. Where overcommitted memory runs out the system kills the process by itself.
     OutOfMemory(&'static str),
     /// Stored bytes are not what was written.
     Corruption {

@@ -110,7 +110,7 @@ impl VlogReader {
         if stored_len > ONE_READ_BYTES && pointer.stored_len == pointer.raw_len {
             return self.read_in_place(pointer, value);
         }
-        resize(scratch, RECORD_HEADER_BYTES + stored_len);
+        resize(scratch, RECORD_HEADER_BYTES + stored_len)?;
         self.read_exact(scratch, pointer.offset)?;
         self.decode(pointer, scratch, value)
     }
@@ -178,10 +178,11 @@ impl VlogReader {
         let header = self.check(bytes, pointer, stored)?;
         if header.codec == Compression::None {
             value.clear();
+            value.try_reserve(stored.len()).map_err(|_| NO_MEMORY)?;
             value.extend_from_slice(stored);
             return Ok(());
         }
-        resize(value, pointer.raw_len as usize);
+        resize(value, pointer.raw_len as usize)?;
         header.codec.decompress(stored, value).map_err(|_| {
             let (stored, raw) = (stored.len(), pointer.raw_len);
             let text =
@@ -194,7 +195,7 @@ impl VlogReader {
     fn read_in_place(&self, pointer: &ValuePointer, value: &mut Vec<u8>) -> Result<()> {
         let mut header = [0; RECORD_HEADER_BYTES];
         self.read_exact(&mut header, pointer.offset)?;
-        resize(value, pointer.stored_len as usize);
+        resize(value, pointer.stored_len as usize)?;
         self.read_exact(value, pointer.offset + RECORD_HEADER_BYTES as u64)?;
         let parsed = self.check(&header, pointer, value)?;
         if parsed.codec == Compression::None {
@@ -337,11 +338,24 @@ fn no_header(found: &[u8; RECORD_HEADER_BYTES]) -> String {
 }
 
 /// Gives `buffer` that length; what it holds is overwritten next. Fresh memory comes zeroed from
-/// the system at no cost, so a buffer that is too small is replaced rather than grown.
-fn resize(buffer: &mut Vec<u8>, len: usize) {
-    if buffer.capacity() < len {
-        *buffer = vec![0; len];
-    } else {
+/// the system at no cost, so a buffer that is too small is replaced rather than grown. For a large
+/// value memory is asked for twice, since what gives zeroed memory ends the process when there is
+/// none.
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+fn resize(buffer: &mut Vec<u8>, len: usize) -> Result<()> {
+    if buffer.capacity() >= len {
         buffer.resize(len, 0);
+        return Ok(());
     }
+    // Not beside what it takes the place of.
+    *buffer = Vec::new();
+    if len > TRUSTED_BYTES as usize {
+        Vec::<u8>::new().try_reserve_exact(len).map_err(|_| NO_MEMORY)?;
+    }
+    *buffer = vec![0; len];
+    Ok(())
 }
+
+const NO_MEMORY: Error = Error::OutOfMemory("a value");

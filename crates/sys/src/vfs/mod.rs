@@ -329,8 +329,15 @@ pub trait LogSegment: Send + Sync + Debug {
     /// # Errors
     /// As [`LogSegment::write`].
     fn write_two(&self, at: u64, first: &[u8], second: &[u8]) -> io::Result<()> {
-        // One write, for those to whom writes cost more than bytes.
-        self.write(at, &[first, second].concat())
+        // One write, for those to whom writes cost more than bytes; two where there is no memory.
+        let mut both = Vec::new();
+        if both.try_reserve_exact(first.len() + second.len()).is_err() {
+            self.write(at, first)?;
+            return self.write(at + first.len() as u64, second);
+        }
+        both.extend_from_slice(first);
+        both.extend_from_slice(second);
+        self.write(at, &both)
     }
 
     /// Makes the bytes `0..upto` durable, with the file's length; `u64::MAX` stands for all.

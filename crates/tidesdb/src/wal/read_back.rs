@@ -23,7 +23,11 @@ impl Wal {
             return false;
         }
         let Ok(file) = self.config.vfs.open(&active.path, OpenMode::Read) else { return false };
-        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        let (mut bytes, length) = (Vec::new(), usize::try_from(length).unwrap_or(0));
+        if bytes.try_reserve_exact(length).is_err() {
+            return false;
+        }
+        bytes.resize(length, 0);
         if file.read_exact_at(&mut bytes, active.offset_of(since)).is_err() {
             return false;
         }

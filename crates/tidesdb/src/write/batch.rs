@@ -82,7 +82,7 @@ impl WriteBatch {
     /// # Errors
     /// [`Error::InvalidArgument`] for an empty key, or a family of another database than the
     /// batch's other operations; [`Error::TooLarge`] for a key or value over the limits or a batch
-    /// that grows over its own. The batch is unchanged then.
+    /// that grows over its own; [`Error::OutOfMemory`]. The batch is unchanged then.
     pub fn put(
         &mut self,
         family: &Family,
@@ -246,10 +246,13 @@ impl WriteBatch {
             return Err(too_large("key", value.len(), MAX_KEY_BYTES));
         }
         if value.len() >= DIRECT_VALUE_BYTES {
+            let mut copy = Vec::new();
+            copy.try_reserve_exact(value.len()).map_err(|_| NO_MEMORY)?;
+            copy.extend_from_slice(value);
             self.direct.push(DirectValue {
                 family: Arc::clone(family),
                 key: key.to_vec(),
-                value: value.to_vec(),
+                value: copy,
                 expires_at,
                 position: self.record.len(),
             });
@@ -262,6 +265,7 @@ impl WriteBatch {
                     limit: MAX_BATCH_BYTES as u64,
                 });
             }
+            self.record.try_reserve(key.len() + value.len() + 32).map_err(|_| NO_MEMORY)?;
             let operation = Operation { family: family.id, kind, expires_at, key, value };
             BatchWriter::new(&mut self.record).push(operation);
         }
@@ -376,6 +380,8 @@ impl WriteBatch {
         self.user_bytes
     }
 }
+
+const NO_MEMORY: Error = Error::OutOfMemory("a write batch");
 
 /// An extent of a batch, to go back to.
 #[derive(Clone, Copy, Debug)]

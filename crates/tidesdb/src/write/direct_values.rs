@@ -66,7 +66,12 @@ impl Core {
             }
         }
         pointers.sort_by_key(|(position, ..)| *position);
-        let mut operations = Vec::with_capacity(batch.record.len() + 64 * pointers.len());
+        let mut operations = Vec::new();
+        let bytes = batch.record.len() + 64 * pointers.len();
+        if operations.try_reserve_exact(bytes).is_err() {
+            self.take_values_back(&mut writers, &ends);
+            return Err(Error::OutOfMemory("the record of a commit"));
+        }
         let mut from = 0;
         for (position, value, pointer) in &pointers {
             operations.extend_from_slice(batch.record.get(from..*position).unwrap_or_default());
