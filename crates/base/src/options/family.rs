@@ -45,8 +45,9 @@ pub struct FamilyOptions {
     /// tables take at most a sixteenth of the memory budget; others are read through the block
     /// cache. Gets and seeks of what the block cache does not have and the kernel's page cache has
     /// are faster, from the disk itself both forms are level, and cached ones are a little slower.
-    /// Tables whose keys are not asked for take little memory, and files are a tenth larger. Both
-    /// kinds of tables may be mixed in a family. Default `false`.
+    /// Tables whose keys are not asked for take little memory, and files are a tenth larger, or a
+    /// sixth where values of some hundred bytes compress well. Both kinds of tables may be mixed in
+    /// a family. Default `false`.
     pub use_btree: bool,
     /// Keep the index of a table, an entry for each data block, in memory while the table is open.
     /// Without, the entries lie in index nodes of about `block_size` bytes, which are kept and read
