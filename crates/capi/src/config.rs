@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::ptr;
 
-use tidesdb::{Compression, DbOptions, FamilyOptions, SyncMode};
+use tidesdb::{Compression, DbOptions, FamilyOptions, SyncMode, WriteOptions};
 
 use crate::boundary::{Outcome, refuse, set_text};
 use crate::codes;
@@ -221,6 +221,14 @@ pub fn db_options(config: &Config, machine_memory: u64) -> Outcome<DbOptions> {
         .max_memory_usage(limit))
 }
 
+/// How durable commits are: as their families say, or with a shared memtable as the database does.
+pub fn durability(config: &Config) -> WriteOptions {
+    match config.unified_memtable {
+        0 => WriteOptions::new(),
+        _ => WriteOptions::new().sync(config.unified_memtable_sync_mode == SYNC_FULL),
+    }
+}
+
 /// Puts values in order that the interface accepts and corrects.
 ///
 /// # Errors
@@ -247,6 +255,11 @@ pub fn normalised(mut config: FamilyConfig, memory_limit: u64) -> Outcome<Family
 
 /// What a family of the engine is created with, or changed to from `present`.
 pub fn family_options(config: &FamilyConfig, present: FamilyOptions) -> Outcome<FamilyOptions> {
+    Ok(asked_options(config, present)?.within_limits())
+}
+
+/// The same as the config has it, beyond the engine's limits perhaps.
+pub fn asked_options(config: &FamilyConfig, present: FamilyOptions) -> Outcome<FamilyOptions> {
     let number = |number: c_int| usize::try_from(number).unwrap_or(0);
     // In C there is no other sign for it: who leaves the default gets what is right for the volume.
     let (mut options, least) = (present, config.min_disk_space);
@@ -266,8 +279,7 @@ pub fn family_options(config: &FamilyConfig, present: FamilyOptions) -> Outcome<
         .level_size_ratio(config.level_size_ratio)
         .tombstone_density_trigger(config.tombstone_density_trigger)
         .tombstone_density_min_entries(config.tombstone_density_min_entries)
-        .sync_mode(sync_mode(config.sync_mode, config.sync_interval_us)?)
-        .within_limits())
+        .sync_mode(sync_mode(config.sync_mode, config.sync_interval_us)?))
 }
 
 /// Takes over the fields that may change in use.

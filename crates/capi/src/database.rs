@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidesdb::{Db, Error, EventListener, LogLevel};
+use tidesdb::{Db, Error, EventListener, LogLevel, WriteOptions};
 use tidesdb_sys::forks::ProcessMark;
 
 use crate::allocator;
 use crate::boundary::{Failure, Outcome, answer, call, object, path, refuse};
 use crate::codes;
 use crate::comparators::Comparators;
-use crate::config::db_options;
+use crate::config::{db_options, durability};
 use crate::engine_log::{EngineLog, Level};
 use crate::families::FamilyHandle;
 use crate::family_work::unless_cancelled;
@@ -34,6 +34,8 @@ pub struct Database {
     pub memory_limit: u64,
     /// The shared memtable was asked for: flushing one family flushes all.
     pub shared_memtable: bool,
+    /// How durable commits are. With a shared memtable the sync modes of families do not count.
+    pub durability: WriteOptions,
     pub finish_compactions_on_close: bool,
     /// Memory of the machine, in bytes.
     pub total_memory: u64,
@@ -217,6 +219,7 @@ fn open_with(directory: &Path, config: &Config, log: &Arc<EngineLog>) -> Outcome
         families: Mutex::default(),
         directory: directory.to_path_buf(),
         shared_memtable: config.unified_memtable != 0,
+        durability: durability(config),
         finish_compactions_on_close: config.finish_compactions_on_close != 0,
         total_memory: total,
         available_memory,

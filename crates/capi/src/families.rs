@@ -14,7 +14,8 @@ use crate::allocator;
 use crate::boundary::{Outcome, bytes_of, call, call_for, object, refuse, set_bytes, text};
 use crate::codes;
 use crate::comparators;
-use crate::config::{family_options, named, normalised, take_engine_options, take_runtime_fields};
+use crate::config::{asked_options, family_options, named, normalised};
+use crate::config::{take_engine_options, take_runtime_fields};
 use crate::database::{Database, FamilyHandles, FamilyPointer, database};
 use crate::engine_log::Level;
 use crate::hooks::commit_hook;
@@ -151,9 +152,22 @@ fn with_comparator(database: &Database, mut config: FamilyConfig) -> FamilyConfi
     config
 }
 
-/// The engine's options with those of the interface stored beside them.
-fn options_for(config: &FamilyConfig, present: FamilyOptions) -> Outcome<FamilyOptions> {
-    let mut options = family_options(config, present)?;
+/// The engine's options with those of the interface stored beside them. What the engine does not
+/// take as it was asked for is told of in the log.
+fn options_for(
+    database: &Database,
+    config: &FamilyConfig,
+    present: FamilyOptions,
+) -> Outcome<FamilyOptions> {
+    let asked = asked_options(config, present)?;
+    let mut options = asked.clone().within_limits();
+    for (asked, taken) in asked.to_text().lines().zip(options.to_text().lines()) {
+        if asked != taken {
+            let name = String::from_utf8_lossy(&bytes_of(&config.name)).into_owned();
+            let text = format_args!("family '{name}': {asked} is beyond the limits, so {taken}");
+            database.log.write(Level::Warn, text);
+        }
+    }
     let stored = format!("[{STORED_AS}]\n{}", ini::lines(config));
     options.properties.insert(STORED_AS.to_owned(), stored);
     Ok(options)
@@ -186,7 +200,7 @@ pub unsafe extern "C" fn tidesdb_create_column_family(
             return refuse(codes::INVALID);
         }
         let options = FamilyOptions::default().key_order(key_order);
-        let options = options_for(&config, options)?;
+        let options = options_for(database, &config, options)?;
         let Some(hook) = config.commit_hook_fn else {
             database.db.create_family(name, options)?;
             return Ok(());
@@ -339,7 +353,8 @@ pub unsafe extern "C" fn tidesdb_cf_update_runtime_config(
         take_runtime_fields(&mut changed, new);
         let changed = normalised(changed, u64::MAX)?;
         // The engine stores options whenever they change.
-        handle.family.set_options(options_for(&changed, handle.family.options())?)?;
+        let options = options_for(handle.database(), &changed, handle.family.options())?;
+        handle.family.set_options(options)?;
         let hook = changed.commit_hook_fn.map(|hook| commit_hook(hook, changed.commit_hook_ctx));
         handle.family.set_commit_hook(hook);
         *config = changed;

@@ -6,7 +6,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `types` | the structures, with assertions of their layout |
+//! | `types`, `layout` | the structures, with assertions of their layout |
 //! | `codes` | return codes |
 //! | `boundary` | panics stop here; raw arguments become checked ones |
 //! | `allocator` | what is handed out comes from the caller's allocator |
@@ -43,6 +43,8 @@ mod held_spellings;
 mod hooks;
 mod ini;
 mod iterators;
+#[cfg(target_pointer_width = "64")]
+mod layout;
 mod object_store;
 mod spellings;
 mod statistics;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::{c_char, c_int};
 
-use tidesdb::{Error, ErrorKind, Family, IsolationLevel, Transaction};
+use tidesdb::{Error, ErrorKind, Family, IsolationLevel, Transaction, WriteOptions};
 use tidesdb_sys::forks::ProcessMark;
 
 use crate::allocator;
@@ -39,6 +39,8 @@ pub struct TransactionHandle {
     state: State,
     /// Bytes that one key and value may take together.
     most_entry_bytes: u64,
+    /// How durable its commits are.
+    durability: WriteOptions,
     /// Of families whose order the program has registered: spellings that it may have written.
     held: HeldSpellings,
 }
@@ -46,6 +48,18 @@ pub struct TransactionHandle {
 impl TransactionHandle {
     fn is_active(&self) -> bool {
         matches!(self.state, State::Active | State::Doubtful)
+    }
+
+    /// Whether a key and a value, or a key that is deleted, of so many bytes may be written.
+    #[inline]
+    fn check_size(&self, bytes: usize) -> Outcome {
+        if bytes > MOST_BYTES {
+            return refuse(codes::INVALID);
+        }
+        if bytes as u64 > self.most_entry_bytes {
+            return refuse(codes::MEMORY_LIMIT);
+        }
+        Ok(())
     }
 
     /// Neither reads nor writes any more.
@@ -144,6 +158,7 @@ pub unsafe extern "C" fn tidesdb_txn_begin_with_isolation(
             home: database.home,
             state: State::Active,
             most_entry_bytes: (database.memory_limit / 4 * 3).max(LEAST_ENTRY_LIMIT),
+            durability: database.durability,
             held: HeldSpellings::default(),
         });
         if pointer.is_null() {
@@ -170,13 +185,7 @@ pub unsafe extern "C" fn tidesdb_txn_put(
         let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
         // SAFETY: as above.
         let (key, value) = unsafe { (key(key_bytes, key_size)?, bytes(value, value_size)?) };
-        let both = key.len().saturating_add(value.len());
-        if both > MOST_BYTES {
-            return refuse(codes::INVALID);
-        }
-        if both as u64 > handle.most_entry_bytes {
-            return refuse(codes::MEMORY_LIMIT);
-        }
+        handle.check_size(key.len().saturating_add(value.len()))?;
         let expires_at = u64::try_from(ttl).unwrap_or(0);
         let key = &*handle.settled(family, key, Use::Put);
         let put = handle.transaction.put_expiring_at(&family.family, key, value, expires_at);
@@ -233,6 +242,7 @@ unsafe fn delete(
     let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
     // SAFETY: by contract.
     let key = unsafe { key(key_bytes, key_size) }?;
+    handle.check_size(key.len())?;
     let key = handle.settled(family, key, Use::Deletion);
     Ok(delete(&mut handle.transaction, &family.family, &key)?)
 }
@@ -372,7 +382,7 @@ pub unsafe extern "C" fn tidesdb_txn_commit(txn: *mut TransactionHandle) -> c_in
     call("tidesdb_txn_commit", || {
         // SAFETY: the caller's handle, by the interface.
         let handle = unsafe { active(txn) }?;
-        match handle.transaction.commit() {
+        match handle.transaction.commit_with(handle.durability) {
             Ok(_) => {
                 handle.end(State::Committed);
                 Ok(())

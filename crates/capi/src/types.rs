@@ -1,7 +1,6 @@
 //! The structures of the C interface, field for field as `include/tidesdb/db.h` declares them.
 //!
-//! Their sizes and some offsets are part of the interface: clients were compiled against them. The
-//! assertions at the end hold on every 64-bit system.
+//! Their sizes and offsets are part of the interface: clients were compiled against them.
 
 use std::ffi::{c_char, c_double, c_float, c_int, c_void};
 
@@ -249,30 +248,3 @@ pub type PutIfFn = unsafe extern "C" fn(
     usize,
     usize,
 ) -> c_int;
-
-#[cfg(target_pointer_width = "64")]
-const _: () = {
-    use std::mem::{offset_of, size_of};
-    assert!(size_of::<Config>() == 128);
-    assert!(offset_of!(Config, block_cache_size) == 24);
-    assert!(offset_of!(Config, object_store) == 104);
-    assert!(offset_of!(Config, finish_compactions_on_close) == 124);
-    assert!(size_of::<FamilyConfig>() == 624);
-    assert!(offset_of!(FamilyConfig, write_buffer_size) == 128);
-    assert!(offset_of!(FamilyConfig, comparator_name) == 200);
-    assert!(offset_of!(FamilyConfig, comparator_fn_cached) == 520);
-    assert!(offset_of!(FamilyConfig, commit_hook_fn) == 592);
-    assert!(offset_of!(FamilyConfig, object_prefetch_compaction) == 620);
-    assert!(size_of::<Stats>() == 224);
-    assert!(offset_of!(Stats, use_btree) == 96);
-    assert!(offset_of!(Stats, written.wal_bytes_written) == 168);
-    assert!(size_of::<DbStats>() == 304);
-    assert!(offset_of!(DbStats, object_store_connector) == 152);
-    assert!(offset_of!(DbStats, primary_epoch) == 224);
-    assert!(offset_of!(DbStats, written.compaction_count) == 296);
-    assert!(size_of::<CacheStats>() == 56);
-    assert!(size_of::<CommitOp>() == 48);
-    assert!(size_of::<ObjectStoreConfig>() == 96);
-    assert!(size_of::<ObjectStore>() == 88);
-    assert!(offset_of!(ObjectStore, ctx) == 80);
-};

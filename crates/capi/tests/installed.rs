@@ -105,14 +105,39 @@ fn installed_libraries_serve_programs() {
 
     // Statically: the program runs without the shared library.
     let archive = lib.join("libtidesdb.a");
-    let text = std::fs::read_to_string(lib.join("pkgconfig/tidesdb.pc")).unwrap();
-    let private = text.lines().find_map(|line| line.strip_prefix("Libs.private: ")).unwrap();
+    let private = private_libraries(&prefix);
     let mut arguments = vec![include.as_str(), archive.to_str().unwrap()];
-    arguments.extend(words(private));
+    arguments.extend(private.iter().map(String::as_str));
     let program = compile("transactions.c", folder.path(), &arguments);
     check(&program, None, EXAMPLES[1].1);
 
     with_cmake(&prefix, folder.path());
+}
+
+/// The archive within a shared object that a program loads while it runs.
+#[test]
+fn archives_can_be_part_of_a_plugin() {
+    let folder = tempfile::tempdir().unwrap();
+    let (prefix, plugin) = (folder.path().join("prefix"), folder.path().join("plugin.so"));
+    install(&prefix, None);
+    let mut build = Command::new("cc");
+    build.args(["-std=c11", "-D_GNU_SOURCE", "-shared", "-fPIC"]).args(STRICT);
+    build.arg(here().join("tests/c/plugin.c")).arg(format!("-I{}/include", prefix.display()));
+    build.arg(prefix.join("lib/libtidesdb.a")).args(private_libraries(&prefix));
+    succeed(build.args(["-Wl,-z,defs", "-o"]).arg(&plugin));
+    let host = folder.path().join("host");
+    let mut build = Command::new("cc");
+    build.args(["-std=gnu11", "-D_GNU_SOURCE"]).args(STRICT).arg(here().join("tests/c/host.c"));
+    succeed(build.args(["-ldl", "-o"]).arg(&host));
+    let out = run(Command::new(&host).arg(&plugin).arg(folder.path().join("db")));
+    assert_eq!(out, "all checks hold\n");
+}
+
+/// What a program that links the archive links beside it.
+fn private_libraries(prefix: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(prefix.join("lib/pkgconfig/tidesdb.pc")).unwrap();
+    let private = text.lines().find_map(|line| line.strip_prefix("Libs.private: ")).unwrap();
+    words(private).into_iter().map(str::to_owned).collect()
 }
 
 /// A program may have codecs and Rust code of its own beside the archive.
@@ -127,7 +152,7 @@ fn archives_export_the_interface_alone(archive: &Path) {
 
 fn with_cmake(prefix: &Path, folder: &Path) {
     if !available("cmake") {
-        println!("there is no CMake");
+        println!("skipped: there is no CMake");
         return;
     }
     let build = folder.join("build");

@@ -249,7 +249,7 @@ typedef struct tidesdb_config_t
     size_t unified_memtable_write_buffer_size;
     int unified_memtable_skip_list_max_level;
     float unified_memtable_skip_list_probability;
-    int unified_memtable_sync_mode;
+    int unified_memtable_sync_mode;     /* of every commit then: those of families do not count */
     uint64_t unified_memtable_sync_interval_us;
     tidesdb_objstore_t *object_store;   /* NULL: none */
     tidesdb_objstore_config_t *object_store_config; /* not looked at without an object store */
@@ -266,7 +266,11 @@ typedef struct tidesdb_column_family_config_t
     int min_levels;                      /* default 1, at most 32 */
     int dividing_level_offset;           /* default 1 */
     size_t klog_value_threshold;         /* values of this size on live in the value log; 512 */
-    enum compression_algorithm compression_algorithm; /* default LZ4 */
+#ifdef __cplusplus
+    enum compression_algorithm compression_algorithm; /* default LZ4; the same type in C++ */
+#else
+    compression_algorithm compression_algorithm;     /* default LZ4; the name that bindings see */
+#endif
     int enable_bloom_filter;             /* default 1 */
     double bloom_fpr;                    /* default 0.01 */
     int enable_block_indexes;            /* default 1 */

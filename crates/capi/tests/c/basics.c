@@ -7,21 +7,6 @@
 
 #include "helpers.h"
 
-_Static_assert(sizeof(tidesdb_config_t) == 128, "config");
-_Static_assert(offsetof(tidesdb_config_t, block_cache_size) == 24, "config");
-_Static_assert(offsetof(tidesdb_config_t, object_store) == 104, "config");
-_Static_assert(offsetof(tidesdb_config_t, finish_compactions_on_close) == 124, "config");
-_Static_assert(sizeof(tidesdb_column_family_config_t) == 624, "family config");
-_Static_assert(offsetof(tidesdb_column_family_config_t, comparator_name) == 200, "family config");
-_Static_assert(offsetof(tidesdb_column_family_config_t, commit_hook_fn) == 592, "family config");
-_Static_assert(sizeof(tidesdb_stats_t) == 224, "stats");
-_Static_assert(sizeof(tidesdb_db_stats_t) == 304, "database stats");
-_Static_assert(offsetof(tidesdb_db_stats_t, primary_epoch) == 224, "database stats");
-_Static_assert(sizeof(tidesdb_cache_stats_t) == 56, "cache stats");
-_Static_assert(sizeof(tidesdb_commit_op_t) == 48, "operation");
-_Static_assert(sizeof(tidesdb_objstore_config_t) == 96, "object store config");
-_Static_assert(sizeof(struct tidesdb_objstore_t) == 88, "connector");
-
 static void transactions(tidesdb_t *db, tidesdb_column_family_t *cf)
 {
     tidesdb_txn_t *txn = NULL, *other;

@@ -3,7 +3,6 @@
 #include <tidesdb/objstore_s3.h>
 
 #include <limits.h>
-#include <stddef.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -85,15 +84,7 @@ IS(TDB_DIR_PERMISSIONS, 0755);
 IS(TDB_NODE_ID_MAX, 64);
 IS(TDB_DISTINCT_KEYS_UNKNOWN, UINT64_MAX);
 
-IS(offsetof(tidesdb_column_family_config_t, write_buffer_size), 128);
-IS(offsetof(tidesdb_column_family_config_t, comparator_fn_cached), 520);
-IS(offsetof(tidesdb_column_family_config_t, object_prefetch_compaction), 620);
-IS(offsetof(tidesdb_stats_t, use_btree), 96);
-IS(offsetof(tidesdb_stats_t, wal_bytes_written), 168);
-IS(offsetof(tidesdb_db_stats_t, object_store_connector), 152);
-IS(offsetof(tidesdb_db_stats_t, compaction_count), 296);
-IS(sizeof(tidesdb_objstore_s3_config_t), 88);
-IS(offsetof(struct tidesdb_objstore_t, ctx), 80);
+#include "layout.h"
 
 #ifdef TIDESDB_HAS_S3
 #error "the library has no S3 connector"

@@ -99,6 +99,9 @@ static void sizes(tidesdb_t *db, tidesdb_column_family_t *cf)
     CHECK_CODE(tidesdb_txn_put(txn, cf, key, longest + 1, key, 1, 0), TDB_ERR_TOO_LARGE);
     CHECK_CODE(tidesdb_txn_put(txn, cf, key, 1, key, huge, 0), TDB_ERR_INVALID_ARGS);
     CHECK_CODE(tidesdb_txn_put(txn, cf, key, huge, key, 1, 0), TDB_ERR_INVALID_ARGS);
+    CHECK_CODE(tidesdb_txn_delete(txn, cf, key, huge), TDB_ERR_INVALID_ARGS);
+    CHECK_CODE(tidesdb_txn_single_delete(txn, cf, key, huge), TDB_ERR_INVALID_ARGS);
+    CHECK_CODE(tidesdb_txn_delete(txn, cf, key, longest + 1), TDB_ERR_TOO_LARGE);
     CHECK_OK(tidesdb_get_db_stats(db, &stats));
     /* More than three quarters of the memory that the database may take. */
     CHECK_CODE(tidesdb_txn_put(txn, cf, key, 1, key, stats.resolved_memory_limit / 4 * 3 + 1, 0),

@@ -93,6 +93,20 @@ int main(int count, char **arguments)
     CHECK_OK(tidesdb_compact(cf));
     CHECK(strstr(contents(log), "[INFO] ") != NULL && strstr(text, "was written out") != NULL);
 
+    /* So is what the engine does not take as it was asked for, when it is asked for. */
+    CHECK(strstr(text, "beyond the limits") == NULL);
+    {
+        tidesdb_column_family_config_t config = tidesdb_default_column_family_config();
+        config.klog_value_threshold = 3;
+        CHECK_OK(tidesdb_create_column_family(db, "limits", &config));
+        CHECK(strstr(contents(log), "[WARN] family 'limits': klog_value_threshold = 3 is beyond the "
+                                    "limits, so klog_value_threshold = 16\n") != NULL);
+        config.klog_value_threshold = 512;
+        config.level_size_ratio = 1;
+        CHECK_OK(tidesdb_cf_update_runtime_config(tidesdb_get_column_family(db, "limits"), &config, 1));
+        CHECK(strstr(contents(log), "so level_size_ratio = 2\n") != NULL);
+    }
+
     /* Each database has its own; lines of the program go to the one that was opened last. */
     second = open_logged(other, TDB_LOG_ERROR, 1, 4096);
     CHECK(second != NULL);

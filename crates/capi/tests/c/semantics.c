@@ -55,6 +55,34 @@ static void savepoints(tidesdb_t *db, tidesdb_column_family_t *cf)
     tidesdb_txn_free(txn);
 }
 
+/* Going back to a savepoint takes back what was written, not what was read. */
+static void reads_behind_a_savepoint(tidesdb_t *db, tidesdb_column_family_t *cf)
+{
+    static const tidesdb_isolation_level_t levels[] = {TDB_ISOLATION_REPEATABLE_READ,
+                                                       TDB_ISOLATION_SERIALIZABLE};
+    int n;
+    for (n = 0; n < 2; n++)
+    {
+        tidesdb_txn_t *txn = begin(db, levels[n]), *other;
+        put_alone(db, cf, "read", "old");
+        CHECK_OK(tidesdb_txn_rollback(txn));
+        CHECK_OK(tidesdb_txn_reset(txn, levels[n]));
+        CHECK_OK(tidesdb_txn_savepoint(txn, "before"));
+        CHECK(holds(txn, cf, "read", "old"));
+        CHECK_OK(put(txn, cf, "given up", "v"));
+        CHECK_OK(tidesdb_txn_rollback_to_savepoint(txn, "before"));
+        /* Each has read what the other one writes. */
+        other = begin(db, levels[n]);
+        CHECK(holds(other, cf, "kept", NULL));
+        CHECK_OK(put(other, cf, "read", "new"));
+        CHECK_OK(tidesdb_txn_commit(other));
+        tidesdb_txn_free(other);
+        CHECK_OK(put(txn, cf, "kept", "v"));
+        CHECK_CODE(tidesdb_txn_commit(txn), TDB_ERR_CONFLICT);
+        tidesdb_txn_free(txn);
+    }
+}
+
 static int stands_on(tidesdb_iter_t *iter, const char *key, const char *value)
 {
     uint8_t *found = NULL, *found_value = NULL;
@@ -367,6 +395,7 @@ int main(int count, char **arguments)
     db = open_in(path);
     cf = small_family(db, "default");
     savepoints(db, cf);
+    reads_behind_a_savepoint(db, cf);
     iterators_and_own_writes(db);
     zig_zag(db);
     conflicts(db, cf);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::common::{LEVELS, Numbers, Place, options, place, small};
-use tidesdb::IsolationLevel::{ReadCommitted, Serializable, Snapshot};
-use tidesdb::{Db, Family, Scan, ScanOptions, Transaction, limits};
+use tidesdb::IsolationLevel::{ReadCommitted, RepeatableRead, Serializable, Snapshot};
+use tidesdb::{Db, ErrorKind, Family, Scan, ScanOptions, Transaction, limits};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -93,6 +93,27 @@ fn savepoints_nest_move_and_go() {
     assert!(family.contains(b"c").unwrap());
     transaction.reset(Snapshot).unwrap();
     assert!(transaction.rollback_to("first").is_err(), "savepoints end with their transaction");
+}
+
+#[test]
+fn what_was_read_behind_a_savepoint_stays_read() {
+    let place = place();
+    let family = &place.family;
+    for level in [RepeatableRead, Serializable] {
+        family.put(b"read", b"old").unwrap();
+        let mut transaction = place.db.begin(level).unwrap();
+        transaction.savepoint("before").unwrap();
+        assert_eq!(get(&transaction, family, b"read").unwrap(), b"old");
+        transaction.put(family, b"given up", b"v").unwrap();
+        transaction.rollback_to("before").unwrap();
+        // Each has read what the other one writes.
+        let mut other = place.db.begin(level).unwrap();
+        assert_eq!(get(&other, family, b"kept"), None);
+        other.put(family, b"read", b"new").unwrap();
+        other.commit().unwrap();
+        transaction.put(family, b"kept", b"v").unwrap();
+        assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    }
 }
 
 #[test]
