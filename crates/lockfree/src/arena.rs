@@ -135,9 +135,18 @@ struct Growth {
     next_class: usize,
 }
 
+/// What each insert of a key writes to: on one cache line, which it then has for the second write.
+#[derive(Debug)]
+#[repr(C, align(16))]
+struct Ends {
+    cursor: AtomicU64,
+    /// Keys of the index.
+    keys: AtomicU64,
+}
+
 /// A growing region of memory for one index; see the module documentation.
 pub struct Arena {
-    cursor: AtomicU64,
+    ends: Ends,
     /// Bytes of sealed blocks and of blocks of their own that were handed out.
     sealed_bytes: AtomicU64,
     allocated_bytes: AtomicU64,
@@ -152,7 +161,7 @@ impl Arena {
     /// An empty arena that may take up to `limit_bytes` of blocks from `pool`. It takes none yet.
     pub fn new(pool: Arc<BlockPool>, limit_bytes: u64) -> Self {
         Self {
-            cursor: AtomicU64::new(Cursor::START.pack()),
+            ends: Ends { cursor: AtomicU64::new(Cursor::START.pack()), keys: AtomicU64::new(0) },
             sealed_bytes: AtomicU64::new(0),
             allocated_bytes: AtomicU64::new(0),
             limit_bytes,
@@ -173,11 +182,32 @@ impl Arena {
     /// whenever no allocation is under way; while a block is being changed it may lag by that
     /// block.
     pub fn used_bytes(&self) -> u64 {
-        let cursor = Cursor::unpack(self.cursor.load(Ordering::Relaxed));
+        let cursor = Cursor::unpack(self.ends.cursor.load(Ordering::Relaxed));
         // Beyond its capacity the block was sealed, or is just being.
         let is_open = cursor.unit <= cursor.capacity_units();
         let current_units = if is_open { cursor.unit } else { 0 };
         self.sealed_bytes.load(Ordering::Relaxed) + current_units * UNIT_BYTES as u64
+    }
+
+    /// Notes so many more keys of the index whose memory this is, just after their allocation.
+    #[inline]
+    pub(crate) fn add_keys(&self, keys: u64) {
+        // ORDERING: relaxed; a reader that has seen a commit sees what was counted before that was
+        // published, and no more is promised.
+        self.ends.keys.fetch_add(keys, Ordering::Relaxed);
+    }
+
+    /// Takes back a key that was counted and that another thread has inserted first.
+    #[cold]
+    pub(crate) fn remove_key(&self) {
+        // ORDERING: as in `add_keys`.
+        self.ends.keys.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Keys of the index, those included that are just being inserted.
+    pub(crate) fn keys(&self) -> u64 {
+        // ORDERING: as in `add_keys`.
+        self.ends.keys.load(Ordering::Relaxed)
     }
 
     /// Claims `bytes` of uninitialised memory, aligned to [`UNIT_BYTES`].
@@ -190,7 +220,7 @@ impl Arena {
         loop {
             // ORDERING: Acquire pairs with the Release store that put the block in place, so the
             // table entry is visible to this thread, and through its publishing store to readers.
-            let before = Cursor::unpack(self.cursor.fetch_add(units, Ordering::Acquire));
+            let before = Cursor::unpack(self.ends.cursor.fetch_add(units, Ordering::Acquire));
             if before.unit + units <= before.capacity_units() {
                 return Self::offset(before.block, before.unit);
             }
@@ -268,7 +298,7 @@ impl Arena {
         if seen.unit <= capacity && seen.class != Cursor::NO_CLASS {
             self.sealed_bytes.fetch_add(seen.unit * UNIT_BYTES as u64, Ordering::Relaxed);
         }
-        let now = Cursor::unpack(self.cursor.load(Ordering::Relaxed));
+        let now = Cursor::unpack(self.ends.cursor.load(Ordering::Relaxed));
         if now.block != seen.block || now.class != seen.class {
             return Ok(());
         }
@@ -281,13 +311,13 @@ impl Arena {
             // Undo the pile of failed claims, or endless retries would overflow into the other
             // fields. Beyond the capacity by one, so that none of them counts as crossing again.
             let full = Cursor { unit: capacity + 1, ..now };
-            self.cursor.store(full.pack(), Ordering::Relaxed);
+            self.ends.cursor.store(full.pack(), Ordering::Relaxed);
             return Err(ArenaFull);
         };
         growth.next_class = class + 1;
         let cursor = Cursor { block: block as u64, class: class as u64, unit: 0 };
         // ORDERING: Release publishes the table entry to a thread that claims room in the block.
-        self.cursor.store(cursor.pack(), Ordering::Release);
+        self.ends.cursor.store(cursor.pack(), Ordering::Release);
         Ok(())
     }
 

@@ -232,6 +232,11 @@ impl Memtable {
         self.sealed_through.load(Ordering::Relaxed)
     }
 
+    /// Keys, deleted ones included. At no cost.
+    pub(crate) fn keys(&self) -> u64 {
+        self.index.keys()
+    }
+
     /// Bytes taken from the arena and by range deletions.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.index.arena().used_bytes() + self.range_tombstones.bytes()

@@ -94,7 +94,7 @@ fn limit_is_kept_and_refusals_do_not_add_up() {
         assert_eq!(arena.allocate(100_000), Err(ArenaFull));
     }
     assert_eq!((arena.used_bytes(), arena.allocated_bytes()), (used, 20 << 10));
-    assert!(Cursor::unpack(arena.cursor.load(Ordering::Relaxed)).unit < 1 << 20);
+    assert!(Cursor::unpack(arena.ends.cursor.load(Ordering::Relaxed)).unit < 1 << 20);
     assert_eq!(arena.allocate(usize::MAX), Err(ArenaFull));
 }
 

@@ -94,7 +94,8 @@ enum Target<'k> {
     Last,
 }
 
-/// What is inserted; the record is built when it is known to be needed, and once.
+/// What is inserted; the record is built when it is known to be needed, and once. A record that is
+/// built counts as a key of the tree.
 struct Pending<'k> {
     key: &'k [u8],
     version: NewVersion<'k>,
@@ -107,13 +108,18 @@ impl Pending<'_> {
             return Ok(new.record);
         }
         let new = record::create_record(arena, self.key, &self.version)?;
+        arena.add_keys(1);
         self.built = Some(new);
         Ok(new.record)
     }
 
     fn link_to(&self, arena: &Arena, existing: RecordRef) -> Result<(), ArenaFull> {
         let version = match self.built {
-            Some(new) => new.version,
+            Some(new) => {
+                // Another thread was first.
+                arena.remove_key();
+                new.version
+            }
             None => record::create_version(arena, &self.version)?,
         };
         existing.link(arena, version);
@@ -216,6 +222,14 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
         }
         *noted = Some(visit.node.at);
         self.insert_in_leaf(visit, parent, pending)
+    }
+
+    /// How many keys there are: all whose inserts have returned, and some that are under way. An
+    /// insert that found no memory may have left one too many.
+    #[inline]
+    #[must_use]
+    pub fn keys(&self) -> u64 {
+        self.arena.keys()
     }
 
     /// Keys that cut the tree into about `parts` parts of about equal size, ascending; fewer when

@@ -59,7 +59,10 @@ struct Child {
 
 /// The leaves of one part of a load.
 #[derive(Debug, Default)]
-pub struct LoadedPart(Vec<Child>);
+pub struct LoadedPart {
+    leaves: Vec<Child>,
+    keys: u64,
+}
 
 impl<const FANOUT: usize> BPlusTree<FANOUT> {
     const LOADED: usize = FANOUT - FANOUT / FREE_PART;
@@ -100,6 +103,7 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
     pub fn insert_loose(&self, loose: &Loose) -> Result<(), ArenaFull> {
         let key = loose.new.record.key(&self.arena);
         let version = NewVersion { seq: 0, kind: 0, expires_at: 0, value: &[] };
+        self.arena.add_keys(1);
         let mut pending = Pending { key, version, built: Some(loose.new) };
         while !self.try_insert(&mut pending, &mut None)? {}
         Ok(())
@@ -157,6 +161,7 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
         let mut leaves: Vec<Child> = Vec::with_capacity(entries.len() / Self::LOADED + 1);
         let mut leaf: Option<Handle<'_, FANOUT>> = None;
         let mut newest: Option<&Loose> = None;
+        let mut keys = 0;
         for entry in entries.iter() {
             let record = entry.new.record;
             if let Some(before) = newest
@@ -167,6 +172,7 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
                 continue;
             }
             newest = Some(entry);
+            keys += 1;
             let current = match leaf {
                 Some(current) if current.count() < Self::LOADED => current,
                 full => {
@@ -186,7 +192,7 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
             };
             current.append(entry.head, NewEntry { record, child: None });
         }
-        Ok(LoadedPart(leaves))
+        Ok(LoadedPart { leaves, keys })
     }
 
     /// Makes `right`, whose smallest key is that of `first`, the neighbour of `left`.
@@ -204,7 +210,9 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
     pub fn join(&self, parts: Vec<LoadedPart>, skip: usize) -> Result<(), ArenaFull> {
         let mut left: Option<Handle<'_, FANOUT>> = None;
         for part in &parts {
-            let (Some(first), Some(last)) = (part.0.first(), part.0.last()) else { continue };
+            let (Some(first), Some(last)) = (part.leaves.first(), part.leaves.last()) else {
+                continue;
+            };
             if let Some(left) = left {
                 // A part's first leaf may be its last as well, whose right fence is still open.
                 let right = Handle::new(&self.arena, first.node);
@@ -215,10 +223,12 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
             left = Some(Handle::new(&self.arena, last.node));
         }
         let Some(tail) = left else { return Ok(()) };
-        for leaf in parts.iter().flat_map(|part| part.0.first().into_iter().chain(part.0.last())) {
+        let edges = |part: &LoadedPart| [part.leaves.first().copied(), part.leaves.last().copied()];
+        for leaf in parts.iter().flat_map(edges).flatten() {
             Handle::<FANOUT>::new(&self.arena, leaf.node).refit_prefix(false);
         }
-        let mut level: Vec<Child> = parts.into_iter().flat_map(|part| part.0).collect();
+        let keys = parts.iter().map(|part| part.keys).sum();
+        let mut level: Vec<Child> = parts.into_iter().flat_map(|part| part.leaves).collect();
         let mut height = 0;
         while level.len() > 1 {
             height += 1;
@@ -229,6 +239,7 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
         let stored =
             self.root.compare_exchange(0, root.node.raw(), Ordering::Release, Ordering::Relaxed);
         stored.map_err(|_| ArenaFull)?;
+        self.arena.add_keys(keys);
         // ORDERING: Release publishes the leaf to `tail_leaf`.
         self.tail.store(tail.at.raw(), Ordering::Release);
         Ok(())

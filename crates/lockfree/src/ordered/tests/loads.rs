@@ -58,6 +58,7 @@ fn loads<const FANOUT: usize>(seed: u64) {
             model_insert(&mut model, key, version_of(n as u64, key));
         }
         check_all(&tree, &model);
+        assert_eq!(tree.keys(), model.len() as u64);
         for n in 0..most + 100 {
             let shape = random.below(5);
             let key = random_key(&mut random, shape);
@@ -69,6 +70,7 @@ fn loads<const FANOUT: usize>(seed: u64) {
             }
         }
         check_all(&tree, &model);
+        assert_eq!(tree.keys(), model.len() as u64);
     }
 }
 
@@ -114,4 +116,5 @@ fn a_tree_that_is_not_empty_refuses_a_load_and_takes_its_versions_one_by_one() {
     loose.iter().for_each(|loose| tree.insert_loose(loose).unwrap());
     assert_eq!(tree.get(b"here", 9).map(|version| version.seq), Some(2));
     assert_eq!(tree.versions(b"there").map(|version| version.seq).collect::<Vec<_>>(), [3, 1]);
+    assert_eq!(tree.keys(), 2);
 }

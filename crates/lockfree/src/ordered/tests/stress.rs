@@ -133,7 +133,7 @@ struct Round {
     inserts: u64,
 }
 
-fn stress<I: OrderedIndex>(name: &str) {
+fn stress<I: OrderedIndex>(name: &str, keys: impl Fn(&I) -> Option<u64>) {
     let mut random = Random::new(name, 7_041_776);
     let (rounds, inserts) = shape();
     for style in 0..rounds {
@@ -152,12 +152,13 @@ fn stress<I: OrderedIndex>(name: &str) {
             start.wait();
             read(&index, &round, &done);
         });
-        check_final(&index, &round);
+        check_final(&index, &round, keys(&index));
     }
 }
 
-/// Every insert of every writer is there, under its own sequence number.
-fn check_final<I: OrderedIndex>(index: &I, round: &Round) {
+/// Every insert of every writer is there, under its own sequence number, and each key was counted
+/// once by an index that counts them.
+fn check_final<I: OrderedIndex>(index: &I, round: &Round, keys: Option<u64>) {
     let mut expected: BTreeMap<Vec<u8>, Vec<u64>> = BTreeMap::new();
     for writer in 0..WRITERS {
         let mut random = Random::from_seed(round.seed ^ writer);
@@ -170,6 +171,7 @@ fn check_final<I: OrderedIndex>(index: &I, round: &Round) {
             expected.entry(key_for(number, round.style)).or_default().push(seq);
         }
     }
+    assert!(keys.is_none_or(|keys| keys == expected.len() as u64), "{keys:?}");
     let mut cursor = index.cursor();
     cursor.seek_to_first();
     for (key, sequences) in &mut expected {
@@ -185,15 +187,15 @@ fn check_final<I: OrderedIndex>(index: &I, round: &Round) {
 
 #[test]
 fn stress_skiplist() {
-    stress::<SkipList>("skiplist");
+    stress::<SkipList>("skiplist", |_| None);
 }
 
 #[test]
 fn stress_btree() {
-    stress::<BPlusTree>("btree");
+    stress::<BPlusTree>("btree", |tree| Some(tree.keys()));
 }
 
 #[test]
 fn stress_btree_tiny_nodes() {
-    stress::<BPlusTree<4>>("btree of 4");
+    stress::<BPlusTree<4>>("btree of 4", |tree| Some(tree.keys()));
 }
