@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arc_swap::ArcSwap;
 use tidesdb::{Db, Error, EventListener, LogLevel, WriteOptions};
 use tidesdb_sys::forks::ProcessMark;
 
@@ -28,7 +29,7 @@ pub struct Database {
     pub log: Arc<EngineLog>,
     /// Key orders that the program has registered.
     pub comparators: Comparators,
-    pub families: Mutex<FamilyHandles>,
+    pub families: FamilyHandles,
     pub directory: PathBuf,
     /// The limit of memory in force, in bytes.
     pub memory_limit: u64,
@@ -46,20 +47,77 @@ pub struct Database {
 /// Handles of dropped families that are kept at most.
 const MOST_DROPPED: usize = 256;
 
+/// Handles by the name of their family.
+type ByName = HashMap<Arc<str>, FamilyPointer>;
+
 /// The handles of families that were given out. What is freed is freed here.
+///
+/// A lookup takes no lock: it reads what the last change has published.
 #[derive(Default)]
 pub struct FamilyHandles {
-    /// By the name of their family.
-    pub by_name: HashMap<String, FamilyPointer>,
+    /// Replaced as a whole.
+    by_name: ArcSwap<ByName>,
     /// Of families that were dropped, the last at the end. A call that has such a handle in hand
     /// when the family goes, or that comes too late, finds that it was dropped (I-276).
-    dropped: VecDeque<FamilyPointer>,
+    ///
+    /// The lock is that of all changes: a change that must not meet another holds it until it is
+    /// stored, over syncs of the manifest.
+    dropped: Mutex<VecDeque<FamilyPointer>>,
 }
 
 impl FamilyHandles {
-    /// The family of a handle is gone.
-    pub fn keep_dropped(&mut self, handle: FamilyPointer) {
-        self.dropped.push_back(handle);
+    /// The handle of the family that has this name, if there is one.
+    pub fn get(&self, name: &str) -> Option<*mut FamilyHandle> {
+        self.by_name.load().get(name).map(|pointer| pointer.0)
+    }
+
+    /// Waits until no other call changes the handles, and keeps others from it.
+    pub fn change(&self) -> FamilyChange<'_> {
+        let dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        FamilyChange { handles: self, dropped }
+    }
+}
+
+/// A change of the handles, which no other one is beside.
+pub struct FamilyChange<'a> {
+    handles: &'a FamilyHandles,
+    dropped: MutexGuard<'a, VecDeque<FamilyPointer>>,
+}
+
+impl FamilyChange<'_> {
+    /// As [`FamilyHandles::get`].
+    pub fn get(&self, name: &str) -> Option<*mut FamilyHandle> {
+        self.handles.get(name)
+    }
+
+    /// The name of the family that has this handle. The handle is not looked at.
+    pub fn name_of(&self, handle: *mut FamilyHandle) -> Option<Arc<str>> {
+        let by_name = self.handles.by_name.load();
+        let found = by_name.iter().find(|(_, pointer)| pointer.0 == handle);
+        found.map(|(name, _)| Arc::clone(name))
+    }
+
+    /// Publishes a handle under a name.
+    pub fn insert(&mut self, name: &str, handle: *mut FamilyHandle) {
+        self.publish(|by_name| by_name.insert(name.into(), FamilyPointer(handle)));
+    }
+
+    /// Takes a name away.
+    pub fn remove(&mut self, name: &str) -> Option<*mut FamilyHandle> {
+        self.get(name)?;
+        self.publish(|by_name| by_name.remove(name)).map(|pointer| pointer.0)
+    }
+
+    fn publish<R>(&mut self, change: impl FnOnce(&mut ByName) -> R) -> R {
+        let mut by_name = ByName::clone(&self.handles.by_name.load());
+        let result = change(&mut by_name);
+        self.handles.by_name.store(Arc::new(by_name));
+        result
+    }
+
+    /// The family of a handle that was taken out is gone.
+    pub fn keep_dropped(&mut self, handle: *mut FamilyHandle) {
+        self.dropped.push_back(FamilyPointer(handle));
         if self.dropped.len() > MOST_DROPPED
             && let Some(oldest) = self.dropped.pop_front()
         {
@@ -70,28 +128,26 @@ impl FamilyHandles {
 
 impl Drop for FamilyHandles {
     fn drop(&mut self) {
-        self.by_name.drain().for_each(|(_, handle)| handle.free());
-        self.dropped.drain(..).for_each(FamilyPointer::free);
+        self.by_name.load().values().for_each(|handle| handle.free());
+        let dropped = self.dropped.get_mut().unwrap_or_else(PoisonError::into_inner);
+        dropped.iter().for_each(|handle| handle.free());
     }
 }
 
 /// A handle of a family that the caller may hold.
-pub struct FamilyPointer(pub *mut FamilyHandle);
+#[derive(Clone, Copy)]
+struct FamilyPointer(*mut FamilyHandle);
 
-// SAFETY: a handle is shared between threads by the interface, and is `Sync` itself; the pointer is
-// freed once, by the call that takes it out of the handles of its database.
+// SAFETY: a handle is shared between threads by the interface, and is `Sync` itself; it is freed
+// once, when it is in no place any more where a call finds it.
 unsafe impl Send for FamilyPointer {}
+// SAFETY: as above.
+unsafe impl Sync for FamilyPointer {}
 
 impl FamilyPointer {
     fn free(self) {
-        // SAFETY: made by `allocator::boxed`, and the only one of its kind.
+        // SAFETY: made by `allocator::boxed`, and freed by the last owner of a copy.
         drop(unsafe { allocator::unbox(self.0) });
-    }
-}
-
-impl Database {
-    pub fn lock_families(&self) -> MutexGuard<'_, FamilyHandles> {
-        self.families.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -216,7 +272,7 @@ fn open_with(directory: &Path, config: &Config, log: &Arc<EngineLog>) -> Outcome
         home: ProcessMark::of_this(),
         log: Arc::clone(log),
         comparators: Comparators::default(),
-        families: Mutex::default(),
+        families: FamilyHandles::default(),
         directory: directory.to_path_buf(),
         shared_memtable: config.unified_memtable != 0,
         durability: durability(config),

@@ -16,7 +16,7 @@ use crate::codes;
 use crate::comparators;
 use crate::config::{asked_options, family_options, named, normalised};
 use crate::config::{take_engine_options, take_runtime_fields};
-use crate::database::{Database, FamilyHandles, FamilyPointer, database};
+use crate::database::{Database, FamilyChange, database};
 use crate::engine_log::Level;
 use crate::hooks::commit_hook;
 use crate::ini;
@@ -48,9 +48,12 @@ unsafe impl Sync for FamilyHandle {}
 impl FamilyHandle {
     /// The handle of a family, made if there is none yet.
     pub fn pointer(database: &Database, name: &str) -> Outcome<*mut Self> {
-        let mut handles = database.lock_families();
-        if let Some(FamilyPointer(handle)) = handles.by_name.get(name) {
-            return Ok(*handle);
+        if let Some(handle) = database.families.get(name) {
+            return Ok(handle);
+        }
+        let mut handles = database.families.change();
+        if let Some(handle) = handles.get(name) {
+            return Ok(handle);
         }
         let family = database.db.family(name)?;
         let config = named(stored_config(&family), name);
@@ -61,7 +64,7 @@ impl FamilyHandle {
     #[expect(clippy::arc_with_non_send_sync, reason = "a handle says why its parts may be shared")]
     fn make(
         database: &Database,
-        handles: &mut FamilyHandles,
+        handles: &mut FamilyChange<'_>,
         family: Family,
         config: FamilyConfig,
     ) -> Outcome<*mut Self> {
@@ -73,7 +76,7 @@ impl FamilyHandle {
         if pointer.is_null() {
             return refuse(codes::MEMORY);
         }
-        handles.by_name.insert(name, FamilyPointer(pointer));
+        handles.insert(&name, pointer);
         Ok(pointer)
     }
 
@@ -206,7 +209,7 @@ pub unsafe extern "C" fn tidesdb_create_column_family(
             return Ok(());
         };
         // Locked until it has its hook: it is not used, renamed or dropped before (I-277).
-        let mut handles = database.lock_families();
+        let mut handles = database.families.change();
         let family = database.db.create_family(name, options)?;
         family.set_commit_hook(Some(commit_hook(hook, config.commit_hook_ctx)));
         let handle = FamilyHandle::make(database, &mut handles, family, config);
@@ -245,7 +248,7 @@ pub unsafe extern "C" fn tidesdb_drop_column_family(
     call("tidesdb_drop_column_family", || {
         // SAFETY: the caller's handle and string, by the interface.
         let (database, name) = unsafe { (database(db)?, text(name)?) };
-        drop_family(database, database.lock_families(), name)
+        drop_family(database, database.families.change(), name)
     })
 }
 
@@ -261,25 +264,24 @@ pub unsafe extern "C" fn tidesdb_delete_column_family(
         if cf.is_null() {
             return refuse(codes::INVALID);
         }
-        let handles = database.lock_families();
+        let handles = database.families.change();
         // The handle of a family that was dropped may have been freed: it is not looked at.
-        let is_it = |of_name: &(&String, &FamilyPointer)| std::ptr::eq(of_name.1.0, cf);
-        let name = handles.by_name.iter().find(is_it).map(|(name, _)| name.clone());
-        let Some(name) = name else { return refuse(codes::NOT_FOUND) };
+        let Some(name) = handles.name_of(cf) else { return refuse(codes::NOT_FOUND) };
         drop_family(database, handles, &name)
     })
 }
 
-/// The handles stay locked, so that one made meanwhile is not of the family that goes.
-fn drop_family(
-    database: &Database,
-    mut handles: MutexGuard<'_, FamilyHandles>,
-    name: &str,
-) -> Outcome {
-    database.db.drop_family(name)?;
-    if let Some(pointer) = handles.by_name.remove(name) {
-        // SAFETY: made by `FamilyHandle::make` and not freed while it is among the handles.
-        let handle = unsafe { &*pointer.0 };
+/// Until the family is gone its name has no handle, and the handles stay locked: a lookup of the
+/// name waits, and finds what is there then (I-390).
+fn drop_family(database: &Database, mut handles: FamilyChange<'_>, name: &str) -> Outcome {
+    let pointer = handles.remove(name);
+    if let Err(error) = database.db.drop_family(name) {
+        pointer.into_iter().for_each(|pointer| handles.insert(name, pointer));
+        return Err(error.into());
+    }
+    if let Some(pointer) = pointer {
+        // SAFETY: made by `FamilyHandle::make`; only this call can give it up, and has not yet.
+        let handle = unsafe { &*pointer };
         handle.spellings.iter().for_each(|spellings| spellings.forget_all());
         handles.keep_dropped(pointer);
     }
@@ -300,16 +302,21 @@ pub unsafe extern "C" fn tidesdb_rename_column_family(
             return Ok(());
         }
         check_name(new)?;
-        // Locked over both, so that a handle is found under the name that its family has.
-        let mut handles = database.lock_families();
-        database.db.rename_family(old, new)?;
-        if let Some(pointer) = handles.by_name.remove(old) {
-            // SAFETY: made by `FamilyHandle::make` and not freed while it is among the handles.
-            let handle = unsafe { &*pointer.0 };
+        // Locked over all, and under no name meanwhile, so that a handle is found under the name
+        // that its family has (I-390).
+        let mut handles = database.families.change();
+        let pointer = handles.remove(old);
+        if let Err(error) = database.db.rename_family(old, new) {
+            pointer.into_iter().for_each(|pointer| handles.insert(old, pointer));
+            return Err(error.into());
+        }
+        if let Some(pointer) = pointer {
+            // SAFETY: made by `FamilyHandle::make`, and given up by no call while this one changes.
+            let handle = unsafe { &*pointer };
             let mut config = handle.config();
             *config = named(*config, new);
             drop(config);
-            handles.by_name.insert(new.to_owned(), pointer);
+            handles.insert(new, pointer);
         }
         Ok(())
     })

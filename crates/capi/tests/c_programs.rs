@@ -132,6 +132,11 @@ fn the_sync_mode_in_force_says_which_commits_are_synced() {
 }
 
 #[test]
+fn lookups_of_families_wait_for_no_change_of_another() {
+    holds("lookups");
+}
+
+#[test]
 fn deletions_and_times_to_live_remain_over_crashes() {
     holds("remains");
 }
