@@ -12,7 +12,7 @@
 //! | `allocator` | what is handed out comes from the caller's allocator |
 //! | `engine_log` | lines to stderr or `LOG` |
 //! | `config`, `ini` | options, their defaults, and their INI form |
-//! | `database`, `families`, `transactions`, `iterators` | the functions of each handle |
+//! | `database`, `families`, `transactions`, `savepoints`, `iterators` | the functions of each handle |
 //! | `family_work` | flushes and compactions of a family |
 //! | `hooks`, `comparators` | callbacks in C |
 //! | `spellings` | which keys are the same key, in an order of the program's |
@@ -46,6 +46,7 @@ mod iterators;
 #[cfg(target_pointer_width = "64")]
 mod layout;
 mod object_store;
+mod savepoints;
 mod spellings;
 mod statistics;
 mod transactions;

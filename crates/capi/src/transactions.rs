@@ -1,14 +1,14 @@
 //! Transactions.
 
 use std::borrow::Cow;
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 
 use tidesdb::{Error, ErrorKind, Family, IsolationLevel, Transaction, WriteOptions};
 use tidesdb_sys::forks::ProcessMark;
 
 use crate::allocator;
-use crate::boundary::{Failure, Outcome, answer, any_text, bytes, c_string, call, key};
-use crate::boundary::{object_mut, refuse};
+use crate::boundary::{Failure, Outcome, answer, bytes, call, key};
+use crate::boundary::{object, object_mut, refuse};
 use crate::codes;
 use crate::database::{Database, database};
 use crate::families::{FamilyHandle, family};
@@ -69,6 +69,11 @@ impl TransactionHandle {
         self.held.give_back(state == State::Committed);
     }
 
+    /// Of what it has written, some is taken back.
+    pub fn forget_puts(&mut self) {
+        self.held.forget_puts();
+    }
+
     /// The bytes under which a key is stored that is written, or whose absence is remembered.
     #[inline]
     fn settled<'k>(&mut self, family: &FamilyHandle, key: &'k [u8], used: Use) -> Cow<'k, [u8]> {
@@ -127,6 +132,26 @@ pub unsafe fn active<'a>(txn: *mut TransactionHandle) -> Outcome<&'a mut Transac
     // SAFETY: by contract.
     let handle = unsafe { handle(txn) }?;
     if handle.is_active() { Ok(handle) } else { refuse(codes::INVALID) }
+}
+
+/// Both handles of a read, of a transaction that is active. Whether the process has begun and
+/// opened them the engine asks before it reads: that is not asked twice.
+///
+/// # Safety
+/// As [`handle`] and [`family`].
+#[inline]
+unsafe fn for_read<'a>(
+    txn: *mut TransactionHandle,
+    cf: *const FamilyHandle,
+) -> Outcome<(&'a mut TransactionHandle, &'a FamilyHandle)> {
+    // SAFETY: by contract.
+    let (handle, of) = unsafe { (object_mut(txn)?, object(cf)?) };
+    if handle.is_active() && of.spellings.is_none() {
+        return Ok((handle, of));
+    }
+    // Spellings are not the engine's, and a finished transaction is refused as in all calls.
+    // SAFETY: by contract.
+    unsafe { Ok((active(txn)?, family(cf)?)) }
 }
 
 /// See `tidesdb_txn_begin` in `db.h`.
@@ -298,7 +323,7 @@ unsafe fn get(
     read: impl FnOnce(&Transaction, &Family, &[u8]) -> tidesdb::Result<Option<(*mut u8, usize)>>,
 ) -> Outcome {
     // SAFETY: by contract.
-    let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
+    let (handle, family) = unsafe { for_read(txn, cf) }?;
     // SAFETY: by contract.
     let key = unsafe { key(key_bytes, key_size) }?;
     if value.is_null() || value_size.is_null() {
@@ -344,7 +369,7 @@ pub unsafe extern "C" fn tidesdb_txn_contains(
 ) -> c_int {
     call("tidesdb_txn_contains", || {
         // SAFETY: the caller's handles and bytes, by the interface.
-        let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
+        let (handle, family) = unsafe { for_read(txn, cf) }?;
         // SAFETY: as above.
         let key = unsafe { key(key_bytes, key_size) }?;
         let key = handle.sought(family, key);
@@ -442,51 +467,4 @@ pub unsafe extern "C" fn tidesdb_txn_free(txn: *mut TransactionHandle) {
             Ok(())
         });
     }
-}
-
-/// See `tidesdb_txn_savepoint` in `db.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidesdb_txn_savepoint(
-    txn: *mut TransactionHandle,
-    name: *const c_char,
-) -> c_int {
-    call("tidesdb_txn_savepoint", || {
-        // SAFETY: the caller's handle and string, by the interface.
-        let (handle, name) = unsafe { (active(txn)?, any_text(c_string(name)?)) };
-        Ok(handle.transaction.savepoint(&name)?)
-    })
-}
-
-/// See `tidesdb_txn_rollback_to_savepoint` in `db.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidesdb_txn_rollback_to_savepoint(
-    txn: *mut TransactionHandle,
-    name: *const c_char,
-) -> c_int {
-    call("tidesdb_txn_rollback_to_savepoint", || {
-        // SAFETY: the caller's handle and string, by the interface.
-        let (handle, name) = unsafe { (active(txn)?, any_text(c_string(name)?)) };
-        if !handle.transaction.has_savepoints() {
-            return refuse(codes::INVALID);
-        }
-        handle.transaction.rollback_to(&name)?;
-        handle.held.forget_puts();
-        Ok(())
-    })
-}
-
-/// See `tidesdb_txn_release_savepoint` in `db.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidesdb_txn_release_savepoint(
-    txn: *mut TransactionHandle,
-    name: *const c_char,
-) -> c_int {
-    call("tidesdb_txn_release_savepoint", || {
-        // SAFETY: the caller's handle and string, by the interface.
-        let (handle, name) = unsafe { (active(txn)?, any_text(c_string(name)?)) };
-        if !handle.transaction.has_savepoints() {
-            return refuse(codes::INVALID);
-        }
-        Ok(handle.transaction.release(&name)?)
-    })
 }
