@@ -156,6 +156,7 @@ fn texts_keep_the_rules() {
         }
         if path.ends_with(".md") {
             found.extend(documents::columns(&path, &text));
+            found.extend(documents::long_sentences(&path, &text));
             found.extend(documents::missing_paths(&path, &text, |named| {
                 root().join(named).exists()
             }));

@@ -48,6 +48,68 @@ pub(crate) fn columns(path: &str, text: &str) -> Vec<String> {
     found
 }
 
+/// Words of a sentence in a document, and the documents that still have longer ones.
+const MOST_WORDS: usize = 45;
+const HAS_LONG_SENTENCES: &[&str] = &[
+    "CHANGELOG.md",
+    "docs/formats/manifest.md",
+    "docs/formats/wal.md",
+    "docs/invariants.md",
+    "docs/statistics.md",
+    "docs/tool.md",
+];
+
+/// Sentences of a document that are too long to be read once, outside of tables and examples.
+pub(crate) fn long_sentences(path: &str, text: &str) -> Vec<String> {
+    if HAS_LONG_SENTENCES.contains(&path) {
+        return Vec::new();
+    }
+    let long = sentences(text).into_iter().filter(|(_, words)| *words > MOST_WORDS);
+    let rule = format!("words, at most {MOST_WORDS} are allowed");
+    long.map(|(at, words)| format!("{path}:{at}: a sentence of {words} {rule}")).collect()
+}
+
+/// Line and number of words of each sentence. A heading, an empty line, a table, an example and an
+/// item of a list end the sentence before them.
+fn sentences(text: &str) -> Vec<(usize, usize)> {
+    let mut found: Vec<(usize, usize)> = Vec::new();
+    let (mut fenced, mut goes_on) = (false, false);
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        let fence = line.starts_with("```");
+        fenced ^= fence;
+        let item = item_of_list(line);
+        let other = fence || fenced || line.is_empty() || line.starts_with(['|', '#']);
+        goes_on &= !other && item.is_none();
+        let prose = if other { "" } else { item.unwrap_or(line) };
+        for word in prose.split_whitespace() {
+            let words = usize::from(word.contains(char::is_alphanumeric));
+            match found.last_mut() {
+                Some((_, so_far)) if goes_on => *so_far += words,
+                _ => found.push((at + 1, words)),
+            }
+            goes_on = !ends_sentence(word);
+        }
+    }
+    found
+}
+
+/// The text of a line that begins an item of a list.
+fn item_of_list(line: &str) -> Option<&str> {
+    let numbered = || {
+        let (number, rest) = line.split_once(". ")?;
+        number.chars().all(|c| c.is_ascii_digit()).then_some(rest)
+    };
+    line.strip_prefix("- ").or_else(numbered)
+}
+
+/// Whether a sentence ends with this word, which quotes or brackets may close.
+fn ends_sentence(word: &str) -> bool {
+    let word = word.trim_end_matches(['`', '"', '*', '_', ')', ']']);
+    let goes_on = word.ends_with("...") || ["e.g.", "i.e."].contains(&word);
+    word.ends_with(['.', '!', '?']) && !goes_on
+}
+
 /// Words that leave open who acts. A document says which reader, writer or caller it is.
 const NAMELESS: &[&str] =
     &["whoever", "nobody", "somebody", "everybody", "anybody", "for ever", "has it that"];
@@ -247,6 +309,33 @@ mod tests {
         assert_eq!(columns("a.md", &output).len(), 3);
         assert_eq!(columns(SHOWS_OUTPUT[0], &output).len(), 2);
         assert!(columns(GENERATED[0], &prose).is_empty());
+    }
+
+    #[test]
+    fn sentences_that_are_too_long_are_found() {
+        let (most, one) = ("word ".repeat(44), "word\n".repeat(45));
+        assert!(long_sentences("a.md", &format!("{most}end.")).is_empty());
+        let found = long_sentences("a.md", &format!("# Head\n\nShort. {one}end. Short.\n"));
+        assert_eq!(found, ["a.md:3: a sentence of 46 words, at most 45 are allowed"]);
+        for other in [format!("```text\n{one}{one}```\n"), format!("| {most} | {most} |\n")] {
+            assert!(long_sentences("a.md", &other).is_empty(), "{other}");
+        }
+        assert!(long_sentences(HAS_LONG_SENTENCES[0], &one.repeat(2)).is_empty());
+    }
+
+    #[test]
+    fn sentences_end_at_marks_and_where_the_text_is_divided() {
+        let cases: [(&str, &[usize]); 4] = [
+            ("One two. (Three four!) \"Five?\" **Six.** `se.ven` eight", &[2, 2, 1, 1, 2]),
+            ("Marks - e.g. those, `a ...` and 1.5 - go on.", &[8]),
+            ("One:\n- two\n  three\n- four\n12. five\n\nsix\n# seven", &[1, 2, 1, 1, 1]),
+            ("One\n| two |\nthree\n```\nfour\n```\nfive", &[1, 1, 1]),
+        ];
+        for (text, counts) in cases {
+            let words: Vec<_> = sentences(text).into_iter().map(|(_, words)| words).collect();
+            assert_eq!(words, counts, "{text}");
+        }
+        assert_eq!(sentences("One.\n\nTwo\nthree. Four.\n"), [(1, 1), (3, 2), (4, 1)]);
     }
 
     #[test]
