@@ -128,3 +128,40 @@ fn an_opening_that_can_not_write_to_its_segment_leaves_none() {
     }
     assert!(segments() <= before, "{} segments, {before} before", segments());
 }
+
+/// I-73: the kernel reports bytes that it failed to write to those alone who had the file open.
+#[test]
+fn no_segment_is_opened_again_to_be_synced() {
+    let sim = SimVfs::new(1);
+    let vfs = FaultVfs::new(Arc::clone(&sim) as _);
+    let components = Components {
+        vfs: Arc::clone(&vfs) as _,
+        scheduler: Arc::new(ManualScheduler::new(1)),
+        clock: Arc::new(ManualClock::new(1_000_000)),
+    };
+    let db = Db::open_with("/db", options(SyncMode::None), components).unwrap();
+    let large = family_options().write_buffer_size(8 << 20);
+    let family = db.create_family("one", large).unwrap();
+    db.sync_log().unwrap();
+    for n in 0..1500_u64 {
+        family.put(&n.to_be_bytes(), &[7; 100]).unwrap();
+    }
+    let calls = Arc::new(Mutex::new((Vec::new(), std::collections::BTreeSet::new())));
+    let seen = Arc::clone(&calls);
+    vfs.before_calls(Some(Arc::new(move |op, path| {
+        let is_log = path.extension().is_some_and(|extension| extension == "log");
+        let mut seen = seen.lock().unwrap();
+        match op {
+            Op::Open | Op::SegmentReuse if is_log => seen.0.push(path.to_path_buf()),
+            Op::SegmentSync => drop(seen.1.insert(path.to_path_buf())),
+            _ => {}
+        }
+    })));
+    db.sync_log().unwrap();
+    vfs.before_calls(None);
+    let (opened, synced) = &*calls.lock().unwrap();
+    assert!(opened.is_empty(), "opened during a sync: {opened:?}");
+    assert!(synced.len() > 2, "only {synced:?} were synced");
+    let image = open_on(sim.crash_image(CrashProfile::Nothing, 1), SyncMode::None).unwrap();
+    assert_eq!(content(&image.family("one").unwrap()).len(), 1500);
+}

@@ -9,6 +9,9 @@ use tidesdb_files::manifest::{Change, Edit};
 
 use super::persisted_state::PersistedState;
 
+#[cfg(test)]
+mod tests;
+
 /// What the edit has made (true) or removed (false) so far.
 #[derive(Default)]
 struct Changed {
