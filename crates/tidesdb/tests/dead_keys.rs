@@ -226,6 +226,38 @@ fn a_queue_is_popped_in_linear_time_by_transactions_that_check_what_they_read() 
     }
 }
 
+/// The same by scans and deletions without a transaction. Blocks that scans look at are counted:
+/// each job's scan went over all that were taken before.
+#[test]
+fn a_queue_is_popped_with_as_many_looks_at_its_end_as_at_its_head() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+    let family = db.open_family("queue", FamilyOptions::default()).unwrap();
+    let jobs = 20_000;
+    (0..jobs).for_each(|n| family.put(&key(n), b"").unwrap());
+    family.compact().unwrap();
+    let looks = || {
+        let reads = family.stats().reads;
+        reads.blocks_cached + reads.blocks_read
+    };
+    let mut counts = Vec::new();
+    for quarter in 0..4 {
+        let before = looks();
+        for n in quarter * jobs / 4..(quarter + 1) * jobs / 4 {
+            let mut scan = family.scan(ScanOptions::new()).unwrap();
+            scan.seek_to_first().unwrap();
+            assert_eq!(scan.key(), key(n));
+            drop(scan);
+            family.delete(&key(n)).unwrap();
+        }
+        counts.push(looks() - before);
+    }
+    println!("{counts:?}");
+    // Every scan looks at one block, and some at the next.
+    assert!(counts[0] >= jobs / 4, "{counts:?}");
+    assert!(counts[3] <= 3 * jobs / 4, "{counts:?}");
+}
+
 /// What was remembered as dead hides no change from a commit: neither a key that was put there
 /// since, nor that one was deleted which the snapshot had.
 #[test]
