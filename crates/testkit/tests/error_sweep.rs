@@ -9,10 +9,10 @@ use tidesdb_testkit::settings::Mix;
 const SCENARIOS: u64 = 8;
 
 /// Runs of one test over all scenarios at scale 1; at which nearly every call gets its turn.
-const RUNS: u64 = 2_000;
+const RUNS: u64 = 1_700;
 
 /// The same of tests in which garbage is collected slice by slice.
-const RUNS_WITH_SLICES: u64 = 160;
+const RUNS_WITH_SLICES: u64 = 136;
 
 fn sweep(name: &str, wanted: Wanted) {
     let slices = wanted.mix == Mix::Overwrites;
@@ -57,6 +57,8 @@ sweeps! {
     a_device_error_on_any_change_for_ever, slices_and_a_device_error_on_any_change_for_ever:
         CHANGES, Forever, IO;
     a_device_error_on_any_look_once, slices_and_a_device_error_on_any_look_once: LOOKS, Once, IO;
+    a_device_error_on_any_look_for_ever, slices_and_a_device_error_on_any_look_for_ever:
+        LOOKS, Forever, IO;
     no_space_from_any_call_on, slices_and_no_space_from_any_call_on: SPACE, Forever, NO_SPACE;
     any_sync_fails_once, slices_and_any_sync_fails_once: SYNCS, Once, IO;
 }

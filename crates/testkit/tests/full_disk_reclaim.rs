@@ -122,6 +122,13 @@ fn deleting_a_range_frees_a_full_disk() {
 }
 
 #[test]
+fn deleting_a_prefix_frees_a_full_disk() {
+    let (_sim, db, family, written) = filled(false);
+    family.delete_prefix(b"a").unwrap();
+    puts_go_on(&db, &family, written);
+}
+
+#[test]
 fn puts_leave_the_reserve_and_a_prefix_can_be_deleted_after_an_opening() {
     let (sim, db, family, written) = filled(false);
     let free = || sim.free_bytes(Path::new("/db")).unwrap();
