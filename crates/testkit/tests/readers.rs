@@ -9,7 +9,11 @@ mod small;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -152,25 +156,59 @@ fn readers_share_a_directory_and_exclude_writers() {
     Db::open(path, small_db()).unwrap();
 }
 
+const READ_ONLY_DIRECTORY: &str = "TIDESDB_READ_ONLY_DIRECTORY";
+
+/// Not a test: the process of the one below that may read alone. It has the database open until
+/// its input ends.
+#[test]
+#[ignore = "run by a_reader_needs_no_permission_to_write"]
+fn reader_without_permission() {
+    let Ok(path) = std::env::var(READ_ONLY_DIRECTORY) else { return };
+    let path = Path::new(&path);
+    fs::File::create(path.join("file")).unwrap_err();
+    fs::OpenOptions::new().write(true).open(path.join("CURRENT")).unwrap_err();
+    let reader = Db::open(path, reader_options()).unwrap();
+    look_at_everything(&reader);
+    println!("\n! reading");
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    look_at_everything(&reader);
+}
+
+/// Nothing is refused to the superuser, so the reader is a process of another user then.
 #[test]
 fn a_reader_needs_no_permission_to_write() {
-    use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     fill(&Db::open(&path, small_db()).unwrap());
-    let allow = |mode: u32| {
-        for file in files(&path, "", "") {
-            fs::set_permissions(file, fs::Permissions::from_mode(mode & 0o666)).unwrap();
-        }
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    let allow = |path: &Path, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
-    allow(0o555);
-    let reader = Db::open(&path, reader_options()).unwrap();
-    look_at_everything(&reader);
-    allow(0o755);
-    // Its lock counts all the same.
-    assert_eq!(Db::open(&path, small_db()).unwrap_err().kind(), ErrorKind::Locked);
-    look_at_everything(&reader);
+    let allow_all = |mode: u32| {
+        files(&path, "", "").iter().for_each(|file| allow(file, mode & 0o666));
+        allow(&path, mode);
+    };
+    allow_all(0o555);
+    allow(directory.path(), 0o755);
+    // Where the program itself lies may be closed to others.
+    let program = directory.path().join("reader");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut reader = Command::new(program);
+    reader.args(["--exact", "reader_without_permission", "--ignored", "--nocapture"]);
+    reader.env(READ_ONLY_DIRECTORY, &path).current_dir("/");
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        reader.uid(65_534).gid(65_534);
+    }
+    let mut reader = reader.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(reader.stdout.take().unwrap()).lines();
+    let is_reading = lines.any(|line| line.unwrap() == "! reading");
+    allow_all(0o755);
+    if is_reading {
+        // Its lock counts all the same.
+        assert_eq!(Db::open(&path, small_db()).unwrap_err().kind(), ErrorKind::Locked);
+    }
+    drop(reader.stdin.take());
+    lines.for_each(|line| println!("{}", line.unwrap()));
+    assert!(reader.wait().unwrap().success() && is_reading);
 }
 
 #[test]
