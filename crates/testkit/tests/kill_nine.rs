@@ -6,7 +6,8 @@
 //! The child commits from several threads, one batch over both families per transaction. What a
 //! transaction writes is a function of its thread and number, so the parent knows the whole
 //! content from one counter per thread. Each transaction also records how far its thread saw the
-//! others: if it survived, so must have they.
+//! others: if it survived, so must have they. Snapshots are held over commits and looked at again,
+//! and hooks look at what they are called with; both say what they find over the pipe.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers fail by panicking")]
 
@@ -17,13 +18,17 @@ mod small;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use seeds::{scaled, seed};
 use small::{small_db, small_family};
-use tidesdb::{Db, DbOptions, ErrorKind, Family, ScanOptions, SyncMode, WriteBatch};
+use tidesdb::{
+    CommittedBatch, Db, DbOptions, ErrorKind, Family, ScanOptions, Snapshot, SyncMode, WriteBatch,
+};
 use tidesdb_sim::rng::{SplitMix64, mix64};
 
 const DIRECTORY: &str = "TIDESDB_KILL_DIRECTORY";
@@ -48,15 +53,78 @@ fn slot_key(thread: usize, slot: u64) -> Vec<u8> {
 /// get different bytes of the same transaction.
 fn slot_value(family: u64, thread: usize, number: u64) -> Option<Vec<u8>> {
     let mut random = SplitMix64::new(mix64(number * 64 + thread as u64 * 8 + family));
-    let length = match random.below(20) {
-        0 => return None,
-        1 => 3_000,
-        2..5 => 300,
+    let length = match random.below(600) {
+        // Straight to a value log.
+        599 => 1 << 20,
+        0..30 => return None,
+        30..60 => 3_000,
+        60..150 => 300,
         _ => 30,
     };
     let mut value = vec![0; length + random.index(20)];
     random.fill(&mut value);
     Some(value)
+}
+
+/// The slots that transaction `number` of a thread deletes as a range before it writes.
+fn deleted_slots(number: u64) -> Option<std::ops::Range<u64>> {
+    let first = number * 7 % SLOTS;
+    number.is_multiple_of(17).then_some(first..first + 1 + number % 5)
+}
+
+/// A key that its thread puts and deletes in turn, so that single deletions may be used.
+fn once_key(thread: usize) -> Vec<u8> {
+    format!("data-{thread}-once").into_bytes()
+}
+
+/// What a transaction does to that key: a put, or a single deletion, or nothing.
+fn once(number: u64) -> Option<bool> {
+    match number % 14 {
+        1 => Some(true),
+        8 => Some(false),
+        _ => None,
+    }
+}
+
+/// Adds the changes of one transaction, but for its counter.
+fn add_changes(batch: &mut WriteBatch, families: &[Family; 2], thread: usize, number: u64) {
+    for (place, family) in families.iter().enumerate() {
+        if let Some(slots) = deleted_slots(number) {
+            let (start, end) = (slot_key(thread, slots.start), slot_key(thread, slots.end));
+            batch.delete_range(family, start, end).unwrap();
+        }
+        match once(number) {
+            Some(true) => batch.put(family, once_key(thread), number.to_le_bytes()).unwrap(),
+            Some(false) => batch.single_delete(family, once_key(thread)).unwrap(),
+            None => {}
+        }
+        let key = slot_key(thread, number % SLOTS);
+        match slot_value(place as u64, thread, number) {
+            Some(value) => batch.put(family, &key, &value).unwrap(),
+            None => batch.delete(family, &key).unwrap(),
+        }
+    }
+}
+
+/// What the last transactions of a thread, as many as there are slots, leave of its keys.
+fn add_to_model(model: &mut Model, place: u64, thread: usize, counter: u64) {
+    let first = counter.saturating_sub(SLOTS - 1).max(1);
+    for number in first..=counter {
+        if let Some(slots) = deleted_slots(number) {
+            let range = slot_key(thread, slots.start)..slot_key(thread, slots.end);
+            model.retain(|key, _| !range.contains(key));
+        }
+        match once(number) {
+            Some(true) => drop(model.insert(once_key(thread), number.to_le_bytes().to_vec())),
+            Some(false) => drop(model.remove(&once_key(thread))),
+            None => {}
+        }
+        let key = slot_key(thread, number % SLOTS);
+        match slot_value(place, thread, number) {
+            Some(value) => drop(model.insert(key, value)),
+            None => drop(model.remove(&key)),
+        }
+    }
 }
 
 /// Ends the name of a mode in which the log is written with `pwrite`.
@@ -101,6 +169,10 @@ fn victim() {
         opened => opened.unwrap(),
     };
     let families = open_families(&db);
+    for (at, family) in families.iter().enumerate() {
+        let seen = family.clone();
+        family.set_commit_hook(Some(Arc::new(move |batch| look_at_commit(at, &seen, batch))));
+    }
     say("\n! opened");
     std::thread::scope(|scope| {
         for thread in 0..threads {
@@ -110,10 +182,52 @@ fn victim() {
     });
 }
 
+/// A commit is visible when its hook is called. Now and then the hook panics.
+fn look_at_commit(at: usize, family: &Family, batch: &CommittedBatch<'_>) {
+    let counter = batch.operations.iter().find(|operation| operation.key.starts_with(b"counter-"));
+    let Some(counter) = counter else { return };
+    if read_number(family, counter.key) < u64::from_le_bytes(*counter.value.first_chunk().unwrap())
+    {
+        say(&format!("! wrong: a hook of family {at} sees less than was committed"));
+    }
+    if batch.sequence.is_multiple_of(11) {
+        resume_unwind(Box::new("a panic of the test"));
+    }
+}
+
+/// A snapshot, and what it showed of a counter and a slot when it was taken.
+struct Held {
+    snapshot: Snapshot,
+    seen: [Option<Vec<u8>>; 2],
+}
+
+impl Held {
+    fn look(family: &Family, snapshot: &Snapshot, thread: usize) -> [Option<Vec<u8>>; 2] {
+        [counter_key(thread), slot_key(thread, 0)].map(|key| family.get_at(snapshot, &key).unwrap())
+    }
+
+    fn take(db: &Db, family: &Family, thread: usize) -> Self {
+        let snapshot = db.snapshot();
+        Self { seen: Self::look(family, &snapshot, thread), snapshot }
+    }
+
+    fn check(&self, family: &Family, thread: usize) {
+        if Self::look(family, &self.snapshot, thread) != self.seen {
+            say(&format!("! wrong: a snapshot of thread {thread} has changed"));
+        }
+    }
+}
+
 fn commit_until_killed(db: &Db, families: &[Family; 2], thread: usize) {
     let mut number = read_number(&families[0], &counter_key(thread));
     let mut batch = WriteBatch::new();
+    let mut held = None;
     loop {
+        if number.is_multiple_of(40) {
+            held = Some(Held::take(db, &families[0], thread));
+        } else if number % 40 == 25 {
+            held.take().iter().for_each(|held: &Held| held.check(&families[0], thread));
+        }
         number += 1;
         let mut seen = Vec::new();
         seen.extend_from_slice(&number.to_le_bytes());
@@ -122,14 +236,10 @@ fn commit_until_killed(db: &Db, families: &[Family; 2], thread: usize) {
             seen.extend_from_slice(&counter.to_le_bytes());
         }
         batch.clear();
-        for (place, family) in families.iter().enumerate() {
+        for family in families {
             batch.put(family, &counter_key(thread), &seen).unwrap();
-            let key = slot_key(thread, number % SLOTS);
-            match slot_value(place as u64, thread, number) {
-                Some(value) => batch.put(family, &key, &value).unwrap(),
-                None => batch.delete(family, &key).unwrap(),
-            }
         }
+        add_changes(&mut batch, families, thread, number);
         db.write(&batch).unwrap();
         say(&format!("! {thread} {number}"));
         if number.is_multiple_of(97) {
@@ -147,6 +257,8 @@ struct Said {
     opened: bool,
     /// Highest acknowledged number of each thread.
     acknowledged: [u64; MOST_THREADS],
+    /// What its hooks and snapshots found.
+    wrong: Vec<String>,
 }
 
 impl Said {
@@ -157,6 +269,8 @@ impl Said {
             let Some(rest) = line.strip_prefix("! ") else { continue };
             if rest == "opened" {
                 said.opened = true;
+            } else if rest.starts_with("wrong") {
+                said.wrong.push(rest.to_owned());
             } else if let Some((thread, number)) = rest.split_once(' ') {
                 let thread: usize = thread.parse().unwrap();
                 said.acknowledged[thread] = number.parse().unwrap();
@@ -201,8 +315,13 @@ fn run_and_kill(mut child: Child, path: &Path, life: Duration, try_lock: bool) -
 
 /// Checks the whole content against the counters, the counters against what was acknowledged, and
 /// returns them.
-fn check(db: &Db, before: &[u64; MOST_THREADS], said: &Said) -> [u64; MOST_THREADS] {
-    let families = open_families(db);
+fn check(
+    db: &Db,
+    families: &[Family; 2],
+    before: &[u64; MOST_THREADS],
+    said: &Said,
+) -> [u64; MOST_THREADS] {
+    assert!(said.wrong.is_empty(), "{:?}", said.wrong);
     let mut counters = [0; MOST_THREADS];
     for thread in 0..MOST_THREADS {
         let key = counter_key(thread);
@@ -234,11 +353,7 @@ fn check(db: &Db, before: &[u64; MOST_THREADS], said: &Said) -> [u64; MOST_THREA
 fn check_slots(family: &Family, place: u64, counters: &[u64; MOST_THREADS]) {
     let mut model = Model::new();
     for (thread, &counter) in counters.iter().enumerate() {
-        for number in counter.saturating_sub(SLOTS - 1).max(1)..=counter {
-            if let Some(value) = slot_value(place, thread, number) {
-                model.insert(slot_key(thread, number % SLOTS), value);
-            }
-        }
+        add_to_model(&mut model, place, thread, counter);
     }
     let scan = family.scan(ScanOptions::new().prefix(b"data-")).unwrap();
     let found: Model = scan.entries().map(|entry| entry.unwrap()).collect();
@@ -248,6 +363,35 @@ fn check_slots(family: &Family, place: u64, counters: &[u64; MOST_THREADS]) {
     for (key, value) in &model {
         assert_eq!(family.get(key).unwrap().as_ref(), Some(value));
     }
+}
+
+/// What a reader shows before anything is repaired; none if the families were not made yet.
+fn read_only(
+    path: &Path,
+    mode: &str,
+    before: &[u64; MOST_THREADS],
+    said: &Said,
+) -> Option<[u64; MOST_THREADS]> {
+    let reader = match Db::open(path, options(mode).read_only(true)) {
+        Err(error) if !said.opened && *before == [0; MOST_THREADS] => {
+            println!("nothing to read yet: {error}");
+            return None;
+        }
+        opened => opened.unwrap(),
+    };
+    let families = ["left", "right"].map(|name| reader.family(name).ok());
+    let [Some(left), Some(right)] = families else {
+        assert!(!said.opened && *before == [0; MOST_THREADS], "families are lost");
+        return None;
+    };
+    Some(check(&reader, &[left, right], before, said))
+}
+
+/// A batch of an earlier opening, which the next one refuses.
+fn stale_batch(family: &Family) -> WriteBatch {
+    let mut batch = WriteBatch::new();
+    batch.put(family, counter_key(0), b"by an earlier opening").unwrap();
+    batch
 }
 
 #[test]
@@ -262,6 +406,7 @@ fn what_was_acknowledged_survives_a_kill_and_what_survives_is_a_prefix() {
         let form = ["", UNMAPPED][random.index(2)];
         let mode = &format!("{}{form}", ["none", "interval", "full"][random.index(3)]);
         let mut counters = [0; MOST_THREADS];
+        let mut stale: Option<WriteBatch> = None;
         for _ in 0..4 + random.below(12) {
             let threads = 1 + random.index(MOST_THREADS);
             let child = start_victim(&path, mode, threads);
@@ -275,8 +420,15 @@ fn what_was_acknowledged_survives_a_kill_and_what_survives_is_a_prefix() {
             killed += 1;
             killed_open += u64::from(!said.opened);
             killed_running += u64::from(said.opened);
+            let shown = random.chance(1, 3).then(|| read_only(&path, mode, &counters, &said));
             let db = Db::open(&path, options(mode)).unwrap();
-            let now = check(&db, &counters, &said);
+            let families = open_families(&db);
+            let now = check(&db, &families, &counters, &said);
+            shown.flatten().iter().for_each(|shown| assert_eq!(*shown, now, "a reader's"));
+            if let Some(stale) = stale.replace(stale_batch(&families[0])) {
+                assert_eq!(db.write(&stale).unwrap_err().kind(), ErrorKind::Invalid);
+            }
+            drop(families);
             transactions += now.iter().sum::<u64>() - counters.iter().sum::<u64>();
             counters = now;
             if random.chance(1, 4) {
