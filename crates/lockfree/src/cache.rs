@@ -24,7 +24,7 @@ use std::marker::PhantomData;
 pub use slots::Pinned;
 
 use self::shard::{Newcomer, Shard};
-use crate::stripe::thread_number;
+use crate::stripe::ThisThread;
 use crate::sync::{AtomicU64, CachePadded, Ordering};
 
 /// Which block of which file. A file's number must not be used again for other content while the
@@ -113,9 +113,16 @@ impl<V> BlockCache<V> {
     #[inline]
     #[must_use]
     pub fn get(&self, key: CacheKey) -> Option<Pinned<V>> {
+        self.get_by(key, ThisThread::get())
+    }
+
+    /// As [`get`](Self::get), where the thread's number is known.
+    #[inline]
+    #[must_use]
+    pub fn get_by(&self, key: CacheKey, thread: ThisThread) -> Option<Pinned<V>> {
         let hash = hash(key);
         let found = self.shard(hash).find(hash, key);
-        count_lookup(&self.lookups, thread_number(), found.is_some());
+        count_lookup(&self.lookups, thread.number(), found.is_some());
         found
     }
 

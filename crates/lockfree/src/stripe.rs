@@ -56,6 +56,32 @@ pub fn thread_number() -> usize {
     }
 }
 
+/// The calling thread's number for work that adds to several sets of counters, which then do not
+/// ask for it again. To be used before the call that asked for it returns: a thread that ends gives
+/// its number to others.
+#[derive(Clone, Copy, Debug)]
+pub struct ThisThread {
+    number: usize,
+    /// It is this thread's and no other's.
+    _of_thread: PhantomData<*const ()>,
+}
+
+impl ThisThread {
+    /// The calling thread.
+    #[inline]
+    #[must_use]
+    pub fn get() -> Self {
+        Self { number: thread_number(), _of_thread: PhantomData }
+    }
+
+    /// Its [`thread_number`].
+    #[inline]
+    #[must_use]
+    pub const fn number(self) -> usize {
+        self.number
+    }
+}
+
 #[cold]
 fn first_number() -> usize {
     // Of a thread that ends nothing is given back any more.
@@ -133,8 +159,15 @@ impl<const N: usize> StripedCounters<N> {
     #[inline]
     #[must_use]
     pub fn mine(&self) -> MyStripe<'_, N> {
+        self.of(ThisThread::get())
+    }
+
+    /// As [`StripedCounters::mine`], where the thread's number is known.
+    #[inline]
+    #[must_use]
+    pub fn of(&self, thread: ThisThread) -> MyStripe<'_, N> {
         let stripes = self.stripes.get_or_init(Self::no_stripes);
-        let thread = thread_number();
+        let thread = thread.number();
         let owned = thread < OWN_STRIPES;
         let at = if owned { thread } else { OWN_STRIPES + thread % SHARED_STRIPES };
         let counters = stripes.0[at].get_or_init(Self::new_stripe);

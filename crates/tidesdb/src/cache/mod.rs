@@ -12,6 +12,7 @@ use tidesdb_base::error::Result;
 use tidesdb_files::sstable::{Block, BlockHandle, BlockSource, Table};
 use tidesdb_lockfree::cache::{self, CacheKey};
 use tidesdb_lockfree::prefetch::prefetch;
+use tidesdb_lockfree::stripe::ThisThread;
 
 use crate::flow::{BoundedCache, Holder, MemoryBudget};
 use crate::telemetry::counters::{Hot, HotCounters, ReadTally, tick};
@@ -91,9 +92,9 @@ type Looked = (HeldBlock, bool);
 /// read once lies in a buffer of the reader's and displaces nothing.
 impl BlockCache {
     #[inline]
-    fn look(&self, table: &Table, handle: BlockHandle) -> Result<Looked> {
+    fn look(&self, table: &Table, handle: BlockHandle, thread: ThisThread) -> Result<Looked> {
         let key = key_of(table, handle);
-        if let Some(block) = self.0.get(key) {
+        if let Some(block) = self.0.get_by(key, thread) {
             return Ok((HeldBlock::Cached(block), true));
         }
         Ok((self.read(table, handle)?, false))
@@ -115,8 +116,13 @@ impl BlockCache {
         Ok(HeldBlock::Cached(self.0.insert(key, block, charge)))
     }
 
-    fn look_in_memory(&self, table: &Table, handle: BlockHandle) -> Option<HeldBlock> {
-        self.0.get(key_of(table, handle)).map(HeldBlock::Cached)
+    fn look_in_memory(
+        &self,
+        table: &Table,
+        handle: BlockHandle,
+        thread: ThisThread,
+    ) -> Option<HeldBlock> {
+        self.0.get_by(key_of(table, handle), thread).map(HeldBlock::Cached)
     }
 
     fn has(&self, table: &Table, handle: BlockHandle) -> bool {
@@ -129,6 +135,8 @@ impl BlockCache {
 pub(crate) struct TalliedBlocks<'a> {
     pub cache: &'a BlockCache,
     pub tally: &'a ReadTally,
+    /// That of the get.
+    pub thread: ThisThread,
 }
 
 impl BlockSource for TalliedBlocks<'_> {
@@ -136,13 +144,13 @@ impl BlockSource for TalliedBlocks<'_> {
 
     #[inline]
     fn block(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {
-        let (block, cached) = self.cache.look(table, handle)?;
+        let (block, cached) = self.cache.look(table, handle, self.thread)?;
         tick(if cached { &self.tally.blocks_cached } else { &self.tally.blocks_read });
         Ok(block)
     }
 
     fn cached(&self, table: &Table, handle: BlockHandle) -> Option<Self::Block> {
-        let found = self.cache.look_in_memory(table, handle)?;
+        let found = self.cache.look_in_memory(table, handle, self.thread)?;
         tick(&self.tally.blocks_cached);
         Some(found)
     }
@@ -190,9 +198,9 @@ impl CachedBlocks {
         Self(Arc::new(KeptBlocks { cache: Arc::clone(cache), counters: None, budget: None }))
     }
 
-    fn count(&self, cached: bool) {
+    fn count(&self, thread: ThisThread, cached: bool) {
         if let Some(counters) = &self.0.counters {
-            counters.add(if cached { Hot::BlocksCached } else { Hot::BlocksRead }, 1);
+            counters.add_by(thread, if cached { Hot::BlocksCached } else { Hot::BlocksRead }, 1);
         }
     }
 }
@@ -201,8 +209,9 @@ impl BlockSource for CachedBlocks {
     type Block = HeldBlock;
 
     fn block(&self, table: &Table, handle: BlockHandle) -> Result<Self::Block> {
-        let (block, cached) = self.0.cache.look(table, handle)?;
-        self.count(cached);
+        let thread = ThisThread::get();
+        let (block, cached) = self.0.cache.look(table, handle, thread)?;
+        self.count(thread, cached);
         Ok(block)
     }
 
@@ -217,8 +226,9 @@ impl BlockSource for CachedBlocks {
 
     /// What is not cached the caller reads itself.
     fn cached(&self, table: &Table, handle: BlockHandle) -> Option<Self::Block> {
-        let found = self.0.cache.look_in_memory(table, handle);
-        self.count(found.is_some());
+        let thread = ThisThread::get();
+        let found = self.0.cache.look_in_memory(table, handle, thread);
+        self.count(thread, found.is_some());
         found
     }
 

@@ -12,6 +12,7 @@ use tidesdb_files::sstable::{Found, Table};
 use tidesdb_files::vlog::ValuePointer;
 use tidesdb_lockfree::ordered::ValueVersion;
 use tidesdb_lockfree::prefetch::prefetch;
+use tidesdb_lockfree::stripe::ThisThread;
 
 use crate::cache::{HeldBlock, TalliedBlocks};
 use crate::core::Core;
@@ -188,8 +189,9 @@ impl Get<'_> {
         snapshot: SequenceNumber,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let found = self.find_in_tables(&view.version, snapshot);
-        self.family.counters.hot.add_table_gets(1, &self.tally);
+        let thread = ThisThread::get();
+        let found = self.find_in_tables(&view.version, snapshot, thread);
+        self.family.counters.hot.add_table_gets(thread, 1, &self.tally);
         let Some(found) = found? else { return Ok(None) };
         let meta = found.meta();
         if view.version.range_tombstones.hides(self.key, meta.seq, snapshot) {
@@ -205,10 +207,12 @@ impl Get<'_> {
         &self,
         version: &Version,
         snapshot: SequenceNumber,
+        thread: ThisThread,
     ) -> Result<Option<FoundInTable>> {
         let (key, hash) = (self.key, key_hash(self.key));
         let (deleted, tally) = (&version.range_tombstones, &self.tally);
-        let blocks = TalliedBlocks { cache: self.core.storage.files.blocks.as_ref(), tally };
+        let cache = self.core.storage.files.blocks.as_ref();
+        let blocks = TalliedBlocks { cache, tally, thread };
         let files = version.runs.iter().filter_map(|run| run.table_for(key));
         let mut files = files
             .filter(|file| !deleted.hides(key, file.record.highest_sequence, snapshot))

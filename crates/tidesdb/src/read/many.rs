@@ -26,6 +26,7 @@ use tidesdb_files::sstable::{
 };
 use tidesdb_files::vlog::ValuePointer;
 use tidesdb_lockfree::prefetch::prefetch;
+use tidesdb_lockfree::stripe::ThisThread;
 
 pub(crate) use self::collect::{Collect, Pins, SharedBlock};
 use super::get::{Get, InMemory, resolve};
@@ -120,7 +121,7 @@ impl Core {
             let gets = left.len() as u64;
             let mut pieces = left.chunks(KEYS_AT_ONCE);
             let looked = pieces.try_for_each(|some| many.look_in_tables(some.to_vec()));
-            family.counters.hot.add_table_gets(gets, many.tally);
+            family.counters.hot.add_table_gets(ThisThread::get(), gets, many.tally);
             looked?;
         }
         many.fetch_pointers()
@@ -212,7 +213,8 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
 
     /// The blocks of tables.
     fn blocks(&self) -> TalliedBlocks<'_> {
-        TalliedBlocks { cache: self.core.storage.files.blocks.as_ref(), tally: self.tally }
+        let (cache, thread) = (self.core.storage.files.blocks.as_ref(), ThisThread::get());
+        TalliedBlocks { cache, tally: self.tally, thread }
     }
 
     fn look_in_tables(&mut self, mut left: Vec<Search<'k>>) -> Result<()> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
 use tidesdb_base::error::Result;
 use tidesdb_files::sstable::Found;
+use tidesdb_lockfree::stripe::ThisThread;
 
 use super::get::{FoundInTable, Get};
 use super::many::SharedBlock;
@@ -165,8 +166,9 @@ impl Get<'_> {
             return Ok(None);
         }
         self.family.reads.activity.note();
-        let found = self.find_in_tables(&view.version, snapshot);
-        self.family.counters.hot.add_table_gets(1, &self.tally);
+        let thread = ThisThread::get();
+        let found = self.find_in_tables(&view.version, snapshot, thread);
+        self.family.counters.hot.add_table_gets(thread, 1, &self.tally);
         let Some(found) = found? else { return Ok(None) };
         let meta = found.meta();
         if view.version.range_tombstones.hides(self.key, meta.seq, snapshot) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidesdb_base::event::OperationProfile;
-use tidesdb_lockfree::stripe::StripedCounters;
+use tidesdb_lockfree::stripe::{StripedCounters, ThisThread};
 
 /// What puts, gets and scans count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,13 +48,19 @@ impl HotCounters {
     /// Counts something by the calling thread.
     #[inline]
     pub(crate) fn add(&self, what: Hot, amount: u64) {
-        self.0.mine().add(what as usize, amount);
+        self.add_by(ThisThread::get(), what, amount);
+    }
+
+    /// As [`HotCounters::add`], where the thread's number is known.
+    #[inline]
+    pub(crate) fn add_by(&self, thread: ThisThread, what: Hot, amount: u64) {
+        self.0.of(thread).add(what as usize, amount);
     }
 
     /// Counts gets that came to the tables.
     #[inline]
-    pub(crate) fn add_table_gets(&self, gets: u64, tally: &ReadTally) {
-        let mine = self.0.mine();
+    pub(crate) fn add_table_gets(&self, thread: ThisThread, gets: u64, tally: &ReadTally) {
+        let mine = self.0.of(thread);
         mine.add(Hot::TableGets as usize, gets);
         let add = |what: Hot, part: &Cell<u32>| mine.add(what as usize, u64::from(part.get()));
         add(Hot::FiltersAsked, &tally.filters_asked);

@@ -14,6 +14,7 @@ use tidesdb_base::key_ranges::ends_behind;
 use tidesdb_base::range_tombstone::RangeTombstones;
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::{Readahead, TableIterator};
+use tidesdb_lockfree::stripe::ThisThread;
 
 use super::read_set::ReadRange;
 use crate::cache::{BlockCache, CachedBlocks, TalliedBlocks};
@@ -117,7 +118,8 @@ pub(super) fn changes_of_key(
         let hash = key_hash(key);
         let Some(table) = open.as_ref().filter(|table| table.may_contain(hash)) else { continue };
         let tally = ReadTally::default();
-        let blocks = TalliedBlocks { cache: blocks.as_ref(), tally: &tally };
+        let (cache, thread) = (blocks.as_ref(), ThisThread::get());
+        let blocks = TalliedBlocks { cache, tally: &tally, thread };
         if !table.may_contain_by_parts(hash, &blocks)? {
             continue;
         }
