@@ -1,7 +1,5 @@
 //! The header as a generator of language bindings reads it: cgo, which comes with Go.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 mod c_support;
 
 use std::process::{Command, Stdio};
