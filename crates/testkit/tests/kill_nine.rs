@@ -22,6 +22,7 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use seeds::{scaled, seed};
@@ -262,13 +263,15 @@ struct Said {
 }
 
 impl Said {
-    fn read(output: impl std::io::Read) -> Self {
+    /// Reads to the end; tells `opened` when the database is open.
+    fn read(output: impl std::io::Read, opened: &Sender<()>) -> Self {
         let mut said = Self::default();
         for line in BufReader::new(output).lines() {
             let line = line.unwrap();
             let Some(rest) = line.strip_prefix("! ") else { continue };
             if rest == "opened" {
                 said.opened = true;
+                let _ = opened.send(());
             } else if rest.starts_with("wrong") {
                 said.wrong.push(rest.to_owned());
             } else if let Some((thread, number)) = rest.split_once(' ') {
@@ -292,12 +295,27 @@ fn start_victim(path: &Path, mode: &str, threads: usize) -> Child {
         .unwrap()
 }
 
-/// Lets a process run for about `life`, kills it, and returns what it had said.
-fn run_and_kill(mut child: Child, path: &Path, life: Duration, try_lock: bool) -> Said {
+/// How long a process lives.
+enum Life {
+    /// From its start.
+    InAll(Duration),
+    /// From when it has opened the database, however long that takes.
+    Opened(Duration),
+}
+
+/// Lets a process live, kills it, and returns what it had said.
+fn run_and_kill(mut child: Child, path: &Path, life: &Life, try_lock: bool) -> Said {
     let output = child.stdout.take().unwrap();
-    let reader = std::thread::spawn(move || Said::read(output));
+    let (opened, is_open) = channel();
+    let reader = std::thread::spawn(move || Said::read(output, &opened));
     // The random instant is the point of this test, and only the machine's own time has it.
-    std::thread::park_timeout(life);
+    match life {
+        Life::InAll(life) => std::thread::park_timeout(*life),
+        Life::Opened(life) => {
+            let _ = is_open.recv_timeout(Duration::from_secs(60));
+            std::thread::park_timeout(*life);
+        }
+    }
     if try_lock && path.join("LOCK").exists() {
         // It may not have come so far as to hold the lock; but never do both hold it.
         match Db::open(path, small_db()) {
@@ -411,12 +429,12 @@ fn what_was_acknowledged_survives_a_kill_and_what_survives_is_a_prefix() {
             let threads = 1 + random.index(MOST_THREADS);
             let child = start_victim(&path, mode, threads);
             // A third of the lives end while the process starts and opens.
-            let micros = match random.below(3) {
-                0 => random.below(15_000),
-                _ => 10_000 + random.below(140_000),
+            let life = match random.below(3) {
+                0 => Life::InAll(Duration::from_micros(random.below(15_000))),
+                _ => Life::Opened(Duration::from_micros(random.below(100_000))),
             };
             let try_lock = random.chance(1, 8);
-            let said = run_and_kill(child, &path, Duration::from_micros(micros), try_lock);
+            let said = run_and_kill(child, &path, &life, try_lock);
             killed += 1;
             killed_open += u64::from(!said.opened);
             killed_running += u64::from(said.opened);
