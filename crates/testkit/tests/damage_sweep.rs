@@ -8,9 +8,9 @@
 //! * the manifest's last record, cut or damaged: the state before that edit, if everything in it
 //!   is still there (otherwise the missing file is the error);
 //! * in a log that was never synced, the records from the damage on: a prefix of the commits;
-//! * the loss of a log's whole first sector, which holds both its header and its sync mark, or of
-//!   everything behind its first bytes: a segment whose length never reached the disk looks the
-//!   same.
+//! * in a log that is cut within its header and sync mark, a prefix as well: a segment whose length
+//!   never reached the disk looks the same. The loss of its first sector alone, or of the file, is
+//!   missed.
 //!
 //! Scale 1 draws a part of the bits, all others at higher scales: the stride is printed.
 
@@ -162,8 +162,9 @@ impl<'g> Sweep<'g> {
     fn truncate(&mut self, length: u64, stride: u64, random: &mut SplitMix64) {
         let mut kept = random.below(stride);
         while kept < length {
-            let headless = kept < LOG_START_BYTES;
-            let tolerance = if headless { self.tolerance_at_start() } else { self.tolerance };
+            let is_log = self.path.extension().is_some_and(|extension| extension == "log");
+            let headless = is_log && kept < LOG_START_BYTES;
+            let tolerance = if headless { Tolerance::Prefix } else { self.tolerance };
             self.judge_within(tolerance, &format!("a cut to {kept} bytes"), |disk, path| {
                 disk.open(path, OpenMode::ReadWrite).unwrap().set_len(kept).unwrap();
                 true
@@ -172,25 +173,18 @@ impl<'g> Sweep<'g> {
         }
     }
 
-    /// What the loss of the whole first sector may do.
-    fn tolerance_at_start(&self) -> Tolerance {
-        let is_log = self.path.extension().is_some_and(|extension| extension == "log");
-        if is_log { Tolerance::Prefix } else { self.tolerance }
-    }
-
     /// Zeroes, exchanges, and ages sectors.
     fn damage_sectors(&mut self, length: u64) {
         for at in (0..length).step_by(512) {
-            let tolerance = if at == 0 { self.tolerance_at_start() } else { self.tolerance };
-            self.judge_within(tolerance, &format!("sector {at} zeroed"), |disk, path| {
+            self.judge(&format!("sector {at} zeroed"), |disk, path| {
                 disk.corrupt(path, at, Corruption::Zero).unwrap()
             });
-            self.judge_within(tolerance, &format!("sector {at} stale"), |disk, path| {
+            self.judge(&format!("sector {at} stale"), |disk, path| {
                 disk.corrupt(path, at, Corruption::Stale).unwrap()
             });
             for from in (0..length).step_by(512) {
                 let about = format!("sector {from} in place of {at}");
-                self.judge_within(tolerance, &about, |disk, path| {
+                self.judge(&about, |disk, path| {
                     let damage = Corruption::Misplaced { from: path.to_path_buf(), at: from };
                     disk.corrupt(path, at, damage).unwrap()
                 });
@@ -207,11 +201,34 @@ impl<'g> Sweep<'g> {
             file.write_all_at(&bytes, 0).unwrap();
             true
         });
-        let tolerance = self.tolerance_at_start();
-        self.judge_within(tolerance, "the file removed", |disk, path| {
-            disk.remove(path).unwrap();
-            true
-        });
+    }
+
+    /// Removes the file. Of the log's the error names the segment: what its file was called is
+    /// nowhere known.
+    fn remove(&mut self) {
+        let is_log = self.path.extension().is_some_and(|extension| extension == "log");
+        if !is_log {
+            self.judge("the file removed", |disk, path| {
+                disk.remove(path).unwrap();
+                true
+            });
+            return;
+        }
+        let disk = self.golden.disk.fork();
+        disk.remove(&self.path).unwrap();
+        self.tally.damages += 1;
+        match self.golden.open(&disk) {
+            Ok(db) => {
+                let allowed = self.tolerance == Tolerance::Prefix && self.golden.is_prefix(&db);
+                assert!(allowed, "{} was removed and is not missed", self.path.display());
+                self.tally.earlier_states += 1;
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                assert!(error.to_string().contains("/db/wal-"), "{error}");
+                self.tally.refused_opens += 1;
+            }
+        }
     }
 }
 
@@ -235,6 +252,7 @@ fn sweep(shape: Shape, start: &str, end: &str, tolerance: Tolerance, budget: u64
         sweep.flip_bits(length, bit_stride, &mut random);
         sweep.truncate(length, cut_stride, &mut random);
         sweep.damage_sectors(length.min(8 << 10));
+        sweep.remove();
         for other in files.iter().filter(|other| *other != path).take(3) {
             sweep.exchange(other);
         }
