@@ -72,7 +72,7 @@ pub(crate) fn run(args: &OptionsArgs) -> Result<()> {
     }
     let form = if args.json { OptionsForm::Json } else { OptionsForm::Of(args.format) };
     // What has changed is that of one family, named or not.
-    let of = named.or_else(|| if args.json && changes { Some(DEFAULT_FAMILY) } else { None });
+    let of = named.or(if args.json && changes { Some(DEFAULT_FAMILY) } else { None });
     let text = shown(&db, of, form)?;
     if changes {
         database::close(db)?;

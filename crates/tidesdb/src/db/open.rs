@@ -116,8 +116,7 @@ fn build(
     let left = found.as_ref().filter(|_| !ground.is_all_there_is());
     let mut orphans = left.map(|found| Orphans::of(found, &replayed.retained));
     let rest = found.as_ref().and_then(|found| UnreplayedLog::of(&replayed, found, path));
-    let left_out = replayed.left_out.clone();
-    let torn = found.as_ref().and_then(|found| found.torn);
+    let (left_out, torn) = (replayed.left_out.clone(), found.as_ref().and_then(|f| f.torn));
     let leftover = RetainedLog::of(&replayed, options.log_segment_bytes);
     let config = log_config(path, &options, &vfs, &components.clock, &numbers);
     let (config, most_segment_bytes) = leftover.begin_small(config);
