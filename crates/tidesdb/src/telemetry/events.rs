@@ -92,11 +92,14 @@ impl Listener {
     }
 }
 
+/// Events with the listeners that they are for; none while they are not held back.
+type HeldBack = Option<Vec<(Arc<Listener>, Event)>>;
+
 thread_local! {
     /// This thread is within a call of a listener.
     static LISTENING: Cell<bool> = const { Cell::new(false) };
     /// Events that listeners are called with later, while this thread holds them back.
-    static HELD: RefCell<Option<Vec<(Arc<Listener>, Event)>>> = const { RefCell::new(None) };
+    static HELD: RefCell<HeldBack> = const { RefCell::new(None) };
 }
 
 /// While this lives, its thread calls no listener: events are reported when it is dropped. For work
@@ -111,7 +114,7 @@ pub(crate) struct HeldEvents {
 impl HeldEvents {
     /// Holds the thread's events back.
     pub(crate) fn new() -> Self {
-        let first = |held: &RefCell<Option<Vec<_>>>| {
+        let first = |held: &RefCell<HeldBack>| {
             let mut held = held.borrow_mut();
             let is_first = held.is_none();
             held.get_or_insert_default();
