@@ -225,11 +225,10 @@ mod tests {
         let file = vfs.open(path, OpenMode::ReadWrite).unwrap();
         let forged: Vec<u8> = (2_u32 << 20).to_le_bytes().repeat(1 << 20);
         file.write_all_at(&forged, writer.bytes()).unwrap();
-        let started = std::time::Instant::now();
+        // A search to the end would find no other record, and take the damage for a torn append.
         assert!(read_manifest(file.as_ref(), path, 4).unwrap_err().is_corruption());
         let remains = ManifestRemains::survey(file.as_ref(), path, 4).unwrap();
         assert_eq!((remains.edits.len(), remains.is_whole()), (1, false));
-        assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
     }
 
     /// Version 2 differs in its changes, each of which says what it is.
