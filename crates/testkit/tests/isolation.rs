@@ -56,13 +56,13 @@ fn stepped(seed: u64) -> EngineStore {
         clock: Arc::new(ManualClock::new(1_700_000_000)),
     };
     let db = Db::open_with("/db", small_db(), components).unwrap();
-    EngineStore::new(db, &[busy_family(), busy_family()], Some(scheduler)).unwrap()
+    EngineStore::new(db, &[busy_family(), busy_family()], Some(scheduler), seed).unwrap()
 }
 
 /// A database with threads of its own.
-fn threaded(path: &Path) -> EngineStore {
+fn threaded(path: &Path, seed: u64) -> EngineStore {
     let db = Db::open(path, small_db()).unwrap();
-    EngineStore::new(db, &[busy_family(), busy_family()], None).unwrap()
+    EngineStore::new(db, &[busy_family(), busy_family()], None, seed).unwrap()
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn workload(level: Option<Level>, seed: u64) -> Workload {
 fn threads_at(level: Option<Level>, lists: bool) {
     let mut random = random("threads");
     let directory = tempfile::tempdir().unwrap();
-    let store = threaded(directory.path());
+    let store = threaded(directory.path(), random.next_u64());
     // Several short histories: the checker takes longer than the engine, and a fresh one starts
     // over with few versions.
     for round in 0..scale().div_ceil(10) {
@@ -308,7 +308,7 @@ fn lists_of_serializable_threads() {
 fn keeps(invariant: Invariant, level: Level) {
     let mut random = random("keeps");
     let directory = tempfile::tempdir().unwrap();
-    let store = threaded(directory.path());
+    let store = threaded(directory.path(), random.next_u64());
     let transactions = 300 * scale();
     let trial = Trial { invariant, level, sessions: 8, transactions, seed: random.next_u64() };
     let committed = try_out(&store, &trial).unwrap();

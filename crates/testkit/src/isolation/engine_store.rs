@@ -1,19 +1,20 @@
 //! The engine behind the traits of `store`.
 //!
-//! Families of the store are families of the database, keys are numbers in big-endian. Ranges are
-//! scanned with both bounds, or with one of them and a seek to the other, so that both ways of
-//! reading a range are tried; step by step, as an iterator, or by pages. Ranges of one key are
-//! prefixes. Keys are read by each of the calls that count as a read, in turn.
+//! Families of the store are families of the database. Keys are numbers of which neighbours share
+//! prefixes, see [`key_bytes`]. Each read is made by one of the calls that count as such a read,
+//! drawn from a seed.
 //!
 //! Numbers of plain commits come from the commit hook, which the committing thread calls before the
 //! write returns.
 
+mod scans;
+
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidesdb::{
-    Db, ErrorKind, Family, FamilyOptions, IsolationLevel, ScanOptions, Transaction, WriteBatch,
-};
+use tidesdb::{Db, ErrorKind, Family, FamilyOptions, IsolationLevel, Transaction, WriteBatch};
+use tidesdb_sim::rng::mix64;
 
 use super::store::{
     CommitAnswer, Entries, Key, KeyRange, Level, ScanRequest, StoreTransaction, TransactionalStore,
@@ -31,6 +32,24 @@ pub struct EngineStore {
     db: Db,
     families: Vec<Family>,
     scheduler: Option<Arc<WatchedScheduler>>,
+    /// Draws for each transaction where its ways of reading begin.
+    ways: AtomicU64,
+}
+
+/// A key's bytes. Two neighbours, of which the first is even, share the first three, and four the
+/// first two.
+fn key_bytes(number: u16) -> [u8; 4] {
+    let [high, low] = number.to_be_bytes();
+    [high, low >> 2, low >> 1 & 1, low & 1]
+}
+
+fn number_of(key: &[u8]) -> Verdict<u16> {
+    match key {
+        [high, group, pair @ 0..2, one @ 0..2] if *group < 64 => {
+            Ok(u16::from_be_bytes([*high, group << 2 | pair << 1 | one]))
+        }
+        _ => Err(format!("a scan shows the key {key:?}")),
+    }
 }
 
 fn said<T>(result: Result<T, tidesdb::Error>) -> Verdict<T> {
@@ -39,7 +58,8 @@ fn said<T>(result: Result<T, tidesdb::Error>) -> Verdict<T> {
 
 impl EngineStore {
     /// The families of a database, one per family of the store, made with these options. With a
-    /// scheduler, background jobs run only in [`TransactionalStore::disturb`].
+    /// scheduler, background jobs run only in [`TransactionalStore::disturb`]. The seed draws by
+    /// which calls transactions read.
     ///
     /// # Errors
     /// What the engine says.
@@ -47,6 +67,7 @@ impl EngineStore {
         db: Db,
         families: &[FamilyOptions],
         scheduler: Option<Arc<WatchedScheduler>>,
+        seed: u64,
     ) -> Verdict<Self> {
         let open = |(at, options): (usize, &FamilyOptions)| {
             let family = said(db.open_family(&format!("family {at}"), options.clone()))?;
@@ -56,7 +77,7 @@ impl EngineStore {
             Ok(family)
         };
         let families = families.iter().enumerate().map(open).collect::<Verdict<_>>()?;
-        Ok(Self { db, families, scheduler })
+        Ok(Self { db, families, scheduler, ways: AtomicU64::new(seed) })
     }
 
     /// The database.
@@ -100,14 +121,16 @@ impl TransactionalStore for EngineStore {
             scheduler.begin();
         }
         let inner = said(self.db.begin(engine_level(level)))?;
-        Ok(EngineTransaction { inner, families: self.families.clone(), reads: Cell::new(0) })
+        // ORDERING: Relaxed, the numbers only have to differ.
+        let ways = Cell::new(mix64(self.ways.fetch_add(1, Ordering::Relaxed)));
+        Ok(EngineTransaction { inner, level, families: self.families.clone(), ways })
     }
 
     fn write_batch(&self, writes: &[(Key, Option<Vec<u8>>)]) -> Verdict<Option<u64>> {
         let mut batch = WriteBatch::new();
         for (key, value) in writes {
             let family = &self.families[usize::from(key.family)];
-            let bytes = key.number.to_be_bytes();
+            let bytes = key_bytes(key.number);
             said(match value {
                 Some(value) => batch.put(family, &bytes, value),
                 None => batch.delete(family, &bytes),
@@ -117,10 +140,11 @@ impl TransactionalStore for EngineStore {
         // A single write has a way of its own, and so have neighbours that are all deleted.
         said(match (writes, deleted_range(writes)) {
             ([(key, Some(value))], _) => {
-                self.families[usize::from(key.family)].put(&key.number.to_be_bytes(), value)
+                self.families[usize::from(key.family)].put(&key_bytes(key.number), value)
             }
-            (_, Some(KeyRange { family, from, to })) => self.families[usize::from(family)]
-                .delete_range(&from.to_be_bytes(), &to.to_be_bytes()),
+            (_, Some(KeyRange { family, from, to })) => {
+                self.families[usize::from(family)].delete_range(&key_bytes(from), &key_bytes(to))
+            }
             _ => self.db.write(&batch),
         })?;
         Ok(NEWEST_COMMIT.take())
@@ -148,9 +172,10 @@ impl TransactionalStore for EngineStore {
 #[derive(Debug)]
 pub struct EngineTransaction {
     inner: Transaction,
+    level: Level,
     families: Vec<Family>,
-    /// Reads so far, which take the ways of reading in turn.
-    reads: Cell<u32>,
+    /// What the next way of reading is drawn from.
+    ways: Cell<u64>,
 }
 
 impl EngineTransaction {
@@ -158,13 +183,14 @@ impl EngineTransaction {
         &self.families[usize::from(number)]
     }
 
-    fn next_way(&self, of: u32) -> u32 {
-        self.reads.replace(self.reads.get().wrapping_add(1)) % of
+    /// One of so many ways to do the next thing.
+    fn next_way(&self, of: u64) -> u64 {
+        mix64(self.ways.replace(self.ways.get().wrapping_add(1))) % of
     }
 
     /// Asks whether the key is there, and reads the value in a way that leaves no trace.
     fn ask_and_peek(&self, key: Key) -> Verdict<Option<Vec<u8>>> {
-        let (family, bytes) = (self.family(key.family), key.number.to_be_bytes());
+        let (family, bytes) = (self.family(key.family), key_bytes(key.number));
         let is_there = said(self.inner.contains(family, &bytes))?;
         let found = said(self.inner.get_untracked(family, &bytes))?;
         let peeked = said(self.inner.contains_untracked(family, &bytes))?;
@@ -175,114 +201,49 @@ impl EngineTransaction {
     }
 }
 
-impl EngineTransaction {
-    /// A scan for each two entries, each of which begins behind the last entry of the one before.
-    /// It is over when a page is empty.
-    fn scan_by_pages(&self, request: ScanRequest, between: &mut dyn FnMut()) -> Verdict<Entries> {
-        let ScanRequest { range, most, .. } = request;
-        let mut found = Entries::new();
-        let mut from = range.from;
-        loop {
-            let options = ScanOptions::new().upper(&range.to.to_be_bytes());
-            let mut scan = said(self.inner.scan(self.family(range.family), options))?;
-            said(scan.seek(&from.to_be_bytes()))?;
-            let before = found.len();
-            for entry in scan.entries().take(most.saturating_sub(before).min(2)) {
-                let (key, value) = said(entry)?;
-                let number = number_of(&key)?;
-                if number < from {
-                    return Err(format!("a page from {from} on shows {number}"));
-                }
-                from = number + 1;
-                found.push((number, value));
-                between();
-            }
-            if found.len() == before || found.len() >= most {
-                return Ok(found);
-            }
-        }
-    }
-}
-
-fn number_of(key: &[u8]) -> Verdict<u16> {
-    let number = key.try_into().map(u16::from_be_bytes);
-    number.map_err(|_| format!("a scan shows the key {key:?}"))
-}
-
 impl StoreTransaction for EngineTransaction {
     fn get(&self, key: Key) -> Verdict<Option<Vec<u8>>> {
-        let (family, bytes) = (self.family(key.family), key.number.to_be_bytes());
+        let (family, bytes) = (self.family(key.family), key_bytes(key.number));
         let has_snapshot = self.inner.snapshot_sequence().is_some();
-        match self.next_way(4) {
+        match self.next_way(6) {
             0 if has_snapshot => self.ask_and_peek(key),
-            3 => self.get_several(&[key]).map(|mut values| values.pop().flatten()),
-            1 => said(self.inner.get_with(family, &bytes, <[u8]>::to_vec)),
+            1 => self.get_several(&[key]).map(|mut values| values.pop().flatten()),
+            2 => said(self.inner.get_with(family, &bytes, <[u8]>::to_vec)),
+            3 => Ok(said(self.inner.get_pinned(family, &bytes))?.map(|value| value.to_vec())),
             _ => said(self.inner.get(family, &bytes)),
         }
     }
 
     fn get_untracked(&self, key: Key) -> Verdict<Option<Vec<u8>>> {
-        said(self.inner.get_untracked(self.family(key.family), &key.number.to_be_bytes()))
+        said(self.inner.get_untracked(self.family(key.family), &key_bytes(key.number)))
     }
 
     fn get_several(&self, keys: &[Key]) -> Verdict<Vec<Option<Vec<u8>>>> {
         let Some(first) = keys.first() else { return Ok(Vec::new()) };
-        let bytes = keys.iter().map(|key| key.number.to_be_bytes());
-        said(self.inner.multi_get(self.family(first.family), bytes))
+        let (family, bytes) = (self.family(first.family), keys.iter().map(|k| key_bytes(k.number)));
+        if self.next_way(2) == 0 {
+            return said(self.inner.multi_get(family, bytes));
+        }
+        let pinned = said(self.inner.multi_get_pinned(family, bytes))?;
+        Ok(pinned.into_iter().map(|value| Some(value?.to_vec())).collect())
     }
 
     fn scan(&self, request: ScanRequest, between: &mut dyn FnMut()) -> Verdict<Entries> {
-        let ScanRequest { range, forward, most } = request;
-        let way = self.next_way(3);
-        if way == 2 && forward && self.inner.snapshot_sequence().is_some() {
+        let has_snapshot = self.inner.snapshot_sequence().is_some();
+        if request.forward && has_snapshot && self.next_way(4) == 0 {
             return self.scan_by_pages(request, between);
         }
-        let (from, to) = (range.from.to_be_bytes(), range.to.to_be_bytes());
-        let by_seek = (range.from ^ range.to).is_multiple_of(2);
-        let options = match (by_seek, forward) {
-            (true, true) => ScanOptions::new().upper(&to),
-            (true, false) => ScanOptions::new().lower(&from),
-            (false, _) if range.from + 1 == range.to => ScanOptions::new().prefix(&from),
-            (false, true) => ScanOptions::new().range(&from[..]..&to[..]),
-            (false, false) => ScanOptions::new().lower(&from).upper(&to),
-        };
-        let mut scan = said(self.inner.scan(self.family(range.family), options))?;
-        said(match (by_seek, forward) {
-            (false, true) if way == 1 => Ok(()),
-            (false, true) => scan.seek_to_first(),
-            (false, false) => scan.seek_to_last(),
-            (true, true) => scan.seek(&from),
-            (true, false) => scan.seek_for_prev(&range.to.saturating_sub(1).to_be_bytes()),
-        })?;
-        let mut found = Vec::new();
-        if forward && way == 1 {
-            // From the first, or from where the seek has led, which may be nowhere.
-            for entry in scan.entries().take(most) {
-                let (key, value) = said(entry)?;
-                found.push((number_of(&key)?, value));
-                between();
-            }
-            return Ok(found);
-        }
-        while scan.valid() {
-            found.push((number_of(scan.key())?, said(scan.value())?.to_vec()));
-            between();
-            if found.len() >= most {
-                break;
-            }
-            said(if forward { scan.next() } else { scan.prev() })?;
-        }
-        Ok(found)
+        self.scan_once(request, between)
     }
 
     fn put(&mut self, key: Key, value: &[u8]) -> Verdict {
         let family = &self.families[usize::from(key.family)];
-        said(self.inner.put(family, &key.number.to_be_bytes(), value))
+        said(self.inner.put(family, &key_bytes(key.number), value))
     }
 
     fn delete(&mut self, key: Key) -> Verdict {
         let family = &self.families[usize::from(key.family)];
-        said(self.inner.delete(family, &key.number.to_be_bytes()))
+        said(self.inner.delete(family, &key_bytes(key.number)))
     }
 
     fn savepoint(&mut self, name: &str) -> Verdict {
@@ -306,6 +267,20 @@ impl StoreTransaction for EngineTransaction {
     }
 
     fn reset(&mut self, level: Level) -> Verdict {
+        self.level = level;
         said(self.inner.reset(engine_level(level)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_sort_as_their_numbers_and_come_back() {
+        let keys: Vec<_> = (0..2000).map(key_bytes).collect();
+        assert!(keys.is_sorted());
+        assert!(keys.iter().zip(0..).all(|(key, number)| number_of(key) == Ok(number)));
+        assert!(number_of(&[0, 0, 2, 0]).is_err() && number_of(&[0, 1]).is_err());
     }
 }
