@@ -6,6 +6,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers fail by panicking")]
 
+#[path = "concurrency/kinds.rs"]
+mod kinds;
 #[path = "concurrency/ring.rs"]
 mod ring;
 #[path = "common_support/seeds.rs"]
