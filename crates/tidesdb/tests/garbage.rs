@@ -99,6 +99,20 @@ fn wait_for_bytes(directory: &Path, family: &Family, most: u64, idle_millisecond
     }
 }
 
+/// Opens the database again, which forgets what it knew of its garbage, and waits likewise.
+fn wait_reopened(
+    directory: &Path,
+    db: Db,
+    family: Family,
+    most: u64,
+    idle_milliseconds: u64,
+) -> u64 {
+    drop(family);
+    db.close().unwrap();
+    let (_db, family) = open(directory);
+    wait_for_bytes(directory, &family, most, idle_milliseconds)
+}
+
 /// Bytes that the process has written by system calls, so without the log, which is mapped.
 fn bytes_written() -> u64 {
     let io = std::fs::read_to_string("/proc/self/io").unwrap();
@@ -136,9 +150,9 @@ fn delete_and_put(with_scan: bool) -> Deleted {
     assert_eq!(seen, if with_scan { keys() } else { 0 });
     drop(scan);
     let live = loaded * 9 / 10;
-    let left = wait_for_bytes(directory.path(), &family, live * 3 / 2, 6_000);
+    wait_for_bytes(directory.path(), &family, live * 3 / 2, 6_000);
     let written = bytes_written() - before;
-    drop((family, db));
+    let left = wait_reopened(directory.path(), db, family, live * 3 / 2, 2_000);
     Deleted { puts_per_second, written, left, loaded }
 }
 
@@ -196,6 +210,8 @@ fn small_range_deletions_give_space_back_in_seconds() {
     // But for some that hide too little to be worth a merge, all hide nothing any more.
     let tombstones = family.stats().range_tombstones;
     assert!(tombstones <= keys() / 1000, "{tombstones} tombstones are left");
+    let left = wait_reopened(directory.path(), db, family, loaded * 3 / 10, 2_000);
+    assert!(left <= loaded * 3 / 10, "{left} of {loaded} bytes are left after a reopening");
 }
 
 /// Tombstones take little, and what is alive shrinks: that is no growth.
@@ -225,6 +241,8 @@ fn deleting_everything_is_not_slowed_for_its_garbage() {
     let most = loaded / 10 + family.options().write_buffer_size as u64 / 2;
     let left = wait_for_bytes(directory.path(), &family, most, 10_000);
     assert!(left <= most, "{left} of {loaded} bytes are left");
+    let left = wait_reopened(directory.path(), db, family, most, 2_000);
+    assert!(left <= most, "{left} of {loaded} bytes are left");
 }
 
 /// Nothing is written when the snapshot goes: its end starts the merges, and nothing was merged in
@@ -252,4 +270,6 @@ fn what_a_snapshot_kept_of_deleted_ranges_goes_with_it() {
     drop(snapshot);
     let left = wait_for_bytes(directory.path(), &family, loaded * 3 / 10, 8_000);
     assert!(left <= loaded * 3 / 10, "{left} of {loaded} bytes are left");
+    let left = wait_reopened(directory.path(), db, family, loaded * 3 / 10, 2_000);
+    assert!(left <= loaded * 3 / 10, "{left} of {loaded} bytes are left after a reopening");
 }
