@@ -11,6 +11,8 @@
 
 #[path = "history_families.rs"]
 mod families;
+#[path = "history_hooks.rs"]
+mod hooks;
 #[path = "history_scans.rs"]
 mod scans;
 
@@ -19,6 +21,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::hooks::Callbacks;
 use self::scans::OpenScan;
 use tidesdb::{
     Components, Db, DbOptions, ErrorKind, Family, FamilyOptions, KeyOrder, ScanOptions, Snapshot,
@@ -54,6 +57,7 @@ pub(crate) struct Run {
     /// With the time at which they were taken.
     snapshots: Vec<(Snapshot, Models, u64)>,
     scans: Vec<OpenScan>,
+    callbacks: Callbacks,
     keys: u64,
 }
 
@@ -75,6 +79,7 @@ impl Run {
             put_again: BTreeSet::new(),
             snapshots: Vec::new(),
             scans: Vec::new(),
+            callbacks: Callbacks::default(),
             keys,
         };
         run.open();
@@ -91,7 +96,9 @@ impl Run {
             scheduler: Arc::clone(&self.scheduler) as _,
             clock: Arc::clone(&self.clock) as _,
         };
-        self.db = Some(Db::open_with("/db", self.db_options.clone(), components).unwrap());
+        let options = self.db_options.clone().event_listener(self.callbacks.listener());
+        self.db = Some(Db::open_with("/db", options, components).unwrap());
+        self.callbacks.watch(self.db.as_ref());
         let names: Vec<_> = self.models.keys().cloned().collect();
         assert_eq!(self.db().family_names(), names, "families after open");
     }
@@ -103,6 +110,7 @@ impl Run {
     fn create(&mut self, name: &str) {
         self.db().create_family(name, self.family_options.clone()).unwrap();
         self.models.insert(name.to_owned(), Rc::default());
+        self.callbacks.watch(self.db.as_ref());
     }
 
     fn now(&self) -> u64 {
@@ -210,6 +218,7 @@ impl Run {
             998..999 => self.db().sync_log().unwrap(),
             _ => self.compare_all(),
         }
+        self.callbacks.check();
         match self.pace.below(8) {
             0 => drop(self.scheduler.run_until_idle()),
             1..3 => drop(self.scheduler.step()),
@@ -387,6 +396,7 @@ impl Run {
                 models.remove(name);
             }
             assert_eq!(old.get(b"k").unwrap_err().kind(), ErrorKind::Closed);
+            self.callbacks.watch(self.db.as_ref());
         } else if !self.models.contains_key(name) {
             self.create(name);
         }
@@ -396,6 +406,7 @@ impl Run {
         self.scans.clear();
         self.snapshots.clear();
         let stale = self.stale_batch();
+        self.callbacks.watch(None);
         let db = self.db.take().unwrap();
         if self.random.chance(1, 2) {
             db.close().unwrap();
@@ -445,6 +456,8 @@ impl Run {
         assert!(problems.is_empty(), "{problems:?}");
         self.judge_space();
         self.compare_all();
+        self.callbacks.check();
+        self.callbacks.watch(None);
     }
 }
 

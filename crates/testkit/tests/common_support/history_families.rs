@@ -58,6 +58,7 @@ impl Run {
         let of_source = self.put_again.iter().filter(|(name, _)| name == source);
         let of_copy: Vec<_> = of_source.map(|(_, key)| (copy.to_owned(), key.clone())).collect();
         self.put_again.extend(of_copy);
+        self.callbacks.watch(self.db.as_ref());
     }
 
     /// What is there keeps its form; what is written from now on has another.
