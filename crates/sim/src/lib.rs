@@ -22,6 +22,6 @@ pub use self::clock::ManualClock;
 pub use self::fault_vfs::{CallHook, CallRecord, FaultError, FaultKind, FaultVfs, Op, OpSet};
 pub use self::scheduler::ManualScheduler;
 pub use self::sim_vfs::{
-    Corruption, CrashProfile, Mutation, MutationHook, MutationKind, Phase, SECTOR_BYTES,
+    Corruption, CrashProfile, LogForm, Mutation, MutationHook, MutationKind, Phase, SECTOR_BYTES,
     SEGMENT_PIECE_BYTES, SimVfs,
 };

@@ -43,6 +43,20 @@ pub const SECTOR_BYTES: u64 = 512;
 /// The unit in which a copy into a log segment becomes visible.
 pub const SEGMENT_PIECE_BYTES: u64 = 64;
 
+/// The unit in which a file system takes the bytes of one write.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+
+/// How log segments are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogForm {
+    /// Through a mapping of space that is reserved: a write becomes visible in pieces of
+    /// [`SEGMENT_PIECE_BYTES`] and never fails, and a sync may cover a part.
+    Mapped,
+    /// By calls, to blocks that take space when they are written: page by page, so that a write
+    /// without space has taken a part, and a sync covers the whole file.
+    Written,
+}
+
 /// What free space a disk without a capacity reports.
 const BOUNDLESS_FREE_BYTES: u64 = 1 << 40;
 
@@ -197,6 +211,12 @@ impl SimVfs {
         self.disk().mutations
     }
 
+    /// Chooses how log segments are written that are created or opened from now on. At first they
+    /// are mapped.
+    pub fn set_log_form(&self, form: LogForm) {
+        self.disk().log_form = form;
+    }
+
     /// Limits the bytes that all files together may take; `None` lifts the limit.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.disk().capacity = bytes;
@@ -337,16 +357,18 @@ impl Vfs for SimVfs {
                 self.mutate(&site, &[], |disk| disk.create_segment(path, size))?
             }
             SegmentMode::Reuse => {
-                let disk = self.disk();
+                let mut disk = self.disk();
                 let node = disk.find_file(path)?;
                 if disk.file(node)?.volatile.len() < size {
                     return Err(io::ErrorKind::InvalidInput.into());
                 }
+                disk.take_log_form(node)?;
                 node
             }
         };
+        let form = self.disk().log_form;
         let open = OpenNode::new(self, node, path);
-        Ok(Arc::new(SimSegment { open, capacity: size }))
+        Ok(Arc::new(SimSegment { open, capacity: size, form }))
     }
 
     fn lock(&self, path: &Path, how: LockMode) -> io::Result<Box<dyn LockGuard>> {

@@ -43,7 +43,7 @@ impl Image {
 /// How often a change of the disk is followed by a crash, of a hundred thousand.
 #[derive(Clone, Copy, Debug)]
 pub struct Odds {
-    /// At a 64-byte piece of a log record, of which there are very many.
+    /// At a piece of a log record, of 64 bytes or of a page, of which there are very many.
     pub piece: u64,
     /// At everything else.
     pub other: u64,

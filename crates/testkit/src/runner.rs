@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tidesdb::{Components, Db, Error, Family, Snapshot};
 use tidesdb_sim::rng::SplitMix64;
-use tidesdb_sim::{ManualClock, SimVfs};
+use tidesdb_sim::{LogForm, ManualClock, SimVfs};
 use tidesdb_sys::clock::Clock;
 use tidesdb_sys::vfs::Vfs;
 
@@ -105,6 +105,8 @@ impl World {
         read_only: bool,
         scheduler: &Arc<WatchedScheduler>,
     ) -> Result<Db, Error> {
+        let written = self.settings.database.log_without_mapping;
+        self.sim.set_log_form(if written { LogForm::Written } else { LogForm::Mapped });
         let sim = Arc::clone(&self.sim);
         let vfs: Arc<dyn Vfs> =
             self.faults.as_ref().map_or(sim as Arc<dyn Vfs>, |faults| faults.vfs());

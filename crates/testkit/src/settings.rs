@@ -45,6 +45,7 @@ impl Settings {
             .max_open_files(pick(random, &[0, 2, 64]))
             .sync_mode(sync_mode)
             .log_segment_bytes(64 << 10)
+            .log_without_mapping(random.chance(1, 4))
             .max_retained_log_bytes(pick(random, &[0, 96 << 10, 256 << 10]));
         let mut families = std::array::from_fn(|_| Self::family(random));
         if random.chance(1, 5) {

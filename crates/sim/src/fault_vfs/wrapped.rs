@@ -6,11 +6,9 @@ use std::sync::Arc;
 
 use super::{Op, Shared};
 use crate::rng::{SplitMix64, mix64};
+use crate::sim_vfs::PAGE_BYTES;
 use tidesdb_sys::sync::lock;
 use tidesdb_sys::vfs::{File, FileStamp, LogSegment};
-
-/// The unit in which a file system takes the bytes of one write.
-const PAGE_BYTES: u64 = 4096;
 
 #[derive(Debug)]
 pub(super) struct FaultFile {

@@ -11,6 +11,7 @@ use std::io;
 use std::path::{Component, Path};
 use std::sync::Arc;
 
+use super::LogForm;
 use super::content::MAX_FILE_BYTES;
 use super::file::FileState;
 use super::handles::LockHolders;
@@ -91,6 +92,8 @@ pub(super) struct Disk {
     pub(super) locked: BTreeMap<NodeId, LockHolders>,
     /// Syncs still to succeed before one fails.
     pub(super) syncs_before_failure: Option<u64>,
+    /// How segments are written that are opened from now on.
+    pub(super) log_form: LogForm,
 }
 
 impl Disk {
@@ -112,6 +115,7 @@ impl Disk {
             open: BTreeMap::new(),
             locked: BTreeMap::new(),
             syncs_before_failure: None,
+            log_form: LogForm::Mapped,
         }
     }
 
@@ -184,6 +188,7 @@ impl Disk {
         }
         let node = self.create_file(path)?;
         self.set_len(node, size)?;
+        self.take_log_form(node)?;
         Ok(node)
     }
 

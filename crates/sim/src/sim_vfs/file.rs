@@ -27,6 +27,8 @@ pub(super) struct FileState {
     pub(super) unreadable: BTreeSet<u64>,
     /// Bytes reserved on the disk beyond what the length needs.
     pub(super) reserved: u64,
+    /// Of a segment for which nothing is reserved: how far it was written since it was opened.
+    pub(super) taken: Option<u64>,
     len_dirty: bool,
 }
 
@@ -35,6 +37,7 @@ impl FileState {
     pub(super) fn settled(content: Content, old: &Self) -> Self {
         Self {
             reserved: old.reserved,
+            taken: old.taken,
             unreadable: old.unreadable.clone(),
             previous: old.previous.clone(),
             durable: content.clone(),
@@ -50,7 +53,7 @@ impl FileState {
 
     /// Bytes of disk space the file takes.
     pub(super) fn footprint(&self) -> u64 {
-        self.volatile.len().max(self.reserved)
+        self.taken.unwrap_or_else(|| self.volatile.len().max(self.reserved))
     }
 
     pub(super) fn read(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -68,6 +71,9 @@ impl FileState {
                 self.early.insert(sector, Arc::new(self.volatile.sector(sector)));
             }
             self.mark_dirty(sector);
+        }
+        if let Some(taken) = &mut self.taken {
+            *taken = (*taken).max(at + bytes.len() as u64);
         }
         let old_len = self.volatile.len();
         self.volatile.write(at, bytes);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::disk::NodeId;
 use super::writes::WritePart;
-use super::{MutationKind, SEGMENT_PIECE_BYTES, SimVfs, Site};
+use super::{LogForm, MutationKind, PAGE_BYTES, SEGMENT_PIECE_BYTES, SimVfs, Site};
 use tidesdb_sys::vfs::{File, FileStamp, LockGuard, LockMode, LogSegment, check_segment_range};
 
 /// Keeps a node's content alive while a handle is open, also when its last name goes.
@@ -114,6 +114,7 @@ impl File for SimFile {
 pub(super) struct SimSegment {
     pub(super) open: OpenNode,
     pub(super) capacity: u64,
+    pub(super) form: LogForm,
 }
 
 impl LogSegment for SimSegment {
@@ -124,16 +125,21 @@ impl LogSegment for SimSegment {
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         check_segment_range(at, bytes.len(), self.capacity)?;
         let node = self.open.node;
+        let unit = match self.form {
+            LogForm::Mapped => SEGMENT_PIECE_BYTES,
+            LogForm::Written => PAGE_BYTES,
+        };
         let (mut done, mut part) = (0, WritePart::First);
         while done < bytes.len() {
             let from = at + done as u64;
-            let to_boundary = (SEGMENT_PIECE_BYTES - from % SEGMENT_PIECE_BYTES) as usize;
+            let to_boundary = (unit - from % unit) as usize;
             let count = to_boundary.min(bytes.len() - done);
             let piece = &bytes[done..done + count];
             let site = self.open.site(MutationKind::SegmentPiece, from, count as u64);
-            self.open.sim.mutate(&site, piece, |disk| disk.write(node, from, piece, part))?;
+            let taken =
+                self.open.sim.mutate(&site, piece, |disk| disk.write(node, from, piece, part))?;
             part = WritePart::Further;
-            done += count;
+            done += taken;
         }
         Ok(())
     }
@@ -141,7 +147,8 @@ impl LogSegment for SimSegment {
     fn sync(&self, upto: u64) -> io::Result<()> {
         let node = self.open.node;
         let site = self.open.site(MutationKind::SegmentSync, 0, upto);
-        self.open.sim.mutate(&site, &[], |disk| disk.sync(node, upto))
+        let covered = if self.form == LogForm::Mapped { upto } else { u64::MAX };
+        self.open.sim.mutate(&site, &[], |disk| disk.sync(node, covered))
     }
 
     fn warm(&self, _from: u64, _to: u64) {}

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
+use super::LogForm;
 use super::content::MAX_FILE_BYTES;
 use super::disk::{Disk, Node, NodeId};
 use super::file::FileState;
@@ -46,6 +47,13 @@ impl Disk {
         let used: u64 =
             live.iter().filter_map(|node| self.file(*node).ok()).map(FileState::footprint).sum();
         capacity.saturating_sub(used)
+    }
+
+    /// Makes a segment that is opened take space as its form says.
+    pub(super) fn take_log_form(&mut self, node: NodeId) -> io::Result<()> {
+        let taken = (self.log_form == LogForm::Written).then_some(0);
+        self.file_mut(node)?.taken = taken;
+        Ok(())
     }
 
     /// How far a file may reach with the space at hand.

@@ -155,3 +155,43 @@ fn locks_are_shared_or_exclusive_and_know_their_file() {
     assert!(!second.is_still_named());
     lock(LockMode::Exclusive).unwrap();
 }
+
+#[test]
+fn a_written_log_changes_by_pages_and_is_synced_as_a_whole() {
+    let sim = SimVfs::new(3);
+    sim.set_log_form(crate::LogForm::Written);
+    let log = segment(&sim, 16 << 10);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&seen);
+    sim.on_mutation(Some(Arc::new(move |_, mutation| {
+        if mutation.phase == Phase::After {
+            kept.lock().unwrap().push((mutation.kind, mutation.at, mutation.len));
+        }
+    })));
+    log.write(4000, &[1; 5000]).unwrap();
+    log.sync(4100).unwrap();
+    let piece = |at, len| (MutationKind::SegmentPiece, at, len);
+    let sync = (MutationKind::SegmentSync, 0, 4100);
+    assert_eq!(*seen.lock().unwrap(), [piece(4000, 96), piece(4096, 4096), piece(8192, 808), sync]);
+    let content = content_after(&sim, "log", Nothing, 0).unwrap();
+    assert_eq!(content[4000..9000], [1; 5000]);
+}
+
+#[test]
+fn a_written_log_may_find_no_space_in_the_middle_of_a_write() {
+    let sim = SimVfs::new(3);
+    sim.set_log_form(crate::LogForm::Written);
+    sim.set_capacity(Some(16 << 10));
+    let log = segment(&sim, 16 << 10);
+    // What was preallocated is taken by others.
+    let other = sim.open(&path("other"), OpenMode::CreateNew).unwrap();
+    other.write_all_at(&[7; 10 << 10], 0).unwrap();
+    log.write(0, &[1; 100]).unwrap();
+    let error = log.write(100, &[2; 9000]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+    let content = content_after(&sim, "log", Everything, 0).unwrap();
+    assert_eq!(content.iter().filter(|byte| **byte == 2).count(), (6 << 10) - 100);
+    sim.remove(&path("other")).unwrap();
+    drop(other);
+    log.write(100, &[2; 9000]).unwrap();
+}
