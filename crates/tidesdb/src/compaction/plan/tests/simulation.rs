@@ -54,7 +54,7 @@ fn simulate(policy: &dyn Policy, load: &Load, gigabytes: f64) -> Report {
 }
 
 #[test]
-#[ignore = "takes minutes; docs/design/0004-simulated-scale.md shows it"]
+#[ignore = "takes an hour; docs/design/0004-simulated-scale.md shows it"]
 fn table_of_all_sizes() {
     println!("{:>5} {:<9} {:<9}{}", "GB", "load", "policy", Report::HEAD);
     for load in Load::all() {
