@@ -34,7 +34,7 @@ impl Format {
             FileKind::ValueLog(_) => Some(Self::ValueLog),
             FileKind::LogSegment(_) => Some(Self::Log),
             FileKind::Manifest(_) => Some(Self::Manifest),
-            FileKind::Current | FileKind::Closed | FileKind::Lock | FileKind::Diary => None,
+            FileKind::Current | FileKind::Closed | FileKind::Lock | FileKind::EventLog => None,
         }
     }
 

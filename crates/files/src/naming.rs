@@ -25,8 +25,8 @@ pub enum FileKind {
     Closed,
     /// The file whose lock owns the directory: `LOCK`.
     Lock,
-    /// The diary that people read: `LOG`.
-    Diary,
+    /// The log of events, for people: `LOG`.
+    EventLog,
 }
 
 impl FileKind {
@@ -41,7 +41,7 @@ impl FileKind {
             Self::Current => "CURRENT".to_owned(),
             Self::Closed => "CLOSED".to_owned(),
             Self::Lock => "LOCK".to_owned(),
-            Self::Diary => "LOG".to_owned(),
+            Self::EventLog => "LOG".to_owned(),
         }
     }
 
@@ -53,7 +53,7 @@ impl FileKind {
             | Self::ValueLog(number)
             | Self::LogSegment(number)
             | Self::Manifest(number) => Some(number),
-            Self::Current | Self::Closed | Self::Lock | Self::Diary => None,
+            Self::Current | Self::Closed | Self::Lock | Self::EventLog => None,
         }
     }
 }
@@ -65,7 +65,7 @@ pub fn parse(name: &str) -> Option<FileKind> {
         "CURRENT" => FileKind::Current,
         "CLOSED" => FileKind::Closed,
         "LOCK" => FileKind::Lock,
-        "LOG" => FileKind::Diary,
+        "LOG" => FileKind::EventLog,
         _ => {
             if let Some(digits) = name.strip_suffix(".klog") {
                 FileKind::Table(digits.parse().ok()?)
@@ -100,7 +100,7 @@ mod tests {
                 assert_eq!(kind.number(), Some(number));
             }
         }
-        for kind in [FileKind::Current, FileKind::Closed, FileKind::Lock, FileKind::Diary] {
+        for kind in [FileKind::Current, FileKind::Closed, FileKind::Lock, FileKind::EventLog] {
             assert_eq!(parse(&kind.name()), Some(kind));
             assert_eq!(kind.number(), None);
         }

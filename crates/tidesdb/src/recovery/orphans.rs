@@ -46,7 +46,7 @@ pub(crate) fn has_orphans(vfs: &dyn Vfs, dir: &Path, found: &Inventory) -> bool 
         FileKind::ValueLog(number) => !live.value_logs.contains(&number),
         FileKind::Manifest(number) => number != found.manifest.number(),
         FileKind::LogSegment(_) => true,
-        FileKind::Current | FileKind::Closed | FileKind::Lock | FileKind::Diary => false,
+        FileKind::Current | FileKind::Closed | FileKind::Lock | FileKind::EventLog => false,
     };
     let set_aside = names_in(vfs, &dir.join(SET_ASIDE)).next().is_some();
     found.has_temporary || set_aside || found.files.keys().any(is_orphan)

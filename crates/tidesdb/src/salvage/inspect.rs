@@ -184,7 +184,7 @@ pub fn inspect(
         Some(FileKind::Manifest(_)) => manifest::inspect(&inspected, visit),
         Some(FileKind::Current) => inspect_current(&inspected, visit),
         Some(FileKind::Closed) => closed::inspect(&inspected, visit),
-        Some(FileKind::Lock | FileKind::Diary) | None => {
+        Some(FileKind::Lock | FileKind::EventLog) | None => {
             let text = format!("{} is no file of a database, by name and content", path.display());
             Err(Error::InvalidArgument(text))
         }

@@ -99,7 +99,7 @@ fn give_access(vfs: &dyn Vfs, source: &Source, repaired: &Path) -> Result<()> {
 
 /// A file whose access the new ones get.
 fn old_file(source: &Source) -> Option<PathBuf> {
-    let is_old = |kind: &&(FileKind, u64)| !matches!(kind.0, FileKind::Lock | FileKind::Diary);
+    let is_old = |kind: &&(FileKind, u64)| !matches!(kind.0, FileKind::Lock | FileKind::EventLog);
     source.files.iter().find(is_old).map(|(like, _)| source.path(*like))
 }
 

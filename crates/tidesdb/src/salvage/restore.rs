@@ -77,7 +77,7 @@ fn copy_all(
     progress: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<Restored> {
     let copied =
-        |kind: &FileKind| !matches!(kind, FileKind::Closed | FileKind::Lock | FileKind::Diary);
+        |kind: &FileKind| !matches!(kind, FileKind::Closed | FileKind::Lock | FileKind::EventLog);
     let mut files: Vec<_> = source.files.iter().filter(|(kind, _)| copied(kind)).copied().collect();
     // What makes it a database comes last.
     files.sort_by_key(|(kind, _)| *kind == FileKind::Current);

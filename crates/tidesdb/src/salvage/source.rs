@@ -86,7 +86,7 @@ impl Source {
             }
         }
         let of_database = |(kind, _): &(FileKind, u64)| {
-            !matches!(kind, FileKind::Closed | FileKind::Lock | FileKind::Diary)
+            !matches!(kind, FileKind::Closed | FileKind::Lock | FileKind::EventLog)
         };
         if !files.iter().any(of_database) {
             let reason = "no file in it has a name of a database's file".to_owned();

@@ -60,7 +60,7 @@ impl EventLog {
         Some(Self {
             vfs: Arc::clone(vfs),
             clock: Arc::clone(clock),
-            path: path.unwrap_or_else(|| dir.join(FileKind::Diary.name())),
+            path: path.unwrap_or_else(|| dir.join(FileKind::EventLog.name())),
             least: options.event_log_level,
             most_bytes: options.event_log_bytes,
             state: Mutex::default(),
