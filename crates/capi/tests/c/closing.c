@@ -44,16 +44,6 @@ static tidesdb_t *open_with(char *path, int finish)
     return db;
 }
 
-static int tables_of(tidesdb_column_family_t *cf)
-{
-    tidesdb_stats_t *stats = NULL;
-    int level, tables = 0;
-    CHECK_OK(tidesdb_get_stats(cf, &stats));
-    for (level = 0; level < stats->num_levels; level++) tables += stats->level_num_sstables[level];
-    tidesdb_free_stats(stats);
-    return tables;
-}
-
 #define KEYS 100
 
 static void set_trigger(tidesdb_column_family_t *cf, int trigger)

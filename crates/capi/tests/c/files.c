@@ -263,16 +263,6 @@ static void check_many(tidesdb_t *db, tidesdb_column_family_t *cf, int count)
     tidesdb_txn_free(txn);
 }
 
-static int tables_of(tidesdb_column_family_t *cf)
-{
-    tidesdb_stats_t *stats = NULL;
-    int level, tables = 0;
-    CHECK_OK(tidesdb_get_stats(cf, &stats));
-    for (level = 0; level < stats->num_levels; level++) tables += stats->level_num_sstables[level];
-    tidesdb_free_stats(stats);
-    return tables;
-}
-
 static uint64_t tombstones_of(tidesdb_column_family_t *cf)
 {
     tidesdb_stats_t *stats = NULL;

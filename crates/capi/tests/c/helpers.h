@@ -70,6 +70,17 @@ static inline void put_alone(tidesdb_t *db, tidesdb_column_family_t *cf, const c
     tidesdb_txn_free(txn);
 }
 
+/* Tables of all levels. */
+static inline int tables_of(tidesdb_column_family_t *cf)
+{
+    tidesdb_stats_t *stats = NULL;
+    int level, tables = 0;
+    CHECK_OK(tidesdb_get_stats(cf, &stats));
+    for (level = 0; level < stats->num_levels; level++) tables += stats->level_num_sstables[level];
+    tidesdb_free_stats(stats);
+    return tables;
+}
+
 /* Waits until a condition holds, for a minute at most. */
 #define WAIT_FOR(condition)                                                            \
     do                                                                                 \

@@ -12,16 +12,22 @@ struct Watched {
     reported: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
+/// A database on a simulated disk that may fail, whose background work is stepped.
+fn open_stepped(sync_mode: SyncMode) -> (Arc<SimVfs>, Arc<FaultVfs>, Db) {
+    let sim = SimVfs::new(1);
+    let vfs = FaultVfs::new(Arc::clone(&sim) as _);
+    let components = Components {
+        vfs: Arc::clone(&vfs) as _,
+        scheduler: Arc::new(ManualScheduler::new(1)),
+        clock: Arc::new(ManualClock::new(1_000_000)),
+    };
+    let db = Db::open_with("/db", options(sync_mode), components).unwrap();
+    (sim, vfs, db)
+}
+
 impl Watched {
     fn open() -> Self {
-        let sim = SimVfs::new(1);
-        let vfs = FaultVfs::new(Arc::clone(&sim) as _);
-        let components = Components {
-            vfs: Arc::clone(&vfs) as _,
-            scheduler: Arc::new(ManualScheduler::new(1)),
-            clock: Arc::new(ManualClock::new(1_000_000)),
-        };
-        let db = Db::open_with("/db", options(SyncMode::Full), components).unwrap();
+        let (sim, vfs, db) = open_stepped(SyncMode::Full);
         let family = db.create_family("one", family_options()).unwrap();
         let reported = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&reported);
@@ -132,14 +138,7 @@ fn an_opening_that_can_not_write_to_its_segment_leaves_none() {
 /// I-73: the kernel reports bytes that it failed to write to those alone who had the file open.
 #[test]
 fn no_segment_is_opened_again_to_be_synced() {
-    let sim = SimVfs::new(1);
-    let vfs = FaultVfs::new(Arc::clone(&sim) as _);
-    let components = Components {
-        vfs: Arc::clone(&vfs) as _,
-        scheduler: Arc::new(ManualScheduler::new(1)),
-        clock: Arc::new(ManualClock::new(1_000_000)),
-    };
-    let db = Db::open_with("/db", options(SyncMode::None), components).unwrap();
+    let (sim, vfs, db) = open_stepped(SyncMode::None);
     let large = family_options().write_buffer_size(8 << 20);
     let family = db.create_family("one", large).unwrap();
     db.sync_log().unwrap();

@@ -27,9 +27,14 @@ const OTHERS_PART: u64 = 4;
 /// Whether runs of so many entries and tombstones each, newest first, are what bulk deletions
 /// leave.
 pub(crate) fn are_bulk_deletions(runs: impl Iterator<Item = (u64, u64)>) -> bool {
-    let (entries, tombstones) =
-        runs.take(NEWEST_RUNS).fold((0_u64, 0_u64), |sums, run| (sums.0 + run.0, sums.1 + run.1));
-    tombstones > 0 && (entries - tombstones).saturating_mul(OTHERS_PART) <= entries
+    let (mut entries, mut tombstones) = (0_u64, 0_u64);
+    for run in runs.take(NEWEST_RUNS) {
+        entries = entries.saturating_add(run.0);
+        tombstones = tombstones.saturating_add(run.1);
+    }
+    // The counts come from a manifest, which may say anything.
+    let others = entries.saturating_sub(tombstones);
+    tombstones > 0 && others.saturating_mul(OTHERS_PART) <= entries
 }
 
 /// Versions per live key from which garbage is collected when there may be `amplification`.

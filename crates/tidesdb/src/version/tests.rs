@@ -53,6 +53,8 @@ fn the_newest_runs_tell_of_bulk_deletions() {
     // What was there before does not count.
     assert!(are(&[(9, 9), (9, 9), (9, 9), (9, 9), (1_000_000, 0)]));
     assert!(!are(&[(9, 9), (1_000_000, 0)]));
+    // Whatever a damaged manifest says, it is answered.
+    assert!(are(&[(1, 2)]) && are(&[(u64::MAX, u64::MAX), (u64::MAX, 1)]));
 }
 
 #[test]
